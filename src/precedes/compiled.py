@@ -1,0 +1,229 @@
+"""Compilation in one place: the only file that knows Numba.
+
+Three decorators cover the package. Each leaves a plain Python function behind, so that the
+same source runs compiled or interpreted in one process, with identical results.
+
+- ``function``: a helper callable from compiled and from interpreted code.
+- ``generic``: a function whose body is chosen by the class of its first argument, at compile
+  time when compiled and by a dictionary look-up when interpreted.
+- ``Entry``: a loop that Python calls; it is compiled on first use and cached on disk.
+
+Handlers passed as arguments or closed over would never be cached by Numba; dispatch by type is
+what lets one engine loop serve every protocol and still start in well under a second.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import os
+import sys
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any, Final, Generic, ParamSpec, TypeVar, cast
+
+import numba
+from numba.core import event as numba_event
+from numba.extending import overload
+
+P = ParamSpec("P")
+R = TypeVar("R")
+F = TypeVar("F", bound=Callable[..., Any])
+
+PACKAGE: Final = Path(__file__).parent
+
+# Every array is owned by the Python caller and nothing is allocated inside compiled code, so
+# reference counts of arrays never matter there; leaving them out makes the event queue 3.5x
+# faster. The option is private to Numba: a test compares runs with the switch on and off.
+REFERENCE_COUNTING: Final = os.environ.get("PRECEDES_REFERENCE_COUNTING", "0") == "1"
+
+# Out-of-range indices raise instead of corrupting memory; for tests, at about half the speed.
+BOUNDS_CHECKS: Final = os.environ.get("PRECEDES_BOUNDS_CHECKS", "0") == "1"
+
+# No fast-math: compiled and interpreted arithmetic must agree to the last bit.
+OPTIONS: Final[dict[str, Any]] = {
+    "error_model": "numpy",
+    "boundscheck": BOUNDS_CHECKS,
+    **({} if REFERENCE_COUNTING else {"_nrt": False}),
+}
+INLINED: Final[dict[str, Any]] = {**OPTIONS, "forceinline": True}
+
+
+def function(*, inline: bool = True) -> Callable[[F], F]:
+    """Make a helper callable from compiled code; called from Python it stays plain Python.
+
+    ``inline=False`` keeps a large or rarely used helper out of line, to save compile time.
+    """
+
+    def decorate(body: F) -> F:
+        def choose(*_arguments: Any) -> Callable[..., Any]:
+            return body
+
+        options = INLINED if inline else OPTIONS
+        overload(body, strict=False, jit_options=options)(choose)
+        return body
+
+    return decorate
+
+
+class GenericFunction(Generic[P, R]):
+    """What ``generic`` returns: callable, with ``register`` and ``implementation``."""
+
+    def __init__(self, stub: Callable[P, R], *, optional: bool) -> None:
+        self.name = stub.__name__
+        self._table: dict[type, Callable[..., Any]] = {}
+        self._default = stub if optional else None
+
+    def register(self, state_class: type) -> Callable[[F], F]:
+        """Use the decorated function for first arguments of exactly this class."""
+
+        def keep(body: F) -> F:
+            self._table[state_class] = body
+            return body
+
+        return keep
+
+    def implementation(self, state_class: type | None) -> Callable[..., Any] | None:
+        """The body for a class: the registered one, the default, or None."""
+        if state_class is None:
+            return self._default
+        return self._table.get(state_class, self._default)
+
+    def registered(self, state_class: type) -> bool:
+        """Whether this very class has its own body."""
+        return state_class in self._table
+
+
+def generic(*, optional: bool = False) -> Callable[[Callable[P, R]], Callable[P, R]]:
+    """Declare a function dispatched by the class of its first argument.
+
+    ``optional`` makes the stub itself the body for classes that register none. The returned
+    function carries its ``GenericFunction`` as the attribute ``dispatch``; use ``register`` and
+    ``registered`` below.
+    """
+
+    def decorate(stub: Callable[P, R]) -> Callable[P, R]:
+        dispatch = GenericFunction(stub, optional=optional)
+
+        @functools.wraps(stub)
+        def call(*arguments: P.args, **_keywords: P.kwargs) -> R:
+            body = dispatch.implementation(type(arguments[0]))
+            if body is None:
+                raise TypeError(f"{dispatch.name} is not registered for {type(arguments[0])}")
+            return cast(R, body(*arguments))
+
+        def choose(state: Any, *_arguments: Any) -> Callable[..., Any] | None:
+            return dispatch.implementation(getattr(state, "instance_class", None))
+
+        overload(call, strict=False, jit_options=INLINED)(choose)
+        call.dispatch = dispatch  # type: ignore[attr-defined]
+        return call
+
+    return decorate
+
+
+def register(target: Callable[..., Any], state_class: type) -> Callable[[F], F]:
+    """Register the decorated body of a generic function for a state class."""
+    dispatch: GenericFunction[Any, Any] = target.dispatch  # type: ignore[attr-defined]
+    return dispatch.register(state_class)
+
+
+def registered(target: Callable[..., Any], state_class: type) -> bool:
+    """Whether a generic function has a body of its own for this class."""
+    dispatch: GenericFunction[Any, Any] = target.dispatch  # type: ignore[attr-defined]
+    return dispatch.registered(state_class)
+
+
+def sources_digest(extra: Iterable[Path] = ()) -> str:
+    """A digest of every source file of the package, of ``extra``, and of the compile options.
+
+    Numba keys a cache entry by the file that defines the entry point alone: an edited protocol
+    would go on returning its old results. The digest names the cache directory instead.
+    """
+    digest = hashlib.sha256(repr(sorted(OPTIONS.items())).encode())
+    digest.update(f"numba {numba.__version__} python {sys.version_info[:3]}".encode())
+    for path in [*sorted(PACKAGE.rglob("*.py")), *sorted(extra)]:
+        name = path.relative_to(PACKAGE) if path.is_relative_to(PACKAGE) else path
+        digest.update(f"{name}\0{path.stat().st_size}\0".encode())
+        digest.update(path.read_bytes())
+    return digest.hexdigest()[:24]
+
+
+@functools.cache
+def _package_digest() -> str:
+    return sources_digest()
+
+
+def cache_root() -> Path:
+    """Where compiled code is kept: ``PRECEDES_CACHE``, or the user's cache directory."""
+    configured = os.environ.get("PRECEDES_CACHE")
+    if configured:
+        return Path(configured)
+    base = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
+    return Path(base) / "precedes"
+
+
+class Entry(Generic[P, R]):
+    """A loop called from Python: compiled on first use, cached on disk, or run interpreted.
+
+    There is one compiled dispatcher per ``key`` (the state's class), so that the cache index of
+    one protocol never has to import another's file, and sources outside the package (a user's
+    own protocol) can take part in the digest through ``sources``.
+    """
+
+    def __init__(self, body: Callable[P, R], *, label: str) -> None:
+        self.interpreted = body
+        self.label = label
+        self._dispatchers: dict[tuple[type | None, tuple[Path, ...]], Callable[P, R]] = {}
+
+    def compiled(
+        self, key: type | None = None, *, sources: tuple[Path, ...] = ()
+    ) -> Callable[P, R]:
+        """The compiled form for one state class."""
+        found = self._dispatchers.get((key, sources))
+        if found is None:
+            digest = sources_digest(sources) if sources else _package_digest()
+            name = "none" if key is None else f"{key.__module__}.{key.__qualname__}"
+            found = self._dispatcher(cache_root() / digest / name)
+            self._dispatchers[key, sources] = found
+        return found
+
+    def _dispatcher(self, directory: Path) -> Callable[P, R]:
+        # Fires only for a real compilation, not for a load from the cache.
+        _announcement().labels[self.interpreted] = self.label
+        previous = numba.config.CACHE_DIR
+        try:
+            directory.mkdir(parents=True, exist_ok=True)
+            numba.config.CACHE_DIR = str(directory)
+            return cast(Callable[P, R], numba.njit(cache=True, **OPTIONS)(self.interpreted))
+        except OSError:
+            # A read-only or full home is no reason to fail: compile in memory for this process.
+            return cast(Callable[P, R], numba.njit(**OPTIONS)(self.interpreted))
+        finally:
+            numba.config.CACHE_DIR = previous
+
+
+class _Announcement(numba_event.Listener):  # type: ignore[misc]
+    """Says on the terminal that compilation is what the user is waiting for."""
+
+    def __init__(self) -> None:
+        self.labels: dict[Callable[..., Any], str] = {}
+
+    def on_start(self, event: Any) -> None:
+        label = self.labels.pop(event.data["dispatcher"].py_func, None)
+        if label is not None and sys.stderr.isatty():
+            print(
+                f"precedes: compiling {label} for first use (some seconds; then cached)",
+                file=sys.stderr,
+                flush=True,
+            )
+
+    def on_end(self, event: Any) -> None:
+        """Nothing to say: the work itself follows."""
+
+
+@functools.cache
+def _announcement() -> _Announcement:
+    listener = _Announcement()
+    numba_event.register("numba:compile", listener)
+    return listener

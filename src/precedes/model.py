@@ -1,0 +1,44 @@
+"""What every part of the package agrees on: event kinds, limits, units and errors."""
+
+from __future__ import annotations
+
+import enum
+from typing import Final
+
+NANOSECONDS_PER_MS: Final = 1_000_000
+NANOSECONDS_PER_S: Final = 1_000_000_000
+
+# A run keeps a few arrays of nodes x nodes int32; at 65,536 nodes one of them takes 17 GB, far
+# past the machines this is for. The event queue packs a node into 24 bits.
+NODES_MAX: Final = 65_536
+
+# Simulated time is int64 nanoseconds; a year leaves room for every delay added to it.
+TIME_NS_MAX: Final = 365 * 24 * 3600 * NANOSECONDS_PER_S
+
+
+class EventKind(enum.IntEnum):
+    """What happened at a node. The order is the trace format's: only ever append."""
+
+    BROADCAST = 0
+    SEND = 1
+    RECEIVE = 2
+    DELIVER = 3
+    CRASH = 4
+    DISCARD = 5
+    COMPLETE = 6
+
+
+class PrecedesError(Exception):
+    """Base of every error raised on purpose."""
+
+
+class UserError(PrecedesError):
+    """The caller's mistake: one line that says what is wrong and what to do."""
+
+
+class PeerError(PrecedesError):
+    """Another member sent what no correct member would send."""
+
+
+class InternalError(PrecedesError):
+    """Our mistake: a broken promise inside the package or inside a protocol file."""

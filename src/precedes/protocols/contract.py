@@ -1,0 +1,224 @@
+"""The contract between a protocol and its host.
+
+A **protocol** is one file: a state and handlers that change only that state and tell the host
+what to do. A **host** (the simulator, a live node) owns time, randomness, the network, payloads,
+message names, timers and disks. The handlers run compiled or interpreted, many processes or one.
+
+Words
+    node     a process of the group, named 0..N-1
+    here     the row of the state that belongs to the process a handler runs for; in the
+             simulator row and node are the same, a live node hosts row 0 alone
+    slot     a message, as a small number; ``host.source[slot]`` and ``host.sequence[slot]`` name
+             it, the state's message fields hold what travels with it, the host its payload
+    item     a (tag, value) pair; a packet is a list of items. The protocol's ``ITEMS`` says what a
+             tag carries: a whole message, a reference to one, or a number
+
+Handlers (``register`` each with the state class)
+    broadcast(state, here, slot, host)             fill the slot's message fields, send it
+    receive(state, here, sender, inbox, host)      a packet has arrived
+    message_bytes(state, slot)                     size of the message's own header on the wire
+    start(state, here, host)                       optional: the process begins
+    on_timer(state, here, key, host)               optional: a timer set here has run out
+    on_crash(state, here, crashed, host)           optional: a failure detector speaks
+
+Rules
+    1. A handler reads nothing but its arguments and keeps nothing but ``state``. It allocates
+       nothing, so that it compiles without reference counts.
+    2. A message's fields never change once it has been sent: all receivers in a simulation share
+       one copy, live ones get their own.
+    3. A node has delivered its own message by broadcasting it; ``deliver`` is for the others.
+    4. Every MESSAGE item that arrives is one *reference*, handed to the receiver, which ends it
+       with ``deliver`` or ``drop``, at once or later; ``keep`` takes one more, for a message that
+       may have to be sent again. The host reuses a slot when its last reference has ended.
+    5. ``broadcast`` and ``receive`` return DONE, or FULL when a capacity of the state is too
+       small; after FULL nothing may have changed. The host grows the state and calls again.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from precedes import compiled
+
+Int64s = NDArray[np.int64]
+Int32s = NDArray[np.int32]
+
+DONE: Final = 0
+FULL: Final = 1
+
+# What an item's value is.
+MESSAGE: Final = 0  # a slot whose fields and payload travel
+REFERENCE: Final = 1  # a slot of which only the name (source, sequence) travels
+NUMBER: Final = 2  # an integer of 64 bits
+
+# Effects, as written into ``host.effects``: the code, then its arguments.
+DELIVER: Final = 1  # slot
+DROP: Final = 2  # slot
+KEEP: Final = 3  # slot
+SEND_ALL: Final = 4  # tag, value
+SEND: Final = 5  # target, count, then count times tag, value
+TIMER: Final = 6  # key, delay in ns
+NOTE: Final = 7  # event kind, slot
+
+# Places in ``host.cursor``.
+LENGTH: Final = 0  # words written to ``effects``
+PACKET: Final = 1  # where the count of the packet being built is
+OVERFLOW: Final = 2  # set when an effect did not fit: a bound was declared too small
+
+
+class Host(NamedTuple):
+    """What a handler may ask for and where it leaves its effects."""
+
+    now_ns: Int64s
+    entropy: NDArray[np.uint64]
+    source: Int32s
+    sequence: Int32s
+    effects: Int64s
+    cursor: Int64s
+
+
+class Inbox(NamedTuple):
+    """The items of the packet at hand: ``tag[i]``, ``value[i]`` for i < ``count[0]``."""
+
+    tag: Int64s
+    value: Int64s
+    count: Int64s
+
+
+class Capacity(NamedTuple):
+    """How much a state can hold; the host doubles what overflows and calls again."""
+
+    slots: int
+    held: int
+
+
+class Group(NamedTuple):
+    """Who takes part, and which of them this state hosts (row ``i`` is ``hosted[i]``)."""
+
+    nodes: int
+    hosted: Int32s
+    seed: int
+
+
+@compiled.generic()
+def broadcast(state: Any, here: int, slot: int, host: Host) -> int:
+    """The application broadcasts the message in ``slot``; returns DONE or FULL."""
+
+
+@compiled.generic()
+def receive(state: Any, here: int, sender: int, inbox: Inbox, host: Host) -> int:
+    """A packet from ``sender`` has arrived; returns DONE or FULL."""
+
+
+@compiled.generic()
+def message_bytes(state: Any, slot: int) -> int:
+    """Bytes that the protocol adds to the payload of this message."""
+
+
+@compiled.generic(optional=True)
+def start(state: Any, here: int, host: Host) -> None:
+    """The process begins: set the first timers here."""
+
+
+@compiled.generic(optional=True)
+def on_timer(state: Any, here: int, key: int, host: Host) -> None:
+    """A timer has run out. Timers are never cancelled: put a generation into the key."""
+
+
+@compiled.generic(optional=True)
+def on_crash(state: Any, here: int, crashed: int, host: Host) -> None:
+    """The failure detector reports that ``crashed`` has stopped for good."""
+
+
+@compiled.function()
+def now(host: Host) -> int:
+    """The host's clock in nanoseconds."""
+    return host.now_ns[0]
+
+
+@compiled.function(inline=False)
+def random_bits(host: Host) -> np.uint64:
+    """64 random bits from the host's seed (splitmix64, so that every host can offer it)."""
+    host.entropy[0] += np.uint64(0x9E3779B97F4A7C15)
+    z = host.entropy[0]
+    z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return z ^ (z >> np.uint64(31))
+
+
+@compiled.function()
+def _append(host: Host, code: int, first: int, second: int, words: int) -> None:
+    length = host.cursor[LENGTH]
+    if length + 3 > host.effects.size:
+        host.cursor[OVERFLOW] = 1
+        return
+    host.effects[length] = code
+    host.effects[length + 1] = first
+    host.effects[length + 2] = second
+    host.cursor[LENGTH] = length + words
+
+
+@compiled.function()
+def deliver(host: Host, slot: int) -> None:
+    """Hand the message to the application and end one reference to it."""
+    _append(host, DELIVER, slot, 0, 2)
+
+
+@compiled.function()
+def drop(host: Host, slot: int) -> None:
+    """End one reference without delivering: a duplicate, or a message kept long enough."""
+    _append(host, DROP, slot, 0, 2)
+
+
+@compiled.function()
+def keep(host: Host, slot: int) -> None:
+    """Take one more reference, to be ended by a later ``drop``."""
+    _append(host, KEEP, slot, 0, 2)
+
+
+@compiled.function()
+def send_all(host: Host, tag: int, value: int) -> None:
+    """Send a packet of one item to every other node."""
+    _append(host, SEND_ALL, tag, value, 3)
+
+
+@compiled.function()
+def send(host: Host, target: int, tag: int, value: int) -> None:
+    """Send a packet of one item to one node."""
+    open_packet(host, target)
+    put(host, tag, value)
+
+
+@compiled.function()
+def open_packet(host: Host, target: int) -> None:
+    """Begin a packet; the ``put`` calls that follow fill it. The host cuts it at its MTU."""
+    _append(host, SEND, target, 0, 3)
+    host.cursor[PACKET] = host.cursor[LENGTH] - 1
+
+
+@compiled.function()
+def put(host: Host, tag: int, value: int) -> None:
+    """Add an item to the packet begun last."""
+    length = host.cursor[LENGTH]
+    if length + 2 > host.effects.size or host.cursor[OVERFLOW] != 0:
+        host.cursor[OVERFLOW] = 1
+        return
+    host.effects[length] = tag
+    host.effects[length + 1] = value
+    host.cursor[LENGTH] = length + 2
+    host.effects[host.cursor[PACKET]] += 1
+
+
+@compiled.function()
+def set_timer(host: Host, key: int, delay_ns: int) -> None:
+    """Have ``on_timer`` called with this key after the delay."""
+    _append(host, TIMER, key, delay_ns, 3)
+
+
+@compiled.function()
+def note(host: Host, kind: int, slot: int) -> None:
+    """Record an event of the protocol's own (``model.EventKind``) in the trace."""
+    _append(host, NOTE, kind, slot, 3)

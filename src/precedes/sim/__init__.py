@@ -1,0 +1,1 @@
+"""The simulator: one host for every protocol, deterministic from one seed."""
