@@ -8,18 +8,19 @@ Words
     node     a process of the group, named 0..N-1
     here     the row of the state that belongs to the process a handler runs for; in the
              simulator row and node are the same, a live node hosts row 0 alone
-    slot     a message, as a small number; ``host.source[slot]`` and ``host.sequence[slot]`` name
-             it, the state's message fields hold what travels with it, the host its payload
+    slot     a message, as a small number; ``source_of`` and ``sequence_of`` name it, the state's
+             message fields hold what travels with it, the host keeps its payload
     item     a (tag, value) pair; a packet is a list of items. The protocol's ``ITEMS`` says what a
-             tag carries: a whole message, a reference to one, or a number
+             tag carries: a whole message, a reference to one, or a number. Tag 0 is a message
 
-Handlers (``register`` each with the state class)
-    broadcast(state, here, slot, host)             fill the slot's message fields, send it
-    receive(state, here, sender, inbox, host)      a packet has arrived
-    message_bytes(state, slot)                     size of the message's own header on the wire
-    start(state, here, host)                       optional: the process begins
-    on_timer(state, here, key, host)               optional: a timer set here has run out
-    on_crash(state, here, crashed, host)           optional: a failure detector speaks
+Handlers (``register`` each with the state class; all but ``message_bytes`` return DONE or FULL)
+    broadcast(state, here, slot, host)                fill the slot's message fields, send it
+    receive(state, here, sender, inbox, count, host)  a packet of ``count`` items has arrived:
+                                                      ``inbox[2 * i]`` and ``inbox[2 * i + 1]``
+    message_bytes(state, slot)                        size of the message's own header on the wire
+    start(state, here, host)                          optional: the process begins
+    on_timer(state, here, key, host)                  optional: a timer set here has run out
+    on_crash(state, here, crashed, host)              optional: a failure detector speaks
 
 Rules
     1. A handler reads nothing but its arguments and keeps nothing but ``state``. It allocates
@@ -30,8 +31,8 @@ Rules
     4. Every MESSAGE item that arrives is one *reference*, handed to the receiver, which ends it
        with ``deliver`` or ``drop``, at once or later; ``keep`` takes one more, for a message that
        may have to be sent again. The host reuses a slot when its last reference has ended.
-    5. ``broadcast`` and ``receive`` return DONE, or FULL when a capacity of the state is too
-       small; after FULL nothing may have changed. The host grows the state and calls again.
+    5. A handler returns DONE, or FULL when a capacity of the state is too small; after FULL
+       nothing may have changed. The host grows the state and calls again.
 """
 
 from __future__ import annotations
@@ -58,34 +59,41 @@ NUMBER: Final = 2  # an integer of 64 bits
 DELIVER: Final = 1  # slot
 DROP: Final = 2  # slot
 KEEP: Final = 3  # slot
-SEND_ALL: Final = 4  # tag, value
-SEND: Final = 5  # target, count, then count times tag, value
-TIMER: Final = 6  # key, delay in ns
-NOTE: Final = 7  # event kind, slot
+RELEASE: Final = 4  # slot: the host's own reference to a message being broadcast
+SEND_ALL: Final = 5  # tag, value
+SEND: Final = 6  # target, count, then count times tag, value
+SET_TIMER: Final = 7  # key, delay in ns
+NOTE: Final = 8  # event kind, slot
 
 # Places in ``host.cursor``.
 LENGTH: Final = 0  # words written to ``effects``
 PACKET: Final = 1  # where the count of the packet being built is
-OVERFLOW: Final = 2  # set when an effect did not fit: a bound was declared too small
+OVERFLOW: Final = 2  # set when an effect did not fit: its bound was declared too small
+NOW_NS: Final = 3
+CURSORS: Final = 4
+
+# Words of a name in ``host.name``, two each.
+SOURCE: Final = 0
+SEQUENCE: Final = 1
 
 
 class Host(NamedTuple):
     """What a handler may ask for and where it leaves its effects."""
 
-    now_ns: Int64s
-    entropy: NDArray[np.uint64]
-    source: Int32s
-    sequence: Int32s
+    name: Int32s
     effects: Int64s
     cursor: Int64s
+    entropy: NDArray[np.uint64]
 
 
-class Inbox(NamedTuple):
-    """The items of the packet at hand: ``tag[i]``, ``value[i]`` for i < ``count[0]``."""
-
-    tag: Int64s
-    value: Int64s
-    count: Int64s
+def allocate_host(*, slots: int, effects: int, seed: int) -> Host:
+    """A host's side of the contract; an odd seed keeps the random bits from standing still."""
+    return Host(
+        name=np.zeros(2 * slots, np.int32),
+        effects=np.zeros(effects, np.int64),
+        cursor=np.zeros(CURSORS, np.int64),
+        entropy=np.array([seed | 1], np.uint64),
+    )
 
 
 class Capacity(NamedTuple):
@@ -105,48 +113,79 @@ class Group(NamedTuple):
 
 @compiled.generic()
 def broadcast(state: Any, here: int, slot: int, host: Host) -> int:
-    """The application broadcasts the message in ``slot``; returns DONE or FULL."""
+    """The application broadcasts the message in ``slot``."""
+    return DONE
 
 
 @compiled.generic()
-def receive(state: Any, here: int, sender: int, inbox: Inbox, host: Host) -> int:
-    """A packet from ``sender`` has arrived; returns DONE or FULL."""
+def receive(state: Any, here: int, sender: int, inbox: Int64s, count: int, host: Host) -> int:
+    """A packet of ``count`` items from ``sender`` has arrived."""
+    return DONE
 
 
 @compiled.generic()
 def message_bytes(state: Any, slot: int) -> int:
     """Bytes that the protocol adds to the payload of this message."""
+    return 0
 
 
 @compiled.generic(optional=True)
-def start(state: Any, here: int, host: Host) -> None:
+def start(state: Any, here: int, host: Host) -> int:
     """The process begins: set the first timers here."""
+    return DONE
 
 
 @compiled.generic(optional=True)
-def on_timer(state: Any, here: int, key: int, host: Host) -> None:
+def on_timer(state: Any, here: int, key: int, host: Host) -> int:
     """A timer has run out. Timers are never cancelled: put a generation into the key."""
+    return DONE
 
 
 @compiled.generic(optional=True)
-def on_crash(state: Any, here: int, crashed: int, host: Host) -> None:
+def on_crash(state: Any, here: int, crashed: int, host: Host) -> int:
     """The failure detector reports that ``crashed`` has stopped for good."""
+    return DONE
 
 
 @compiled.function()
-def now(host: Host) -> int:
+def now_ns(host: Host) -> int:
     """The host's clock in nanoseconds."""
-    return host.now_ns[0]
+    return host.cursor[NOW_NS]
+
+
+@compiled.function()
+def source_of(host: Host, slot: int) -> int:
+    """The node that broadcast the message."""
+    return host.name[2 * slot + SOURCE]
+
+
+@compiled.function()
+def sequence_of(host: Host, slot: int) -> int:
+    """Which of its source's broadcasts the message is, from 1."""
+    return host.name[2 * slot + SEQUENCE]
+
+
+@compiled.function()
+def tag_of(inbox: Int64s, i: int) -> int:
+    """The tag of the i-th item of a packet."""
+    return inbox[2 * i]
+
+
+@compiled.function()
+def value_of(inbox: Int64s, i: int) -> int:
+    """The value of the i-th item of a packet: a slot or a number, as its tag says."""
+    return inbox[2 * i + 1]
 
 
 @compiled.function(inline=False)
 def random_bits(host: Host) -> np.uint64:
-    """64 random bits from the host's seed (splitmix64, so that every host can offer it)."""
-    host.entropy[0] += np.uint64(0x9E3779B97F4A7C15)
-    z = host.entropy[0]
-    z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return z ^ (z >> np.uint64(31))
+    """64 random bits from the host's seed (xorshift: the same compiled and interpreted)."""
+    x = host.entropy[0]
+    x = x ^ (x << np.uint64(13))
+    x = x ^ (x >> np.uint64(7))
+    x = x ^ (x << np.uint64(17))
+    host.entropy[0] = x
+    return x
 
 
 @compiled.function()
@@ -177,6 +216,12 @@ def drop(host: Host, slot: int) -> None:
 def keep(host: Host, slot: int) -> None:
     """Take one more reference, to be ended by a later ``drop``."""
     _append(host, KEEP, slot, 0, 2)
+
+
+@compiled.function()
+def release(host: Host, slot: int) -> None:
+    """For hosts: end the reference that a message has while it is being broadcast."""
+    _append(host, RELEASE, slot, 0, 2)
 
 
 @compiled.function()
@@ -215,7 +260,7 @@ def put(host: Host, tag: int, value: int) -> None:
 @compiled.function()
 def set_timer(host: Host, key: int, delay_ns: int) -> None:
     """Have ``on_timer`` called with this key after the delay."""
-    _append(host, TIMER, key, delay_ns, 3)
+    _append(host, SET_TIMER, key, delay_ns, 3)
 
 
 @compiled.function()

@@ -1,107 +1,149 @@
-"""Probabilistic"""
+"""Causal broadcast with a probabilistic clock: fewer entries than processes, rare errors.
+
+Source: paper 003, section on probabilistic clocks, after Mostefaoui and Weiss (2017).
+
+Algorithm. A clock has M ``entries``; process i owns k of them, f(i), chosen by a seeded hash. A
+broadcast increments the sender's own entries; the message carries the clock as it was before
+(``need``). The receiver waits until its clock has reached ``need`` everywhere, then increments
+the sender's entries and delivers. It always increments and never takes a maximum, so an entry is
+exactly the number of delivered messages that hit it; a maximum would double the errors.
+
+A missing dependency goes unnoticed when concurrent messages have covered its entries: then the
+delivery is out of causal order.
+
+Assumes that every packet arrives exactly once: a lost one blocks all that follows it, a repeated
+one would be counted twice.
+
+Guarantee: everything is delivered once; a delivery is out of causal order with a probability
+that falls with M and rises with the load. Cost: M counters in every message, whatever N.
+"""
+
 from __future__ import annotations
-from typing import NamedTuple
+
+from dataclasses import dataclass, field
+from typing import Final, NamedTuple
+
 import numpy as np
-from numpy.typing import NDArray
-from precedes import compiled
-from precedes.protocols.contract import *
-from precedes.protocols import contract
 
-class Probabilistic(NamedTuple):
-    clock: NDArray[np.int32]
-    need: NDArray[np.int32]
-    entries: NDArray[np.int32]
-    head: NDArray[np.int32]
-    held_slot: NDArray[np.int32]
-    held_entry: NDArray[np.int32]
-    held_value: NDArray[np.int32]
-    held_next: NDArray[np.int32]
-    held_mark: NDArray[np.int64]
+from precedes import clocks, compiled
+from precedes.model import UserError
+from precedes.protocols import held as waiting
+from precedes.protocols.contract import (
+    DONE,
+    FULL,
+    MESSAGE,
+    Capacity,
+    Group,
+    Host,
+    Int32s,
+    Int64s,
+    broadcast,
+    deliver,
+    message_bytes,
+    receive,
+    send_all,
+    source_of,
+    value_of,
+)
+from precedes.protocols.held import Held
 
-@compiled.register(broadcast, Probabilistic)
-def _(state, here, slot, host):
-    clock = state.clock[here]
-    need = state.need[slot]
-    for x in range(clock.size):
-        need[x] = clock[x]
-    own = state.entries[host.source[slot]]
-    for i in range(own.size):
-        clock[own[i]] += 1
-    send_all(host, 0, slot)
-    return 0
+DATA: Final = 0
+ITEMS: Final = (MESSAGE,)
+MESSAGE_FIELDS: Final = ("need",)
+GUARANTEE: Final = "probable"
+ASSUMES: Final = frozenset({"reliable", "unique"})
+
+
+@dataclass(frozen=True)
+class Parameters:
+    """The size of the clock."""
+
+    entries: int = field(default=50, metadata={"help": "entries of the clock (M)"})
+    per_process: int = field(default=2, metadata={"help": "entries that a process owns (k)"})
+
+    def __post_init__(self) -> None:
+        if self.entries < 1:
+            raise UserError(f"entries must be at least 1, not {self.entries}")
+        if not 1 <= self.per_process <= self.entries:
+            raise UserError(
+                f"per_process must be between 1 and entries ({self.entries}), "
+                f"not {self.per_process}"
+            )
+
+
+class State(NamedTuple):
+    """Rows of ``clock`` belong to hosted processes, of ``need`` to messages, of ``own`` to all."""
+
+    clock: Int32s
+    need: Int32s
+    own: Int32s  # f: process -> the entries it increments
+    held: Held
+    entries: Int64s
+
+
+def own_entries(parameters: Parameters, *, process: int, seed: int) -> Int32s:
+    """f(process): the same on every node that knows the group's seed."""
+    generator = np.random.Generator(np.random.PCG64([seed, process]))
+    drawn = generator.choice(parameters.entries, parameters.per_process, replace=False)
+    return np.sort(drawn).astype(np.int32)
+
+
+def allocate(parameters: Parameters, group: Group, capacity: Capacity) -> State:
+    """A state for the hosted processes of a group."""
+    width = clocks.padded(parameters.entries)
+    own = [own_entries(parameters, process=i, seed=group.seed) for i in range(group.nodes)]
+    return State(
+        clock=np.zeros((len(group.hosted), width), np.int32),
+        need=np.zeros((capacity.slots, width), np.int32),
+        own=np.array(own, np.int32),
+        held=waiting.allocate(len(group.hosted), capacity),
+        entries=np.array([parameters.entries], np.int64),
+    )
+
+
+@compiled.register(broadcast, State)
+def _broadcast(state: State, here: int, slot: int, host: Host) -> int:
+    clocks.copy(state.clock[here], state.need[slot])
+    _increment(state, here, source_of(host, slot))
+    send_all(host, DATA, slot)
+    return DONE
+
 
 @compiled.function()
-def missing(clock, need):
-    ready = True
-    for x in range(clock.size):
-        ready &= clock[x] >= need[x]
-    if ready:
-        return -1
-    for x in range(clock.size):
-        if clock[x] < need[x]:
-            return x
-    return -1
+def _increment(state: State, here: int, process: int) -> None:
+    for i in range(state.own.shape[1]):
+        state.clock[here, state.own[process, i]] += 1
 
-@compiled.function()
-def take(state, here, slot, host):
-    clock = state.clock[here]
-    own = state.entries[host.source[slot]]
-    for i in range(own.size):
-        clock[own[i]] += 1
-    deliver(host, slot)
 
-@compiled.register(receive, Probabilistic)
-def _(state, here, sender, inbox, host):
-    slot = inbox.value[0]
-    x = missing(state.clock[here], state.need[slot])
-    if x >= 0:
-        p = state.held_mark[0]
-        if p >= 0:
-            state.held_mark[0] = state.held_next[p]
+@compiled.register(receive, State)
+def _receive(state: State, here: int, sender: int, inbox: Int64s, count: int, host: Host) -> int:
+    if not waiting.has_room(state.held, count):
+        return FULL
+    for i in range(count):
+        slot = value_of(inbox, i)
+        need = state.need[slot]
+        if clocks.covers(state.clock[here], need):
+            _increment(state, here, source_of(host, slot))
+            deliver(host, slot)
+            if state.held.first[here] != waiting.NONE:
+                _deliver_held(state, here, host)
         else:
-            p = state.held_mark[1]
-            if p == state.held_next.size:
-                return 1
-            state.held_mark[1] = p + 1
-        state.held_slot[p] = slot
-        state.held_entry[p] = x
-        state.held_value[p] = state.need[slot, x]
-        state.held_next[p] = state.head[here]
-        state.head[here] = p
-        return 0
-    take(state, here, slot, host)
-    if state.head[here] >= 0:
-        again(state, here, host)
-    return 0
+            entry = clocks.first_missing(state.clock[here], need)
+            waiting.add(state.held, here, slot, entry, need[entry])
+    return DONE
+
 
 @compiled.function(inline=False)
-def again(state, here, host):
-    progress = True
-    while progress:
-        progress = False
-        before = -1
-        p = state.head[here]
-        while p >= 0:
-            nxt = state.held_next[p]
-            if state.clock[here, state.held_entry[p]] >= state.held_value[p]:
-                slot = state.held_slot[p]
-                x = missing(state.clock[here], state.need[slot])
-                if x < 0:
-                    if before >= 0:
-                        state.held_next[before] = nxt
-                    else:
-                        state.head[here] = nxt
-                    state.held_next[p] = state.held_mark[0]
-                    state.held_mark[0] = p
-                    take(state, here, slot, host)
-                    progress = True
-                    p = nxt
-                    continue
-                state.held_entry[p] = x
-                state.held_value[p] = state.need[slot, x]
-            before = p
-            p = nxt
+def _deliver_held(state: State, here: int, host: Host) -> None:
+    """Deliver what waits and can be delivered now, until nothing more can."""
+    while True:
+        slot = waiting.take_ready(state.held, here, state.clock[here], state.need)
+        if slot == waiting.NONE:
+            return
+        _increment(state, here, source_of(host, slot))
+        deliver(host, slot)
 
-@compiled.register(message_bytes, Probabilistic)
-def _(state, slot):
-    return 8 + 4 * state.need.shape[1]
+
+@compiled.register(message_bytes, State)
+def _message_bytes(state: State, slot: int) -> int:
+    return 8 + 4 * state.entries[0]

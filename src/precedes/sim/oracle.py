@@ -7,9 +7,10 @@ past is always a prefix of every node's broadcasts and one number per node says 
 - ``past[m, q]``: the same for message m, taken when m is broadcast;
 - ``contiguous[p, q]``: how many broadcasts of q node p has delivered without a gap.
 
-Node p delivers m in order iff ``contiguous[p] >= past[m]`` everywhere. While it does, the past of
-m is already known at p and one entry is all that changes; only an error merges vectors. What p
-delivers beyond a gap is kept in one bit per node and message.
+Node p delivers m in order iff ``contiguous[p] >= past[m]`` everywhere. While it does, what p knows
+is what it has delivered, and one entry is all that changes; ``known`` is looked at only between
+an error and the arrival of what was missing, when the node is *behind*. What p delivers beyond a
+gap is kept in one bit per node and message.
 """
 
 from __future__ import annotations
@@ -26,57 +27,72 @@ VIOLATION: Final = 1
 DUPLICATE: Final = 2
 
 
-class Oracle(NamedTuple):
-    """Empty arrays when the oracle is off (``on[0]`` false)."""
+# Words of a node, four each.
+BEHIND: Final = 0  # whether it knows of more than it has delivered
+GAPS: Final = 1  # bits set in its row of ``beyond``
+LATEST: Final = 2  # number of its latest broadcast, or -1
 
-    on: NDArray[np.bool_]
+
+class Oracle(NamedTuple):
+    """All arrays are empty when the oracle is off."""
+
     known: NDArray[np.int32]  # node, node
     contiguous: NDArray[np.int32]  # node, node
     past: NDArray[np.int32]  # slot, node
     flagged: NDArray[np.bool_]  # slot: some delivery of it was an error
     beyond: NDArray[np.uint8]  # node, number of the message / 8: delivered beyond a gap
-    gaps: NDArray[np.int64]  # node: bits set in its row of ``beyond``
-    latest: NDArray[np.int64]  # node: number of its latest broadcast, or -1
+    node: NDArray[np.int64]
     successor: NDArray[np.int64]  # number of a message -> of its source's next one, or -1
 
 
 def allocate(*, on: bool, nodes: int, slots: int, messages: int) -> Oracle:
     """An oracle for a run; ``messages`` is how many broadcasts it can tell apart."""
     n, k, m = (nodes, slots, messages) if on else (0, 0, 0)
+    # Rows are padded as clocks are: whole vectors compare without a remainder.
+    width = -(-n // 32) * 32
+    node = np.zeros(4 * n, np.int64)
+    node[LATEST::4] = -1
     return Oracle(
-        on=np.array([on]),
-        known=np.zeros((n, n), np.int32),
-        contiguous=np.zeros((n, n), np.int32),
-        past=np.zeros((k, n), np.int32),
+        known=np.zeros((n, width), np.int32),
+        contiguous=np.zeros((n, width), np.int32),
+        past=np.zeros((k, width), np.int32),
         flagged=np.zeros(k, np.bool_),
         beyond=np.zeros((n, (m + 7) // 8), np.uint8),
-        gaps=np.zeros(n, np.int64),
-        latest=np.full(n, -1, np.int64),
+        node=node,
         successor=np.full(m, -1, np.int64),
     )
+
+
+@compiled.function()
+def is_on(oracle: Oracle) -> bool:
+    """Whether there is anything to judge."""
+    return oracle.known.size > 0
 
 
 @compiled.function(inline=False)
 def has_room(oracle: Oracle, number: int) -> bool:
     """Whether a message of this number can be told apart."""
-    return not oracle.on[0] or number < oracle.successor.size
+    return not is_on(oracle) or number < oracle.successor.size
 
 
 @compiled.function(inline=False)
 def on_broadcast(oracle: Oracle, node: int, slot: int, number: int) -> None:
     """Take the past of the new message, then make the message part of it."""
-    if not oracle.on[0]:
+    if not is_on(oracle):
         return
+    contiguous = oracle.contiguous[node]
     known = oracle.known[node]
     past = oracle.past[slot]
-    for q in range(known.size):
-        past[q] = known[q]
+    behind = oracle.node[4 * node + BEHIND] != 0
+    for q in range(past.size):
+        past[q] = known[q] if behind else contiguous[q]
     known[node] += 1
-    oracle.contiguous[node, node] += 1
+    contiguous[node] += 1
     oracle.flagged[slot] = False
-    if oracle.latest[node] >= 0:
-        oracle.successor[oracle.latest[node]] = number
-    oracle.latest[node] = number
+    latest = oracle.node[4 * node + LATEST]
+    if latest >= 0:
+        oracle.successor[latest] = number
+    oracle.node[4 * node + LATEST] = number
 
 
 @compiled.function()
@@ -86,14 +102,13 @@ def on_deliver(
     """Judge one delivery and take it into account."""
     contiguous = oracle.contiguous[node]
     past = oracle.past[slot]
-    in_order = True
+    shortfall = np.int32(0)
     for q in range(past.size):
-        in_order &= contiguous[q] >= past[q]
-    if in_order and contiguous[source] + 1 == sequence and oracle.gaps[node] == 0:
+        shortfall = min(shortfall, np.int32(contiguous[q] - past[q]))
+    if shortfall >= 0 and contiguous[source] + 1 == sequence and oracle.node[4 * node + BEHIND] == 0:
         contiguous[source] = sequence
-        oracle.known[node, source] = max(oracle.known[node, source], sequence)
         return IN_ORDER
-    return _on_deliver_late(oracle, node, slot, number, source, sequence, in_order)
+    return _on_deliver_late(oracle, node, slot, number, source, sequence, shortfall >= 0)
 
 
 @compiled.function(inline=False)
@@ -106,20 +121,26 @@ def _on_deliver_late(
     sequence: int,
     in_order: bool,
 ) -> int:
+    """A delivery that is an error, or at a node that is behind since one."""
     contiguous = oracle.contiguous[node]
-    known = oracle.known[node]
     bit = np.uint8(1 << (number & 7))
     if sequence <= contiguous[source] or oracle.beyond[node, number >> 3] & bit != 0:
         return DUPLICATE
+    known = oracle.known[node]
     past = oracle.past[slot]
+    behind = oracle.node[4 * node + BEHIND] != 0
     for q in range(past.size):
-        known[q] = max(known[q], past[q])
+        known[q] = max(known[q] if behind else contiguous[q], past[q])
     known[source] = max(known[source], sequence)
     if contiguous[source] + 1 < sequence:
         oracle.beyond[node, number >> 3] |= bit
-        oracle.gaps[node] += 1
+        oracle.node[4 * node + GAPS] += 1
     else:
         _close_gap(oracle, node, number, source)
+    behind = oracle.node[4 * node + GAPS] != 0
+    for q in range(past.size):
+        behind |= known[q] != contiguous[q]
+    oracle.node[4 * node + BEHIND] = behind
     return IN_ORDER if in_order else VIOLATION
 
 
@@ -135,4 +156,4 @@ def _close_gap(oracle: Oracle, node: int, number: int, source: int) -> None:
         if oracle.beyond[node, number >> 3] & bit == 0:
             return
         oracle.beyond[node, number >> 3] &= ~bit
-        oracle.gaps[node] -= 1
+        oracle.node[4 * node + GAPS] -= 1

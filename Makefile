@@ -1,0 +1,61 @@
+# Every target sets up .venv by itself. PYTHON chooses the interpreter it is made from,
+# PYTEST_ARGS are handed to pytest.
+
+PYTHON ?= python3
+PYTEST_ARGS ?=
+
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+READY_SPARK := $(VENV)/.ready-spark
+UNFINISHED := $(VENV)/.unfinished
+INSTALL := $(BIN)/python -m pip install -qq --disable-pip-version-check -c constraints.txt
+IS_NEW_ENOUGH := -c 'import sys; sys.exit(sys.version_info < (3, 11))'
+IS_VENV := -c 'import sys, pip; sys.exit(sys.prefix == sys.base_prefix)'
+
+.PHONY: venv test lint bench swarm reproduce clean
+.DEFAULT_GOAL := test
+
+venv: $(READY)
+
+# An installation that was interrupted leaves $(UNFINISHED) behind; the next one starts afresh.
+$(READY): pyproject.toml constraints.txt
+	@$(PYTHON) $(IS_NEW_ENOUGH) || { echo "precedes needs Python 3.11 or newer, and '$(PYTHON)'" \
+	  "is not: name one with 'make PYTHON=/path/to/python3 ...'" >&2; exit 1; }
+	@echo "Setting up $(VENV)"
+	@{ test ! -e $(UNFINISHED) && $(BIN)/python $(IS_NEW_ENOUGH) && $(BIN)/python $(IS_VENV); } \
+	  2>/dev/null || $(PYTHON) -m venv --clear $(VENV)
+	@touch $(UNFINISHED)
+	@$(INSTALL) -e '.[dev]'
+	@rm -f $(UNFINISHED)
+	@touch $@
+
+$(READY_SPARK): $(READY)
+	@echo "Adding Spark to $(VENV)"
+	@touch $(UNFINISHED)
+	@rm -f $(READY)
+	@$(INSTALL) -e '.[spark,report]'
+	@rm -f $(UNFINISHED)
+	@touch $(READY) $@
+
+test: $(READY)
+	@$(BIN)/python -m pytest -q -n 2 $(PYTEST_ARGS)
+
+lint: $(READY)
+	@$(BIN)/ruff check --quiet
+	@$(BIN)/ruff format --check --quiet
+	@$(BIN)/mypy --no-error-summary
+	@$(BIN)/python tools/tidy.py
+
+bench: $(READY)
+	@$(BIN)/python bench/run.py
+
+swarm: $(READY)
+	@$(BIN)/python -m pytest -q -n 2 -m swarm $(PYTEST_ARGS)
+
+reproduce: $(READY_SPARK)
+	@$(BIN)/precedes reproduce --quick --out build/report
+
+clean:
+	@rm -rf $(VENV) build dist .pytest_cache .hypothesis .mypy_cache .ruff_cache
+	@find src tests tools bench -name __pycache__ -type d -prune -exec rm -rf {} +

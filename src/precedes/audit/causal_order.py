@@ -1,0 +1,263 @@
+"""Did every node see causes before effects? The exact audit of one history.
+
+The rules, all from each node's own order of broadcasts and deliveries:
+
+- The past of m is the closure of "broadcast or delivered at m's source before m's broadcast".
+- A node's position of y is that of its first delivery of y; at y's source, without a delivery
+  of its own, that of the broadcast; never delivered is later than everything.
+- A delivery of m at p is a violation iff some y in m's past has a later position at p.
+- Messages that nobody broadcast are reported as phantoms and are in nobody's past.
+- A message in its own past is a contradiction in the log: it is reported, and the deliveries
+  that close the circle are not counted as causes.
+
+``kernel`` holds the loops: time grows with rows plus nodes times generators, memory with four
+bytes a row for places, four for generators and 64 a message for one tile of nodes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from precedes.audit import kernel, witness
+from precedes.audit.cycles import cyclic_messages
+from precedes.audit.witness import Witness
+from precedes.trace import History
+
+HELD: Final = "held"
+VIOLATED: Final = "violated"
+UNKNOWN: Final = "unknown"
+
+WITNESSES_MAX: Final = 5
+
+
+@dataclass(frozen=True, kw_only=True)
+class Report:
+    """The verdict on one run and the counts behind it.
+
+    ``deliveries`` are deliver rows at nodes other than the source. ``lost`` is counted only in
+    complete histories; in others the same pairs are ``undelivered_at_end``.
+    """
+
+    origin: str
+    run_id: int
+    nodes: int
+    messages: int
+    verdict: str
+    deliveries: int
+    violations: int
+    violating_messages: int
+    lost: int
+    duplicates: int
+    phantom: int
+    cycles: int
+    undelivered_at_end: int
+    witnesses: tuple[Witness, ...]
+
+
+class Prepared(NamedTuple):
+    """A history with its messages renumbered and their generators found."""
+
+    history: History
+    log: kernel.Log
+    placed: kernel.Placed
+    past: kernel.Past
+    place_message: NDArray[np.int32]  # place
+    correct: NDArray[np.uint8]  # node: never crashed
+    contradictory: bool  # some message lies in its own past
+
+
+class Judgement(NamedTuple):
+    """What ``judge`` found, by node and by place."""
+
+    tallies: NDArray[np.int64]
+    violating: NDArray[np.uint8]
+
+
+def audit(
+    history: History,
+    *,
+    witnesses_max: int = WITNESSES_MAX,
+    block_nodes: int = kernel.LANES,
+) -> Report:
+    """The exact verdict on a history, with up to ``witnesses_max`` witnesses of each kind.
+
+    ``block_nodes`` is how many nodes are judged in one pass; it changes memory and speed,
+    never the result.
+    """
+    prepared = prepare(history)
+    judgement = judge(prepared, block_nodes=block_nodes)
+    totals = judgement.tallies.sum(axis=0)
+    missing = _missing(prepared, judgement)
+    contradictory = prepared.contradictory
+    cyclic = cyclic_messages(prepared.log) if contradictory else np.empty(0, np.int64)
+    undelivered = int(missing.sum())
+    lost = undelivered if history.complete else 0
+    columns = [kernel.VIOLATIONS, kernel.DUPLICATES, kernel.PHANTOM]
+    wrong = lost + int(cyclic.size) + int(totals[columns].sum())
+    deliveries = int(totals[kernel.DELIVERIES])
+    return Report(
+        origin=history.origin,
+        run_id=history.run_id,
+        nodes=history.nodes,
+        messages=history.messages,
+        verdict=VIOLATED if wrong else HELD if deliveries else UNKNOWN,
+        deliveries=deliveries,
+        violations=int(totals[kernel.VIOLATIONS]),
+        violating_messages=int(judgement.violating.sum()),
+        lost=lost,
+        duplicates=int(totals[kernel.DUPLICATES]),
+        phantom=int(totals[kernel.PHANTOM]),
+        cycles=int(cyclic.size),
+        undelivered_at_end=undelivered - lost,
+        witnesses=_witnesses(prepared, judgement, missing, cyclic, witnesses_max),
+    )
+
+
+def prepare(history: History) -> Prepared:
+    """Everything that does not depend on which nodes are judged."""
+    rows = np.flatnonzero(history.kind == kernel.BROADCAST)
+    broadcasts = history.message[rows]
+    broadcast_row = np.full(history.messages, -1, np.int64)
+    broadcast_row[broadcasts] = rows
+    log = kernel.Log(
+        offsets=history.offsets,
+        kind=history.kind,
+        message=history.message,
+        message_source=history.message_source,
+        broadcast_row=broadcast_row,
+    )
+    place, heard, ignored = _places(log, rows)
+    place_message = np.empty(broadcasts.size, np.int32)
+    place_message[place[broadcasts]] = broadcasts
+    placed = kernel.Placed(
+        offsets=history.offsets,
+        kind=history.kind,
+        row_place=place[history.message],
+        place_source=history.message_source[place_message],
+        heard=heard[place_message],
+        broadcast_rows=rows,
+        broadcast_offsets=np.searchsorted(rows, history.offsets),
+    )
+    correct = np.ones(history.nodes, np.uint8)
+    correct[history.crashed] = 0
+    return Prepared(
+        history=history,
+        log=log,
+        placed=placed,
+        past=_past(placed),
+        place_message=place_message,
+        correct=correct,
+        contradictory=ignored > 0,
+    )
+
+
+def _places(
+    log: kernel.Log, broadcast_rows: NDArray[np.int64]
+) -> tuple[NDArray[np.int32], NDArray[np.uint8], int]:
+    """Each message's place, whether it may lie in a past, and how many rows were passed over."""
+    nodes = log.offsets.size - 1
+    broadcasts = log.message[broadcast_rows]
+    source = log.message_source[broadcasts]
+    # Starting from broadcasts in the order of how far down their node's own log they stand
+    # keeps places near to time, also for nodes that deliver nothing: generators are pruned best.
+    lengths = np.diff(log.offsets)
+    progress = (broadcast_rows - log.offsets[source]) / np.maximum(lengths[source], 1)
+    walk = kernel.Walk(
+        cursor=log.offsets[:-1].copy(),
+        goal=np.zeros(nodes, np.int64),
+        stack=np.zeros(nodes, np.int32),
+        on_stack=np.zeros(nodes, np.uint8),
+    )
+    place = np.full(log.message_source.size, -1, np.int32)
+    heard = np.zeros(log.message_source.size, np.uint8)
+    roots = broadcasts[np.argsort(progress, kind="stable")]
+    ignored = kernel.ORDER.compiled()(log, walk, roots, place, heard)
+    # All but a source's last message lie in the past of the next.
+    heard[broadcasts[:-1][source[:-1] == source[1:]]] = 1
+    return place, heard, ignored
+
+
+def _past(placed: kernel.Placed) -> kernel.Past:
+    nodes, messages = placed.offsets.size - 1, placed.place_source.size
+    past = kernel.Past(
+        # A row gives one generator at most; pages of the array that stay unused cost nothing.
+        generators=np.empty(placed.row_place.size, np.int32),
+        begin=np.zeros(messages, np.int64),
+        end=np.zeros(messages, np.int64),
+        floor=np.zeros(messages, np.int32),
+    )
+    known = np.full(nodes, -1, np.int32)
+    slot = np.full(nodes, -1, np.int64)
+    kernel.FIND.compiled()(placed, past, known, slot)
+    kernel.PRUNE.compiled()(past)
+    return past
+
+
+def judge(
+    prepared: Prepared,
+    *,
+    first_node: int = 0,
+    last_node: int | None = None,
+    block_nodes: int = kernel.LANES,
+) -> Judgement:
+    """Judge the deliveries at nodes ``first_node`` up to and without ``last_node``."""
+    placed, past = prepared.placed, prepared.past
+    nodes, messages = prepared.history.nodes, past.begin.size
+    tile = kernel.Tile(
+        position=np.empty((messages, block_nodes), np.int32),
+        need=np.empty(block_nodes, np.int32),
+    )
+    findings = kernel.Findings(
+        self_delivered=np.zeros(messages, np.uint8),
+        violating=np.zeros(messages, np.uint8),
+        tallies=np.zeros((nodes, kernel.TALLIES), np.int64),
+    )
+    end = nodes if last_node is None else last_node
+    for first in range(first_node, end, block_nodes):
+        last = min(first + block_nodes, end)
+        tile.position.fill(kernel.NEVER)
+        kernel.JUDGE.compiled()(first, last, placed, past, prepared.correct, tile, findings)
+    return Judgement(findings.tallies, findings.violating)
+
+
+def violations_at(prepared: Prepared, node: int) -> NDArray[np.int32]:
+    """The messages whose delivery at this node is a violation, in the order of delivery."""
+    judgement = judge(prepared, first_node=node, last_node=node + 1, block_nodes=1)
+    messages = prepared.place_message[np.flatnonzero(judgement.violating)]
+    position = witness.first_positions(prepared.history, node)
+    return messages[np.argsort(position[messages], kind="stable")]
+
+
+def _missing(prepared: Prepared, judgement: Judgement) -> NDArray[np.int64]:
+    """How many messages of correct sources each correct node never delivered."""
+    correct = prepared.correct.astype(bool)
+    sent = np.bincount(prepared.placed.place_source, minlength=correct.size)
+    due = int(sent[correct].sum()) - sent - judgement.tallies[:, kernel.DUE]
+    return np.where(correct, due, 0)
+
+
+def _witnesses(
+    prepared: Prepared,
+    judgement: Judgement,
+    missing: NDArray[np.int64],
+    cyclic: NDArray[np.int64],
+    limit: int,
+) -> tuple[Witness, ...]:
+    history = prepared.history
+    explain = witness.Explainer(history, prepared.log.broadcast_row)
+    found = [explain.cycle(int(m)) for m in cyclic[:limit]]
+    violations: list[Witness] = []
+    for node in np.flatnonzero(judgement.tallies[:, kernel.VIOLATIONS])[:limit]:
+        late = violations_at(prepared, int(node))[: limit - len(violations)]
+        violations += [explain.violation(int(node), int(m)) for m in late]
+    found += violations
+    if history.complete:
+        found += explain.lost(np.flatnonzero(missing), prepared.correct, limit)
+    duplicated = np.flatnonzero(judgement.tallies[:, kernel.DUPLICATES])
+    found += explain.duplicates(duplicated, limit)
+    found += explain.phantoms(np.flatnonzero(judgement.tallies[:, kernel.PHANTOM]), limit)
+    return tuple(found)

@@ -1,0 +1,85 @@
+"""Reports for programs and for people."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import Any, Final
+
+from precedes.audit.causal_order import HELD, UNKNOWN, VIOLATED, Report
+
+# Counts that make a run "violated", with the words for one and for many.
+FINDINGS: Final = {
+    "violations": ("delivery out of causal order", "deliveries out of causal order"),
+    "lost": ("delivery lost", "deliveries lost"),
+    "duplicates": ("duplicate delivery", "duplicate deliveries"),
+    "phantom": (
+        "delivery of a message nobody broadcast",
+        "deliveries of messages nobody broadcast",
+    ),
+    "cycles": ("message in its own past", "messages in their own past"),
+}
+
+
+def combined_verdict(reports: Sequence[Report]) -> str:
+    """Violated if any run is, else unknown if any is or there is none, else held."""
+    verdicts = {report.verdict for report in reports}
+    if VIOLATED in verdicts:
+        return VIOLATED
+    return UNKNOWN if UNKNOWN in verdicts or not verdicts else HELD
+
+
+def to_json(reports: Sequence[Report]) -> dict[str, Any]:
+    """One object for all the runs, ready for ``json.dumps``: verdict, sums and witnesses."""
+    counts = ("deliveries", *FINDINGS, "undelivered_at_end", "violating_messages")
+    return {
+        "verdict": combined_verdict(reports),
+        "runs": len(reports),
+        **{name: _total(reports, name) for name in counts},
+        "witnesses": [
+            {"origin": report.origin, "run_id": report.run_id, **asdict(witness)}
+            for report in reports
+            for witness in report.witnesses
+        ],
+    }
+
+
+def to_text(reports: Sequence[Report]) -> str:
+    """A few lines for people: the verdict, what is wrong, and the witnesses."""
+    runs = f"{len(reports)} runs, " if len(reports) != 1 else ""
+    deliveries = _total(reports, "deliveries")
+    lines = [f"{combined_verdict(reports)}: {runs}{_counted(deliveries, 'delivery', 'deliveries')}"]
+    for name, (one, many) in FINDINGS.items():
+        total = _total(reports, name)
+        if total:
+            lines.append(f"  {_counted(total, one, many)}{_of_messages(reports, name)}")
+    undelivered = _total(reports, "undelivered_at_end")
+    if undelivered:
+        lines.append(f"  {undelivered:,} not delivered by the end of the log (not an error)")
+    if deliveries == 0:
+        lines.append("  nothing was delivered, so nothing was checked")
+    for report in reports:
+        lines += [f"  - {_title(report, reports)}{w.sentence}" for w in report.witnesses]
+    return "\n".join(lines) + "\n"
+
+
+def _total(reports: Sequence[Report], name: str) -> int:
+    return sum(int(getattr(report, name)) for report in reports)
+
+
+def _counted(count: int, one: str, many: str) -> str:
+    return f"{count:,} {one if count == 1 else many}"
+
+
+def _of_messages(reports: Sequence[Report], name: str) -> str:
+    if name != "violations":
+        return ""
+    return f", of {_counted(_total(reports, 'violating_messages'), 'message', 'messages')}"
+
+
+def _title(report: Report, reports: Sequence[Report]) -> str:
+    if len(reports) == 1:
+        return ""
+    same = [other for other in reports if other.origin == report.origin]
+    run = f" run {report.run_id}" if len(same) > 1 or not report.origin else ""
+    return f"{report.origin}{run}: ".lstrip()

@@ -1,0 +1,207 @@
+"""Finding protocol files and checking that they keep the contract."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import importlib
+import importlib.util
+import pkgutil
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType
+from typing import Any, Final
+
+import numpy as np
+
+from precedes import compiled
+from precedes.model import UserError
+from precedes.protocols import contract
+from precedes.protocols.contract import Capacity, Group
+
+# Files of the folder that are not protocols.
+OTHERS: Final = frozenset({"contract", "held", "registry"})
+
+GUARANTEES: Final = ("causal", "probable", "none")
+ASSUMPTIONS: Final = ("reliable", "unique", "fifo")
+REQUIRED: Final = (contract.broadcast, contract.receive, contract.message_bytes)
+
+
+class ContractError(UserError):
+    """A protocol file does not export what the contract asks for."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Protocol:
+    """A protocol as the hosts see it."""
+
+    name: str
+    summary: str
+    state: type
+    parameters: type
+    items: tuple[int, ...]
+    message_fields: tuple[str, ...]
+    guarantee: str
+    assumes: frozenset[str]
+    allocate: Callable[[Any, Group, Capacity], Any]
+    extra: Callable[[Any], dict[str, float]]
+    effects_words: Callable[[Capacity, int], int]
+    sources: tuple[Path, ...]
+
+    def make_parameters(self, given: dict[str, Any]) -> Any:
+        """The protocol's parameters from names and values; text is read as the field's type."""
+        known = {field.name: field for field in dataclasses.fields(self.parameters)}
+        values = {}
+        for name, value in given.items():
+            if name not in known:
+                hint = f"it has {', '.join(known)}" if known else "it has none"
+                raise UserError(f"{self.name} has no parameter {name!r}: {hint}")
+            values[name] = _read_value(name, value, known[name].default)
+        return self.parameters(**values)
+
+    def parameter_help(self) -> list[dict[str, Any]]:
+        """Name, default and meaning of every parameter."""
+        return [
+            {"name": f.name, "default": f.default, "help": f.metadata.get("help", "")}
+            for f in dataclasses.fields(self.parameters)
+        ]
+
+
+def _read_value(name: str, value: Any, default: Any) -> Any:
+    """A parameter given as text or from a file, as the type of its default."""
+    kind = type(default)
+    wrong = UserError(f"{name} takes {_type_name(kind)}, not {value!r}")
+    if kind is bool:
+        if isinstance(value, str):
+            value = {"true": True, "1": True, "false": False, "0": False}.get(value.lower(), value)
+        if not isinstance(value, bool):
+            raise wrong
+        return value
+    if isinstance(value, bool) or (kind is int and isinstance(value, float)):
+        raise wrong
+    try:
+        return kind(value)
+    except (TypeError, ValueError):
+        raise wrong from None
+
+
+def _type_name(kind: type) -> str:
+    return {int: "a whole number", float: "a number", bool: "true or false"}.get(kind, "text")
+
+
+@functools.cache
+def names() -> tuple[str, ...]:
+    """The names of all protocols of the package, in alphabetical order."""
+    folder = [str(Path(__file__).parent)]
+    return tuple(
+        sorted(m.name for m in pkgutil.iter_modules(folder) if m.name not in OTHERS)
+    )
+
+
+@functools.cache
+def load(name: str) -> Protocol:
+    """The protocol of that name, or of that file if the name ends in ``.py``."""
+    if name.endswith(".py"):
+        return _load_file(Path(name))
+    if name not in names():
+        raise UserError(f"there is no protocol {name!r}: choose one of {', '.join(names())}")
+    module = importlib.import_module(f"precedes.protocols.{name}")
+    return check(module, name=name)
+
+
+def _load_file(path: Path) -> Protocol:
+    """A protocol from a user's own file; its text takes part in the cache key."""
+    path = path.resolve()
+    if not path.is_file():
+        raise UserError(f"there is no protocol file {path}")
+    before = set(sys.modules)
+    # The digest in the name keeps two versions of a file apart within one process.
+    module_name = f"precedes_file_{path.stem}_{compiled.sources_digest([path])}"
+    spec = importlib.util.spec_from_file_location(module_name, path)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[module_name] = module
+    try:
+        spec.loader.exec_module(module)
+    except UserError:
+        raise
+    except Exception as error:
+        del sys.modules[module_name]
+        raise ContractError(f"{path}: cannot be imported: {error}") from error
+    return check(module, name=path.stem, sources=(path, *_helpers(before, path)))
+
+
+def _helpers(before: set[str], path: Path) -> tuple[Path, ...]:
+    """Modules beside the user's file that it has imported: they are sources too."""
+    found = []
+    for name in sorted(set(sys.modules) - before):
+        file = getattr(sys.modules[name], "__file__", None)
+        if file and Path(file).resolve().is_relative_to(path.parent) and Path(file) != path:
+            found.append(Path(file).resolve())
+    return tuple(found)
+
+
+def check(module: ModuleType, *, name: str, sources: tuple[Path, ...] = ()) -> Protocol:
+    """The protocol that a module defines, or a ContractError that says what is missing."""
+
+    def fail(what: str) -> ContractError:
+        return ContractError(f"protocol {name!r} ({module.__file__}): {what}")
+
+    summary = (module.__doc__ or "").strip().split("\n")[0]
+    if not summary:
+        raise fail("the file has no docstring; its first line is the protocol's summary")
+    for export in ("State", "Parameters", "ITEMS", "MESSAGE_FIELDS", "GUARANTEE", "ASSUMES"):
+        if not hasattr(module, export):
+            raise fail(f"{export} is missing; see precedes.protocols.contract")
+    if not callable(getattr(module, "allocate", None)):
+        raise fail("allocate(parameters, group, capacity) is missing")
+    if not dataclasses.is_dataclass(module.Parameters):
+        raise fail("Parameters must be a dataclass whose fields all have defaults")
+    for handler in REQUIRED:
+        if not compiled.registered(handler, module.State):
+            raise fail(f"no {handler.__name__} is registered for its State")
+    if module.GUARANTEE not in GUARANTEES:
+        raise fail(f"GUARANTEE must be one of {', '.join(GUARANTEES)}, not {module.GUARANTEE!r}")
+    if not set(module.ASSUMES) <= set(ASSUMPTIONS):
+        raise fail(f"ASSUMES may name {', '.join(ASSUMPTIONS)}, not {sorted(module.ASSUMES)}")
+    if not module.ITEMS or module.ITEMS[0] != contract.MESSAGE:
+        raise fail("ITEMS[0] must be MESSAGE: tag 0 is a message")
+    protocol = Protocol(
+        name=name,
+        summary=summary.rstrip("."),
+        state=module.State,
+        parameters=module.Parameters,
+        items=tuple(module.ITEMS),
+        message_fields=tuple(module.MESSAGE_FIELDS),
+        guarantee=module.GUARANTEE,
+        assumes=frozenset(module.ASSUMES),
+        allocate=module.allocate,
+        extra=getattr(module, "extra", lambda state: {}),
+        effects_words=getattr(module, "effects_words", default_effects_words),
+        sources=sources,
+    )
+    _check_state(protocol, fail)
+    return protocol
+
+
+def _check_state(protocol: Protocol, fail: Callable[[str], ContractError]) -> None:
+    """Allocate a tiny state and look at what it is made of."""
+    try:
+        parameters = protocol.parameters()
+    except TypeError as error:
+        raise fail(f"Parameters must have a default for every field: {error}") from None
+    capacity = Capacity(slots=3, held=5)
+    group = Group(nodes=4, hosted=np.arange(4, dtype=np.int32), seed=1)
+    state = protocol.allocate(parameters, group, capacity)
+    if type(state) is not protocol.state:
+        raise fail(f"allocate returns {type(state).__name__}, not its State")
+    for name in protocol.message_fields:
+        array = getattr(state, name, None)
+        if not isinstance(array, np.ndarray) or array.shape[:1] != (capacity.slots,):
+            raise fail(f"MESSAGE_FIELDS names {name!r}, which has not one row per slot")
+
+
+def default_effects_words(capacity: Capacity, nodes: int) -> int:
+    """Room for delivering everything that waits, and a packet to every node, in one call."""
+    return 64 + 4 * capacity.held + 5 * nodes

@@ -1,0 +1,74 @@
+"""Broadcast without any order: the negative control.
+
+Every message is sent directly to everybody and delivered when it arrives. On any network whose
+delays vary, causal order is broken; an audit that does not say so is itself broken.
+
+Source: none; the least that can be called a broadcast.
+
+Assumes that every packet arrives exactly once, for exactly-once delivery.
+
+Guarantee: none. Cost: nothing is added to a message but its name.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+import numpy as np
+
+from precedes import compiled
+from precedes.protocols.contract import (
+    DONE,
+    MESSAGE,
+    Capacity,
+    Group,
+    Host,
+    Int64s,
+    broadcast,
+    deliver,
+    message_bytes,
+    receive,
+    send_all,
+    value_of,
+)
+
+DATA: Final = 0
+ITEMS: Final = (MESSAGE,)
+MESSAGE_FIELDS: Final[tuple[str, ...]] = ()
+GUARANTEE: Final = "none"
+ASSUMES: Final = frozenset({"reliable", "unique"})
+
+
+@dataclass(frozen=True)
+class Parameters:
+    """Nothing to choose."""
+
+
+class State(NamedTuple):
+    """Nothing is kept; an array must stand for the hosted processes."""
+
+    hosted: Int64s
+
+
+def allocate(parameters: Parameters, group: Group, capacity: Capacity) -> State:
+    """A state for the hosted processes of a group."""
+    return State(hosted=np.array(group.hosted, np.int64))
+
+
+@compiled.register(broadcast, State)
+def _broadcast(state: State, here: int, slot: int, host: Host) -> int:
+    send_all(host, DATA, slot)
+    return DONE
+
+
+@compiled.register(receive, State)
+def _receive(state: State, here: int, sender: int, inbox: Int64s, count: int, host: Host) -> int:
+    for i in range(count):
+        deliver(host, value_of(inbox, i))
+    return DONE
+
+
+@compiled.register(message_bytes, State)
+def _message_bytes(state: State, slot: int) -> int:
+    return 8

@@ -1,0 +1,88 @@
+"""What a run yields: counts, errors, latencies."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from precedes.model import NANOSECONDS_PER_MS
+from precedes.sim import world as w
+
+
+@dataclass(frozen=True)
+class Latency:
+    """Milliseconds from a broadcast to its receptions and deliveries; None: there were none."""
+
+    reception_mean: float | None
+    delivery_mean: float | None
+    p50: float | None
+    p99: float | None
+
+
+@dataclass(frozen=True)
+class Violations:
+    """Deliveries out of causal order, and distinct messages with one: papers count either."""
+
+    deliveries: int
+    messages: int
+
+
+@dataclass(frozen=True)
+class Result:
+    """The outcome of a run; ``as_dict`` is what ``simulate --json`` prints."""
+
+    protocol: str
+    nodes: int
+    seed: int
+    broadcasts: int
+    deliveries: int
+    packets: int
+    messages_sent: int
+    bytes_sent: int
+    violations: Violations | None  # None: the oracle was off
+    lost: int
+    duplicates: int | None
+    pending_max: int
+    pending_at_end: int
+    latency: Latency
+    cpu_s: float
+    wall_s: float
+    simulated_s: float
+    complete: bool  # the run came to rest by itself
+    extra: dict[str, float]
+    scenario: dict[str, Any]
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain values for JSON."""
+        return asdict(self)
+
+
+def latency_of(counter: NDArray[np.int64], histogram: NDArray[np.int64]) -> Latency:
+    """Means from sums, percentiles from the histogram (steps of 0.8 % or finer)."""
+
+    def mean_ms(total_ns: int, count: int) -> float | None:
+        return total_ns / count / NANOSECONDS_PER_MS if count else None
+
+    return Latency(
+        reception_mean=mean_ms(int(counter[w.RECEPTION_NS]), int(counter[w.RECEPTIONS])),
+        delivery_mean=mean_ms(int(counter[w.DELIVERY_NS]), int(counter[w.DELIVERIES])),
+        p50=percentile_ms(histogram, 0.50),
+        p99=percentile_ms(histogram, 0.99),
+    )
+
+
+def percentile_ms(histogram: NDArray[np.int64], share: float) -> float | None:
+    """The latency that this share of deliveries does not exceed, interpolated within its bin."""
+    total = int(histogram.sum())
+    if total == 0:
+        return None
+    below = np.cumsum(histogram)
+    rank = share * total
+    place = int(np.searchsorted(below, rank))
+    before = int(below[place - 1]) if place else 0
+    inside = (rank - before) / int(histogram[place])
+    start_ns, end_ns = w.bin_start_ns(place), w.bin_start_ns(place + 1)
+    return (start_ns + inside * (end_ns - start_ns)) / NANOSECONDS_PER_MS

@@ -1,0 +1,367 @@
+"""A run: allocate the arrays, call the engine, let grow what is too small, sum up."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any, Final, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from precedes import compiled
+from precedes.model import NANOSECONDS_PER_S, TIME_NS_MAX, InternalError, UserError
+from precedes.protocols import contract, registry
+from precedes.protocols.contract import Capacity, Group
+from precedes.sim import build, engine
+from precedes.sim import faults as fault
+from precedes.sim import oracle as judge
+from precedes.sim import queue as events
+from precedes.sim import status as code
+from precedes.sim import workload as load
+from precedes.sim import world as w
+from precedes.sim.result import Result, Violations, latency_of
+from precedes.sim.scenario import Scenario
+
+# Events between two looks at the outside world: about a fifth of a second compiled.
+SLICE_EVENTS: Final = 1 << 20
+SLICE_EVENTS_INTERPRETED: Final = 1 << 12
+CHUNK_ROWS: Final = 1 << 18
+SLOTS_FIRST: Final = 256
+HELD_FIRST: Final = 256
+
+Progress = Callable[[float], None]
+
+
+class Writer(Protocol):
+    """Where the events of a run go: chunks of columns, in order of time."""
+
+    def write(
+        self,
+        time_ns: NDArray[np.int64],
+        node: NDArray[np.int64],
+        kind: NDArray[np.int64],
+        source: NDArray[np.int64],
+        sequence: NDArray[np.int64],
+        packet: NDArray[np.int64],
+    ) -> None:
+        """Take one chunk; the arrays are the caller's to reuse."""
+
+
+class Run:
+    """One run of one scenario; ``simulate`` below is all that most callers need."""
+
+    def __init__(
+        self, scenario: Scenario, *, writer: Writer | None = None, packets: bool = False
+    ) -> None:
+        self.scenario = scenario
+        self.protocol = registry.load(scenario.protocol)
+        self.parameters = self.protocol.make_parameters(scenario.parameters)
+        self.writer = writer
+        self.drawn: dict[str, Any] = {}
+        # One stream a concern: every protocol meets the same broadcasts and the same faults.
+        streams = np.random.SeedSequence(scenario.seed).spawn(4)
+        self.generators = [np.random.Generator(np.random.PCG64(stream)) for stream in streams]
+        self.capacity = Capacity(slots=SLOTS_FIRST, held=HELD_FIRST)
+        self.group = Group(
+            nodes=scenario.nodes,
+            hosted=np.arange(scenario.nodes, dtype=np.int32),
+            seed=scenario.seed,
+        )
+        self._check_memory(_square_bytes(scenario))
+        self.state = self._allocate_state()
+        self.world = self._make_world(packets)
+
+    def _allocate_state(self) -> Any:
+        return self.protocol.allocate(self.parameters, self.group, self.capacity)
+
+    def _make_world(self, packets: bool) -> w.World:
+        scenario, n = self.scenario, self.scenario.nodes
+        network_generator, workload_generator, fault_generator, _ = self.generators
+        delay = build.make_delay(scenario, fault_generator, self.drawn)
+        network = build.make_network(scenario, delay)
+        if packets:
+            network.setting[build.net.PLAIN] = 0
+        faults = build.make_faults(scenario, fault_generator, self.drawn)
+        issues = build.make_workload(scenario, workload_generator, self.drawn)
+        crashes = faults.detection_ns.size > 0
+        recording = self.writer is not None
+        setting = np.array([0, recording, recording and packets], np.int64)
+        progress = np.zeros(w.PLACES, np.int64)
+        horizon_s = scenario.horizon_s
+        progress[w.HORIZON_NS] = (
+            2 * TIME_NS_MAX if horizon_s is None else round(horizon_s * NANOSECONDS_PER_S)
+        )
+        words = self.protocol.effects_words(self.capacity, n)
+        entropy = int(self.generators[3].integers(1 << 63))
+        world = w.World(
+            queue=events.allocate(4 * n + len(issues.first) + len(faults.schedule) + 1024),
+            network=network,
+            workload=issues.workload,
+            faults=faults,
+            oracle=judge.allocate(
+                on=scenario.oracle, nodes=n, slots=self.capacity.slots, messages=4096
+            ),
+            recorder=w.Recorder(
+                np.zeros((CHUNK_ROWS + 4 * n if recording else 0, 6), np.int64), setting
+            ),
+            messages=w.allocate_messages(self.capacity.slots),
+            packets=w.allocate_packets(0 if network.setting[build.net.PLAIN] else 1024),
+            host=contract.allocate_host(slots=self.capacity.slots, effects=words, seed=entropy),
+            inbox=np.zeros(2 * 64, np.int64),
+            item_class=np.array(self.protocol.items, np.int64),
+            node=np.zeros(2 * n, np.int64),
+            delivered=np.zeros((n, n) if crashes else (0, 0), np.int64),
+            counter=np.zeros(w.COUNTERS, np.int64),
+            latency=np.zeros(w.HISTOGRAM_BINS, np.int64),
+            progress=progress,
+        )
+        self._schedule_first(world, issues)
+        return world
+
+    def _schedule_first(self, world: w.World, issues: build.Issues) -> None:
+        if contract_has_start(self.protocol.state):
+            for node in range(self.scenario.nodes):
+                events.push(world.queue, 0, w.START | node, 0)
+        for row in range(len(world.faults.schedule)):
+            time_ns = int(world.faults.schedule[row, fault.TIME_NS])
+            node = int(world.faults.schedule[row, fault.NODE])
+            events.push(world.queue, time_ns, w.FAULT | node, row)
+        for time_ns, node, label in issues.first:
+            events.push(world.queue, time_ns, w.ISSUE | node, label)
+
+    def go(self, *, progress: Progress | None = None, interpreted: bool = False) -> Result:
+        """Run to the end and sum up."""
+        wall_s, cpu_s = time.perf_counter(), time.process_time()
+        body: Callable[..., int] = engine.run
+        if not interpreted:
+            body = engine.ENTRY.compiled(self.protocol.state, sources=self.protocol.sources)
+        slice_events = SLICE_EVENTS_INTERPRETED if interpreted else SLICE_EVENTS
+        network_generator, workload_generator = self.generators[:2]
+        while True:
+            status = body(
+                self.world, self.state, network_generator, workload_generator, slice_events
+            )
+            if status == code.FINISHED:
+                break
+            if status == code.PAUSED:
+                if progress is not None:
+                    progress(self._done())
+            else:
+                self._attend(status)
+        if self.writer is not None:
+            self._flush()
+        self._check_balance()
+        return self._sum_up(
+            cpu_s=time.process_time() - cpu_s, wall_s=time.perf_counter() - wall_s
+        )
+
+    def _done(self) -> float:
+        """The share of the run that is over, as far as one can tell."""
+        scenario, counter = self.scenario, self.world.counter
+        if scenario.duration_s:
+            now_ns = int(self.world.host.cursor[contract.NOW_NS])
+            return min(now_ns / NANOSECONDS_PER_S / scenario.duration_s, 1.0)
+        messages = scenario.messages
+        if messages is None:
+            messages = max(len(self.world.workload.event) - 1, scenario.nodes)
+        return min(int(counter[w.BROADCASTS]) / max(messages, 1), 1.0)
+
+    def _attend(self, status: int) -> None:
+        """Do what the engine stopped for."""
+        if status == code.FLUSH_TRACE:
+            self._flush()
+            return
+        if status == code.EFFECTS_OVERFLOW:
+            raise InternalError(
+                f"protocol {self.protocol.name}: a handler asked for more effects than its "
+                "effects_words allows"
+            )
+        world = self.world
+        if status == code.GROW_QUEUE:
+            size = world.queue.entry.size // events.WORDS
+            self.world = world._replace(queue=grow(world.queue, events.allocate(2 * size)))
+        elif status == code.GROW_PACKETS:
+            self._grow_packets()
+        elif status == code.GROW_ORACLE:
+            self._grow_oracle()
+        elif status == code.GROW_SLOTS:
+            self.capacity = self.capacity._replace(slots=2 * self.capacity.slots)
+            self._grow_capacity()
+        elif status == code.GROW_STATE:
+            self.capacity = self.capacity._replace(held=2 * self.capacity.held)
+            self._grow_capacity()
+        else:
+            raise InternalError(f"the engine returned an unknown status {status}")
+        self._check_memory(nbytes(self.world) + nbytes(self.state))
+
+    def _grow_packets(self) -> None:
+        world = self.world
+        count = max(2 * len(world.packets.packet), 1024)
+        self.world = world._replace(
+            packets=grow(world.packets, w.allocate_packets(count)),
+            inbox=grow(world.inbox, np.zeros(2 * world.inbox.size, np.int64)),
+        )
+
+    def _grow_oracle(self) -> None:
+        oracle = self.world.oracle
+        larger = judge.allocate(
+            on=True,
+            nodes=self.scenario.nodes,
+            slots=self.capacity.slots,
+            messages=2 * oracle.successor.size,
+        )
+        self.world = self.world._replace(oracle=grow(oracle, larger))
+
+    def _grow_capacity(self) -> None:
+        """Slots or held messages have run out: whatever depends on them grows."""
+        world, n = self.world, self.scenario.nodes
+        slots = self.capacity.slots
+        self._check_memory(nbytes(world) + 2 * nbytes(self.state))
+        self.state = grow(self.state, self._allocate_state())
+        words = self.protocol.effects_words(self.capacity, n)
+        self.world = world._replace(
+            oracle=grow(
+                world.oracle,
+                judge.allocate(
+                    on=self.scenario.oracle,
+                    nodes=n,
+                    slots=slots,
+                    messages=world.oracle.successor.size,
+                ),
+            ),
+            messages=grow(world.messages, w.allocate_messages(slots)),
+            host=grow(world.host, contract.allocate_host(slots=slots, effects=words, seed=1)),
+        )
+
+    def _check_memory(self, wanted_bytes: int) -> None:
+        limit = self.scenario.memory_max_bytes
+        if wanted_bytes > limit:
+            raise UserError(
+                f"this run needs {wanted_bytes / 2**30:.1f} GiB, more than memory_max_bytes "
+                f"({limit / 2**30:.1f} GiB): use fewer nodes, a lower rate, less loss, or raise it"
+            )
+
+    def _flush(self) -> None:
+        assert self.writer is not None
+        recorder = self.world.recorder
+        rows = recorder.row[: int(recorder.setting[w.ROWS])]
+        if len(rows):
+            columns = [np.ascontiguousarray(rows[:, i]) for i in range(6)]
+            self.writer.write(*columns)
+        recorder.setting[w.ROWS] = 0
+
+    def _check_balance(self) -> None:
+        """Every reference is held by a node or has ended: the contract's rule 4."""
+        held = self.world.node[w.HELD :: 2]
+        if (held < 0).any():
+            node = int(np.argmin(held))
+            raise InternalError(
+                f"protocol {self.protocol.name} broke the contract: node {node} delivered or "
+                f"dropped {-int(held[node])} messages more than it had received"
+            )
+
+    def crashed(self) -> list[int]:
+        """The nodes that have crashed so far."""
+        blocked = self.world.faults.blocked_until_ns
+        return [int(node) for node in np.flatnonzero(blocked == fault.FOR_EVER_NS)]
+
+    def _lost(self) -> int:
+        """Deliveries due to a correct node from a correct source that never came."""
+        sent = self.world.node[w.SEQUENCE :: 2]
+        n = self.scenario.nodes
+        if self.world.delivered.size == 0:
+            due = int(self.world.counter[w.BROADCASTS]) * (n - 1)
+            extra = int(self.world.counter[w.DUPLICATES])
+            return max(due - int(self.world.counter[w.DELIVERIES]) + extra, 0)
+        correct = np.ones(n, bool)
+        correct[self.crashed()] = False
+        missing = np.maximum(sent[np.newaxis, :] - self.world.delivered, 0)
+        np.fill_diagonal(missing, 0)
+        return int(missing[np.ix_(correct, correct)].sum())
+
+    def _sum_up(self, *, cpu_s: float, wall_s: float) -> Result:
+        counter = self.world.counter
+        held = self.world.node[w.HELD :: 2]
+        oracle = self.scenario.oracle
+        scenario = self.scenario.echo()
+        scenario["parameters"] = vars(self.parameters)
+        scenario["drawn"] = self.drawn
+        return Result(
+            protocol=self.protocol.name,
+            nodes=self.scenario.nodes,
+            seed=self.scenario.seed,
+            broadcasts=int(counter[w.BROADCASTS]),
+            deliveries=int(counter[w.DELIVERIES]),
+            packets=int(counter[w.PACKETS]),
+            messages_sent=int(counter[w.MESSAGES_SENT]),
+            bytes_sent=int(counter[w.BYTES_SENT]),
+            violations=Violations(
+                int(counter[w.VIOLATIONS]), int(counter[w.VIOLATING_MESSAGES])
+            )
+            if oracle
+            else None,
+            lost=self._lost(),
+            duplicates=int(counter[w.DUPLICATES]) if oracle else None,
+            pending_max=int(counter[w.PENDING_MAX]),
+            pending_at_end=int(held.sum()),
+            latency=latency_of(counter, self.world.latency),
+            cpu_s=cpu_s,
+            wall_s=wall_s,
+            simulated_s=int(self.world.host.cursor[contract.NOW_NS]) / NANOSECONDS_PER_S,
+            complete=int(self.world.queue.mark[events.SIZE]) == 0,
+            extra={
+                "dropped": int(counter[w.DROPPED]),
+                "packets_lost": int(counter[w.PACKETS_LOST]),
+                **self.protocol.extra(self.state),
+            },
+            scenario=scenario,
+        )
+
+
+def contract_has_start(state_class: type) -> bool:
+    """Whether a protocol wants to be told that it begins."""
+    return compiled.registered(contract.start, state_class)
+
+
+def _square_bytes(scenario: Scenario) -> int:
+    """What the arrays of nodes x nodes will take, before any of them is made."""
+    squares = 2 * 4 * scenario.oracle + 8 * scenario.fifo
+    squares += 8 * (scenario.per == "link" or scenario.delay.startswith("matrix"))
+    squares += 16 * any(item.kind == "crash" for item in scenario.faults)
+    squares += 8 * any(item.kind == "cut" for item in scenario.faults)
+    return squares * scenario.nodes**2
+
+
+def grow(old: Any, new: Any) -> Any:
+    """The new, larger arrays with the old contents in their leading corners."""
+    if isinstance(old, tuple):
+        pairs = zip(old, new, strict=True)
+        return type(old)(*(grow(before, after) for before, after in pairs))  # type: ignore[call-arg]
+    new[tuple(slice(0, length) for length in old.shape)] = old
+    return new
+
+
+def nbytes(arrays: Any) -> int:
+    """The size of a tree of arrays."""
+    if isinstance(arrays, tuple):
+        return sum(nbytes(part) for part in arrays)
+    return int(arrays.nbytes)
+
+
+def simulate(
+    scenario: Scenario,
+    *,
+    writer: Writer | None = None,
+    packets: bool = False,
+    progress: Progress | None = None,
+    interpreted: bool = False,
+) -> Result:
+    """Run a scenario.
+
+    ``writer`` receives the trace, with a row for every packet if ``packets``; ``progress`` is
+    called with the share done several times a second; ``interpreted`` runs the same source as
+    plain Python, with identical results, for stepping through a protocol in a debugger.
+    """
+    run = Run(scenario, writer=writer, packets=packets)
+    return run.go(progress=progress, interpreted=interpreted)

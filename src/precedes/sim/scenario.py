@@ -1,0 +1,242 @@
+"""A scenario: everything that determines a run, checked before anything starts."""
+
+from __future__ import annotations
+
+import dataclasses
+import tomllib
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+from precedes.model import NODES_MAX, UserError
+
+# Lists of the names that a scenario file may use, by section; the first is the top level.
+TOP: Final = ("protocol", "nodes", "seed", "oracle", "horizon_s")
+WORKLOAD: Final = ("kind", "rate", "messages", "duration_s", "skew", "gap_ms")
+NETWORK: Final = (
+    "delay",
+    "per",
+    "loss",
+    "duplication",
+    "fifo",
+    "processing_ms",
+    "transmission_ms",
+    "bandwidth_bytes_per_s",
+    "packet_bytes",
+    "payload_bytes",
+    "mtu_bytes",
+)
+FAULT_KINDS: Final = ("crash", "pause", "cut")
+
+
+@dataclass(frozen=True)
+class Fault:
+    """Something that goes wrong at a time, or after a number of packets.
+
+    - ``crash``: ``node`` stops for good, ``at_s`` or after its ``after_sends``-th packet; the
+      others learn it after a delay drawn between the two ``detection_ms``;
+    - ``pause``: ``node`` stands still ``for_s`` seconds; what reaches it waits;
+    - ``cut``: packets from ``nodes`` to ``others`` (and back) are lost for ``for_s`` seconds, or
+      with ``holds`` wait for the end of the cut.
+    """
+
+    kind: str
+    node: int = -1
+    at_s: float = 0.0
+    for_s: float = 0.0
+    after_sends: int = 0
+    detection_ms: tuple[float, float] = (0.0, 0.0)
+    nodes: tuple[int, ...] = ()
+    others: tuple[int, ...] = ()
+    both_ways: bool = True
+    holds: bool = False
+
+
+@dataclass(frozen=True)
+class Scenario:
+    """One run of one protocol. Times in the unit their names end with; rates per second."""
+
+    protocol: str
+    nodes: int
+    messages: int | None = None
+    duration_s: float | None = None
+    rate: float = 100.0  # broadcasts per second of the whole group
+    workload: str = "poisson"
+    skew: float = 0.0  # exponent of a Zipf law over senders; 0: all alike
+    gap_ms: float = 1.0  # replay: a node's pause before an event of its own
+    delay: str = "normal:100:20"
+    per: str = "use"  # "use": drawn for every packet; "link": once for every link
+    loss: float = 0.0
+    duplication: float = 0.0
+    fifo: bool = False
+    processing_ms: float = 0.0
+    transmission_ms: float = 0.0
+    bandwidth_bytes_per_s: float = 0.0  # 0: unlimited
+    packet_bytes: int = 20
+    payload_bytes: int = 50
+    mtu_bytes: int = 0  # 0: packets are never cut
+    faults: tuple[Fault, ...] = ()
+    seed: int = 1
+    parameters: dict[str, Any] = field(default_factory=dict)
+    oracle: bool = True
+    horizon_s: float | None = None  # stop here even if something is still going on
+    memory_max_bytes: int = 8 << 30  # refuse to grow beyond this
+
+    def __post_init__(self) -> None:
+        _check_types(self)
+        _check_group(self)
+        _check_network(self)
+        for fault in self.faults:
+            _check_fault(fault, self.nodes)
+
+    def replace(self, **changes: Any) -> Scenario:
+        """The same scenario with some fields changed."""
+        return dataclasses.replace(self, **changes)
+
+    def echo(self) -> dict[str, Any]:
+        """Every field, as it goes into results and traces."""
+        return dataclasses.asdict(self)
+
+
+def _check_types(scenario: Scenario) -> None:
+    for item in dataclasses.fields(scenario):
+        value = getattr(scenario, item.name)
+        names = str(item.type).split(" | ")
+        if "None" in names and value is None:
+            continue
+        if names[0] == "int" and (isinstance(value, bool) or not isinstance(value, int)):
+            raise UserError(f"{item.name} takes a whole number, not {value!r}")
+        if names[0] == "float":
+            number = isinstance(value, (int, float)) and not isinstance(value, bool)
+            if not number or value != value or abs(value) == float("inf"):
+                raise UserError(f"{item.name} takes a number, not {value!r}")
+        if names[0] == "str" and not isinstance(value, str):
+            raise UserError(f"{item.name} takes text, not {value!r}")
+        if names[0] == "bool" and not isinstance(value, bool):
+            raise UserError(f"{item.name} takes true or false, not {value!r}")
+
+
+def _check_group(scenario: Scenario) -> None:
+    if scenario.nodes < 2:
+        raise UserError(f"a group has at least 2 nodes, not {scenario.nodes}")
+    if scenario.nodes > NODES_MAX:
+        raise UserError(f"at most {NODES_MAX} nodes can be simulated, not {scenario.nodes}")
+    if scenario.rate <= 0:
+        raise UserError(f"rate must be above 0 broadcasts per second, not {scenario.rate:g}")
+    if scenario.messages is not None and scenario.messages < 0:
+        raise UserError(f"messages must not be negative, but is {scenario.messages}")
+    if scenario.duration_s is not None and not 0 < scenario.duration_s <= 1e7:
+        raise UserError(f"duration must be above 0 and at most 1e7 s, not {scenario.duration_s:g}")
+    if not 0 <= scenario.skew <= 10:
+        raise UserError(f"skew must be between 0 and 10, not {scenario.skew:g}")
+    if not 0 <= scenario.seed < 1 << 63:
+        raise UserError(f"seed must be between 0 and 2^63 - 1, not {scenario.seed}")
+    if scenario.horizon_s is not None and not 0 < scenario.horizon_s <= 1e7:
+        raise UserError(f"horizon_s must be above 0 and at most 1e7, not {scenario.horizon_s:g}")
+
+
+def _check_network(scenario: Scenario) -> None:
+    for name in ("loss", "duplication"):
+        value = getattr(scenario, name)
+        if not 0 <= value < 1:
+            raise UserError(f"{name} is a probability below 1, not {value:g}")
+    for name in ("processing_ms", "transmission_ms", "bandwidth_bytes_per_s", "gap_ms"):
+        if getattr(scenario, name) < 0:
+            raise UserError(f"{name} must not be negative, but is {getattr(scenario, name):g}")
+    for name in ("packet_bytes", "payload_bytes", "mtu_bytes"):
+        if not 0 <= getattr(scenario, name) <= 1 << 30:
+            raise UserError(f"{name} must be between 0 and 2^30, not {getattr(scenario, name)}")
+    if scenario.per not in ("use", "link"):
+        raise UserError(f"per must be 'use' or 'link', not {scenario.per!r}")
+
+
+def _check_fault(fault: Fault, nodes: int) -> None:
+    if fault.kind not in FAULT_KINDS:
+        raise UserError(f"a fault is one of {', '.join(FAULT_KINDS)}, not {fault.kind!r}")
+    members = (*fault.nodes, *fault.others) if fault.kind == "cut" else (fault.node,)
+    for node in members:
+        if not isinstance(node, int) or not 0 <= node < nodes:
+            raise UserError(f"a {fault.kind} names node {node}, but nodes are 0..{nodes - 1}")
+    if fault.kind == "cut" and not (fault.nodes and fault.others):
+        raise UserError("a cut needs both nodes and others: the two sides of the links")
+    if fault.kind != "crash" and fault.for_s <= 0:
+        raise UserError(f"a {fault.kind} needs for_s above 0, not {fault.for_s:g}")
+    if not 0 <= fault.at_s <= 1e7 or not fault.for_s <= 1e7 or fault.after_sends < 0:
+        raise UserError(f"a {fault.kind} has a time or count out of range")
+    low, high = fault.detection_ms
+    if not 0 <= low <= high <= 1e9:
+        raise UserError("detection_ms is a pair of delays, the smaller first")
+
+
+def from_toml(path: Path) -> Scenario:
+    """The scenario in a file; a mistake is reported with the file and, if known, the line."""
+    try:
+        text = path.read_text(encoding="utf-8")
+    except OSError as error:
+        raise UserError(f"cannot read {path}: {error.strerror}") from None
+    except UnicodeDecodeError as error:
+        raise UserError(f"{path} is not UTF-8 text (byte {error.start})") from None
+    try:
+        table = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise UserError(f"{path}: {error}") from None
+    try:
+        return _from_table(table)
+    except UserError as error:
+        line = _line_of(text, getattr(error, "key", None))
+        raise UserError(f"{path}{line}: {error}") from None
+
+
+def _from_table(table: dict[str, Any]) -> Scenario:
+    values: dict[str, Any] = {}
+    sections = {"workload": WORKLOAD, "network": NETWORK}
+    for name, value in table.items():
+        if name in sections:
+            _section(values, value, name, sections[name])
+        elif name == "faults":
+            values["faults"] = tuple(_fault(row) for row in value)
+        elif name == "parameters" or name in TOP:
+            values[name] = value
+        else:
+            known = ", ".join((*TOP, "workload", "network", "parameters", "faults"))
+            raise _at_key(name, f"unknown name {name!r}; a scenario has {known}")
+    for needed in ("protocol", "nodes"):
+        if needed not in values:
+            raise UserError(f"{needed} is missing")
+    return Scenario(**values)
+
+
+def _section(values: dict[str, Any], table: Any, section: str, known: tuple[str, ...]) -> None:
+    if not isinstance(table, dict):
+        raise _at_key(section, f"{section} must be a table, [{section}]")
+    for name, value in table.items():
+        if name not in known:
+            raise _at_key(name, f"unknown name {name!r}; [{section}] has {', '.join(known)}")
+        values["workload" if name == "kind" else name] = value
+
+
+def _fault(row: dict[str, Any]) -> Fault:
+    known = {item.name for item in dataclasses.fields(Fault)}
+    for name in row:
+        if name not in known:
+            raise _at_key(name, f"unknown name {name!r}; a fault has {', '.join(sorted(known))}")
+    if "kind" not in row:
+        raise _at_key("faults", "a fault needs a kind")
+    lists = {name: tuple(value) for name, value in row.items() if isinstance(value, list)}
+    return Fault(**{**row, **lists})
+
+
+def _at_key(key: str, text: str) -> UserError:
+    error = UserError(text)
+    error.key = key  # type: ignore[attr-defined]
+    return error
+
+
+def _line_of(text: str, key: str | None) -> str:
+    """Where a name stands in a file, as ``:LINE``, or nothing."""
+    if key is None:
+        return ""
+    for number, line in enumerate(text.split("\n"), 1):
+        if line.split("=")[0].strip().strip('[]"') == key:
+            return f":{number}"
+    return ""

@@ -1,0 +1,22 @@
+"""Traces: the file format of a run, its writer and reader, and readers of foreign logs."""
+
+from precedes.trace.detect import FORMATS, detect, load
+from precedes.trace.history import History
+from precedes.trace.importers.jsonl import read_jsonl
+from precedes.trace.reader import is_trace, read_metadata, read_trace
+from precedes.trace.schema import SCHEMA, SCHEMA_VERSION
+from precedes.trace.writer import TraceWriter
+
+__all__ = [
+    "FORMATS",
+    "SCHEMA",
+    "SCHEMA_VERSION",
+    "History",
+    "TraceWriter",
+    "detect",
+    "is_trace",
+    "load",
+    "read_jsonl",
+    "read_metadata",
+    "read_trace",
+]

@@ -1,0 +1,42 @@
+"""Loads a log of any format this package reads."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Final
+
+from precedes.model import UserError
+from precedes.trace.history import History
+from precedes.trace.importers.jsonl import GZIP_MAGIC, read_jsonl
+from precedes.trace.reader import MAGIC, read_trace
+
+BOM: Final = b"\xef\xbb\xbf"  # Windows editors put it before UTF-8
+FORMATS: Final = ("auto", "precedes", "jsonl")
+
+
+def load(path: str | os.PathLike[str], format: str = "auto") -> list[History]:
+    """The histories in a file; ``auto`` looks at how its content begins."""
+    if format not in FORMATS:
+        raise UserError(f"unknown format {format!r}: choose one of {', '.join(FORMATS)}")
+    if format == "auto":
+        format = detect(path)
+    return read_trace(path) if format == "precedes" else [read_jsonl(path)]
+
+
+def detect(path: str | os.PathLike[str]) -> str:
+    """``precedes`` or ``jsonl``, by content; an empty file is a log without events."""
+    try:
+        with Path(path).open("rb") as file:
+            opening = file.read(4096)
+    except FileNotFoundError:
+        raise UserError(f"there is no log {path}: check the path") from None
+    except IsADirectoryError:
+        raise UserError(f"{path} is a directory: name the logs in it") from None
+    except OSError as error:
+        raise UserError(f"cannot read {path}: {error.strerror}") from None
+    if opening.startswith(MAGIC):
+        return "precedes"
+    if opening.startswith(GZIP_MAGIC) or opening.removeprefix(BOM).strip()[:1] in (b"", b"{"):
+        return "jsonl"
+    raise UserError(f"{path} is neither a trace nor JSON lines: say which with a format")

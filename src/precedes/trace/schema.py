@@ -1,0 +1,76 @@
+"""The trace file: one Parquet table of events, and what its metadata says.
+
+A row is an event at a node; rows are sorted by (run_id, node, local_seq), and ``local_seq``
+alone gives a node's order. ``source`` and ``seq`` name the message: the ``seq``-th broadcast of
+``source``. Time is in microseconds because the random low bits of nanoseconds would cost three
+bytes an event, and nothing is ever ordered by it.
+
+A ``deliver`` row without an earlier ``receive`` row of that message at that node was delivered
+on reception: a ``receive`` row is written only for a message that had to be held or, with a
+``packet``, when packets are recorded.
+
+Columns are only ever added, nullable; a reader ignores those it does not know.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any, Final
+
+import pyarrow as pa
+
+from precedes.model import EventKind, UserError
+
+SCHEMA_VERSION: Final = 1
+METADATA_KEY: Final = b"precedes"
+KIND_NAMES: Final = [kind.name.lower() for kind in EventKind]
+
+SCHEMA: Final = pa.schema(
+    [
+        pa.field("run_id", pa.int32(), nullable=False),
+        pa.field("node", pa.int32(), nullable=False),
+        pa.field("local_seq", pa.int64(), nullable=False),
+        pa.field("time_us", pa.int64(), nullable=False),
+        pa.field("kind", pa.dictionary(pa.int8(), pa.string()), nullable=False),
+        pa.field("source", pa.int32(), nullable=False),
+        pa.field("seq", pa.int32(), nullable=False),
+        pa.field("packet", pa.int64(), nullable=True),
+    ]
+)
+
+# Measured on 4 M events of 200 nodes at 100 broadcasts a second, bytes an event as dictionary
+# and as delta: local_seq 1.86 and 0.01, time_us 2.60 and 1.98, seq 0.88 and 0.75, source 1.01
+# and 1.17. Higher levels of zstd gain less than 1 %. Spark reads both encodings.
+DELTA_COLUMNS: Final = ("local_seq", "time_us", "seq", "packet")
+DICTIONARY_COLUMNS: Final = ("run_id", "node", "kind", "source")
+COMPRESSION_LEVEL: Final = 1
+
+
+def encode_metadata(*, nodes: int, complete: bool, more: dict[str, Any]) -> dict[bytes, bytes]:
+    """The file's metadata; what ``more`` says about the three fixed keys is overruled."""
+    fixed = {"schema_version": SCHEMA_VERSION, "nodes": nodes, "complete": complete}
+    try:
+        return {METADATA_KEY: json.dumps({**more, **fixed}, sort_keys=True).encode()}
+    except (TypeError, ValueError) as error:
+        message = f"trace metadata must be plain JSON values: {error}"
+        raise UserError(message) from None
+
+
+def decode_metadata(metadata: dict[bytes, bytes] | None, *, path: str) -> dict[str, Any]:
+    """What the writer said about a trace, refused if it is newer than this reader."""
+    text = (metadata or {}).get(METADATA_KEY)
+    if text is None:
+        raise UserError(f"{path} is a Parquet file but not a trace of precedes")
+    try:
+        found = json.loads(text)
+        version, nodes = int(found["schema_version"]), int(found["nodes"])
+        complete, run_id = bool(found["complete"]), int(found.get("run_id", 0))
+    except (KeyError, TypeError, ValueError):
+        raise UserError(f"{path} has damaged trace metadata: record it again") from None
+    if version > SCHEMA_VERSION:
+        raise UserError(
+            f"{path} was written by a newer precedes (schema {version}, this one reads up to "
+            f"{SCHEMA_VERSION}): upgrade precedes"
+        )
+    known = {"schema_version": version, "nodes": nodes, "complete": complete, "run_id": run_id}
+    return {**found, **known}

@@ -1,0 +1,211 @@
+"""Small random executions and the literal definition of what is wrong with one.
+
+Nothing here comes from the package but the class ``History`` that the audit takes as input.
+"""
+
+import itertools
+import random
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from precedes.trace import History
+
+BROADCAST, DELIVER = "broadcast", "deliver"
+CODES = {BROADCAST: 0, DELIVER: 3}
+NEVER = float("inf")
+
+
+@dataclass
+class Execution:
+    """Each node's log as a list of (kind, message); a message is (source, number from 1)."""
+
+    logs: list[list[tuple[str, tuple[int, int]]]]
+    complete: bool = True
+    crashed: list[int] = field(default_factory=list)
+
+    def copy(self):
+        return Execution([list(log) for log in self.logs], self.complete, list(self.crashed))
+
+    def broadcasts(self):
+        return {m for log in self.logs for kind, m in log if kind == BROADCAST}
+
+    def history(self):
+        """The same for the audit, messages in the order of (source, number), phantoms last."""
+        known = sorted(self.broadcasts())
+        phantoms = sorted({m for log in self.logs for _, m in log} - set(known))
+        number = {m: i for i, m in enumerate(known + phantoms)}
+        rows = [row for log in self.logs for row in log]
+        order = {m: 1 + sum(1 for k in known if k[0] == m[0] and k < m) for m in known}
+        return History(
+            nodes=len(self.logs),
+            offsets=np.array([0, *itertools.accumulate(map(len, self.logs))]),
+            kind=np.array([CODES[kind] for kind, _ in rows], np.int8),
+            message=np.array([number[m] for _, m in rows], np.int32),
+            message_source=np.array([m[0] for m in known] + [-1] * len(phantoms), np.int32),
+            message_sequence=np.array(
+                [order[m] for m in known] + [0] * len(phantoms), np.int32
+            ),
+            message_names=[f"{s}:{n}" for s, n in known + phantoms],
+            complete=self.complete,
+            crashed=np.array(self.crashed, np.int32),
+        )
+
+
+def run(seed, *, nodes, messages, order, loss=0.0, own="none", drain=True):
+    """A random execution: ``order`` is causal, fifo or wild; ``own`` is none, now or later."""
+    rng = random.Random(seed)
+    logs = [[] for _ in range(nodes)]
+    pasts = {}
+    delivered = [set() for _ in range(nodes)]  # with what the node broadcast itself
+    waiting = [[] for _ in range(nodes)]
+    counts = [0] * nodes
+
+    def deliverable(node, m):
+        if order == "wild":
+            return True
+        if order == "fifo":
+            return all((m[0], n) in delivered[node] for n in range(1, m[1]))
+        return pasts[m] <= delivered[node]
+
+    def deliver(node, m):
+        logs[node].append((DELIVER, m))
+        delivered[node].add(m)
+
+    while True:
+        choices = [
+            (node, m) for node in range(nodes) for m in waiting[node] if deliverable(node, m)
+        ]
+        if len(pasts) < messages and rng.random() < 0.4:
+            node = rng.randrange(nodes)
+            counts[node] += 1
+            m = (node, counts[node])
+            seen = delivered[node]
+            pasts[m] = seen.union(*(pasts[x] for x in seen))
+            logs[node].append((BROADCAST, m))
+            if own != "later":
+                delivered[node].add(m)
+            if own == "now":
+                logs[node].append((DELIVER, m))
+            for other in range(nodes):
+                if (other != node or own == "later") and rng.random() >= loss:
+                    waiting[other].append(m)
+        elif choices:
+            node, m = rng.choice(choices)
+            waiting[node].remove(m)
+            deliver(node, m)
+        elif len(pasts) == messages:
+            break
+        if not drain and len(pasts) == messages:
+            break
+    return Execution(logs, complete=drain)
+
+
+def scramble(seed, *, nodes, messages, rows):
+    """Logs that nobody may have made: duplicates, phantoms and circles included."""
+    rng = random.Random(seed)
+    logs = [[] for _ in range(nodes)]
+    known = []
+    for _ in range(messages):
+        node = rng.randrange(nodes)
+        m = (node, 1 + sum(1 for k in known if k[0] == node))
+        known.append(m)
+        logs[node].append((BROADCAST, m))
+    for _ in range(rows):
+        node = rng.randrange(nodes)
+        m = rng.choice(known) if known and rng.random() < 0.95 else (rng.randrange(nodes), 99)
+        log = logs[node]
+        # Mostly at the end, so that circles are there but not everywhere.
+        at = len(log) if rng.random() < 0.7 else rng.randrange(len(log) + 1)
+        log.insert(at, (DELIVER, m))
+    crashed = [node for node in range(nodes) if rng.random() < 0.1]
+    return Execution(logs, complete=rng.random() < 0.5, crashed=crashed)
+
+
+def pasts(execution):
+    """The past of every message that was broadcast: the closure, by sets."""
+    known = execution.broadcasts()
+    direct = {}
+    for log in execution.logs:
+        seen = set()
+        for kind, m in log:
+            if kind == BROADCAST:
+                direct[m] = set(seen)
+            if m in known:
+                seen.add(m)
+    closed = {}
+    for m in known:
+        past, new = set(), set(direct[m])
+        while new:
+            past |= new
+            new = set().union(*(direct[x] for x in new)) - past
+        closed[m] = past
+    return closed
+
+
+def position(execution, node, m):
+    """Where this node first delivered the message, by the audit's rules."""
+    log = execution.logs[node]
+    for row in ((DELIVER, m), (BROADCAST, m)):
+        if row in log:
+            return log.index(row)
+    return NEVER
+
+
+def judge(execution):
+    """Every number of a report, from the definitions."""
+    past = pasts(execution)
+    nodes = range(len(execution.logs))
+    correct = [node for node in nodes if node not in execution.crashed]
+    violations = set()
+    for node in nodes:
+        place = {m: position(execution, node, m) for m in past}
+        delivered = {m for kind, m in execution.logs[node] if kind == DELIVER}
+        for m in delivered & set(past):
+            if any(place[y] > place[m] for y in past[m]):
+                violations.add((node, m))
+    undelivered = sum(
+        position(execution, node, m) == NEVER
+        for node in correct
+        for m in past
+        if m[0] in correct and m[0] != node
+    )
+    delivered = [
+        (node, m) for node in nodes for kind, m in execution.logs[node] if kind == DELIVER
+    ]
+    known = [(node, m) for node, m in delivered if m in past]
+    return {
+        "pairs": violations,
+        "violations": len(violations),
+        "violating_messages": len({m for _, m in violations}),
+        "deliveries": sum(m not in past or m[0] != node for node, m in delivered),
+        "duplicates": len(known) - len(set(known)),
+        "phantom": len(delivered) - len(known),
+        "cycles": sum(m in past[m] for m in past),
+        "lost": undelivered if execution.complete else 0,
+        "undelivered_at_end": 0 if execution.complete else undelivered,
+    }
+
+
+def check_path(execution, witness):
+    """Assert that the steps of a witness are rows of the log and lead where it says."""
+    name = {f"{s}:{n}": (s, n) for log in execution.logs for _, (s, n) in log}
+    for step in witness.steps:
+        assert execution.logs[step.node][step.position] == (step.kind, name[step.message_name])
+    for before, after in itertools.pairwise(witness.steps):
+        if before.node == after.node and before.position < after.position:
+            continue
+        assert (before.kind, after.kind) == (BROADCAST, DELIVER)
+        assert before.message == after.message
+    first, last = witness.steps[0], witness.steps[-1]
+    assert first.kind == last.kind == BROADCAST
+    assert last.message_name == witness.message_name
+    if witness.kind == "violation":
+        earlier, message = name[witness.earlier_name], name[witness.message_name]
+        assert name[first.message_name] == earlier
+        assert (DELIVER, message) in execution.logs[witness.node]
+        assert position(execution, witness.node, earlier) > position(
+            execution, witness.node, message
+        )
+        for part in (witness.message_name, witness.earlier_name, f"node {witness.node_name}"):
+            assert part in witness.sentence

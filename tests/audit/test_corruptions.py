@@ -1,0 +1,256 @@
+"""A correct history is held; spoilt in any one way it is convicted, with a true witness."""
+
+import numpy as np
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+from precedes import audit
+from precedes.model import UserError
+from precedes.trace import History
+from tests.audit import executions
+from tests.audit.executions import BROADCAST, DELIVER, Execution
+
+SEEDS = st.integers(0, 2**32 - 1)
+
+
+def correct(seed):
+    return executions.run(seed, nodes=4, messages=12, order="causal")
+
+
+def convicted(execution, kind):
+    """The report on a spoilt execution, its witnesses checked."""
+    report = audit.audit(execution.history())
+    assert report.verdict == "violated"
+    assert kind in {witness.kind for witness in report.witnesses}
+    for witness in report.witnesses:
+        assert witness.sentence.endswith(".")
+        assert "\n" not in witness.sentence
+        if witness.steps:
+            executions.check_path(execution, witness)
+    return report
+
+
+@given(SEEDS)
+def test_correct_is_held(seed):
+    report = audit.audit(correct(seed).history())
+    assert report.verdict == "held"
+    assert report.deliveries == 12 * 3
+    assert report.witnesses == ()
+
+
+@given(SEEDS, st.randoms(use_true_random=False))
+def test_swapped_where_it_matters(seed, rng):
+    execution = correct(seed)
+    past = executions.pasts(execution)
+    swaps = [
+        (node, i, j)
+        for node, log in enumerate(execution.logs)
+        for j, (kind, m) in enumerate(log)
+        for i, (earlier_kind, y) in enumerate(log[:j])
+        if kind == earlier_kind == DELIVER and y in past[m]
+        # Past a broadcast of its own, the swap would change what others have to deliver.
+        and all(between == DELIVER for between, _ in log[i:j])
+    ]
+    assume(swaps)
+    node, i, j = rng.choice(swaps)
+    log = execution.logs[node]
+    log[i], log[j] = log[j], log[i]
+    report = convicted(execution, "violation")
+    assert {witness.node for witness in report.witnesses} == {node}
+
+
+@given(SEEDS, st.randoms(use_true_random=False))
+def test_swapped_where_it_does_not_matter(seed, rng):
+    execution = correct(seed)
+    past = executions.pasts(execution)
+    swaps = [
+        (node, i)
+        for node, log in enumerate(execution.logs)
+        for i in range(len(log) - 1)
+        if log[i][0] == log[i + 1][0] == DELIVER and log[i][1] not in past[log[i + 1][1]]
+    ]
+    assume(swaps)
+    node, i = rng.choice(swaps)
+    log = execution.logs[node]
+    log[i], log[i + 1] = log[i + 1], log[i]
+    assert audit.audit(execution.history()).verdict == "held"
+
+
+def some_delivery(execution, rng):
+    return rng.choice(
+        [
+            (node, i)
+            for node, log in enumerate(execution.logs)
+            for i, (kind, _) in enumerate(log)
+            if kind == DELIVER
+        ]
+    )
+
+
+@given(SEEDS, st.randoms(use_true_random=False))
+def test_dropped(seed, rng):
+    execution = correct(seed)
+    node, i = some_delivery(execution, rng)
+    del execution.logs[node][i]
+    report = convicted(execution, "lost")
+    assert (report.lost, report.undelivered_at_end) == (1, 0)
+    execution.complete = False
+    report = audit.audit(execution.history())
+    assert (report.lost, report.undelivered_at_end) == (0, 1)
+    assert report.verdict == ("violated" if report.violations else "held")
+
+
+@given(SEEDS, st.randoms(use_true_random=False))
+def test_duplicated(seed, rng):
+    execution = correct(seed)
+    node, i = some_delivery(execution, rng)
+    log = execution.logs[node]
+    log.insert(rng.randrange(i + 1, len(log) + 1), log[i])
+    report = convicted(execution, "duplicate")
+    assert (report.duplicates, report.violations) == (1, 0)
+    assert report.witnesses[0].sentence.endswith("2 times.")
+
+
+@given(SEEDS, st.randoms(use_true_random=False))
+def test_forged(seed, rng):
+    execution = correct(seed)
+    log = rng.choice(execution.logs)
+    log.insert(rng.randrange(len(log) + 1), (DELIVER, (0, 77)))
+    report = convicted(execution, "phantom")
+    assert (report.phantom, report.violations, report.lost) == (1, 0, 0)
+    assert "0:77, which nobody broadcast" in report.witnesses[0].sentence
+
+
+def test_crashed_nodes_lose_nothing():
+    a, b = (0, 1), (1, 1)
+    logs = [[(BROADCAST, a)], [(BROADCAST, b)], [(DELIVER, a), (DELIVER, b)]]
+    assert audit.audit(Execution(logs).history()).lost == 2
+    report = audit.audit(Execution(logs, crashed=[0]).history())
+    assert (report.verdict, report.lost) == ("held", 0)
+
+
+@pytest.mark.parametrize("logs", [[], [[], []], [[(BROADCAST, (0, 1))]]])
+def test_nothing_delivered_is_unknown(logs):
+    report = audit.audit(Execution(logs).history())
+    assert report.verdict == "unknown"
+    assert "nothing was delivered" in audit.to_text([report])
+
+
+def test_nothing_delivered_of_what_was_due_is_lost():
+    report = audit.audit(Execution([[(BROADCAST, (0, 1))], []]).history())
+    assert (report.verdict, report.lost) == ("violated", 1)
+
+
+def test_own_delivery_before_own_broadcast():
+    a = (0, 1)
+    execution = Execution([[(DELIVER, a), (BROADCAST, a)], [(DELIVER, a)]])
+    report = convicted(execution, "cycle")
+    assert (report.cycles, report.violations, report.duplicates) == (1, 0, 0)
+    assert report.witnesses[0].sentence == "node 0 delivered 0:1 before it broadcast it."
+
+
+def test_own_delivery_before_its_cause():
+    a, b = (0, 1), (1, 1)
+    execution = Execution([[(DELIVER, a), (DELIVER, b), (BROADCAST, a)], [(BROADCAST, b)]], False)
+    report = audit.audit(execution.history())
+    assert (report.cycles, report.violations) == (1, 1)
+
+
+def test_circle_of_two_nodes():
+    a, b = (0, 1), (1, 1)
+    circle = [[(DELIVER, b), (BROADCAST, a)], [(DELIVER, a), (BROADCAST, b)]]
+    reports = [
+        convicted(Execution([*circle, [(DELIVER, m) for m in order]]), "cycle")
+        for order in ([a, b], [b, a])
+    ]
+    assert [report.cycles for report in reports] == [2, 2]
+    # One of the two deliveries in the circle is not believed, so one of the orders is right.
+    assert sorted(report.violations for report in reports) == [0, 1]
+    assert "node 1 delivered 0:1 and then broadcast 1:1" in reports[0].witnesses[0].sentence
+
+
+def test_longest_paths_are_shortened_in_words_only():
+    nodes = 20
+    logs = [[(BROADCAST, (0, 1))]]
+    for node in range(1, nodes):
+        logs.append([(DELIVER, (node - 1, 1)), (BROADCAST, (node, 1))])
+    execution = Execution([*logs, [(DELIVER, (nodes - 1, 1)), (DELIVER, (0, 1))]], False)
+    report = audit.audit(execution.history(), witnesses_max=100)
+    (witness,) = [w for w in report.witnesses if w.node == nodes]
+    executions.check_path(execution, witness)
+    assert len(witness.steps) == 3  # the message missed by the shortest path
+    for node in range(1, nodes - 1):
+        execution.logs[nodes].insert(node - 1, (DELIVER, (node, 1)))
+    (witness,) = audit.audit(execution.history(), witnesses_max=1).witnesses
+    assert witness.node == 2
+    report = audit.audit(execution.history(), witnesses_max=100)
+    last = [w for w in report.witnesses if w.node == nodes][-1]
+    executions.check_path(execution, last)
+    assert len(last.steps) == 2 * nodes - 1
+    assert "... 16 more steps ..." in last.sentence
+    assert len(last.sentence) < 300
+
+
+def test_sentences():
+    y, m = (1, 1), (0, 1)
+    logs = [[(DELIVER, y), (BROADCAST, m)], [(BROADCAST, y)], [(DELIVER, m), (DELIVER, y)]]
+    report = audit.audit(Execution(logs, False).history())
+    assert [w.sentence for w in report.witnesses] == [
+        "node 2 delivered 0:1 before 1:1, but 1:1 precedes 0:1: node 1 broadcast 1:1, node 0 "
+        "delivered 1:1 and then broadcast 0:1."
+    ]
+    logs[2].pop()
+    report = audit.audit(Execution(logs).history())
+    assert [w.sentence for w in report.witnesses if w.kind == "violation"] == [
+        "node 2 delivered 0:1 but never delivered 1:1, which precedes it: node 1 broadcast 1:1, "
+        "node 0 delivered 1:1 and then broadcast 0:1."
+    ]
+
+
+def test_witnesses_are_capped_and_lowest_first():
+    execution = executions.run(5, nodes=6, messages=80, order="wild")
+    expected = executions.judge(execution)["pairs"]
+    report = audit.audit(execution.history(), witnesses_max=3)
+    ordered = sorted(expected, key=lambda pair: (pair[0], executions.position(execution, *pair)))
+    names = [(w.node, tuple(map(int, w.message_name.split(":")))) for w in report.witnesses]
+    assert names == ordered[:3]
+    assert audit.audit(execution.history(), witnesses_max=0).witnesses == ()
+
+
+def test_reports_are_combined():
+    good = audit.audit(correct(1).history())
+    none = audit.audit(Execution([[]]).history())
+    execution = correct(2)
+    execution.logs[0].append((DELIVER, (3, 50)))
+    bad = audit.audit(execution.history())
+    assert audit.combined_verdict([good, good]) == "held"
+    assert audit.combined_verdict([good, none]) == "unknown"
+    assert audit.combined_verdict([none, bad, good]) == "violated"
+    assert audit.combined_verdict([]) == "unknown"
+    found = audit.to_json([good, bad])
+    assert (found["verdict"], found["runs"], found["phantom"]) == ("violated", 2, 1)
+    assert found["deliveries"] == good.deliveries + bad.deliveries
+    assert set(found) >= {"violations", "lost", "duplicates", "undelivered_at_end", "cycles"}
+    assert found["witnesses"][0]["kind"] == "phantom"
+    assert audit.to_text([good]) == "held: 36 deliveries\n"
+    assert audit.to_text([good, bad]).startswith("violated: 2 runs, 73 deliveries\n")
+
+
+def test_history_that_compiled_code_could_not_index_is_refused():
+    history = correct(1).history()
+    fields = {
+        name: getattr(history, name)
+        for name in ("nodes", "offsets", "kind", "message", "message_source", "complete")
+    }
+    fields["message_sequence"] = history.message_sequence
+    for name, value in [
+        ("message", np.full_like(history.message, 99)),
+        ("offsets", history.offsets[:-1]),
+        ("offsets", np.zeros_like(history.offsets)),
+        ("message_source", np.full_like(history.message_source, 9)),
+        ("message_source", np.roll(history.message_source, 1)),
+        ("kind", np.full_like(history.kind, 3)),
+    ]:
+        with pytest.raises(UserError, match="history"):
+            History(**{**fields, name: value})

@@ -1,0 +1,30 @@
+"""Settings of every test: Hypothesis profiles, and how to run a failure again."""
+
+import os
+
+import pytest
+from hypothesis import is_hypothesis_test, settings
+
+# No deadline: the first example may have to wait for a compilation.
+settings.register_profile("dev", max_examples=50, deadline=None, print_blob=True)
+settings.register_profile("ci", max_examples=500, deadline=None, print_blob=True, derandomize=True)
+PROFILE = os.environ.get("HYPOTHESIS_PROFILE", "dev")
+settings.load_profile(PROFILE)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item, call):
+    """Add the seed of a failed property, as the command that runs it again.
+
+    Hypothesis itself prints it only when a failure does not repeat at once. Setting a seed for
+    the whole session would say it more simply, but turns off the replay of earlier failures.
+    """
+    report = yield
+    test = getattr(item, "obj", None)
+    if report.failed and is_hypothesis_test(test):
+        seed = getattr(test, "_hypothesis_internal_use_generated_seed", None)
+        seed = item.config.option.hypothesis_seed if seed is None else seed
+        option = "" if seed is None else f" --hypothesis-seed={seed}"
+        command = f"HYPOTHESIS_PROFILE={PROFILE} pytest '{item.nodeid}'{option}"
+        report.sections.append(("Run it again", command))
+    return report
