@@ -43,9 +43,7 @@ class Execution:
             kind=np.array([CODES[kind] for kind, _ in rows], np.int8),
             message=np.array([number[m] for _, m in rows], np.int32),
             message_source=np.array([m[0] for m in known] + [-1] * len(phantoms), np.int32),
-            message_sequence=np.array(
-                [order[m] for m in known] + [0] * len(phantoms), np.int32
-            ),
+            message_sequence=np.array([order[m] for m in known] + [0] * len(phantoms), np.int32),
             message_names=[f"{s}:{n}" for s, n in known + phantoms],
             complete=self.complete,
             crashed=np.array(self.crashed, np.int32),
@@ -170,9 +168,7 @@ def judge(execution):
         for m in past
         if m[0] in correct and m[0] != node
     )
-    delivered = [
-        (node, m) for node in nodes for kind, m in execution.logs[node] if kind == DELIVER
-    ]
+    delivered = [(node, m) for node in nodes for kind, m in execution.logs[node] if kind == DELIVER]
     known = [(node, m) for node, m in delivered if m in past]
     return {
         "pairs": violations,

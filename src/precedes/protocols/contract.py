@@ -86,12 +86,13 @@ class Host(NamedTuple):
     entropy: NDArray[np.uint64]
 
 
-def allocate_host(*, slots: int, effects: int, seed: int) -> Host:
-    """A host's side of the contract; an odd seed keeps the random bits from standing still."""
+def allocate_host(*, slots: int, effects: int, seed: int, cells: int = CURSORS) -> Host:
+    """A host's side of the contract; places of the cursor from CURSORS on are the host's own."""
     return Host(
         name=np.zeros(2 * slots, np.int32),
         effects=np.zeros(effects, np.int64),
-        cursor=np.zeros(CURSORS, np.int64),
+        cursor=np.zeros(cells, np.int64),
+        # An odd seed keeps the random bits from standing still.
         entropy=np.array([seed | 1], np.uint64),
     )
 

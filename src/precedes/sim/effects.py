@@ -9,21 +9,24 @@ import numpy as np
 from precedes import compiled
 from precedes.model import EventKind
 from precedes.protocols import contract
+from precedes.protocols.contract import Int64s
 from precedes.sim import faults as fault
 from precedes.sim import network as net
 from precedes.sim import oracle as judge
 from precedes.sim import queue as events
 from precedes.sim import workload as load
 from precedes.sim import world as w
-from precedes.sim.status import (
+from precedes.sim.world import (
+    ARRIVAL,
     EFFECTS_OVERFLOW,
     FINISHED,
     FLUSH_TRACE,
     GROW_PACKETS,
     GROW_QUEUE,
-    recorder_is_full,
+    ISSUE_LATE,
+    TIMER,
+    World,
 )
-from precedes.sim.world import ARRIVAL, ISSUE, TIMER, World
 
 SEND_KIND: Final = int(EventKind.SEND)
 RECEIVE_KIND: Final = int(EventKind.RECEIVE)
@@ -37,14 +40,14 @@ NUMBER_BYTES: Final = 8
 def carry_out(world: World, state: Any, generator: np.random.Generator) -> int:
     """Carry out the effects of the last handler, from where an earlier call stopped."""
     host = world.host
-    if host.cursor[contract.LENGTH] == 0 and world.progress[w.ARRIVED] == 0:
+    if host.cursor[contract.LENGTH] == 0 and world.host.cursor[w.ARRIVED] == 0:
         return FINISHED
-    node = world.progress[w.HERE]
-    recording = world.recorder.setting[w.RECORDING] != 0
+    node = world.host.cursor[w.HERE]
+    recording = world.host.cursor[w.RECORDING] != 0
     status = FINISHED
-    at = world.progress[w.EFFECT]
+    at = world.host.cursor[w.EFFECT]
     while at < host.cursor[contract.LENGTH]:
-        if recording and recorder_is_full(world):
+        if recording and w.trace_is_full(world.trace, world.host.cursor, world.inbox.size // 2, world.node.size // 8):
             status = FLUSH_TRACE
             break
         code = host.effects[at]
@@ -52,7 +55,7 @@ def carry_out(world: World, state: Any, generator: np.random.Generator) -> int:
             _deliver(world, node, host.effects[at + 1])
             at += 2
             continue
-        world.progress[w.EFFECT] = at
+        world.host.cursor[w.EFFECT] = at
         if code == contract.SEND_ALL:
             status = _send_all(world, state, node, at, generator)
         else:
@@ -60,7 +63,7 @@ def carry_out(world: World, state: Any, generator: np.random.Generator) -> int:
         if status != FINISHED:
             break
         at = _next_effect(host.effects, at)
-    world.progress[w.EFFECT] = at
+    world.host.cursor[w.EFFECT] = at
     return _after_effects(world, node, recording) if status == FINISHED else status
 
 
@@ -69,20 +72,20 @@ def _after_effects(world: World, node: int, recording: bool) -> int:
     host = world.host
     if host.cursor[contract.OVERFLOW] != 0:
         return EFFECTS_OVERFLOW
-    if world.workload.setting[load.READY] > 0:
-        if not events.has_room(world.queue, world.workload.setting[load.READY]):
+    if world.workload.replay[load.READY] > 0:
+        if not events.has_room(world.queue, world.workload.replay[load.READY]):
             return GROW_QUEUE
-        _schedule_ready(world)
-    held = world.node[2 * node + w.HELD]
+        _schedule_ready(world.queue, world.workload, host.cursor[contract.NOW_NS])
+    held = world.node[8 * node + w.HELD]
     if held > 0:
-        world.counter[w.PENDING_MAX] = max(world.counter[w.PENDING_MAX], held)
+        world.host.cursor[w.PENDING_MAX] = max(world.host.cursor[w.PENDING_MAX], held)
         if recording:
-            if recorder_is_full(world):
+            if w.trace_is_full(world.trace, world.host.cursor, world.inbox.size // 2, world.node.size // 8):
                 return FLUSH_TRACE
             _record_held(world, node)
     host.cursor[contract.LENGTH] = 0
-    world.progress[w.EFFECT] = 0
-    world.progress[w.ARRIVED] = 0
+    world.host.cursor[w.EFFECT] = 0
+    world.host.cursor[w.ARRIVED] = 0
     return FINISHED
 
 
@@ -90,7 +93,7 @@ def _after_effects(world: World, node: int, recording: bool) -> int:
 def _record_held(world: World, node: int) -> None:
     """Record the reception of what was received just now and neither delivered nor dropped."""
     effects = world.host.effects
-    for i in range(world.progress[w.ARRIVED]):
+    for i in range(world.host.cursor[w.ARRIVED]):
         if world.item_class[world.inbox[2 * i]] != contract.MESSAGE:
             continue
         slot = world.inbox[2 * i + 1]
@@ -102,11 +105,11 @@ def _record_held(world: World, node: int) -> None:
                 held = False
             at = _next_effect(effects, at)
         if held:
-            w.record_message(world.recorder, world.host, RECEIVE_KIND, node, slot, -1)
+            w.record_message(world.trace, world.host, RECEIVE_KIND, node, slot, -1)
 
 
 @compiled.function()
-def _next_effect(effects: contract.Int64s, at: int) -> int:
+def _next_effect(effects: Int64s, at: int) -> int:
     """Where the effect after this one begins."""
     code = effects[at]
     if code == contract.SEND:
@@ -117,57 +120,54 @@ def _next_effect(effects: contract.Int64s, at: int) -> int:
 
 
 @compiled.function(inline=False)
-def _schedule_ready(world: World) -> None:
+def _schedule_ready(queue: events.Queue, workload: load.Workload, now_ns: int) -> None:
     """Replay: schedule the events that the last delivery made ready."""
-    workload = world.workload
-    for i in range(workload.setting[load.READY]):
-        label = workload.ready[i]
-        if workload.setting[load.ISSUED] < workload.setting[load.MESSAGES_MAX]:
-            workload.setting[load.ISSUED] += 1
-            time_ns = world.host.cursor[contract.NOW_NS] + workload.setting[load.GAP_NS]
+    replay = workload.replay
+    for i in range(replay[load.READY]):
+        label = replay[load.FIRST_READY + i]
+        if replay[load.LEFT] > 0:
+            replay[load.LEFT] -= 1
             agent = workload.event[label, load.AGENT]
-            events.push_one(world.queue, time_ns, ISSUE | agent, label)
-    workload.setting[load.READY] = 0
+            events.push_one(queue, now_ns + replay[load.GAP_NS], ISSUE_LATE | agent, label)
+    replay[load.READY] = 0
 
 
 @compiled.function()
 def _deliver(world: World, node: int, slot: int) -> None:
     host = world.host
-    message = world.messages.slot
+    message = world.message
     at = 8 * slot
     source = np.int64(host.name[2 * slot + contract.SOURCE])
     latency_ns = host.cursor[contract.NOW_NS] - message[at + w.BORN_NS]
-    world.counter[w.DELIVERIES] += 1
-    world.counter[w.DELIVERY_NS] += latency_ns
+    world.host.cursor[w.DELIVERIES] += 1
+    world.host.cursor[w.DELIVERY_NS] += latency_ns
     world.latency[w.latency_bin(latency_ns)] += 1
-    world.node[2 * node + w.HELD] -= 1
+    world.node[8 * node + w.HELD] -= 1
     if judge.is_on(world.oracle):
         sequence = np.int64(host.name[2 * slot + contract.SEQUENCE])
         verdict = judge.on_deliver(
-            world.oracle, node, slot, message[at + w.NUMBER], source, sequence
+            world.oracle, world.node, node, slot, message[at + w.NUMBER], source, sequence
         )
         if verdict != judge.IN_ORDER:
-            _count_error(world.oracle, world.counter, slot, verdict)
+            _count_error(message, host.cursor, slot, verdict)
     if world.delivered.size > 0:
         world.delivered[node, source] += 1
-    if world.recorder.setting[w.RECORDING] != 0:
-        w.record_message(world.recorder, host, DELIVER_KIND, node, slot, -1)
+    if world.host.cursor[w.RECORDING] != 0:
+        w.record_message(world.trace, host, DELIVER_KIND, node, slot, -1)
     if message[at + w.LABEL] >= 0:
         load.on_known(world.workload, node, message[at + w.LABEL])
-    w.end_reference(world.messages, slot)
+    w.end_reference(world.message, world.host.cursor, slot)
 
 
 @compiled.function(inline=False)
-def _count_error(
-    oracle: judge.Oracle, counter: contract.Int64s, slot: int, verdict: int
-) -> None:
+def _count_error(message: Int64s, cell: Int64s, slot: int, verdict: int) -> None:
     if verdict == judge.DUPLICATE:
-        counter[w.DUPLICATES] += 1
+        cell[w.DUPLICATES] += 1
         return
-    counter[w.VIOLATIONS] += 1
-    if not oracle.flagged[slot]:
-        oracle.flagged[slot] = True
-        counter[w.VIOLATING_MESSAGES] += 1
+    cell[w.VIOLATIONS] += 1
+    if message[8 * slot + w.FLAGGED] == 0:
+        message[8 * slot + w.FLAGGED] = 1
+        cell[w.VIOLATING_MESSAGES] += 1
 
 
 @compiled.function()
@@ -175,7 +175,7 @@ def _send_all(
     world: World, state: Any, node: int, at: int, generator: np.random.Generator
 ) -> int:
     """A packet of one item to everybody else."""
-    nodes = world.network.busy_until_ns.size
+    nodes = world.node.size // 8
     if not events.has_room(world.queue, 3 * nodes):
         return GROW_QUEUE
     tag = world.host.effects[at + 1]
@@ -192,10 +192,10 @@ def _send_all(
             target -= nodes
         time_ns = now_ns + net.travel_ns(network, node, target, generator)
         events.push(world.queue, time_ns, ARRIVAL | target, ~slot)
-    world.messages.slot[8 * slot + w.REFERENCES] += nodes - 1
-    world.counter[w.PACKETS] += nodes - 1
-    world.counter[w.MESSAGES_SENT] += nodes - 1
-    world.counter[w.BYTES_SENT] += size_bytes * (nodes - 1)
+    world.message[8 * slot + w.REFERENCES] += nodes - 1
+    world.host.cursor[w.PACKETS] += nodes - 1
+    world.host.cursor[w.MESSAGES_SENT] += nodes - 1
+    world.host.cursor[w.BYTES_SENT] += size_bytes * (nodes - 1)
     return FINISHED
 
 
@@ -217,21 +217,21 @@ def _send_all_with_care(
     value = world.host.effects[at + 2]
     packet = w.NONE
     what = ~value
-    if not direct or world.recorder.setting[w.RECORDING_PACKETS] != 0:
-        if not w.has_packet_room(world.packets, 1):
+    if not direct or world.host.cursor[w.RECORDING_PACKETS] != 0:
+        if not w.has_packet_room(world.packets, world.host.cursor, 1):
             return GROW_PACKETS
-        packet = w.new_packet(world.packets, node)
-        w.add_item(world.packets, packet, w.NONE, tag, value)
+        packet = w.new_packet(world.packets, world.host.cursor, node)
+        w.add_item(world.packets, world.host.cursor, packet, w.NONE, tag, value)
         what = packet
-    nodes = world.network.busy_until_ns.size
+    nodes = world.node.size // 8
     size_bytes = item_bytes(world, state, tag, value)
     for i in range(1, nodes):
         target = node + i
         if target >= nodes:
             target -= nodes
         _transmit(world, node, target, what, size_bytes, generator)
-    if packet != w.NONE and world.packets.packet[packet, w.COPIES] == 0:
-        w.free_packet(world.packets, packet)
+    if packet != w.NONE:
+        w.end_copy(world.packets, world.host.cursor, packet, 0)
     return FINISHED
 
 
@@ -240,14 +240,18 @@ def _transmit(
     world: World, node: int, target: int, what: int, size_bytes: int, generator: np.random.Generator
 ) -> None:
     """Put one packet on its way: through the sender's queue, then the link, perhaps twice."""
-    if world.faults.blocked_until_ns[node] == fault.FOR_EVER_NS:
+    if world.node[8 * node + w.BLOCKED_UNTIL_NS] == fault.FOR_EVER_NS:
         return
     network = world.network
     size_bytes += network.setting[net.PACKET_BYTES]
-    world.counter[w.PACKETS] += 1
-    world.counter[w.BYTES_SENT] += size_bytes
-    w.count_sent(world, node, what)
-    leaves_ns = net.depart_ns(network, node, size_bytes, world.host.cursor[contract.NOW_NS])
+    world.host.cursor[w.PACKETS] += 1
+    world.host.cursor[w.BYTES_SENT] += size_bytes
+    _count_sent(world, node, what)
+    leaves_ns = world.host.cursor[contract.NOW_NS]
+    if network.setting[net.QUEUED] != 0:
+        leaves_ns = max(leaves_ns, world.node[8 * node + w.BUSY_UNTIL_NS])
+        leaves_ns += net.busy_ns(network, size_bytes)
+        world.node[8 * node + w.BUSY_UNTIL_NS] = leaves_ns
     copies = 1
     duplication = network.number[net.DUPLICATION]
     if duplication > 0.0 and generator.random() < duplication:
@@ -255,14 +259,35 @@ def _transmit(
     for _ in range(copies):
         time_ns = net.arrival_ns(network, node, target, leaves_ns, generator)
         if time_ns == net.LOST:
-            world.counter[w.PACKETS_LOST] += 1
+            world.host.cursor[w.PACKETS_LOST] += 1
         else:
-            w.refer(world, what)
+            w.refer(world.packets, world.message, world.item_class, what)
             events.push_one(world.queue, time_ns, ARRIVAL | target, what)
-    if world.faults.sends_left[node] > 0:
-        world.faults.sends_left[node] -= 1
-        if world.faults.sends_left[node] == 0:
+    if world.node[8 * node + w.SENDS_LEFT] > 0:
+        world.node[8 * node + w.SENDS_LEFT] -= 1
+        if world.node[8 * node + w.SENDS_LEFT] == 0:
             w.crash(world, node)
+
+
+@compiled.function(inline=False)
+def _count_sent(world: World, node: int, what: int) -> None:
+    """Count the messages of a packet that is sent, and record them if packets are."""
+    cell = world.host.cursor
+    if what < 0:
+        cell[w.MESSAGES_SENT] += 1
+        return
+    packets = world.packets
+    packets.packet[what, w.PACKET_NUMBER] = cell[w.PACKETS]
+    item = packets.packet[what, w.FIRST_ITEM]
+    while item != w.NONE:
+        if world.item_class[packets.item[item, w.TAG]] == contract.MESSAGE:
+            cell[w.MESSAGES_SENT] += 1
+            if cell[w.RECORDING_PACKETS] != 0:
+                slot = packets.item[item, w.VALUE]
+                w.record_message(
+                    world.trace, world.host, SEND_KIND, node, slot, cell[w.PACKETS]
+                )
+        item = packets.item[item, w.ITEM_LINK]
 
 
 @compiled.function(inline=False)
@@ -274,14 +299,14 @@ def _carry_out_other(
     code = effects[at]
     slot = effects[at + 1]
     if code == contract.RELEASE:
-        w.end_reference(world.messages, slot)
+        w.end_reference(world.message, world.host.cursor, slot)
     elif code == contract.DROP:
-        world.node[2 * node + w.HELD] -= 1
-        world.counter[w.DROPPED] += 1
-        w.end_reference(world.messages, slot)
+        world.node[8 * node + w.HELD] -= 1
+        world.host.cursor[w.DROPPED] += 1
+        w.end_reference(world.message, world.host.cursor, slot)
     elif code == contract.KEEP:
-        world.node[2 * node + w.HELD] += 1
-        world.messages.slot[8 * slot + w.REFERENCES] += 1
+        world.node[8 * node + w.HELD] += 1
+        world.message[8 * slot + w.REFERENCES] += 1
     elif code == contract.SEND:
         status = _send(world, state, node, at, generator)
         if status != FINISHED:
@@ -291,9 +316,9 @@ def _carry_out_other(
             return GROW_QUEUE
         time_ns = world.host.cursor[contract.NOW_NS] + max(effects[at + 2], 0)
         events.push_one(world.queue, time_ns, TIMER | node, effects[at + 1])
-    elif world.recorder.setting[w.RECORDING] != 0:
+    elif world.host.cursor[w.RECORDING] != 0:
         w.record_message(
-            world.recorder, world.host, effects[at + 1], node, effects[at + 2], -1
+            world.trace, world.host, effects[at + 1], node, effects[at + 2], -1
         )
     return FINISHED
 
@@ -306,9 +331,9 @@ def _send(
     effects = world.host.effects
     target = effects[at + 1]
     count = effects[at + 2]
-    if not events.has_room(world.queue, 2 * count + world.network.busy_until_ns.size):
+    if not events.has_room(world.queue, 2 * count + world.node.size // 8):
         return GROW_QUEUE
-    if count > world.inbox.size // 2 or not w.has_packet_room(world.packets, count):
+    if count > world.inbox.size // 2 or not w.has_packet_room(world.packets, world.host.cursor, count):
         return GROW_PACKETS
     setting = world.network.setting
     packet = last = w.NONE
@@ -322,10 +347,10 @@ def _send(
             _transmit_packet(world, node, target, packet, size_bytes, generator)
             packet = w.NONE
         if packet == w.NONE:
-            packet = w.new_packet(world.packets, node)
+            packet = w.new_packet(world.packets, world.host.cursor, node)
             last = w.NONE
             size_bytes = 0
-        last = w.add_item(world.packets, packet, last, tag, value)
+        last = w.add_item(world.packets, world.host.cursor, packet, last, tag, value)
         size_bytes += more_bytes
     if packet != w.NONE:
         _transmit_packet(world, node, target, packet, size_bytes, generator)
@@ -337,5 +362,4 @@ def _transmit_packet(
     world: World, node: int, target: int, packet: int, size_bytes: int, generator: np.random.Generator
 ) -> None:
     _transmit(world, node, target, packet, size_bytes, generator)
-    if world.packets.packet[packet, w.COPIES] == 0:
-        w.free_packet(world.packets, packet)
+    w.end_copy(world.packets, world.host.cursor, packet, 0)

@@ -1,7 +1,7 @@
 """The engine loop: one for every protocol, compiled once for each state class.
 
 ``run`` takes events in order, calls the protocol's handlers and carries out their effects. When
-an array is too small it returns what must grow, with its place kept in ``world.progress``;
+an array is too small it returns what must grow, with its place kept in ``host.cursor``;
 ``sim.run`` grows it and calls again. Nothing is drawn or changed twice.
 """
 
@@ -20,17 +20,23 @@ from precedes.sim import queue as events
 from precedes.sim import workload as load
 from precedes.sim import world as w
 from precedes.sim.effects import carry_out
-from precedes.sim.status import (
+from precedes.sim.world import (
+    ARRIVAL,
+    FAULT,
     FINISHED,
     FLUSH_TRACE,
     GROW_ORACLE,
     GROW_QUEUE,
     GROW_SLOTS,
     GROW_STATE,
+    ISSUE,
+    ISSUE_LATE,
     PAUSED,
-    recorder_is_full,
+    START,
+    SUSPECT,
+    TIMER,
+    World,
 )
-from precedes.sim.world import ARRIVAL, FAULT, ISSUE, ISSUE_LATE, START, SUSPECT, TIMER, World
 
 BROADCAST_KIND: Final = int(EventKind.BROADCAST)
 RECEIVE_KIND: Final = int(EventKind.RECEIVE)
@@ -40,13 +46,12 @@ CRASH_KIND: Final = int(EventKind.CRASH)
 def run(
     world: World,
     state: Any,
-    network_generator: np.random.Generator,
-    workload_generator: np.random.Generator,
+    generator: np.random.Generator,
     slice_events: int,
 ) -> int:
     """Go on until the queue is empty, something must grow, or the slice is over."""
     for _ in range(slice_events):
-        status = carry_out(world, state, network_generator)
+        status = carry_out(world, state, generator)
         if status != FINISHED:
             return status
         entry = events.pop(world.queue)
@@ -55,19 +60,19 @@ def run(
         time_ns = world.queue.entry[entry + events.TIME]
         where = world.queue.entry[entry + events.WHERE]
         what = world.queue.entry[entry + events.WHAT]
-        if time_ns > world.progress[w.HORIZON_NS]:
+        if time_ns > world.host.cursor[w.HORIZON_NS]:
             events.unpop(world.queue)
             return FINISHED
         world.host.cursor[contract.NOW_NS] = time_ns
         node = where & events.WHERE_MASK
         kind = where - node
-        world.progress[w.HERE] = node
-        if world.faults.blocked_until_ns[node] > time_ns and kind != FAULT:
+        world.host.cursor[w.HERE] = node
+        if world.node[8 * node + w.BLOCKED_UNTIL_NS] > time_ns and kind != FAULT:
             if not events.has_room(world.queue, 1):
                 events.unpop(world.queue)
                 return GROW_QUEUE
             events.release(world.queue, entry)
-            _hold_back(world, where, node, what, workload_generator)
+            _hold_back(world, where, node, what)
             continue
         if kind == ARRIVAL:
             status = _arrive(world, state, node, what)
@@ -78,7 +83,7 @@ def run(
             return status
         events.release(world.queue, entry)
         if kind == ISSUE:
-            _schedule_next(world, node, workload_generator)
+            _schedule_next(world.queue, world.workload, what)
     return PAUSED
 
 
@@ -97,12 +102,12 @@ def _arrive(world: World, state: Any, node: int, what: int) -> int:
         count = _unpack(world.packets, inbox, what)
     if contract.receive(state, node, sender, inbox, count, world.host) != contract.DONE:
         return GROW_STATE
-    world.progress[w.ARRIVED] = count
+    world.host.cursor[w.ARRIVED] = count
     if what < 0:
-        born_ns = world.messages.slot[8 * slot + w.BORN_NS]
-        world.node[2 * node + w.HELD] += 1
-        world.counter[w.RECEPTIONS] += 1
-        world.counter[w.RECEPTION_NS] += world.host.cursor[contract.NOW_NS] - born_ns
+        born_ns = world.message[8 * slot + w.BORN_NS]
+        world.node[8 * node + w.HELD] += 1
+        world.host.cursor[w.RECEPTIONS] += 1
+        world.host.cursor[w.RECEPTION_NS] += world.host.cursor[contract.NOW_NS] - born_ns
     else:
         _after_packet(world, node, what, count)
     return FINISHED
@@ -129,24 +134,24 @@ def _after_packet(world: World, node: int, packet: int, count: int) -> None:
         item_class = world.item_class[world.inbox[2 * i]]
         slot = world.inbox[2 * i + 1]
         if item_class == contract.MESSAGE:
-            world.node[2 * node + w.HELD] += 1
-            world.counter[w.RECEPTIONS] += 1
-            world.counter[w.RECEPTION_NS] += now_ns - world.messages.slot[8 * slot + w.BORN_NS]
-            if world.recorder.setting[w.RECORDING_PACKETS] != 0:
-                w.record_message(world.recorder, world.host, RECEIVE_KIND, node, slot, number)
+            world.node[8 * node + w.HELD] += 1
+            world.host.cursor[w.RECEPTIONS] += 1
+            world.host.cursor[w.RECEPTION_NS] += now_ns - world.message[8 * slot + w.BORN_NS]
+            if world.host.cursor[w.RECORDING_PACKETS] != 0:
+                w.record_message(world.trace, world.host, RECEIVE_KIND, node, slot, number)
         elif item_class == contract.REFERENCE:
-            w.end_reference(world.messages, slot)
-    w.end_copy(world.packets, packet)
+            w.end_reference(world.message, world.host.cursor, slot)
+    w.end_copy(world.packets, world.host.cursor, packet, 1)
 
 
 @compiled.function(inline=False)
 def _happen(world: World, state: Any, kind: int, node: int, what: int) -> int:
     """Everything but an arrival."""
-    if world.recorder.setting[w.RECORDING] != 0 and recorder_is_full(world):
+    if world.host.cursor[w.RECORDING] != 0 and w.trace_is_full(world.trace, world.host.cursor, world.inbox.size // 2, world.node.size // 8):
         return FLUSH_TRACE
     status = contract.DONE
     if kind == ISSUE or kind == ISSUE_LATE:
-        return _issue(world, state, node, what)
+        return _issue(world, state, node, w.NONE if kind == ISSUE else what)
     if kind == FAULT:
         return _fail(world, what)
     if kind == START:
@@ -161,43 +166,42 @@ def _happen(world: World, state: Any, kind: int, node: int, what: int) -> int:
 @compiled.function()
 def _issue(world: World, state: Any, node: int, label: int) -> int:
     """The application at this node broadcasts."""
-    number = world.counter[w.BROADCASTS]
+    number = world.host.cursor[w.BROADCASTS]
     if not judge.has_room(world.oracle, number):
         return GROW_ORACLE
     if not events.has_room(world.queue, 1):
         return GROW_QUEUE
-    messages = world.messages
-    slot = w.take_slot(messages)
+    slot = w.take_slot(world.message, world.host.cursor)
     if slot == w.NONE:
         return GROW_SLOTS
-    sequence = world.node[2 * node + w.SEQUENCE] + 1
+    sequence = world.node[8 * node + w.SEQUENCE] + 1
     world.host.name[2 * slot + contract.SOURCE] = node
     world.host.name[2 * slot + contract.SEQUENCE] = sequence
-    messages.slot[8 * slot + w.REFERENCES] = 1
+    world.message[8 * slot + w.REFERENCES] = 1
     if contract.broadcast(state, node, slot, world.host) != contract.DONE:
-        w.end_reference(messages, slot)
+        w.end_reference(world.message, world.host.cursor, slot)
         return GROW_STATE
     contract.release(world.host, slot)
-    world.node[2 * node + w.SEQUENCE] = sequence
-    world.counter[w.BROADCASTS] = number + 1
-    messages.slot[8 * slot + w.BORN_NS] = world.host.cursor[contract.NOW_NS]
-    messages.slot[8 * slot + w.NUMBER] = number
-    messages.slot[8 * slot + w.LABEL] = label
-    judge.on_broadcast(world.oracle, node, slot, number)
-    if world.recorder.setting[w.RECORDING] != 0:
-        w.record_message(world.recorder, world.host, BROADCAST_KIND, node, slot, -1)
+    world.node[8 * node + w.SEQUENCE] = sequence
+    world.host.cursor[w.BROADCASTS] = number + 1
+    world.message[8 * slot + w.BORN_NS] = world.host.cursor[contract.NOW_NS]
+    world.message[8 * slot + w.NUMBER] = number
+    world.message[8 * slot + w.LABEL] = label
+    world.message[8 * slot + w.FLAGGED] = 0
+    judge.on_broadcast(world.oracle, world.node, node, slot, number)
+    if world.host.cursor[w.RECORDING] != 0:
+        w.record_message(world.trace, world.host, BROADCAST_KIND, node, slot, -1)
     if label >= 0:
         load.on_known(world.workload, node, label)
     return FINISHED
 
 
 @compiled.function(inline=False)
-def _schedule_next(world: World, node: int, generator: np.random.Generator) -> None:
-    now_ns = world.host.cursor[contract.NOW_NS]
-    time_ns = load.next_time_ns(world.workload, node, now_ns, generator)
-    if time_ns != load.NEVER:
-        node = load.next_node(world.workload, node, world.network.busy_until_ns.size, generator)
-        events.push_one(world.queue, time_ns, ISSUE | node, -1)
+def _schedule_next(queue: events.Queue, workload: load.Workload, row: int) -> None:
+    """Queue the broadcast after this row of the schedule: one of them waits at a time."""
+    if row + 1 < workload.issue.shape[0]:
+        time_ns = workload.issue[row + 1, load.TIME_NS]
+        events.push_one(queue, time_ns, ISSUE | workload.issue[row + 1, load.NODE], row + 1)
 
 
 @compiled.function()
@@ -207,41 +211,39 @@ def _fail(world: World, row: int) -> int:
     node = schedule[row, fault.NODE]
     until_ns = schedule[row, fault.UNTIL_NS]
     if schedule[row, fault.KIND] == fault.CRASH:
-        if not events.has_room(world.queue, world.network.busy_until_ns.size):
+        if not events.has_room(world.queue, world.node.size // 8):
             return GROW_QUEUE
         w.crash(world, node)
     elif schedule[row, fault.KIND] == fault.PAUSE:
-        blocked_ns = world.faults.blocked_until_ns[node]
-        world.faults.blocked_until_ns[node] = max(blocked_ns, until_ns)
+        blocked_ns = world.node[8 * node + w.BLOCKED_UNTIL_NS]
+        world.node[8 * node + w.BLOCKED_UNTIL_NS] = max(blocked_ns, until_ns)
     else:
         world.network.cut_until_ns[node, schedule[row, fault.OTHER]] = until_ns
     return FINISHED
 
 
 @compiled.function(inline=False)
-def _hold_back(
-    world: World, where: int, node: int, what: int, generator: np.random.Generator
-) -> None:
+def _hold_back(world: World, where: int, node: int, what: int) -> None:
     """An event for a node that cannot act: put it off, or let it go if the node has crashed."""
-    until_ns = world.faults.blocked_until_ns[node]
+    until_ns = world.node[8 * node + w.BLOCKED_UNTIL_NS]
     kind = where - node
     if kind == ISSUE:
-        # The group's other broadcasts do not wait for this node.
-        if until_ns < fault.FOR_EVER_NS or world.workload.setting[load.KIND] == load.POISSON:
-            _schedule_next(world, node, generator)
+        # The broadcasts after it do not wait for this node.
+        _schedule_next(world.queue, world.workload, what)
         where = ISSUE_LATE | node
+        what = w.NONE
     if until_ns < fault.FOR_EVER_NS:
         events.push_one(world.queue, until_ns, where, what)
     elif kind == ARRIVAL and what < 0:
-        w.end_reference(world.messages, ~what)
+        w.end_reference(world.message, world.host.cursor, ~what)
     elif kind == ARRIVAL:
         count = _unpack(world.packets, world.inbox, what)
         for i in range(count):
             if world.item_class[world.inbox[2 * i]] != contract.NUMBER:
-                w.end_reference(world.messages, world.inbox[2 * i + 1])
-        w.end_copy(world.packets, what)
+                w.end_reference(world.message, world.host.cursor, world.inbox[2 * i + 1])
+        w.end_copy(world.packets, world.host.cursor, what, 1)
     elif kind == ISSUE or kind == ISSUE_LATE:
-        world.counter[w.SKIPPED] += 1
+        world.host.cursor[w.SKIPPED] += 1
 
 
 ENTRY: Final = compiled.Entry(run, label="the simulator")

@@ -23,9 +23,7 @@ FOR_EVER_NS: Final = 1 << 62
 
 
 class Faults(NamedTuple):
-    """The schedule, a row each, and what has come of it."""
+    """The schedule, a row each, and how long it takes to notice a crash."""
 
     schedule: NDArray[np.int64]
-    blocked_until_ns: NDArray[np.int64]  # node -> end of its pause; FOR_EVER_NS once crashed
-    sends_left: NDArray[np.int64]  # node -> packets until it crashes in mid-send; else negative
     detection_ns: NDArray[np.int64]  # crashed, observer: how long after it the observer knows

@@ -52,7 +52,6 @@ class Network(NamedTuple):
     setting: NDArray[np.int64]
     matrix_ns: NDArray[np.int64]  # link -> delay, when the law is MATRIX
     last_arrival_ns: NDArray[np.int64]  # link -> latest arrival, when FIFO
-    busy_until_ns: NDArray[np.int64]  # node -> when its send queue is empty
     cut_until_ns: NDArray[np.int64]  # link -> end of its cut; negative: packets wait for it
 
 
@@ -82,15 +81,10 @@ def travel_ns(network: Network, source: int, target: int, generator: np.random.G
 
 
 @compiled.function()
-def depart_ns(network: Network, source: int, size_bytes: int, now_ns: int) -> int:
-    """When a packet handed over now leaves the sender's queue, which sends one at a time."""
+def busy_ns(network: Network, size_bytes: int) -> int:
+    """How long a packet keeps its sender's queue busy."""
     setting = network.setting
-    if setting[QUEUED] == 0:
-        return now_ns
-    start_ns = max(now_ns, network.busy_until_ns[source])
-    busy_ns = setting[TRANSMISSION_NS] + size_bytes * setting[BYTE_PS] // 1000
-    network.busy_until_ns[source] = start_ns + busy_ns
-    return start_ns + busy_ns
+    return setting[TRANSMISSION_NS] + size_bytes * setting[BYTE_PS] // 1000
 
 
 @compiled.function(inline=False)

@@ -21,16 +21,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from precedes import compiled
+from precedes.protocols.contract import Int64s
+
+# The oracle's words of a node; ``sim.world`` lays out all of them.
+BEHIND: Final = 5  # whether it knows of more than it has delivered
+GAPS: Final = 6  # bits set in its row of ``beyond``
+LATEST: Final = 7  # number of its latest broadcast, or -1
 
 IN_ORDER: Final = 0
 VIOLATION: Final = 1
 DUPLICATE: Final = 2
 
-
-# Words of a node, four each.
-BEHIND: Final = 0  # whether it knows of more than it has delivered
-GAPS: Final = 1  # bits set in its row of ``beyond``
-LATEST: Final = 2  # number of its latest broadcast, or -1
 
 
 class Oracle(NamedTuple):
@@ -39,9 +40,7 @@ class Oracle(NamedTuple):
     known: NDArray[np.int32]  # node, node
     contiguous: NDArray[np.int32]  # node, node
     past: NDArray[np.int32]  # slot, node
-    flagged: NDArray[np.bool_]  # slot: some delivery of it was an error
     beyond: NDArray[np.uint8]  # node, number of the message / 8: delivered beyond a gap
-    node: NDArray[np.int64]
     successor: NDArray[np.int64]  # number of a message -> of its source's next one, or -1
 
 
@@ -50,15 +49,11 @@ def allocate(*, on: bool, nodes: int, slots: int, messages: int) -> Oracle:
     n, k, m = (nodes, slots, messages) if on else (0, 0, 0)
     # Rows are padded as clocks are: whole vectors compare without a remainder.
     width = -(-n // 32) * 32
-    node = np.zeros(4 * n, np.int64)
-    node[LATEST::4] = -1
     return Oracle(
         known=np.zeros((n, width), np.int32),
         contiguous=np.zeros((n, width), np.int32),
         past=np.zeros((k, width), np.int32),
-        flagged=np.zeros(k, np.bool_),
         beyond=np.zeros((n, (m + 7) // 8), np.uint8),
-        node=node,
         successor=np.full(m, -1, np.int64),
     )
 
@@ -76,28 +71,27 @@ def has_room(oracle: Oracle, number: int) -> bool:
 
 
 @compiled.function(inline=False)
-def on_broadcast(oracle: Oracle, node: int, slot: int, number: int) -> None:
+def on_broadcast(oracle: Oracle, word: Int64s, node: int, slot: int, number: int) -> None:
     """Take the past of the new message, then make the message part of it."""
     if not is_on(oracle):
         return
     contiguous = oracle.contiguous[node]
     known = oracle.known[node]
     past = oracle.past[slot]
-    behind = oracle.node[4 * node + BEHIND] != 0
+    behind = word[8 * node + BEHIND] != 0
     for q in range(past.size):
         past[q] = known[q] if behind else contiguous[q]
     known[node] += 1
     contiguous[node] += 1
-    oracle.flagged[slot] = False
-    latest = oracle.node[4 * node + LATEST]
+    latest = word[8 * node + LATEST]
     if latest >= 0:
         oracle.successor[latest] = number
-    oracle.node[4 * node + LATEST] = number
+    word[8 * node + LATEST] = number
 
 
 @compiled.function()
 def on_deliver(
-    oracle: Oracle, node: int, slot: int, number: int, source: int, sequence: int
+    oracle: Oracle, word: Int64s, node: int, slot: int, number: int, source: int, sequence: int
 ) -> int:
     """Judge one delivery and take it into account."""
     contiguous = oracle.contiguous[node]
@@ -105,15 +99,16 @@ def on_deliver(
     shortfall = np.int32(0)
     for q in range(past.size):
         shortfall = min(shortfall, np.int32(contiguous[q] - past[q]))
-    if shortfall >= 0 and contiguous[source] + 1 == sequence and oracle.node[4 * node + BEHIND] == 0:
+    if shortfall >= 0 and contiguous[source] + 1 == sequence and word[8 * node + BEHIND] == 0:
         contiguous[source] = sequence
         return IN_ORDER
-    return _on_deliver_late(oracle, node, slot, number, source, sequence, shortfall >= 0)
+    return _on_deliver_late(oracle, word, node, slot, number, source, sequence, shortfall >= 0)
 
 
 @compiled.function(inline=False)
 def _on_deliver_late(
     oracle: Oracle,
+    word: Int64s,
     node: int,
     slot: int,
     number: int,
@@ -128,24 +123,24 @@ def _on_deliver_late(
         return DUPLICATE
     known = oracle.known[node]
     past = oracle.past[slot]
-    behind = oracle.node[4 * node + BEHIND] != 0
+    behind = word[8 * node + BEHIND] != 0
     for q in range(past.size):
         known[q] = max(known[q] if behind else contiguous[q], past[q])
     known[source] = max(known[source], sequence)
     if contiguous[source] + 1 < sequence:
         oracle.beyond[node, number >> 3] |= bit
-        oracle.node[4 * node + GAPS] += 1
+        word[8 * node + GAPS] += 1
     else:
-        _close_gap(oracle, node, number, source)
-    behind = oracle.node[4 * node + GAPS] != 0
+        _close_gap(oracle, word, node, number, source)
+    behind = word[8 * node + GAPS] != 0
     for q in range(past.size):
         behind |= known[q] != contiguous[q]
-    oracle.node[4 * node + BEHIND] = behind
+    word[8 * node + BEHIND] = behind
     return IN_ORDER if in_order else VIOLATION
 
 
 @compiled.function(inline=False)
-def _close_gap(oracle: Oracle, node: int, number: int, source: int) -> None:
+def _close_gap(oracle: Oracle, word: Int64s, node: int, number: int, source: int) -> None:
     """Count the message, and those of its source behind it that came too early."""
     while True:
         oracle.contiguous[node, source] += 1
@@ -156,4 +151,4 @@ def _close_gap(oracle: Oracle, node: int, number: int, source: int) -> None:
         if oracle.beyond[node, number >> 3] & bit == 0:
             return
         oracle.beyond[node, number >> 3] &= ~bit
-        oracle.node[4 * node + GAPS] -= 1
+        word[8 * node + GAPS] -= 1

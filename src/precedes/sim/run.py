@@ -13,12 +13,10 @@ from precedes import compiled
 from precedes.model import NANOSECONDS_PER_S, TIME_NS_MAX, InternalError, UserError
 from precedes.protocols import contract, registry
 from precedes.protocols.contract import Capacity, Group
-from precedes.sim import build, engine
+from precedes.sim import build, engine, schedule
 from precedes.sim import faults as fault
 from precedes.sim import oracle as judge
 from precedes.sim import queue as events
-from precedes.sim import status as code
-from precedes.sim import workload as load
 from precedes.sim import world as w
 from precedes.sim.result import Result, Violations, latency_of
 from precedes.sim.scenario import Scenario
@@ -77,49 +75,49 @@ class Run:
 
     def _make_world(self, packets: bool) -> w.World:
         scenario, n = self.scenario, self.scenario.nodes
-        network_generator, workload_generator, fault_generator, _ = self.generators
+        _, workload_generator, fault_generator, _ = self.generators
         delay = build.make_delay(scenario, fault_generator, self.drawn)
         network = build.make_network(scenario, delay)
         if packets:
             network.setting[build.net.PLAIN] = 0
         faults = build.make_faults(scenario, fault_generator, self.drawn)
-        issues = build.make_workload(scenario, workload_generator, self.drawn)
+        workload = schedule.make_workload(scenario, workload_generator, self.drawn)
         crashes = faults.detection_ns.size > 0
         recording = self.writer is not None
-        setting = np.array([0, recording, recording and packets], np.int64)
-        progress = np.zeros(w.PLACES, np.int64)
-        horizon_s = scenario.horizon_s
-        progress[w.HORIZON_NS] = (
-            2 * TIME_NS_MAX if horizon_s is None else round(horizon_s * NANOSECONDS_PER_S)
-        )
         words = self.protocol.effects_words(self.capacity, n)
         entropy = int(self.generators[3].integers(1 << 63))
+        host = w.allocate_host(slots=self.capacity.slots, effects=words, seed=entropy)
+        host.cursor[w.RECORDING] = recording
+        host.cursor[w.RECORDING_PACKETS] = recording and packets
+        horizon_s = scenario.horizon_s
+        host.cursor[w.HORIZON_NS] = (
+            2 * TIME_NS_MAX if horizon_s is None else round(horizon_s * NANOSECONDS_PER_S)
+        )
         world = w.World(
-            queue=events.allocate(4 * n + len(issues.first) + len(faults.schedule) + 1024),
+            queue=events.allocate(4 * n + len(faults.schedule) + 1024),
             network=network,
-            workload=issues.workload,
+            workload=workload,
             faults=faults,
             oracle=judge.allocate(
                 on=scenario.oracle, nodes=n, slots=self.capacity.slots, messages=4096
             ),
-            recorder=w.Recorder(
-                np.zeros((CHUNK_ROWS + 4 * n if recording else 0, 6), np.int64), setting
-            ),
-            messages=w.allocate_messages(self.capacity.slots),
-            packets=w.allocate_packets(0 if network.setting[build.net.PLAIN] else 1024),
-            host=contract.allocate_host(slots=self.capacity.slots, effects=words, seed=entropy),
+            packets=w.allocate_packets(0),
+            host=host,
+            message=np.zeros(8 * self.capacity.slots, np.int64),
+            node=w.allocate_nodes(n),
             inbox=np.zeros(2 * 64, np.int64),
             item_class=np.array(self.protocol.items, np.int64),
-            node=np.zeros(2 * n, np.int64),
             delivered=np.zeros((n, n) if crashes else (0, 0), np.int64),
-            counter=np.zeros(w.COUNTERS, np.int64),
             latency=np.zeros(w.HISTOGRAM_BINS, np.int64),
-            progress=progress,
+            trace=np.zeros((CHUNK_ROWS + 4 * n if recording else 0, 6), np.int64),
         )
-        self._schedule_first(world, issues)
+        for item in scenario.faults:
+            if item.after_sends:
+                world.node[8 * item.node + w.SENDS_LEFT] = item.after_sends
+        self._schedule_first(world)
         return world
 
-    def _schedule_first(self, world: w.World, issues: build.Issues) -> None:
+    def _schedule_first(self, world: w.World) -> None:
         if contract_has_start(self.protocol.state):
             for node in range(self.scenario.nodes):
                 events.push(world.queue, 0, w.START | node, 0)
@@ -127,8 +125,11 @@ class Run:
             time_ns = int(world.faults.schedule[row, fault.TIME_NS])
             node = int(world.faults.schedule[row, fault.NODE])
             events.push(world.queue, time_ns, w.FAULT | node, row)
-        for time_ns, node, label in issues.first:
-            events.push(world.queue, time_ns, w.ISSUE | node, label)
+        if len(world.workload.issue):
+            time_ns, node = world.workload.issue[0].tolist()
+            events.push(world.queue, time_ns, w.ISSUE | node, 0)
+        for label, node in schedule.first_of_replay(world.workload):
+            events.push(world.queue, 0, w.ISSUE_LATE | node, label)
 
     def go(self, *, progress: Progress | None = None, interpreted: bool = False) -> Result:
         """Run to the end and sum up."""
@@ -137,14 +138,12 @@ class Run:
         if not interpreted:
             body = engine.ENTRY.compiled(self.protocol.state, sources=self.protocol.sources)
         slice_events = SLICE_EVENTS_INTERPRETED if interpreted else SLICE_EVENTS
-        network_generator, workload_generator = self.generators[:2]
+        network_generator = self.generators[0]
         while True:
-            status = body(
-                self.world, self.state, network_generator, workload_generator, slice_events
-            )
-            if status == code.FINISHED:
+            status = body(self.world, self.state, network_generator, slice_events)
+            if status == w.FINISHED:
                 break
-            if status == code.PAUSED:
+            if status == w.PAUSED:
                 if progress is not None:
                     progress(self._done())
             else:
@@ -158,7 +157,7 @@ class Run:
 
     def _done(self) -> float:
         """The share of the run that is over, as far as one can tell."""
-        scenario, counter = self.scenario, self.world.counter
+        scenario, counter = self.scenario, self.world.host.cursor
         if scenario.duration_s:
             now_ns = int(self.world.host.cursor[contract.NOW_NS])
             return min(now_ns / NANOSECONDS_PER_S / scenario.duration_s, 1.0)
@@ -169,26 +168,26 @@ class Run:
 
     def _attend(self, status: int) -> None:
         """Do what the engine stopped for."""
-        if status == code.FLUSH_TRACE:
+        if status == w.FLUSH_TRACE:
             self._flush()
             return
-        if status == code.EFFECTS_OVERFLOW:
+        if status == w.EFFECTS_OVERFLOW:
             raise InternalError(
                 f"protocol {self.protocol.name}: a handler asked for more effects than its "
                 "effects_words allows"
             )
         world = self.world
-        if status == code.GROW_QUEUE:
+        if status == w.GROW_QUEUE:
             size = world.queue.entry.size // events.WORDS
             self.world = world._replace(queue=grow(world.queue, events.allocate(2 * size)))
-        elif status == code.GROW_PACKETS:
+        elif status == w.GROW_PACKETS:
             self._grow_packets()
-        elif status == code.GROW_ORACLE:
+        elif status == w.GROW_ORACLE:
             self._grow_oracle()
-        elif status == code.GROW_SLOTS:
+        elif status == w.GROW_SLOTS:
             self.capacity = self.capacity._replace(slots=2 * self.capacity.slots)
             self._grow_capacity()
-        elif status == code.GROW_STATE:
+        elif status == w.GROW_STATE:
             self.capacity = self.capacity._replace(held=2 * self.capacity.held)
             self._grow_capacity()
         else:
@@ -230,8 +229,8 @@ class Run:
                     messages=world.oracle.successor.size,
                 ),
             ),
-            messages=grow(world.messages, w.allocate_messages(slots)),
-            host=grow(world.host, contract.allocate_host(slots=slots, effects=words, seed=1)),
+            message=grow(world.message, np.zeros(8 * slots, np.int64)),
+            host=grow(world.host, w.allocate_host(slots=slots, effects=words, seed=1)),
         )
 
     def _check_memory(self, wanted_bytes: int) -> None:
@@ -244,16 +243,16 @@ class Run:
 
     def _flush(self) -> None:
         assert self.writer is not None
-        recorder = self.world.recorder
-        rows = recorder.row[: int(recorder.setting[w.ROWS])]
+        cell = self.world.host.cursor
+        rows = self.world.trace[: int(cell[w.ROWS])]
         if len(rows):
             columns = [np.ascontiguousarray(rows[:, i]) for i in range(6)]
             self.writer.write(*columns)
-        recorder.setting[w.ROWS] = 0
+        cell[w.ROWS] = 0
 
     def _check_balance(self) -> None:
         """Every reference is held by a node or has ended: the contract's rule 4."""
-        held = self.world.node[w.HELD :: 2]
+        held = self.world.node[w.HELD :: 8]
         if (held < 0).any():
             node = int(np.argmin(held))
             raise InternalError(
@@ -263,17 +262,17 @@ class Run:
 
     def crashed(self) -> list[int]:
         """The nodes that have crashed so far."""
-        blocked = self.world.faults.blocked_until_ns
+        blocked = self.world.node[w.BLOCKED_UNTIL_NS :: 8]
         return [int(node) for node in np.flatnonzero(blocked == fault.FOR_EVER_NS)]
 
     def _lost(self) -> int:
         """Deliveries due to a correct node from a correct source that never came."""
-        sent = self.world.node[w.SEQUENCE :: 2]
+        sent = self.world.node[w.SEQUENCE :: 8]
         n = self.scenario.nodes
         if self.world.delivered.size == 0:
-            due = int(self.world.counter[w.BROADCASTS]) * (n - 1)
-            extra = int(self.world.counter[w.DUPLICATES])
-            return max(due - int(self.world.counter[w.DELIVERIES]) + extra, 0)
+            due = int(self.world.host.cursor[w.BROADCASTS]) * (n - 1)
+            extra = int(self.world.host.cursor[w.DUPLICATES])
+            return max(due - int(self.world.host.cursor[w.DELIVERIES]) + extra, 0)
         correct = np.ones(n, bool)
         correct[self.crashed()] = False
         missing = np.maximum(sent[np.newaxis, :] - self.world.delivered, 0)
@@ -281,8 +280,8 @@ class Run:
         return int(missing[np.ix_(correct, correct)].sum())
 
     def _sum_up(self, *, cpu_s: float, wall_s: float) -> Result:
-        counter = self.world.counter
-        held = self.world.node[w.HELD :: 2]
+        counter = self.world.host.cursor
+        held = self.world.node[w.HELD :: 8]
         oracle = self.scenario.oracle
         scenario = self.scenario.echo()
         scenario["parameters"] = vars(self.parameters)

@@ -23,7 +23,7 @@ class Chunk(NamedTuple):
 
     bounds: NDArray[np.int64]  # node p's rows are bounds[p] to bounds[p + 1]
     time_us: NDArray[np.int64]
-    packet: NDArray[np.int64]  # -1 for none
+    packet: NDArray[np.int64]  # -1 for none; empty if there is none at all
     source: NDArray[np.int32]
     sequence: NDArray[np.int32]
     kind: NDArray[np.int8]
@@ -102,7 +102,9 @@ class Spool:
         order = np.argsort(node, kind="stable")
         bounds = np.zeros(self._nodes + 1, np.int64)
         np.cumsum(np.bincount(node, minlength=self._nodes), out=bounds[1:])
-        return Chunk(bounds, *(column[order] for column in columns))
+        if int(columns[1].max()) < 0:
+            columns[1] = columns[1][:0]
+        return Chunk(bounds, *(column[order] if column.size else column for column in columns))
 
     def _store(self, chunk: Chunk) -> Chunk:
         """The same chunk as views of a file, widest columns first so that all are aligned."""
@@ -153,4 +155,6 @@ def _piece(chunk: Chunk, first: int, last: int) -> tuple[NDArray[Any], ...]:
     bounds = chunk.bounds[first : last + 1]
     nodes = np.arange(first, last, dtype=np.uint16)
     rows = slice(int(bounds[0]), int(bounds[-1]))
+    if chunk.packet.size == 0:
+        chunk = chunk._replace(packet=np.broadcast_to(np.int64(-1), chunk.time_us.shape))
     return (np.repeat(nodes, np.diff(bounds)), *(column[rows] for column in chunk[1:]))
