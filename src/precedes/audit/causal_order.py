@@ -207,6 +207,8 @@ def judge(
     """Judge the deliveries at nodes ``first_node`` up to and without ``last_node``."""
     placed, past = prepared.placed, prepared.past
     nodes, messages = prepared.history.nodes, past.begin.size
+    end = nodes if last_node is None else last_node
+    block_nodes = max(1, min(block_nodes, end - first_node))
     tile = kernel.Tile(
         position=np.empty((messages, block_nodes), np.int32),
         need=np.empty(block_nodes, np.int32),
@@ -216,7 +218,6 @@ def judge(
         violating=np.zeros(messages, np.uint8),
         tallies=np.zeros((nodes, kernel.TALLIES), np.int64),
     )
-    end = nodes if last_node is None else last_node
     for first in range(first_node, end, block_nodes):
         last = min(first + block_nodes, end)
         tile.position.fill(kernel.NEVER)
