@@ -1,0 +1,292 @@
+"""The command line: ``precedes protocols``, ``simulate`` and ``audit``."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import signal
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, NoReturn
+
+from precedes import __version__
+from precedes.model import InternalError, PrecedesError, UserError
+from precedes.progress import Bar
+
+EXIT_HELD = 0
+EXIT_VIOLATED = 1
+EXIT_ERROR = 2
+EXIT_INTERRUPTED = 130
+
+
+class _Parser(argparse.ArgumentParser):
+    """Mistakes in one line, without the usage text in front of them."""
+
+    def error(self, message: str) -> NoReturn:
+        self.exit(EXIT_ERROR, f"precedes: {message}; see '{self.prog} --help'\n")
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run a command and return its exit status."""
+    try:
+        options = _parser().parse_args(arguments)
+        status: int = options.run(options)
+        sys.stdout.flush()
+        return status
+    except InternalError as error:
+        print(f"precedes: this is a defect of precedes or of the protocol: {error}", file=sys.stderr)
+        return EXIT_ERROR
+    except PrecedesError as error:
+        print(f"precedes: {_one_line(str(error))}", file=sys.stderr)
+        return EXIT_ERROR
+    except MemoryError:
+        print("precedes: out of memory: use fewer nodes or messages", file=sys.stderr)
+        return EXIT_ERROR
+    except BrokenPipeError:
+        # The reader of a pipe has gone; nothing is left to say, not even at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return EXIT_ERROR
+    except KeyboardInterrupt:
+        print("precedes: interrupted; nothing was left half-written", file=sys.stderr)
+        return EXIT_INTERRUPTED
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text.split())
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = _Parser(prog="precedes", description="Causal broadcast: simulate, audit, compare.")
+    parser.add_argument("--version", action="version", version=f"precedes {__version__}")
+    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    _add_protocols(commands)
+    _add_simulate(commands)
+    _add_audit(commands)
+    return parser
+
+
+def _add_protocols(commands: Any) -> None:
+    parser = commands.add_parser("protocols", help="list the protocols and their parameters")
+    parser.add_argument("--json", action="store_true", help="print JSON")
+    parser.set_defaults(run=_protocols)
+
+
+def _add_simulate(commands: Any) -> None:
+    parser = commands.add_parser(
+        "simulate",
+        help="run a protocol in the simulator",
+        description="Run a protocol in the simulator. Delays are in ms; the rate is of the group.",
+    )
+    parser.add_argument("protocol", nargs="?", help="a name, or a file of your own ending in .py")
+    parser.add_argument("--scenario", type=Path, metavar="FILE", help="start from a TOML file")
+    parser.add_argument("--nodes", type=int, metavar="N")
+    parser.add_argument("--messages", type=int, metavar="K", help="broadcasts in all")
+    parser.add_argument("--duration", type=float, metavar="S", help="or: seconds of broadcasting")
+    parser.add_argument("--rate", type=float, metavar="R", help="broadcasts per second (100)")
+    parser.add_argument(
+        "--workload",
+        metavar="W",
+        help="poisson (default), periodic, window:MS, bell:LOW:HIGH, random:LOW:HIGH, replay:FILE",
+    )
+    parser.add_argument(
+        "--delay",
+        metavar="D",
+        help="normal:100:20 (default), constant:MS, uniform:LOW:HIGH, lognormal:MEDIAN:SIGMA, "
+        "exponential:MEAN, matrix:FILE",
+    )
+    parser.add_argument("--per-link", action="store_true", help="draw a delay once for each link")
+    parser.add_argument("--loss", type=float, metavar="P", help="probability to lose a packet")
+    parser.add_argument("--duplication", type=float, metavar="P", help="to deliver it twice")
+    parser.add_argument("--fifo", action="store_true", help="links keep the order of packets")
+    parser.add_argument("--mtu", type=int, metavar="BYTES", help="cut packets at this size")
+    parser.add_argument("--seed", type=int, metavar="S", help="one seed, one run (1)")
+    parser.add_argument(
+        "--set", action="append", default=[], metavar="NAME=VALUE", help="a protocol parameter"
+    )
+    parser.add_argument("--no-oracle", action="store_true", help="do not count errors: faster")
+    parser.add_argument("--trace", type=Path, metavar="DIR", help="write the trace into DIR")
+    parser.add_argument("--packets", action="store_true", help="with --trace: packets too")
+    parser.add_argument(
+        "--interpreted", action="store_true", help="run as plain Python, for a debugger"
+    )
+    parser.add_argument("--json", action="store_true", help="print JSON")
+    parser.set_defaults(run=_simulate)
+
+
+def _add_audit(commands: Any) -> None:
+    parser = commands.add_parser(
+        "audit",
+        help="check causal order in logs, with a witness for what is wrong",
+        description="Check causal order. Exit status 0: held, 1: violated, 2: unknown.",
+    )
+    parser.add_argument("path", nargs="+", type=Path, help="traces, logs, or directories of them")
+    parser.add_argument("--format", default="auto", choices=("auto", "precedes", "jsonl"))
+    parser.add_argument("--json", action="store_true", help="print JSON")
+    parser.set_defaults(run=_audit)
+
+
+def _protocols(options: argparse.Namespace) -> int:
+    from precedes.protocols import load, names
+
+    protocols = [load(name) for name in names()]
+    if options.json:
+        rows = [
+            {
+                "name": p.name,
+                "summary": p.summary,
+                "guarantee": p.guarantee,
+                "assumes": sorted(p.assumes),
+                "parameters": p.parameter_help(),
+            }
+            for p in protocols
+        ]
+        print(json.dumps(rows, indent=2))
+        return 0
+    width = max(len(p.name) for p in protocols)
+    for p in protocols:
+        print(f"{p.name:{width}}  {p.summary}")
+        for row in p.parameter_help():
+            print(f"{'':{width}}    {row['name']}={row['default']}  {row['help']}")
+    return 0
+
+
+def _simulate(options: argparse.Namespace) -> int:
+    from precedes.recorded import simulate, trace_path
+    from precedes.sim.assumptions import warnings
+
+    scenario = _scenario(options)
+    if options.packets and options.trace is None:
+        raise UserError("--packets goes with --trace DIR")
+    trace = None if options.trace is None else trace_path(options.trace, scenario)
+    for line in warnings(scenario):
+        print(f"precedes: {line}", file=sys.stderr)
+    with Bar(f"simulate {scenario.protocol}") as bar:
+        result = simulate(
+            scenario,
+            trace=trace,
+            packets=options.packets,
+            progress=bar.update,
+            interpreted=options.interpreted,
+        )
+    if options.json:
+        print(json.dumps(result.as_dict()))
+    else:
+        print(_result_text(result))
+        if trace is not None:
+            print(f"trace       {trace}")
+    return 0
+
+
+def _scenario(options: argparse.Namespace) -> Any:
+    """The scenario of the options, on top of a file if one is named."""
+    from precedes.sim import Scenario, from_toml
+
+    given = {
+        "protocol": options.protocol,
+        "nodes": options.nodes,
+        "messages": options.messages,
+        "duration_s": options.duration,
+        "rate": options.rate,
+        "workload": options.workload,
+        "delay": options.delay,
+        "per": "link" if options.per_link else None,
+        "loss": options.loss,
+        "duplication": options.duplication,
+        "fifo": options.fifo or None,
+        "mtu_bytes": options.mtu,
+        "seed": options.seed,
+        "oracle": False if options.no_oracle else None,
+        "parameters": _assignments(options.set) or None,
+    }
+    values = {name: value for name, value in given.items() if value is not None}
+    if options.scenario is not None:
+        base = from_toml(options.scenario)
+        if "parameters" in values and values.get("protocol", base.protocol) == base.protocol:
+            values["parameters"] = {**base.parameters, **values["parameters"]}
+        return base.replace(**values)
+    if "protocol" not in values:
+        raise UserError("name a protocol, or a scenario with --scenario FILE")
+    if "nodes" not in values:
+        raise UserError("say how many nodes: --nodes N")
+    return Scenario(**values)
+
+
+def _assignments(texts: list[str]) -> dict[str, str]:
+    values = {}
+    for text in texts:
+        name, equals, value = text.partition("=")
+        if not equals or not name:
+            raise UserError(f"--set takes NAME=VALUE, not {text!r}")
+        values[name] = value
+    return values
+
+
+def _result_text(result: Any) -> str:
+    """A run in a few lines."""
+    latency = result.latency
+    lines = [
+        f"{result.protocol}: {result.nodes} nodes, seed {result.seed}, "
+        f"{result.simulated_s:.1f} s simulated",
+        f"broadcasts  {result.broadcasts:,}",
+        f"deliveries  {result.deliveries:,} ({result.lost:,} lost)",
+        f"packets     {result.packets:,} carrying {result.messages_sent:,} messages, "
+        f"{result.bytes_sent:,} bytes",
+    ]
+    if result.violations is None:
+        lines.append("violations  not counted (--no-oracle)")
+    else:
+        lines.append(
+            f"violations  {result.violations.deliveries:,} deliveries of "
+            f"{result.violations.messages:,} messages, {result.duplicates:,} duplicates"
+        )
+    if latency.delivery_mean is not None:
+        lines.append(
+            f"latency     {latency.reception_mean:.2f} ms to receive, "
+            f"{latency.delivery_mean:.2f} ms to deliver (p50 {latency.p50:.2f}, "
+            f"p99 {latency.p99:.2f})"
+        )
+    lines.append(f"pending     at most {result.pending_max:,} at a node")
+    lines.append(f"time        {result.cpu_s:.2f} s of CPU")
+    return "\n".join(lines)
+
+
+def _audit(options: argparse.Namespace) -> int:
+    from precedes.audit import audit, to_json, to_text
+    from precedes.trace import load
+
+    paths = _logs(options.path)
+    reports = []
+    with Bar("audit") as bar:
+        for number, path in enumerate(paths):
+            reports += [audit(history) for history in load(path, format=options.format)]
+            bar.update((number + 1) / len(paths))
+    combined = to_json(reports)
+    print(json.dumps(combined) if options.json else to_text(reports))
+    return {"held": EXIT_HELD, "violated": EXIT_VIOLATED}.get(combined["verdict"], EXIT_ERROR)
+
+
+def _logs(paths: list[Path]) -> list[Path]:
+    """The files named, and those in the directories named."""
+    endings = (".parquet", ".jsonl", ".jsonl.gz")
+    found: list[Path] = []
+    for path in paths:
+        if path.is_dir():
+            inside = sorted(p for p in path.iterdir() if p.name.endswith(endings))
+            if not inside:
+                raise UserError(f"{path} holds no traces or logs ({', '.join(endings)})")
+            found += inside
+        else:
+            found.append(path)
+    return found
+
+
+def run() -> NoReturn:
+    """The entry point of the installed command."""
+    signal.signal(signal.SIGTERM, lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
+    sys.exit(main())
+
+
+if __name__ == "__main__":
+    run()

@@ -1,0 +1,60 @@
+"""A run with its trace: the simulator joined to the trace's writer."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from precedes.compiled import sources_digest
+from precedes.model import UserError
+from precedes.sim import Result, Scenario
+from precedes.sim.run import Progress, Run
+from precedes.trace import TraceWriter
+
+
+def simulate(
+    scenario: Scenario,
+    *,
+    trace: str | os.PathLike[str] | None = None,
+    packets: bool = False,
+    progress: Progress | None = None,
+    interpreted: bool = False,
+) -> Result:
+    """Run a scenario and, if asked, write its trace to the file ``trace``.
+
+    ``packets`` adds a row for every message of every packet sent and received. The file appears
+    when the run is complete, or not at all. ``progress`` is called with the share done;
+    ``interpreted`` runs the same source as plain Python, with identical results.
+    """
+    if trace is None:
+        return Run(scenario).go(progress=progress, interpreted=interpreted)
+    metadata = {
+        "protocol": scenario.protocol,
+        "seed": scenario.seed,
+        "scenario": scenario.echo(),
+        "code_version": sources_digest(),
+    }
+    with TraceWriter(trace, nodes=scenario.nodes, metadata=metadata) as writer:
+        run = Run(scenario, writer=writer, packets=packets)
+        result = run.go(progress=progress, interpreted=interpreted)
+        writer.close(complete=result.complete, scenario=result.scenario, counts=_counts(result))
+    return result
+
+
+def _counts(result: Result) -> dict[str, int]:
+    return {
+        "broadcasts": result.broadcasts,
+        "deliveries": result.deliveries,
+        "packets": result.packets,
+        "bytes_sent": result.bytes_sent,
+    }
+
+
+def trace_path(directory: Path, scenario: Scenario) -> Path:
+    """Where the trace of a scenario goes in a directory, which is made if it is not there."""
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UserError(f"cannot make the directory {directory}: {error.strerror}") from None
+    name = Path(scenario.protocol).stem
+    return directory / f"{name}-{scenario.nodes}-{scenario.seed}.parquet"
