@@ -36,18 +36,15 @@ REFERENCE_BYTES: Final = 8  # source and sequence
 NUMBER_BYTES: Final = 8
 
 
-@compiled.function()
+@compiled.function(inline=False)
 def carry_out(world: World, state: Any, generator: np.random.Generator) -> int:
     """Carry out the effects of the last handler, from where an earlier call stopped."""
     host = world.host
-    if host.cursor[contract.LENGTH] == 0 and world.host.cursor[w.ARRIVED] == 0:
-        return FINISHED
     node = world.host.cursor[w.HERE]
-    recording = world.host.cursor[w.RECORDING] != 0
     status = FINISHED
     at = world.host.cursor[w.EFFECT]
     while at < host.cursor[contract.LENGTH]:
-        if recording and w.trace_is_full(world.trace, world.host.cursor, world.inbox.size // 2, world.node.size // 8):
+        if w.needs_flush(world):
             status = FLUSH_TRACE
             break
         code = host.effects[at]
@@ -64,11 +61,11 @@ def carry_out(world: World, state: Any, generator: np.random.Generator) -> int:
             break
         at = _next_effect(host.effects, at)
     world.host.cursor[w.EFFECT] = at
-    return _after_effects(world, node, recording) if status == FINISHED else status
+    return _after_effects(world, node) if status == FINISHED else status
 
 
 @compiled.function()
-def _after_effects(world: World, node: int, recording: bool) -> int:
+def _after_effects(world: World, node: int) -> int:
     host = world.host
     if host.cursor[contract.OVERFLOW] != 0:
         return EFFECTS_OVERFLOW
@@ -79,8 +76,8 @@ def _after_effects(world: World, node: int, recording: bool) -> int:
     held = world.node[8 * node + w.HELD]
     if held > 0:
         world.host.cursor[w.PENDING_MAX] = max(world.host.cursor[w.PENDING_MAX], held)
-        if recording:
-            if w.trace_is_full(world.trace, world.host.cursor, world.inbox.size // 2, world.node.size // 8):
+        if host.cursor[w.RECORDING] != 0:
+            if w.needs_flush(world):
                 return FLUSH_TRACE
             _record_held(world, node)
     host.cursor[contract.LENGTH] = 0
@@ -134,29 +131,37 @@ def _schedule_ready(queue: events.Queue, workload: load.Workload, now_ns: int) -
 
 @compiled.function()
 def _deliver(world: World, node: int, slot: int) -> None:
+    """Hand a message to the application, which may be recorded or react to it."""
     host = world.host
-    message = world.message
-    at = 8 * slot
     source = np.int64(host.name[2 * slot + contract.SOURCE])
-    latency_ns = host.cursor[contract.NOW_NS] - message[at + w.BORN_NS]
-    world.host.cursor[w.DELIVERIES] += 1
-    world.host.cursor[w.DELIVERY_NS] += latency_ns
-    world.latency[w.latency_bin(latency_ns)] += 1
+    latency_ns = host.cursor[contract.NOW_NS] - world.message[8 * slot + w.BORN_NS]
+    count_delivery(world, node, slot, source, latency_ns)
     world.node[8 * node + w.HELD] -= 1
-    if judge.is_on(world.oracle):
-        sequence = np.int64(host.name[2 * slot + contract.SEQUENCE])
-        verdict = judge.on_deliver(
-            world.oracle, world.node, node, slot, message[at + w.NUMBER], source, sequence
-        )
-        if verdict != judge.IN_ORDER:
-            _count_error(message, host.cursor, slot, verdict)
     if world.delivered.size > 0:
         world.delivered[node, source] += 1
-    if world.host.cursor[w.RECORDING] != 0:
+    if host.cursor[w.RECORDING] != 0:
         w.record_message(world.trace, host, DELIVER_KIND, node, slot, -1)
-    if message[at + w.LABEL] >= 0:
-        load.on_known(world.workload, node, message[at + w.LABEL])
-    w.end_reference(world.message, world.host.cursor, slot)
+    label = world.message[8 * slot + w.LABEL]
+    if label >= 0:
+        load.on_known(world.workload, node, label)
+    w.end_reference(world.message, host.cursor, slot)
+
+
+@compiled.function()
+def count_delivery(world: World, node: int, slot: int, source: int, latency_ns: int) -> None:
+    """Count a delivery, and let the oracle judge it."""
+    cell = world.host.cursor
+    cell[w.DELIVERIES] += 1
+    cell[w.DELIVERY_NS] += latency_ns
+    world.latency[w.latency_bin(latency_ns)] += 1
+    if judge.is_on(world.oracle):
+        sequence = np.int64(world.host.name[2 * slot + contract.SEQUENCE])
+        number = world.message[8 * slot + w.NUMBER]
+        verdict = judge.on_deliver(
+            world.oracle, world.node, node, slot, number, source, sequence
+        )
+        if verdict != judge.IN_ORDER:
+            _count_error(world.message, cell, slot, verdict)
 
 
 @compiled.function(inline=False)

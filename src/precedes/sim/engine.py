@@ -19,7 +19,7 @@ from precedes.sim import oracle as judge
 from precedes.sim import queue as events
 from precedes.sim import workload as load
 from precedes.sim import world as w
-from precedes.sim.effects import carry_out
+from precedes.sim.effects import carry_out, count_delivery
 from precedes.sim.world import (
     ARRIVAL,
     FAULT,
@@ -43,73 +43,105 @@ RECEIVE_KIND: Final = int(EventKind.RECEIVE)
 CRASH_KIND: Final = int(EventKind.CRASH)
 
 
-def run(
-    world: World,
-    state: Any,
-    generator: np.random.Generator,
-    slice_events: int,
-) -> int:
+def run(world: World, state: Any, generator: np.random.Generator, slice_events: int) -> int:
     """Go on until the queue is empty, something must grow, or the slice is over."""
+    queue = world.queue
+    cell = world.host.cursor
     for _ in range(slice_events):
-        status = carry_out(world, state, generator)
-        if status != FINISHED:
-            return status
-        entry = events.pop(world.queue)
+        if cell[contract.LENGTH] > 0 or cell[w.ARRIVED] > 0:
+            status = carry_out(world, state, generator)
+            if status != FINISHED:
+                return status
+        entry = events.pop(queue)
         if entry == events.NONE:
             return FINISHED
-        time_ns = world.queue.entry[entry + events.TIME]
-        where = world.queue.entry[entry + events.WHERE]
-        what = world.queue.entry[entry + events.WHAT]
-        if time_ns > world.host.cursor[w.HORIZON_NS]:
-            events.unpop(world.queue)
+        time_ns = queue.entry[entry + events.TIME]
+        where = queue.entry[entry + events.WHERE]
+        what = queue.entry[entry + events.WHAT]
+        if time_ns > cell[w.HORIZON_NS]:
+            events.unpop(queue)
             return FINISHED
-        world.host.cursor[contract.NOW_NS] = time_ns
+        cell[contract.NOW_NS] = time_ns
         node = where & events.WHERE_MASK
-        kind = where - node
-        world.host.cursor[w.HERE] = node
-        if world.node[8 * node + w.BLOCKED_UNTIL_NS] > time_ns and kind != FAULT:
-            if not events.has_room(world.queue, 1):
-                events.unpop(world.queue)
-                return GROW_QUEUE
-            events.release(world.queue, entry)
-            _hold_back(world, where, node, what)
-            continue
-        if kind == ARRIVAL:
-            status = _arrive(world, state, node, what)
+        if where < ISSUE and what < 0 and cell[w.CARE] == 0:
+            status = _arrive_quickly(world, state, node, ~what, time_ns)
         else:
-            status = _happen(world, state, kind, node, what)
+            status = _process(world, state, where - node, node, what)
         if status != FINISHED:
-            events.unpop(world.queue)
+            events.unpop(queue)
             return status
-        events.release(world.queue, entry)
-        if kind == ISSUE:
-            _schedule_next(world.queue, world.workload, what)
+        events.release(queue, entry)
+        if where - node == ISSUE:
+            _schedule_next(queue, world.workload, what)
     return PAUSED
+
+
+@compiled.function()
+def _arrive_quickly(world: World, state: Any, node: int, slot: int, time_ns: int) -> int:
+    """A message straight from its source, in a run without faults, trace or replay."""
+    host = world.host
+    cell = host.cursor
+    world.inbox[0] = 0
+    world.inbox[1] = slot
+    source = np.int64(host.name[2 * slot + contract.SOURCE])
+    if contract.receive(state, node, source, world.inbox, 1, host) != contract.DONE:
+        return GROW_STATE
+    latency_ns = time_ns - world.message[8 * slot + w.BORN_NS]
+    cell[w.RECEPTIONS] += 1
+    cell[w.RECEPTION_NS] += latency_ns
+    at_once = host.effects[0] == contract.DELIVER and host.effects[1] == slot
+    if cell[contract.LENGTH] == 2 and at_once:
+        cell[contract.LENGTH] = 0
+        count_delivery(world, node, slot, source, latency_ns)
+        w.end_reference(world.message, cell, slot)
+    else:
+        world.node[8 * node + w.HELD] += 1
+        cell[w.HERE] = node
+        cell[w.ARRIVED] = 1
+    return FINISHED
+
+
+@compiled.function(inline=False)
+def _process(world: World, state: Any, kind: int, node: int, what: int) -> int:
+    """Any event, with all that may go wrong."""
+    cell = world.host.cursor
+    cell[w.HERE] = node
+    if w.needs_flush(world):
+        return FLUSH_TRACE
+    if kind == FAULT:
+        return _fail(world, what)
+    if world.node[8 * node + w.BLOCKED_UNTIL_NS] > cell[contract.NOW_NS]:
+        return _hold_back(world, kind, node, what)
+    if kind == ARRIVAL:
+        return _arrive(world, state, node, what)
+    if kind == ISSUE or kind == ISSUE_LATE:
+        return _issue(world, state, node, w.NONE if kind == ISSUE else what)
+    status = contract.DONE
+    if kind == START:
+        status = contract.start(state, node, world.host)
+    elif kind == TIMER:
+        status = contract.on_timer(state, node, what, world.host)
+    elif kind == SUSPECT:
+        status = contract.on_crash(state, node, what, world.host)
+    return FINISHED if status == contract.DONE else GROW_STATE
 
 
 @compiled.function()
 def _arrive(world: World, state: Any, node: int, what: int) -> int:
     """Hand a packet to the protocol: ``what`` is ~slot, or the number of a packet."""
     inbox = world.inbox
-    slot = ~what
     count = 1
     if what < 0:
         inbox[0] = 0
-        inbox[1] = slot
-        sender = np.int64(world.host.name[2 * slot + contract.SOURCE])
+        inbox[1] = ~what
+        sender = np.int64(world.host.name[2 * (~what) + contract.SOURCE])
     else:
         sender = world.packets.packet[what, w.SENDER]
         count = _unpack(world.packets, inbox, what)
     if contract.receive(state, node, sender, inbox, count, world.host) != contract.DONE:
         return GROW_STATE
     world.host.cursor[w.ARRIVED] = count
-    if what < 0:
-        born_ns = world.message[8 * slot + w.BORN_NS]
-        world.node[8 * node + w.HELD] += 1
-        world.host.cursor[w.RECEPTIONS] += 1
-        world.host.cursor[w.RECEPTION_NS] += world.host.cursor[contract.NOW_NS] - born_ns
-    else:
-        _after_packet(world, node, what, count)
+    _count_arrival(world, node, what, count)
     return FINISHED
 
 
@@ -125,42 +157,24 @@ def _unpack(packets: w.Packets, inbox: Any, packet: int) -> int:
     return count
 
 
-@compiled.function(inline=False)
-def _after_packet(world: World, node: int, packet: int, count: int) -> None:
+@compiled.function()
+def _count_arrival(world: World, node: int, what: int, count: int) -> None:
     """Count what arrived, let references that are not the protocol's go, free the packet."""
-    now_ns = world.host.cursor[contract.NOW_NS]
-    number = world.packets.packet[packet, w.PACKET_NUMBER]
+    cell = world.host.cursor
+    number = w.NONE if what < 0 else world.packets.packet[what, w.PACKET_NUMBER]
     for i in range(count):
         item_class = world.item_class[world.inbox[2 * i]]
         slot = world.inbox[2 * i + 1]
         if item_class == contract.MESSAGE:
             world.node[8 * node + w.HELD] += 1
-            world.host.cursor[w.RECEPTIONS] += 1
-            world.host.cursor[w.RECEPTION_NS] += now_ns - world.message[8 * slot + w.BORN_NS]
-            if world.host.cursor[w.RECORDING_PACKETS] != 0:
+            cell[w.RECEPTIONS] += 1
+            cell[w.RECEPTION_NS] += cell[contract.NOW_NS] - world.message[8 * slot + w.BORN_NS]
+            if cell[w.RECORDING_PACKETS] != 0:
                 w.record_message(world.trace, world.host, RECEIVE_KIND, node, slot, number)
         elif item_class == contract.REFERENCE:
-            w.end_reference(world.message, world.host.cursor, slot)
-    w.end_copy(world.packets, world.host.cursor, packet, 1)
-
-
-@compiled.function(inline=False)
-def _happen(world: World, state: Any, kind: int, node: int, what: int) -> int:
-    """Everything but an arrival."""
-    if world.host.cursor[w.RECORDING] != 0 and w.trace_is_full(world.trace, world.host.cursor, world.inbox.size // 2, world.node.size // 8):
-        return FLUSH_TRACE
-    status = contract.DONE
-    if kind == ISSUE or kind == ISSUE_LATE:
-        return _issue(world, state, node, w.NONE if kind == ISSUE else what)
-    if kind == FAULT:
-        return _fail(world, what)
-    if kind == START:
-        status = contract.start(state, node, world.host)
-    elif kind == TIMER:
-        status = contract.on_timer(state, node, what, world.host)
-    elif kind == SUSPECT:
-        status = contract.on_crash(state, node, what, world.host)
-    return FINISHED if status == contract.DONE else GROW_STATE
+            w.end_reference(world.message, cell, slot)
+    if what >= 0:
+        w.end_copy(world.packets, cell, what, 1)
 
 
 @compiled.function()
@@ -169,7 +183,7 @@ def _issue(world: World, state: Any, node: int, label: int) -> int:
     number = world.host.cursor[w.BROADCASTS]
     if not judge.has_room(world.oracle, number):
         return GROW_ORACLE
-    if not events.has_room(world.queue, 1):
+    if not events.has_room(world.queue, 2):
         return GROW_QUEUE
     slot = w.take_slot(world.message, world.host.cursor)
     if slot == w.NONE:
@@ -222,18 +236,21 @@ def _fail(world: World, row: int) -> int:
     return FINISHED
 
 
-@compiled.function(inline=False)
-def _hold_back(world: World, where: int, node: int, what: int) -> None:
+@compiled.function()
+def _hold_back(world: World, kind: int, node: int, what: int) -> int:
     """An event for a node that cannot act: put it off, or let it go if the node has crashed."""
+    if not events.has_room(world.queue, 2):
+        return GROW_QUEUE
     until_ns = world.node[8 * node + w.BLOCKED_UNTIL_NS]
-    kind = where - node
-    if kind == ISSUE:
-        # The broadcasts after it do not wait for this node.
-        _schedule_next(world.queue, world.workload, what)
-        where = ISSUE_LATE | node
-        what = w.NONE
     if until_ns < fault.FOR_EVER_NS:
-        events.push_one(world.queue, until_ns, where, what)
+        if kind == ISSUE:
+            # The broadcasts after it do not wait for this node.
+            kind = ISSUE_LATE
+            what = w.NONE
+        events.push_one(world.queue, until_ns, kind | node, what)
+        return FINISHED
+    if kind == ISSUE or kind == ISSUE_LATE:
+        world.host.cursor[w.SKIPPED] += 1
     elif kind == ARRIVAL and what < 0:
         w.end_reference(world.message, world.host.cursor, ~what)
     elif kind == ARRIVAL:
@@ -242,8 +259,7 @@ def _hold_back(world: World, where: int, node: int, what: int) -> None:
             if world.item_class[world.inbox[2 * i]] != contract.NUMBER:
                 w.end_reference(world.message, world.host.cursor, world.inbox[2 * i + 1])
         w.end_copy(world.packets, world.host.cursor, what, 1)
-    elif kind == ISSUE or kind == ISSUE_LATE:
-        world.host.cursor[w.SKIPPED] += 1
+    return FINISHED
 
 
 ENTRY: Final = compiled.Entry(run, label="the simulator")

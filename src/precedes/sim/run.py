@@ -89,6 +89,7 @@ class Run:
         host = w.allocate_host(slots=self.capacity.slots, effects=words, seed=entropy)
         host.cursor[w.RECORDING] = recording
         host.cursor[w.RECORDING_PACKETS] = recording and packets
+        host.cursor[w.CARE] = recording or len(scenario.faults) > 0 or len(workload.event) > 0
         horizon_s = scenario.horizon_s
         host.cursor[w.HORIZON_NS] = (
             2 * TIME_NS_MAX if horizon_s is None else round(horizon_s * NANOSECONDS_PER_S)

@@ -94,7 +94,9 @@ PACKET_FREE: Final = BROADCASTS + 24
 PACKET_HIGH: Final = BROADCASTS + 25
 ITEM_FREE: Final = BROADCASTS + 26
 ITEM_HIGH: Final = BROADCASTS + 27
-CELLS: Final = BROADCASTS + 28
+# Whether the run has faults, a trace or a replay: arrivals then take the longer way.
+CARE: Final = BROADCASTS + 28
+CELLS: Final = BROADCASTS + 29
 
 # What ``engine.run`` returns.
 FINISHED: Final = 0
@@ -195,9 +197,11 @@ def record_message(
 
 
 @compiled.function()
-def trace_is_full(trace: Int64s, cell: Int64s, items: int, nodes: int) -> bool:
-    """Whether the rows of the next effect might not fit into the chunk."""
-    return cell[ROWS] + 8 + 2 * items + nodes > trace.shape[0]
+def needs_flush(world: World) -> bool:
+    """Whether the rows of the next effect might not fit into the chunk of the trace."""
+    cell = world.host.cursor
+    room = world.trace.shape[0] - cell[ROWS]
+    return cell[RECORDING] != 0 and room < 8 + world.inbox.size + world.node.size // 8
 
 
 @compiled.function(inline=False)
