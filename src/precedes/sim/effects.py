@@ -160,6 +160,8 @@ def count_delivery(world: World, node: int, slot: int, source: int, latency_ns: 
         verdict = judge.on_deliver(
             world.oracle, world.node, node, slot, number, source, sequence
         )
+        if verdict != judge.DUPLICATE:
+            world.message[8 * slot + w.DELIVERED] += 1
         if verdict != judge.IN_ORDER:
             _count_error(world.message, cell, slot, verdict)
 

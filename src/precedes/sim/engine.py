@@ -185,6 +185,7 @@ def _issue(world: World, state: Any, node: int, label: int) -> int:
         return GROW_ORACLE
     if not events.has_room(world.queue, 2):
         return GROW_QUEUE
+    fresh = world.host.cursor[w.SLOT_HIGH]
     slot = w.take_slot(world.message, world.host.cursor)
     if slot == w.NONE:
         return GROW_SLOTS
@@ -202,7 +203,10 @@ def _issue(world: World, state: Any, node: int, label: int) -> int:
     world.message[8 * slot + w.NUMBER] = number
     world.message[8 * slot + w.LABEL] = label
     world.message[8 * slot + w.FLAGGED] = 0
-    judge.on_broadcast(world.oracle, world.node, node, slot, number)
+    delivered = world.message[8 * slot + w.DELIVERED]
+    everywhere = slot == fresh or delivered == world.node.size // 8 - 1
+    world.message[8 * slot + w.DELIVERED] = 0
+    judge.on_broadcast(world.oracle, world.node, node, slot, number, everywhere)
     if world.host.cursor[w.RECORDING] != 0:
         w.record_message(world.trace, world.host, BROADCAST_KIND, node, slot, -1)
     if label >= 0:

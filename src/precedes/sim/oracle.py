@@ -11,6 +11,12 @@ Node p delivers m in order iff ``contiguous[p] >= past[m]`` everywhere. While it
 is what it has delivered, and one entry is all that changes; ``known`` is looked at only between
 an error and the arrival of what was missing, when the node is *behind*. What p delivers beyond a
 gap is kept in one bit per node and message.
+
+The comparison costs an entry per node. A quicker test answers nearly always: of a past, only the
+messages still in flight can be missing anywhere, and they have small slot numbers. One bit per
+slot says which of them node p has delivered (``done``) and which lie in the past of m: if the
+second set lies within the first, m is in order. This holds as long as a slot is reused only after
+everybody has delivered its message; the first lost message turns the quick test off for good.
 """
 
 from __future__ import annotations
@@ -28,6 +34,12 @@ BEHIND: Final = 5  # whether it knows of more than it has delivered
 GAPS: Final = 6  # bits set in its row of ``beyond``
 LATEST: Final = 7  # number of its latest broadcast, or -1
 
+# Messages in flight that the quick test can tell apart, in words of 64 bits.
+QUICK_WORDS: Final = 4
+QUICK_SLOTS: Final = 64 * QUICK_WORDS
+OFF: Final = 0
+FIRST_DONE: Final = 1
+
 IN_ORDER: Final = 0
 VIOLATION: Final = 1
 DUPLICATE: Final = 2
@@ -42,6 +54,7 @@ class Oracle(NamedTuple):
     past: NDArray[np.int32]  # slot, node
     beyond: NDArray[np.uint8]  # node, number of the message / 8: delivered beyond a gap
     successor: NDArray[np.int64]  # number of a message -> of its source's next one, or -1
+    quick: NDArray[np.int64]  # whether it is off, then ``done`` of nodes, pasts of slots
 
 
 def allocate(*, on: bool, nodes: int, slots: int, messages: int) -> Oracle:
@@ -55,6 +68,7 @@ def allocate(*, on: bool, nodes: int, slots: int, messages: int) -> Oracle:
         past=np.zeros((k, width), np.int32),
         beyond=np.zeros((n, (m + 7) // 8), np.uint8),
         successor=np.full(m, -1, np.int64),
+        quick=np.zeros(FIRST_DONE + QUICK_WORDS * (n + QUICK_SLOTS if on else 0), np.int64),
     )
 
 
@@ -71,8 +85,13 @@ def has_room(oracle: Oracle, number: int) -> bool:
 
 
 @compiled.function(inline=False)
-def on_broadcast(oracle: Oracle, word: Int64s, node: int, slot: int, number: int) -> None:
-    """Take the past of the new message, then make the message part of it."""
+def on_broadcast(
+    oracle: Oracle, word: Int64s, node: int, slot: int, number: int, everywhere: bool
+) -> None:
+    """Take the past of the new message, then make the message part of it.
+
+    ``everywhere`` says whether everybody has delivered the message that had the slot before.
+    """
     if not is_on(oracle):
         return
     contiguous = oracle.contiguous[node]
@@ -87,6 +106,38 @@ def on_broadcast(oracle: Oracle, word: Int64s, node: int, slot: int, number: int
     if latest >= 0:
         oracle.successor[latest] = number
     word[8 * node + LATEST] = number
+    if not everywhere:
+        oracle.quick[OFF] = 1
+    if slot < QUICK_SLOTS:
+        _reuse_bit(oracle.quick, node, slot, oracle.known.shape[0], behind)
+
+
+@compiled.function()
+def _reuse_bit(quick: Int64s, node: int, slot: int, nodes: int, behind: bool) -> None:
+    """The slot's bit now stands for the new message, which its source alone has delivered."""
+    bit = np.int64(1) << np.int64(slot & 63)
+    place = FIRST_DONE + (slot >> 6)
+    for row in range(nodes + QUICK_SLOTS):
+        quick[place + QUICK_WORDS * row] &= ~bit
+    first_past = FIRST_DONE + QUICK_WORDS * (nodes + slot)
+    for i in range(QUICK_WORDS):
+        # A node that is behind knows more than it has delivered: no quick answer then.
+        done = quick[FIRST_DONE + QUICK_WORDS * node + i]
+        quick[first_past + i] = np.int64(-1) if behind else done
+    quick[place + QUICK_WORDS * node] |= bit
+
+
+@compiled.function()
+def _quickly_in_order(oracle: Oracle, node: int, slot: int) -> bool:
+    """Whether node has delivered all of the message's past, if that can be told from bits."""
+    quick = oracle.quick
+    past = FIRST_DONE + QUICK_WORDS * (oracle.known.shape[0] + slot)
+    done = FIRST_DONE + QUICK_WORDS * node
+    missing = quick[OFF]
+    for i in range(QUICK_WORDS):
+        missing |= quick[past + i] & ~quick[done + i]
+    quick[done + (slot >> 6)] |= np.int64(1) << np.int64(slot & 63)
+    return missing == 0
 
 
 @compiled.function()
@@ -95,14 +146,11 @@ def on_deliver(
 ) -> int:
     """Judge one delivery and take it into account."""
     contiguous = oracle.contiguous[node]
-    past = oracle.past[slot]
-    shortfall = np.int32(0)
-    for q in range(past.size):
-        shortfall = min(shortfall, np.int32(contiguous[q] - past[q]))
-    if shortfall >= 0 and contiguous[source] + 1 == sequence and word[8 * node + BEHIND] == 0:
-        contiguous[source] = sequence
-        return IN_ORDER
-    return _on_deliver_late(oracle, word, node, slot, number, source, sequence, shortfall >= 0)
+    if slot < QUICK_SLOTS and _quickly_in_order(oracle, node, slot):
+        if contiguous[source] + 1 == sequence and word[8 * node + BEHIND] == 0:
+            contiguous[source] = sequence
+            return IN_ORDER
+    return _on_deliver_late(oracle, word, node, slot, number, source, sequence)
 
 
 @compiled.function(inline=False)
@@ -114,16 +162,21 @@ def _on_deliver_late(
     number: int,
     source: int,
     sequence: int,
-    in_order: bool,
 ) -> int:
-    """A delivery that is an error, or at a node that is behind since one."""
+    """Judge a delivery by comparing vectors."""
     contiguous = oracle.contiguous[node]
     bit = np.uint8(1 << (number & 7))
     if sequence <= contiguous[source] or oracle.beyond[node, number >> 3] & bit != 0:
         return DUPLICATE
     known = oracle.known[node]
     past = oracle.past[slot]
+    shortfall = np.int32(0)
+    for q in range(past.size):
+        shortfall = min(shortfall, np.int32(contiguous[q] - past[q]))
     behind = word[8 * node + BEHIND] != 0
+    if shortfall >= 0 and contiguous[source] + 1 == sequence and not behind:
+        contiguous[source] = sequence
+        return IN_ORDER
     for q in range(past.size):
         known[q] = max(known[q] if behind else contiguous[q], past[q])
     known[source] = max(known[source], sequence)
@@ -136,7 +189,7 @@ def _on_deliver_late(
     for q in range(past.size):
         behind |= known[q] != contiguous[q]
     word[8 * node + BEHIND] = behind
-    return IN_ORDER if in_order else VIOLATION
+    return IN_ORDER if shortfall >= 0 else VIOLATION
 
 
 @compiled.function(inline=False)

@@ -32,7 +32,8 @@ REFERENCES: Final = 1
 NUMBER: Final = 2  # in order of broadcast
 LABEL: Final = 3  # the replayed event, or -1
 FLAGGED: Final = 4  # whether some delivery of it was out of order
-LINK: Final = 5
+DELIVERED: Final = 5  # how many nodes have delivered it
+LINK: Final = 6
 
 # Words of a node, eight each: a cache line.
 SEQUENCE: Final = 0  # broadcasts so far
