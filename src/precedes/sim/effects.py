@@ -9,7 +9,7 @@ import numpy as np
 from precedes import compiled
 from precedes.model import EventKind
 from precedes.protocols import contract
-from precedes.protocols.contract import Int64s
+from precedes.protocols.contract import Host, Int64s
 from precedes.sim import faults as fault
 from precedes.sim import network as net
 from precedes.sim import oracle as judge
@@ -44,7 +44,7 @@ def carry_out(world: World, state: Any, generator: np.random.Generator) -> int:
     status = FINISHED
     at = world.host.cursor[w.EFFECT]
     while at < host.cursor[contract.LENGTH]:
-        if w.needs_flush(world):
+        if w.needs_flush(world.trace, world.host.cursor, world.inbox.size + world.node.size // 8):
             status = FLUSH_TRACE
             break
         code = host.effects[at]
@@ -77,9 +77,9 @@ def _after_effects(world: World, node: int) -> int:
     if held > 0:
         world.host.cursor[w.PENDING_MAX] = max(world.host.cursor[w.PENDING_MAX], held)
         if host.cursor[w.RECORDING] != 0:
-            if w.needs_flush(world):
+            if w.needs_flush(world.trace, world.host.cursor, world.inbox.size + world.node.size // 8):
                 return FLUSH_TRACE
-            _record_held(world, node)
+            _record_held(host, world.inbox, world.item_class, world.trace, node)
     host.cursor[contract.LENGTH] = 0
     world.host.cursor[w.EFFECT] = 0
     world.host.cursor[w.ARRIVED] = 0
@@ -87,22 +87,24 @@ def _after_effects(world: World, node: int) -> int:
 
 
 @compiled.function(inline=False)
-def _record_held(world: World, node: int) -> None:
+def _record_held(
+    host: Host, inbox: Int64s, item_class: Int64s, trace: Int64s, node: int
+) -> None:
     """Record the reception of what was received just now and neither delivered nor dropped."""
-    effects = world.host.effects
-    for i in range(world.host.cursor[w.ARRIVED]):
-        if world.item_class[world.inbox[2 * i]] != contract.MESSAGE:
+    effects = host.effects
+    for i in range(host.cursor[w.ARRIVED]):
+        if item_class[inbox[2 * i]] != contract.MESSAGE:
             continue
-        slot = world.inbox[2 * i + 1]
+        slot = inbox[2 * i + 1]
         held = True
         at = 0
-        while at < world.host.cursor[contract.LENGTH]:
+        while at < host.cursor[contract.LENGTH]:
             code = effects[at]
             if (code == contract.DELIVER or code == contract.DROP) and effects[at + 1] == slot:
                 held = False
             at = _next_effect(effects, at)
         if held:
-            w.record_message(world.trace, world.host, RECEIVE_KIND, node, slot, -1)
+            w.record_message(trace, host, RECEIVE_KIND, node, slot, -1)
 
 
 @compiled.function()
@@ -192,7 +194,7 @@ def _send_all(
     if not (direct and network.setting[net.PLAIN] != 0):
         return _send_all_with_care(world, state, node, at, direct, generator)
     now_ns = world.host.cursor[contract.NOW_NS] + network.setting[net.PROCESSING_NS]
-    size_bytes = item_bytes(world, state, tag, slot) + network.setting[net.PACKET_BYTES]
+    size_bytes = item_bytes(world.item_class, network, state, tag, slot) + network.setting[net.PACKET_BYTES]
     for i in range(1, nodes):
         target = node + i
         if target >= nodes:
@@ -207,12 +209,13 @@ def _send_all(
 
 
 @compiled.function()
-def item_bytes(world: World, state: Any, tag: int, value: int) -> int:
+def item_bytes(
+    item_class: Int64s, network: net.Network, state: Any, tag: int, value: int
+) -> int:
     """The size of an item on the wire."""
-    item_class = world.item_class[tag]
-    if item_class == contract.MESSAGE:
-        return contract.message_bytes(state, value) + world.network.setting[net.PAYLOAD_BYTES]
-    return REFERENCE_BYTES if item_class == contract.REFERENCE else NUMBER_BYTES
+    if item_class[tag] == contract.MESSAGE:
+        return contract.message_bytes(state, value) + network.setting[net.PAYLOAD_BYTES]
+    return REFERENCE_BYTES if item_class[tag] == contract.REFERENCE else NUMBER_BYTES
 
 
 @compiled.function(inline=False)
@@ -231,14 +234,17 @@ def _send_all_with_care(
         w.add_item(world.packets, world.host.cursor, packet, w.NONE, tag, value)
         what = packet
     nodes = world.node.size // 8
-    size_bytes = item_bytes(world, state, tag, value)
+    size_bytes = item_bytes(world.item_class, world.network, state, tag, value)
+    if packet != w.NONE:
+        # Kept until all targets have been served, even if every copy so far was lost.
+        world.packets.packet[packet, w.COPIES] = 1
     for i in range(1, nodes):
         target = node + i
         if target >= nodes:
             target -= nodes
         _transmit(world, node, target, what, size_bytes, generator)
     if packet != w.NONE:
-        w.end_copy(world.packets, world.host.cursor, packet, 0)
+        w.end_copy(world.packets, world.host.cursor, packet, 1)
     return FINISHED
 
 
@@ -253,12 +259,14 @@ def _transmit(
     size_bytes += network.setting[net.PACKET_BYTES]
     world.host.cursor[w.PACKETS] += 1
     world.host.cursor[w.BYTES_SENT] += size_bytes
-    _count_sent(world, node, what)
+    _count_sent(world.packets, world.host, world.trace, world.item_class, node, what)
     leaves_ns = world.host.cursor[contract.NOW_NS]
     if network.setting[net.QUEUED] != 0:
         leaves_ns = max(leaves_ns, world.node[8 * node + w.BUSY_UNTIL_NS])
         leaves_ns += net.busy_ns(network, size_bytes)
         world.node[8 * node + w.BUSY_UNTIL_NS] = leaves_ns
+    if what >= 0:
+        world.packets.packet[what, w.COPIES] += 1
     copies = 1
     duplication = network.number[net.DUPLICATION]
     if duplication > 0.0 and generator.random() < duplication:
@@ -270,6 +278,8 @@ def _transmit(
         else:
             w.refer(world.packets, world.message, world.item_class, what)
             events.push_one(world.queue, time_ns, ARRIVAL | target, what)
+    if what >= 0:
+        w.end_copy(world.packets, world.host.cursor, what, 1)
     if world.node[8 * node + w.SENDS_LEFT] > 0:
         world.node[8 * node + w.SENDS_LEFT] -= 1
         if world.node[8 * node + w.SENDS_LEFT] == 0:
@@ -277,23 +287,22 @@ def _transmit(
 
 
 @compiled.function(inline=False)
-def _count_sent(world: World, node: int, what: int) -> None:
+def _count_sent(
+    packets: w.Packets, host: Host, trace: Int64s, item_class: Int64s, node: int, what: int
+) -> None:
     """Count the messages of a packet that is sent, and record them if packets are."""
-    cell = world.host.cursor
+    cell = host.cursor
     if what < 0:
         cell[w.MESSAGES_SENT] += 1
         return
-    packets = world.packets
     packets.packet[what, w.PACKET_NUMBER] = cell[w.PACKETS]
     item = packets.packet[what, w.FIRST_ITEM]
     while item != w.NONE:
-        if world.item_class[packets.item[item, w.TAG]] == contract.MESSAGE:
+        if item_class[packets.item[item, w.TAG]] == contract.MESSAGE:
             cell[w.MESSAGES_SENT] += 1
             if cell[w.RECORDING_PACKETS] != 0:
                 slot = packets.item[item, w.VALUE]
-                w.record_message(
-                    world.trace, world.host, SEND_KIND, node, slot, cell[w.PACKETS]
-                )
+                w.record_message(trace, host, SEND_KIND, node, slot, cell[w.PACKETS])
         item = packets.item[item, w.ITEM_LINK]
 
 
@@ -348,10 +357,10 @@ def _send(
     for i in range(count):
         tag = effects[at + 3 + 2 * i]
         value = effects[at + 4 + 2 * i]
-        more_bytes = item_bytes(world, state, tag, value)
+        more_bytes = item_bytes(world.item_class, world.network, state, tag, value)
         full = size_bytes + more_bytes + setting[net.PACKET_BYTES] > setting[net.MTU_BYTES]
         if packet != w.NONE and setting[net.MTU_BYTES] > 0 and full:
-            _transmit_packet(world, node, target, packet, size_bytes, generator)
+            _transmit(world, node, target, packet, size_bytes, generator)
             packet = w.NONE
         if packet == w.NONE:
             packet = w.new_packet(world.packets, world.host.cursor, node)
@@ -360,13 +369,5 @@ def _send(
         last = w.add_item(world.packets, world.host.cursor, packet, last, tag, value)
         size_bytes += more_bytes
     if packet != w.NONE:
-        _transmit_packet(world, node, target, packet, size_bytes, generator)
+        _transmit(world, node, target, packet, size_bytes, generator)
     return FINISHED
-
-
-@compiled.function(inline=False)
-def _transmit_packet(
-    world: World, node: int, target: int, packet: int, size_bytes: int, generator: np.random.Generator
-) -> None:
-    _transmit(world, node, target, packet, size_bytes, generator)
-    w.end_copy(world.packets, world.host.cursor, packet, 0)

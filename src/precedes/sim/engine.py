@@ -106,7 +106,7 @@ def _process(world: World, state: Any, kind: int, node: int, what: int) -> int:
     """Any event, with all that may go wrong."""
     cell = world.host.cursor
     cell[w.HERE] = node
-    if w.needs_flush(world):
+    if w.needs_flush(world.trace, cell, world.inbox.size + world.node.size // 8):
         return FLUSH_TRACE
     if kind == FAULT:
         return _fail(world, what)

@@ -198,11 +198,9 @@ def record_message(
 
 
 @compiled.function()
-def needs_flush(world: World) -> bool:
-    """Whether the rows of the next effect might not fit into the chunk of the trace."""
-    cell = world.host.cursor
-    room = world.trace.shape[0] - cell[ROWS]
-    return cell[RECORDING] != 0 and room < 8 + world.inbox.size + world.node.size // 8
+def needs_flush(trace: Int64s, cell: Int64s, rows: int) -> bool:
+    """Whether the rows of the next effect, at most so many, might not fit into the chunk."""
+    return cell[RECORDING] != 0 and cell[ROWS] + rows + 8 > trace.shape[0]
 
 
 @compiled.function(inline=False)
