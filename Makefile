@@ -7,7 +7,6 @@ PYTEST_ARGS ?=
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
-READY_SPARK := $(VENV)/.ready-spark
 UNFINISHED := $(VENV)/.unfinished
 INSTALL := $(BIN)/python -m pip install -qq --disable-pip-version-check -c constraints.txt
 IS_NEW_ENOUGH := -c 'import sys; sys.exit(sys.version_info < (3, 11))'
@@ -30,14 +29,6 @@ $(READY): pyproject.toml constraints.txt
 	@rm -f $(UNFINISHED)
 	@touch $@
 
-$(READY_SPARK): $(READY)
-	@echo "Adding Spark to $(VENV)"
-	@touch $(UNFINISHED)
-	@rm -f $(READY)
-	@$(INSTALL) -e '.[spark,report]'
-	@rm -f $(UNFINISHED)
-	@touch $(READY) $@
-
 test: $(READY)
 	@$(BIN)/python -m pytest -q -n 2 $(PYTEST_ARGS)
 
@@ -53,7 +44,7 @@ bench: $(READY)
 swarm: $(READY)
 	@$(BIN)/python -m pytest -q -n 2 -m swarm $(PYTEST_ARGS)
 
-reproduce: $(READY_SPARK)
+reproduce: $(READY)
 	@$(BIN)/precedes reproduce --quick --out build/report
 
 clean:

@@ -28,10 +28,13 @@ MAY_IMPORT = {
     "sim": BASE | {"protocols"},
     "live": BASE | {"protocols"},
     "trace": frozenset({"model"}),
+    "recorded": BASE | {"protocols", "sim", "trace"},
+    "progress": frozenset(),
     "audit": frozenset({"model", "compiled", "trace"}),
-    "pipeline": BASE | {"protocols", "sim", "live", "trace", "audit"},
-    "papers": BASE | {"protocols", "sim", "live", "trace", "audit", "pipeline"},
-    "report": BASE | {"protocols", "sim", "live", "trace", "audit", "pipeline", "papers"},
+    "pipeline": BASE | {"protocols", "sim", "live", "trace", "recorded", "audit"},
+    "papers": BASE | {"protocols", "sim", "live", "trace", "recorded", "audit", "pipeline"},
+    "report": BASE
+    | {"protocols", "sim", "live", "trace", "recorded", "audit", "pipeline", "papers"},
 }
 FREE = frozenset({"cli", "testing", "__init__", "__main__"})  # may import everything
 
@@ -45,7 +48,7 @@ OWNERS = {
     "uvloop": "live",
 }
 
-NO_PROTOCOLS = frozenset({"__init__", "contract", "registry"})
+NO_PROTOCOLS = frozenset({"__init__", "contract", "held", "registry"})
 TEXT_SUFFIXES = frozenset({".py", ".md", ".toml", ".js", ".css", ".html", ".txt", ".cfg", ""})
 # The classes keep this file from finding itself.
 LEFT_OVER = re.compile(r"\b(t[o]do|fi[x]me|x[x]x|h[a]ck)\b", re.IGNORECASE)

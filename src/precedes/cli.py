@@ -1,4 +1,4 @@
-"""The command line: ``precedes protocols``, ``simulate`` and ``audit``."""
+"""The command line: ``precedes protocols``, ``simulate``, ``audit`` and ``reproduce``."""
 
 from __future__ import annotations
 
@@ -36,7 +36,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         sys.stdout.flush()
         return status
     except InternalError as error:
-        print(f"precedes: this is a defect of precedes or of the protocol: {error}", file=sys.stderr)
+        print(
+            f"precedes: this is a defect of precedes or of the protocol: {error}", file=sys.stderr
+        )
         return EXIT_ERROR
     except PrecedesError as error:
         print(f"precedes: {_one_line(str(error))}", file=sys.stderr)
@@ -64,6 +66,7 @@ def _parser() -> argparse.ArgumentParser:
     _add_protocols(commands)
     _add_simulate(commands)
     _add_audit(commands)
+    _add_reproduce(commands)
     return parser
 
 
@@ -125,6 +128,18 @@ def _add_audit(commands: Any) -> None:
     parser.add_argument("--format", default="auto", choices=("auto", "precedes", "jsonl"))
     parser.add_argument("--json", action="store_true", help="print JSON")
     parser.set_defaults(run=_audit)
+
+
+def _add_reproduce(commands: Any) -> None:
+    parser = commands.add_parser(
+        "reproduce", help="regenerate published figures beside the printed values"
+    )
+    parser.add_argument("paper", nargs="*", help="000 to 004; none: all that are here")
+    scale = parser.add_mutually_exclusive_group()
+    scale.add_argument("--quick", action="store_true", help="few seeds (default)")
+    scale.add_argument("--full", action="store_true", help="ten seeds")
+    parser.add_argument("--out", type=Path, required=True, metavar="DIR")
+    parser.set_defaults(run=_reproduce)
 
 
 def _protocols(options: argparse.Namespace) -> int:
@@ -265,6 +280,19 @@ def _audit(options: argparse.Namespace) -> int:
     combined = to_json(reports)
     print(json.dumps(combined) if options.json else to_text(reports))
     return {"held": EXIT_HELD, "violated": EXIT_VIOLATED}.get(combined["verdict"], EXIT_ERROR)
+
+
+def _reproduce(options: argparse.Namespace) -> int:
+    from precedes.papers import reproduce
+    from precedes.papers.claims import summary
+
+    with Bar("reproduce") as bar:
+        claims = reproduce(
+            options.paper, directory=options.out, quick=not options.full, progress=bar.update
+        )
+    print(summary(claims), end="")
+    print(f"written to {options.out}")
+    return 0
 
 
 def _logs(paths: list[Path]) -> list[Path]:

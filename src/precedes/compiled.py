@@ -17,6 +17,7 @@ from __future__ import annotations
 import functools
 import hashlib
 import os
+import shutil
 import sys
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -29,6 +30,9 @@ from numba.extending import overload
 P = ParamSpec("P")
 R = TypeVar("R")
 F = TypeVar("F", bound=Callable[..., Any])
+
+# Versions of the sources whose compiled code is kept, a few MB each.
+VERSIONS_KEPT: Final = 12
 
 PACKAGE: Final = Path(__file__).parent
 
@@ -166,6 +170,13 @@ def cache_root() -> Path:
     return Path(base) / "precedes"
 
 
+def _forget_oldest(root: Path) -> None:
+    """Keep the compiled code of the few versions of the sources that were used last."""
+    versions = sorted(root.glob("*/"), key=lambda path: path.stat().st_mtime, reverse=True)
+    for path in versions[VERSIONS_KEPT - 1 :]:
+        shutil.rmtree(path, ignore_errors=True)
+
+
 class Entry(Generic[P, R]):
     """A loop called from Python: compiled on first use, cached on disk, or run interpreted.
 
@@ -191,16 +202,35 @@ class Entry(Generic[P, R]):
             self._dispatchers[key, sources] = found
         return found
 
+    def prepare(
+        self, key: type | None, sources: tuple[Path, ...], *arguments: P.args, **_none: P.kwargs
+    ) -> Callable[P, R]:
+        """The compiled form after one call with these arguments, which must have no effect.
+
+        If the cache cannot be written (a full disk), it goes on without one.
+        """
+        body = self.compiled(key, sources=sources)
+        try:
+            body(*arguments)  # type: ignore[call-arg]
+        except OSError:
+            body = cast(Callable[P, R], numba.njit(**OPTIONS)(self.interpreted))
+            self._dispatchers[key, sources] = body
+            body(*arguments)  # type: ignore[call-arg]
+        return body
+
     def _dispatcher(self, directory: Path) -> Callable[P, R]:
         # Fires only for a real compilation, not for a load from the cache.
         _announcement().labels[self.interpreted] = self.label
         previous = numba.config.CACHE_DIR
         try:
+            if not directory.parent.exists():
+                _forget_oldest(cache_root())
             directory.mkdir(parents=True, exist_ok=True)
+            directory.parent.touch()
             numba.config.CACHE_DIR = str(directory)
             return cast(Callable[P, R], numba.njit(cache=True, **OPTIONS)(self.interpreted))
-        except OSError:
-            # A read-only or full home is no reason to fail: compile in memory for this process.
+        except (OSError, RuntimeError):
+            # A read-only home (Numba: "no locator available") is no reason to fail.
             return cast(Callable[P, R], numba.njit(**OPTIONS)(self.interpreted))
         finally:
             numba.config.CACHE_DIR = previous

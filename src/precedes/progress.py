@@ -50,4 +50,6 @@ class Bar:
         trace: TracebackType | None,
     ) -> None:
         if self.shown:
-            print(f"\r{' ' * (len(self.label) + WIDTH + 25)}\r", end="", file=sys.stderr, flush=True)
+            print(
+                f"\r{' ' * (len(self.label) + WIDTH + 25)}\r", end="", file=sys.stderr, flush=True
+            )

@@ -78,7 +78,7 @@ def add(held: Held, here: int, slot: int, entry: int, value: int) -> None:
 def take_ready(held: Held, here: int, clock: Int32s, need: Int32s) -> int:
     """Remove the first message whose row of ``need`` the clock covers; its slot, or NONE."""
     row = held.first[here]
-    before = np.int32(NONE)
+    before = NONE
     while row != NONE:
         if clock[held.row[row + ENTRY]] >= held.row[row + VALUE]:
             slot = held.row[row + SLOT]

@@ -11,7 +11,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import numpy as np
 
@@ -94,9 +94,7 @@ def _type_name(kind: type) -> str:
 def names() -> tuple[str, ...]:
     """The names of all protocols of the package, in alphabetical order."""
     folder = [str(Path(__file__).parent)]
-    return tuple(
-        sorted(m.name for m in pkgutil.iter_modules(folder) if m.name not in OTHERS)
-    )
+    return tuple(sorted(m.name for m in pkgutil.iter_modules(folder) if m.name not in OTHERS))
 
 
 @functools.cache
@@ -171,7 +169,7 @@ def check(module: ModuleType, *, name: str, sources: tuple[Path, ...] = ()) -> P
         name=name,
         summary=summary.rstrip("."),
         state=module.State,
-        parameters=module.Parameters,
+        parameters=cast(type, module.Parameters),
         items=tuple(module.ITEMS),
         message_fields=tuple(module.MESSAGE_FIELDS),
         guarantee=module.GUARANTEE,

@@ -48,9 +48,7 @@ def numbers_of(text: str, *, what: str, count: int, help_text: str) -> tuple[str
     return name, values
 
 
-def make_delay(
-    scenario: Scenario, generator: np.random.Generator, drawn: dict[str, Any]
-) -> Delay:
+def make_delay(scenario: Scenario, generator: np.random.Generator, drawn: dict[str, Any]) -> Delay:
     """The law of delay of a scenario; what is drawn or chosen is noted in ``drawn``."""
     none = np.zeros((0, 0), np.int64)
     name = scenario.delay.split(":")[0]

@@ -77,7 +77,9 @@ def _after_effects(world: World, node: int) -> int:
     if held > 0:
         world.host.cursor[w.PENDING_MAX] = max(world.host.cursor[w.PENDING_MAX], held)
         if host.cursor[w.RECORDING] != 0:
-            if w.needs_flush(world.trace, world.host.cursor, world.inbox.size + world.node.size // 8):
+            if w.needs_flush(
+                world.trace, world.host.cursor, world.inbox.size + world.node.size // 8
+            ):
                 return FLUSH_TRACE
             _record_held(host, world.inbox, world.item_class, world.trace, node)
     host.cursor[contract.LENGTH] = 0
@@ -87,9 +89,7 @@ def _after_effects(world: World, node: int) -> int:
 
 
 @compiled.function(inline=False)
-def _record_held(
-    host: Host, inbox: Int64s, item_class: Int64s, trace: Int64s, node: int
-) -> None:
+def _record_held(host: Host, inbox: Int64s, item_class: Int64s, trace: Int64s, node: int) -> None:
     """Record the reception of what was received just now and neither delivered nor dropped."""
     effects = host.effects
     for i in range(host.cursor[w.ARRIVED]):
@@ -135,7 +135,7 @@ def _schedule_ready(queue: events.Queue, workload: load.Workload, now_ns: int) -
 def _deliver(world: World, node: int, slot: int) -> None:
     """Hand a message to the application, which may be recorded or react to it."""
     host = world.host
-    source = np.int64(host.name[2 * slot + contract.SOURCE])
+    source = int(host.name[2 * slot + contract.SOURCE])
     latency_ns = host.cursor[contract.NOW_NS] - world.message[8 * slot + w.BORN_NS]
     count_delivery(world, node, slot, source, latency_ns)
     world.node[8 * node + w.HELD] -= 1
@@ -157,11 +157,9 @@ def count_delivery(world: World, node: int, slot: int, source: int, latency_ns: 
     cell[w.DELIVERY_NS] += latency_ns
     world.latency[w.latency_bin(latency_ns)] += 1
     if judge.is_on(world.oracle):
-        sequence = np.int64(world.host.name[2 * slot + contract.SEQUENCE])
+        sequence = int(world.host.name[2 * slot + contract.SEQUENCE])
         number = world.message[8 * slot + w.NUMBER]
-        verdict = judge.on_deliver(
-            world.oracle, world.node, node, slot, number, source, sequence
-        )
+        verdict = judge.on_deliver(world.oracle, world.node, node, slot, number, source, sequence)
         if verdict != judge.DUPLICATE:
             world.message[8 * slot + w.DELIVERED] += 1
         if verdict != judge.IN_ORDER:
@@ -180,9 +178,7 @@ def _count_error(message: Int64s, cell: Int64s, slot: int, verdict: int) -> None
 
 
 @compiled.function()
-def _send_all(
-    world: World, state: Any, node: int, at: int, generator: np.random.Generator
-) -> int:
+def _send_all(world: World, state: Any, node: int, at: int, generator: np.random.Generator) -> int:
     """A packet of one item to everybody else."""
     nodes = world.node.size // 8
     if not events.has_room(world.queue, 3 * nodes):
@@ -194,7 +190,9 @@ def _send_all(
     if not (direct and network.setting[net.PLAIN] != 0):
         return _send_all_with_care(world, state, node, at, direct, generator)
     now_ns = world.host.cursor[contract.NOW_NS] + network.setting[net.PROCESSING_NS]
-    size_bytes = item_bytes(world.item_class, network, state, tag, slot) + network.setting[net.PACKET_BYTES]
+    size_bytes = (
+        item_bytes(world.item_class, network, state, tag, slot) + network.setting[net.PACKET_BYTES]
+    )
     for i in range(1, nodes):
         target = node + i
         if target >= nodes:
@@ -209,9 +207,7 @@ def _send_all(
 
 
 @compiled.function()
-def item_bytes(
-    item_class: Int64s, network: net.Network, state: Any, tag: int, value: int
-) -> int:
+def item_bytes(item_class: Int64s, network: net.Network, state: Any, tag: int, value: int) -> int:
     """The size of an item on the wire."""
     if item_class[tag] == contract.MESSAGE:
         return contract.message_bytes(state, value) + network.setting[net.PAYLOAD_BYTES]
@@ -333,23 +329,21 @@ def _carry_out_other(
         time_ns = world.host.cursor[contract.NOW_NS] + max(effects[at + 2], 0)
         events.push_one(world.queue, time_ns, TIMER | node, effects[at + 1])
     elif world.host.cursor[w.RECORDING] != 0:
-        w.record_message(
-            world.trace, world.host, effects[at + 1], node, effects[at + 2], -1
-        )
+        w.record_message(world.trace, world.host, effects[at + 1], node, effects[at + 2], -1)
     return FINISHED
 
 
 @compiled.function()
-def _send(
-    world: World, state: Any, node: int, at: int, generator: np.random.Generator
-) -> int:
+def _send(world: World, state: Any, node: int, at: int, generator: np.random.Generator) -> int:
     """Items to one node, in as many packets as the MTU asks for."""
     effects = world.host.effects
     target = effects[at + 1]
     count = effects[at + 2]
     if not events.has_room(world.queue, 2 * count + world.node.size // 8):
         return GROW_QUEUE
-    if count > world.inbox.size // 2 or not w.has_packet_room(world.packets, world.host.cursor, count):
+    if count > world.inbox.size // 2 or not w.has_packet_room(
+        world.packets, world.host.cursor, count
+    ):
         return GROW_PACKETS
     setting = world.network.setting
     packet = last = w.NONE

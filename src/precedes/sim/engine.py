@@ -83,7 +83,7 @@ def _arrive_quickly(world: World, state: Any, node: int, slot: int, time_ns: int
     cell = host.cursor
     world.inbox[0] = 0
     world.inbox[1] = slot
-    source = np.int64(host.name[2 * slot + contract.SOURCE])
+    source = int(host.name[2 * slot + contract.SOURCE])
     if contract.receive(state, node, source, world.inbox, 1, host) != contract.DONE:
         return GROW_STATE
     latency_ns = time_ns - world.message[8 * slot + w.BORN_NS]
@@ -114,7 +114,7 @@ def _process(world: World, state: Any, kind: int, node: int, what: int) -> int:
         return _hold_back(world, kind, node, what)
     if kind == ARRIVAL:
         return _arrive(world, state, node, what)
-    if kind == ISSUE or kind == ISSUE_LATE:
+    if kind in (ISSUE, ISSUE_LATE):
         return _issue(world, state, node, w.NONE if kind == ISSUE else what)
     status = contract.DONE
     if kind == START:
@@ -134,7 +134,7 @@ def _arrive(world: World, state: Any, node: int, what: int) -> int:
     if what < 0:
         inbox[0] = 0
         inbox[1] = ~what
-        sender = np.int64(world.host.name[2 * (~what) + contract.SOURCE])
+        sender = int(world.host.name[2 * (~what) + contract.SOURCE])
     else:
         sender = world.packets.packet[what, w.SENDER]
         count = _unpack(world.packets, inbox, what)
@@ -253,7 +253,7 @@ def _hold_back(world: World, kind: int, node: int, what: int) -> int:
             what = w.NONE
         events.push_one(world.queue, until_ns, kind | node, what)
         return FINISHED
-    if kind == ISSUE or kind == ISSUE_LATE:
+    if kind in (ISSUE, ISSUE_LATE):
         world.host.cursor[w.SKIPPED] += 1
     elif kind == ARRIVAL and what < 0:
         w.end_reference(world.message, world.host.cursor, ~what)

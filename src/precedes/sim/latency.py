@@ -55,7 +55,9 @@ def _read_table(path: Path) -> NDArray[np.float64]:
     except OSError as error:
         raise UserError(f"cannot read the latencies in {path}: {error.strerror or error}") from None
     except (ValueError, EOFError):
-        raise UserError(f"{path} is not a table of numbers, one row of round trips a line") from None
+        raise UserError(
+            f"{path} is not a table of numbers, one row of round trips a line"
+        ) from None
     if table.ndim != 2 or table.shape[0] != table.shape[1]:
         raise UserError(f"{path} is not a square table of round-trip times")
     if not np.isfinite(table).all() or (table < 0).any() or not (table > 0).any():

@@ -68,7 +68,7 @@ def draw_ns(law: int, first: float, second: float, generator: np.random.Generato
         value = first * generator.standard_exponential()
     else:
         value = np.exp(generator.normal(first, second))
-    return max(np.int64(value), DELAY_NS_MIN)
+    return max(int(value), DELAY_NS_MIN)
 
 
 @compiled.function()

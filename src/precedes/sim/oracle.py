@@ -45,7 +45,6 @@ VIOLATION: Final = 1
 DUPLICATE: Final = 2
 
 
-
 class Oracle(NamedTuple):
     """All arrays are empty when the oracle is off."""
 
@@ -146,10 +145,10 @@ def on_deliver(
 ) -> int:
     """Judge one delivery and take it into account."""
     contiguous = oracle.contiguous[node]
-    if slot < QUICK_SLOTS and _quickly_in_order(oracle, node, slot):
-        if contiguous[source] + 1 == sequence and word[8 * node + BEHIND] == 0:
-            contiguous[source] = sequence
-            return IN_ORDER
+    quick = slot < QUICK_SLOTS and _quickly_in_order(oracle, node, slot)
+    if quick and contiguous[source] + 1 == sequence and word[8 * node + BEHIND] == 0:
+        contiguous[source] = sequence
+        return IN_ORDER
     return _on_deliver_late(oracle, word, node, slot, number, source, sequence)
 
 

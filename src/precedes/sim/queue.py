@@ -243,7 +243,7 @@ def _read_list(queue: Queue, entry: int) -> int:
 @compiled.function(inline=False)
 def _skip_to_late(queue: Queue, bucket: int) -> int:
     """Nothing waits in the ring: go to the half-ring before the next event that waits late."""
-    earliest = np.int64(1) << np.int64(62)
+    earliest = 1 << 62
     for place in range(queue.coarse.size):
         entry = queue.coarse[place]
         while entry != NONE:
@@ -271,7 +271,7 @@ def _refill(queue: Queue) -> None:
     # The slot now entered was moved one half-ring ago unless the cursor has jumped.
     for following in range(2):
         place = (slot + following) & COARSE_MASK
-        first = np.int64(queue.coarse[place])
+        first = int(queue.coarse[place])
         queue.coarse[place] = NONE
         _move(queue, first)
 

@@ -15,6 +15,7 @@ from precedes.protocols import contract, registry
 from precedes.protocols.contract import Capacity, Group
 from precedes.sim import build, engine, schedule
 from precedes.sim import faults as fault
+from precedes.sim import network as net
 from precedes.sim import oracle as judge
 from precedes.sim import queue as events
 from precedes.sim import world as w
@@ -37,10 +38,10 @@ class Writer(Protocol):
     def write(
         self,
         time_ns: NDArray[np.int64],
-        node: NDArray[np.int64],
-        kind: NDArray[np.int64],
-        source: NDArray[np.int64],
-        sequence: NDArray[np.int64],
+        node: NDArray[np.int32],
+        kind: NDArray[np.int8],
+        source: NDArray[np.int32],
+        sequence: NDArray[np.int32],
         packet: NDArray[np.int64],
     ) -> None:
         """Take one chunk; the arrays are the caller's to reuse."""
@@ -79,7 +80,7 @@ class Run:
         delay = build.make_delay(scenario, fault_generator, self.drawn)
         network = build.make_network(scenario, delay)
         if packets:
-            network.setting[build.net.PLAIN] = 0
+            network.setting[net.PLAIN] = 0
         faults = build.make_faults(scenario, fault_generator, self.drawn)
         workload = schedule.make_workload(scenario, workload_generator, self.drawn)
         crashes = faults.detection_ns.size > 0
@@ -138,10 +139,16 @@ class Run:
         slice_events = SLICE_EVENTS_INTERPRETED
         network_generator = self.generators[0]
         if not interpreted:
-            body = engine.ENTRY.compiled(self.protocol.state, sources=self.protocol.sources)
             slice_events = SLICE_EVENTS
             # A slice of no events compiles or loads the loop, which is no part of the run's time.
-            body(self.world, self.state, network_generator, 0)
+            body = engine.ENTRY.prepare(
+                self.protocol.state,
+                self.protocol.sources,
+                self.world,
+                self.state,
+                network_generator,
+                0,
+            )
         wall_s, cpu_s = time.perf_counter(), time.process_time()
         while True:
             status = body(self.world, self.state, network_generator, slice_events)
@@ -155,9 +162,7 @@ class Run:
         if self.writer is not None:
             self._flush()
         self._check_balance()
-        return self._sum_up(
-            cpu_s=time.process_time() - cpu_s, wall_s=time.perf_counter() - wall_s
-        )
+        return self._sum_up(cpu_s=time.process_time() - cpu_s, wall_s=time.perf_counter() - wall_s)
 
     def _done(self) -> float:
         """The share of the run that is over, as far as one can tell."""
@@ -250,8 +255,14 @@ class Run:
         cell = self.world.host.cursor
         rows = self.world.trace[: int(cell[w.ROWS])]
         if len(rows):
-            columns = [np.ascontiguousarray(rows[:, i]) for i in range(6)]
-            self.writer.write(*columns)
+            self.writer.write(
+                rows[:, w.ROW_TIME_NS].copy(),
+                rows[:, w.ROW_NODE].astype(np.int32),
+                rows[:, w.ROW_KIND].astype(np.int8),
+                rows[:, w.ROW_SOURCE].astype(np.int32),
+                rows[:, w.ROW_SEQUENCE].astype(np.int32),
+                rows[:, w.ROW_PACKET].copy(),
+            )
         cell[w.ROWS] = 0
 
     def _check_balance(self) -> None:
@@ -299,9 +310,7 @@ class Run:
             packets=int(counter[w.PACKETS]),
             messages_sent=int(counter[w.MESSAGES_SENT]),
             bytes_sent=int(counter[w.BYTES_SENT]),
-            violations=Violations(
-                int(counter[w.VIOLATIONS]), int(counter[w.VIOLATING_MESSAGES])
-            )
+            violations=Violations(int(counter[w.VIOLATIONS]), int(counter[w.VIOLATING_MESSAGES]))
             if oracle
             else None,
             lost=self._lost(),
@@ -340,7 +349,7 @@ def grow(old: Any, new: Any) -> Any:
     """The new, larger arrays with the old contents in their leading corners."""
     if isinstance(old, tuple):
         pairs = zip(old, new, strict=True)
-        return type(old)(*(grow(before, after) for before, after in pairs))  # type: ignore[call-arg]
+        return type(old)(*(grow(before, after) for before, after in pairs))
     new[tuple(slice(0, length) for length in old.shape)] = old
     return new
 

@@ -155,7 +155,7 @@ def _check_fault(fault: Fault, nodes: int) -> None:
         raise UserError(f"a fault is one of {', '.join(FAULT_KINDS)}, not {fault.kind!r}")
     members = (*fault.nodes, *fault.others) if fault.kind == "cut" else (fault.node,)
     for node in members:
-        if not isinstance(node, int) or not 0 <= node < nodes:
+        if not 0 <= node < nodes:
             raise UserError(f"a {fault.kind} names node {node}, but nodes are 0..{nodes - 1}")
     if fault.kind == "cut" and not (fault.nodes and fault.others):
         raise UserError("a cut needs both nodes and others: the two sides of the links")

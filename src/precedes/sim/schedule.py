@@ -84,9 +84,7 @@ def _shares(scenario: Scenario) -> Floats:
     return weight / weight.sum()
 
 
-def _senders(
-    scenario: Scenario, generator: np.random.Generator, count: int
-) -> NDArray[np.int64]:
+def _senders(scenario: Scenario, generator: np.random.Generator, count: int) -> NDArray[np.int64]:
     """Who sends each of ``count`` broadcasts."""
     if scenario.skew == 0:
         return generator.integers(scenario.nodes, size=count, dtype=np.int64)
@@ -126,12 +124,12 @@ def _profile(scenario: Scenario, generator: np.random.Generator, drawn: Drawn) -
     assert scenario.duration_s is not None
     if name == "bell":
         share = np.linspace(0, 1, BELL_KNOTS + 1)
-        rates = low + (high - low) * np.exp(-((share - 0.5) ** 2) / (2 * BELL_WIDTH**2))
+        rates: Floats = low + (high - low) * np.exp(-((share - 0.5) ** 2) / (2 * BELL_WIDTH**2))
         times_s = share * scenario.duration_s
     else:
         count = int(np.ceil(scenario.duration_s / TARGET_SECONDS)) + 1
         times_s = np.arange(count) * float(TARGET_SECONDS)
-        rates = generator.uniform(low, high, count)
+        rates = np.asarray(generator.uniform(low, high, count))
         drawn["targets_per_s"] = rates.tolist()
     points_ns = _poisson_times(generator, high, count=None, duration_s=scenario.duration_s)
     rate = np.interp(points_ns / NANOSECONDS_PER_S, times_s, rates)
@@ -160,9 +158,7 @@ def _periodic(scenario: Scenario, generator: np.random.Generator, drawn: Drawn) 
         gaps = np.maximum(generator.normal(mean, np.sqrt(mean), count), 0.001)
         times.append(generator.random() * mean + np.cumsum(gaps) - gaps[0])
         nodes.append(np.full(count, node, np.int64))
-    return _scheduled(
-        scenario, np.concatenate(times) * NANOSECONDS_PER_MS, np.concatenate(nodes)
-    )
+    return _scheduled(scenario, np.concatenate(times) * NANOSECONDS_PER_MS, np.concatenate(nodes))
 
 
 def _window(scenario: Scenario, generator: np.random.Generator, drawn: Drawn) -> Workload:

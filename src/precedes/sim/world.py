@@ -188,9 +188,7 @@ def _record(
 
 
 @compiled.function(inline=False)
-def record_message(
-    trace: Int64s, host: Host, kind: int, node: int, slot: int, packet: int
-) -> None:
+def record_message(trace: Int64s, host: Host, kind: int, node: int, slot: int, packet: int) -> None:
     """Append an event of a message to the trace; the engine has made sure of the room."""
     source = host.name[2 * slot + contract.SOURCE]
     sequence = host.name[2 * slot + contract.SEQUENCE]
@@ -286,9 +284,7 @@ def new_packet(packets: Packets, cell: Int64s, sender: int) -> int:
 
 
 @compiled.function(inline=False)
-def add_item(
-    packets: Packets, cell: Int64s, packet: int, last: int, tag: int, value: int
-) -> int:
+def add_item(packets: Packets, cell: Int64s, packet: int, last: int, tag: int, value: int) -> int:
     """Append an item after ``last`` (NONE: the packet is empty); returns the item."""
     item = cell[ITEM_FREE]
     if item != NONE:
@@ -326,7 +322,7 @@ def end_copy(packets: Packets, cell: Int64s, packet: int, copies: int) -> None:
 def latency_bin(latency_ns: int) -> int:
     """The histogram bin of a latency: exponent and leading bits of its floating-point form."""
     bits = np.float64(latency_ns + 1).view(np.int64)
-    return (bits >> HISTOGRAM_SHIFT) - HISTOGRAM_BASE
+    return int(bits >> HISTOGRAM_SHIFT) - HISTOGRAM_BASE
 
 
 def bin_start_ns(bin_number: int) -> float:

@@ -1,0 +1,47 @@
+"""``python -m precedes.testing PROTOCOL``: the conformance suite from a shell."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+
+from precedes.model import PrecedesError
+from precedes.testing.conformance import conformance
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the suite; 0 if the protocol conforms, 1 if not, 2 if it cannot be loaded."""
+    parser = argparse.ArgumentParser(
+        prog="python -m precedes.testing",
+        description="Run a protocol on random schedules and check the contract and its promises.",
+    )
+    parser.add_argument("protocol", help="a name, or a file of your own ending in .py")
+    parser.add_argument("--schedules", type=int, default=20, metavar="K", help="how many (20)")
+    parser.add_argument("--seed", type=int, default=1, metavar="S", help="of the first one (1)")
+    parser.add_argument(
+        "--hostile", action="store_true", help="networks may break what the protocol assumes"
+    )
+    parser.add_argument(
+        "--interpreted", action="store_true", help="leave the compiled engine out: no waiting"
+    )
+    options = parser.parse_args(arguments)
+    try:
+        found = conformance(
+            options.protocol,
+            schedules=options.schedules,
+            seed=options.seed,
+            hostile=options.hostile,
+            compiled=not options.interpreted,
+        )
+    except PrecedesError as error:
+        print(f"precedes: {error}", file=sys.stderr)
+        return 2
+    print(found)
+    for failure in found.failures:
+        print(failure)
+    return 1 if found.failures else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

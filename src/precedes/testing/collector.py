@@ -1,0 +1,103 @@
+"""A trace in memory, and a run that is audited as soon as it is over."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from precedes.audit import Report, audit
+from precedes.model import EventKind
+from precedes.sim import Result, Scenario
+from precedes.sim.run import Run
+from precedes.trace import History
+from precedes.trace.message_index import index_messages
+
+Integers = NDArray[np.signedinteger[Any]]
+
+# Columns of ``Collector.rows``.
+TIME_NS: Final = 0
+NODE: Final = 1
+KIND: Final = 2
+SOURCE: Final = 3
+SEQUENCE: Final = 4
+PACKET: Final = 5
+
+
+class Collector:
+    """A writer that keeps a trace in memory: hand it to ``sim.simulate`` or ``sim.run.Run``."""
+
+    def __init__(self) -> None:
+        self._chunks: list[NDArray[np.int64]] = [np.empty((0, 6), np.int64)]
+
+    def write(
+        self,
+        time_ns: Integers,
+        node: Integers,
+        kind: Integers,
+        source: Integers,
+        sequence: Integers,
+        packet: Integers,
+    ) -> None:
+        """Take one chunk; the arrays are copied."""
+        columns = [time_ns, node, kind, source, sequence, packet]
+        self._chunks.append(np.stack(columns, axis=1, dtype=np.int64))
+
+    def rows(self) -> NDArray[np.int64]:
+        """Every event so far, a row each: time_ns, node, kind, source, sequence, packet."""
+        self._chunks = [np.concatenate(self._chunks)]
+        return self._chunks[0]
+
+    def history(self, *, nodes: int, complete: bool = True) -> History:
+        """The same for the audit; ``complete`` says that the run came to rest by itself."""
+        rows = self.rows()
+        crashed = np.unique(rows[rows[:, KIND] == EventKind.CRASH, NODE])
+        rows = rows[np.isin(rows[:, KIND], (EventKind.BROADCAST, EventKind.DELIVER))]
+        rows = rows[np.argsort(rows[:, NODE], kind="stable")]
+        offsets = np.searchsorted(rows[:, NODE], np.arange(nodes + 1))
+        kind = rows[:, KIND].astype(np.int8)
+        source, sequence = rows[:, SOURCE].astype(np.int32), rows[:, SEQUENCE].astype(np.int32)
+        index = index_messages(offsets, kind, source, sequence, title="the run")
+        return History(
+            nodes=nodes,
+            offsets=offsets,
+            kind=kind,
+            message=index.message,
+            message_source=index.source,
+            message_sequence=index.sequence,
+            message_names=index.names,
+            phantom_names=index.phantom_names,
+            complete=complete,
+            crashed=crashed.astype(np.int32),
+        )
+
+
+@dataclass(frozen=True)
+class Observed:
+    """A run: its trace, the simulator's result, and the audit's report."""
+
+    rows: NDArray[np.int64]
+    result: Result
+    report: Report
+
+    def of(self, kind: EventKind, node: int | None = None) -> NDArray[np.int64]:
+        """The rows of one kind, at one node if it is given."""
+        chosen = self.rows[self.rows[:, KIND] == kind]
+        return chosen if node is None else chosen[chosen[:, NODE] == node]
+
+
+def observe(scenario: Scenario, *, interpreted: bool = False, packets: bool = False) -> Observed:
+    """Run a scenario, keep its trace in memory and audit it."""
+    return observe_run(Run, scenario, interpreted=interpreted, packets=packets)
+
+
+def observe_run(
+    kind: type[Run], scenario: Scenario, *, interpreted: bool, packets: bool = False
+) -> Observed:
+    """``observe`` for a class derived from ``Run``."""
+    collector = Collector()
+    result = kind(scenario, writer=collector, packets=packets).go(interpreted=interpreted)
+    history = collector.history(nodes=scenario.nodes, complete=result.complete)
+    return Observed(collector.rows(), result, audit(history))

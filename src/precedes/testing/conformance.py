@@ -1,0 +1,189 @@
+"""One schedule run in every way, and many schedules drawn from one seed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from precedes.model import EventKind
+from precedes.protocols import registry
+from precedes.protocols.contract import Capacity
+from precedes.sim import Result, Scenario
+from precedes.sim.assumptions import outside
+from precedes.sim.run import Run
+from precedes.testing.collector import KIND, Observed, observe, observe_run
+from precedes.testing.scenarios import random_scenario
+from precedes.testing.watch import Watch, require
+
+HISTORY_KINDS = (EventKind.BROADCAST, EventKind.DELIVER, EventKind.CRASH)
+
+
+@dataclass(frozen=True)
+class Conformance:
+    """What the schedules of one protocol came to; ``failures`` is empty if all is well."""
+
+    protocol: str
+    schedules: int
+    deliveries: int
+    violations: int
+    pending_max: int
+    failures: tuple[str, ...]
+
+    def __str__(self) -> str:
+        verdict = "conforms" if not self.failures else f"{len(self.failures)} schedules FAILED"
+        return (
+            f"{self.protocol}: {verdict} ({self.schedules} schedules, {self.deliveries:,} "
+            f"deliveries, {self.violations:,} of them out of causal order, at most "
+            f"{self.pending_max} pending)"
+        )
+
+
+def conformance(
+    protocol: str,
+    *,
+    schedules: int = 20,
+    seed: int = 1,
+    hostile: bool = False,
+    compiled: bool = True,
+) -> Conformance:
+    """Run a protocol (a name, or a file ending in .py) on random schedules and sum up.
+
+    The schedules are those of ``seed``, ``seed + 1`` and so on. ``hostile`` networks may break
+    what the protocol assumes: then only rules and agreement are checked, not its promises.
+    ``compiled=False`` leaves the compiled engine out. A file that does not keep the contract
+    raises ``ContractError``.
+    """
+    registry.load(protocol)
+    failures = []
+    deliveries = violations = pending_max = 0
+    for number in range(seed, seed + schedules):
+        scenario = random_scenario(protocol, number, hostile=hostile)
+        try:
+            seen = check_scenario(scenario, compiled=compiled)
+        except Exception as error:
+            failures.append(_failure(scenario, error, hostile=hostile, compiled=compiled))
+        else:
+            deliveries += seen.report.deliveries
+            violations += seen.report.violations
+            pending_max = max(pending_max, seen.result.pending_max)
+    if not failures and schedules and not deliveries:
+        failures.append(f"{protocol}: nothing was delivered in {schedules} schedules")
+    return Conformance(
+        protocol=protocol,
+        schedules=schedules,
+        deliveries=deliveries,
+        violations=violations,
+        pending_max=pending_max,
+        failures=tuple(failures),
+    )
+
+
+def assert_conforms(
+    protocol: str,
+    *,
+    schedules: int = 20,
+    seed: int = 1,
+    hostile: bool = False,
+    compiled: bool = True,
+) -> Conformance:
+    """``conformance``, with an AssertionError that says how to repeat the first failure."""
+    found = conformance(
+        protocol, schedules=schedules, seed=seed, hostile=hostile, compiled=compiled
+    )
+    if found.failures:
+        raise AssertionError(f"{found}\n{found.failures[0]}")
+    return found
+
+
+def _failure(scenario: Scenario, error: Exception, *, hostile: bool, compiled: bool) -> str:
+    kind = "" if isinstance(error, AssertionError) else f"{type(error).__name__}: "
+    options = f"{' --hostile' if hostile else ''}{'' if compiled else ' --interpreted'}"
+    return (
+        f"seed {scenario.seed}: {kind}{error}\n"
+        f"  repeat: python -m precedes.testing {scenario.protocol} --seed {scenario.seed} "
+        f"--schedules 1{options}\n"
+        f"  {scenario}"
+    )
+
+
+def check_scenario(scenario: Scenario, *, compiled: bool = True) -> Observed:
+    """Run a scenario in every way; AssertionError if a way differs or a promise is broken.
+
+    ``compiled=False`` leaves out the compiled engine, which takes seconds to build for a
+    protocol that is new.
+    """
+    seen = observe(scenario, interpreted=not compiled)
+    again = observe(scenario, interpreted=not compiled)
+    _compare(seen, again, "the same seed gave something else the second time")
+    with_packets = observe(scenario, interpreted=not compiled, packets=True)
+    kept = [_history_rows(seen), _history_rows(with_packets)]
+    require(np.array_equal(*kept), "recording packets changed the run")
+    watch = Watch(registry.load(scenario.protocol), nodes=scenario.nodes)
+    with watch.installed():
+        tight = observe_run(_TightRun, scenario, interpreted=True)
+    way = "compiled and interpreted runs differ" if compiled else "little room made a difference"
+    _compare(seen, tight, way)
+    check_agreement(seen)
+    _check_promises(scenario, seen)
+    if not outside(scenario) and not _crashes(scenario):
+        watch.check_end()
+    return seen
+
+
+def _compare(one: Observed, other: Observed, what: str) -> None:
+    require(np.array_equal(one.rows, other.rows), f"{what} (in the trace)")
+    require(_counts(one.result) == _counts(other.result), f"{what} (in the counts)")
+
+
+def _counts(result: Result) -> dict[str, Any]:
+    """All of a result but the time it took."""
+    took = ("cpu_s", "wall_s")
+    return {name: value for name, value in result.as_dict().items() if name not in took}
+
+
+def _history_rows(seen: Observed) -> Any:
+    return seen.rows[np.isin(seen.rows[:, KIND], HISTORY_KINDS)]
+
+
+def _crashes(scenario: Scenario) -> bool:
+    return any(fault.kind == "crash" for fault in scenario.faults)
+
+
+def check_agreement(seen: Observed) -> None:
+    """Compare the oracle in the loop, and the simulator's own counts, with the audit."""
+    result, report = seen.result, seen.report
+    pairs = {
+        "deliveries": (result.deliveries, report.deliveries),
+        "lost": (result.lost, report.lost + report.undelivered_at_end),
+    }
+    if result.violations is not None:
+        pairs["violations"] = (result.violations.deliveries, report.violations)
+        pairs["violating messages"] = (result.violations.messages, report.violating_messages)
+        pairs["duplicates"] = (result.duplicates or 0, report.duplicates)
+    for name, (counted, audited) in pairs.items():
+        require(counted == audited, f"{name}: {counted} by the simulator, {audited} by the audit")
+
+
+def _check_promises(scenario: Scenario, seen: Observed) -> None:
+    """What the protocol's file promises of such a network, by the audit."""
+    report = seen.report
+    sentences = " ".join(witness.sentence for witness in report.witnesses)
+    require(report.phantom == report.cycles == 0, f"a message came from nowhere: {sentences}")
+    if outside(scenario):
+        return
+    require(report.duplicates == 0, f"a message was delivered twice: {sentences}")
+    if registry.load(scenario.protocol).guarantee == "causal":
+        require(report.violations == 0, f"causal order was broken: {sentences}")
+    if not _crashes(scenario):
+        require(seen.result.lost == 0, f"{seen.result.lost} deliveries never came: {sentences}")
+
+
+class _TightRun(Run):
+    """A run whose state holds next to nothing at first, so that it has to grow again and again."""
+
+    def _allocate_state(self) -> Any:
+        if not hasattr(self, "world"):
+            self.capacity = Capacity(slots=1, held=1)
+        return super()._allocate_state()

@@ -1,0 +1,182 @@
+"""The contract's rules, checked between the host and the handlers of a protocol."""
+
+from __future__ import annotations
+
+import contextlib
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from precedes import compiled
+from precedes.model import EventKind
+from precedes.protocols import contract
+from precedes.protocols.contract import Host
+from precedes.protocols.registry import Protocol
+
+HANDLERS: Final[tuple[Callable[..., int], ...]] = (
+    contract.broadcast,
+    contract.receive,
+    contract.start,
+    contract.on_timer,
+    contract.on_crash,
+)
+EVENT_KINDS: Final = frozenset(int(kind) for kind in EventKind)
+
+Name = tuple[int, int]  # source and sequence of a message
+
+
+def require(condition: bool, what: str) -> None:
+    """AssertionError with this text unless the condition holds, also under ``python -O``."""
+    if not condition:
+        raise AssertionError(what)
+
+
+class Watch:
+    """Looks over a protocol's shoulder: what its handlers are given and what they ask for.
+
+    Every rule that is broken raises AssertionError at the handler that broke it. References are
+    counted by node and message: given by an arrival or by ``keep``, ended by ``deliver`` or
+    ``drop``, needed to send.
+    """
+
+    def __init__(self, protocol: Protocol, *, nodes: int) -> None:
+        self.protocol = protocol
+        self.nodes = nodes
+        self._sent: dict[Name, list[bytes]] = {}  # the fields of a message when it was sent
+        self._held: Counter[tuple[int, Name]] = Counter()
+        self._kept: Counter[tuple[int, Name]] = Counter()
+        self._own: int | None = None  # the slot being broadcast: the host refers to it
+
+    @contextlib.contextmanager
+    def installed(self) -> Iterator[None]:
+        """Stand between a host and the handlers; for interpreted runs in this process."""
+        state = self.protocol.state
+        found = {}
+        for target in HANDLERS:
+            if compiled.registered(target, state):
+                found[target] = target.dispatch.implementation(state)  # type: ignore[attr-defined]
+        try:
+            for target, body in found.items():
+                compiled.register(target, state)(self._around(target.__name__, body))
+            yield
+        finally:
+            for target, body in found.items():
+                compiled.register(target, state)(body)
+
+    def check_end(self) -> None:
+        """Once everything has been delivered, nobody holds what it did not mean to keep."""
+        for (node, name), count in self._held.items():
+            what = f"node {node} neither delivered nor dropped what it received of {_text(name)}"
+            require(count <= self._kept[node, name], what)
+
+    def _around(self, handler: str, body: Callable[..., int]) -> Callable[..., int]:
+        def call(state: Any, here: int, *arguments: Any) -> int:
+            host: Host = arguments[-1]
+            arrived: list[int] = []
+            if handler == "receive":
+                arrived = self._messages(arguments[1], arguments[2])
+            for slot in arrived:
+                self._check_fields(handler, state, slot, host)
+            before = [array.copy() for array in _arrays(state)]
+            start = int(host.cursor[contract.LENGTH])
+            status = body(state, here, *arguments)
+            if status == contract.FULL:
+                same = all(map(np.array_equal, before, _arrays(state)))
+                same = same and int(host.cursor[contract.LENGTH]) == start
+                require(same, f"{handler} returned FULL after it had changed something")
+                return status
+            require(status == contract.DONE, f"{handler} returned {status}, not DONE or FULL")
+            self._own = arguments[0] if handler == "broadcast" else None
+            for slot in arrived:
+                self._held[here, _name(host, slot)] += 1
+            self._check_effects(f"{handler} at node {here}", state, here, host, start)
+            return status
+
+        return call
+
+    def _messages(self, inbox: NDArray[np.int64], count: int) -> list[int]:
+        """The slots of the messages in a packet."""
+        items = [(int(inbox[2 * i]), int(inbox[2 * i + 1])) for i in range(count)]
+        return [value for tag, value in items if self.protocol.items[tag] == contract.MESSAGE]
+
+    def _check_fields(self, who: str, state: Any, slot: int, host: Host) -> None:
+        """Rule 2: what has been sent stays as it was."""
+        name = _name(host, slot)
+        fields = [getattr(state, field)[slot].tobytes() for field in self.protocol.message_fields]
+        same = self._sent.setdefault(name, fields) == fields
+        require(same, f"{who}: fields of message {_text(name)} changed after it had been sent")
+
+    def _check_effects(self, who: str, state: Any, here: int, host: Host, start: int) -> None:
+        for code, arguments in _effects(host, start):
+            if code in (contract.DELIVER, contract.DROP, contract.KEEP):
+                self._count_reference(who, code, here, arguments[0], host)
+                self._check_fields(who, state, arguments[0], host)
+            elif code == contract.SEND_ALL:
+                self._check_items(who, state, here, host, arguments)
+            elif code == contract.SEND:
+                target, count = arguments[:2]
+                elsewhere = 0 <= target < self.nodes and target != here
+                require(elsewhere, f"{who} sends to node {target} of {self.nodes}")
+                require(count > 0, f"{who} sends a packet without items")
+                self._check_items(who, state, here, host, arguments[2:])
+            elif code == contract.NOTE:
+                require(arguments[0] in EVENT_KINDS, f"{who} notes an unknown kind {arguments[0]}")
+
+    def _count_reference(self, who: str, code: int, here: int, slot: int, host: Host) -> None:
+        """Rules 3 and 4: others' messages only, and one end for each reference."""
+        name = _name(host, slot)
+        key = here, name
+        verb = {contract.DELIVER: "delivers", contract.DROP: "drops"}.get(code, "keeps")
+        own = code == contract.DELIVER and name[0] == here
+        require(not own, f"{who} delivers {_text(name)}, which it delivered by broadcasting it")
+        holds = self._held[key] > 0 or (code == contract.KEEP and slot == self._own)
+        require(holds, f"{who} {verb} {_text(name)} without holding a reference to it")
+        self._held[key] += 1 if code == contract.KEEP else -1
+        self._kept[key] += code == contract.KEEP
+
+    def _check_items(
+        self, who: str, state: Any, here: int, host: Host, items: Sequence[int]
+    ) -> None:
+        for tag, value in zip(items[::2], items[1::2], strict=True):
+            known = 0 <= tag < len(self.protocol.items)
+            require(known, f"{who} sends an item of tag {tag}, which is not in ITEMS")
+            if self.protocol.items[tag] == contract.NUMBER:
+                continue
+            name = _name(host, value)
+            alive = value == self._own or self._held[here, name] > 0
+            require(alive, f"{who} sends {_text(name)} without holding a reference to it")
+            if self.protocol.items[tag] == contract.MESSAGE:
+                self._check_fields(who, state, value, host)
+
+
+def _name(host: Host, slot: int) -> Name:
+    return int(contract.source_of(host, slot)), int(contract.sequence_of(host, slot))
+
+
+def _text(name: Name) -> str:
+    return f"message {name[0]}:{name[1]}"
+
+
+def _arrays(state: Any) -> Iterator[NDArray[Any]]:
+    """The arrays of a state; what a protocol keeps in another form is not looked at."""
+    if isinstance(state, tuple):
+        for part in state:
+            yield from _arrays(part)
+    elif isinstance(state, np.ndarray):
+        yield state
+
+
+def _effects(host: Host, start: int) -> Iterator[tuple[int, list[int]]]:
+    """The effects written from ``start`` on: code and arguments."""
+    words = host.effects[start : int(host.cursor[contract.LENGTH])].tolist()
+    at = 0
+    while at < len(words):
+        code = words[at]
+        length = 2 if code <= contract.RELEASE else 3
+        if code == contract.SEND:
+            length = 3 + 2 * words[at + 2]
+        yield code, words[at + 1 : at + length]
+        at += length
