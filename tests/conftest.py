@@ -5,11 +5,19 @@ import os
 import pytest
 from hypothesis import is_hypothesis_test, settings
 
+from tests import warm
+
 # No deadline: the first example may have to wait for a compilation.
 settings.register_profile("dev", max_examples=50, deadline=None, print_blob=True)
 settings.register_profile("ci", max_examples=500, deadline=None, print_blob=True, derandomize=True)
 PROFILE = os.environ.get("HYPOTHESIS_PROFILE", "dev")
 settings.load_profile(PROFILE)
+
+
+@pytest.fixture(scope="session")
+def engine():
+    """The compiled engine of every protocol, for tests that would otherwise each wait for it."""
+    warm.up()
 
 
 @pytest.hookimpl(wrapper=True)

@@ -117,7 +117,8 @@ def _load_file(path: Path) -> Protocol:
     # The digest in the name keeps two versions of a file apart within one process.
     module_name = f"precedes_file_{path.stem}_{compiled.sources_digest([path])}"
     spec = importlib.util.spec_from_file_location(module_name, path)
-    assert spec is not None and spec.loader is not None
+    assert spec is not None
+    assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     sys.modules[module_name] = module
     try:

@@ -128,7 +128,7 @@ def _profile(scenario: Scenario, generator: np.random.Generator, drawn: Drawn) -
         times_s = share * scenario.duration_s
     else:
         count = int(np.ceil(scenario.duration_s / TARGET_SECONDS)) + 1
-        times_s = np.arange(count) * float(TARGET_SECONDS)
+        times_s = np.arange(count, dtype=np.float64) * TARGET_SECONDS
         rates = np.asarray(generator.uniform(low, high, count))
         drawn["targets_per_s"] = rates.tolist()
     points_ns = _poisson_times(generator, high, count=None, duration_s=scenario.duration_s)
