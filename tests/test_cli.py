@@ -1,0 +1,233 @@
+"""The command line: what it prints, how it fails, and what it leaves behind."""
+
+import json
+import os
+import resource
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pyarrow.parquet as parquet
+import pytest
+
+from precedes.cli import main
+
+# The keys that users' scripts rely on.
+SIMULATE_KEYS = {
+    "protocol",
+    "nodes",
+    "seed",
+    "broadcasts",
+    "deliveries",
+    "packets",
+    "messages_sent",
+    "bytes_sent",
+    "violations",
+    "lost",
+    "duplicates",
+    "pending_max",
+    "latency",
+    "cpu_s",
+    "wall_s",
+    "extra",
+}
+AUDIT_KEYS = {
+    "verdict",
+    "runs",
+    "deliveries",
+    "violations",
+    "lost",
+    "duplicates",
+    "phantom",
+    "undelivered_at_end",
+}
+SMALL = ["--nodes", "5", "--messages", "40", "--rate", "1000"]
+
+
+def command(*arguments, **options):
+    """The installed command in a process of its own."""
+    line = [sys.executable, "-m", "precedes.cli", *map(str, arguments)]
+    return subprocess.run(line, capture_output=True, text=True, timeout=300, **options)
+
+
+def fails(capsys, *arguments):
+    """The one line of a command that must fail as a user's mistake does."""
+    try:
+        status = main([str(argument) for argument in arguments])
+    except SystemExit as stop:  # argparse ends the process by itself
+        status = stop.code
+    captured = capsys.readouterr()
+    assert status == 2
+    assert captured.out == ""
+    assert len(captured.err.splitlines()) == 1, captured.err
+    assert captured.err.startswith("precedes: ")
+    return captured.err
+
+
+def test_protocols(capsys):
+    assert main(["protocols"]) == 0
+    assert "vector" in capsys.readouterr().out
+    assert main(["protocols", "--json"]) == 0
+    rows = {row["name"]: row for row in json.loads(capsys.readouterr().out)}
+    assert {"vector", "probabilistic", "unordered"} <= set(rows)
+    assert rows["probabilistic"]["parameters"][0]["name"] == "entries"
+
+
+def test_simulate_and_audit(tmp_path, capsys):
+    assert main(["simulate", "vector", *SMALL, "--trace", str(tmp_path), "--json"]) == 0
+    result = json.loads(capsys.readouterr().out)
+    assert set(result) >= SIMULATE_KEYS
+    assert set(result["violations"]) == {"deliveries", "messages"}
+    assert set(result["latency"]) == {"reception_mean", "delivery_mean", "p50", "p99"}
+    assert result["deliveries"] == 160
+    assert main(["audit", str(tmp_path), "--json"]) == 0
+    report = json.loads(capsys.readouterr().out)
+    assert set(report) >= AUDIT_KEYS
+    assert (report["verdict"], report["deliveries"]) == ("held", 160)
+
+
+def test_the_negative_control_is_convicted(tmp_path, capsys):
+    arguments = [*SMALL[:3], "300", *SMALL[4:]]
+    assert main(["simulate", "unordered", *arguments, "--trace", str(tmp_path), "--json"]) == 0
+    result = json.loads(capsys.readouterr().out)
+    assert main(["audit", str(tmp_path), "--json"]) == 1
+    report = json.loads(capsys.readouterr().out)
+    assert report["verdict"] == "violated"
+    assert report["violations"] == result["violations"]["deliveries"] > 0
+    assert main(["audit", str(tmp_path)]) == 1
+    text = capsys.readouterr().out
+    assert text.startswith("violated")
+    assert "precedes" in text
+
+
+def test_text_output(capsys):
+    assert main(["simulate", "vector", *SMALL, "--no-oracle"]) == 0
+    text = capsys.readouterr().out
+    assert "not counted" in text
+    assert "160" in text
+
+
+def test_an_empty_log_is_unknown(tmp_path, capsys):
+    log = tmp_path / "empty.jsonl"
+    log.write_text("")
+    assert main(["audit", str(log), "--json"]) == 2
+    assert json.loads(capsys.readouterr().out)["verdict"] == "unknown"
+
+
+def test_a_network_outside_the_assumptions_is_said(capsys):
+    assert main(["simulate", "probabilistic", *SMALL, "--duplication", "0.1", "--json"]) == 0
+    assert "assumes" in capsys.readouterr().err
+    assert main(["simulate", "vector", *SMALL, "--duplication", "0.1", "--json"]) == 0
+    assert capsys.readouterr().err == ""
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["simulate", "nobody", *SMALL], "there is no protocol 'nobody'"),
+        (["simulate", "./nobody.py", *SMALL], "there is no protocol file"),
+        (["simulate", "vector", *SMALL, "--set", "size=3"], "has no parameter 'size'"),
+        (["simulate", "probabilistic", *SMALL, "--set", "entries=x"], "a whole number"),
+        (["simulate", "probabilistic", *SMALL, "--set", "entries=0"], "at least 1"),
+        (["simulate", "probabilistic", *SMALL, "--set", "entries"], "NAME=VALUE"),
+        (["simulate", "vector", "--nodes", "1", "--messages", "5"], "at least 2 nodes"),
+        (["simulate", "vector", "--nodes", "99999", "--messages", "5"], "at most"),
+        (["simulate", "vector", "--nodes", "many"], "invalid int"),
+        (["simulate", "vector", *SMALL, "--rate", "-3"], "rate must be above 0"),
+        (["simulate", "vector", *SMALL, "--rate", "nan"], "takes a number"),
+        (["simulate", "vector", *SMALL, "--loss", "1.5"], "probability"),
+        (["simulate", "vector", *SMALL, "--delay", "normal:1"], "is not understood"),
+        (["simulate", "vector", *SMALL, "--delay", "matrix:/none"], "cannot read"),
+        (["simulate", "vector", *SMALL, "--workload", "tide"], "is not understood"),
+        (["simulate", "vector", "--nodes", "5"], "give messages or duration"),
+        (["simulate", "vector", *SMALL, "--packets"], "--trace"),
+        (["simulate", "vector", *SMALL, "--no-such-option"], "unrecognized"),
+        (["simulate"], "name a protocol"),
+        (["simulate", "--scenario", "/none.toml"], "cannot read"),
+        (["audit", "/none"], "there is no log"),
+        (["reproduce", "999", "--out", "/tmp/none"], "is not here"),
+    ],
+)
+def test_mistakes_get_one_line(capsys, arguments, said):
+    assert said in fails(capsys, *arguments)
+
+
+def test_malformed_toml_is_reported_with_its_line(tmp_path, capsys):
+    scenario = tmp_path / "scenario.toml"
+    scenario.write_text('protocol = "vector"\nnodes = = 3\n')
+    assert "line 2" in fails(capsys, "simulate", "--scenario", scenario)
+    scenario.write_text('protocol = "vector"\nnodes = 3\n\n[network]\nspeed = 3\n')
+    error = fails(capsys, "simulate", "--scenario", scenario)
+    assert f"{scenario}:5:" in error
+    assert "'speed'" in error
+
+
+def test_damaged_traces_get_one_line(tmp_path, capsys):
+    assert main(["simulate", "vector", *SMALL, "--trace", str(tmp_path), "--json"]) == 0
+    capsys.readouterr()
+    (trace,) = tmp_path.iterdir()
+    whole = trace.read_bytes()
+    for length in (0, 3, len(whole) // 2, len(whole) - 1):
+        trace.write_bytes(whole[:length])
+        if length:
+            fails(capsys, "audit", "--format", "precedes", trace)
+    trace.write_bytes(whole)
+    table = parquet.read_table(trace)
+    metadata = dict(table.schema.metadata)
+    newer = json.loads(metadata[b"precedes"]) | {"schema_version": 99}
+    metadata[b"precedes"] = json.dumps(newer).encode()
+    parquet.write_table(table.replace_schema_metadata(metadata), trace)
+    assert "newer" in fails(capsys, "audit", trace)
+
+
+def test_an_unwritable_directory(tmp_path, capsys):
+    blocked = tmp_path / "file"
+    blocked.write_text("here")
+    assert "cannot" in fails(capsys, "simulate", "vector", *SMALL, "--trace", blocked / "below")
+    assert blocked.read_text() == "here"
+    assert list(tmp_path.iterdir()) == [blocked]
+
+
+def test_a_full_disk_leaves_nothing_behind(tmp_path):
+    def limit():
+        # A file larger than this fails as on a full disk, without a signal.
+        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, 20_000))
+
+    large = ["--nodes", "20", "--messages", "2000", "--rate", "1000"]
+    done = command("simulate", "vector", *large, "--trace", tmp_path, preexec_fn=limit)
+    assert done.returncode == 2, done.stderr
+    assert len(done.stderr.splitlines()) == 1, done.stderr
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_an_interrupt_leaves_nothing_behind(tmp_path):
+    line = [sys.executable, "-m", "precedes.cli", "simulate", "vector", "--nodes", "100"]
+    line += ["--messages", "2000000", "--trace", str(tmp_path)]
+    with subprocess.Popen(line, stderr=subprocess.PIPE, text=True) as process:
+        deadline = time.monotonic() + 120
+        while not any(tmp_path.iterdir()) and time.monotonic() < deadline:
+            time.sleep(0.05)
+        time.sleep(0.5)
+        process.send_signal(signal.SIGINT)
+        _, error = process.communicate(timeout=60)
+    assert process.returncode == 130, error
+    assert error == "precedes: interrupted; nothing was left half-written\n"
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_closed_pipe_is_quiet():
+    line = f"{sys.executable} -m precedes.cli protocols --json | head -c 1"
+    done = subprocess.run(["sh", "-c", line], capture_output=True, text=True, timeout=60)
+    assert done.stderr == ""
+
+
+def test_the_installed_command_is_there():
+    script = Path(sys.executable).with_name("precedes")
+    if not script.exists():
+        pytest.skip("the package is not installed beside this interpreter")
+    done = subprocess.run([script, "--version"], capture_output=True, text=True, timeout=60)
+    assert done.stdout.startswith("precedes ")
+    assert os.access(script, os.X_OK)
