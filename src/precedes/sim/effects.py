@@ -137,9 +137,9 @@ def _deliver(world: World, node: int, slot: int) -> None:
     host = world.host
     source = int(host.name[2 * slot + contract.SOURCE])
     latency_ns = host.cursor[contract.NOW_NS] - world.message[8 * slot + w.BORN_NS]
-    count_delivery(world, node, slot, source, latency_ns)
+    verdict = count_delivery(world, node, slot, source, latency_ns)
     world.node[8 * node + w.HELD] -= 1
-    if world.delivered.size > 0:
+    if world.delivered.size > 0 and verdict != judge.DUPLICATE:
         world.delivered[node, source] += 1
     if host.cursor[w.RECORDING] != 0:
         w.record_message(world.trace, host, DELIVER_KIND, node, slot, -1)
@@ -150,12 +150,13 @@ def _deliver(world: World, node: int, slot: int) -> None:
 
 
 @compiled.function()
-def count_delivery(world: World, node: int, slot: int, source: int, latency_ns: int) -> None:
-    """Count a delivery, and let the oracle judge it."""
+def count_delivery(world: World, node: int, slot: int, source: int, latency_ns: int) -> int:
+    """Count a delivery, and let the oracle judge it; without one all seem to be in order."""
     cell = world.host.cursor
     cell[w.DELIVERIES] += 1
     cell[w.DELIVERY_NS] += latency_ns
     world.latency[w.latency_bin(latency_ns)] += 1
+    verdict = judge.IN_ORDER
     if judge.is_on(world.oracle):
         sequence = int(world.host.name[2 * slot + contract.SEQUENCE])
         number = world.message[8 * slot + w.NUMBER]
@@ -164,6 +165,7 @@ def count_delivery(world: World, node: int, slot: int, source: int, latency_ns: 
             world.message[8 * slot + w.DELIVERED] += 1
         if verdict != judge.IN_ORDER:
             _count_error(world.message, cell, slot, verdict)
+    return verdict
 
 
 @compiled.function(inline=False)

@@ -11,7 +11,7 @@ from typing import Any, Final
 from precedes.model import NODES_MAX, UserError
 
 # Lists of the names that a scenario file may use, by section; the first is the top level.
-TOP: Final = ("protocol", "nodes", "seed", "oracle", "horizon_s")
+TOP: Final = ("protocol", "nodes", "seed", "oracle", "horizon_s", "memory_max_bytes")
 WORKLOAD: Final = ("kind", "rate", "messages", "duration_s", "skew", "gap_ms")
 NETWORK: Final = (
     "delay",
