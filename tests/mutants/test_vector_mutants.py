@@ -1,0 +1,71 @@
+"""Classical mistakes in a vector-clock broadcast, each of which the suite must convict.
+
+Every mutant is `vector` with one edit. It runs interpreted on the same random schedules as the
+original, which passes them all; a mutant that passes too would show that the schedules are weak.
+"""
+
+import pytest
+
+from precedes.testing import check_scenario, conformance, random_scenario
+from tests.edited import protocol
+
+SEEDS = range(1, 13)
+
+READY = "elif clocks.covers(clock, need):"
+AT_ONCE = """\
+            clock[source] += 1
+            deliver(host, slot)
+            if """
+LATER = """\
+            state.clock[here, source] += 1
+            deliver(host, slot)
+"""
+
+# The mistake, then what stands in the file and what the mutant has instead.
+MUTANTS = {
+    "the stamp counts the message itself": (
+        """\
+    clocks.copy(clock, state.need[slot])
+    clock[source_of(host, slot)] += 1
+""",
+        """\
+    clock[source_of(host, slot)] += 1
+    clocks.copy(clock, state.need[slot])
+""",
+    ),
+    "no test for repeated packets": (
+        """\
+        if clock[source] > need[source]:
+            drop(host, slot)
+        elif """,
+        "        if ",
+    ),
+    "delivered on arrival, whatever is missing": (READY, "elif True:"),
+    "only the sender's own entry is compared": (READY, "elif clock[source] >= need[source]:"),
+    "a delivery is not counted": (AT_ONCE, AT_ONCE.replace("clock[source] += 1", "pass")),
+    "what waits is never looked at again": (
+        "                _deliver_held(state, here, host)\n",
+        "                pass\n",
+    ),
+    "what waits is looked at only once": (LATER, LATER + "            return\n"),
+    "the receiver takes the maximum": (
+        AT_ONCE,
+        AT_ONCE.replace(
+            "clock[source] += 1",
+            "for x in range(clock.size):\n                clock[x] = max(clock[x], need[x] + 1)",
+        ),
+    ),
+}
+
+
+@pytest.mark.parametrize("mistake", MUTANTS)
+def test_mutants_are_convicted(tmp_path, mistake):
+    mutant = protocol(tmp_path, "vector", MUTANTS[mistake])
+    found = conformance(mutant, schedules=len(SEEDS), seed=SEEDS[0], compiled=False)
+    print(f"{mistake}: convicted by {len(found.failures)} of {len(SEEDS)} schedules")
+    assert found.failures, f"{mistake}: nobody noticed"
+
+
+def test_the_original_passes_the_same_schedules():
+    for seed in SEEDS:
+        check_scenario(random_scenario("vector", seed), compiled=False)
