@@ -1,0 +1,204 @@
+"""What the pages say is so: commands parse and print what is shown, paths and keys exist."""
+
+import contextlib
+import dataclasses
+import io
+import json
+import re
+import shlex
+import tomllib
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from precedes import cli
+from precedes.model import EventKind
+from precedes.sim import Scenario, from_toml
+from precedes.sim import scenario as scenarios
+from precedes.trace import SCHEMA, read_metadata
+
+ROOT = Path(__file__).resolve().parent.parent
+PAGES = {
+    path.relative_to(ROOT).as_posix(): path.read_text(encoding="utf-8")
+    for path in [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")]
+}
+FOLDERS = ("bench", "docs", "examples", "experiments", "src", "tests", "tools")
+# Longer runs are only parsed: their numbers were taken by hand with the command beside them.
+DELIVERIES_MAX = 3_000_000
+
+
+class Block(NamedTuple):
+    """A fenced block, and the text between it and the one before."""
+
+    language: str
+    text: str
+    lead: str
+
+
+def blocks(page: str) -> list[Block]:
+    """The fenced blocks of a page."""
+    found, end = [], 0
+    for match in re.finditer(r"^```(\w*)\n(.*?)^```$", page, re.MULTILINE | re.DOTALL):
+        found.append(Block(match[1], match[2], page[end : match.start()]))
+        end = match.end()
+    return found
+
+
+def commands(text: str) -> list[str]:
+    """The lines of a text that are commands of ours."""
+    lines = (line.strip().removeprefix("# ").strip() for line in text.splitlines())
+    return [line for line in lines if line.startswith("precedes ") and "..." not in line]
+
+
+def shown(page: str) -> list[tuple[str, str | None]]:
+    """The commands of a page, each with the output that is shown right after it, or None."""
+    found: list[tuple[str, str | None]] = []
+    single = False
+    for block in blocks(page):
+        if block.language == "text" and single and not block.lead.strip():
+            found[-1] = (found[-1][0], block.text)
+        lines = commands(block.text) if block.language == "sh" else []
+        found += [(line, None) for line in lines]
+        single = len(lines) == 1
+    return found
+
+
+def parse(line: str):
+    return cli._parser().parse_args(shlex.split(line)[1:])
+
+
+def is_cheap(line: str) -> bool:
+    """Whether a command takes a second or two once everything is compiled."""
+    options = parse(line)
+    if options.command != "simulate":
+        return options.command in ("audit", "protocols")
+    scenario = cli._scenario(options)
+    broadcasts = scenario.messages or scenario.rate * (scenario.duration_s or 0)
+    return scenario.nodes * broadcasts <= DELIVERIES_MAX
+
+
+@pytest.fixture
+def workplace(tmp_path, monkeypatch):
+    """An empty directory that looks like the repository, to run commands in."""
+    for name in ("examples", "experiments"):
+        (tmp_path / name).symlink_to(ROOT / name)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def all_commands():
+    for name, page in PAGES.items():
+        yield from ((name, line) for line, _ in shown(page))
+    for path in [*ROOT.glob("experiments/*.toml"), *ROOT.glob("examples/*.py")]:
+        name = path.relative_to(ROOT).as_posix()
+        yield from ((name, line) for line in commands(path.read_text(encoding="utf-8")))
+
+
+@pytest.mark.parametrize(("where", "line"), sorted(set(all_commands())))
+def test_a_command_parses(where, line, workplace):
+    options = parse(line)
+    if options.command == "simulate":
+        cli._scenario(options)
+
+
+def test_there_are_commands_with_output():
+    """The twin of the tests around it: they would pass on pages they cannot read."""
+    assert len(list(all_commands())) > 20
+    assert sum(output is not None for page in PAGES.values() for _, output in shown(page)) > 10
+    with pytest.raises(SystemExit):
+        parse("precedes simulate --nods 5")
+
+
+@pytest.mark.usefixtures("engine", "workplace")
+@pytest.mark.parametrize(
+    "name", [name for name, page in PAGES.items() if any(output for _, output in shown(page))]
+)
+def test_a_command_prints_what_the_page_shows(name, capsys):
+    for line, output in shown(PAGES[name]):
+        if output is not None and is_cheap(line):
+            status = cli.main(shlex.split(line)[1:])
+            assert status == (output.startswith("violated")), line
+            assert lasting(capsys.readouterr().out) == lasting(output), line
+
+
+def lasting(output: str) -> list[str]:
+    """The lines of an output that do not depend on the machine."""
+    return [line for line in output.splitlines() if line and not line.startswith("time ")]
+
+
+@pytest.mark.usefixtures("engine", "workplace")
+def test_the_example_of_the_readme():
+    code, output = blocks(PAGES["README.md"])[1:3]
+    assert (code.language, output.language) == ("python", "text")
+    with contextlib.redirect_stdout(io.StringIO()) as printed:
+        exec(compile(code.text, "README.md", "exec"), {})
+    assert printed.getvalue() == output.text
+
+
+def test_the_walk_through_quotes_the_example():
+    source = (ROOT / "examples/fifo_broadcast.py").read_text(encoding="utf-8")
+    page = PAGES["docs/adding-a-protocol.md"]
+    quoted = [block.text for block in blocks(page) if block.language == "python"]
+    assert len(quoted) > 5
+    for text in quoted:
+        assert text in source
+    number, condition = re.search(r"fifo_broadcast\.py:(\d+), (ahead > 1)", page).groups()
+    assert source.splitlines()[int(number) - 1].strip() == f"if {condition}:"
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_paths_exist(name):
+    folder = (ROOT / name).parent
+    for target in re.findall(r"\]\(([^)#]+)\)", PAGES[name]):
+        assert "://" in target or (folder / target).exists(), target
+    for path in re.findall(rf"(?<![\w/.])(?:{'|'.join(FOLDERS)})/[\w./*-]*[\w/*]", PAGES[name]):
+        assert list(ROOT.glob(path)), path
+    for path in re.findall(r"\b(?:audit|protocols|sim|trace)/[\w/]+\.py", PAGES[name]):
+        assert (ROOT / "src/precedes" / path).exists() or (ROOT / path).exists(), path
+
+
+def test_the_scenario_file_of_the_page(tmp_path):
+    """It has every key, and shows the defaults that it says it shows."""
+    text = next(block.text for block in blocks(PAGES["docs/scenarios.md"]) if block[0] == "toml")
+    path = tmp_path / "all.toml"
+    path.write_text(text)
+    table = tomllib.loads(text)
+    assert {*scenarios.TOP, "parameters", "workload", "network", "faults"} == set(table)
+    assert set(scenarios.WORKLOAD) == set(table["workload"])
+    assert set(scenarios.NETWORK) == set(table["network"])
+    keys = {key for fault in table["faults"] for key in fault}
+    assert keys == {item.name for item in dataclasses.fields(scenarios.Fault)}
+    scenario, least = from_toml(path), Scenario(protocol="vector", nodes=20)
+    shown_as_default = {
+        "seed",
+        "oracle",
+        "memory_max_bytes",
+        "rate",
+        "skew",
+        "gap_ms",
+        *scenarios.NETWORK,
+    }
+    for name in shown_as_default:
+        assert getattr(scenario, name) == getattr(least, name), name
+    assert scenario.workload == least.workload
+
+
+def names_in(page: str) -> set[str]:
+    """What a page has in backticks, without what stands before a dot."""
+    return {word.rpartition(".")[2] for word in re.findall(r"`([\w.]+)`", page)}
+
+
+@pytest.mark.usefixtures("engine")
+def test_every_key_is_explained(workplace, capsys):
+    assert cli.main(shlex.split("simulate unordered --nodes 9 --messages 90 --json --trace t")) == 0
+    result = json.loads(capsys.readouterr().out)
+    assert cli.main(["audit", "t", "--json"]) == 1
+    report = json.loads(capsys.readouterr().out)
+    inner = [result["violations"], result["latency"], result["extra"], report["witnesses"][0]]
+    inner.append(report["witnesses"][0]["steps"][0])
+    keys = {key for table in (result, report, *inner) for key in table}
+    assert keys - names_in(PAGES["docs/results.md"]) == set()
+    columns = {*SCHEMA.names, *(kind.name.lower() for kind in EventKind)}
+    columns |= set(read_metadata("t/unordered-9-1.parquet"))
+    assert columns - names_in(PAGES["docs/trace-format.md"]) == set()

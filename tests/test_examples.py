@@ -1,0 +1,99 @@
+"""The examples run as they are, in this process: what they need is compiled once."""
+
+import runpy
+import sys
+from pathlib import Path
+
+import pytest
+
+from precedes.cli import main
+from precedes.sim import Scenario, from_toml, simulate
+from precedes.testing import assert_conforms
+
+ROOT = Path(__file__).resolve().parent.parent
+EDITING_TRACE = ROOT.parent / "shared/data/editing-traces/friendsforever.json.gz"
+FIFO = "examples/fifo_broadcast.py"
+
+
+@pytest.fixture(autouse=True)
+def at_the_root(monkeypatch):
+    monkeypatch.chdir(ROOT)
+
+
+@pytest.fixture
+def run(monkeypatch, capsys):
+    """Run an example with arguments, as a shell would; gives what it prints."""
+
+    def run(name, *arguments):
+        monkeypatch.setattr(sys, "argv", [name, *map(str, arguments)])
+        runpy.run_path(f"examples/{name}", run_name="__main__")
+        return capsys.readouterr().out
+
+    return run
+
+
+@pytest.mark.usefixtures("engine")
+def test_compare_protocols(run):
+    rows = {row.split()[0]: row.split()[1:] for row in run("compare_protocols.py").splitlines()}
+    wrong = {name: int(rows[name][0].replace(",", "")) for name in list(rows)[1:]}
+    assert wrong["vector"] == 0 < wrong["probabilistic"] < wrong["unordered"]
+
+
+@pytest.mark.usefixtures("engine")
+def test_audit_log(run):
+    fine, planted, witness = run("audit_log.py").splitlines()
+    assert "held (9 deliveries)" in fine
+    assert "violated (9 deliveries)" in planted
+    assert "mailbox delivered shipped before paid" in witness
+
+
+@pytest.mark.usefixtures("engine")
+def test_replay_a_tiny_history(run):
+    output = run("replay_editing_trace.py")
+    assert "vector: held, 12 deliveries" in output
+    assert "unordered: violated" in output
+
+
+@pytest.mark.usefixtures("engine")
+@pytest.mark.skipif(not EDITING_TRACE.exists(), reason="the editing traces are not here")
+def test_replay_a_real_history(run):
+    output = run("replay_editing_trace.py", EDITING_TRACE)
+    assert "vector: held, 52156 deliveries" in output
+    assert "unordered: violated" in output
+
+
+@pytest.mark.usefixtures("engine")
+def test_audit_the_chat(capsys):
+    assert main(["audit", "examples/chat.jsonl"]) == 1
+    assert "node eve delivered answer before question" in capsys.readouterr().out
+
+
+def test_fifo_broadcast_conforms():
+    """Interpreted: the pages run it compiled."""
+    found = assert_conforms(FIFO, schedules=10, compiled=False)
+    assert found.deliveries > 100
+
+
+def test_fifo_broadcast_keeps_the_order_of_each_source():
+    """On links that do not: all that is wrong is between sources, as over links that do."""
+    scenario = Scenario(protocol=FIFO, nodes=5, messages=200, delay="exponential:100")
+    fifo = simulate(scenario, interpreted=True)
+    none = simulate(scenario.replace(protocol="unordered"), interpreted=True)
+    links = simulate(scenario.replace(protocol="unordered", fifo=True), interpreted=True)
+    assert fifo.lost == fifo.duplicates == 0
+    assert fifo.violations == links.violations
+    assert 0 < fifo.violations.deliveries < none.violations.deliveries
+
+
+@pytest.mark.parametrize("path", sorted(Path(ROOT, "experiments").glob("*.toml")), ids=str)
+def test_experiments_load(path):
+    assert from_toml(path).protocol in path.read_text()
+
+
+@pytest.mark.usefixtures("engine")
+@pytest.mark.parametrize("name", ["partition", "crash", "slow-uplink"])
+def test_experiments_run(name):
+    result = simulate(from_toml(Path(f"experiments/{name}.toml")))
+    assert result.deliveries > 0
+    assert result.violations.deliveries == 0
+    assert (result.lost > 0) == (name == "crash")
