@@ -141,7 +141,7 @@ def test_a_network_outside_the_assumptions_is_said(capsys):
         (["simulate", "vector", *SMALL, "--delay", "normal:1"], "is not understood"),
         (["simulate", "vector", *SMALL, "--delay", "matrix:/none"], "cannot read"),
         (["simulate", "vector", *SMALL, "--workload", "tide"], "is not understood"),
-        (["simulate", "vector", "--nodes", "5"], "give messages or duration"),
+        (["simulate", "vector", "--nodes", "5"], "say how long"),
         (["simulate", "vector", *SMALL, "--packets"], "--trace"),
         (["simulate", "vector", *SMALL, "--no-such-option"], "unrecognized"),
         (["simulate"], "name a protocol"),

@@ -17,17 +17,17 @@ def up() -> None:
     Building one takes many seconds of CPU and is cached on disk. Of two test processes each
     takes what the other is not at; at the end both load what both have built.
     """
-    todo = ["audit", *names()]
+    left = ["audit", *names()]
     compiled.cache_root().mkdir(parents=True, exist_ok=True)
     for wait in (False, True):
-        for name in list(todo):
+        for name in list(left):
             with (compiled.cache_root() / f"{name}.lock").open("w") as file:
                 try:
                     fcntl.flock(file, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
                 except BlockingIOError:
                     continue
                 _build(name)
-                todo.remove(name)
+                left.remove(name)
 
 
 def _build(name: str) -> None:

@@ -13,7 +13,6 @@ has kept it.
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from precedes.audit import audit
     from precedes.model import InternalError, PeerError, PrecedesError, UserError
     from precedes.recorded import simulate
     from precedes.sim import Fault, Result, Scenario
@@ -30,7 +29,6 @@ _HOMES = {
     "Result": "precedes.sim",
     "Scenario": "precedes.sim",
     "UserError": "precedes.model",
-    "audit": "precedes.audit",
     "load": "precedes.trace",
     "simulate": "precedes.recorded",
 }
@@ -43,7 +41,6 @@ __all__ = [
     "Result",
     "Scenario",
     "UserError",
-    "audit",
     "load",
     "simulate",
 ]

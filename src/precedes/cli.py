@@ -81,10 +81,12 @@ def _add_simulate(commands: Any) -> None:
         "simulate",
         help="run a protocol in the simulator",
         description="Run a protocol in the simulator. Delays are in ms; the rate is of the group.",
+        epilog="Faults, bandwidth, skew and more: in a scenario file, see docs/scenarios.md. "
+        "Example: precedes simulate vector --nodes 20 --messages 1000 --trace traces",
     )
     parser.add_argument("protocol", nargs="?", help="a name, or a file of your own ending in .py")
     parser.add_argument("--scenario", type=Path, metavar="FILE", help="start from a TOML file")
-    parser.add_argument("--nodes", type=int, metavar="N")
+    parser.add_argument("--nodes", type=int, metavar="N", help="size of the group")
     parser.add_argument("--messages", type=int, metavar="K", help="broadcasts in all")
     parser.add_argument("--duration", type=float, metavar="S", help="or: seconds of broadcasting")
     parser.add_argument("--rate", type=float, metavar="R", help="broadcasts per second (100)")
@@ -101,9 +103,11 @@ def _add_simulate(commands: Any) -> None:
     )
     parser.add_argument("--per-link", action="store_true", help="draw a delay once for each link")
     parser.add_argument("--loss", type=float, metavar="P", help="probability to lose a packet")
-    parser.add_argument("--duplication", type=float, metavar="P", help="to deliver it twice")
+    parser.add_argument("--duplication", type=float, metavar="P", help="probability to repeat one")
     parser.add_argument("--fifo", action="store_true", help="links keep the order of packets")
-    parser.add_argument("--mtu", type=int, metavar="BYTES", help="cut packets at this size")
+    parser.add_argument(
+        "--mtu", type=int, metavar="BYTES", help="cut packets of several messages here"
+    )
     parser.add_argument("--seed", type=int, metavar="S", help="one seed, one run (1)")
     parser.add_argument(
         "--set", action="append", default=[], metavar="NAME=VALUE", help="a protocol parameter"
@@ -134,7 +138,7 @@ def _add_reproduce(commands: Any) -> None:
     parser = commands.add_parser(
         "reproduce", help="regenerate published figures beside the printed values"
     )
-    parser.add_argument("paper", nargs="*", help="000 to 004; none: all that are here")
+    parser.add_argument("paper", nargs="*", help="003; none: all that are here")
     scale = parser.add_mutually_exclusive_group()
     scale.add_argument("--quick", action="store_true", help="few seeds (default)")
     scale.add_argument("--full", action="store_true", help="ten seeds")
@@ -186,7 +190,7 @@ def _simulate(options: argparse.Namespace) -> int:
             interpreted=options.interpreted,
         )
     if options.json:
-        print(json.dumps(result.as_dict()))
+        print(json.dumps({**result.as_dict(), "trace": None if trace is None else str(trace)}))
     else:
         print(_result_text(result))
         if trace is not None:
@@ -197,6 +201,7 @@ def _simulate(options: argparse.Namespace) -> int:
 def _scenario(options: argparse.Namespace) -> Any:
     """The scenario of the options, on top of a file if one is named."""
     from precedes.sim import Scenario, from_toml
+    from precedes.sim.graph import read_graph
 
     given = {
         "protocol": options.protocol,
@@ -218,11 +223,16 @@ def _scenario(options: argparse.Namespace) -> Any:
     values = {name: value for name, value in given.items() if value is not None}
     if options.scenario is not None:
         base = from_toml(options.scenario)
-        if "parameters" in values and values.get("protocol", base.protocol) == base.protocol:
-            values["parameters"] = {**base.parameters, **values["parameters"]}
+        same = values.get("protocol", base.protocol) == base.protocol
+        # The file's parameters are those of its own protocol.
+        inherited = base.parameters if same else {}
+        values["parameters"] = {**inherited, **values.get("parameters", {})}
         return base.replace(**values)
     if "protocol" not in values:
         raise UserError("name a protocol, or a scenario with --scenario FILE")
+    if "nodes" not in values and values.get("workload", "").startswith("replay:"):
+        graph = read_graph(Path(values["workload"].partition(":")[2]))
+        values["nodes"] = max(graph.agents, 2)
     if "nodes" not in values:
         raise UserError("say how many nodes: --nodes N")
     return Scenario(**values)
@@ -278,7 +288,7 @@ def _audit(options: argparse.Namespace) -> int:
             reports += [audit(history) for history in load(path, format=options.format)]
             bar.update((number + 1) / len(paths))
     combined = to_json(reports)
-    print(json.dumps(combined) if options.json else to_text(reports))
+    print(json.dumps(combined) if options.json else to_text(reports).rstrip())
     return {"held": EXIT_HELD, "violated": EXIT_VIOLATED}.get(combined["verdict"], EXIT_ERROR)
 
 

@@ -17,6 +17,7 @@ from __future__ import annotations
 import functools
 import hashlib
 import os
+import re
 import shutil
 import sys
 from collections.abc import Callable, Iterable
@@ -25,7 +26,10 @@ from typing import Any, Final, Generic, ParamSpec, TypeVar, cast
 
 import numba
 from numba.core import event as numba_event
+from numba.core.errors import NumbaError
 from numba.extending import overload
+
+from precedes.model import InternalError
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -156,9 +160,9 @@ def sources_digest(extra: Iterable[Path] = ()) -> str:
     return digest.hexdigest()[:24]
 
 
-@functools.cache
-def _package_digest() -> str:
-    return sources_digest()
+# What the running code was made of. Code that is compiled after an edit is still that of before
+# and must not be filed under the sources of after.
+_DIGEST_AT_IMPORT: Final = sources_digest()
 
 
 def cache_root() -> Path:
@@ -175,6 +179,21 @@ def _forget_oldest(root: Path) -> None:
     versions = sorted(root.glob("*/"), key=lambda path: path.stat().st_mtime, reverse=True)
     for path in versions[VERSIONS_KEPT - 1 :]:
         shutil.rmtree(path, ignore_errors=True)
+
+
+def _in_short(text: str, sources: tuple[Path, ...]) -> str:
+    """The line of the user's file that does not compile, from the pages that Numba prints."""
+    places = re.findall(r'File "([^"]+)", line (\d+)', text)
+    names = {path.name for path in sources}
+    own = [f"{file}:{line}" for file, line in places if Path(file).name in names]
+    where = own[-1] if own else (f"{places[-1][0]}:{places[-1][1]}" if places else "the engine")
+    causes = re.findall(
+        r"(Unknown attribute .*|Untyped global name .*|Cannot unify .*|NameError: .*|"
+        r"Cannot determine .*|Only accept returning .*|Use of unsupported .*)",
+        text,
+    )
+    cause = causes[-1].strip() if causes else "it cannot be compiled"
+    return f"{where}: {cause[:160]} (run it with --interpreted to step through)"
 
 
 class Entry(Generic[P, R]):
@@ -196,9 +215,10 @@ class Entry(Generic[P, R]):
         """The compiled form for one state class."""
         found = self._dispatchers.get((key, sources))
         if found is None:
-            digest = sources_digest(sources) if sources else _package_digest()
             name = "none" if key is None else f"{key.__module__}.{key.__qualname__}"
-            found = self._dispatcher(cache_root() / digest / name)
+            directory = cache_root() / sources_digest(sources) / name
+            edited = sources_digest() != _DIGEST_AT_IMPORT
+            found = self._dispatcher(None if edited else directory)
             self._dispatchers[key, sources] = found
         return found
 
@@ -216,11 +236,15 @@ class Entry(Generic[P, R]):
             body = cast(Callable[P, R], numba.njit(**OPTIONS)(self.interpreted))
             self._dispatchers[key, sources] = body
             body(*arguments)  # type: ignore[call-arg]
+        except NumbaError as error:
+            raise InternalError(_in_short(str(error), sources)) from error
         return body
 
-    def _dispatcher(self, directory: Path) -> Callable[P, R]:
+    def _dispatcher(self, directory: Path | None) -> Callable[P, R]:
         # Fires only for a real compilation, not for a load from the cache.
         _announcement().labels[self.interpreted] = self.label
+        if directory is None:
+            return cast(Callable[P, R], numba.njit(**OPTIONS)(self.interpreted))
         previous = numba.config.CACHE_DIR
         try:
             if not directory.parent.exists():

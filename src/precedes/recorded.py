@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
+import hashlib
+import json
 import os
 from pathlib import Path
 
@@ -57,4 +60,10 @@ def trace_path(directory: Path, scenario: Scenario) -> Path:
     except OSError as error:
         raise UserError(f"cannot make the directory {directory}: {error.strerror}") from None
     name = Path(scenario.protocol).stem
-    return directory / f"{name}-{scenario.nodes}-{scenario.seed}.parquet"
+    # The same scenario gives the same file; another one never replaces it. What is as usual is
+    # left out, so that a field added to scenarios changes no name.
+    usual = {item.name: item.default for item in dataclasses.fields(scenario)}
+    unusual = {key: value for key, value in scenario.echo().items() if value != usual[key]}
+    text = json.dumps(unusual, sort_keys=True)
+    digest = hashlib.sha256(text.encode()).hexdigest()[:6]
+    return directory / f"{name}-{scenario.nodes}-{scenario.seed}-{digest}.parquet"

@@ -1,105 +1,163 @@
-"""The event queue against a heap ordered by (time, order of insertion)."""
+"""The event queue is a heap ordered by (time, order of insertion), whatever the times are."""
 
 import heapq
+import random
 
-from hypothesis import given
+import pytest
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from precedes.sim import queue as events
 from precedes.sim.run import grow
 
-# Exponents of two: from ties within a bucket to far beyond the coarse ring (2^39 ns, 9 minutes).
-DELAYS = st.integers(0, 44).flatmap(lambda bits: st.integers(0, 1 << bits))
-STEPS = st.lists(
-    st.one_of(
-        st.tuples(st.just("push"), DELAYS),
-        st.tuples(st.just("burst"), st.tuples(DELAYS, st.integers(1, 60))),
-        st.tuples(st.just("pop"), st.integers(1, 8)),
-        st.tuples(st.just("again"), st.just(0)),
-        st.tuples(st.just("grow"), st.just(0)),
-    ),
-    max_size=60,
-)
+HOUR_NS = 3600 * 10**9
+LIMITS_NS = [
+    1 << bits
+    for bits in (events.BUCKET_BITS, events.HALF_BITS, events.HALF_BITS + 1, events.FAR_BITS)
+]
 
 
-class Pair:
-    """The queue and its model, fed alike."""
+class Model:
+    """The queue and a heap side by side; every pop compares them."""
 
-    def __init__(self):
-        self.queue = events.allocate(4)
+    def __init__(self, capacity):
+        self.queue = events.allocate(capacity)
+        self.capacity = capacity
         self.heap = []
-        self.serial = 0
         self.now_ns = 0
+        self.serial = 0
+        self.times_ns = [0]
 
     def push(self, delay_ns):
         if not events.has_room(self.queue, 1):
             self.grow()
+        assert events.has_room(self.queue, 1)
         time_ns = self.now_ns + delay_ns
-        events.push(self.queue, time_ns, self.serial & 0xFF, self.serial)
-        heapq.heappush(self.heap, (time_ns, self.serial))
+        where = (self.serial % 7) << events.WHERE_BITS | self.serial % 5
+        events.push(self.queue, time_ns, where, -self.serial)
+        heapq.heappush(self.heap, (time_ns, self.serial, where))
         self.serial += 1
+        self.times_ns.append(time_ns)
 
     def grow(self):
-        size = self.queue.entry.size // events.WORDS
-        self.queue = grow(self.queue, events.allocate(2 * size))
+        self.capacity *= 2
+        self.queue = grow(self.queue, events.allocate(self.capacity))
+
+    def push_at_a_time_used_before(self, choice):
+        time_ns = self.times_ns[choice % len(self.times_ns)]
+        self.push(max(time_ns - self.now_ns, 0))
 
     def pop(self):
         entry = events.pop(self.queue)
         if not self.heap:
             assert entry == events.NONE
             return
-        time_ns, serial = heapq.heappop(self.heap)
-        words = self.queue.entry[entry : entry + events.LINK].tolist()
-        assert words == [time_ns, serial & 0xFF, serial]
+        time_ns, serial, where = heapq.heappop(self.heap)
+        row = self.queue.entry[entry : entry + events.WORDS]
+        assert row[events.TIME] == time_ns
+        assert -row[events.WHAT] == serial, f"a tie at {time_ns} came out of order"
+        assert row[events.WHERE] == where
         events.release(self.queue, entry)
         self.now_ns = time_ns
 
-    def pop_twice(self):
-        """What the engine does when something must grow first."""
+    def unpop(self):
         if self.heap:
-            first = events.pop(self.queue)
+            entry = events.pop(self.queue)
             events.unpop(self.queue)
-            assert events.pop(self.queue) == first
-            events.unpop(self.queue)
+            assert entry != events.NONE
+
+    def drain(self):
+        while self.heap:
             self.pop()
+        self.pop()
+        assert self.queue.mark[events.SIZE] == 0
+        assert self.queue.mark[events.LATE] == 0
+        assert (self.queue.ring == events.NONE).all()
+        assert (self.queue.coarse == events.NONE).all()
 
 
-@given(STEPS)
-def test_order_is_that_of_a_heap(steps):
-    pair = Pair()
-    for step, value in steps:
-        if step == "push":
-            pair.push(value)
-        elif step == "burst":
-            for i in range(value[1]):
-                pair.push(value[0] + 7919 * i % 5000)
-        elif step == "pop":
-            for _ in range(value):
-                pair.pop()
-        elif step == "again":
-            pair.pop_twice()
+DELAYS = st.one_of(
+    st.integers(0, 3),
+    st.integers(0, 43).flatmap(lambda bits: st.integers(1 << bits, 2 << bits)),
+    st.sampled_from(LIMITS_NS).flatmap(lambda limit: st.integers(limit - 2, limit + 2)),
+)
+STEPS = st.one_of(
+    st.tuples(st.just("push"), DELAYS),
+    st.tuples(st.just("push_at_a_time_used_before"), st.integers(0, 100)),
+    st.tuples(st.just("pop")),
+    st.tuples(st.just("pop")),
+    st.tuples(st.just("unpop")),
+    st.tuples(st.just("grow")),
+)
+
+
+@given(st.lists(STEPS, max_size=60), st.sampled_from([1, 3, 64]))
+@settings(max_examples=150)
+@example([("push", HOUR_NS), ("pop",), ("push", 0), ("push", 1)], 1)
+def test_is_a_heap(steps, capacity):
+    model = Model(capacity)
+    for name, *arguments in steps:
+        getattr(model, name)(*arguments)
+    model.drain()
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("spread", ["short", "decades", "ties"])
+def test_long_runs(seed, spread):
+    """Thousands of events: buckets of many events, refills, entries used again and again."""
+    rng = random.Random(seed)
+    draw = {
+        "short": lambda: rng.randrange(200_000),
+        "decades": lambda: int(10 ** rng.uniform(0, 13)),
+        "ties": lambda: rng.choice([0, 1, 65_535, 65_536, 100_000_000, 10**9, HOUR_NS]),
+    }[spread]
+    model = Model(16)
+    for _ in range(1500):
+        target = rng.choice([0, 5, 40, 300])
+        if len(model.heap) < target or not model.heap:
+            model.push(draw())
         else:
-            pair.grow()
-    while pair.heap:
-        pair.pop()
-    assert events.pop(pair.queue) == events.NONE
-    assert pair.queue.mark[events.SIZE] == 0
-
-
-def test_a_bucket_that_refills_itself_without_end():
-    """Delays far shorter than a bucket: the open bucket is compacted, not outgrown."""
-    pair = Pair()
-    for delay_ns in (5, 3, 3):
-        pair.push(delay_ns)
-    for _ in range(1000):
-        pair.pop()
-        pair.push(2)
-    assert pair.queue.entry.size == 4 * events.WORDS
+            model.pop()
+    model.drain()
 
 
 def test_large_buckets_are_sorted_and_stable():
-    pair = Pair()
+    model = Model(1)
     for i in range(3000):
-        pair.push((7919 * i) % 97)
-    while pair.heap:
-        pair.pop()
+        model.push(1_000_000 + (7919 * i) % 97)
+    model.drain()
+
+
+def test_growth_while_a_bucket_is_open():
+    """Everything due within one bucket, pushed while it is being read."""
+    model = Model(2)
+    model.push(10)
+    for _ in range(50):
+        model.push(20)
+        model.push(5)
+        model.pop()
+    assert model.capacity >= 64
+    model.drain()
+
+
+def test_an_open_bucket_that_refills_itself():
+    """Nothing grows although far more events pass through the bucket than fit into it."""
+    model = Model(4)
+    for _ in range(3):
+        model.push(0)
+    for _ in range(200):
+        model.pop()
+        model.push(1)
+    assert model.capacity == 4
+    model.drain()
+
+
+def test_room_is_counted():
+    queue = events.allocate(3)
+    assert events.has_room(queue, 3)
+    assert not events.has_room(queue, 4)
+    events.push(queue, 5, 0, 0)
+    assert events.has_room(queue, 2)
+    assert not events.has_room(queue, 3)
+    events.release(queue, events.pop(queue))
+    assert events.has_room(queue, 3)

@@ -20,8 +20,8 @@ TABLE_1_NONE: Final = 507.0  # out of order without a detector
 # "messages": deliveries out of order, or distinct messages with one.
 READINGS: Final = ("periodic", "poisson")
 REASON: Final = (
-    "the paper gives neither the entries per process nor the way of counting; its value is "
-    "reached only with 88 to 120 entries, so the order of the detectors is the claim, not this"
+    "the paper gives neither the entries per process nor the way of counting; with larger clocks "
+    "its value is passed (docs/protocols/probabilistic.md), so this number is no claim to hold"
 )
 
 

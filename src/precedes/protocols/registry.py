@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import ast
 import dataclasses
 import functools
 import importlib
 import importlib.util
 import pkgutil
 import sys
+import sysconfig
 from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
@@ -97,48 +99,106 @@ def names() -> tuple[str, ...]:
     return tuple(sorted(m.name for m in pkgutil.iter_modules(folder) if m.name not in OTHERS))
 
 
-@functools.cache
 def load(name: str) -> Protocol:
-    """The protocol of that name, or of that file if the name ends in ``.py``."""
-    if name.endswith(".py"):
-        return _load_file(Path(name))
+    """The protocol of that name, or of that file if the name ends in ``.py``.
+
+    A file is loaded again when it has changed, or a module beside it that it imports.
+    """
+    return _load_file(Path(name).resolve()) if name.endswith(".py") else _load_name(name)
+
+
+@functools.cache
+def _load_name(name: str) -> Protocol:
     if name not in names():
         raise UserError(f"there is no protocol {name!r}: choose one of {', '.join(names())}")
     module = importlib.import_module(f"precedes.protocols.{name}")
     return check(module, name=name)
 
 
+# File -> the texts of its sources when they were loaded, and the protocol that they make.
+_files: Final[dict[Path, tuple[list[bytes], Protocol]]] = {}
+
+
 def _load_file(path: Path) -> Protocol:
     """A protocol from a user's own file; its text takes part in the cache key."""
-    path = path.resolve()
     if not path.is_file():
         raise UserError(f"there is no protocol file {path}")
-    before = set(sys.modules)
+    if path in _files:
+        texts, protocol = _files[path]
+        if texts == _texts(protocol.sources):
+            return protocol
+        _forget(protocol.sources[1:])
+    # Without bytecode: it is told from the source by size and second, not by content.
+    writes, sys.dont_write_bytecode = sys.dont_write_bytecode, True
+    try:
+        module = _import_file(path)
+    finally:
+        sys.dont_write_bytecode = writes
+    sources = (path, *_helpers(path))
+    protocol = check(module, name=path.stem, sources=sources)
+    _files[path] = _texts(sources), protocol
+    return protocol
+
+
+def _texts(sources: tuple[Path, ...]) -> list[bytes]:
+    return [path.read_bytes() if path.is_file() else b"" for path in sources]
+
+
+def _import_file(path: Path) -> ModuleType:
     # The digest in the name keeps two versions of a file apart within one process.
     module_name = f"precedes_file_{path.stem}_{compiled.sources_digest([path])}"
     spec = importlib.util.spec_from_file_location(module_name, path)
     assert spec is not None
-    assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     sys.modules[module_name] = module
     try:
-        spec.loader.exec_module(module)
-    except UserError:
-        raise
+        exec(compile(path.read_bytes(), path, "exec", dont_inherit=True), vars(module))
     except Exception as error:
         del sys.modules[module_name]
+        if isinstance(error, UserError):
+            raise
         raise ContractError(f"{path}: cannot be imported: {error}") from error
-    return check(module, name=path.stem, sources=(path, *_helpers(before, path)))
+    return module
 
 
-def _helpers(before: set[str], path: Path) -> tuple[Path, ...]:
-    """Modules beside the user's file that it has imported: they are sources too."""
-    found = []
-    for name in sorted(set(sys.modules) - before):
-        file = getattr(sys.modules[name], "__file__", None)
-        if file and Path(file).resolve().is_relative_to(path.parent) and Path(file) != path:
-            found.append(Path(file).resolve())
+def _helpers(path: Path) -> tuple[Path, ...]:
+    """Modules beside the user's file that it imports, directly or not: they are sources too."""
+    found: list[Path] = []
+    unread = [path]
+    while unread:
+        for name in sorted(_imports(ast.parse(unread.pop().read_bytes()))):
+            file = getattr(sys.modules.get(name), "__file__", None)
+            helper = Path(file).resolve() if file else path
+            if helper not in (path, *found) and _is_beside(helper, path):
+                found.append(helper)
+                unread.append(helper)
     return tuple(found)
+
+
+def _is_beside(helper: Path, path: Path) -> bool:
+    """Whether a module is the user's: in the folder of the file, and in no installed package."""
+    installed = [sysconfig.get_path(name) for name in ("stdlib", "purelib", "platlib")]
+    places = [compiled.PACKAGE, *map(Path, installed)]
+    return helper.is_relative_to(path.parent) and not any(map(helper.is_relative_to, places))
+
+
+def _imports(tree: ast.Module) -> set[str]:
+    """The names of modules that a file imports; of ``from a import b`` both a and a.b."""
+    found: set[str] = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+            found |= {node.module, *(f"{node.module}.{alias.name}" for alias in node.names)}
+    return found
+
+
+def _forget(helpers: tuple[Path, ...]) -> None:
+    """Have these modules read again when they are imported next."""
+    for name, module in list(sys.modules.items()):
+        file = getattr(module, "__file__", None)
+        if file and Path(file).resolve() in helpers:
+            del sys.modules[name]
 
 
 def check(module: ModuleType, *, name: str, sources: tuple[Path, ...] = ()) -> Protocol:
@@ -192,13 +252,31 @@ def _check_state(protocol: Protocol, fail: Callable[[str], ContractError]) -> No
         raise fail(f"Parameters must have a default for every field: {error}") from None
     capacity = Capacity(slots=3, held=5)
     group = Group(nodes=4, hosted=np.arange(4, dtype=np.int32), seed=1)
-    state = protocol.allocate(parameters, group, capacity)
+    try:
+        state = protocol.allocate(parameters, group, capacity)
+    except Exception as error:
+        raise fail(f"allocate(parameters, group, capacity) fails: {error}") from error
     if type(state) is not protocol.state:
         raise fail(f"allocate returns {type(state).__name__}, not its State")
+    for name in _not_arrays(state):
+        raise fail(f"the state's field {name!r} is not a NumPy array (or a NamedTuple of them)")
     for name in protocol.message_fields:
         array = getattr(state, name, None)
         if not isinstance(array, np.ndarray) or array.shape[:1] != (capacity.slots,):
             raise fail(f"MESSAGE_FIELDS names {name!r}, which has not one row per slot")
+
+
+def _not_arrays(state: Any) -> list[str]:
+    """Fields that cannot be compiled; a state of plain Python (no NamedTuple) may hold anything."""
+    if not isinstance(state, tuple):
+        return []
+    found = []
+    for name, value in zip(type(state)._fields, state, strict=True):  # type: ignore[attr-defined]
+        if isinstance(value, tuple):
+            found += [f"{name}.{inner}" for inner in _not_arrays(value)]
+        elif not isinstance(value, np.ndarray):
+            found.append(name)
+    return found
 
 
 def default_effects_words(capacity: Capacity, nodes: int) -> int:

@@ -76,7 +76,7 @@ def _after_effects(world: World, node: int) -> int:
     held = world.node[8 * node + w.HELD]
     if held > 0:
         world.host.cursor[w.PENDING_MAX] = max(world.host.cursor[w.PENDING_MAX], held)
-        if host.cursor[w.RECORDING] != 0:
+        if host.cursor[w.RECORDING] != 0 and host.cursor[w.RECORDING_PACKETS] == 0:
             if w.needs_flush(
                 world.trace, world.host.cursor, world.inbox.size + world.node.size // 8
             ):
@@ -221,28 +221,24 @@ def _send_all_with_care(
     world: World, state: Any, node: int, at: int, direct: bool, generator: np.random.Generator
 ) -> int:
     """To everybody else through a network that loses, repeats, orders or queues packets."""
+    cell = world.host.cursor
     tag = world.host.effects[at + 1]
     value = world.host.effects[at + 2]
-    packet = w.NONE
-    what = ~value
-    if not direct or world.host.cursor[w.RECORDING_PACKETS] != 0:
-        if not w.has_packet_room(world.packets, world.host.cursor, 1):
-            return GROW_PACKETS
-        packet = w.new_packet(world.packets, world.host.cursor, node)
-        w.add_item(world.packets, world.host.cursor, packet, w.NONE, tag, value)
-        what = packet
     nodes = world.node.size // 8
+    # A message from its source needs no packet of its own unless packets are to be recorded.
+    direct = direct and cell[w.RECORDING_PACKETS] == 0
+    if not direct and not w.has_packet_room(world.packets, cell, nodes):
+        return GROW_PACKETS
     size_bytes = item_bytes(world.item_class, world.network, state, tag, value)
-    if packet != w.NONE:
-        # Kept until all targets have been served, even if every copy so far was lost.
-        world.packets.packet[packet, w.COPIES] = 1
+    what = ~value
     for i in range(1, nodes):
         target = node + i
         if target >= nodes:
             target -= nodes
+        if not direct:
+            what = w.new_packet(world.packets, cell, node)
+            w.add_item(world.packets, cell, what, w.NONE, tag, value)
         _transmit(world, node, target, what, size_bytes, generator)
-    if packet != w.NONE:
-        w.end_copy(world.packets, world.host.cursor, packet, 1)
     return FINISHED
 
 
@@ -251,8 +247,19 @@ def _transmit(
     world: World, node: int, target: int, what: int, size_bytes: int, generator: np.random.Generator
 ) -> None:
     """Put one packet on its way: through the sender's queue, then the link, perhaps twice."""
-    if world.node[8 * node + w.BLOCKED_UNTIL_NS] == fault.FOR_EVER_NS:
-        return
+    if what >= 0:
+        # The sender's own copy: the packet is freed below if every other one is lost.
+        world.packets.packet[what, w.COPIES] += 1
+    if world.node[8 * node + w.BLOCKED_UNTIL_NS] < fault.FOR_EVER_NS:
+        _transmit_copies(world, node, target, what, size_bytes, generator)
+    if what >= 0:
+        w.end_copy(world.packets, world.host.cursor, what, 1)
+
+
+@compiled.function()
+def _transmit_copies(
+    world: World, node: int, target: int, what: int, size_bytes: int, generator: np.random.Generator
+) -> None:
     network = world.network
     size_bytes += network.setting[net.PACKET_BYTES]
     world.host.cursor[w.PACKETS] += 1
@@ -263,8 +270,6 @@ def _transmit(
         leaves_ns = max(leaves_ns, world.node[8 * node + w.BUSY_UNTIL_NS])
         leaves_ns += net.busy_ns(network, size_bytes)
         world.node[8 * node + w.BUSY_UNTIL_NS] = leaves_ns
-    if what >= 0:
-        world.packets.packet[what, w.COPIES] += 1
     copies = 1
     duplication = network.number[net.DUPLICATION]
     if duplication > 0.0 and generator.random() < duplication:
@@ -276,8 +281,6 @@ def _transmit(
         else:
             w.refer(world.packets, world.message, world.item_class, what)
             events.push_one(world.queue, time_ns, ARRIVAL | target, what)
-    if what >= 0:
-        w.end_copy(world.packets, world.host.cursor, what, 1)
     if world.node[8 * node + w.SENDS_LEFT] > 0:
         world.node[8 * node + w.SENDS_LEFT] -= 1
         if world.node[8 * node + w.SENDS_LEFT] == 0:

@@ -31,6 +31,7 @@ from precedes.sim.world import (
     GROW_STATE,
     ISSUE,
     ISSUE_LATE,
+    NEITHER,
     PAUSED,
     START,
     SUSPECT,
@@ -84,8 +85,9 @@ def _arrive_quickly(world: World, state: Any, node: int, slot: int, time_ns: int
     world.inbox[0] = 0
     world.inbox[1] = slot
     source = int(host.name[2 * slot + contract.SOURCE])
-    if contract.receive(state, node, source, world.inbox, 1, host) != contract.DONE:
-        return GROW_STATE
+    status = contract.receive(state, node, source, world.inbox, 1, host)
+    if status != contract.DONE:
+        return _after_refusal(status)
     latency_ns = time_ns - world.message[8 * slot + w.BORN_NS]
     cell[w.RECEPTIONS] += 1
     cell[w.RECEPTION_NS] += latency_ns
@@ -99,6 +101,12 @@ def _arrive_quickly(world: World, state: Any, node: int, slot: int, time_ns: int
         cell[w.HERE] = node
         cell[w.ARRIVED] = 1
     return FINISHED
+
+
+@compiled.function()
+def _after_refusal(status: int) -> int:
+    """What to do when a handler did not return DONE."""
+    return GROW_STATE if status == contract.FULL else NEITHER
 
 
 @compiled.function(inline=False)
@@ -123,7 +131,7 @@ def _process(world: World, state: Any, kind: int, node: int, what: int) -> int:
         status = contract.on_timer(state, node, what, world.host)
     elif kind == SUSPECT:
         status = contract.on_crash(state, node, what, world.host)
-    return FINISHED if status == contract.DONE else GROW_STATE
+    return FINISHED if status == contract.DONE else _after_refusal(status)
 
 
 @compiled.function()
@@ -138,8 +146,9 @@ def _arrive(world: World, state: Any, node: int, what: int) -> int:
     else:
         sender = world.packets.packet[what, w.SENDER]
         count = _unpack(world.packets, inbox, what)
-    if contract.receive(state, node, sender, inbox, count, world.host) != contract.DONE:
-        return GROW_STATE
+    status = contract.receive(state, node, sender, inbox, count, world.host)
+    if status != contract.DONE:
+        return _after_refusal(status)
     world.host.cursor[w.ARRIVED] = count
     _count_arrival(world, node, what, count)
     return FINISHED
@@ -193,9 +202,10 @@ def _issue(world: World, state: Any, node: int, label: int) -> int:
     world.host.name[2 * slot + contract.SOURCE] = node
     world.host.name[2 * slot + contract.SEQUENCE] = sequence
     world.message[8 * slot + w.REFERENCES] = 1
-    if contract.broadcast(state, node, slot, world.host) != contract.DONE:
+    status = contract.broadcast(state, node, slot, world.host)
+    if status != contract.DONE:
         w.end_reference(world.message, world.host.cursor, slot)
-        return GROW_STATE
+        return _after_refusal(status)
     contract.release(world.host, slot)
     world.node[8 * node + w.SEQUENCE] = sequence
     world.host.cursor[w.BROADCASTS] = number + 1

@@ -185,6 +185,10 @@ class Run:
                 f"protocol {self.protocol.name}: a handler asked for more effects than its "
                 "effects_words allows"
             )
+        if status == w.NEITHER:
+            raise InternalError(
+                f"protocol {self.protocol.name}: a handler returned neither DONE nor FULL"
+            )
         world = self.world
         if status == w.GROW_QUEUE:
             size = world.queue.entry.size // events.WORDS

@@ -51,6 +51,11 @@ class Fault:
     both_ways: bool = True
     holds: bool = False
 
+    def __post_init__(self) -> None:
+        _check_types(self)
+        if len(self.detection_ms) != 2:
+            raise UserError("detection_ms is a pair of delays, the smaller first")
+
 
 @dataclass(frozen=True)
 class Scenario:
@@ -98,22 +103,40 @@ class Scenario:
         return dataclasses.asdict(self)
 
 
-def _check_types(scenario: Scenario) -> None:
-    for item in dataclasses.fields(scenario):
-        value = getattr(scenario, item.name)
+def _check_types(given: Scenario | Fault) -> None:
+    """Compare every field with its annotation: files and callers may hold anything."""
+    for item in dataclasses.fields(given):
+        value = getattr(given, item.name)
         names = str(item.type).split(" | ")
         if "None" in names and value is None:
             continue
-        if names[0] == "int" and (isinstance(value, bool) or not isinstance(value, int)):
-            raise UserError(f"{item.name} takes a whole number, not {value!r}")
-        if names[0] == "float":
-            number = isinstance(value, (int, float)) and not isinstance(value, bool)
-            if not number or value != value or abs(value) == float("inf"):
-                raise UserError(f"{item.name} takes a number, not {value!r}")
-        if names[0] == "str" and not isinstance(value, str):
-            raise UserError(f"{item.name} takes text, not {value!r}")
-        if names[0] == "bool" and not isinstance(value, bool):
-            raise UserError(f"{item.name} takes true or false, not {value!r}")
+        kind = names[0].removeprefix("tuple[").split(",")[0].rstrip("]")
+        values = value if names[0].startswith("tuple[") else (value,)
+        fits = isinstance(values, tuple) and all(_fits(one, kind) for one in values)
+        if not fits:
+            what = "a list of " if names[0].startswith("tuple[") else ""
+            raise _at_key(item.name, f"{item.name} takes {what}{_MEANING[kind]}, not {value!r}")
+
+
+_MEANING: Final = {
+    "int": "a whole number",
+    "float": "a number",
+    "str": "text",
+    "bool": "true or false",
+    "dict[str": "a table",
+    "Fault": "faults",
+}
+
+
+def _fits(value: Any, kind: str) -> bool:
+    if kind == "bool":
+        return isinstance(value, bool)
+    if kind == "int":
+        return isinstance(value, int) and not isinstance(value, bool)
+    if kind == "float":
+        number = isinstance(value, (int, float)) and not isinstance(value, bool)
+        return number and abs(value) < float("inf")
+    return isinstance(value, {"str": str, "dict[str": dict, "Fault": Fault}[kind])
 
 
 def _check_group(scenario: Scenario) -> None:
@@ -194,7 +217,8 @@ def _from_table(table: dict[str, Any]) -> Scenario:
         if name in sections:
             _section(values, value, name, sections[name])
         elif name == "faults":
-            values["faults"] = tuple(_fault(row) for row in value)
+            rows = value if isinstance(value, list) else [value]
+            values["faults"] = tuple(_fault(row) for row in rows)
         elif name == "parameters" or name in TOP:
             values[name] = value
         else:
@@ -215,7 +239,9 @@ def _section(values: dict[str, Any], table: Any, section: str, known: tuple[str,
         values["workload" if name == "kind" else name] = value
 
 
-def _fault(row: dict[str, Any]) -> Fault:
+def _fault(row: Any) -> Fault:
+    if not isinstance(row, dict):
+        raise _at_key("faults", f"a fault is a table, [[faults]], not {row!r}")
     known = {item.name for item in dataclasses.fields(Fault)}
     for name in row:
         if name not in known:

@@ -48,7 +48,7 @@ def make_workload(scenario: Scenario, generator: np.random.Generator, drawn: Dra
     if name in ("window", "replay") and scenario.duration_s is not None:
         raise UserError(f"workload {name} ends by itself: leave out duration")
     if name in ("poisson", "periodic") and scenario.messages is None and not scenario.duration_s:
-        raise UserError("say how long: give messages or duration")
+        raise UserError("say how long: --messages K or --duration S (a file: messages, duration_s)")
     if name in ("bell", "random") and not scenario.duration_s:
         raise UserError(f"workload {name} needs a duration")
     return makers[name](scenario, generator, drawn)

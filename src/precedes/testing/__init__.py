@@ -18,7 +18,13 @@ A failure names its seed, and the seed alone repeats it.
 """
 
 from precedes.testing.collector import Collector, Observed, observe
-from precedes.testing.conformance import Conformance, assert_conforms, check_scenario, conformance
+from precedes.testing.conformance import (
+    Conformance,
+    assert_conforms,
+    check_agreement,
+    check_scenario,
+    conformance,
+)
 from precedes.testing.scenarios import random_scenario
 from precedes.testing.watch import Watch
 
@@ -28,6 +34,7 @@ __all__ = [
     "Observed",
     "Watch",
     "assert_conforms",
+    "check_agreement",
     "check_scenario",
     "conformance",
     "observe",

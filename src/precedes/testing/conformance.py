@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from dataclasses import dataclass
 from typing import Any
 
@@ -32,7 +33,7 @@ class Conformance:
     failures: tuple[str, ...]
 
     def __str__(self) -> str:
-        verdict = "conforms" if not self.failures else f"{len(self.failures)} schedules FAILED"
+        verdict = f"{len(self.failures)} failed" if self.failures else "conforms"
         return (
             f"{self.protocol}: {verdict} ({self.schedules} schedules, {self.deliveries:,} "
             f"deliveries, {self.violations:,} of them out of causal order, at most "
@@ -47,18 +48,22 @@ def conformance(
     seed: int = 1,
     hostile: bool = False,
     compiled: bool = True,
+    failures_max: int = 5,
 ) -> Conformance:
     """Run a protocol (a name, or a file ending in .py) on random schedules and sum up.
 
-    The schedules are those of ``seed``, ``seed + 1`` and so on. ``hostile`` networks may break
-    what the protocol assumes: then only rules and agreement are checked, not its promises.
-    ``compiled=False`` leaves the compiled engine out. A file that does not keep the contract
-    raises ``ContractError``.
+    The schedules are those of ``seed``, ``seed + 1`` and so on, until ``failures_max`` have
+    failed. ``hostile`` networks may break what the protocol assumes: then only rules and
+    agreement are checked, not its promises. ``compiled=False`` leaves the compiled engine out.
+    A file that does not keep the contract raises ``ContractError``.
     """
     registry.load(protocol)
-    failures = []
-    deliveries = violations = pending_max = 0
+    failures: list[str] = []
+    deliveries = violations = pending_max = done = 0
     for number in range(seed, seed + schedules):
+        if len(failures) == failures_max:
+            break
+        done += 1
         scenario = random_scenario(protocol, number, hostile=hostile)
         try:
             seen = check_scenario(scenario, compiled=compiled)
@@ -68,11 +73,11 @@ def conformance(
             deliveries += seen.report.deliveries
             violations += seen.report.violations
             pending_max = max(pending_max, seen.result.pending_max)
-    if not failures and schedules and not deliveries:
-        failures.append(f"{protocol}: nothing was delivered in {schedules} schedules")
+    if not failures and not deliveries:
+        failures.append(f"{protocol}: nothing was delivered, so nothing was checked")
     return Conformance(
         protocol=protocol,
-        schedules=schedules,
+        schedules=done,
         deliveries=deliveries,
         violations=violations,
         pending_max=pending_max,
@@ -90,7 +95,12 @@ def assert_conforms(
 ) -> Conformance:
     """``conformance``, with an AssertionError that says how to repeat the first failure."""
     found = conformance(
-        protocol, schedules=schedules, seed=seed, hostile=hostile, compiled=compiled
+        protocol,
+        schedules=schedules,
+        seed=seed,
+        hostile=hostile,
+        compiled=compiled,
+        failures_max=1,
     )
     if found.failures:
         raise AssertionError(f"{found}\n{found.failures[0]}")
@@ -104,8 +114,16 @@ def _failure(scenario: Scenario, error: Exception, *, hostile: bool, compiled: b
         f"seed {scenario.seed}: {kind}{error}\n"
         f"  repeat: python -m precedes.testing {scenario.protocol} --seed {scenario.seed} "
         f"--schedules 1{options}\n"
-        f"  {scenario}"
+        f"  {_text(scenario)}"
     )
+
+
+def _text(scenario: Scenario) -> str:
+    """A scenario as one would write it: without what is as usual."""
+    usual = {item.name: item.default for item in dataclasses.fields(scenario)}
+    given = {name: getattr(scenario, name) for name in usual}
+    unusual = [f"{name}={value!r}" for name, value in given.items() if value != usual[name]]
+    return f"Scenario({', '.join(unusual)})"
 
 
 def check_scenario(scenario: Scenario, *, compiled: bool = True) -> Observed:
@@ -114,21 +132,25 @@ def check_scenario(scenario: Scenario, *, compiled: bool = True) -> Observed:
     ``compiled=False`` leaves out the compiled engine, which takes seconds to build for a
     protocol that is new.
     """
+    watch = Watch(registry.load(scenario.protocol), nodes=scenario.nodes)
+    # First, and interpreted: compiled code trusts its handlers and would not survive some of
+    # what they may do wrong.
+    with watch.installed():
+        tight = observe_run(_TightRun, scenario, interpreted=True)
+    _check_promises(scenario, tight)
+    if not outside(scenario) and not _crashes(scenario):
+        watch.check_end()
     seen = observe(scenario, interpreted=not compiled)
     again = observe(scenario, interpreted=not compiled)
     _compare(seen, again, "the same seed gave something else the second time")
+    way = "compiled and interpreted runs differ" if compiled else "little room made a difference"
+    _compare(seen, tight, way)
+    unrecorded = Run(scenario).go(interpreted=not compiled)
+    require(_counts(seen.result) == _counts(unrecorded), "recording a trace changed the run")
     with_packets = observe(scenario, interpreted=not compiled, packets=True)
     kept = [_history_rows(seen), _history_rows(with_packets)]
     require(np.array_equal(*kept), "recording packets changed the run")
-    watch = Watch(registry.load(scenario.protocol), nodes=scenario.nodes)
-    with watch.installed():
-        tight = observe_run(_TightRun, scenario, interpreted=True)
-    way = "compiled and interpreted runs differ" if compiled else "little room made a difference"
-    _compare(seen, tight, way)
     check_agreement(seen)
-    _check_promises(scenario, seen)
-    if not outside(scenario) and not _crashes(scenario):
-        watch.check_end()
     return seen
 
 

@@ -39,4 +39,4 @@ def detect(path: str | os.PathLike[str]) -> str:
         return "precedes"
     if opening.startswith(GZIP_MAGIC) or opening.removeprefix(BOM).strip()[:1] in (b"", b"{"):
         return "jsonl"
-    raise UserError(f"{path} is neither a trace nor JSON lines: say which with a format")
+    raise UserError(f"{path} is neither a trace nor JSON lines: say which with --format")

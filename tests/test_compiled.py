@@ -1,0 +1,232 @@
+"""The compiled engine: never an old result, the same with every option, one line as it builds."""
+
+import hashlib
+import json
+import os
+import pty
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from precedes import compiled
+from precedes.testing import observe, random_scenario
+from tests import edited
+
+ROOT = Path(__file__).resolve().parents[1]
+LINE = "precedes: compiling the simulator for first use (some seconds; then cached)\r\n"
+
+
+class Tree:
+    """A copy of the package and a cache of its own, to edit and to run in other processes."""
+
+    def __init__(self, directory):
+        self.package = directory / "src" / "precedes"
+        self.cache = directory / "cache"
+        shutil.copytree(
+            compiled.PACKAGE, self.package, ignore=shutil.ignore_patterns("__pycache__")
+        )
+        # Bytecode is told from its source by size and second alone; the edits here keep both.
+        self.environment = {
+            **os.environ,
+            "PYTHONPATH": str(directory / "src"),
+            "PYTHONDONTWRITEBYTECODE": "1",
+            "PRECEDES_CACHE": str(self.cache),
+        }
+
+    def run(self, *arguments, terminal=False, **environment):
+        """What a Python process prints, and what it says on stderr."""
+        ours, theirs = pty.openpty() if terminal else (None, subprocess.PIPE)
+        done = subprocess.run(
+            [sys.executable, *map(str, arguments)],
+            stdout=subprocess.PIPE, stderr=theirs, text=True, timeout=300, check=False,
+            env={**self.environment, **environment}, cwd=ROOT,
+        )  # fmt: skip
+        said = done.stderr
+        if terminal:
+            os.close(theirs)
+            said = _read(ours)
+        assert done.returncode == 0, said
+        return done.stdout, said
+
+    def simulate(self, protocol, *, terminal=False):
+        """The result of a tiny run without its times, and what was said."""
+        line = ["-m", "precedes.cli", "simulate", protocol, "--nodes", "3", "--messages", "20"]
+        out, said = self.run(*line, "--delay", "constant:0", "--json", terminal=terminal)
+        result = json.loads(out)
+        del result["cpu_s"], result["wall_s"]
+        return result, said
+
+
+def _read(descriptor):
+    parts = []
+    while True:
+        try:
+            part = os.read(descriptor, 4096)
+        except OSError:  # Linux: the other end is closed
+            part = b""
+        if not part:
+            os.close(descriptor)
+            return b"".join(parts).decode()
+        parts.append(part)
+
+
+def change(path, old, new):
+    """Edit a file so that neither its size nor its times tell."""
+    before = path.stat()
+    path.write_text(edited.edit(path.read_text(), (old, new)))
+    os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
+    assert path.stat().st_size == before.st_size
+
+
+@pytest.fixture
+def tree(tmp_path):
+    return Tree(tmp_path)
+
+
+def test_an_edit_is_never_answered_from_the_cache(tree, tmp_path):
+    """The whole way: a user's protocol, then a module of the package, through the command."""
+    protocol = Path(edited.protocol(tmp_path, "unordered", rename="mine"))
+    first, said = tree.simulate(protocol, terminal=True)
+    assert said == LINE, "one line while it compiles, on a terminal"
+    again, said = tree.simulate(protocol, terminal=True)
+    assert again == first
+    assert said == "", "no line when it comes from the cache"
+
+    change(protocol, "    return 8\n", "    return 9\n")
+    other_size, said = tree.simulate(protocol)
+    assert said == "", "no line in a pipe"
+    assert other_size["bytes_sent"] == first["bytes_sent"] + first["packets"]
+
+    network = tree.package / "sim" / "network.py"
+    change(network, "DELAY_NS_MIN: Final = 1_000\n", "DELAY_NS_MIN: Final = 7_000\n")
+    other_delay, _ = tree.simulate(protocol)
+    assert first["latency"]["delivery_mean"] == pytest.approx(0.001)
+    assert other_delay["latency"]["delivery_mean"] == pytest.approx(0.007)
+
+    change(network, "DELAY_NS_MIN: Final = 7_000\n", "DELAY_NS_MIN: Final = 1_000\n")
+    back, said = tree.simulate(protocol, terminal=True)
+    assert back == other_size
+    assert said == "", "what was compiled before the edit is still there"
+
+
+# A loop that compiles in a moment, with a helper in another file, as the engine has.
+LOOP = """
+from precedes import compiled, small_helper
+def run(x):
+    return small_helper.add(x)
+ENTRY = compiled.Entry(run, label="a small loop")
+"""
+HELPER = """
+from precedes import compiled
+@compiled.function()
+def add(x):
+    return x + 1
+"""
+ASK = "from precedes import small_loop; print(small_loop.ENTRY.compiled()(0))"
+
+
+@pytest.fixture
+def small(tree):
+    (tree.package / "small_loop.py").write_text(LOOP)
+    (tree.package / "small_helper.py").write_text(HELPER)
+    return tree
+
+
+def test_edits_of_helpers(small):
+    assert small.run("-c", ASK)[0] == "1\n"
+    files = list(small.cache.rglob("*.nb?"))
+    assert files
+    assert small.run("-c", ASK)[0] == "1\n"
+    assert list(small.cache.rglob("*.nb?")) == files
+    for value in range(2, 5):
+        change(small.package / "small_helper.py", f"x + {value - 1}", f"x + {value}")
+        assert small.run("-c", ASK)[0] == f"{value}\n"
+
+
+def test_an_edit_while_a_process_runs(small):
+    """What that process compiles is old already, and must not be filed as new."""
+    helper = small.package / "small_helper.py"
+    edit = f"open({str(helper)!r}, 'w').write({HELPER.replace('x + 1', 'x + 2')!r})"
+    slow = f"from precedes import small_loop; {edit}; print(small_loop.ENTRY.compiled()(0))"
+    assert small.run("-c", slow)[0] == "1\n"
+    assert small.run("-c", ASK)[0] == "2\n"
+
+
+def test_the_options_have_caches_of_their_own(small):
+    assert small.run("-c", ASK)[0] == "1\n"
+    assert small.run("-c", ASK, PRECEDES_BOUNDS_CHECKS="1")[0] == "1\n"
+    assert small.run("-c", ASK, PRECEDES_REFERENCE_COUNTING="1")[0] == "1\n"
+    assert len([path for path in small.cache.iterdir() if path.is_dir()]) == 3
+
+
+@pytest.mark.parametrize("place", ["file", "/proc"])
+def test_no_place_for_a_cache(small, tmp_path, place):
+    """It compiles in memory and says nothing: a cache is a convenience."""
+    (tmp_path / "file").touch()
+    out, said = small.run("-c", ASK, PRECEDES_CACHE=str(tmp_path / place / "below"))
+    assert (out, said) == ("1\n", "")
+
+
+def test_plain_python_is_left_behind():
+    """Every decorated function can be called, and stepped through, without a compiler."""
+
+    @compiled.generic()
+    def greet(state, times):
+        """Required of every class."""
+
+    @compiled.generic(optional=True)
+    def part(state):
+        return "silently"
+
+    class French:
+        """A state."""
+
+    @compiled.register(greet, French)
+    def _greet(state, times):
+        return "salut " * times
+
+    assert greet(French(), 2) == "salut salut "
+    assert part(French()) == "silently"
+    assert compiled.registered(greet, French)
+    assert not compiled.registered(part, French)
+    with pytest.raises(TypeError, match="greet is not registered for"):
+        greet("nobody", 1)
+
+
+SEEDS = range(1, 31)
+DIGESTS = f"""
+import sys
+sys.path.insert(0, {str(ROOT)!r})
+from tests.test_compiled import digests
+print(digests(sys.argv[1]))
+"""
+
+
+def digests(protocol):
+    """A digest of the traces and counts of a protocol on networks of every kind."""
+    found = hashlib.sha256()
+    for seed in SEEDS:
+        seen = observe(random_scenario(protocol, seed, hostile=True), packets=seed % 2 == 1)
+        found.update(seen.rows.tobytes())
+        counts = {**seen.result.as_dict(), "cpu_s": 0, "wall_s": 0}
+        found.update(json.dumps(counts, sort_keys=True).encode())
+    return found.hexdigest()
+
+
+@pytest.mark.usefixtures("engine")
+def test_options_change_nothing():
+    """Reference counts kept and every index checked: the same traces and counts as without.
+
+    Both at once, because the engine takes longest to build with either.
+    """
+    options = {"PRECEDES_REFERENCE_COUNTING": "1", "PRECEDES_BOUNDS_CHECKS": "1"}
+    done = subprocess.run(
+        [sys.executable, "-c", DIGESTS, "vector"],
+        capture_output=True, text=True, timeout=300, check=False,
+        env={**os.environ, **options}, cwd=ROOT,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.strip() == digests("vector"), f"seeds {SEEDS}, {options}"
