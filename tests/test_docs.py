@@ -200,5 +200,5 @@ def test_every_key_is_explained(workplace, capsys):
     keys = {key for table in (result, report, *inner) for key in table}
     assert keys - names_in(PAGES["docs/results.md"]) == set()
     columns = {*SCHEMA.names, *(kind.name.lower() for kind in EventKind)}
-    columns |= set(read_metadata("t/unordered-9-1.parquet"))
+    columns |= set(read_metadata(result["trace"]))
     assert columns - names_in(PAGES["docs/trace-format.md"]) == set()
