@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,26 +15,35 @@ from precedes.sim import network as net
 from precedes.sim.latency import read_latency
 from precedes.sim.scenario import Scenario
 
-LAWS: Final = {
-    "constant": (net.CONSTANT, 1),
-    "uniform": (net.UNIFORM, 2),
-    "normal": (net.NORMAL, 2),
-    "lognormal": (net.LOGNORMAL, 2),
-    "exponential": (net.EXPONENTIAL, 1),
-}
+# Laws of delay, and how many parameters they take.
+LAWS: Final = {"constant": 1, "uniform": 2, "normal": 2, "lognormal": 2, "exponential": 1}
 DELAY_HELP: Final = (
     "constant:MS, uniform:LOW:HIGH, normal:MEAN:SD, lognormal:MEDIAN:SIGMA, exponential:MEAN "
     "or matrix:FILE"
 )
 
 
-class Delay(NamedTuple):
-    """A law of delay with its parameters in ns, or a matrix."""
+@dataclass(frozen=True)
+class Delay:
+    """A law of delay with its parameters in ns (lognormal: of the logarithm), or a matrix."""
 
-    law: int
-    first: float
-    second: float
-    matrix_ns: NDArray[np.int64]
+    law: str
+    first: float = 0.0
+    second: float = 0.0
+    matrix_ns: NDArray[np.int64] = field(default_factory=lambda: np.zeros((0, 0), np.int64))
+
+    def draw_ns(self, generator: np.random.Generator, count: int) -> NDArray[np.int64]:
+        """So many delays of a law that is not a matrix."""
+        values = np.full(count, self.first)
+        if self.law == "uniform":
+            values += (self.second - self.first) * generator.random(count)
+        elif self.law == "exponential":
+            values *= generator.standard_exponential(count)
+        elif self.law in ("normal", "lognormal"):
+            values += self.second * generator.standard_normal(count)
+        if self.law == "lognormal":
+            values = np.exp(values)
+        return np.maximum(values.astype(np.int64), net.DELAY_NS_MIN)
 
 
 def numbers_of(text: str, *, what: str, count: int, help_text: str) -> tuple[str, list[float]]:
@@ -50,31 +60,29 @@ def numbers_of(text: str, *, what: str, count: int, help_text: str) -> tuple[str
 
 def make_delay(scenario: Scenario, generator: np.random.Generator, drawn: dict[str, Any]) -> Delay:
     """The law of delay of a scenario; what is drawn or chosen is noted in ``drawn``."""
-    none = np.zeros((0, 0), np.int64)
-    name = scenario.delay.split(":")[0]
-    if name == "matrix":
+    law = scenario.delay.split(":")[0]
+    if law == "matrix":
         path = Path(scenario.delay.partition(":")[2])
-        matrix = read_latency(path, scenario.nodes, generator, drawn)
-        return Delay(net.MATRIX, 0.0, 0.0, matrix)
-    if name not in LAWS:
+        return Delay(law, matrix_ns=read_latency(path, scenario.nodes, generator, drawn))
+    if law not in LAWS:
         raise UserError(f"delay {scenario.delay!r} is not understood: use {DELAY_HELP}")
-    law, count = LAWS[name]
+    count = LAWS[law]
     _, values = numbers_of(scenario.delay, what="delay", count=count, help_text=DELAY_HELP)
     first = values[0] * NANOSECONDS_PER_MS
     second = values[1] * NANOSECONDS_PER_MS if count == 2 else 0.0
-    if law == net.LOGNORMAL:
+    if law == "lognormal":
         if values[0] <= 0:
             raise UserError("the median of a lognormal delay must be above 0")
         first, second = float(np.log(first)), values[1]
-    if law == net.UNIFORM and second < first:
+    if law == "uniform" and second < first:
         raise UserError(f"delay {scenario.delay!r}: the lower bound comes first")
+    delay = Delay(law, first, second)
     if scenario.per == "use":
-        return Delay(law, first, second, none)
+        return delay
     n = scenario.nodes
-    links = [net.draw_ns(law, first, second, generator) for _ in range(n * n)]
-    matrix = np.array(links, np.int64).reshape(n, n)
+    matrix = delay.draw_ns(generator, n * n).reshape(n, n)
     drawn["link_ms"] = _summary_ms(matrix)
-    return Delay(net.MATRIX, 0.0, 0.0, matrix)
+    return Delay("matrix", matrix_ns=matrix)
 
 
 def _summary_ms(matrix: NDArray[np.int64]) -> dict[str, float]:
@@ -87,7 +95,6 @@ def make_network(scenario: Scenario, delay: Delay) -> net.Network:
     """The network of a scenario."""
     n = scenario.nodes
     number = np.zeros(net.NUMBERS, np.float64)
-    number[net.FIRST], number[net.SECOND] = delay.first, delay.second
     number[net.LOSS], number[net.DUPLICATION] = scenario.loss, scenario.duplication
     byte_ps = 0
     if scenario.bandwidth_bytes_per_s > 0:
@@ -97,7 +104,6 @@ def make_network(scenario: Scenario, delay: Delay) -> net.Network:
     sends = any(item.after_sends for item in scenario.faults)
     careful = queued or cuts or sends or scenario.fifo or scenario.loss or scenario.duplication
     setting = np.zeros(net.SETTINGS, np.int64)
-    setting[net.LAW] = delay.law
     setting[net.FIFO] = scenario.fifo
     setting[net.PROCESSING_NS] = round(scenario.processing_ms * NANOSECONDS_PER_MS)
     setting[net.QUEUED] = queued
@@ -111,6 +117,8 @@ def make_network(scenario: Scenario, delay: Delay) -> net.Network:
     return net.Network(
         number=number,
         setting=setting,
+        delay_ns=np.zeros(0, np.int64),
+        chance=np.zeros(0),
         matrix_ns=delay.matrix_ns,
         last_arrival_ns=np.zeros(links, np.int64),
         cut_until_ns=np.zeros((n, n) if cuts else (0, 0), np.int64),

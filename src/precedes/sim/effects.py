@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-import numpy as np
-
 from precedes import compiled
 from precedes.model import EventKind
 from precedes.protocols import contract
@@ -18,6 +16,7 @@ from precedes.sim import workload as load
 from precedes.sim import world as w
 from precedes.sim.world import (
     ARRIVAL,
+    DRAW,
     EFFECTS_OVERFLOW,
     FINISHED,
     FLUSH_TRACE,
@@ -37,7 +36,7 @@ NUMBER_BYTES: Final = 8
 
 
 @compiled.function(inline=False)
-def carry_out(world: World, state: Any, generator: np.random.Generator) -> int:
+def carry_out(world: World, state: Any) -> int:
     """Carry out the effects of the last handler, from where an earlier call stopped."""
     host = world.host
     node = world.host.cursor[w.HERE]
@@ -54,9 +53,9 @@ def carry_out(world: World, state: Any, generator: np.random.Generator) -> int:
             continue
         world.host.cursor[w.EFFECT] = at
         if code == contract.SEND_ALL:
-            status = _send_all(world, state, node, at, generator)
+            status = _send_all(world, state, node, at)
         else:
-            status = _carry_out_other(world, state, node, at, generator)
+            status = _carry_out_other(world, state, node, at)
         if status != FINISHED:
             break
         at = _next_effect(host.effects, at)
@@ -180,17 +179,19 @@ def _count_error(message: Int64s, cell: Int64s, slot: int, verdict: int) -> None
 
 
 @compiled.function()
-def _send_all(world: World, state: Any, node: int, at: int, generator: np.random.Generator) -> int:
+def _send_all(world: World, state: Any, node: int, at: int) -> int:
     """A packet of one item to everybody else."""
     nodes = world.node.size // 8
     if not events.has_room(world.queue, 3 * nodes):
         return GROW_QUEUE
+    if net.needs_draws(world.network, nodes):
+        return DRAW
     tag = world.host.effects[at + 1]
     slot = world.host.effects[at + 2]
     network = world.network
     direct = tag == 0 and world.host.name[2 * slot + contract.SOURCE] == node
     if not (direct and network.setting[net.PLAIN] != 0):
-        return _send_all_with_care(world, state, node, at, direct, generator)
+        return _send_all_with_care(world, state, node, at, direct)
     now_ns = world.host.cursor[contract.NOW_NS] + network.setting[net.PROCESSING_NS]
     size_bytes = (
         item_bytes(world.item_class, network, state, tag, slot) + network.setting[net.PACKET_BYTES]
@@ -199,7 +200,7 @@ def _send_all(world: World, state: Any, node: int, at: int, generator: np.random
         target = node + i
         if target >= nodes:
             target -= nodes
-        time_ns = now_ns + net.travel_ns(network, node, target, generator)
+        time_ns = now_ns + net.travel_ns(network, node, target)
         events.push(world.queue, time_ns, ARRIVAL | target, ~slot)
     world.message[8 * slot + w.REFERENCES] += nodes - 1
     world.host.cursor[w.PACKETS] += nodes - 1
@@ -217,9 +218,7 @@ def item_bytes(item_class: Int64s, network: net.Network, state: Any, tag: int, v
 
 
 @compiled.function(inline=False)
-def _send_all_with_care(
-    world: World, state: Any, node: int, at: int, direct: bool, generator: np.random.Generator
-) -> int:
+def _send_all_with_care(world: World, state: Any, node: int, at: int, direct: bool) -> int:
     """To everybody else through a network that loses, repeats, orders or queues packets."""
     cell = world.host.cursor
     tag = world.host.effects[at + 1]
@@ -238,28 +237,24 @@ def _send_all_with_care(
         if not direct:
             what = w.new_packet(world.packets, cell, node)
             w.add_item(world.packets, cell, what, w.NONE, tag, value)
-        _transmit(world, node, target, what, size_bytes, generator)
+        _transmit(world, node, target, what, size_bytes)
     return FINISHED
 
 
 @compiled.function(inline=False)
-def _transmit(
-    world: World, node: int, target: int, what: int, size_bytes: int, generator: np.random.Generator
-) -> None:
+def _transmit(world: World, node: int, target: int, what: int, size_bytes: int) -> None:
     """Put one packet on its way: through the sender's queue, then the link, perhaps twice."""
     if what >= 0:
         # The sender's own copy: the packet is freed below if every other one is lost.
         world.packets.packet[what, w.COPIES] += 1
     if world.node[8 * node + w.BLOCKED_UNTIL_NS] < fault.FOR_EVER_NS:
-        _transmit_copies(world, node, target, what, size_bytes, generator)
+        _transmit_copies(world, node, target, what, size_bytes)
     if what >= 0:
         w.end_copy(world.packets, world.host.cursor, what, 1)
 
 
 @compiled.function()
-def _transmit_copies(
-    world: World, node: int, target: int, what: int, size_bytes: int, generator: np.random.Generator
-) -> None:
+def _transmit_copies(world: World, node: int, target: int, what: int, size_bytes: int) -> None:
     network = world.network
     size_bytes += network.setting[net.PACKET_BYTES]
     world.host.cursor[w.PACKETS] += 1
@@ -271,11 +266,10 @@ def _transmit_copies(
         leaves_ns += net.busy_ns(network, size_bytes)
         world.node[8 * node + w.BUSY_UNTIL_NS] = leaves_ns
     copies = 1
-    duplication = network.number[net.DUPLICATION]
-    if duplication > 0.0 and generator.random() < duplication:
+    if net.happens(network, network.number[net.DUPLICATION]):
         copies = 2
     for _ in range(copies):
-        time_ns = net.arrival_ns(network, node, target, leaves_ns, generator)
+        time_ns = net.arrival_ns(network, node, target, leaves_ns)
         if time_ns == net.LOST:
             world.host.cursor[w.PACKETS_LOST] += 1
         else:
@@ -308,9 +302,7 @@ def _count_sent(
 
 
 @compiled.function(inline=False)
-def _carry_out_other(
-    world: World, state: Any, node: int, at: int, generator: np.random.Generator
-) -> int:
+def _carry_out_other(world: World, state: Any, node: int, at: int) -> int:
     """The rarer effects."""
     effects = world.host.effects
     code = effects[at]
@@ -325,7 +317,7 @@ def _carry_out_other(
         world.node[8 * node + w.HELD] += 1
         world.message[8 * slot + w.REFERENCES] += 1
     elif code == contract.SEND:
-        status = _send(world, state, node, at, generator)
+        status = _send(world, state, node, at)
         if status != FINISHED:
             return status
     elif code == contract.SET_TIMER:
@@ -339,13 +331,15 @@ def _carry_out_other(
 
 
 @compiled.function()
-def _send(world: World, state: Any, node: int, at: int, generator: np.random.Generator) -> int:
+def _send(world: World, state: Any, node: int, at: int) -> int:
     """Items to one node, in as many packets as the MTU asks for."""
     effects = world.host.effects
     target = effects[at + 1]
     count = effects[at + 2]
     if not events.has_room(world.queue, 2 * count + world.node.size // 8):
         return GROW_QUEUE
+    if net.needs_draws(world.network, count):
+        return DRAW
     if count > world.inbox.size // 2 or not w.has_packet_room(
         world.packets, world.host.cursor, count
     ):
@@ -359,7 +353,7 @@ def _send(world: World, state: Any, node: int, at: int, generator: np.random.Gen
         more_bytes = item_bytes(world.item_class, world.network, state, tag, value)
         full = size_bytes + more_bytes + setting[net.PACKET_BYTES] > setting[net.MTU_BYTES]
         if packet != w.NONE and setting[net.MTU_BYTES] > 0 and full:
-            _transmit(world, node, target, packet, size_bytes, generator)
+            _transmit(world, node, target, packet, size_bytes)
             packet = w.NONE
         if packet == w.NONE:
             packet = w.new_packet(world.packets, world.host.cursor, node)
@@ -368,5 +362,5 @@ def _send(world: World, state: Any, node: int, at: int, generator: np.random.Gen
         last = w.add_item(world.packets, world.host.cursor, packet, last, tag, value)
         size_bytes += more_bytes
     if packet != w.NONE:
-        _transmit(world, node, target, packet, size_bytes, generator)
+        _transmit(world, node, target, packet, size_bytes)
     return FINISHED

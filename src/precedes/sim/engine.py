@@ -9,8 +9,6 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-import numpy as np
-
 from precedes import compiled
 from precedes.model import EventKind
 from precedes.protocols import contract
@@ -44,13 +42,13 @@ RECEIVE_KIND: Final = int(EventKind.RECEIVE)
 CRASH_KIND: Final = int(EventKind.CRASH)
 
 
-def run(world: World, state: Any, generator: np.random.Generator, slice_events: int) -> int:
+def run(world: World, state: Any, slice_events: int) -> int:
     """Go on until the queue is empty, something must grow, or the slice is over."""
     queue = world.queue
     cell = world.host.cursor
     for _ in range(slice_events):
         if cell[contract.LENGTH] > 0 or cell[w.ARRIVED] > 0:
-            status = carry_out(world, state, generator)
+            status = carry_out(world, state)
             if status != FINISHED:
                 return status
         entry = events.pop(queue)

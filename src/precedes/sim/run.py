@@ -27,6 +27,7 @@ SLICE_EVENTS: Final = 1 << 20
 SLICE_EVENTS_INTERPRETED: Final = 1 << 12
 CHUNK_ROWS: Final = 1 << 18
 SLOTS_FIRST: Final = 256
+DRAWS: Final = 1 << 15  # delays drawn at a time: 256 KiB, which the second cache holds
 HELD_FIRST: Final = 256
 
 Progress = Callable[[float], None]
@@ -59,7 +60,7 @@ class Run:
         self.writer = writer
         self.drawn: dict[str, Any] = {}
         # One stream a concern: every protocol meets the same broadcasts and the same faults.
-        streams = np.random.SeedSequence(scenario.seed).spawn(4)
+        streams = np.random.SeedSequence(scenario.seed).spawn(5)
         self.generators = [np.random.Generator(np.random.PCG64(stream)) for stream in streams]
         self.capacity = Capacity(slots=SLOTS_FIRST, held=HELD_FIRST)
         self.group = Group(
@@ -76,9 +77,9 @@ class Run:
 
     def _make_world(self, packets: bool) -> w.World:
         scenario, n = self.scenario, self.scenario.nodes
-        _, workload_generator, fault_generator, _ = self.generators
-        delay = build.make_delay(scenario, fault_generator, self.drawn)
-        network = build.make_network(scenario, delay)
+        workload_generator, fault_generator = self.generators[1:3]
+        self.delay = build.make_delay(scenario, fault_generator, self.drawn)
+        network = build.make_network(scenario, self.delay)
         if packets:
             network.setting[net.PLAIN] = 0
         faults = build.make_faults(scenario, fault_generator, self.drawn)
@@ -137,7 +138,6 @@ class Run:
         """Run to the end and sum up."""
         body: Callable[..., int] = engine.run
         slice_events = SLICE_EVENTS_INTERPRETED
-        network_generator = self.generators[0]
         if not interpreted:
             slice_events = SLICE_EVENTS
             # A slice of no events compiles or loads the loop, which is no part of the run's time.
@@ -146,12 +146,11 @@ class Run:
                 self.protocol.sources,
                 self.world,
                 self.state,
-                network_generator,
                 0,
             )
         wall_s, cpu_s = time.perf_counter(), time.process_time()
         while True:
-            status = body(self.world, self.state, network_generator, slice_events)
+            status = body(self.world, self.state, slice_events)
             if status == w.FINISHED:
                 break
             if status == w.PAUSED:
@@ -180,6 +179,9 @@ class Run:
         if status == w.FLUSH_TRACE:
             self._flush()
             return
+        if status == w.DRAW:
+            self._draw()
+            return
         if status == w.EFFECTS_OVERFLOW:
             raise InternalError(
                 f"protocol {self.protocol.name}: a handler asked for more effects than its "
@@ -206,6 +208,23 @@ class Run:
         else:
             raise InternalError(f"the engine returned an unknown status {status}")
         self._check_memory(nbytes(self.world) + nbytes(self.state))
+
+    def _draw(self) -> None:
+        """Draw delays and chances for the packets to come, behind what is left of them."""
+        network = self.world.network
+        setting = network.setting
+        delays = network.delay_ns[int(setting[net.DELAYS_USED]) :]
+        chances = network.chance[int(setting[net.CHANCES_USED]) :]
+        # More than before if nothing had been used: one effect needs more than there was.
+        count = max(DRAWS, 8 * self.scenario.nodes, 2 * len(delays), 2 * len(chances))
+        if self.delay.law != "matrix":
+            more = self.delay.draw_ns(self.generators[0], count - len(delays))
+            delays = np.concatenate([delays, more])
+        if not setting[net.PLAIN]:
+            more_chances = self.generators[4].random(count - len(chances))
+            chances = np.concatenate([chances, more_chances])
+        setting[net.DELAYS_USED] = setting[net.CHANCES_USED] = 0
+        self.world = self.world._replace(network=network._replace(delay_ns=delays, chance=chances))
 
     def _grow_packets(self) -> None:
         world = self.world

@@ -109,6 +109,7 @@ GROW_ORACLE: Final = 5
 FLUSH_TRACE: Final = 6
 EFFECTS_OVERFLOW: Final = 7
 PAUSED: Final = 8  # the time slice is over: report progress and go on
+DRAW: Final = 10  # what was drawn for the network is used up
 NEITHER: Final = 9  # a handler returned neither DONE nor FULL
 
 # Kinds of queue entries, above the node in ``where``.
