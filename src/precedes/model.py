@@ -15,6 +15,9 @@ NODES_MAX: Final = 65_536
 # Simulated time is int64 nanoseconds; a year leaves room for every delay added to it.
 TIME_NS_MAX: Final = 365 * 24 * 3600 * NANOSECONDS_PER_S
 
+# Nothing that a scenario gives in milliseconds is longer: 12 days, far from the end of time.
+DELAY_MS_MAX: Final = 1e9
+
 
 class EventKind(enum.IntEnum):
     """What happened at a node. The order is the trace format's: only ever append."""

@@ -47,6 +47,28 @@ MUTANTS = {
         "                _deliver_held(state, here, host)\n",
         "                pass\n",
     ),
+    "what has to wait is forgotten": (
+        "            waiting.add(state.held, here, slot, entry, need[entry])\n",
+        "            pass\n",
+    ),
+    "more is asked for than is needed": (
+        READY,
+        "elif (clock[: state.nodes[0]] > need[: state.nodes[0]]).all():",
+    ),
+    "one entry of the clock is never compared": (READY, "elif clocks.covers(clock[1:], need[1:]):"),
+    "a repeated packet that waits is delivered twice": (
+        """\
+        if state.clock[here, source] > state.need[slot, source]:
+            drop(host, slot)
+        else:
+            state.clock[here, source] += 1
+            deliver(host, slot)
+""",
+        """\
+        state.clock[here, source] += 1
+        deliver(host, slot)
+""",
+    ),
     "what waits is looked at only once": (LATER, LATER + "            return\n"),
     "the receiver takes the maximum": (
         AT_ONCE,

@@ -65,6 +65,8 @@ class Model:
             entry = events.pop(self.queue)
             events.unpop(self.queue)
             assert entry != events.NONE
+            # Time has come to the event that is put back: nothing may be pushed before it.
+            self.now_ns = self.heap[0][0]
 
     def drain(self):
         while self.heap:

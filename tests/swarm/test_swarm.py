@@ -9,8 +9,7 @@ import os
 import pytest
 
 from precedes.protocols import names
-from precedes.testing import observe, random_scenario
-from precedes.testing.conformance import check_agreement
+from precedes.testing import assert_conforms, check_agreement, observe, random_scenario
 
 COUNT = int(os.environ.get("PRECEDES_SWARM", "10000"))
 FIRST = int(os.environ.get("PRECEDES_SWARM_SEED", "1"))
@@ -24,16 +23,16 @@ def chunks(count):
     return [range(s, min(s + CHUNK, FIRST + count)) for s in range(FIRST, FIRST + count, CHUNK)]
 
 
-def each(protocol, seeds, *, hostile):
-    """Run the schedules of these seeds and compare all who count."""
+def each(protocol, seeds, check, *, hostile):
+    """Run the schedules of these seeds, compare all who count, and ``check`` what was seen."""
     for seed in seeds:
         repeat = f"python -m precedes.testing {protocol} --seed {seed} --schedules 1"
         repeat += " --hostile" if hostile else ""
         try:
             seen = observe(random_scenario(protocol, seed, hostile=hostile))
             check_agreement(seen)
-            yield seen.report, seen.result
-        except AssertionError as error:
+            check(seen)
+        except Exception as error:
             raise AssertionError(f"{error}\nrepeat: {repeat}") from error
 
 
@@ -41,9 +40,14 @@ def each(protocol, seeds, *, hostile):
 def test_vector_never_violates(seeds):
     """Whatever the network loses, repeats, delays or cuts, and whoever pauses or crashes."""
     deliveries = 0
-    for report, result in each("vector", seeds, hostile=True):
+
+    def check(seen):
+        nonlocal deliveries
+        report = seen.report
         assert report.violations == report.duplicates == report.phantom == 0, report.witnesses
-        deliveries += result.deliveries
+        deliveries += report.deliveries
+
+    each("vector", seeds, check, hostile=True)
     assert deliveries > 50 * len(seeds), "the schedules deliver too little to show anything"
 
 
@@ -52,8 +56,21 @@ def test_vector_never_violates(seeds):
 def test_oracle_and_audit_agree(protocol, seeds):
     """On networks that keep to the assumptions and on those that do not."""
     violations = 0
+
+    def check(seen):
+        nonlocal violations
+        violations += seen.report.violations
+
     for hostile in (False, True):
-        for report, _ in each(protocol, seeds, hostile=hostile):
-            violations += report.violations
+        each(protocol, seeds, check, hostile=hostile)
     # The twin of "never": the same schedules do convict what keeps no order.
     assert (violations > 0) == (protocol != "vector")
+
+
+@pytest.mark.parametrize("protocol", names())
+@pytest.mark.parametrize("seeds", chunks(COUNT // 20), ids=str)
+def test_conforms(protocol, seeds):
+    """The whole suite, in every way: rules, promises, compiled and interpreted."""
+    for hostile in (False, True):
+        count = len(seeds)
+        assert_conforms(protocol, schedules=count, seed=seeds[0], hostile=hostile)

@@ -26,7 +26,7 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from precedes import clocks, compiled
-from precedes.model import UserError
+from precedes.model import NODES_MAX, UserError
 from precedes.protocols import held as waiting
 from precedes.protocols.contract import (
     DONE,
@@ -64,6 +64,8 @@ class Parameters:
     def __post_init__(self) -> None:
         if self.entries < 1:
             raise UserError(f"entries must be at least 1, not {self.entries}")
+        if self.entries > NODES_MAX:
+            raise UserError(f"entries must be at most {NODES_MAX}, not {self.entries}")
         if not 1 <= self.per_process <= self.entries:
             raise UserError(
                 f"per_process must be between 1 and entries ({self.entries}), "

@@ -104,7 +104,9 @@ def load(name: str) -> Protocol:
 
     A file is loaded again when it has changed, or a module beside it that it imports.
     """
-    return _load_file(Path(name).resolve()) if name.endswith(".py") else _load_name(name)
+    if not name.endswith(".py") or "\0" in name:
+        return _load_name(name)
+    return _load_file(Path(name).resolve())
 
 
 @functools.cache

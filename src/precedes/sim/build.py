@@ -9,7 +9,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from precedes.model import NANOSECONDS_PER_MS, NANOSECONDS_PER_S, UserError
+from precedes.model import DELAY_MS_MAX, NANOSECONDS_PER_MS, NANOSECONDS_PER_S, UserError
 from precedes.sim import faults as fault
 from precedes.sim import network as net
 from precedes.sim.latency import read_latency
@@ -42,7 +42,7 @@ class Delay:
         elif self.law in ("normal", "lognormal"):
             values += self.second * generator.standard_normal(count)
         if self.law == "lognormal":
-            values = np.exp(values)
+            values = np.exp(np.minimum(values, net.LOG_NS_MAX))
         return np.maximum(values.astype(np.int64), net.DELAY_NS_MIN)
 
 
@@ -68,6 +68,8 @@ def make_delay(scenario: Scenario, generator: np.random.Generator, drawn: dict[s
         raise UserError(f"delay {scenario.delay!r} is not understood: use {DELAY_HELP}")
     count = LAWS[law]
     _, values = numbers_of(scenario.delay, what="delay", count=count, help_text=DELAY_HELP)
+    if max(values) > DELAY_MS_MAX:
+        raise UserError(f"delay {scenario.delay!r} is too long: at most {DELAY_MS_MAX:g} ms")
     first = values[0] * NANOSECONDS_PER_MS
     second = values[1] * NANOSECONDS_PER_MS if count == 2 else 0.0
     if law == "lognormal":

@@ -35,6 +35,8 @@ SETTINGS: Final = 11
 
 # A delay of zero would tie an arrival with its own cause, and a normal law has negative values.
 DELAY_NS_MIN: Final = 1_000
+# The logarithm of a year: beyond it lies the tail of a lognormal law that no clock could hold.
+LOG_NS_MAX: Final = 38.0
 LOST: Final = -1
 
 # What a packet may use up: it is repeated or not, and each of two copies is lost or not.

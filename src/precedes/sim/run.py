@@ -121,7 +121,7 @@ class Run:
         return world
 
     def _schedule_first(self, world: w.World) -> None:
-        if contract_has_start(self.protocol.state):
+        if compiled.registered(contract.start, self.protocol.state):
             for node in range(self.scenario.nodes):
                 events.push(world.queue, 0, w.START | node, 0)
         for row in range(len(world.faults.schedule)):
@@ -352,11 +352,6 @@ class Run:
             },
             scenario=scenario,
         )
-
-
-def contract_has_start(state_class: type) -> bool:
-    """Whether a protocol wants to be told that it begins."""
-    return compiled.registered(contract.start, state_class)
 
 
 def _square_bytes(scenario: Scenario) -> int:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import tomllib
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-from precedes.model import NODES_MAX, UserError
+from precedes.model import DELAY_MS_MAX, NODES_MAX, UserError
 
 # Lists of the names that a scenario file may use, by section; the first is the top level.
 TOP: Final = ("protocol", "nodes", "seed", "oracle", "horizon_s", "memory_max_bytes")
@@ -91,8 +93,9 @@ class Scenario:
         _check_types(self)
         _check_group(self)
         _check_network(self)
-        for fault in self.faults:
-            _check_fault(fault, self.nodes)
+        for number, fault in enumerate(self.faults):
+            with _at_fault(number):
+                _check_fault(fault, self.nodes)
 
     def replace(self, **changes: Any) -> Scenario:
         """The same scenario with some fields changed."""
@@ -135,42 +138,61 @@ def _fits(value: Any, kind: str) -> bool:
         return isinstance(value, int) and not isinstance(value, bool)
     if kind == "float":
         number = isinstance(value, (int, float)) and not isinstance(value, bool)
-        return number and abs(value) < float("inf")
+        return number and abs(value) < 1e300  # a whole number may be too large for a float
     return isinstance(value, {"str": str, "dict[str": dict, "Fault": Fault}[kind])
 
 
 def _check_group(scenario: Scenario) -> None:
     if scenario.nodes < 2:
-        raise UserError(f"a group has at least 2 nodes, not {scenario.nodes}")
+        raise _at_key("nodes", f"a group has at least 2 nodes, not {scenario.nodes}")
     if scenario.nodes > NODES_MAX:
-        raise UserError(f"at most {NODES_MAX} nodes can be simulated, not {scenario.nodes}")
+        text = f"at most {NODES_MAX} nodes can be simulated, not {scenario.nodes}"
+        raise _at_key("nodes", text)
     if scenario.rate <= 0:
-        raise UserError(f"rate must be above 0 broadcasts per second, not {scenario.rate:g}")
+        text = f"rate must be above 0 broadcasts per second, not {scenario.rate:g}"
+        raise _at_key("rate", text)
+    _check_range(scenario, "rate", 1e-6, 1e9)
     if scenario.messages is not None and scenario.messages < 0:
-        raise UserError(f"messages must not be negative, but is {scenario.messages}")
+        raise _at_key("messages", f"messages must not be negative, but is {scenario.messages}")
+    _check_range(scenario, "messages", 0, 10**12)
     if scenario.duration_s is not None and not 0 < scenario.duration_s <= 1e7:
-        raise UserError(f"duration must be above 0 and at most 1e7 s, not {scenario.duration_s:g}")
-    if not 0 <= scenario.skew <= 10:
-        raise UserError(f"skew must be between 0 and 10, not {scenario.skew:g}")
+        text = f"duration must be above 0 and at most 1e7 s, not {scenario.duration_s:g}"
+        raise _at_key("duration_s", text)
+    _check_range(scenario, "skew", 0, 10)
     if not 0 <= scenario.seed < 1 << 63:
-        raise UserError(f"seed must be between 0 and 2^63 - 1, not {scenario.seed}")
+        raise _at_key("seed", f"seed must be between 0 and 2^63 - 1, not {scenario.seed}")
     if scenario.horizon_s is not None and not 0 < scenario.horizon_s <= 1e7:
-        raise UserError(f"horizon_s must be above 0 and at most 1e7, not {scenario.horizon_s:g}")
+        text = f"horizon_s must be above 0 and at most 1e7, not {scenario.horizon_s:g}"
+        raise _at_key("horizon_s", text)
 
 
 def _check_network(scenario: Scenario) -> None:
     for name in ("loss", "duplication"):
         value = getattr(scenario, name)
         if not 0 <= value < 1:
-            raise UserError(f"{name} is a probability below 1, not {value:g}")
+            raise _at_key(name, f"{name} is a probability below 1, not {value:g}")
     for name in ("processing_ms", "transmission_ms", "bandwidth_bytes_per_s", "gap_ms"):
-        if getattr(scenario, name) < 0:
-            raise UserError(f"{name} must not be negative, but is {getattr(scenario, name):g}")
+        value = getattr(scenario, name)
+        if value < 0:
+            raise _at_key(name, f"{name} must not be negative, but is {value:g}")
+    for name in ("processing_ms", "transmission_ms", "gap_ms"):
+        _check_range(scenario, name, 0, DELAY_MS_MAX)
     for name in ("packet_bytes", "payload_bytes", "mtu_bytes"):
-        if not 0 <= getattr(scenario, name) <= 1 << 30:
-            raise UserError(f"{name} must be between 0 and 2^30, not {getattr(scenario, name)}")
+        value = getattr(scenario, name)
+        if not 0 <= value <= 1 << 30:
+            raise _at_key(name, f"{name} must be between 0 and 2^30, not {value}")
+    speed = scenario.bandwidth_bytes_per_s
+    if 0 < speed < (scenario.packet_bytes + scenario.payload_bytes + NODES_MAX) / 1e5:
+        text = f"a bandwidth of {speed:g} bytes per second keeps a packet for more than a day"
+        raise _at_key("bandwidth_bytes_per_s", text)
     if scenario.per not in ("use", "link"):
-        raise UserError(f"per must be 'use' or 'link', not {scenario.per!r}")
+        raise _at_key("per", f"per must be 'use' or 'link', not {scenario.per!r}")
+
+
+def _check_range(scenario: Scenario, name: str, low: float, high: float) -> None:
+    value = getattr(scenario, name)
+    if value is not None and not low <= value <= high:
+        raise _at_key(name, f"{name} must be between {low:g} and {high:g}, not {value:g}")
 
 
 def _check_fault(fault: Fault, nodes: int) -> None:
@@ -184,10 +206,11 @@ def _check_fault(fault: Fault, nodes: int) -> None:
         raise UserError("a cut needs both nodes and others: the two sides of the links")
     if fault.kind != "crash" and fault.for_s <= 0:
         raise UserError(f"a {fault.kind} needs for_s above 0, not {fault.for_s:g}")
-    if not 0 <= fault.at_s <= 1e7 or not fault.for_s <= 1e7 or fault.after_sends < 0:
+    counts = 0 <= fault.after_sends <= 10**12
+    if not 0 <= fault.at_s <= 1e7 or not fault.for_s <= 1e7 or not counts:
         raise UserError(f"a {fault.kind} has a time or count out of range")
     low, high = fault.detection_ms
-    if not 0 <= low <= high <= 1e9:
+    if not 0 <= low <= high <= DELAY_MS_MAX:
         raise UserError("detection_ms is a pair of delays, the smaller first")
 
 
@@ -206,7 +229,7 @@ def from_toml(path: Path) -> Scenario:
     try:
         return _from_table(table)
     except UserError as error:
-        line = _line_of(text, getattr(error, "key", None))
+        line = _line_of(text, getattr(error, "key", None), getattr(error, "fault", None))
         raise UserError(f"{path}{line}: {error}") from None
 
 
@@ -218,7 +241,7 @@ def _from_table(table: dict[str, Any]) -> Scenario:
             _section(values, value, name, sections[name])
         elif name == "faults":
             rows = value if isinstance(value, list) else [value]
-            values["faults"] = tuple(_fault(row) for row in rows)
+            values["faults"] = tuple(_fault(row, number) for number, row in enumerate(rows))
         elif name == "parameters" or name in TOP:
             values[name] = value
         else:
@@ -239,17 +262,19 @@ def _section(values: dict[str, Any], table: Any, section: str, known: tuple[str,
         values["workload" if name == "kind" else name] = value
 
 
-def _fault(row: Any) -> Fault:
-    if not isinstance(row, dict):
-        raise _at_key("faults", f"a fault is a table, [[faults]], not {row!r}")
-    known = {item.name for item in dataclasses.fields(Fault)}
-    for name in row:
-        if name not in known:
-            raise _at_key(name, f"unknown name {name!r}; a fault has {', '.join(sorted(known))}")
-    if "kind" not in row:
-        raise _at_key("faults", "a fault needs a kind")
-    lists = {name: tuple(value) for name, value in row.items() if isinstance(value, list)}
-    return Fault(**{**row, **lists})
+def _fault(row: Any, number: int) -> Fault:
+    with _at_fault(number):
+        if not isinstance(row, dict):
+            raise UserError(f"a fault is a table, [[faults]], not {row!r}")
+        known = {item.name for item in dataclasses.fields(Fault)}
+        for name in row:
+            if name not in known:
+                names = ", ".join(sorted(known))
+                raise _at_key(name, f"unknown name {name!r}; a fault has {names}")
+        if "kind" not in row:
+            raise UserError("a fault needs a kind")
+        lists = {name: tuple(value) for name, value in row.items() if isinstance(value, list)}
+        return Fault(**{**row, **lists})
 
 
 def _at_key(key: str, text: str) -> UserError:
@@ -258,11 +283,23 @@ def _at_key(key: str, text: str) -> UserError:
     return error
 
 
-def _line_of(text: str, key: str | None) -> str:
-    """Where a name stands in a file, as ``:LINE``, or nothing."""
-    if key is None:
-        return ""
-    for number, line in enumerate(text.split("\n"), 1):
-        if line.split("=")[0].strip().strip('[]"') == key:
+@contextlib.contextmanager
+def _at_fault(number: int) -> Iterator[None]:
+    """Note on errors which of the faults they are about."""
+    try:
+        yield
+    except UserError as error:
+        error.fault = number  # type: ignore[attr-defined]
+        error.key = getattr(error, "key", "faults")  # type: ignore[attr-defined]
+        raise
+
+
+def _line_of(text: str, key: str | None, fault: int | None) -> str:
+    """Where a name stands in a file, or in its so many-th fault, as ``:LINE``; or nothing."""
+    lines = text.split("\n")
+    headers = [number for number, line in enumerate(lines) if line.strip() == "[[faults]]"]
+    first = headers[fault] if fault is not None and fault < len(headers) else 0
+    for number, line in enumerate(lines[first:], first + 1):
+        if key is not None and line.split("=")[0].strip().strip('[]"') == key:
             return f":{number}"
     return ""

@@ -26,7 +26,8 @@ FIRST_CHILD: Final = 2  # where its children begin in ``child``
 READY: Final = 0  # events that became ready and are not yet scheduled
 GAP_NS: Final = 1  # pause of a node before an event of its own
 LEFT: Final = 2  # events that may still be broadcast
-FIRST_READY: Final = 3  # from here on, the events that became ready
+AGENTS: Final = 3  # nodes that broadcast events of the graph
+FIRST_READY: Final = 4  # from here on, the events that became ready, then who knows what
 
 
 class Workload(NamedTuple):
@@ -34,7 +35,7 @@ class Workload(NamedTuple):
 
     issue: NDArray[np.int64]
     event: NDArray[np.int64]  # the row after the last one ends the children
-    child: NDArray[np.int32]
+    child: NDArray[np.int32]  # ~child once its node knows the parent
     replay: NDArray[np.int64]
 
 
@@ -42,10 +43,21 @@ class Workload(NamedTuple):
 def on_known(workload: Workload, node: int, label: int) -> None:
     """Replay: the node now knows the event; note which of its own events became ready."""
     event = workload.event
+    replay = workload.replay
+    if node >= replay[AGENTS]:
+        return
+    # A message that is delivered twice is known once.
+    events = event.shape[0] - 1
+    place = FIRST_READY + events * (1 + node) + label
+    if replay[place] != 0:
+        return
+    replay[place] = 1
     for i in range(event[label, FIRST_CHILD], event[label + 1, FIRST_CHILD]):
         child = workload.child[i]
-        if event[child, AGENT] == node:
+        if child >= 0 and event[child, AGENT] == node:
+            # Crossed out: a parent that is delivered again does not count again.
+            workload.child[i] = ~child
             event[child, MISSING] -= 1
             if event[child, MISSING] == 0:
-                workload.replay[FIRST_READY + workload.replay[READY]] = child
-                workload.replay[READY] += 1
+                replay[FIRST_READY + replay[READY]] = child
+                replay[READY] += 1
