@@ -16,6 +16,7 @@ from precedes.testing import observe, random_scenario
 from tests import edited
 
 ROOT = Path(__file__).resolve().parents[1]
+COMPARED = ("protocol", "broadcasts", "deliveries", "packets", "bytes_sent", "latency", "extra")
 LINE = "precedes: compiling the simulator for first use (some seconds; then cached)\r\n"
 
 
@@ -52,12 +53,11 @@ class Tree:
         return done.stdout, said
 
     def simulate(self, protocol, *, terminal=False):
-        """The result of a tiny run without its times, and what was said."""
+        """The result of a tiny run by the command, without its times, and what was said."""
         line = ["-m", "precedes.cli", "simulate", protocol, "--nodes", "3", "--messages", "20"]
         out, said = self.run(*line, "--delay", "constant:0", "--json", terminal=terminal)
         result = json.loads(out)
-        del result["cpu_s"], result["wall_s"]
-        return result, said
+        return {name: result[name] for name in COMPARED}, said
 
 
 def _read(descriptor):
@@ -86,30 +86,45 @@ def tree(tmp_path):
     return Tree(tmp_path)
 
 
+# The same run twice in one process, with an edit of the protocol's file in between.
+TWICE = """
+import json, sys
+from precedes import Scenario, simulate
+path, old, new = sys.argv[1:]
+scenario = Scenario(protocol=path, nodes=3, messages=20, delay="constant:0")
+print(json.dumps(simulate(scenario).as_dict()))
+from tests.test_compiled import change
+from pathlib import Path
+change(Path(path), old, new)
+print(json.dumps(simulate(scenario).as_dict()))
+"""
+
+
 def test_an_edit_is_never_answered_from_the_cache(tree, tmp_path):
     """The whole way: a user's protocol, then a module of the package, through the command."""
     protocol = Path(edited.protocol(tmp_path, "unordered", rename="mine"))
-    first, said = tree.simulate(protocol, terminal=True)
-    assert said == LINE, "one line while it compiles, on a terminal"
-    again, said = tree.simulate(protocol, terminal=True)
-    assert again == first
-    assert said == "", "no line when it comes from the cache"
+    before, after = "    return 8\n", "    return 9\n"
+    out, said = tree.run("-c", TWICE, protocol, before, after, terminal=True)
+    assert said == 2 * LINE, "one line on a terminal for each compilation"
+    first, second = [json.loads(line) for line in out.splitlines()]
+    assert second["bytes_sent"] == first["bytes_sent"] + first["packets"]
 
-    change(protocol, "    return 8\n", "    return 9\n")
-    other_size, said = tree.simulate(protocol)
-    assert said == "", "no line in a pipe"
-    assert other_size["bytes_sent"] == first["bytes_sent"] + first["packets"]
+    later, said = tree.simulate(protocol, terminal=True)
+    assert later == {name: second[name] for name in COMPARED}
+    assert said == "", "no line when it comes from the cache"
+    change(protocol, after, before)
+    earlier, said = tree.simulate(protocol, terminal=True)
+    assert earlier == {name: first[name] for name in COMPARED}
+    assert said == "", "what was compiled before the edit is still there"
 
     network = tree.package / "sim" / "network.py"
     change(network, "DELAY_NS_MIN: Final = 1_000\n", "DELAY_NS_MIN: Final = 7_000\n")
-    other_delay, _ = tree.simulate(protocol)
-    assert first["latency"]["delivery_mean"] == pytest.approx(0.001)
-    assert other_delay["latency"]["delivery_mean"] == pytest.approx(0.007)
-
+    slower, said = tree.simulate(protocol)
+    assert said == "", "no line in a pipe"
+    assert earlier["latency"]["delivery_mean"] == pytest.approx(0.001)
+    assert slower["latency"]["delivery_mean"] == pytest.approx(0.007)
     change(network, "DELAY_NS_MIN: Final = 7_000\n", "DELAY_NS_MIN: Final = 1_000\n")
-    back, said = tree.simulate(protocol, terminal=True)
-    assert back == other_size
-    assert said == "", "what was compiled before the edit is still there"
+    assert tree.simulate(protocol)[0] == earlier
 
 
 # A loop that compiles in a moment, with a helper in another file, as the engine has.

@@ -68,7 +68,7 @@ def test_oracle_and_audit_agree(protocol, seeds):
 
 
 @pytest.mark.parametrize("protocol", names())
-@pytest.mark.parametrize("seeds", chunks(COUNT // 20), ids=str)
+@pytest.mark.parametrize("seeds", chunks(COUNT // 50), ids=str)
 def test_conforms(protocol, seeds):
     """The whole suite, in every way: rules, promises, compiled and interpreted."""
     for hostile in (False, True):

@@ -118,7 +118,7 @@ def _check_types(given: Scenario | Fault) -> None:
         fits = isinstance(values, tuple) and all(_fits(one, kind) for one in values)
         if not fits:
             what = "a list of " if names[0].startswith("tuple[") else ""
-            raise _at_key(item.name, f"{item.name} takes {what}{_MEANING[kind]}, not {value!r}")
+            raise _at_key(item.name, f"{item.name} takes {what}{_MEANING[kind]}, not {value!r:.60}")
 
 
 _MEANING: Final = {
@@ -192,7 +192,7 @@ def _check_network(scenario: Scenario) -> None:
 def _check_range(scenario: Scenario, name: str, low: float, high: float) -> None:
     value = getattr(scenario, name)
     if value is not None and not low <= value <= high:
-        raise _at_key(name, f"{name} must be between {low:g} and {high:g}, not {value:g}")
+        raise _at_key(name, f"{name} must be between {low:g} and {high:g}, not {value!r:.40}")
 
 
 def _check_fault(fault: Fault, nodes: int) -> None:
