@@ -269,6 +269,7 @@ def outcome(fields):
 @pytest.mark.usefixtures("engine")
 @given(wild())
 @settings(max_examples=400)
+@example({**SMALL, "messages": 10**310})
 @example({**SMALL, "rate": 10**400})
 @example({**SMALL, "rate": 1e-320, "workload": "periodic"})
 @example({**SMALL, "processing_ms": 1e300})
