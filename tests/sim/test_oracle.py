@@ -114,6 +114,43 @@ def test_agrees_with_the_audit_on_longer_runs(protocol, load):
         assert seen.report.violations > 0
 
 
+# Errors so rare that nodes are hardly ever behind when they meet one, and losses so rare that
+# slots are used again for long before the first of them.
+RARE = {
+    "errors": {"rate": 100.0},
+    "many in flight": {"rate": 1500.0, "delay": "normal:300:5"},
+    "repeated": {"rate": 60.0, "duplication": 0.05},
+    "lossy": {"rate": 60.0, "loss": 2e-5},
+    "lossy and repeated": {"rate": 60.0, "loss": 2e-5, "duplication": 0.1},
+    "cut": {
+        "rate": 60.0,
+        "faults": (
+            Fault("cut", nodes=(0,), others=(1,), at_s=100.0, for_s=0.1),
+            Fault("crash", node=3, at_s=200.0),
+        ),
+    },
+}
+
+
+@pytest.mark.parametrize(
+    ("protocol", "load"),
+    [
+        *(("unordered", load) for load in RARE),
+        *(("probabilistic", load) for load in list(RARE)[:2]),
+    ],
+)
+def test_agrees_with_the_audit_when_errors_are_rare(protocol, load):
+    parameters = {"entries": 10} if protocol == "probabilistic" else {}
+    for seed in range(5):
+        fields = {"nodes": 12, "messages": 15_000, "seed": seed, **RARE[load]}
+        seen = observe(Scenario(protocol=protocol, parameters=parameters, **fields))
+        try:
+            check_agreement(seen)
+        except AssertionError as error:
+            raise AssertionError(f"{error} (seed {seed})") from error
+        assert seen.report.violations > 0
+
+
 @pytest.mark.parametrize("protocol", ERRING)
 def test_switched_off_it_changes_nothing_else(protocol):
     scenario = Scenario(

@@ -15,7 +15,7 @@ COUNT = int(os.environ.get("PRECEDES_SWARM", "10000"))
 FIRST = int(os.environ.get("PRECEDES_SWARM_SEED", "1"))
 CHUNK = 500
 
-pytestmark = pytest.mark.swarm
+pytestmark = [pytest.mark.swarm, pytest.mark.usefixtures("engine")]
 
 
 def chunks(count):

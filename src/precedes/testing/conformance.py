@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from dataclasses import dataclass
 from typing import Any
 
@@ -120,10 +119,9 @@ def _failure(scenario: Scenario, error: Exception, *, hostile: bool, compiled: b
 
 def _text(scenario: Scenario) -> str:
     """A scenario as one would write it: without what is as usual."""
-    usual = {item.name: item.default for item in dataclasses.fields(scenario)}
-    given = {name: getattr(scenario, name) for name in usual}
-    unusual = [f"{name}={value!r}" for name, value in given.items() if value != usual[name]]
-    return f"Scenario({', '.join(unusual)})"
+    usual = vars(Scenario(protocol="", nodes=2)) | {"nodes": None}
+    given = [f"{k}={v!r}" for k, v in vars(scenario).items() if v != usual[k]]
+    return f"Scenario({', '.join(given)})"
 
 
 def check_scenario(scenario: Scenario, *, compiled: bool = True) -> Observed:
