@@ -233,11 +233,15 @@ def digests(protocol):
 
 @pytest.mark.usefixtures("engine")
 def test_options_change_nothing():
-    """Reference counts kept and every index checked: the same traces and counts as without.
+    """Reference counts kept, every index checked, linked as Numba does: the same traces.
 
-    Both at once, because the engine takes longest to build with either.
+    All at once, because the engine takes longest to build with either.
     """
-    options = {"PRECEDES_REFERENCE_COUNTING": "1", "PRECEDES_BOUNDS_CHECKS": "1"}
+    options = {
+        "PRECEDES_REFERENCE_COUNTING": "1",
+        "PRECEDES_BOUNDS_CHECKS": "1",
+        "PRECEDES_LINKED_ONCE": "0",
+    }
     done = subprocess.run(
         [sys.executable, "-c", DIGESTS, "vector"],
         capture_output=True, text=True, timeout=300, check=False,

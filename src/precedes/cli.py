@@ -251,11 +251,12 @@ def _assignments(texts: list[str]) -> dict[str, str]:
 def _result_text(result: Any) -> str:
     """A run in a few lines."""
     latency = result.latency
+    lost = "unknown number" if result.lost is None else f"{result.lost:,}"
     lines = [
         f"{result.protocol}: {result.nodes} nodes, seed {result.seed}, "
         f"{result.simulated_s:.1f} s simulated",
         f"broadcasts  {result.broadcasts:,}",
-        f"deliveries  {result.deliveries:,} ({result.lost:,} lost)",
+        f"deliveries  {result.deliveries:,} ({lost} lost)",
         f"packets     {result.packets:,} carrying {result.messages_sent:,} messages, "
         f"{result.bytes_sent:,} bytes",
     ]

@@ -256,3 +256,42 @@ def test_references_end_whatever_goes_wrong(protocol, packets):
     assert references.min() == 0
     assert references.sum() == unsent
     assert (run.world.packets.packet[:, w.COPIES] == 0).all()
+
+
+def cut(at_s, for_s, *, holds=False):
+    return Fault("cut", nodes=(0,), others=(1,), at_s=at_s, for_s=for_s, holds=holds)
+
+
+def lost_times(seen, free):
+    """When packets from 0 to 1 were sent that never came, in seconds."""
+    return sorted(set(crossing(free, 0, 1)[:, 0]) - set(crossing(seen, 0, 1)[:, 0]))
+
+
+@pytest.mark.parametrize(
+    "faults",
+    [
+        pytest.param((cut(0.5, 1.5), cut(1.0, 0.2)), id="a shorter one within a longer"),
+        pytest.param((cut(1.0, 0.2), cut(0.5, 1.5)), id="named the other way round"),
+        pytest.param((cut(0.5, 0.7), cut(1.0, 1.0)), id="one after the other began"),
+        pytest.param((cut(0.5, 1.5), cut(1.0, 0.2, holds=True)), id="one that holds within"),
+        pytest.param((cut(0.5, 0.7), cut(0.5, 1.5)), id="the same beginning"),
+    ],
+)
+def test_cuts_of_one_link_may_overlap(faults):
+    seen = traces.run("unordered", faults=faults, **GROUP)
+    free = traces.run("unordered", **GROUP)
+    expected = [t for t in crossing(free, 0, 1)[:, 0] if 0.5 <= t < 2.0]
+    assert lost_times(seen, free) == sorted(expected)
+    assert len(expected) > 20
+
+
+def test_a_cut_that_loses_within_one_that_holds():
+    faults = (cut(0.5, 1.5, holds=True), cut(1.0, 0.2), cut(1.8, 0.7, holds=True))
+    seen = traces.run("unordered", faults=faults, **GROUP)
+    free = traces.run("unordered", **GROUP)
+    sent = crossing(free, 0, 1)[:, 0]
+    assert lost_times(seen, free) == sorted(t for t in sent if 1.0 <= t < 1.2)
+    times = crossing(seen, 0, 1)
+    waited = times[(times[:, 0] > 0.5) & (times[:, 0] < 2.5)].sum(axis=1)
+    assert len(waited) > 20
+    assert (waited >= 2.5).all(), "for the end of the last cut of those that overlap"

@@ -97,6 +97,14 @@ def test_copies_are_lost_one_by_one():
     assert result.lost == pytest.approx(20_000 * (0.5 * 0.2 + 0.5 * 0.04), rel=0.1)
 
 
+def test_without_oracle_losses_among_duplicates_are_unknown():
+    """A repeated delivery looks like the missing one: no number is better than a wrong one."""
+    given = {"loss": 0.1, "oracle": False, **LONG}
+    assert traces.run(duplication=0.3, **given).result.lost is None
+    result = traces.run(**given).result
+    assert result.lost == result.extra["packets_lost"] > 0
+
+
 def overtaken(seen):
     """Deliveries of a source's message after a later one of it, by link."""
     latest = {}
@@ -309,3 +317,11 @@ def test_measured_networks(name, hosts, unit_ms):
     assert result.violations.deliveries == 0
     with pytest.raises(UserError, match=f"has {hosts} hosts, fewer than the {hosts + 1} nodes"):
         simulate(Scenario(protocol="vector", nodes=hosts + 1, delay=f"matrix:{path}", messages=1))
+
+
+def test_packets_are_counted_by_their_messages():
+    result = traces.run(**LONG).result
+    assert result.packets_by_messages == [0, result.packets]
+    assert sum(n * count for n, count in enumerate(result.packets_by_messages)) == (
+        result.messages_sent
+    )

@@ -204,6 +204,7 @@ def _send_all(world: World, state: Any, node: int, at: int) -> int:
         events.push(world.queue, time_ns, ARRIVAL | target, ~slot)
     world.message[8 * slot + w.REFERENCES] += nodes - 1
     world.host.cursor[w.PACKETS] += nodes - 1
+    world.host.cursor[w.PACKETS_OF + 1] += nodes - 1
     world.host.cursor[w.MESSAGES_SENT] += nodes - 1
     world.host.cursor[w.BYTES_SENT] += size_bytes * (nodes - 1)
     return FINISHED
@@ -289,7 +290,9 @@ def _count_sent(
     cell = host.cursor
     if what < 0:
         cell[w.MESSAGES_SENT] += 1
+        cell[w.PACKETS_OF + 1] += 1
         return
+    before = cell[w.MESSAGES_SENT]
     packets.packet[what, w.PACKET_NUMBER] = cell[w.PACKETS]
     item = packets.packet[what, w.FIRST_ITEM]
     while item != w.NONE:
@@ -299,6 +302,7 @@ def _count_sent(
                 slot = packets.item[item, w.VALUE]
                 w.record_message(trace, host, SEND_KIND, node, slot, cell[w.PACKETS])
         item = packets.item[item, w.ITEM_LINK]
+    cell[w.PACKETS_OF + min(cell[w.MESSAGES_SENT] - before, w.PACKETS_OF_MAX)] += 1
 
 
 @compiled.function(inline=False)

@@ -254,10 +254,10 @@ def _skip_to_late(queue: Queue, bucket: int) -> int:
         earliest = min(earliest, queue.entry[entry + TIME])
         entry = queue.entry[entry + LINK]
     slot = bucket >> (RING_BITS - 1)
-    # Stop at every half of the coarse ring, where the far list is looked through.
-    half = ((slot >> (COARSE_BITS - 1)) + 1) << (COARSE_BITS - 1)
-    target = min((earliest >> HALF_BITS) - 1, half)
-    return max(target, slot + 1) << (RING_BITS - 1)
+    target = (earliest >> HALF_BITS) - 1
+    # Stop where the half of the coarse ring begins: there the far list is looked through.
+    half = (target >> (COARSE_BITS - 1)) << (COARSE_BITS - 1)
+    return (half if half > slot else max(target, slot + 1)) << (RING_BITS - 1)
 
 
 @compiled.function(inline=False)

@@ -41,9 +41,10 @@ class Result:
     deliveries: int
     packets: int
     messages_sent: int
+    packets_by_messages: list[int]  # packets that carry 0, 1, 2, .. messages; the last: or more
     bytes_sent: int
     violations: Violations | None  # None: the oracle was off
-    lost: int
+    lost: int | None  # None: without the oracle, repeated packets cannot be told from new ones
     duplicates: int | None
     pending_max: int
     pending_at_end: int
@@ -72,6 +73,11 @@ def latency_of(counter: NDArray[np.int64], histogram: NDArray[np.int64]) -> Late
         p50=percentile_ms(histogram, 0.50),
         p99=percentile_ms(histogram, 0.99),
     )
+
+
+def trimmed(counts: NDArray[np.int64]) -> list[int]:
+    """The counts up to the last that is not 0."""
+    return [int(count) for count in np.trim_zeros(counts, "b")]
 
 
 def percentile_ms(histogram: NDArray[np.int64], share: float) -> float | None:

@@ -19,7 +19,7 @@ from precedes.sim import network as net
 from precedes.sim import oracle as judge
 from precedes.sim import queue as events
 from precedes.sim import world as w
-from precedes.sim.result import Result, Violations, latency_of
+from precedes.sim.result import Result, Violations, latency_of, trimmed
 from precedes.sim.scenario import Scenario
 
 # Events between two looks at the outside world: about a fifth of a second compiled.
@@ -303,8 +303,10 @@ class Run:
         blocked = self.world.node[w.BLOCKED_UNTIL_NS :: 8]
         return [int(node) for node in np.flatnonzero(blocked == fault.FOR_EVER_NS)]
 
-    def _lost(self) -> int:
+    def _lost(self) -> int | None:
         """Deliveries due to a correct node from a correct source that never came."""
+        if not self.scenario.oracle and self.scenario.duplication > 0:
+            return None
         sent = self.world.node[w.SEQUENCE :: 8]
         n = self.scenario.nodes
         if self.world.delivered.size == 0:
@@ -332,6 +334,7 @@ class Run:
             deliveries=int(counter[w.DELIVERIES]),
             packets=int(counter[w.PACKETS]),
             messages_sent=int(counter[w.MESSAGES_SENT]),
+            packets_by_messages=trimmed(counter[w.PACKETS_OF : w.CELLS]),
             bytes_sent=int(counter[w.BYTES_SENT]),
             violations=Violations(int(counter[w.VIOLATIONS]), int(counter[w.VIOLATING_MESSAGES]))
             if oracle

@@ -178,8 +178,7 @@ def _replay(scenario: Scenario, generator: np.random.Generator, drawn: Drawn) ->
         )
     events = len(graph.event) - 1
     drawn["replay"] = {"events": events, "agents": graph.agents}
-    replay = np.zeros(load.FIRST_READY + events * (1 + graph.agents), np.int64)
-    replay[load.AGENTS] = graph.agents
+    replay = np.zeros(load.FIRST_READY + events, np.int64)
     replay[load.GAP_NS] = round(scenario.gap_ms * NANOSECONDS_PER_MS)
     replay[load.LEFT] = events if scenario.messages is None else scenario.messages
     return Workload(

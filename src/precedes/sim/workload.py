@@ -26,8 +26,7 @@ FIRST_CHILD: Final = 2  # where its children begin in ``child``
 READY: Final = 0  # events that became ready and are not yet scheduled
 GAP_NS: Final = 1  # pause of a node before an event of its own
 LEFT: Final = 2  # events that may still be broadcast
-AGENTS: Final = 3  # nodes that broadcast events of the graph
-FIRST_READY: Final = 4  # from here on, the events that became ready, then who knows what
+FIRST_READY: Final = 3  # from here on, the events that became ready
 
 
 class Workload(NamedTuple):
@@ -44,14 +43,6 @@ def on_known(workload: Workload, node: int, label: int) -> None:
     """Replay: the node now knows the event; note which of its own events became ready."""
     event = workload.event
     replay = workload.replay
-    if node >= replay[AGENTS]:
-        return
-    # A message that is delivered twice is known once.
-    events = event.shape[0] - 1
-    place = FIRST_READY + events * (1 + node) + label
-    if replay[place] != 0:
-        return
-    replay[place] = 1
     for i in range(event[label, FIRST_CHILD], event[label + 1, FIRST_CHILD]):
         child = workload.child[i]
         if child >= 0 and event[child, AGENT] == node:
