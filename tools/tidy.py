@@ -24,6 +24,7 @@ MAY_IMPORT = {
     "compiled": frozenset({"model"}),
     "topology": frozenset({"model", "compiled"}),
     "clocks": frozenset({"model", "compiled", "topology"}),
+    "sizing": frozenset({"model"}),
     "protocols": BASE,
     "sim": BASE | {"protocols"},
     "live": BASE | {"protocols"},
@@ -32,9 +33,9 @@ MAY_IMPORT = {
     "progress": frozenset(),
     "audit": frozenset({"model", "compiled", "trace"}),
     "pipeline": BASE | {"protocols", "sim", "live", "trace", "recorded", "audit"},
-    "papers": BASE | {"protocols", "sim", "live", "trace", "recorded", "audit", "pipeline"},
-    "report": BASE
-    | {"protocols", "sim", "live", "trace", "recorded", "audit", "pipeline", "papers"},
+    "papers": BASE
+    | {"sizing", "protocols", "sim", "live", "trace", "recorded", "audit", "pipeline"},
+    "report": frozenset({"model", "papers"}),
 }
 FREE = frozenset({"cli", "testing", "__init__", "__main__"})  # may import everything
 
@@ -46,6 +47,7 @@ OWNERS = {
     "asyncio": "live",
     "socket": "live",
     "uvloop": "live",
+    "matplotlib": "report",
 }
 
 NO_PROTOCOLS = frozenset({"__init__", "contract", "held", "registry"})

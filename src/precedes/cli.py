@@ -138,11 +138,12 @@ def _add_reproduce(commands: Any) -> None:
     parser = commands.add_parser(
         "reproduce", help="regenerate published figures beside the printed values"
     )
-    parser.add_argument("paper", nargs="*", help="003; none: all that are here")
+    parser.add_argument("paper", nargs="*", help="numbers such as 003; none: all that are here")
     scale = parser.add_mutually_exclusive_group()
-    scale.add_argument("--quick", action="store_true", help="few seeds (default)")
-    scale.add_argument("--full", action="store_true", help="ten seeds")
-    parser.add_argument("--out", type=Path, required=True, metavar="DIR")
+    scale.add_argument("--quick", action="store_true", help="few seeds, short runs (default)")
+    scale.add_argument("--full", action="store_true", help="ten seeds, runs as in the papers")
+    parser.add_argument("--out", type=Path, required=True, metavar="DIR", help="for the report")
+    parser.add_argument("--master", metavar="URL", help="the Spark master to run on")
     parser.set_defaults(run=_reproduce)
 
 
@@ -295,14 +296,20 @@ def _audit(options: argparse.Namespace) -> int:
 
 def _reproduce(options: argparse.Namespace) -> int:
     from precedes.papers import reproduce
-    from precedes.papers.claims import summary
+    from precedes.report import check_available, write_report
 
+    check_available()
     with Bar("reproduce") as bar:
-        claims = reproduce(
-            options.paper, directory=options.out, quick=not options.full, progress=bar.update
+        outcomes = reproduce(
+            options.paper,
+            directory=options.out,
+            scale="full" if options.full else "quick",
+            master=options.master,
+            progress=bar.update,
         )
-    print(summary(claims), end="")
-    print(f"written to {options.out}")
+    index = write_report(outcomes, options.out)
+    print((options.out / "summary.txt").read_text(encoding="utf-8"), end="")
+    print(f"\nwritten to {index}")
     return 0
 
 

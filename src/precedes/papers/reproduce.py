@@ -1,28 +1,119 @@
-"""Running the experiments of papers and writing the claims."""
+"""Running the experiments of papers, and what their modules make of the results."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import dataclasses
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Any
 
-from precedes.model import UserError
-from precedes.papers import paper_003
-from precedes.papers.claims import Claim, write_claims
-from precedes.sim.run import Progress
+from precedes.model import InternalError, UserError
+from precedes.papers.claims import VERDICTS, Claim
+from precedes.papers.measured import Results
+from precedes.papers.registry import SCALES, Paper, load, papers
+from precedes.papers.shown import Figure, Table
+from precedes.sim.experiment import Experiment
 
-PAPERS: Final = {"003": paper_003.claims}
+Runner = Callable[..., dict[str, list[dict[str, Any]]]]
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a report says of one paper."""
+
+    paper: str
+    title: str
+    scale: str
+    runs: int
+    claims: tuple[Claim, ...]
+    tables: tuple[Table, ...]
+    figures: tuple[Figure, ...]
 
 
 def reproduce(
-    papers: Sequence[str], *, directory: Path, quick: bool, progress: Progress
-) -> list[Claim]:
-    """Run the papers named, or all, and write their claims into a directory."""
-    for paper in papers:
-        if paper not in PAPERS:
-            raise UserError(f"paper {paper!r} is not here: choose from {', '.join(PAPERS)}")
-    found: list[Claim] = []
-    for paper in papers or list(PAPERS):
-        found += PAPERS[paper](quick=quick, progress=progress)
-    write_claims(found, directory)
-    return found
+    wanted: Sequence[str],
+    *,
+    directory: Path,
+    scale: str = "quick",
+    master: str | None = None,
+    progress: Callable[[float], None] | None = None,
+    runner: Runner | None = None,
+) -> list[Outcome]:
+    """Run the experiments of the papers named, or of all, and judge the results.
+
+    Finished runs are kept in ``directory/runs``: called again after an interruption, only the
+    others run. ``master`` is where Spark runs, ``runner`` replaces what runs the experiments.
+    """
+    if scale not in SCALES:
+        raise UserError(f"scale is one of {', '.join(SCALES)}, not {scale!r:.40}")
+    chosen = [load(number) for number in dict.fromkeys(wanted or papers())]
+    run = runner or default_runner()
+    experiments = {paper.number: paper.experiments(scale) for paper in chosen}
+    results = run(
+        [_named(number, one) for number, found in experiments.items() for one in found],
+        directory / "runs",
+        master=master,
+        progress=progress,
+    )
+    return [
+        judge(
+            paper,
+            {
+                one.name: _aligned(one, results[_named(paper.number, one).name])
+                for one in experiments[paper.number]
+            },
+            scale=scale,
+        )
+        for paper in chosen
+    ]
+
+
+def default_runner() -> Runner:
+    """What runs the experiments unless the caller says otherwise."""
+    from precedes.papers.in_process import run_experiments
+
+    return run_experiments
+
+
+def judge(paper: Paper, results: Results, *, scale: str) -> Outcome:
+    """Claims, tables and figures of a paper from the results of its experiments."""
+    outcome = Outcome(
+        paper=paper.number,
+        title=paper.title,
+        scale=scale,
+        runs=sum(len(runs) for runs in results.values()),
+        claims=tuple(paper.claims(results)),
+        tables=tuple(paper.tables(results)),
+        figures=tuple(paper.figures(results)),
+    )
+    if any(claim.paper != paper.number for claim in outcome.claims):
+        raise InternalError(f"paper {paper.number} makes claims about another paper")
+    _check_unique(f"{paper.number}: claims", [(one.item, one.key) for one in outcome.claims])
+    shown = [one.name for one in outcome.tables] + [one.name for one in outcome.figures]
+    _check_unique(f"{paper.number}: tables and figures", shown)
+    return outcome
+
+
+def counts(outcomes: Iterable[Outcome]) -> dict[str, int]:
+    """How many claims have which verdict, in the order of the verdicts."""
+    found = Counter(claim.verdict for outcome in outcomes for claim in outcome.claims)
+    return {verdict: found[verdict] for verdict in VERDICTS}
+
+
+def _named(number: str, experiment: Experiment) -> Experiment:
+    return dataclasses.replace(experiment, name=f"{number}-{experiment.name}")
+
+
+def _aligned(experiment: Experiment, runs: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    seeds = [scenario.seed for scenario in experiment.scenarios]
+    if [run["seed"] for run in runs] != seeds:
+        raise InternalError(f"{experiment.name}: results are not in the order of the scenarios")
+    return runs
+
+
+def _check_unique(what: str, names: Sequence[Any]) -> None:
+    twice = [name for name, count in Counter(names).items() if count > 1]
+    if twice:
+        raise InternalError(f"{what}: {twice[0]} is there twice")

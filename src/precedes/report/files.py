@@ -1,0 +1,156 @@
+"""The files of a report. The same outcomes give the same bytes."""
+
+from __future__ import annotations
+
+import csv
+import io
+import os
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import fields
+from pathlib import Path
+from typing import Any, Final
+
+from precedes.model import InternalError, UserError
+from precedes.papers.claims import Claim, number
+from precedes.papers.measured import Measured
+from precedes.papers.reproduce import Outcome, counts
+from precedes.papers.shown import Figure, Printed, Table
+from precedes.report.page import page, slug
+
+CLAIM_FIELDS: Final = tuple(item.name for item in fields(Claim))
+# Files of tables that a report wrote: others in the folder are not ours to remove.
+OWN_TABLES: Final = re.compile(r"[0-9]{3}-[a-z0-9-]+\.csv")
+
+
+def write_report(outcomes: Sequence[Outcome], directory: Path) -> Path:
+    """Write claims.csv, tables/, summary.txt and index.html, and return the path of the last.
+
+    Everything is made before anything is written; every file is written aside and renamed.
+    Tables that an earlier report left and this one does not have are removed.
+    """
+    texts = {f"tables/{name}.csv": text for name, text in _tables(outcomes)}
+    texts["claims.csv"] = claims_csv(claim for outcome in outcomes for claim in outcome.claims)
+    texts["summary.txt"] = summary(outcomes)
+    texts["index.html"] = page(outcomes)
+    try:
+        (directory / "tables").mkdir(parents=True, exist_ok=True)
+        _write(texts, directory)
+        for path in (directory / "tables").iterdir():
+            if OWN_TABLES.fullmatch(path.name) and f"tables/{path.name}" not in texts:
+                path.unlink()
+    except OSError as error:
+        raise UserError(f"cannot write the report into {directory}: {error.strerror}") from None
+    return directory / "index.html"
+
+
+def _write(texts: dict[str, str], directory: Path) -> None:
+    aside = {directory / name: directory / f"{name}.tmp-{os.getpid()}" for name in texts}
+    try:
+        for (path, temporary), text in zip(aside.items(), texts.values(), strict=True):
+            temporary.write_text(text, encoding="utf-8", newline="")
+            if path.is_dir():
+                raise IsADirectoryError(0, f"{path} is a directory")
+        for path, temporary in aside.items():
+            temporary.replace(path)
+    finally:
+        for temporary in aside.values():
+            temporary.unlink(missing_ok=True)
+
+
+def claims_csv(claims: Iterable[Claim]) -> str:
+    """The claims, a line each, under the names of their fields."""
+    rows = [[getattr(claim, name) for name in CLAIM_FIELDS] for claim in claims]
+    return _csv(CLAIM_FIELDS, rows)
+
+
+def summary(outcomes: Sequence[Outcome]) -> str:
+    """The claims as text, with a count of verdicts."""
+    found = [f"{count} {verdict}" for verdict, count in counts(outcomes).items() if count]
+    lines = [f"claims: {', '.join(found) or 'none'}"]
+    for outcome in outcomes:
+        lines += ["", f"{outcome.paper}  {outcome.title} ({outcome.scale}, {outcome.runs} runs)"]
+        for claim in outcome.claims:
+            lines.append(f"  {claim.verdict}: {claim.item}, {claim.key}: {_values(claim)}")
+            if claim.reason:
+                lines.append(f"      {claim.reason}")
+    return "\n".join(lines) + "\n"
+
+
+def _values(claim: Claim) -> str:
+    parts = []
+    if claim.published is not None:
+        parts.append(f"published {_number(claim.published)}")
+    if claim.measured is not None:
+        text = f"measured {_number(claim.measured)}"
+        if claim.low is not None and claim.high is not None:
+            text += f" ({number(claim.low)} to {number(claim.high)})"
+        parts.append(text)
+    return ", ".join(parts)
+
+
+def _number(value: float | str) -> str:
+    return value if isinstance(value, str) else number(value)
+
+
+def _tables(outcomes: Sequence[Outcome]) -> list[tuple[str, str]]:
+    """Name and text of every file of a table, and of the points of every figure."""
+    found = []
+    for outcome in outcomes:
+        texts = [(table.name, _table_csv(table)) for table in outcome.tables]
+        texts += [(figure.name, _points_csv(figure)) for figure in outcome.figures]
+        found += [(f"{outcome.paper}-{slug(name)}", text) for name, text in texts]
+    names = [name for name, _ in found]
+    for name in names:
+        if names.count(name) > 1:
+            raise InternalError(f"two tables would be written to {name}.csv")
+    return found
+
+
+def _table_csv(table: Table) -> str:
+    """A measured column is followed by its bounds."""
+    wide = [
+        any(isinstance(row[place], Measured) for row in table.rows)
+        for place in range(len(table.header))
+    ]
+    header = []
+    for name, measured in zip(table.header, wide, strict=True):
+        header += [name, f"{name}, low", f"{name}, high"] if measured else [name]
+    rows = []
+    for row in table.rows:
+        cells: list[Any] = []
+        for cell, measured in zip(row, wide, strict=True):
+            low, high = (cell.interval if isinstance(cell, Measured) else None) or (None, None)
+            cells += [_plain(cell), low, high] if measured else [_plain(cell)]
+        rows.append(cells)
+    return _csv(header, rows)
+
+
+def _points_csv(figure: Figure) -> str:
+    rows = [
+        [series.label, series.kind, point.x, point.y, point.low, point.high]
+        for series in figure.series
+        for point in series.points
+    ]
+    return _csv(("series", "kind", figure.x_label, figure.y_label, "low", "high"), rows)
+
+
+def _plain(cell: Any) -> Any:
+    if isinstance(cell, Measured):
+        return cell.mean
+    return cell.value if isinstance(cell, Printed) else cell
+
+
+def _csv(header: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(header)
+    writer.writerows([[_field(value) for value in row] for row in rows])
+    return text.getvalue()
+
+
+def _field(value: Any) -> str:
+    """Ten digits: more than any count here has, and fewer than the last bits of a mean."""
+    if value is None:
+        return ""
+    return value if isinstance(value, str) else f"{value:.10g}"
