@@ -168,12 +168,13 @@ def finding(about: About, *, measured: Measured, reason: str = "") -> Claim:
 
 
 def number(value: float) -> str:
-    """A number for reading: whole ones in full, others with four significant digits."""
-    if value == round(value) and abs(value) < 1e15:
-        return str(round(value))
-    if abs(value) >= 1000:
-        return str(round(value))
-    return f"{value:.4g}"
+    """A number for reading: whole and large ones without decimals, others with four digits."""
+    if abs(value) >= 1000 or value == round(value):
+        return str(round(value)) if abs(value) < 1e15 else f"{value:.4g}"
+    if abs(value) >= 0.001:
+        return f"{value:.4g}"
+    digits, _, power = f"{value:.3e}".partition("e")
+    return f"{digits}e{int(power)}"
 
 
 def _claim(

@@ -76,19 +76,26 @@ def _draw(axes: Any, figure: Figure) -> None:
         axes.set_xscale("log")
     if figure.log_y:
         axes.set_yscale("log")
+    lowest = _lowest(figure) if figure.log_y else float("-inf")
     numbers = {"measured": 0, "published": 0, "model": 0}
     for series in figure.series:
         number = numbers[series.kind]
         numbers[series.kind] += 1
-        _line(axes, figure, series, number)
-    if not figure.log_y:
-        axes.set_ylim(bottom=min(0.0, axes.get_ylim()[0]))
+        _line(axes, figure, series, number, lowest)
+    axes.set_ylim(bottom=lowest if figure.log_y else min(0.0, axes.get_ylim()[0]))
     axes.set_xlabel(figure.x_label)
     axes.set_ylabel(figure.y_label)
     axes.grid(visible=True, color=INK, alpha=0.15, linewidth=0.8)
 
 
-def _line(axes: Any, figure: Figure, series: Series, number: int) -> None:
+def _lowest(figure: Figure) -> float:
+    """Where a logarithmic axis begins: below all that has a place on it."""
+    points = [point for series in figure.series for point in series.points]
+    values = [value for point in points for value in (point.y, point.low) if value and value > 0]
+    return min(values, default=1.0) / 2
+
+
+def _line(axes: Any, figure: Figure, series: Series, number: int, lowest: float) -> None:
     """The line, and bars for its intervals; the n-th line of each kind has the same colour."""
     points = [
         point
@@ -107,8 +114,8 @@ def _line(axes: Any, figure: Figure, series: Series, number: int) -> None:
     bounded = [point for point in points if point.low is not None and point.high is not None]
     if not bounded:
         return
-    lowest = min(point.y for point in points) / 3 if figure.log_y else float("-inf")
-    below = [point.y - max(point.low or 0.0, min(lowest, point.y)) for point in bounded]
+    # Half of the lowest: the cap of a bar that goes on is out of sight.
+    below = [point.y - max(point.low or 0.0, lowest / 2) for point in bounded]
     above = [(point.high or 0.0) - point.y for point in bounded]
     axes.errorbar(
         [point.x for point in bounded],

@@ -120,12 +120,19 @@ def _paper(outcome: Outcome) -> str:
 
 
 def _claims(outcome: Outcome) -> str:
+    """The claims; the roles keep it a table where a narrow screen lays it out otherwise."""
     if not outcome.claims:
         return ""
     rows = "\n".join(_claim(claim) for claim in outcome.claims)
-    label = f"Claims of paper {outcome.paper}"
-    columns = ("claim", "published", "measured", "verdict")
-    return _framed(label, columns, rows, kind="claims")
+    head = "".join(
+        f'<th scope="col" role="columnheader">{column}</th>'
+        for column in ("claim", "published", "measured", "verdict")
+    )
+    return (
+        f'<table class="claims" role="table"><caption>Claims of paper {outcome.paper}</caption>'
+        f'<thead role="rowgroup"><tr role="row">{head}</tr></thead>\n'
+        f'<tbody role="rowgroup">\n{rows}\n</tbody></table>\n'
+    )
 
 
 def _claim(claim: Claim) -> str:
@@ -136,12 +143,14 @@ def _claim(claim: Claim) -> str:
     if claim.low is not None and claim.high is not None:
         interval = _interval(claim.low, claim.high)
     return (
-        f'<tr class="claim {kind}" id="{name}">'
-        f'<th scope="row"><a href="#{name}">{escape(claim.item)}</a>: {escape(claim.key)}'
-        f"{reason}</th>"
-        f'<td class="number printed">{_value(claim.published)}</td>'
-        f'<td class="number">{_value(claim.measured)}{interval}</td>'
-        f'<td><span class="verdict {kind}">{claim.verdict}</span></td></tr>'
+        f'<tr class="claim {kind}" id="{name}" role="row">'
+        f'<th scope="row" role="rowheader"><a href="#{name}">{escape(claim.item)}</a>: '
+        f"{escape(claim.key)}{reason}</th>"
+        f'<td class="number printed" role="cell" data-label="published">'
+        f"{_value(claim.published)}</td>"
+        f'<td class="number" role="cell" data-label="measured">'
+        f"{_value(claim.measured)}{interval}</td>"
+        f'<td role="cell"><span class="verdict {kind}">{claim.verdict}</span></td></tr>'
     )
 
 
@@ -180,8 +189,7 @@ def _figure(paper: str, figure: Figure) -> str:
         [
             f'<h3 id="{name}">{escape(figure.name)}</h3>',
             f"<figure>{svg(figure, name=f'{name}-plot')}",
-            f"<figcaption>{escape(figure.title)}. Bars are 95&nbsp;% intervals of measured "
-            "means; dashed lines are published, dotted ones a formula's.</figcaption></figure>",
+            f"<figcaption>{escape(figure.title)}. {_legend(figure)}</figcaption></figure>",
             "<details><summary>The points as a table</summary>",
             _framed(f"Points of {figure.name} of paper {paper}", columns, "\n".join(rows)),
             f'<p class="file"><a href="{file}">{file}</a></p></details>',
@@ -189,12 +197,26 @@ def _figure(paper: str, figure: Figure) -> str:
     )
 
 
-def _framed(label: str, columns: Sequence[str], rows: str, *, kind: str = "data") -> str:
+def _legend(figure: Figure) -> str:
+    """What the lines of a figure are, for those kinds that it has."""
+    kinds = {series.kind for series in figure.series}
+    meanings = []
+    if any(point.low is not None for series in figure.series for point in series.points):
+        meanings.append("bars are 95&nbsp;% intervals of the measured means")
+    if "published" in kinds:
+        meanings.append("dashed lines are published")
+    if "model" in kinds:
+        meanings.append("dotted lines are a formula's")
+    text = "; ".join(meanings)
+    return f"{text[:1].upper()}{text[1:]}." if text else ""
+
+
+def _framed(label: str, columns: Sequence[str], rows: str) -> str:
     """A table in a frame that scrolls by itself on a narrow screen, also by keyboard."""
     head = "".join(f'<th scope="col">{escape(column)}</th>' for column in columns)
     return (
         f'<div class="frame" role="region" aria-label="{escape(label)}" tabindex="0">'
-        f'<table class="{kind}"><caption>{escape(label)}</caption>'
+        f'<table class="data"><caption>{escape(label)}</caption>'
         f"<thead><tr>{head}</tr></thead>\n<tbody>\n{rows}\n</tbody></table></div>\n"
     )
 
