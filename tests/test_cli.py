@@ -13,6 +13,8 @@ import pyarrow.parquet as parquet
 import pytest
 
 from precedes.cli import main
+from precedes.papers.registry import check
+from tests.papers.small_paper import paper_module
 
 # The keys that users' scripts rely on.
 SIMULATE_KEYS = {
@@ -231,3 +233,21 @@ def test_the_installed_command_is_there():
     done = subprocess.run([script, "--version"], capture_output=True, text=True, timeout=60)
     assert done.stdout.startswith("precedes ")
     assert os.access(script, os.X_OK)
+
+
+@pytest.mark.usefixtures("engine")
+def test_reproduce_prints_the_summary_and_where_the_page_is(tmp_path, capsys, monkeypatch):
+    module = paper_module()
+    monkeypatch.setattr("precedes.papers.outcome.load", lambda n: check(module, number=n))
+    out = tmp_path / "report"
+    assert main(["reproduce", "900", "--full", "--out", str(out)]) == 0
+    captured = capsys.readouterr()
+    assert captured.out == (
+        "claims: 1 equal\n\n900  A paper (full, 3 runs)\n"
+        "  equal: Table 1, deliveries: published 20, measured 20 (20 to 20)\n"
+        f"\nwritten to {out / 'index.html'}\n"
+    )
+    assert captured.err == ""
+    assert "A paper" in (out / "index.html").read_text(encoding="utf-8")
+    with (out / "claims.csv").open() as file:
+        assert file.readlines()[1] == "900,Table 1,deliveries,20,20,20,20,equal,\n"

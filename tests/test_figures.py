@@ -9,9 +9,8 @@ import statistics
 
 import pytest
 
-from precedes import Scenario, simulate
+from precedes import simulate
 from precedes.papers import paper_003
-from precedes.papers.claims import DIFFERS, HOLDS, compare, interval, write_claims
 
 SEEDS = range(1, 6)
 
@@ -53,34 +52,3 @@ def test_a_larger_clock_errs_less() -> None:
     ]
     assert errors == sorted(errors, reverse=True)
     assert errors[-1] < errors[0] / 10
-
-
-def test_verdicts() -> None:
-    """Each verdict from values that must give it."""
-    about = {"paper": "003", "item": "Table 1", "key": "k", "reason": "because"}
-    inside = compare(**about, published=10.0, values=[9.0, 11.0, 10.5])
-    outside = compare(**about, published=20.0, values=[9.0, 11.0, 10.5])
-    assert (inside.verdict, inside.reason) == (HOLDS, "")
-    assert (outside.verdict, outside.reason) == (DIFFERS, "because")
-    mean, low, high = interval([1.0, 2.0, 3.0])
-    assert mean == 2.0
-    assert high - mean == pytest.approx(4.303 / 3**0.5)
-    assert mean - low == pytest.approx(high - mean)
-
-
-def test_measured_values_are_never_the_published_ones(
-    tmp_path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A run with no errors at all is reported as zero, whatever is printed in the paper."""
-
-    def table_1(reading: str, seed: int) -> Scenario:
-        return Scenario(protocol="vector", nodes=3, messages=10, seed=seed)
-
-    monkeypatch.setattr(paper_003, "table_1", table_1)
-    claims = paper_003.claims(quick=True, progress=lambda share: None)
-    assert [claim.measured for claim in claims] == [0.0] * 4
-    assert {claim.verdict for claim in claims} == {DIFFERS}
-    path = write_claims(claims, tmp_path / "report")
-    header = "paper,item,key,published,measured,low,high,verdict,reason"
-    assert path.read_text().splitlines()[0] == header
-    assert sorted(p.name for p in path.parent.iterdir()) == ["claims.csv", "summary.txt"]

@@ -56,7 +56,7 @@ def svg(figure: Figure, *, name: str) -> str:
     with matplotlib.rc_context():
         matplotlib.rcdefaults()
         matplotlib.rcParams.update(SETTINGS)
-        canvas = Canvas(figsize=(6.4, 4.2), layout="constrained")
+        canvas = Canvas(figsize=(5.4, 4.0), layout="constrained")
         FigureCanvasSVG(canvas)
         axes = canvas.add_subplot()
         _draw(axes, figure)
@@ -122,6 +122,7 @@ def _line(axes: Any, figure: Figure, series: Series, number: int, lowest: float)
         [point.y for point in bounded],
         yerr=[below, above],
         fmt="none",
+        color=colour,
         ecolor=colour,
         elinewidth=1.2,
         capsize=3,

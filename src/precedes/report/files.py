@@ -14,7 +14,7 @@ from typing import Any, Final
 from precedes.model import InternalError, UserError
 from precedes.papers.claims import Claim, number
 from precedes.papers.measured import Measured
-from precedes.papers.reproduce import Outcome, counts
+from precedes.papers.outcome import Outcome, counts
 from precedes.papers.shown import Figure, Printed, Table
 from precedes.report.page import page, slug
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from precedes.papers.claims import VERDICTS, Claim, number
 from precedes.papers.measured import Measured
-from precedes.papers.reproduce import Outcome, counts
+from precedes.papers.outcome import Outcome, counts
 from precedes.papers.shown import Figure, Printed, Table
 from precedes.report.charts import svg
 

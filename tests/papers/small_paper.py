@@ -1,0 +1,50 @@
+"""A paper that runs in a moment, for tests of what is around papers."""
+
+from types import ModuleType
+
+from precedes.papers.claims import About, equal
+from precedes.papers.measured import measure
+from precedes.papers.shown import Figure, Printed, Table, measured_series, published_series
+from precedes.sim import Scenario
+from precedes.sim.experiment import Experiment
+
+
+def paper_module(**changes) -> ModuleType:
+    """A small paper that keeps the contract, with some names changed; None: taken away."""
+    module = ModuleType("paper_900")
+    module.__file__ = "paper_900.py"
+    small = Scenario(protocol="vector", nodes=3, messages=10)
+
+    def experiments(scale):
+        seeds = range(1, 3 if scale == "quick" else 4)
+        return [Experiment("table-1", tuple(small.replace(seed=seed) for seed in seeds))]
+
+    def claims(results):
+        measured = measure(lambda run: run["deliveries"], results["table-1"])
+        about = About("900", "Table 1", "deliveries")
+        return [equal(about, published=module.PUBLISHED["Table 1"][0], measured=measured)]
+
+    def tables(results):
+        return [
+            Table("Table 1", ("n", "published"), ((3, Printed(module.PUBLISHED["Table 1"][0])),))
+        ]
+
+    def figures(results):
+        measured = measure(lambda run: run["latency"]["delivery_mean"], results["table-1"])
+        lines = (
+            measured_series("here", [(3.0, measured)]),
+            published_series("paper", [(3.0, 9.0)]),
+        )
+        return [Figure("Figure 1", "t", "nodes", "ms", lines, alt="latency")]
+
+    exports = {
+        "PAPER": "900",
+        "TITLE": "A paper",
+        "PUBLISHED": {"Table 1": [20, 1]},
+        "experiments": experiments,
+        "claims": claims,
+        "tables": tables,
+        "figures": figures,
+    } | changes
+    vars(module).update({name: value for name, value in exports.items() if value is not None})
+    return module

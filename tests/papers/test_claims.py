@@ -1,0 +1,190 @@
+"""The rules: for each verdict values that must give it, and values that must not."""
+
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from precedes.model import InternalError
+from precedes.papers import claims
+from precedes.papers.claims import About, Claim
+from precedes.papers.measured import STUDENT_T, Measured, measure, pooled, select
+
+ABOUT = About("003", "Table 1", "cell")
+
+
+def of(*values: float) -> Measured:
+    """Values as if runs had given them."""
+    return measure(lambda run: run["x"], [{"x": value} for value in values])
+
+
+@pytest.mark.parametrize(
+    ("published", "measured", "verdict"),
+    [
+        (10.0, (9.0, 11.0, 10.5), claims.HOLDS),
+        (20.0, (9.0, 11.0, 10.5), claims.DIFFERS),
+        (12.7, (9.0, 11.0, 10.5), claims.HOLDS),  # 10.17 + 4.303 * 1.04 / sqrt(3) = 12.75
+        (12.8, (9.0, 11.0, 10.5), claims.DIFFERS),
+        (0.1, (0.1, 0.1, 0.1), claims.HOLDS),
+        (0.1001, (0.1, 0.1, 0.1), claims.DIFFERS),
+    ],
+)
+def test_within(published, measured, verdict):
+    claim = claims.within(ABOUT, published=published, measured=of(*measured), reason="because")
+    assert claim.verdict == verdict
+    assert claim.low <= claim.measured <= claim.high
+    assert ("because" in claim.reason) == (verdict == claims.DIFFERS)
+    assert claim.reason.startswith("differs by" if verdict == claims.DIFFERS else "")
+
+
+def test_differs_says_by_how_much():
+    far = claims.within(ABOUT, published=507, measured=of(2437, 2437))
+    assert far.reason == "differs by +1930 (+380.7 %)"
+    less = claims.within(ABOUT, published=-4, measured=of(-6, -6))
+    assert less.reason == "differs by -2 (-50.0 %)"
+    assert claims.within(ABOUT, published=0, measured=of(3, 3)).reason == "differs by +3"
+
+
+def test_one_replication_has_no_interval():
+    for published, verdict in ((5.0, claims.HOLDS), (5.04, claims.HOLDS), (5.1, claims.DIFFERS)):
+        claim = claims.within(ABOUT, published=published, measured=of(5.0), rounding=0.05)
+        assert (claim.verdict, claim.low, claim.high) == (verdict, None, None)
+        assert claim.reason.endswith(claims.NO_INTERVAL)
+    assert claims.finding(ABOUT, measured=of(5.0)).reason == claims.NO_INTERVAL
+
+
+def test_at_most():
+    assert claims.at_most(ABOUT, published=0.5, measured=of(0.2, 0.3)).verdict == claims.HOLDS
+    above = claims.at_most(ABOUT, published=0.5, measured=of(0.6, 0.8))
+    assert above.verdict == claims.DIFFERS
+    assert above.reason == "published as an upper bound; differs by +0.2 (+40.0 %)"
+
+
+@pytest.mark.parametrize(
+    ("published", "measured", "places", "verdict"),
+    [
+        (507, (507, 507), None, claims.EQUAL),
+        (507, (507,), None, claims.EQUAL),
+        (507, (507, 508), None, claims.DIFFERS),
+        (507, (506.9,), None, claims.DIFFERS),
+        (506, (508,), None, claims.DIFFERS),
+        (11.2, (11.23,), 1, claims.EQUAL),
+        (11.2, (11.23,), None, claims.DIFFERS),
+        (11.2, (11.3,), 1, claims.DIFFERS),
+        (0, (0,), None, claims.EQUAL),
+    ],
+)
+def test_equal(published, measured, places, verdict):
+    claim = claims.equal(ABOUT, published=published, measured=of(*measured), places=places)
+    assert claim.verdict == verdict
+    assert ("differs by" in claim.reason) == (verdict == claims.DIFFERS)
+
+
+@pytest.mark.parametrize(
+    ("published", "measured", "verdict"),
+    [
+        (15.0, (3.0, 3.1), claims.SAME_TREND),
+        (-15.0, (-3.0, -3.1), claims.SAME_TREND),
+        (15.0, (-3.0, -3.1), claims.DIFFERS),
+        (15.0, (-3.0, 3.1), claims.DIFFERS),  # the interval holds 0: no sign to speak of
+        (0.0, (-3.0, 3.1), claims.SAME_TREND),
+        (0.0, (3.0, 3.1), claims.DIFFERS),
+        (15.0, (3.0,), claims.SAME_TREND),
+    ],
+)
+def test_same_sign(published, measured, verdict):
+    claim = claims.same_sign(ABOUT, published=published, measured=of(*measured))
+    assert claim.verdict == verdict
+
+
+@pytest.mark.parametrize(
+    ("measured", "verdict"),
+    [
+        ((2, 4, 8), "same trend"),
+        ((2, 8, 4), "differs"),
+        ((8, 4, 2), "differs"),
+        ((2, 2, 4), "differs"),
+    ],
+)
+def test_same_order(measured, verdict):
+    values = [of(one, one) for one in measured]
+    claim = claims.same_order(ABOUT, published=[3.3, 7.4, 12.9], measured=values, reason="why")
+    assert (claim.verdict, claim.published) == (verdict, "3.3 < 7.4 < 12.9")
+    assert claim.measured.split()[::2] == [str(one) for one in measured]
+    assert "why" in claim.reason
+    assert ("differs in order" in claim.reason) == (verdict == "differs")
+    assert (claim.low, claim.high) == (None, None)
+
+
+def test_an_order_of_overlapping_intervals_says_so():
+    near = [of(1, 3), of(2, 4)]
+    assert "overlap" in claims.same_order(ABOUT, published=[1, 2], measured=near).reason
+    apart = [of(1, 1.01), of(2, 2.01)]
+    assert claims.same_order(ABOUT, published=[1, 2], measured=apart).reason == ""
+    for published, measured in (([1], [of(1)]), ([1, 2], [of(1)])):
+        with pytest.raises(InternalError, match="two values or more"):
+            claims.same_order(ABOUT, published=published, measured=measured)
+
+
+def test_irreproducible_needs_a_reason():
+    claim = claims.irreproducible(ABOUT, published=9.0, measured=of(8.0, 8.2), reason="Table 3")
+    assert (claim.verdict, claim.reason) == (claims.IRREPRODUCIBLE, "Table 3")
+    assert claims.irreproducible(ABOUT, published=9.0, reason="Table 3").measured is None
+    with pytest.raises(InternalError, match="needs a reason"):
+        claims.irreproducible(ABOUT, published=9.0, reason=" ")
+
+
+def test_a_finding_publishes_nothing():
+    claim = claims.finding(ABOUT, measured=of(1.0, 2.0))
+    assert (claim.verdict, claim.published, claim.measured) == (claims.FINDING, None, 1.5)
+
+
+def test_only_the_rules_and_results_make_claims_and_measurements():
+    with pytest.raises(InternalError, match="made by one of the rules"):
+        Claim(*ABOUT, 1.0, 1.0, None, None, "holds", "", seal=None)
+    with pytest.raises(InternalError, match="from results"):
+        Measured((1.0,), seal=None)
+    with pytest.raises(InternalError, match="must come from"):
+        claims.within(ABOUT, published=507, measured=507)
+
+
+@pytest.mark.parametrize("value", [None, math.nan, math.inf, "7", True])
+def test_a_measured_value_is_a_finite_number(value):
+    with pytest.raises(InternalError, match="finite number"):
+        of(1.0, value)
+
+
+def test_reading_runs():
+    runs = [{"x": 1, "scenario": {"rate": 5.0, "parameters": {"entries": n}}} for n in (7, 8, 7)]
+    assert select(runs, rate=5.0, entries=7) == [runs[0], runs[2]]
+    with pytest.raises(InternalError, match="no run of 3 has"):
+        select(runs, entries=9)
+    assert measure(lambda one, other: one["x"] - other["x"], runs, runs).values == (0, 0, 0)
+    with pytest.raises(InternalError, match="equally many"):
+        measure(lambda one, other: 0.0, runs, runs[1:])
+    with pytest.raises(InternalError, match="equally many"):
+        measure(lambda run: 0.0, [])
+    together = pooled(lambda found: sum(run["x"] for run in found), runs)
+    assert (together.values, together.interval) == ((3.0,), None)
+
+
+def test_the_quantiles_are_those_of_students_t():
+    """The density integrated numerically; the table is rounded to three places."""
+    for freedom, quantile in enumerate(STUDENT_T, start=1):
+        scale = math.exp(math.lgamma((freedom + 1) / 2) - math.lgamma(freedom / 2))
+        scale /= math.sqrt(freedom * math.pi)
+        steps = 5_000
+        width = quantile / steps
+        middle = (width * (step + 0.5) for step in range(steps))
+        share = sum((1 + x * x / freedom) ** (-(freedom + 1) / 2) for x in middle) * width
+        assert 2 * scale * share == pytest.approx(0.95, abs=6e-5), freedom
+
+
+@given(st.lists(st.integers(-1000, 1000), min_size=2, max_size=40), st.integers(-1000, 1000))
+def test_the_interval_moves_with_the_values(values, shift):
+    """Adding a number to every replication adds it to the mean and to both bounds."""
+    low, high = of(*values).interval
+    moved = of(*(value + shift for value in values))
+    assert moved.interval == pytest.approx((low + shift, high + shift), abs=1e-6)
+    assert low <= of(*values).mean <= high

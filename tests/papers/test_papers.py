@@ -1,0 +1,230 @@
+"""Every paper module keeps the contract, and no printed number reaches a measured one."""
+
+import copy
+import json
+import math
+import random
+
+import pytest
+
+from precedes.model import InternalError, UserError
+from precedes.papers import registry, reproduce
+from precedes.papers.claims import EQUAL, HOLDS, VERDICTS, About, finding
+from precedes.papers.measured import Measured, measure
+from precedes.papers.outcome import counts, judge
+from precedes.papers.registry import PaperError, check, leaves, load, papers
+from precedes.papers.shown import Printed
+from precedes.report.files import claims_csv
+from precedes.sim import Scenario
+from precedes.sim.experiment import Experiment
+from precedes.sizing import error_rate
+from tests.papers.small_paper import paper_module
+from tests.papers.synthetic import results
+
+
+@pytest.fixture
+def paper(request):
+    """A paper whose printed values may be changed."""
+    found = load(request.param)
+    before = copy.deepcopy(found.published)
+    yield found
+    found.published.clear()
+    found.published.update(before)
+
+
+def change(data, draw):
+    """Replace every printed number in place."""
+    items = data.items() if isinstance(data, dict) else enumerate(data)
+    for key, value in list(items):
+        if isinstance(value, tuple):
+            data[key] = value = list(value)
+        if isinstance(value, (dict, list)):
+            change(value, draw)
+        elif not isinstance(value, str):
+            data[key] = value * 2 + draw.randint(1, 9)
+
+
+def measured_in(outcome):
+    """All that an outcome says was measured."""
+    return (
+        [(c.item, c.key, c.low, c.high) for c in outcome.claims],
+        [c.measured for c in outcome.claims],
+        [
+            cell
+            for t in outcome.tables
+            for row in t.rows
+            for cell in row
+            if isinstance(cell, Measured)
+        ],
+        [s for f in outcome.figures for s in f.series if s.kind == "measured"],
+    )
+
+
+def published_in(outcome):
+    """All that it says is printed."""
+    return (
+        [c.published for c in outcome.claims],
+        [
+            cell
+            for t in outcome.tables
+            for row in t.rows
+            for cell in row
+            if isinstance(cell, Printed)
+        ],
+        [s for f in outcome.figures for s in f.series if s.kind == "published"],
+    )
+
+
+@pytest.mark.parametrize("paper", papers(), indirect=True)
+def test_published_and_measured_never_mix(paper):
+    made_up = results(paper.experiments("quick"), seed=1)
+    first = judge(paper, made_up, scale="quick")
+    change(paper.published, random.Random(1))
+    printed_otherwise = judge(paper, made_up, scale="quick")
+    assert measured_in(printed_otherwise) == measured_in(first)
+    assert published_in(printed_otherwise) != published_in(first)
+    other = judge(paper, results(paper.experiments("quick"), seed=2), scale="quick")
+    assert published_in(other) == published_in(printed_otherwise)
+    for (_, _, low, high), again in zip(
+        *measured_in(first)[:1], measured_in(other)[0], strict=True
+    ):
+        assert (low, high) != again[2:] or low is None
+    assert measured_in(other)[1] != measured_in(first)[1]
+
+
+def test_the_test_above_finds_a_mixture():
+    """Its twin: a module that hands on what is printed as measured is caught."""
+    module = paper_module()
+    module.claims = lambda results: [
+        finding(
+            About("900", "Table 1", "cell"),
+            measured=measure(lambda run: module.PUBLISHED["Table 1"][0], results["table-1"]),
+        )
+    ]
+    mixed = check(module, number="900")
+    made_up = results(mixed.experiments("quick"), seed=1)
+    first = judge(mixed, made_up, scale="quick")
+    change(mixed.published, random.Random(1))
+    assert measured_in(judge(mixed, made_up, scale="quick")) != measured_in(first)
+
+
+@pytest.mark.parametrize("number", papers())
+@pytest.mark.parametrize("scale", registry.SCALES)
+def test_a_paper_makes_the_same_of_the_same_results(number, scale):
+    """At both scales; through JSON, as a runner may hand results on; claims are of the paper."""
+    paper = load(number)
+    made_up = results(paper.experiments(scale), seed=3)
+    first = judge(paper, made_up, scale=scale)
+    again = judge(paper, json.loads(json.dumps(made_up)), scale=scale)
+    assert again == first
+    assert first.claims
+    assert all(claim.verdict in VERDICTS for claim in first.claims)
+    for claim in first.claims:
+        assert claim.published is None or isinstance(claim.published, (int, float, str))
+        assert (
+            claim.measured is None
+            or isinstance(claim.measured, str)
+            or math.isfinite(claim.measured)
+        )
+    lines = claims_csv(first.claims).splitlines()
+    assert lines[0] == "paper,item,key,published,measured,low,high,verdict,reason"
+
+
+def returns(value):
+    return lambda scale: value
+
+
+SMALL = Experiment("a", (Scenario(protocol="vector", nodes=2),))
+
+
+@pytest.mark.parametrize(
+    ("changes", "says"),
+    [
+        ({"PAPER": None}, "PAPER is missing"),
+        ({"PAPER": "901"}, "three digits of the file's name"),
+        ({"TITLE": " "}, "TITLE must be text"),
+        ({"PUBLISHED": {}}, "PUBLISHED must be a dict"),
+        ({"PUBLISHED": {"Table 1": [None]}}, "PUBLISHED holds numbers and text"),
+        ({"PUBLISHED": {"Table 1": {"a": True}}}, "PUBLISHED holds numbers and text"),
+        ({"figures": None}, r"figures\(results\) is missing"),
+        ({"claims": lambda: []}, "claims must take one argument, results"),
+        ({"experiments": returns([])}, "not an empty one"),
+        ({"experiments": returns([3])}, "must return Experiment, not int"),
+        ({"experiments": returns([Experiment("A b", SMALL.scenarios)])}, "lower case"),
+        ({"experiments": returns([Experiment("a", ())])}, "a has no scenarios"),
+        ({"experiments": returns([SMALL, SMALL])}, "two experiments alike: a, a"),
+    ],
+)
+def test_a_broken_module_is_refused(changes, says):
+    with pytest.raises(PaperError, match=says) as caught:
+        check(paper_module(**changes), number="900")
+    assert "paper_900.py" in str(caught.value)
+
+
+def test_leaves():
+    assert leaves({"a": [1, (2,)], "b": "c"}) == [(("a", 0), 1), (("a", 1, 0), 2), (("b",), "c")]
+
+
+def test_claims_that_cannot_be_told_apart_are_refused():
+    module = paper_module()
+    once = module.claims
+    module.claims = lambda results: once(results) * 2
+    paper = check(module, number="900")
+    with pytest.raises(InternalError, match="is there twice"):
+        judge(paper, results(paper.experiments("quick"), seed=1), scale="quick")
+    module.claims = lambda results: [
+        finding(About("901", "a", "b"), measured=measure(lambda run: 1.0, results["table-1"]))
+    ]
+    paper = check(module, number="900")
+    with pytest.raises(InternalError, match="about another paper"):
+        judge(paper, results(paper.experiments("quick"), seed=1), scale="quick")
+
+
+@pytest.mark.usefixtures("engine")
+def test_reproduce_runs_resumes_and_refuses(tmp_path, monkeypatch):
+    """A real run of a small paper: finished runs are used again, half of them at a time."""
+    monkeypatch.setattr(registry, "papers", lambda: ("900",))
+    module = paper_module()
+    monkeypatch.setattr("precedes.papers.outcome.load", lambda n: check(module, number=n))
+    shares = []
+    first = reproduce(["900", "900"], directory=tmp_path, progress=shares.append)
+    assert [(o.paper, o.runs, o.claims[0].verdict) for o in first] == [("900", 2, EQUAL)]
+    assert shares == [0.5, 1.0]
+    assert counts(first)[EQUAL] == 1
+    assert counts(first)[HOLDS] == 0
+    kept = sorted((tmp_path / "runs").iterdir())
+    assert len(kept) == 2
+    kept[0].unlink()
+    times = kept[1].stat().st_mtime_ns
+    assert reproduce(["900"], directory=tmp_path) == first
+    assert sorted((tmp_path / "runs").iterdir()) == kept
+    assert kept[1].stat().st_mtime_ns == times
+    with pytest.raises(UserError, match="scale is one of"):
+        reproduce(["900"], directory=tmp_path, scale="huge")
+    with pytest.raises(UserError, match="in this process"):
+        reproduce(["900"], directory=tmp_path, master="local[2]")
+
+
+def test_results_in_another_order_are_refused(tmp_path, monkeypatch):
+    module = paper_module()
+    monkeypatch.setattr("precedes.papers.outcome.load", lambda n: check(module, number=n))
+
+    def backwards(experiments, directory, *, master, progress):
+        return {name: runs[::-1] for name, runs in results(experiments, seed=1).items()}
+
+    with pytest.raises(InternalError, match="not in the order"):
+        reproduce(["900"], directory=tmp_path, runner=backwards)
+
+
+def test_the_formula_agrees_with_an_independent_model():
+    """The share that another implementation of the formula gives, to the digits it is known."""
+    model = {(25, 20): 2.7e-5, (50, 40): 4.8e-5, (100, 60): 1.48e-4, (100, 120): 4.2e-5}
+    for (rate, entries), expected in {**model, (200, 160): 1.7e-4}.items():
+        share = error_rate(rate=rate, entries=entries, per_process=2, nodes=2000)
+        assert share == pytest.approx(expected, rel=0.02)
+    # Entries for 1e-4, 1e-5 and 1e-6 by load.
+    sized = {50: (26, 92, 297), 100: (75, 254, 819), 200: (214, 713, 2289)}
+    for rate, found in sized.items():
+        for entries, wanted in zip(found, (1e-4, 1e-5, 1e-6), strict=True):
+            share = error_rate(rate=rate, entries=entries, per_process=2, nodes=2000)
+            assert share == pytest.approx(wanted, rel=0.03)

@@ -1,0 +1,261 @@
+"""The files of a report: complete, well formed, the same for the same input."""
+
+import csv
+import os
+import re
+import subprocess
+import sys
+from html.parser import HTMLParser
+
+import pytest
+
+from precedes.model import UserError
+from precedes.papers.claims import VERDICTS, About, finding, irreproducible, same_order, within
+from precedes.papers.measured import measure
+from precedes.papers.outcome import Outcome, judge
+from precedes.papers.registry import load
+from precedes.papers.shown import (
+    Figure,
+    Printed,
+    Table,
+    measured_series,
+    model_series,
+    published_series,
+)
+from precedes.report import charts, write_report
+from precedes.report.files import summary
+from tests.papers.synthetic import results
+
+VOID = {"meta", "br", "hr", "img", "input", "link"}
+NASTY = 'a & b <script>alert(1)</script> "quoted" é'
+
+
+def of(*values):
+    return measure(lambda run: run["x"], [{"x": value} for value in values])
+
+
+@pytest.fixture(scope="module")
+def outcomes():
+    """One made-up outcome of a paper of the package, and one with what is awkward to print."""
+    paper = load("003")
+    about = [About("900", NASTY, f"{key} {NASTY}") for key in "abcd"]
+    lines = (
+        measured_series(NASTY, [(1.0, of(0.0)), (10.0, of(2.0, 3.0)), (100.0, of(1.0, 9.0))]),
+        published_series(NASTY, [(1.0, 1.0), (10.0, 0.0)]),
+        model_series("formula", [(1.0, 2.0), (10.0, 3.0)]),
+    )
+    figures = [
+        Figure(f"Figure {n}", NASTY, NASTY, "$y_1$ 100 %", lines, alt=NASTY, log_x=x, log_y=y)
+        for n, (x, y) in enumerate([(False, False), (True, True), (False, True)])
+    ]
+    awkward = Outcome(
+        paper="900",
+        title=NASTY,
+        scale="full",
+        runs=1,
+        claims=(
+            within(about[0], published=-5.0, measured=of(1.0)),
+            irreproducible(about[1], published=9.0, reason=NASTY),
+            same_order(about[2], published=[1, 2], measured=[of(1, 1), of(3, 3)]),
+            finding(about[3], measured=of(1e-7, 2e-7)),
+        ),
+        tables=(Table("T", (NASTY, "b"), ((NASTY, None), (1.5, Printed(2)), ("x", of(1, 2)))),),
+        figures=tuple(figures),
+    )
+    made_up = results(paper.experiments("quick"), seed=1)
+    return [judge(paper, made_up, scale="quick"), awkward]
+
+
+@pytest.fixture(scope="module")
+def report(outcomes, tmp_path_factory):
+    """The folder of their report."""
+    return write_report(outcomes, tmp_path_factory.mktemp("report")).parent
+
+
+class Page(HTMLParser):
+    """Elements, ids and links of a page; refuses what is not properly nested."""
+
+    def __init__(self, text):
+        super().__init__()
+        self.open, self.ids, self.links, self.elements, self.text = [], [], [], [], []
+        self.feed(text)
+        self.close()
+        assert self.open == []
+
+    def handle_starttag(self, tag, attributes):
+        names = [name for name, _ in attributes]
+        assert len(set(names)) == len(names), (tag, names)
+        found = dict(attributes)
+        self.elements.append((tag, found))
+        self.ids += [found["id"]] if "id" in found else []
+        self.links += [found[name] for name in ("href", "src", "xlink:href") if name in found]
+        self.links += re.findall(r"url\((#[^)]*)\)", " ".join(v or "" for v in found.values()))
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag, attributes):
+        self.handle_starttag(tag, attributes)
+        if tag not in VOID:
+            self.open.pop()
+
+    def handle_endtag(self, tag):
+        assert self.open, f"</{tag}> closes nothing"
+        assert self.open.pop() == tag
+
+    def handle_data(self, data):
+        self.text.append(data)
+
+
+def test_the_page_is_well_formed_and_stands_alone(report):
+    text = (report / "index.html").read_text(encoding="utf-8")
+    found = Page(text)
+    assert len(set(found.ids)) == len(found.ids)
+    for link in found.links:
+        if link.startswith("#"):
+            assert link[1:] in found.ids, link
+        else:
+            assert (report / link).is_file(), link
+    assert "//" not in re.sub(r"/\*.*?\*/", "", text)  # neither http:// nor //host
+    assert not {"script", "link", "img", "iframe", "object"} & {tag for tag, _ in found.elements}
+    assert not any(name.startswith("on") for _, names in found.elements for name in names)
+    assert "@import" not in text
+    assert "alert(1)" in "".join(found.text)  # as text
+
+
+def test_the_page_can_be_read_aloud(outcomes, report):
+    found = Page((report / "index.html").read_text(encoding="utf-8"))
+    kinds = [tag for tag, _ in found.elements]
+    assert dict(found.elements)["html"]["lang"] == "en"
+    assert kinds.count("table") == kinds.count("caption") == kinds.count("thead") > 4
+    assert all(
+        attributes["scope"] in ("row", "col") for tag, attributes in found.elements if tag == "th"
+    )
+    plots = [attributes for tag, attributes in found.elements if tag == "svg"]
+    assert len(plots) == sum(len(outcome.figures) for outcome in outcomes) == 4
+    assert all(plot["role"] == "img" and plot["aria-labelledby"] in found.ids for plot in plots)
+
+
+def test_every_claim_is_there_and_the_filters_know_every_verdict(outcomes, report):
+    text = (report / "index.html").read_text(encoding="utf-8")
+    rows = [
+        attributes
+        for tag, attributes in Page(text).elements
+        if tag == "tr" and "claim" in (attributes.get("class") or "")
+    ]
+    assert len(rows) == sum(len(outcome.claims) for outcome in outcomes)
+    for verdict in VERDICTS:
+        name = verdict.replace(" ", "-")
+        assert f"#only-{name}:target ~ main .claim:not(.{name})" in text
+        assert f'id="only-{name}"' in text
+    assert len({row["id"] for row in rows}) == len(rows)
+
+
+def test_claims_and_tables_are_csv(outcomes, report):
+    with (report / "claims.csv").open(newline="", encoding="utf-8") as file:
+        header, *rows = csv.reader(file)
+    assert ",".join(header) == "paper,item,key,published,measured,low,high,verdict,reason"
+    assert len(rows) == sum(len(outcome.claims) for outcome in outcomes)
+    single, contradicted, order, found = [dict(zip(header, r, strict=True)) for r in rows[-4:]]
+    assert (single["published"], single["measured"]) == ("-5", "1")
+    assert (single["low"], single["high"]) == ("", "")
+    assert (contradicted["measured"], contradicted["reason"]) == ("", NASTY)
+    assert (order["published"], order["measured"]) == ("1 < 2", "1 < 3")
+    assert (found["published"], found["measured"]) == ("", "1.5e-07")
+    assert (report / "tables/900-t.csv").read_text().splitlines()[1:] == [
+        f'"{NASTY.replace(chr(34), chr(34) * 2)}",,,',
+        "1.5,2,,",
+        "x,1.5,-4.853,7.853",
+    ]
+    names = {path.name for path in (report / "tables").iterdir()}
+    assert {"003-table-1.csv", "003-errors-over-load.csv", "900-figure-1.csv"} < names
+
+
+def test_a_report_replaces_an_earlier_one_and_nothing_else(outcomes, tmp_path):
+    write_report(outcomes, tmp_path)
+    (tmp_path / "tables/notes.csv").write_text("mine")
+    write_report(outcomes[:1], tmp_path)
+    names = sorted(path.name for path in (tmp_path / "tables").iterdir())
+    assert [name for name in names if not name.startswith("003-")] == ["notes.csv"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == [
+        "claims.csv",
+        "index.html",
+        "summary.txt",
+        "tables",
+    ]
+    assert "900" not in (tmp_path / "claims.csv").read_text()
+
+
+def test_a_report_that_cannot_be_written_changes_nothing(outcomes, tmp_path):
+    write_report(outcomes[:1], tmp_path)
+    before = (tmp_path / "claims.csv").read_bytes()
+    (tmp_path / "index.html").unlink()
+    (tmp_path / "index.html").mkdir()
+    with pytest.raises(UserError, match="cannot write the report"):
+        write_report(outcomes, tmp_path)
+    assert (tmp_path / "claims.csv").read_bytes() == before
+    assert not list(tmp_path.rglob("*.tmp-*"))
+    with pytest.raises(UserError, match="cannot write the report"):
+        write_report(outcomes, tmp_path / "claims.csv")
+
+
+SCRIPT = """
+import pathlib, sys
+from precedes.papers.registry import load
+from precedes.papers.outcome import judge
+from precedes.report import write_report
+from tests.papers.synthetic import results
+paper = load("003")
+made_up = results(paper.experiments("quick"), seed=1)
+write_report([judge(paper, made_up, scale="quick")], pathlib.Path(sys.argv[1]))
+"""
+
+
+def test_the_same_results_give_the_same_bytes(tmp_path):
+    """In two processes with other hash seeds, and with a user's own matplotlib settings."""
+    (tmp_path / "matplotlibrc").write_text("lines.linewidth: 9\nfont.size: 30\n")
+    found = []
+    for number, settings in enumerate((os.devnull, str(tmp_path / "matplotlibrc"))):
+        out = tmp_path / f"report{number}"
+        environment = {**os.environ, "PYTHONHASHSEED": str(number), "MATPLOTLIBRC": settings}
+        line = [sys.executable, "-c", SCRIPT, str(out)]
+        subprocess.run(line, check=True, env=environment, timeout=120)
+        files = sorted(path for path in out.rglob("*") if path.is_file())
+        found.append({path.relative_to(out): path.read_bytes() for path in files})
+    assert len(found[0]) > 4
+    assert found[0] == found[1]
+
+
+def test_the_summary_counts(outcomes):
+    lines = summary(outcomes).splitlines()
+    assert lines[0].startswith("claims: ")
+    assert "1 irreproducible" in lines[0]
+    assert "  same trend: " in "\n".join(lines)
+    assert "-inf" not in "\n".join(lines)
+    assert summary([]).splitlines() == ["claims: none"]
+
+
+def test_without_matplotlib_the_mistake_is_named(monkeypatch):
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    with pytest.raises(UserError, match=r"pip install 'precedes\[report\]'"):
+        charts.check_available()
+
+
+def test_what_is_measured_is_drawn_solid_what_is_published_dashed(outcomes):
+    """Three lines of three kinds; a point at 0 is on a plain axis and not on a logarithmic one."""
+    plain, logarithmic, _ = outcomes[1].figures
+    text = charts.svg(plain, name="p")
+    assert text == charts.svg(plain, name="p")
+    dashed = re.findall(r"stroke-dasharray", text)
+    assert len(dashed) >= 2
+    assert text.count("var(--series-1)") >= 3
+    assert "currentColor" in text
+    assert not re.search(r"#[0-9a-f]{6}", text)
+    measured = plain.series[0]
+    alone = [
+        charts.svg(Figure("f", "t", "x", "y", (measured,), alt="a", log_y=log), name="p")
+        for log in (False, True)
+    ]
+    marks = [len(re.findall(r"<use [^>]*var\(--series-1\)", one)) for one in alone]
+    others = 5  # two caps for each of the two intervals, and the mark in the legend
+    assert marks == [3 + others, 2 + others]
+    assert logarithmic.log_x
