@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from precedes.compiled import sources_digest
 from precedes.model import InternalError, UserError
 from precedes.papers.claims import VERDICTS, Claim
 from precedes.papers.measured import Results
@@ -43,8 +44,9 @@ def reproduce(
 ) -> list[Outcome]:
     """Run the experiments of the papers named, or of all, and judge the results.
 
-    Finished runs are kept in ``directory/runs``: called again after an interruption, only the
-    others run. ``master`` is where Spark runs, ``runner`` replaces what runs the experiments.
+    Finished runs are kept in ``directory/runs``, in a folder for each version of the sources:
+    called again after an interruption, only the others run. ``master`` is where Spark runs,
+    ``runner`` replaces what runs the experiments.
     """
     if scale not in SCALES:
         raise UserError(f"scale is one of {', '.join(SCALES)}, not {scale!r:.40}")
@@ -53,7 +55,7 @@ def reproduce(
     experiments = {paper.number: paper.experiments(scale) for paper in chosen}
     results = run(
         [_named(number, one) for number, found in experiments.items() for one in found],
-        directory / "runs",
+        directory / "runs" / sources_digest()[:12],
         master=master,
         progress=progress,
     )
@@ -107,8 +109,8 @@ def _named(number: str, experiment: Experiment) -> Experiment:
 
 
 def _aligned(experiment: Experiment, runs: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    seeds = [scenario.seed for scenario in experiment.scenarios]
-    if [run["seed"] for run in runs] != seeds:
+    wanted = [(one.protocol, one.nodes, one.seed) for one in experiment.scenarios]
+    if [(run["protocol"], run["nodes"], run["seed"]) for run in runs] != wanted:
         raise InternalError(f"{experiment.name}: results are not in the order of the scenarios")
     return runs
 
