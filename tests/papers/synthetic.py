@@ -35,6 +35,7 @@ def result(scenario: Scenario, draw: random.Random) -> dict:
         "deliveries": deliveries,
         "packets": draw.randint(1, deliveries),
         "messages_sent": draw.randint(1, deliveries),
+        "packets_by_messages": [draw.randint(1, 1000) for _ in range(17)],
         "bytes_sent": draw.randint(1, 10**9),
         "violations": {
             "deliveries": draw.randint(1, deliveries),

@@ -1,6 +1,7 @@
 """Every paper module keeps the contract, and no printed number reaches a measured one."""
 
 import copy
+import dataclasses
 import json
 import math
 import random
@@ -15,7 +16,7 @@ from precedes.papers.outcome import counts, judge
 from precedes.papers.registry import PaperError, check, leaves, load, papers
 from precedes.papers.shown import Printed
 from precedes.report.files import claims_csv
-from precedes.sim import Scenario
+from precedes.sim import Result, Scenario
 from precedes.sim.experiment import Experiment
 from precedes.sizing import error_rate
 from tests.papers.small_paper import paper_module
@@ -159,6 +160,11 @@ def test_a_broken_module_is_refused(changes, says):
     with pytest.raises(PaperError, match=says) as caught:
         check(paper_module(**changes), number="900")
     assert "paper_900.py" in str(caught.value)
+
+
+def test_made_up_results_look_like_real_ones():
+    made_up = results([SMALL], seed=1)["a"][0]
+    assert list(made_up) == [item.name for item in dataclasses.fields(Result)]
 
 
 def test_leaves():
