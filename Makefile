@@ -25,7 +25,7 @@ $(READY): pyproject.toml constraints.txt
 	@{ test ! -e $(UNFINISHED) && $(BIN)/python $(IS_NEW_ENOUGH) && $(BIN)/python $(IS_VENV); } \
 	  2>/dev/null || $(PYTHON) -m venv --clear $(VENV)
 	@touch $(UNFINISHED)
-	@$(INSTALL) -e '.[dev,report]'
+	@$(INSTALL) -e '.[dev,report,spark]'
 	@rm -f $(UNFINISHED)
 	@touch $@
 

@@ -1,4 +1,4 @@
-"""The command line: ``precedes protocols``, ``simulate``, ``audit`` and ``reproduce``."""
+"""The command line: ``precedes protocols``, ``simulate``, ``sweep``, ``audit``, ``reproduce``."""
 
 from __future__ import annotations
 
@@ -65,6 +65,7 @@ def _parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     _add_protocols(commands)
     _add_simulate(commands)
+    _add_sweep(commands)
     _add_audit(commands)
     _add_reproduce(commands)
     return parser
@@ -122,6 +123,20 @@ def _add_simulate(commands: Any) -> None:
     parser.set_defaults(run=_simulate)
 
 
+def _add_sweep(commands: Any) -> None:
+    parser = commands.add_parser(
+        "sweep",
+        help="run an experiment file: protocols, parameters, seeds, on all cores or a cluster",
+        description="Run a scenario file with a [sweep] table (docs/pipeline.md) on Spark. The "
+        "same command goes on after an interrupt. Exit status 2 if runs failed.",
+    )
+    parser.add_argument("experiment", type=Path, metavar="EXPERIMENT.toml")
+    parser.add_argument("--out", type=Path, required=True, metavar="DIR")
+    parser.add_argument("--master", metavar="URL", help="a Spark master (local[*]: all cores)")
+    parser.add_argument("--json", action="store_true", help="print JSON")
+    parser.set_defaults(run=_sweep)
+
+
 def _add_audit(commands: Any) -> None:
     parser = commands.add_parser(
         "audit",
@@ -129,7 +144,8 @@ def _add_audit(commands: Any) -> None:
         description="Check causal order. Exit status 0: held, 1: violated, 2: unknown.",
     )
     parser.add_argument("path", nargs="+", type=Path, help="traces, logs, or directories of them")
-    parser.add_argument("--format", default="auto", choices=("auto", "precedes", "jsonl"))
+    parser.add_argument("--format", default="auto", choices=("auto", "precedes", "jsonl", "events"))
+    parser.add_argument("--master", metavar="URL", help="use Spark, on this master")
     parser.add_argument("--json", action="store_true", help="print JSON")
     parser.set_defaults(run=_audit)
 
@@ -279,19 +295,39 @@ def _result_text(result: Any) -> str:
     return "\n".join(lines)
 
 
+def _sweep(options: argparse.Namespace) -> int:
+    from precedes.pipeline.command import run_sweep
+
+    return run_sweep(options)
+
+
 def _audit(options: argparse.Namespace) -> int:
-    from precedes.audit import audit, to_json, to_text
+    from precedes.audit import to_json, to_text
+
+    reports = _reports(options)
+    combined = to_json(reports)
+    print(json.dumps(combined) if options.json else to_text(reports).rstrip())
+    return {"held": EXIT_HELD, "violated": EXIT_VIOLATED}.get(combined["verdict"], EXIT_ERROR)
+
+
+def _reports(options: argparse.Namespace) -> list[Any]:
+    """What the audit says of each run: few and small logs here, others on Spark."""
+    from precedes.audit import audit
+    from precedes.pipeline.layout import is_for_spark, logs_in
     from precedes.trace import load
 
-    paths = _logs(options.path)
+    tables = options.format == "events"
+    paths = options.path if tables else _logs([logs_in(path) for path in options.path])
+    if tables or is_for_spark(paths, master=options.master):
+        from precedes.pipeline.command import audit_on_spark
+
+        return audit_on_spark(paths, format=options.format, master=options.master)
     reports = []
     with Bar("audit") as bar:
         for number, path in enumerate(paths):
             reports += [audit(history) for history in load(path, format=options.format)]
             bar.update((number + 1) / len(paths))
-    combined = to_json(reports)
-    print(json.dumps(combined) if options.json else to_text(reports).rstrip())
-    return {"held": EXIT_HELD, "violated": EXIT_VIOLATED}.get(combined["verdict"], EXIT_ERROR)
+    return reports
 
 
 def _reproduce(options: argparse.Namespace) -> int:
