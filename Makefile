@@ -30,7 +30,7 @@ $(READY): pyproject.toml constraints.txt
 	@touch $@
 
 test: $(READY)
-	@$(BIN)/python -m pytest -q -n 2 $(PYTEST_ARGS)
+	@$(BIN)/python -m pytest -q -n 2 --dist loadgroup $(PYTEST_ARGS)
 
 lint: $(READY)
 	@$(BIN)/ruff check --quiet
@@ -40,6 +40,7 @@ lint: $(READY)
 
 bench: $(READY)
 	@$(BIN)/python bench/run.py
+	@$(BIN)/python bench/pipeline.py
 
 swarm: $(READY)
 	@$(BIN)/python -m pytest -q -n 2 -m swarm $(PYTEST_ARGS)

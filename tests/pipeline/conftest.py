@@ -30,7 +30,5 @@ def spark(event_log, engine):
 def swept(spark, tmp_path_factory):
     """The directory of a finished sweep, and what the sweep returned."""
     directory = tmp_path_factory.mktemp("swept")
-    spark.sparkContext.setJobDescription("the sweep")
     done = sweep(samples.experiment(directory), directory / "out", session=spark)
-    spark.sparkContext.setJobDescription(None)
     return directory / "out", done

@@ -78,9 +78,7 @@ def flip_trace(directory, run):
 
 
 @pytest.mark.usefixtures("engine")
-@pytest.mark.parametrize(
-    "damage", [damage_record, empty_record, lose_trace, cut_trace, flip_trace]
-)
+@pytest.mark.parametrize("damage", [damage_record, empty_record, lose_trace, cut_trace, flip_trace])
 def test_a_damaged_run_counts_as_not_done(tmp_path, damage):
     runs = plan(BASE, BASE.replace(seed=2))
     carry_out(tmp_path, runs)

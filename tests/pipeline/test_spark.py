@@ -119,7 +119,7 @@ def test_latencies_by_duckdb(swept):
     summed = duckdb.sql(
         f"select sum(deliveries) from '{directory / 'latency_by_protocol.parquet'}'"
     )
-    assert summed.fetchone()[0] == sum(count for _, count, *_ in expected)
+    assert summed.fetchall()[0][0] == sum(count for _, count, *_ in expected)
 
 
 HELD = """
@@ -132,10 +132,10 @@ HELD = """
     held as (select run_id, since, coalesce(until, end_us) as until from start
         left join stop using (run_id, node, source, seq) join finish using (run_id)
         where last is null or last > first),
-    change as (select run_id, since as at, 1 as by from held
+    change as (select run_id, since as moment, 1 as step from held
         union all select run_id, until, -1 from held),
-    level as (select run_id, at, sum(sum(by)) over (partition by run_id order by at) as held
-        from change group by run_id, at)
+    level as (select run_id, sum(sum(step)) over (partition by run_id order by moment) as held
+        from change group by run_id, moment)
 """
 
 
@@ -157,8 +157,8 @@ def test_occupancy_by_duckdb(swept):
     bins = duckdb.sql(
         query
         + f"""select b.run_id, b.start_us, any_value(held_mean),
-        coalesce(sum(greatest(least(until, end_us) - greatest(since, start_us), 0)), 0)
-            / any_value(end_us - start_us)
+        coalesce(sum(greatest(least(until, end_us) - greatest(since, start_us), 0))
+            filter (where since is not null), 0) / any_value(end_us - start_us)
         from '{directory / "occupancy.parquet"}' b left join held h using (run_id)
         group by b.run_id, b.start_us"""
     ).fetchall()
@@ -171,8 +171,10 @@ def test_spark_reads_the_traces(swept, spark):
     """Delta and dictionary encodings, the schema of tables.py, and every value."""
     directory, done = swept
     path = layout.trace_path(directory, done.runs[0].name)
-    found = tables.read_events(spark, str(path)).toArrow().sort_by(
-        [("node", "ascending"), ("local_seq", "ascending")]
+    found = (
+        tables.read_events(spark, str(path))
+        .toArrow()
+        .sort_by([("node", "ascending"), ("local_seq", "ascending")])
     )
     own = pq.read_table(path)
     assert found.column_names == own.column_names
@@ -186,37 +188,48 @@ def test_spark_reads_the_traces(swept, spark):
     assert delivered == {k: v["result"]["deliveries"] for k, v in done.found.items()}
 
 
-def stages(event_log):
-    """What each stage of the sweep moved, from the event log."""
+def moved(event_log, titles):
+    """What the jobs of these titles moved: records and bytes shuffled, bytes of results."""
     (log,) = [path for path in event_log.rglob("*") if path.is_file()]
     events = [json.loads(line) for line in log.read_text().splitlines()]
-    wanted = set()
+    stages = set()
     for event in events:
-        if event["Event"] == "SparkListenerJobStart":
-            if event["Properties"].get("spark.job.description") == "the sweep":
-                wanted |= set(event["Stage IDs"])
-    moved = {}
+        title = event.get("Properties", {}).get("spark.job.description", "")
+        if event["Event"] == "SparkListenerJobStart" and title in titles:
+            stages |= set(event["Stage IDs"])
+    total = [0, 0, 0]
     for event in events:
-        if event["Event"] == "SparkListenerTaskEnd" and event["Stage ID"] in wanted:
+        if event["Event"] == "SparkListenerTaskEnd" and event["Stage ID"] in stages:
             metrics = event["Task Metrics"]
-            row = moved.setdefault(event["Stage ID"], [0, 0, 0])
-            row[0] += metrics["Shuffle Write Metrics"]["Shuffle Records Written"]
-            row[1] += metrics["Shuffle Write Metrics"]["Shuffle Bytes Written"]
-            row[2] += metrics["Result Size"]
-    return moved
+            total[0] += metrics["Shuffle Write Metrics"]["Shuffle Records Written"]
+            total[1] += metrics["Shuffle Write Metrics"]["Shuffle Bytes Written"]
+            total[2] += metrics["Result Size"]
+    return total
 
 
-def test_no_event_passes_through_spark(swept, event_log):
-    """Neither shuffled nor collected: a row a run in, a row a run out, of millions of events."""
-    directory, _ = swept
-    events = sum(row["rows"] for row in rows(directory, "manifest"))
-    moved = stages(event_log)
+def test_no_event_passes_through_spark(swept, spark, event_log):
+    """Neither shuffled nor collected: an order a run in, a row a run out, of millions of events.
+
+    The twin is the audit of a table of events, which must shuffle them all.
+    """
+    directory, done = swept
+    manifest = rows(directory, "manifest")
+    events = sum(row["rows"] for row in manifest)
     assert events > 2_000_000
-    assert moved
-    # Plans, and small tables: fewer rows than a thousandth of the events, together.
-    assert sum(written for written, _, _ in moved.values()) < events / 1000
-    assert sum(bytes_ for _, bytes_, _ in moved.values()) < events / 10
-    assert sum(size for _, _, size in moved.values()) < events / 5
+    audit_files(spark, [layout.trace_path(directory, run.name) for run in done.runs])
+    shuffled, _, results_bytes = moved(event_log, {"precedes: simulate"})
+    assert 0 < shuffled < 100  # the orders, to their tasks
+    assert results_bytes < 200_000
+    shuffled, _, results_bytes = moved(event_log, {"precedes: audit files"})
+    assert 0 < shuffled < 100
+    assert results_bytes < 200_000
+    tables_ = {"precedes: run_metrics", "precedes: protocol_summary"}
+    shuffled, shuffled_bytes, _ = moved(event_log, {*tables_, "precedes: latency_by_protocol"})
+    assert 0 < shuffled < events / 100
+    assert shuffled_bytes < events / 10
+    one = tables.read_events(spark, str(directory / manifest[0]["path"]))
+    audit_events(spark, one)
+    assert moved(event_log, {"precedes: audit events"})[0] > manifest[0]["rows"] / 2
 
 
 def test_nothing_finished_is_redone(swept, spark, tmp_path):
@@ -309,25 +322,17 @@ def test_audit_of_many_files(swept, spark, tmp_path, capsys):
 def test_audit_of_a_table_of_events(swept, spark, tmp_path, capsys):
     """Runs scattered over files in any order: the same counts as from the traces."""
     directory, done = swept
-    events = tables.read_events(spark, str(directory / "traces")).where("seq < 40")
-    events.repartition(3, "source").write.parquet(str(tmp_path / "events"))
-    by_run = {run.run_id: run for run in done.runs}
-    reports = audit_events(spark, spark.read.parquet(str(tmp_path / "events")))
-    assert [report.run_id for report in reports] == sorted(by_run)
-    for report in reports:
-        (history,) = load(layout.trace_path(directory, by_run[report.run_id].name))
-        whole = audit(history)
-        assert report.deliveries < whole.deliveries
-        assert (report.violations > 0) == (whole.violations > 0)
-        assert (report.lost, report.phantom, report.duplicates) == (0, 0, 0)
-    whole = audit_events(spark, tables.read_events(spark, str(directory / "traces")))
-    for report in whole:
-        row = done.found[report.run_id]["audit"]
-        assert report.violations == row["violations"]
-        assert report.deliveries == row["deliveries"]
-    status = main(["audit", str(tmp_path / "events"), "--format", "events", "--json"])
-    assert status == 1
-    assert json.loads(capsys.readouterr().out)["runs"] == samples.RUNS
+    chosen = done.runs[::9]
+    paths = [str(layout.trace_path(directory, run.name)) for run in chosen]
+    scattered = str(tmp_path / "events")
+    tables.read_events(spark, *paths).repartition(3, "source").write.parquet(scattered)
+    assert main(["audit", scattered, "--format", "events", "--json"]) == 1
+    said = json.loads(capsys.readouterr().out)
+    expected = [done.found[run.run_id]["audit"] for run in chosen]
+    assert {row["verdict"] for row in expected} == {"violated", "held"}
+    for name in ("deliveries", "violations", "violating_messages", "lost", "duplicates"):
+        assert said[name] == sum(row[name] for row in expected), name
+    assert said["runs"] == len(chosen)
     named = spark.createDataFrame(
         pa.table(
             {

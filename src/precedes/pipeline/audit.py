@@ -48,8 +48,8 @@ def audit_files(
         return found.toArrow().to_pylist()
 
     watch = None if progress is None else jobs.TaskProgress(spark, len(tasks), progress)
-    rows = sorted(jobs.wait_for(spark, job, watch=watch), key=lambda row: row["number"])
-    return _reports(row["report"] for row in rows)
+    rows = jobs.wait_for(spark, job, title="audit files", watch=watch)
+    return _reports(row["report"] for row in sorted(rows, key=lambda row: row["number"]))
 
 
 class _Work:
@@ -105,7 +105,7 @@ def audit_events(spark: SparkSession, events: DataFrame) -> list[Report]:
         message.cast("string").alias("message"),
     )
     grouped = rows.groupBy("run_id").applyInArrow(_audit_group, "run_id long, report string")
-    found = jobs.wait_for(spark, lambda: grouped.toArrow().to_pylist())
+    found = jobs.wait_for(spark, lambda: grouped.toArrow().to_pylist(), title="audit events")
     return _reports(row["report"] for row in sorted(found, key=lambda row: row["run_id"]))
 
 

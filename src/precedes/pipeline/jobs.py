@@ -39,12 +39,16 @@ def parallelism(spark: SparkSession) -> int:
 
 
 def wait_for(
-    spark: SparkSession, job: Callable[[], T], *, watch: Callable[[], None] | None = None
+    spark: SparkSession,
+    job: Callable[[], T],
+    *,
+    title: str,
+    watch: Callable[[], None] | None = None,
 ) -> T:
     """The result of a job, which runs in a thread while ``watch`` is called now and then.
 
-    An interrupt cancels the job. One that is given no machine within ``RESOURCES_S`` is
-    cancelled too.
+    ``title`` is what Spark's own pages and logs call it. An interrupt cancels the job. One that
+    is given no machine within ``RESOURCES_S`` is cancelled too.
     """
     tag = f"precedes-{uuid.uuid4().hex}"
     results: list[T] = []
@@ -53,6 +57,9 @@ def wait_for(
     def run() -> None:
         try:
             spark.addTag(tag)
+            context = getattr(spark, "sparkContext", None)
+            if context is not None:
+                context.setJobDescription(f"precedes: {title}")
             results.append(job())
         except BaseException as error:
             errors.append(error)

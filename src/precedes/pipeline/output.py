@@ -86,7 +86,7 @@ def write_tables(
     """Compute the tables and write them into the directory."""
     made = plain_tables(runs=runs, found=found, errors=errors, params=params)
     for name, data in derived_frames(spark, made).items():
-        made[name] = jobs.wait_for(spark, data.toArrow)
+        made[name] = jobs.wait_for(spark, data.toArrow, title=name)
     written = {}
     for name, order in ORDER.items():
         keys = [(column, "ascending") for column in order]

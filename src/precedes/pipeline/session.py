@@ -74,7 +74,7 @@ def open_session(
     unless the master is elsewhere, and writes what Java says to ``log``, a file that stays, or
     else to one that goes with the session. ``settings`` are added to its own.
     """
-    _require_pyspark()
+    require_pyspark()
     from pyspark.sql import SparkSession
 
     found = session or SparkSession.getActiveSession()
@@ -95,7 +95,8 @@ def open_session(
         shutil.rmtree(scratch, ignore_errors=True)
 
 
-def _require_pyspark() -> None:
+def require_pyspark() -> None:
+    """Say what to install if Spark is not there."""
     try:
         import pyspark  # noqa: F401
     except ImportError:

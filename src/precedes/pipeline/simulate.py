@@ -49,7 +49,7 @@ def simulate_runs(
         found = jobs.packed(spark, tasks).mapInArrow(work, MANIFEST_ROW).toArrow()
         return [Outcome(**row) for row in found.to_pylist()]
 
-    return jobs.wait_for(spark, job, watch=watch)
+    return jobs.wait_for(spark, job, title="simulate", watch=watch)
 
 
 class _Work:

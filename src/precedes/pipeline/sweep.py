@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from precedes.model import UserError
 from precedes.pipeline import records
-from precedes.pipeline.layout import LOG
+from precedes.pipeline.layout import LOG, record_path
 from precedes.pipeline.plan import PlannedRun, expand
 from precedes.pipeline.records import Record
 from precedes.pipeline.repeat import command_for
@@ -82,13 +82,15 @@ def sweep(
 
     Runs that failed are in the tables as such, and in what is returned.
     """
-    from precedes.pipeline.output import write_tables
-    from precedes.pipeline.session import open_session
+    from precedes.pipeline.session import open_session, require_pyspark
 
+    require_pyspark()
     with (
         records.hold(directory),
         open_session(master=master, session=session, log=directory / LOG) as spark,
     ):
+        from precedes.pipeline.output import write_tables
+
         done = _carry_out([experiment], directory, master=None, session=spark, progress=progress)
         write_tables(
             spark,
@@ -117,6 +119,9 @@ def _carry_out(
     missing = [run for run in runs if run.run_id not in before]
     errors: dict[int, str] = {}
     found = before
+    for run in missing:
+        # What is left of a damaged run must not be taken for finished by the task that redoes it.
+        record_path(directory, run.name).unlink(missing_ok=True)
     if missing:
         with open_session(master=master, session=session, log=directory / LOG) as spark:
             outcomes = simulate_runs(spark, missing, directory=directory, progress=progress)
