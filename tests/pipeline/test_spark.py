@@ -3,6 +3,7 @@
 import dataclasses
 import json
 import math
+import re
 import shutil
 import statistics
 from pathlib import Path
@@ -349,6 +350,26 @@ def test_audit_of_a_table_of_events(swept, spark, tmp_path, capsys):
         audit_events(spark, named.drop("local_seq"))
     with pytest.raises(UserError, match="share a local_seq"):
         audit_events(spark, named.replace(1, 0, "local_seq"))
+
+
+def test_every_column_is_explained(swept):
+    directory, _ = swept
+    page = Path("docs/results.md").read_text()
+    named = set(re.findall(r"`([\w.]+)`", page))
+    for path in directory.glob("*.parquet"):
+        assert f"**`{path.stem}`**" in page, path.stem
+        columns = set(pq.read_schema(path).names)
+        assert columns - named == set(), path.stem
+
+
+@pytest.mark.usefixtures("spark")
+def test_the_sweep_of_the_readme(tmp_path, capsys):
+    readme = Path("README.md").read_text()
+    line = "precedes sweep experiments/sweep.toml --out build/sweep"
+    shown = readme.partition(f"{line}\n```\n\n```text\n")[2].partition("```")[0]
+    out = str(tmp_path / "out")
+    assert main([*line.split()[1:-1], out]) == 0
+    assert capsys.readouterr().out == shown.replace("build/sweep", out)
 
 
 def test_a_session_of_another_master_is_not_replaced(spark):
