@@ -296,9 +296,9 @@ def _result_text(result: Any) -> str:
 
 
 def _sweep(options: argparse.Namespace) -> int:
-    from precedes.pipeline.command import run_sweep
+    from precedes.pipeline.command import sweep
 
-    return run_sweep(options)
+    return sweep(options)
 
 
 def _audit(options: argparse.Namespace) -> int:

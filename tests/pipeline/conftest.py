@@ -3,7 +3,7 @@
 import pytest
 
 from precedes.pipeline.session import open_session
-from precedes.pipeline.sweep import sweep
+from precedes.pipeline.sweep import run_sweep
 from tests.pipeline import samples
 
 
@@ -30,5 +30,5 @@ def spark(event_log, engine):
 def swept(spark, tmp_path_factory):
     """The directory of a finished sweep, and what the sweep returned."""
     directory = tmp_path_factory.mktemp("swept")
-    done = sweep(samples.experiment(directory), directory / "out", session=spark)
+    done = run_sweep(samples.experiment(directory), directory / "out", session=spark)
     return directory / "out", done

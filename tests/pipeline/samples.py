@@ -56,7 +56,7 @@ def tables(directory):
         for path in Path(directory).iterdir()
         if path.suffix in (".csv", ".parquet") and path.stem != "timings"
     }
-    assert len(found) == 18
+    assert len(found) == 20
     return found
 
 

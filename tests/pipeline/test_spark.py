@@ -16,10 +16,9 @@ import pytest
 from precedes.audit import audit, to_json
 from precedes.cli import main
 from precedes.model import UserError
-from precedes.pipeline import layout, run_experiments, tables
+from precedes.pipeline import layout, run_experiments, run_sweep, tables
 from precedes.pipeline.audit import audit_events, audit_files
 from precedes.pipeline.session import open_session
-from precedes.pipeline.sweep import sweep
 from precedes.sim import Scenario, simulate
 from precedes.sim.experiment import Experiment
 from precedes.trace import load
@@ -166,6 +165,16 @@ def test_occupancy_by_duckdb(swept):
     assert len(bins) == 100 * samples.RUNS
     for _, _, mean, expected in bins:
         assert mean == pytest.approx(expected, rel=1e-9, abs=1e-12)
+    wrong = duckdb.sql(
+        f"""select * from (
+            select protocol, params, bin, avg(o.held_mean) as mean, max(o.held_max) as most
+            from '{directory / "occupancy.parquet"}' o
+            join '{directory / "runs.parquet"}' using (run_id) group by all) c
+        full join '{directory / "occupancy_by_protocol.parquet"}' p using (protocol, params, bin)
+        where most is distinct from held_max or runs <> 3
+            or abs(mean - held_mean) > 1e-12 * greatest(mean, 1)"""
+    )
+    assert wrong.fetchall() == []
 
 
 def test_spark_reads_the_traces(swept, spark):
@@ -224,8 +233,8 @@ def test_no_event_passes_through_spark(swept, spark, event_log):
     shuffled, _, results_bytes = moved(event_log, {"precedes: audit files"})
     assert 0 < shuffled < 100
     assert results_bytes < 200_000
-    tables_ = {"precedes: run_metrics", "precedes: protocol_summary"}
-    shuffled, shuffled_bytes, _ = moved(event_log, {*tables_, "precedes: latency_by_protocol"})
+    derived = ("run_metrics", "protocol_summary", "latency_by_protocol", "occupancy_by_protocol")
+    shuffled, shuffled_bytes, _ = moved(event_log, {f"precedes: {name}" for name in derived})
     assert 0 < shuffled < events / 100
     assert shuffled_bytes < events / 10
     one = tables.read_events(spark, str(directory / manifest[0]["path"]))
@@ -237,7 +246,7 @@ def test_nothing_finished_is_redone(swept, spark, tmp_path):
     directory, done = swept
     before = samples.records(directory)
     expected = samples.tables(directory)
-    again = sweep(samples.experiment(tmp_path), directory, session=spark)
+    again = run_sweep(samples.experiment(tmp_path), directory, session=spark)
     assert (again.kept, samples.records(directory)) == (samples.RUNS, before)
     assert samples.tables(directory) == expected
     copy = tmp_path / "copy"
@@ -245,7 +254,7 @@ def test_nothing_finished_is_redone(swept, spark, tmp_path):
     before = samples.records(copy)
     layout.trace_path(copy, done.runs[3].name).unlink()
     layout.record_path(copy, done.runs[4].name).write_text("{")
-    repaired = sweep(samples.experiment(tmp_path), copy, session=spark)
+    repaired = run_sweep(samples.experiment(tmp_path), copy, session=spark)
     assert repaired.kept == samples.RUNS - 2
     assert samples.tables(copy) == expected
     touched = {name for name, time in samples.records(copy).items() if before[name] != time}

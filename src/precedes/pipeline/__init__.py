@@ -6,9 +6,9 @@ Importing this package imports neither Spark nor Numba; using it does.
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from precedes.pipeline.sweep import Sweep, run_experiments, sweep
+    from precedes.pipeline.sweep import Sweep, run_experiments, run_sweep
 
-__all__ = ["Sweep", "run_experiments", "sweep"]
+__all__ = ["Sweep", "run_experiments", "run_sweep"]
 
 
 def __getattr__(name: str) -> Any:

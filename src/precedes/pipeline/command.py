@@ -26,15 +26,18 @@ SHOWN: Final = {
 }
 
 
-def run_sweep(options: argparse.Namespace) -> int:
+def sweep(options: argparse.Namespace) -> int:
     """Sweep, print what came out, and return the exit status."""
-    from precedes.pipeline.sweep import raise_failures, sweep
+    from precedes.pipeline.sweep import raise_failures, run_sweep
+    from precedes.sim.assumptions import warnings
     from precedes.sim.experiment import from_file
 
     experiment = from_file(options.experiment)
+    for line in dict.fromkeys(line for one in experiment.scenarios for line in warnings(one)):
+        print(f"precedes: {line}", file=sys.stderr)
     try:
         with Bar(f"sweep {experiment.name}") as bar:
-            done = sweep(experiment, options.out, master=options.master, progress=bar.update)
+            done = run_sweep(experiment, options.out, master=options.master, progress=bar.update)
     except KeyboardInterrupt:
         print(
             f"precedes: interrupted; finished runs are kept in {options.out}, and the same "

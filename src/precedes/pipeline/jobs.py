@@ -21,6 +21,10 @@ RESOURCES_S: Final = 120.0
 T = TypeVar("T")
 
 
+class SparkError(UserError):
+    """Spark failed, or gave nothing to work with: neither the caller's files nor our code."""
+
+
 def packed(spark: SparkSession, tasks: Sequence[Sequence[str]]) -> DataFrame:
     """A frame of one text column, ``order``, whose partitions are these tasks, in this order."""
     import pyarrow as pa
@@ -103,7 +107,7 @@ class _Resources:
             stages = [tracker.getStageInfo(stage) for stage in tracker.getActiveStageIds()]
             self._seen = any(s and s.numActiveTasks + s.numCompletedTasks for s in stages)
         if not self._seen and now_s > self._deadline_s:
-            raise UserError(
+            raise SparkError(
                 f"the Spark master has given no worker for {RESOURCES_S:.0f} s: start workers, or "
                 "leave out --master"
             )
@@ -114,7 +118,7 @@ def _user_error(error: BaseException) -> BaseException:
     if isinstance(error, (UserError, KeyboardInterrupt)):
         return error
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    return UserError(f"Spark gave up: {(lines or [type(error).__name__])[0][:300]}")
+    return SparkError(f"Spark gave up: {(lines or [type(error).__name__])[0][:300]}")
 
 
 class TaskProgress:

@@ -65,12 +65,7 @@ def protocol_summary(metrics: DataFrame, *, seeds_max: int) -> DataFrame:
         *CELL, "number", *(F.col(name).cast("double").alias(name) for name in names)
     )
     long = doubles.unpivot([*CELL, "number"], names, "metric", "value").where("value is not null")
-    ordered = F.sort_array(F.collect_list(F.struct("number", "value"))).getField("value")
-    cells = long.groupBy(*CELL, "metric").agg(
-        ordered.alias("values"), F.min("number").alias("first")
-    )
-    total = F.aggregate("values", F.lit(0.0), lambda sum_, value: sum_ + value)
-    means = cells.withColumn("runs", F.size("values")).withColumn("mean", total / F.col("runs"))
+    means = _means(long, *CELL, "metric")
     squares = F.aggregate(
         "values", F.lit(0.0), lambda sum_, value: sum_ + (value - F.col("mean")) ** 2
     )
@@ -85,6 +80,29 @@ def protocol_summary(metrics: DataFrame, *, seeds_max: int) -> DataFrame:
         (F.col("mean") + F.col("half")).alias("high"),
         "first",
     )
+
+
+def _means(values: DataFrame, *keys: str, **more: Column) -> DataFrame:
+    """The values of each group in the order of runs, how many they are, and their mean.
+
+    ``first`` is the number of the group's first run, which gives tables their order.
+    """
+    ordered = F.sort_array(F.collect_list(F.struct("number", "value"))).getField("value")
+    groups = values.groupBy(*keys).agg(
+        ordered.alias("values"),
+        F.min("number").alias("first"),
+        *(column.alias(name) for name, column in more.items()),
+    )
+    total = F.aggregate("values", F.lit(0.0), lambda sum_, value: sum_ + value)
+    return groups.withColumn("runs", F.size("values")).withColumn("mean", total / F.col("runs"))
+
+
+def occupancy_by_protocol(runs: DataFrame, occupancy: DataFrame) -> DataFrame:
+    """The occupancy of all runs of a cell, bin by bin: mean over runs, and maximum."""
+    cells = runs.select("run_id", *CELL, "number")
+    joined = occupancy.withColumn("value", F.col("held_mean")).join(F.broadcast(cells), "run_id")
+    means = _means(joined, *CELL, "bin", held_max=F.max("held_max"))
+    return means.select(*CELL, "bin", "runs", F.col("mean").alias("held_mean"), "held_max", "first")
 
 
 def latency_by_protocol(runs: DataFrame, histogram: DataFrame) -> DataFrame:

@@ -27,7 +27,8 @@ ORDER: Final = {
     "violations": ("run_id", "kind", "node", "source", "seq"),
     "latency_hist": ("run_id", "low_us"),
     "latency_by_protocol": ("first", "low_us"),
-    "occupancy": ("run_id", "start_us"),
+    "occupancy": ("run_id", "bin"),
+    "occupancy_by_protocol": ("first", "bin"),
     "manifest": ("run_id",),
     "timings": ("run_id",),
 }
@@ -65,12 +66,14 @@ def derived_frames(spark: SparkSession, plain: Mapping[str, pa.Table]) -> dict[s
     runs = tables.frame(spark, plain["runs"], tables.RUNS)
     measures = tables.frame(spark, plain["measures"], tables.MEASURES)
     histogram = tables.frame(spark, plain["latency_hist"], tables.LATENCY_HIST)
+    occupancy = tables.frame(spark, plain["occupancy"], tables.OCCUPANCY)
     run_metrics = metrics.run_metrics(runs, measures)
     seeds_max = len(set(plain["runs"].column("seed").to_pylist()))
     return {
         "run_metrics": run_metrics,
         "protocol_summary": metrics.protocol_summary(run_metrics, seeds_max=seeds_max),
         "latency_by_protocol": metrics.latency_by_protocol(runs, histogram),
+        "occupancy_by_protocol": metrics.occupancy_by_protocol(runs, occupancy),
     }
 
 

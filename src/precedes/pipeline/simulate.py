@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
+from precedes.model import UserError
 from precedes.pipeline import execute, jobs, records
 from precedes.pipeline.execute import Outcome
 from precedes.pipeline.plan import PlannedRun, pack
@@ -49,7 +50,12 @@ def simulate_runs(
         found = jobs.packed(spark, tasks).mapInArrow(work, MANIFEST_ROW).toArrow()
         return [Outcome(**row) for row in found.to_pylist()]
 
-    return jobs.wait_for(spark, job, title="simulate", watch=watch)
+    try:
+        return jobs.wait_for(spark, job, title="simulate", watch=watch)
+    except jobs.SparkError as error:
+        raise UserError(
+            f"{error}; finished runs are kept in {directory}, and the same command goes on"
+        ) from None
 
 
 class _Work:

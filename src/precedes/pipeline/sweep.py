@@ -70,7 +70,7 @@ def run_experiments(
     return results
 
 
-def sweep(
+def run_sweep(
     experiment: Experiment,
     directory: Path,
     *,

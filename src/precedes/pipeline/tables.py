@@ -119,7 +119,15 @@ LATENCY_HIST: Final = _schema(
     {"run_id": INT, "low_us": LONG, "high_us": LONG, "deliveries": LONG}, {}
 )
 OCCUPANCY: Final = _schema(
-    {"run_id": INT, "start_us": LONG, "end_us": LONG, "held_mean": DOUBLE, "held_max": LONG}, {}
+    {
+        "run_id": INT,
+        "bin": INT,
+        "start_us": LONG,
+        "end_us": LONG,
+        "held_mean": DOUBLE,
+        "held_max": LONG,
+    },
+    {},
 )
 AUDIT_RUNS: Final = _schema(
     {
@@ -253,11 +261,11 @@ def measure_rows(found: Mapping[int, Record]) -> list[Row]:
 
 
 def listed_rows(found: Mapping[int, Record], key: str, names: Sequence[str]) -> list[Row]:
-    """The lists under a key of the measures, a row for each entry."""
+    """The lists under a key of the measures, a row for each entry, numbered as ``bin``."""
     return [
-        {"run_id": run_id, **dict(zip(names, entry, strict=True))}
+        {"run_id": run_id, "bin": number, **dict(zip(names, entry, strict=True))}
         for run_id, record in sorted(found.items())
-        for entry in (record["measures"] or {}).get(key, [])
+        for number, entry in enumerate((record["measures"] or {}).get(key, []))
     ]
 
 
