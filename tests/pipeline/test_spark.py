@@ -24,7 +24,6 @@ from precedes.sim.experiment import Experiment
 from precedes.trace import load
 from tests.pipeline import samples
 
-pytestmark = pytest.mark.xdist_group("spark")
 TIMES = ("cpu_s", "wall_s")
 
 
@@ -225,7 +224,7 @@ def test_no_event_passes_through_spark(swept, spark, event_log):
     directory, done = swept
     manifest = rows(directory, "manifest")
     events = sum(row["rows"] for row in manifest)
-    assert events > 2_000_000
+    assert events > 1_000_000
     audit_files(spark, [layout.trace_path(directory, run.name) for run in done.runs])
     shuffled, _, results_bytes = moved(event_log, {"precedes: simulate"})
     assert 0 < shuffled < 100  # the orders, to their tasks
@@ -289,7 +288,7 @@ def test_run_experiments(spark, tmp_path):
 
 
 def test_a_failed_run_is_in_the_tables(spark, tmp_path, capsys):
-    text = samples.EXPERIMENT.replace("messages = 8_000", "messages = 50")
+    text = samples.EXPERIMENT.replace("messages = 6_000", "messages = 50")
     text = text.replace("entries = [10, 40]", 'delay = ["constant:1", "matrix:/none"]')
     path = samples.write(tmp_path, text)
     out = tmp_path / "out"

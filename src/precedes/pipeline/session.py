@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 LOOPBACK: Final = "127.0.0.1"
 DEFAULT_MASTER: Final = "local[*]"
 
+MASTERS: Final = re.compile(r"(local(\[[^]]+\])?|local-cluster\[[^]]+\]|yarn)$|(spark|k8s)://.")
+
 # Reaching a master takes milliseconds; Spark itself would try for a minute.
 CONNECT_S: Final = 5.0
 # Starting a JVM and registering an application; a cluster that takes longer is not there.
@@ -198,7 +200,11 @@ def _stop(session: SparkSession) -> None:
 
 
 def _check_reachable(master: str) -> None:
-    """Refuse at once a standalone master that nobody listens for."""
+    """Refuse at once what is no master, and a standalone master that nobody listens for."""
+    if not MASTERS.match(master):
+        raise UserError(
+            f"{master!r:.80} is no Spark master: use local[*], local[N] or spark://HOST:PORT"
+        )
     if not master.startswith("spark://"):
         return
     failures = []
