@@ -50,8 +50,10 @@ OWNERS = {
     "matplotlib": "report",
 }
 
+# Files of the folder that are no protocols: the contract's own, and parts of large protocols.
+PARTS = ("arrivals", "crashes", "recovery", "state", "waiting")
 NO_PROTOCOLS = frozenset(
-    {"__init__", "contract", "held", "registry", "vcube_recovery", "vcube_waiting"}
+    {"__init__", "contract", "held", "registry", *(f"vcube_{part}" for part in PARTS)}
 )
 TEXT_SUFFIXES = frozenset({".py", ".md", ".toml", ".js", ".css", ".html", ".txt", ".cfg", ""})
 # The classes keep this file from finding itself.

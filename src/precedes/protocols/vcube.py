@@ -28,19 +28,16 @@ and those in flight from every source, beyond which silent nodes acknowledge. A 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import Final, NamedTuple
-
-import numpy as np
+from typing import Final
 
 from precedes import compiled, topology
-from precedes.model import UserError
+from precedes.protocols import vcube_crashes as crashes
 from precedes.protocols import vcube_recovery as recover
+from precedes.protocols import vcube_state
 from precedes.protocols import vcube_waiting as wait
 from precedes.protocols.contract import (
     DONE,
     FULL,
-    LENGTH,
     MESSAGE,
     NUMBER,
     Capacity,
@@ -50,7 +47,6 @@ from precedes.protocols.contract import (
     Int64s,
     broadcast,
     deliver,
-    drop,
     message_bytes,
     on_crash,
     open_packet,
@@ -60,9 +56,29 @@ from precedes.protocols.contract import (
     sequence_of,
     source_of,
     tag_of,
-    value_of,
 )
-from precedes.protocols.vcube_recovery import DATA, DIRECT, ENDED, RELAY, RELAYED, Recovery
+from precedes.protocols.vcube_arrivals import accept, child_in, ignore
+from precedes.protocols.vcube_recovery import DATA, DIRECT, ENDED
+from precedes.protocols.vcube_state import (
+    AGGREGATES,
+    ARRIVALS,
+    DELAYED,
+    DIMENSION,
+    ENTRIES,
+    ENTRY_BYTES,
+    FIRST_ENTRY,
+    NODES,
+    ROOT,
+    SHARED,
+    STABLE,
+    TOLERANT,
+    WAITING,
+    WAITING_MAX,
+    Parameters,
+    effects_words,
+    extra,
+    has_effects,
+)
 from precedes.protocols.vcube_waiting import (
     BLOCKED,
     CLOCK_WORDS,
@@ -72,132 +88,32 @@ from precedes.protocols.vcube_waiting import (
     NONE,
     RECEIVED,
     UNSERVED,
-    Waiting,
 )
+
+__all__ = ["Parameters", "State", "allocate", "effects_words", "extra"]
 
 ITEMS: Final = (MESSAGE, MESSAGE, MESSAGE, NUMBER, NUMBER, NUMBER)
 MESSAGE_FIELDS: Final = ("stamp",)
 GUARANTEE: Final = "causal"
 ASSUMES: Final = frozenset({"reliable", "unique"})
 
-TREES: Final = ("source", "shared")
-ROOT: Final = 0  # of the shared tree
 
-# Words of a message's stamp, then pairs of a node and a count.
-ENTRIES: Final = 0
-STABLE: Final = 1
-FIRST_ENTRY: Final = 2
+class State(vcube_state.Arrays):
+    """The arrays of ``vcube_state``; a class of its own, by which handlers are found."""
 
-# Words of a process.
-WAITING: Final = 0  # messages that wait at it
-WAITING_MAX: Final = 1
-ARRIVALS: Final = 2
-DELAYED: Final = 3  # messages not delivered on arrival
-PROCESS_WORDS: Final = 4
-
-# Places in ``setting``.
-NODES: Final = 0
-DIMENSION: Final = 1
-AGGREGATES: Final = 2
-SHARED: Final = 3
-TOLERANT: Final = 4
-ENTRY_BYTES: Final = 4
-
-
-@dataclass(frozen=True)
-class Parameters:
-    """Whether to aggregate, over which trees, and whether crashes are tolerated."""
-
-    aggregation: bool = field(
-        default=True, metadata={"help": "hold what a child cannot deliver yet, and send it later"}
-    )
-    trees: str = field(
-        default="source",
-        metadata={"help": "source: a tree for each; shared: all over the tree of node 0"},
-    )
-    tolerant: bool = field(
-        default=True, metadata={"help": "keep messages, so that survivors recover from crashes"}
-    )
-
-    def __post_init__(self) -> None:
-        if self.trees not in TREES:
-            raise UserError(f"trees must be one of {', '.join(TREES)}, not {self.trees!r}")
-        if self.trees == "shared" and self.tolerant:
-            raise UserError(
-                "a shared tree does not survive the crash of its root: set tolerant=false with "
-                "trees=shared"
-            )
-
-
-class State(NamedTuple):
-    """Rows of ``stamp`` belong to messages, all others to hosted processes."""
-
-    clock: Int32s  # process, source: the words of ``vcube_waiting``
-    stamped: Int32s  # process, source: the count in its last broadcast
-    newest: Int32s  # process, source: row of the last message received without a gap
-    stamp: Int32s
-    waiting: Waiting
-    recovery: Recovery
-    process: Int64s
-    dependencies: Int64s  # so many entries in a stamp -> broadcasts
-    hosted: Int32s
-    setting: Int64s
+    __slots__ = ()
 
 
 def allocate(parameters: Parameters, group: Group, capacity: Capacity) -> State:
     """A state for the hosted processes of a group."""
-    processes, nodes = len(group.hosted), group.nodes
-    setting = np.zeros(5, np.int64)
-    setting[NODES], setting[DIMENSION] = nodes, topology.dimension(nodes)
-    setting[AGGREGATES] = parameters.aggregation
-    setting[SHARED] = parameters.trees == "shared"
-    setting[TOLERANT] = parameters.tolerant
-    # Far more messages are kept than wait.
-    rows = -(-capacity.held // 4) if parameters.tolerant else capacity.held
-    return State(
-        clock=wait.allocate_clock(processes, nodes),
-        stamped=np.zeros((processes, nodes), np.int32),
-        newest=np.zeros((processes, nodes), np.int32),
-        stamp=np.zeros((capacity.slots, FIRST_ENTRY + 2 * nodes), np.int32),
-        waiting=wait.allocate(rows),
-        recovery=recover.allocate(
-            on=parameters.tolerant, processes=processes, nodes=nodes, rows=capacity.held
-        ),
-        process=np.zeros((processes, PROCESS_WORDS), np.int64),
-        dependencies=np.zeros(nodes, np.int64),
-        hosted=np.array(group.hosted, np.int32),
-        setting=setting,
-    )
-
-
-def effects_words(capacity: Capacity, nodes: int) -> int:
-    """Handlers ask for more by returning FULL, as long as it takes."""
-    return 1024 + 64 * nodes + 2 * capacity.held
-
-
-def extra(state: State) -> dict[str, float]:
-    """Counts over all processes; ``waiting`` is without those that some process saw crash."""
-    correct = np.ones(len(state.hosted), bool)
-    discarded = kept = 0
-    if state.setting[TOLERANT]:
-        correct = ~state.recovery.crashed.any(axis=0)[state.hosted]
-        discarded = int(state.recovery.own[correct, recover.DISCARDED].sum())
-        kept = int(state.recovery.own[correct, recover.KEPT].sum())
-    return {
-        "waiting_at_end": int(state.process[correct, WAITING].sum()),
-        "waiting_max": int(state.process[:, WAITING_MAX].max()),
-        "delayed": int(state.process[:, DELAYED].sum()),
-        "dependencies_max": int(np.flatnonzero(state.dependencies).max(initial=0)),
-        "kept_at_end": kept,
-        "discarded": discarded,
-    }
+    return State(*vcube_state.make_arrays(parameters, group, capacity))
 
 
 @compiled.register(broadcast, State)
 def _broadcast(state: State, here: int, slot: int, host: Host) -> int:
     nodes = state.setting[NODES]
     tolerant = state.setting[TOLERANT] != 0
-    if not _has_effects(host, 5 * nodes + 64) or (
+    if not has_effects(host, 5 * nodes + 64) or (
         tolerant and not recover.has_room(state.recovery, 1)
     ):
         return FULL
@@ -216,15 +132,10 @@ def _broadcast(state: State, here: int, slot: int, host: Host) -> int:
         send(host, ROOT, DATA, slot)
         return DONE
     for s in range(1, state.setting[DIMENSION] + 1):
-        child = _child(state, here, s)
+        child = child_in(state, here, s)
         if child != NONE:
             send(host, child, DATA, slot)
     return DONE
-
-
-@compiled.function()
-def _has_effects(host: Host, words: int) -> bool:
-    return host.cursor[LENGTH] + words <= host.effects.size
 
 
 @compiled.function(inline=False)
@@ -255,206 +166,20 @@ def _send_to_all(state: State, here: int, slot: int, host: Host) -> None:
             send(host, target, DIRECT, slot)
 
 
-@compiled.function()
-def _child(state: State, here: int, s: int) -> int:
-    """FIRSTCHILD: who is sent what is for our cluster s, or NONE."""
-    node = state.hosted[here]
-    nodes = state.setting[NODES]
-    if state.setting[TOLERANT] != 0 and state.recovery.own[here, recover.KNOWN] != 0:
-        return topology.first_correct(node, s, state.recovery.crashed[here], nodes)
-    return topology.first_present(node, s, nodes)
-
-
 @compiled.register(receive, State)
 def _receive(state: State, here: int, sender: int, inbox: Int64s, count: int, host: Host) -> int:
-    if not _has_room(state, here, inbox, count, host):
+    if not crashes.has_room(state, here, inbox, count, host):
         return FULL
     if state.setting[TOLERANT] != 0 and state.recovery.crashed[here, sender] != 0:
-        _ignore(inbox, count, host)
+        ignore(inbox, count, host)
         return DONE
     arrivals = state.process[here, ARRIVALS]
-    chosen = _accept(state, here, sender, inbox, count, host)
+    chosen = accept(state, here, sender, inbox, count, host)
     _forward(state, here, chosen, host)
     _deliver(state, here, chosen, arrivals, host)
     if tag_of(inbox, 0) >= ENDED:
-        _hear(state, here, sender, inbox, count, host)
+        crashes.hear(state, here, sender, inbox, count, host)
     return DONE
-
-
-@compiled.function(inline=False)
-def _has_room(state: State, here: int, inbox: Int64s, count: int, host: Host) -> bool:
-    """Whether a packet can be handled whatever it leads to."""
-    d = state.setting[DIMENSION]
-    waiting = state.process[here, WAITING] + count
-    words = waiting * (2 * d + 9) + count * (5 * d + 12) + 3 * d
-    recovery = state.recovery
-    if state.setting[TOLERANT] != 0:
-        kept = recovery.own[here, recover.KEPT] + count
-        words += 2 * kept
-        if tag_of(inbox, 0) >= ENDED or recovery.own[here, recover.KNOWN] != 0:
-            relayed = count
-            for i in range(count):
-                if tag_of(inbox, i) == ENDED:
-                    crashed = value_of(inbox, i) & recover.NODE_MASK
-                    relayed += recover.length(recovery, here, crashed)
-            crashes = recovery.own[here, recover.KNOWN] + count
-            words += state.setting[NODES] * (8 + 2 * relayed + 3 * count + 2 * crashes)
-            words += 2 * kept * count
-        if not recover.has_room(recovery, count):
-            return False
-    return _has_effects(host, words) and wait.has_room(state.waiting, count)
-
-
-@compiled.function(inline=False)
-def _ignore(inbox: Int64s, count: int, host: Host) -> None:
-    for i in range(count):
-        if tag_of(inbox, i) < ENDED:
-            drop(host, value_of(inbox, i))
-
-
-@compiled.function()
-def _accept(state: State, here: int, sender: int, inbox: Int64s, count: int, host: Host) -> int:
-    """Take in the messages of a packet; how many rows are chosen to be looked at then.
-
-    ``received`` advances for all of them before anything is forwarded: forwarding between them
-    sends a message twice or never when a source has several (Algorithm 2, lines 14 to 22).
-    """
-    chosen = relayed = 0
-    for i in range(count):
-        tag = tag_of(inbox, i)
-        if tag >= ENDED:
-            continue
-        slot = value_of(inbox, i)
-        relayed += tag == RELAY
-        source = source_of(host, slot)
-        if source == state.hosted[here]:
-            # Only over a shared tree: our own message on its way to our children.
-            _pass_on(state, here, _height(state, here, sender, tag), slot, host)
-            drop(host, slot)
-        elif _is_known(state, here, source, sequence_of(host, slot), host):
-            drop(host, slot)
-        else:
-            chosen = _take(state, here, slot, _height(state, here, sender, tag), chosen, host)
-    if relayed > 0:
-        send(host, sender, RELAYED, relayed)
-    return chosen
-
-
-@compiled.function()
-def _height(state: State, here: int, sender: int, tag: int) -> int:
-    """How many of our clusters a message from this sender is for."""
-    node = state.hosted[here]
-    if tag != DATA:
-        return 0
-    if state.setting[SHARED] != 0:
-        return topology.height(node, ROOT, state.setting[NODES])
-    return topology.cluster(node, sender) - 1
-
-
-@compiled.function(inline=False)
-def _is_known(state: State, here: int, source: int, sequence: int, host: Host) -> bool:
-    """Whether a message has been received before, or is dead."""
-    place = here * state.setting[NODES] + source
-    if sequence <= state.clock[CLOCK_WORDS * place + RECEIVED]:
-        return True
-    if state.setting[TOLERANT] != 0:
-        if sequence > state.recovery.word[recover.WORDS * place + recover.LIMIT]:
-            return True
-    row = state.clock[CLOCK_WORDS * place + FORWARDING]
-    while row != NONE:
-        slot = state.waiting.row[row + wait.SLOT]
-        if source_of(host, slot) == source and sequence_of(host, slot) == sequence:
-            return True
-        row = state.waiting.row[row + wait.LINK]
-    return False
-
-
-@compiled.function(inline=False)
-def _take(state: State, here: int, slot: int, height: int, chosen: int, host: Host) -> int:
-    """A new message: let it wait, and count its reception if none before it is missing."""
-    process = state.process[here]
-    process[WAITING] += 1
-    row = wait.take(state.waiting, slot, process[ARRIVALS])
-    process[ARRIVALS] += 1
-    source = source_of(host, slot)
-    sequence = sequence_of(host, slot)
-    at = CLOCK_WORDS * (here * state.setting[NODES] + source)
-    if state.setting[TOLERANT] != 0:
-        _prepare_recovery(state, here, slot, source, host)
-    if state.setting[AGGREGATES] == 0:
-        _pass_on(state, here, height, slot, host)
-        height = 0
-    state.waiting.row[row + UNSERVED] = height
-    state.waiting.row[row + BLOCKED] = state.setting[DIMENSION] + 1
-    if sequence > state.clock[at + RECEIVED] + 1:
-        wait.await_entry(state.waiting, row, source, sequence - 1)
-        wait.link(state.waiting, state.clock, at + FORWARDING, row)
-        return chosen
-    _count_received(state, here, source, row)
-    state.waiting.chosen[chosen] = row
-    return _choose_awaiting(state, here, source, chosen + 1, host)
-
-
-@compiled.function(inline=False)
-def _prepare_recovery(state: State, here: int, slot: int, source: int, host: Host) -> None:
-    """Keep a message, and learn from its stamp what others have and keep."""
-    recovery = state.recovery
-    node = state.hosted[here]
-    stamp = state.stamp[slot]
-    recover.retain(recovery, here, source, slot, host)
-    if recovery.crashed[here, source] != 0:
-        recover.relay_latest(recovery, here, node, source, host)
-        return
-    recover.release(recovery, here, source, stamp[STABLE], host)
-    for i in range(stamp[ENTRIES]):
-        if stamp[FIRST_ENTRY + 2 * i] == node:
-            has = stamp[FIRST_ENTRY + 2 * i + 1]
-            recover.confirm(recovery, here, node, source, has, host)
-    received = state.clock[CLOCK_WORDS * (here * state.setting[NODES] + source) + RECEIVED]
-    recover.acknowledge(recovery, here, source, received, state.stamped[here, source], host)
-
-
-@compiled.function(inline=False)
-def _pass_on(state: State, here: int, height: int, slot: int, host: Host) -> None:
-    """Send a message to all our children in its tree at once, alone."""
-    for s in range(1, height + 1):
-        child = _child(state, here, s)
-        if child != NONE:
-            send(host, child, DATA, slot)
-
-
-@compiled.function()
-def _count_received(state: State, here: int, source: int, row: int) -> None:
-    state.waiting.row[row + wait.PREDECESSOR] = state.newest[here, source]
-    state.newest[here, source] = row
-    state.clock[CLOCK_WORDS * (here * state.setting[NODES] + source) + RECEIVED] += 1
-
-
-@compiled.function(inline=False)
-def _choose_awaiting(state: State, here: int, source: int, chosen: int, host: Host) -> int:
-    """Choose what waited for this source; it may be the source's next message, and so on."""
-    waiting = state.waiting
-    at = CLOCK_WORDS * (here * state.setting[NODES] + source)
-    again = True
-    while again:
-        again = False
-        before = NONE
-        row = state.clock[at + FORWARDING]
-        while row != NONE:
-            following = waiting.row[row + wait.LINK]
-            if waiting.row[row + wait.VALUE] <= state.clock[at + RECEIVED]:
-                wait.unlink(waiting, state.clock, at + FORWARDING, before, row)
-                waiting.chosen[chosen] = row
-                chosen += 1
-                slot = waiting.row[row + wait.SLOT]
-                is_next = sequence_of(host, slot) == state.clock[at + RECEIVED] + 1
-                if source_of(host, slot) == source and is_next:
-                    _count_received(state, here, source, row)
-                    again = True
-            else:
-                before = row
-            row = following
-    return chosen
 
 
 @compiled.function(inline=False)
@@ -491,7 +216,7 @@ def _send_chosen(state: State, here: int, s: int, chosen: int, host: Host) -> No
         row = state.waiting.chosen[i]
         if rows[row + BLOCKED] < s <= rows[row + UNSERVED]:
             if child == NONE:
-                child = _child(state, here, s)
+                child = child_in(state, here, s)
                 if child == NONE:
                     return
                 open_packet(host, child)
@@ -500,37 +225,40 @@ def _send_chosen(state: State, here: int, s: int, chosen: int, host: Host) -> No
 
 @compiled.function(inline=False)
 def _find_blocked(state: State, here: int, row: int, host: Host) -> None:
-    """The highest of our clusters that cannot deliver a message yet, and what it lacks.
+    """The highest of our clusters that cannot deliver a message yet, and what is missing.
 
     A cluster s lacks what we have not received and are to send there: messages of sources in
     whose tree we serve s (lines 25 and 26). What serves a cluster serves all below it. All that
     the source's earlier message lacks is lacking here too: a stamp has only what changed since.
+    If no cluster lacks anything, the row awaits something undelivered here, or nothing.
     """
     rows, clock = state.waiting.row, state.clock
     nodes = state.setting[NODES]
     slot = rows[row + wait.SLOT]
     source = source_of(host, slot)
     rows[row + BLOCKED] = 0
-    if state.setting[AGGREGATES] == 0:
-        return
+    rows[row + wait.ENTRY] = NONE
     if state.setting[TOLERANT] != 0 and state.recovery.crashed[here, source] != 0:
         rows[row + UNSERVED] = 0  # it has been relayed to everybody
     stamp = state.stamp[slot]
     for i in range(FIRST_ENTRY, FIRST_ENTRY + 2 * stamp[ENTRIES], 2):
-        if clock[CLOCK_WORDS * (here * nodes + stamp[i]) + RECEIVED] < stamp[i + 1]:
-            root = ROOT if state.setting[SHARED] != 0 else stamp[i]
-            height = topology.height(state.hosted[here], root, nodes)
-            if height > rows[row + BLOCKED]:
+        at = CLOCK_WORDS * (here * nodes + stamp[i])
+        if clock[at + DELIVERED] < stamp[i + 1]:
+            height = 0
+            if state.setting[AGGREGATES] != 0 and clock[at + RECEIVED] < stamp[i + 1]:
+                root = ROOT if state.setting[SHARED] != 0 else stamp[i]
+                height = topology.height(state.hosted[here], root, nodes)
+            if height > rows[row + BLOCKED] or rows[row + wait.ENTRY] == NONE:
                 rows[row + BLOCKED] = height
-                wait.await_entry(state.waiting, row, stamp[i], stamp[i + 1])
+                wait.await_entry(rows, row, stamp[i], stamp[i + 1])
     at = CLOCK_WORDS * (here * nodes + source)
     if sequence_of(host, slot) - 1 > clock[at + DELIVERED]:
         earlier = rows[row + wait.PREDECESSOR]
         if rows[earlier + BLOCKED] > rows[row + BLOCKED]:
             rows[row + BLOCKED] = rows[earlier + BLOCKED]
-            wait.await_entry(
-                state.waiting, row, rows[earlier + wait.ENTRY], rows[earlier + wait.VALUE]
-            )
+            wait.await_entry(rows, row, rows[earlier + wait.ENTRY], rows[earlier + wait.VALUE])
+        elif rows[row + wait.ENTRY] == NONE:
+            wait.await_entry(rows, row, source, sequence_of(host, slot) - 1)
 
 
 @compiled.function(inline=False)
@@ -587,60 +315,27 @@ def _append(rows: Int32s, first: int, last: int, row: int) -> tuple[int, int]:
 @compiled.function(inline=False)
 def _misses_delivery(state: State, here: int, row: int, source: int, sequence: int) -> bool:
     """Whether something of the message's past is undelivered; the row then awaits it."""
-    clock = state.clock
+    rows, clock = state.waiting.row, state.clock
     at = CLOCK_WORDS * here * state.setting[NODES]
-    if clock[at + CLOCK_WORDS * source + DELIVERED] < sequence - 1:
-        wait.await_entry(state.waiting, row, source, sequence - 1)
+    entry = rows[row + wait.ENTRY]
+    if entry == NONE:
+        return False
+    if clock[at + CLOCK_WORDS * entry + DELIVERED] < rows[row + wait.VALUE]:
         return True
-    stamp = state.stamp[state.waiting.row[row + wait.SLOT]]
+    if clock[at + CLOCK_WORDS * source + DELIVERED] < sequence - 1:
+        wait.await_entry(rows, row, source, sequence - 1)
+        return True
+    stamp = state.stamp[rows[row + wait.SLOT]]
     for i in range(FIRST_ENTRY, FIRST_ENTRY + 2 * stamp[ENTRIES], 2):
         if clock[at + CLOCK_WORDS * stamp[i] + DELIVERED] < stamp[i + 1]:
-            wait.await_entry(state.waiting, row, stamp[i], stamp[i + 1])
+            wait.await_entry(rows, row, stamp[i], stamp[i + 1])
             return True
     return False
 
 
-@compiled.function(inline=False)
-def _hear(state: State, here: int, sender: int, inbox: Int64s, count: int, host: Host) -> None:
-    """The items of a packet about crashes."""
-    node = state.hosted[here]
-    own = state.clock[CLOCK_WORDS * (here * state.setting[NODES] + node) + RECEIVED]
-    for i in range(count):
-        tag, value = tag_of(inbox, i), value_of(inbox, i)
-        if tag >= ENDED:
-            recover.hear(state.recovery, here, node, sender, tag, value, own, host)
-    _go_on(state, here, host)
-
-
 @compiled.register(on_crash, State)
 def _on_crash(state: State, here: int, crashed: int, host: Host) -> int:
-    if state.setting[TOLERANT] == 0 or state.recovery.crashed[here, crashed] != 0:
-        return DONE
-    recovery = state.recovery
-    mine = recovery.own[here]
-    relayed = recover.length(recovery, here, crashed)
-    words = state.setting[NODES] * (8 + 2 * relayed + 2 * mine[recover.KNOWN])
-    words += 2 * mine[recover.KEPT] + 5 * state.process[here, WAITING]
-    if not _has_effects(host, words):
-        return FULL
-    node = state.hosted[here]
-    own = state.clock[CLOCK_WORDS * (here * state.setting[NODES] + node) + RECEIVED]
-    recover.learn(recovery, here, node, crashed, own, host)
-    _go_on(state, here, host)
-    return DONE
-
-
-@compiled.function(inline=False)
-def _go_on(state: State, here: int, host: Host) -> None:
-    """End with crashes, broadcast over trees again and discard what is dead, when it is time."""
-    recovery = state.recovery
-    node = state.hosted[here]
-    recover.announce(recovery, here, node, state.clock, host)
-    if recovery.own[here, recover.KNOWN] != 0 and recover.is_calm(recovery, here, node):
-        recovery.own[here, recover.DIRECT_FROM] = 0
-        state.process[here, WAITING] -= recover.discard_dead(
-            recovery, here, state.waiting, state.clock, state.stamp, host
-        )
+    return crashes.learn_crash(state, here, crashed, host)
 
 
 @compiled.register(message_bytes, State)

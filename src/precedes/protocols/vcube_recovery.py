@@ -36,7 +36,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from precedes import compiled
-from precedes.model import EventKind
 from precedes.protocols import vcube_waiting as wait
 from precedes.protocols.contract import (
     Host,
@@ -44,17 +43,13 @@ from precedes.protocols.contract import (
     Int64s,
     drop,
     keep,
-    note,
     open_packet,
     put,
     send,
     sequence_of,
-    source_of,
 )
-from precedes.protocols.vcube_waiting import Waiting
 
 NONE: Final = -1
-DISCARD: Final = int(EventKind.DISCARD)
 
 # Tags of a packet's items.
 DATA: Final = 0  # a message on its way down a tree
@@ -66,6 +61,8 @@ RELAYED: Final = 5  # how many relayed messages have arrived
 
 NODE_BITS: Final = 20  # of a node's number in an ENDED item; the count is above it
 NODE_MASK: Final = (1 << NODE_BITS) - 1
+
+ALL: Final = 1 << 31  # more messages than a source can have
 
 WINDOW: Final = 64  # messages of a source that a silent node takes before it acknowledges them
 
@@ -190,13 +187,13 @@ def confirm(recovery: Recovery, here: int, node: int, other: int, count: int, ho
 def _find_stable(recovery: Recovery, here: int, node: int, host: Host) -> None:
     """How many of our messages everybody has who is not known to have crashed."""
     nodes = recovery.crashed.shape[1]
-    least = np.int64(1) << 31
+    least = ALL
     holders = 0
     for other in range(nodes):
         if other != node and recovery.crashed[here, other] == 0:
             confirmed = recovery.word[WORDS * (here * nodes + other) + CONFIRMED]
             if confirmed < least:
-                least = np.int64(confirmed)
+                least = int(confirmed)
                 holders = 0
             if confirmed == least:
                 holders += 1
@@ -331,7 +328,7 @@ def announce(recovery: Recovery, here: int, node: int, clock: Int32s, host: Host
             put(host, ENDED, recovery.order[here, i] | (np.int64(received) << NODE_BITS))
     mine[ANNOUNCED] = mine[KNOWN]
     for i in range(mine[KNOWN]):
-        release(recovery, here, recovery.order[here, i], np.int64(1) << 31, host)
+        release(recovery, here, recovery.order[here, i], ALL, host)
 
 
 @compiled.function(inline=False)
@@ -344,75 +341,3 @@ def is_calm(recovery: Recovery, here: int, node: int) -> bool:
         if waits and ends != recovery.own[here, KNOWN]:
             return False
     return True
-
-
-@compiled.function(inline=False)
-def discard_dead(
-    recovery: Recovery, here: int, waiting: Waiting, clock: Int32s, stamp: Int32s, host: Host
-) -> int:
-    """Discard what waits for a message that no live node has; how many those were."""
-    nodes = recovery.crashed.shape[1]
-    for i in range(recovery.own[here, KNOWN]):
-        place = here * nodes + recovery.order[here, i]
-        received = clock[wait.CLOCK_WORDS * place + wait.RECEIVED]
-        limit = WORDS * place + LIMIT
-        recovery.word[limit] = min(recovery.word[limit], received)
-    count = 0
-    found = True
-    while found:
-        found = False
-        for source in range(nodes):
-            for head in (wait.FORWARDING, wait.DELIVERING):
-                at = wait.CLOCK_WORDS * (here * nodes + source) + head
-                more = _discard_from(recovery, here, waiting, clock, at, stamp, host)
-                count += more
-                found = found or more > 0
-    recovery.own[here, DISCARDED] += count
-    return count
-
-
-@compiled.function()
-def _discard_from(
-    recovery: Recovery,
-    here: int,
-    waiting: Waiting,
-    clock: Int32s,
-    head: int,
-    stamp: Int32s,
-    host: Host,
-) -> int:
-    """Discard the dead messages of one list."""
-    nodes = recovery.crashed.shape[1]
-    count = 0
-    before = NONE
-    row = clock[head]
-    while row != NONE:
-        following = waiting.row[row + wait.LINK]
-        slot = waiting.row[row + wait.SLOT]
-        if _is_dead(recovery, here, stamp[slot], source_of(host, slot), sequence_of(host, slot)):
-            limit = WORDS * (here * nodes + source_of(host, slot)) + LIMIT
-            recovery.word[limit] = min(recovery.word[limit], sequence_of(host, slot) - 1)
-            wait.unlink(waiting, clock, head, before, row)
-            wait.free(waiting, row)
-            note(host, DISCARD, slot)
-            drop(host, slot)
-            count += 1
-        else:
-            before = row
-        row = following
-    return count
-
-
-@compiled.function()
-def _is_dead(recovery: Recovery, here: int, stamp: Int32s, source: int, sequence: int) -> bool:
-    """Whether a message, or something it needs, died with its source."""
-    at = here * recovery.crashed.shape[1]
-    if recovery.crashed[here, source] == 0:
-        return False
-    if sequence > recovery.word[WORDS * (at + source) + LIMIT]:
-        return True
-    for i in range(stamp[0]):
-        entry = stamp[2 + 2 * i]
-        if stamp[3 + 2 * i] > recovery.word[WORDS * (at + entry) + LIMIT]:
-            return True
-    return False

@@ -97,10 +97,10 @@ def free(waiting: Waiting, row: int) -> None:
 
 
 @compiled.function()
-def await_entry(waiting: Waiting, row: int, entry: int, value: int) -> None:
+def await_entry(rows: Int32s, row: int, entry: int, value: int) -> None:
     """Note what a row waits for."""
-    waiting.row[row + ENTRY] = entry
-    waiting.row[row + VALUE] = value
+    rows[row + ENTRY] = entry
+    rows[row + VALUE] = value
 
 
 @compiled.function()
