@@ -30,6 +30,8 @@ from __future__ import annotations
 
 from typing import Final
 
+import numpy as np
+
 from precedes import compiled, topology
 from precedes.protocols import vcube_crashes as crashes
 from precedes.protocols import vcube_recovery as recover
@@ -43,7 +45,6 @@ from precedes.protocols.contract import (
     Capacity,
     Group,
     Host,
-    Int32s,
     Int64s,
     broadcast,
     deliver,
@@ -168,6 +169,15 @@ def _send_to_all(state: State, here: int, slot: int, host: Host) -> None:
 
 @compiled.register(receive, State)
 def _receive(state: State, here: int, sender: int, inbox: Int64s, count: int, host: Host) -> int:
+    # One type for all callers, so that what follows is compiled once.
+    return _take_packet(state, here + ZERO, sender + ZERO, inbox, count + ZERO, host)
+
+
+@compiled.function(inline=False)
+def _take_packet(
+    state: State, here: int, sender: int, inbox: Int64s, count: int, host: Host
+) -> int:
+    """Algorithm 2, lines 13 to 22."""
     if not crashes.has_room(state, here, inbox, count, host):
         return FULL
     if state.setting[TOLERANT] != 0 and state.recovery.crashed[here, sender] != 0:
@@ -235,7 +245,7 @@ def _find_blocked(state: State, here: int, row: int, host: Host) -> None:
     rows, clock = state.waiting.row, state.clock
     nodes = state.setting[NODES]
     slot = rows[row + wait.SLOT]
-    source = source_of(host, slot)
+    source = int(source_of(host, slot))
     rows[row + BLOCKED] = 0
     rows[row + wait.ENTRY] = NONE
     if state.setting[TOLERANT] != 0 and state.recovery.crashed[here, source] != 0:
@@ -247,7 +257,7 @@ def _find_blocked(state: State, here: int, row: int, host: Host) -> None:
             height = 0
             if state.setting[AGGREGATES] != 0 and clock[at + RECEIVED] < stamp[i + 1]:
                 root = ROOT if state.setting[SHARED] != 0 else stamp[i]
-                height = topology.height(state.hosted[here], root, nodes)
+                height = topology.height(state.hosted[here], int(root), nodes)
             if height > rows[row + BLOCKED] or rows[row + wait.ENTRY] == NONE:
                 rows[row + BLOCKED] = height
                 wait.await_entry(rows, row, stamp[i], stamp[i + 1])
@@ -269,17 +279,15 @@ def _deliver(state: State, here: int, chosen: int, arrivals: int, host: Host) ->
     inside the loop of line 16, which loses messages downstream).
     """
     rows, clock, process = state.waiting.row, state.clock, state.process[here]
-    first = last = NONE
     for i in range(chosen):
         row = state.waiting.chosen[i]
         if rows[row + BLOCKED] == 0:
-            first, last = _append(rows, first, last, row)
-    while first != NONE:
-        row = first
-        first = rows[row + wait.LINK]
+            wait.enqueue(state.waiting, row)
+    while state.waiting.mark[wait.FIRST] != NONE:
+        row = wait.dequeue(state.waiting)
         slot = rows[row + wait.SLOT]
-        source = source_of(host, slot)
-        if _misses_delivery(state, here, row, source, sequence_of(host, slot)):
+        source = int(source_of(host, slot))
+        if _misses_delivery(state, here, row, source, int(sequence_of(host, slot))):
             entry = CLOCK_WORDS * (here * state.setting[NODES] + rows[row + wait.ENTRY])
             wait.link(state.waiting, clock, entry + DELIVERING, row)
             continue
@@ -295,21 +303,11 @@ def _deliver(state: State, here: int, chosen: int, arrivals: int, host: Host) ->
             following = rows[row + wait.LINK]
             if rows[row + wait.VALUE] <= clock[at + DELIVERED]:
                 wait.unlink(state.waiting, clock, at + DELIVERING, before, row)
-                first, last = _append(rows, first, last, row)
+                wait.enqueue(state.waiting, row)
             else:
                 before = row
             row = following
     process[WAITING_MAX] = max(process[WAITING_MAX], process[WAITING])
-
-
-@compiled.function()
-def _append(rows: Int32s, first: int, last: int, row: int) -> tuple[int, int]:
-    """Put a row that is on no list behind a queue; its new ends."""
-    rows[row + wait.LINK] = NONE
-    if first == NONE:
-        return row, row
-    rows[last + wait.LINK] = row
-    return first, row
 
 
 @compiled.function(inline=False)

@@ -52,12 +52,12 @@ def accept(state: Arrays, here: int, sender: int, inbox: Int64s, count: int, hos
             continue
         slot = value_of(inbox, i)
         relayed += tag == RELAY
-        source = source_of(host, slot)
+        source = int(source_of(host, slot))
         if source == state.hosted[here]:
             # Only over a shared tree: our own message on its way to our children.
             pass_on(state, here, _height(state, here, sender, tag), slot, host)
             drop(host, slot)
-        elif _is_known(state, here, source, sequence_of(host, slot), host):
+        elif _is_known(state, here, source, int(sequence_of(host, slot)), host):
             drop(host, slot)
         else:
             chosen = _take(state, here, slot, _height(state, here, sender, tag), chosen, host)
@@ -129,8 +129,8 @@ def _take(state: Arrays, here: int, slot: int, height: int, chosen: int, host: H
     process[WAITING] += 1
     row = wait.take(state.waiting, slot, process[ARRIVALS])
     process[ARRIVALS] += 1
-    source = source_of(host, slot)
-    sequence = sequence_of(host, slot)
+    source = int(source_of(host, slot))
+    sequence = int(sequence_of(host, slot))
     at = CLOCK_WORDS * (here * state.setting[NODES] + source)
     if state.setting[TOLERANT] != 0:
         crashes.prepare(state, here, slot, source, host)

@@ -75,10 +75,10 @@ def prepare(state: Arrays, here: int, slot: int, source: int, host: Host) -> Non
     if recovery.crashed[here, source] != 0:
         recover.relay_latest(recovery, here, node, source, host)
         return
-    recover.release(recovery, here, source, stamp[STABLE], host)
+    recover.release(recovery, here, source, int(stamp[STABLE]), host)
     for i in range(stamp[ENTRIES]):
         if stamp[FIRST_ENTRY + 2 * i] == node:
-            has = stamp[FIRST_ENTRY + 2 * i + 1]
+            has = int(stamp[FIRST_ENTRY + 2 * i + 1])
             recover.confirm(recovery, here, node, source, has, host)
     received = state.clock[CLOCK_WORDS * (here * state.setting[NODES] + source) + RECEIVED]
     recover.acknowledge(recovery, here, source, received, state.stamped[here, source], host)
@@ -88,7 +88,7 @@ def prepare(state: Arrays, here: int, slot: int, source: int, host: Host) -> Non
 def hear(state: Arrays, here: int, sender: int, inbox: Int64s, count: int, host: Host) -> None:
     """The items of a packet about crashes."""
     node = state.hosted[here]
-    own = state.clock[CLOCK_WORDS * (here * state.setting[NODES] + node) + RECEIVED]
+    own = int(state.clock[CLOCK_WORDS * (here * state.setting[NODES] + node) + RECEIVED])
     for i in range(count):
         tag, value = tag_of(inbox, i), value_of(inbox, i)
         if tag >= ENDED:
@@ -108,7 +108,7 @@ def learn_crash(state: Arrays, here: int, crashed: int, host: Host) -> int:
     if not has_effects(host, words):
         return FULL
     node = state.hosted[here]
-    own = state.clock[CLOCK_WORDS * (here * state.setting[NODES] + node) + RECEIVED]
+    own = int(state.clock[CLOCK_WORDS * (here * state.setting[NODES] + node) + RECEIVED])
     recover.learn(recovery, here, node, crashed, own, host)
     _go_on(state, here, host)
     return DONE

@@ -239,7 +239,7 @@ def learn(recovery: Recovery, here: int, node: int, crashed: int, own: int, host
         mine[DIRECT_FROM] = own + 1
     _find_stable(recovery, here, node, host)
     if recovery.word[at + FIRST] != NONE:
-        relay(recovery, here, node, recovery.word[at + FIRST], host)
+        relay(recovery, here, node, int(recovery.word[at + FIRST]), host)
 
 
 @compiled.function(inline=False)
@@ -263,7 +263,7 @@ def relay(recovery: Recovery, here: int, node: int, first: int, host: Host) -> N
 def relay_latest(recovery: Recovery, here: int, node: int, source: int, host: Host) -> None:
     """Step 2 for a message of a crashed source that has just arrived."""
     at = WORDS * (here * recovery.crashed.shape[1] + source)
-    relay(recovery, here, node, recovery.word[at + LAST], host)
+    relay(recovery, here, node, int(recovery.word[at + LAST]), host)
 
 
 @compiled.function(inline=False)
@@ -328,7 +328,7 @@ def announce(recovery: Recovery, here: int, node: int, clock: Int32s, host: Host
             put(host, ENDED, recovery.order[here, i] | (np.int64(received) << NODE_BITS))
     mine[ANNOUNCED] = mine[KNOWN]
     for i in range(mine[KNOWN]):
-        release(recovery, here, recovery.order[here, i], ALL, host)
+        release(recovery, here, int(recovery.order[here, i]), ALL, host)
 
 
 @compiled.function(inline=False)

@@ -75,7 +75,7 @@ class Arrays(NamedTuple):
     recovery: Recovery
     process: Int64s
     dependencies: Int64s  # so many entries in a stamp -> broadcasts
-    hosted: Int32s
+    hosted: Int64s
     setting: Int64s
 
 
@@ -100,7 +100,7 @@ def make_arrays(parameters: Parameters, group: Group, capacity: Capacity) -> Arr
         ),
         process=np.zeros((processes, PROCESS_WORDS), np.int64),
         dependencies=np.zeros(nodes, np.int64),
-        hosted=np.array(group.hosted, np.int32),
+        hosted=np.array(group.hosted, np.int64),
         setting=setting,
     )
 

@@ -32,6 +32,8 @@ WORDS: Final = 8
 FREE: Final = 0  # head of the list of free rows
 HIGH: Final = 1  # words ever used
 COUNT: Final = 2  # rows in use
+FIRST: Final = 3  # ends of the queue of rows that may be deliverable
+LAST: Final = 4
 
 # Words of a process and a source in ``clock``.
 RECEIVED: Final = 0  # vector_max of paper 000: messages received without a gap
@@ -53,7 +55,7 @@ def allocate(rows: int) -> Waiting:
     """A pool of that many rows."""
     return Waiting(
         row=np.zeros(WORDS * rows, np.int32),
-        mark=np.array([NONE, 0, 0], np.int32),
+        mark=np.array([NONE, 0, 0, NONE, NONE], np.int32),
         chosen=np.zeros(rows, np.int32),
     )
 
@@ -85,7 +87,7 @@ def take(waiting: Waiting, slot: int, serial: int) -> int:
     waiting.row[row + SERIAL] = serial
     waiting.row[row + LINK] = NONE
     waiting.row[row + PREDECESSOR] = NONE
-    return row
+    return int(row)
 
 
 @compiled.function()
@@ -118,6 +120,25 @@ def unlink(waiting: Waiting, clock: Int32s, head: int, before: int, row: int) ->
     else:
         waiting.row[before + LINK] = waiting.row[row + LINK]
     waiting.row[row + LINK] = NONE
+
+
+@compiled.function()
+def enqueue(waiting: Waiting, row: int) -> None:
+    """Put a row that is on no list behind the queue."""
+    waiting.row[row + LINK] = NONE
+    if waiting.mark[FIRST] == NONE:
+        waiting.mark[FIRST] = row
+    else:
+        waiting.row[waiting.mark[LAST] + LINK] = row
+    waiting.mark[LAST] = row
+
+
+@compiled.function()
+def dequeue(waiting: Waiting) -> int:
+    """Take the first row of the queue, which must not be empty."""
+    row = waiting.mark[FIRST]
+    waiting.mark[FIRST] = waiting.row[row + LINK]
+    return int(row)
 
 
 @compiled.function(inline=False)
