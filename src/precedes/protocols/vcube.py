@@ -30,8 +30,6 @@ from __future__ import annotations
 
 from typing import Final
 
-import numpy as np
-
 from precedes import compiled, topology
 from precedes.protocols import vcube_crashes as crashes
 from precedes.protocols import vcube_recovery as recover
@@ -95,6 +93,7 @@ __all__ = ["Parameters", "State", "allocate", "effects_words", "extra"]
 
 ITEMS: Final = (MESSAGE, MESSAGE, MESSAGE, NUMBER, NUMBER, NUMBER)
 MESSAGE_FIELDS: Final = ("stamp",)
+ZERO: Final = 0  # added to a number of any size it makes one of 64 bits
 GUARANTEE: Final = "causal"
 ASSUMES: Final = frozenset({"reliable", "unique"})
 
@@ -125,7 +124,7 @@ def _broadcast(state: State, here: int, slot: int, host: Host) -> int:
     state.clock[own + DELIVERED] = sequence
     _write_stamp(state, here, slot, sequence)
     if tolerant:
-        recover.retain(state.recovery, here, node, slot, host)
+        recover.remember(state.recovery, here, node, slot, host)
         if state.recovery.own[here, recover.DIRECT_FROM] != 0:
             _send_to_all(state, here, slot, host)
             return DONE
@@ -169,7 +168,7 @@ def _send_to_all(state: State, here: int, slot: int, host: Host) -> None:
 
 @compiled.register(receive, State)
 def _receive(state: State, here: int, sender: int, inbox: Int64s, count: int, host: Host) -> int:
-    # One type for all callers, so that what follows is compiled once.
+    # One type of numbers for all callers: what follows is compiled once.
     return _take_packet(state, here + ZERO, sender + ZERO, inbox, count + ZERO, host)
 
 

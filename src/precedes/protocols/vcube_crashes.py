@@ -71,11 +71,11 @@ def prepare(state: Arrays, here: int, slot: int, source: int, host: Host) -> Non
     recovery = state.recovery
     node = state.hosted[here]
     stamp = state.stamp[slot]
-    recover.retain(recovery, here, source, slot, host)
+    recover.remember(recovery, here, source, slot, host)
     if recovery.crashed[here, source] != 0:
         recover.relay_latest(recovery, here, node, source, host)
         return
-    recover.release(recovery, here, source, int(stamp[STABLE]), host)
+    recover.forget(recovery, here, source, int(stamp[STABLE]), host)
     for i in range(stamp[ENTRIES]):
         if stamp[FIRST_ENTRY + 2 * i] == node:
             has = int(stamp[FIRST_ENTRY + 2 * i + 1])

@@ -41,10 +41,10 @@ from precedes.protocols.contract import (
     Host,
     Int32s,
     Int64s,
-    drop,
-    keep,
     open_packet,
     put,
+    release,
+    retain,
     send,
     sequence_of,
 )
@@ -129,7 +129,7 @@ def has_room(recovery: Recovery, count: int) -> bool:
 
 
 @compiled.function(inline=False)
-def retain(recovery: Recovery, here: int, source: int, slot: int, host: Host) -> None:
+def remember(recovery: Recovery, here: int, source: int, slot: int, host: Host) -> None:
     """Keep a message, behind the others of its source."""
     row = recovery.mark[FREE]
     if row != NONE:
@@ -147,11 +147,11 @@ def retain(recovery: Recovery, here: int, source: int, slot: int, host: Host) ->
     else:
         recovery.kept[recovery.word[at + LAST] + 1] = row
     recovery.word[at + LAST] = row
-    keep(host, slot)
+    retain(host, slot)
 
 
 @compiled.function(inline=False)
-def release(recovery: Recovery, here: int, source: int, stable: int, host: Host) -> None:
+def forget(recovery: Recovery, here: int, source: int, stable: int, host: Host) -> None:
     """Let go of a source's messages up to its stable one.
 
     They are taken from the front of the list: one that overtook others waits for them.
@@ -160,7 +160,7 @@ def release(recovery: Recovery, here: int, source: int, stable: int, host: Host)
     row = recovery.word[at + FIRST]
     while row != NONE and sequence_of(host, recovery.kept[row]) <= stable:
         following = recovery.kept[row + 1]
-        drop(host, recovery.kept[row])
+        release(host, recovery.kept[row])
         recovery.kept[row + 1] = recovery.mark[FREE]
         recovery.mark[FREE] = row
         recovery.mark[USED] -= 1
@@ -199,7 +199,7 @@ def _find_stable(recovery: Recovery, here: int, node: int, host: Host) -> None:
                 holders += 1
     recovery.own[here, STABLE] = least
     recovery.own[here, AT_STABLE] = holders
-    release(recovery, here, node, least, host)
+    forget(recovery, here, node, least, host)
 
 
 @compiled.function()
@@ -328,7 +328,7 @@ def announce(recovery: Recovery, here: int, node: int, clock: Int32s, host: Host
             put(host, ENDED, recovery.order[here, i] | (np.int64(received) << NODE_BITS))
     mine[ANNOUNCED] = mine[KNOWN]
     for i in range(mine[KNOWN]):
-        release(recovery, here, int(recovery.order[here, i]), ALL, host)
+        forget(recovery, here, int(recovery.order[here, i]), ALL, host)
 
 
 @compiled.function(inline=False)

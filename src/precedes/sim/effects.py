@@ -320,6 +320,8 @@ def _carry_out_other(world: World, state: Any, node: int, at: int) -> int:
     elif code == contract.KEEP:
         world.node[8 * node + w.HELD] += 1
         world.message[8 * slot + w.REFERENCES] += 1
+    elif code == contract.RETAIN:
+        world.message[8 * slot + w.REFERENCES] += 1
     elif code == contract.SEND:
         status = _send(world, state, node, at)
         if status != FINISHED:
