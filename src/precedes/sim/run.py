@@ -13,12 +13,13 @@ from precedes import compiled
 from precedes.model import NANOSECONDS_PER_S, TIME_NS_MAX, InternalError, UserError
 from precedes.protocols import contract, registry
 from precedes.protocols.contract import Capacity, Group
-from precedes.sim import build, engine, schedule
+from precedes.sim import build, engine, memory, schedule
 from precedes.sim import faults as fault
 from precedes.sim import network as net
 from precedes.sim import oracle as judge
 from precedes.sim import queue as events
 from precedes.sim import world as w
+from precedes.sim.memory import nbytes
 from precedes.sim.result import Result, Violations, latency_of, trimmed
 from precedes.sim.scenario import Scenario
 
@@ -68,7 +69,8 @@ class Run:
             hosted=np.arange(scenario.nodes, dtype=np.int32),
             seed=scenario.seed,
         )
-        self._check_memory(_square_bytes(scenario))
+        wanted = memory.world_bytes(scenario)
+        self._check_memory(wanted + memory.state_bytes(self.protocol, self.parameters, self.group))
         self.state = self._allocate_state()
         self.world = self._make_world(packets)
 
@@ -357,15 +359,6 @@ class Run:
         )
 
 
-def _square_bytes(scenario: Scenario) -> int:
-    """What the arrays of nodes x nodes will take, before any of them is made."""
-    squares = 2 * 4 * scenario.oracle + 8 * scenario.fifo
-    squares += 8 * (scenario.per == "link" or scenario.delay.startswith("matrix"))
-    squares += 16 * any(item.kind == "crash" for item in scenario.faults)
-    squares += 8 * any(item.kind == "cut" for item in scenario.faults)
-    return squares * scenario.nodes**2
-
-
 def grow(old: Any, new: Any) -> Any:
     """The new, larger arrays with the old contents in their leading corners."""
     if isinstance(old, tuple):
@@ -373,13 +366,6 @@ def grow(old: Any, new: Any) -> Any:
         return type(old)(*(grow(before, after) for before, after in pairs))
     new[tuple(slice(0, length) for length in old.shape)] = old
     return new
-
-
-def nbytes(arrays: Any) -> int:
-    """The size of a tree of arrays."""
-    if isinstance(arrays, tuple):
-        return sum(nbytes(part) for part in arrays)
-    return int(arrays.nbytes)
 
 
 def simulate(
