@@ -326,6 +326,25 @@ def test_measured_networks(name, hosts, unit_ms):
         simulate(Scenario(protocol="vector", nodes=hosts + 1, delay=f"matrix:{path}", messages=1))
 
 
+def test_packets_are_counted_by_their_size():
+    """58 bytes a message and 20 a packet, in steps of 100; and the largest of each node."""
+    result = traces.run(**LONG).result
+    assert result.packets_by_bytes == [result.packets]
+    assert result.nodes_by_largest_packet == [0, 3]
+    seen = batches()
+    sent = seen.of(EventKind.SEND)
+    numbers, messages = np.unique(sent[:, PACKET], return_counts=True)
+    largest = {
+        node: messages[np.isin(numbers, sent[sent[:, NODE] == node, PACKET])].max()
+        for node in np.unique(sent[:, NODE]).tolist()
+    }
+    counted = seen.result.nodes_by_largest_packet
+    assert sum(counted) == seen.result.nodes
+    assert [int(n) for n in np.bincount([*largest.values()])][1:] == counted[1:]
+    assert sum(seen.result.packets_by_bytes) == seen.result.packets
+    assert len(seen.result.packets_by_bytes) > 1
+
+
 def test_packets_are_counted_by_their_messages():
     result = traces.run(**LONG).result
     assert result.packets_by_messages == [0, result.packets]

@@ -38,6 +38,14 @@ SHARED: Final = 3
 TOLERANT: Final = 4
 ENTRY_BYTES: Final = 4
 
+# Numbers of direct dependencies that broadcasts are counted by (Figure 6).
+DEPENDENCIES: Final = {
+    "broadcasts_needing_0": (0, 0),
+    "broadcasts_needing_1_to_4": (1, 4),
+    "broadcasts_needing_5_to_9": (5, 9),
+    "broadcasts_needing_10_to_12": (10, 12),
+}
+
 
 @dataclass(frozen=True)
 class Parameters:
@@ -118,9 +126,16 @@ def extra(state: Arrays) -> dict[str, float]:
         correct = state.recovery.crashed[:, state.hosted].max(axis=0) == 0
         discarded = int(state.recovery.own[correct, recover.DISCARDED].sum())
         kept = int(state.recovery.own[correct, recover.KEPT].sum())
+    waiting_max, depth = state.process[:, WAITING_MAX], np.arange(len(state.dependencies))
     return {
+        **{
+            name: int(state.dependencies[(depth >= low) & (depth <= high)].sum())
+            for name, (low, high) in DEPENDENCIES.items()
+        },
+        "nodes_waiting_up_to_50": int((waiting_max <= 50).sum()),
+        "nodes_waiting_over_250": int((waiting_max > 250).sum()),
         "waiting_at_end": int(state.process[correct, WAITING].sum()),
-        "waiting_max": int(state.process[:, WAITING_MAX].max()),
+        "waiting_max": int(waiting_max.max()),
         "delayed": int(state.process[:, DELAYED].sum()),
         "dependencies_max": int(np.flatnonzero(state.dependencies).max(initial=0)),
         "kept_at_end": kept,

@@ -90,7 +90,7 @@ class Run:
         recording = self.writer is not None
         words = self.protocol.effects_words(self.capacity, n)
         entropy = int(self.generators[3].integers(1 << 63))
-        host = w.allocate_host(slots=self.capacity.slots, effects=words, seed=entropy)
+        host = w.allocate_host(slots=self.capacity.slots, effects=words, seed=entropy, nodes=n)
         host.cursor[w.RECORDING] = recording
         host.cursor[w.RECORDING_PACKETS] = recording and packets
         host.cursor[w.CARE] = recording or len(scenario.faults) > 0 or len(workload.event) > 0
@@ -264,7 +264,7 @@ class Run:
                 ),
             ),
             message=grow(world.message, np.zeros(8 * slots, np.int64)),
-            host=grow(world.host, w.allocate_host(slots=slots, effects=words, seed=1)),
+            host=grow(world.host, w.allocate_host(slots=slots, effects=words, seed=1, nodes=n)),
         )
 
     def _check_memory(self, wanted_bytes: int) -> None:
@@ -336,7 +336,9 @@ class Run:
             deliveries=int(counter[w.DELIVERIES]),
             packets=int(counter[w.PACKETS]),
             messages_sent=int(counter[w.MESSAGES_SENT]),
-            packets_by_messages=trimmed(counter[w.PACKETS_OF : w.CELLS]),
+            packets_by_messages=trimmed(counter[w.PACKETS_OF : w.PACKETS_SIZED]),
+            packets_by_bytes=trimmed(counter[w.PACKETS_SIZED : w.CELLS]),
+            nodes_by_largest_packet=trimmed(np.bincount(counter[w.CELLS :])),
             bytes_sent=int(counter[w.BYTES_SENT]),
             violations=Violations(int(counter[w.VIOLATIONS]), int(counter[w.VIOLATING_MESSAGES]))
             if oracle
