@@ -305,10 +305,12 @@ def _difference(
 ) -> Measured:
     """% that aggregation adds, seed by seed; or how large the difference is."""
     runs = [read.sized(results, name, nodes) for name in ("reading-a", "alone")]
-    more = read.change(value)
-    return measure(
-        lambda one, other: abs(more(one, other)) if either_way else more(one, other), *runs
-    )
+
+    def more(run: Run, other: Run) -> float:
+        found = read.change(value)(run, other)
+        return abs(found) if either_way else found
+
+    return measure(more, *runs)
 
 
 def _ratio(large: Run, small: Run) -> float:

@@ -73,6 +73,7 @@ def scenario(nodes: int, reading: dict[str, str], seed: int, **changes: Any) -> 
     """A run of section 5: a unit of time is a millisecond, every node broadcasts once."""
     parameters = {"aggregation": True, "trees": "source", "tolerant": False}
     own = {name: changes.pop(name) for name in list(changes) if name in parameters}
+    fields = {"payload_bytes": 50, "oracle": nodes <= ORACLE_MAX, **reading, **changes}
     return Scenario(
         protocol="vcube",
         nodes=nodes,
@@ -81,9 +82,8 @@ def scenario(nodes: int, reading: dict[str, str], seed: int, **changes: Any) -> 
         packet_bytes=20,
         mtu_bytes=1500,
         seed=seed,
-        oracle=nodes <= ORACLE_MAX,
         parameters={**parameters, **own},
-        **{"payload_bytes": 50, **reading, **changes},
+        **fields,
     )
 
 
