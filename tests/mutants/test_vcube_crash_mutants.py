@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from precedes.protocols import registry
-from precedes.testing import observe
+from precedes.testing import conformance, observe
 from tests import vcube_checks
 from tests.edited import edit
 
@@ -115,6 +115,13 @@ def test_a_step_left_out_is_noticed(folder, mistake):
     found = convictions(copy(folder, MUTANTS[mistake]))
     print(f"{mistake}: {found}")
     assert found, f"{mistake}: nobody noticed"
+
+
+def test_a_reference_that_was_not_taken_is_noticed(folder):
+    """The suite watches over ``retain`` and ``release`` too."""
+    mutant = copy(folder, ("vcube_recovery", "    retain(host, slot)\n", ""))
+    found = conformance(mutant, schedules=20, compiled=False, failures_max=1)
+    assert "without holding a reference" in found.failures[0]
 
 
 def test_the_original_passes(folder):

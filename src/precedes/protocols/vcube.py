@@ -23,7 +23,7 @@ Cost: each message N - 1 times on the wire, in at most as many packets; a messag
 4 bytes for each entry that changed. ``tolerant`` adds 4 bytes to a message, and every node keeps
 each message until everybody is known to have it: bounded by ``vcube_recovery.WINDOW`` messages
 and those in flight from every source, beyond which silent nodes acknowledge. A state takes
-24 bytes for each process and node (52 with ``tolerant``) and 8 N bytes for each message in use.
+24 bytes for each process and node (57 with ``tolerant``) and 8 N bytes for each message in use.
 """
 
 from __future__ import annotations

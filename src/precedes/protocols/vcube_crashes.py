@@ -98,6 +98,7 @@ def hear(state: Arrays, here: int, sender: int, inbox: Int64s, count: int, host:
 
 @compiled.function()
 def learn_crash(state: Arrays, here: int, crashed: int, host: Host) -> int:
+    """The failure detector speaks."""
     if state.setting[TOLERANT] == 0 or state.recovery.crashed[here, crashed] != 0:
         return DONE
     recovery = state.recovery
