@@ -94,13 +94,14 @@ def _add_simulate(commands: Any) -> None:
     parser.add_argument(
         "--workload",
         metavar="W",
-        help="poisson (default), periodic, window:MS, bell:LOW:HIGH, random:LOW:HIGH, replay:FILE",
+        help="poisson (default), periodic, window:MS[:TIMES], exponential:MS[:TIMES], "
+        "bell:LOW:HIGH, random:LOW:HIGH, replay:FILE",
     )
     parser.add_argument(
         "--delay",
         metavar="D",
-        help="normal:100:20 (default), constant:MS, uniform:LOW:HIGH, lognormal:MEDIAN:SIGMA, "
-        "exponential:MEAN, matrix:FILE",
+        help="normal:100:20 (default), constant:MS, uniform:LOW:HIGH, loguniform:LOW:HIGH, "
+        "lognormal:MEDIAN:SIGMA, exponential:MEAN, spiky:MS:PEAK, matrix:FILE",
     )
     parser.add_argument("--per-link", action="store_true", help="draw a delay once for each link")
     parser.add_argument("--loss", type=float, metavar="P", help="probability to lose a packet")

@@ -24,6 +24,13 @@ LAWS = {
     "uniform:10:50": (30, 40 / math.sqrt(12), 10, 50),
     "normal:100:20": (100, 20, 0.001, 220),
     "exponential:40": (40, 40, 0.001, 1000),
+    "loguniform:1:100": (
+        99 / math.log(100),
+        math.sqrt(9999 / (2 * math.log(100)) - (99 / math.log(100)) ** 2),
+        1,
+        100,
+    ),
+    "spiky:20:400": (0.95 * 20 + 0.05 * 400, 380 * math.sqrt(0.05 * 0.95), 20, 400),
     "lognormal:40:0.5": (
         40 * math.exp(0.125),
         40 * math.sqrt((math.exp(0.25) - 1) * math.exp(0.25)),
@@ -211,7 +218,7 @@ def test_packets_of_many_messages():
         assert (same[:, TIME_NS] < row[TIME_NS]).all()
 
 
-@pytest.mark.parametrize("mtu", [1, 150, 250, 400, 100_000])
+@pytest.mark.parametrize("mtu", [70, 150, 250, 400, 100_000])
 def test_packets_are_cut_at_the_mtu(mtu):
     """Items are of 8 or 58 bytes after a header of 20; what does not fit begins another packet."""
     whole, cut = batches(), batches(mtu_bytes=mtu)
@@ -221,7 +228,7 @@ def test_packets_are_cut_at_the_mtu(mtu):
     sent = cut.of(EventKind.SEND)
     _, messages = np.unique(sent[:, PACKET], return_counts=True)
     assert messages.max() * 58 + 20 <= max(mtu, 78)
-    if mtu == 1:
+    if mtu == 70:
         assert extra["items_max"] == 1, "an item larger than the MTU travels alone"
     if mtu == 100_000:
         assert (cut.rows == whole.rows).all()
@@ -317,6 +324,25 @@ def test_measured_networks(name, hosts, unit_ms):
     assert result.violations.deliveries == 0
     with pytest.raises(UserError, match=f"has {hosts} hosts, fewer than the {hosts + 1} nodes"):
         simulate(Scenario(protocol="vector", nodes=hosts + 1, delay=f"matrix:{path}", messages=1))
+
+
+def test_packets_are_counted_by_their_size():
+    """58 bytes a message and 20 a packet, in steps of 100; and the largest of each node."""
+    result = traces.run(**LONG).result
+    assert result.packets_by_bytes == [result.packets]
+    assert result.nodes_by_largest_packet == [0, 3]
+    seen = batches()
+    sent = seen.of(EventKind.SEND)
+    numbers, messages = np.unique(sent[:, PACKET], return_counts=True)
+    largest = {
+        node: messages[np.isin(numbers, sent[sent[:, NODE] == node, PACKET])].max()
+        for node in np.unique(sent[:, NODE]).tolist()
+    }
+    counted = seen.result.nodes_by_largest_packet
+    assert sum(counted) == seen.result.nodes
+    assert [int(n) for n in np.bincount([*largest.values()])][1:] == counted[1:]
+    assert sum(seen.result.packets_by_bytes) == seen.result.packets
+    assert len(seen.result.packets_by_bytes) > 1
 
 
 def test_packets_are_counted_by_their_messages():

@@ -23,7 +23,18 @@ from precedes.protocols import contract
 from precedes.protocols.contract import Capacity, Group
 
 # Files of the folder that are not protocols.
-OTHERS: Final = frozenset({"contract", "held", "registry"})
+OTHERS: Final = frozenset(
+    {
+        "contract",
+        "held",
+        "registry",
+        "vcube_arrivals",
+        "vcube_crashes",
+        "vcube_recovery",
+        "vcube_state",
+        "vcube_waiting",
+    }
+)
 
 GUARANTEES: Final = ("causal", "probable", "none")
 ASSUMPTIONS: Final = ("reliable", "unique", "fifo")

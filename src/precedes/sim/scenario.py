@@ -181,6 +181,13 @@ def _check_network(scenario: Scenario) -> None:
         value = getattr(scenario, name)
         if not 0 <= value <= 1 << 30:
             raise at_key(name, f"{name} must be between 0 and 2^30, not {value}")
+    least = scenario.packet_bytes + scenario.payload_bytes
+    if 0 < scenario.mtu_bytes < least:
+        text = (
+            f"an MTU of {scenario.mtu_bytes} bytes holds no message: packet_bytes and "
+            f"payload_bytes alone are {least}; raise mtu_bytes, or use 0 for no limit"
+        )
+        raise at_key("mtu_bytes", text)
     speed = scenario.bandwidth_bytes_per_s
     if 0 < speed < (scenario.packet_bytes + scenario.payload_bytes + NODES_MAX) / 1e5:
         text = f"a bandwidth of {speed:g} bytes per second keeps a packet for more than a day"
