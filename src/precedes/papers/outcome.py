@@ -15,6 +15,7 @@ from precedes.papers.claims import VERDICTS, Claim
 from precedes.papers.measured import Results
 from precedes.papers.registry import SCALES, Paper, load, papers
 from precedes.papers.shown import Figure, Table
+from precedes.pipeline.sweep import run_experiments
 from precedes.sim.experiment import Experiment
 
 Runner = Callable[..., dict[str, list[dict[str, Any]]]]
@@ -51,7 +52,7 @@ def reproduce(
     if scale not in SCALES:
         raise UserError(f"scale is one of {', '.join(SCALES)}, not {scale!r:.40}")
     chosen = [load(number) for number in dict.fromkeys(wanted or papers())]
-    run = runner or default_runner()
+    run = runner or run_experiments
     experiments = {paper.number: paper.experiments(scale) for paper in chosen}
     results = run(
         [_named(number, one) for number, found in experiments.items() for one in found],
@@ -70,13 +71,6 @@ def reproduce(
         )
         for paper in chosen
     ]
-
-
-def default_runner() -> Runner:
-    """What runs the experiments unless the caller says otherwise."""
-    from precedes.papers.in_process import run_experiments
-
-    return run_experiments
 
 
 def judge(paper: Paper, results: Results, *, scale: str) -> Outcome:
