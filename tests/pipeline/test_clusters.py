@@ -11,7 +11,12 @@ from pathlib import Path
 import pyspark
 import pytest
 
-from precedes.pipeline import java
+from precedes.model import UserError
+from precedes.pipeline import java, run_experiments
+from precedes.pipeline.execute import ATTEMPTS_MAX
+from precedes.pipeline.plan import expand
+from precedes.sim import Scenario
+from precedes.sim.experiment import Experiment
 from tests.pipeline import samples
 
 PATIENCE_S = 240  # of a test on a machine that does much else
@@ -156,6 +161,29 @@ def test_a_worker_dies_on_a_standalone_cluster(swept, tmp_path):
     assert len(at_the_kill) < samples.RUNS
     assert at_the_kill.items() <= samples.records(out).items()
     assert samples.tables(out) == samples.tables(swept[0])
+
+
+def test_a_run_that_its_process_dies_of(spark, tmp_path):
+    """Spark tries again; the run is given up in time, and the others are finished."""
+    base = Scenario(protocol="unordered", nodes=5, messages=10)
+    large = base.replace(nodes=200, messages=100_000, seed=42)
+    experiment = Experiment("deadly", (base, large, base.replace(seed=2)))
+    (name,) = (run.name for run in expand([experiment]) if run.scenario == large)
+    killed = set()
+
+    def kill(share):
+        for note in (tmp_path / "started").glob(f"{name}-*"):
+            process = note.read_text()
+            if process and process not in killed:
+                killed.add(process)
+                os.kill(int(process), signal.SIGKILL)
+
+    with pytest.raises(UserError) as caught:
+        run_experiments([experiment], tmp_path, session=spark, progress=kill)
+    assert "1 of 3 runs failed" in str(caught.value)
+    assert f"seed 42): its process died {ATTEMPTS_MAX} times" in str(caught.value)
+    assert len(killed) == ATTEMPTS_MAX
+    assert len(samples.records(tmp_path)) == 2
 
 
 def test_nobody_at_the_master(tmp_path):

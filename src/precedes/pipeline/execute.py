@@ -130,7 +130,8 @@ def _noted(directory: Path, name: str) -> Iterator[None]:
     for attempt in range(ATTEMPTS_MAX):
         note = directory / layout.STARTED / f"{name}-{attempt}"
         try:
-            note.touch(exist_ok=False)
+            with note.open("x", encoding="ascii") as file:
+                file.write(str(os.getpid()))
         except FileExistsError:
             continue
         except OSError as error:
@@ -156,7 +157,7 @@ def load_engine(protocol: str, state: type, sources: tuple[Path, ...], *, wait: 
     """
     if (state, sources) not in _loaded:
         digest = compiled.sources_digest(sources)
-        with _engine_lock(f"{digest}-{Path(protocol).stem}", wait=wait):
+        with _engine_lock(Path(protocol).stem, wait=wait):
             simulate(Scenario(protocol=protocol, nodes=2, messages=0))
         _loaded[state, sources] = digest
     return _loaded[state, sources]

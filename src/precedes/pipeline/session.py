@@ -27,6 +27,8 @@ DEFAULT_MASTER: Final = "local[*]"
 
 MASTERS: Final = re.compile(r"(local(\[[^]]+\])?|local-cluster\[[^]]+\]|yarn)$|(spark|k8s)://.")
 
+LOCAL: Final = re.compile(r"local(?:\[(\d+|\*)\])?")
+
 # Reaching a master takes milliseconds; Spark itself would try for a minute.
 CONNECT_S: Final = 5.0
 # Starting a JVM and registering an application; a cluster that takes longer is not there.
@@ -46,6 +48,9 @@ appender.file.layout.type = PatternLayout
 appender.file.layout.pattern = %d{{HH:mm:ss}} %p %c{{1}}: %m%n%ex
 """
 
+# A process may die of a run; the run is given up before the task is (execute.ATTEMPTS_MAX).
+FAILURES_MAX: Final = 8
+
 # Files, an application of one user at a time, tables of a few thousand rows: few partitions, no
 # web server, and no rearranging of tasks that were packed on purpose.
 SETTINGS: Final = {
@@ -56,8 +61,7 @@ SETTINGS: Final = {
     "spark.sql.adaptive.enabled": "false",
     "spark.sql.execution.arrow.pyspark.enabled": "true",
     "spark.sql.session.timeZone": "UTC",
-    # A process may die of a run; the run is given up before a task is (execute.ATTEMPTS_MAX).
-    "spark.task.maxFailures": "8",
+    "spark.task.maxFailures": str(FAILURES_MAX),
     "spark.python.worker.reuse": "true",
 }
 
@@ -77,18 +81,22 @@ def open_session(
     else to one that goes with the session. ``settings`` are added to its own.
     """
     require_pyspark()
+    from pyspark.errors import PySparkRuntimeError
     from pyspark.sql import SparkSession
 
-    found = session or SparkSession.getActiveSession()
+    master = None if master is None else _with_retries(master)
+    found = session
+    if found is None:
+        with contextlib.suppress(PySparkRuntimeError):  # there is none
+            found = SparkSession.active()
     if found is not None:
         _check_master(found, master)
         yield found
         return
     scratch = _scratch()
     try:
-        made = _start(
-            master or DEFAULT_MASTER, scratch, log or scratch / "spark.log", settings or {}
-        )
+        where = master or _with_retries(DEFAULT_MASTER)
+        made = _start(where, scratch, log or scratch / "spark.log", settings or {})
         try:
             yield made
         finally:
@@ -103,6 +111,12 @@ def require_pyspark() -> None:
         import pyspark  # noqa: F401
     except ImportError:
         raise UserError(f"this needs Spark, which is not installed: {java.HELP}") from None
+
+
+def _with_retries(master: str) -> str:
+    """A local master that tries a task again; by itself it would give up at the first failure."""
+    match = LOCAL.fullmatch(master)
+    return master if match is None else f"local[{match[1] or 1},{FAILURES_MAX}]"
 
 
 def _check_master(session: SparkSession, master: str | None) -> None:

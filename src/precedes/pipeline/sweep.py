@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -14,6 +14,7 @@ from precedes.pipeline.layout import LOG, record_path
 from precedes.pipeline.plan import PlannedRun, expand
 from precedes.pipeline.records import Record
 from precedes.pipeline.repeat import command_for
+from precedes.sim import Scenario
 from precedes.sim.experiment import Experiment
 from precedes.sim.run import Progress
 
@@ -185,15 +186,12 @@ def raise_failures(done: Sweep) -> None:
 def params_of(experiment: Experiment) -> dict[tuple[str, int], str]:
     """What tells the runs of an experiment apart, besides protocol and seed, as text."""
     echoes = [scenario.echo() for scenario in experiment.scenarios]
-    flat = [
-        {**{k: v for k, v in echo.items() if k not in ("protocol", "seed", "parameters", "faults")}}
-        for echo in echoes
-    ]
-    varied = [name for name in (flat[0] if flat else {}) if len({str(f[name]) for f in flat}) > 1]
+    others = ("protocol", "seed", "parameters", "faults")
+    names = [item.name for item in fields(Scenario) if item.name not in others]
+    varied = [name for name in names if len({echo[name] for echo in echoes}) > 1]
     found = {}
-    for number, (echo, fields) in enumerate(zip(echoes, flat, strict=True)):
-        own = sorted(echo["parameters"].items())
-        words = [f"{name}={fields[name]}" for name in varied]
-        words += [f"{name}={value}" for name, value in own]
+    for number, echo in enumerate(echoes):
+        words = [f"{name}={echo[name]}" for name in varied]
+        words += [f"{name}={value}" for name, value in sorted(echo["parameters"].items())]
         found[experiment.name, number] = " ".join(words)
     return found
