@@ -43,7 +43,8 @@ def test_everything_a_handler_may_ask_for():
 
 def test_adding_a_file_adds_the_protocol():
     folder = edited.FOLDER
-    helpers = {"__init__", "contract", "held", "registry"}
+    parts = {f"vcube_{part}" for part in ("arrivals", "crashes", "recovery", "state", "waiting")}
+    helpers = {"__init__", "contract", "held", "registry", *parts}
     assert set(names()) == {path.stem for path in folder.glob("*.py")} - helpers
     for name in names():
         assert load(name).name == name
