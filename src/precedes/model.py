@@ -38,6 +38,10 @@ class PrecedesError(Exception):
 class UserError(PrecedesError):
     """The caller's mistake: one line that says what is wrong and what to do."""
 
+    def __init__(self, text: str) -> None:
+        # What is quoted, such as the name of a file, may hold anything.
+        super().__init__(" ".join(text.splitlines()))
+
 
 class PeerError(PrecedesError):
     """Another member sent what no correct member would send."""
