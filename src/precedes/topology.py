@@ -1,0 +1,257 @@
+"""The virtual hypercube VCube in bit arithmetic: clusters, spanning trees, fault-free members.
+
+Every node groups the others into clusters. With d bits to a number, node i has clusters 1..d;
+cluster s of i, written c(i, s), holds the 2^(s-1) nodes whose highest bit of difference to i is
+bit s-1 (counted from 0), in the order i ^ 2^(s-1), i ^ (2^(s-1) + 1), ... (papers 000 and 001).
+
+    >>> [cluster_members(0, s, nodes=8) for s in (1, 2, 3)]
+    [[1], [2, 3], [4, 5, 6, 7]]
+
+The papers have N = 2^d nodes. Here a group may have any number of nodes from 2 on: the numbers
+from N to 2^d - 1 are absent members, skipped as crashed ones are.
+
+A spanning tree of source r: r sends to the first member of each of its clusters; who receives
+from j as the first member of c(j, s) does the same for its clusters 1..s-1, because c(j, s) is
+that node and these clusters of it. How many clusters a node serves is its *height* in the tree.
+
+All functions marked ``compiled.function`` may be called from handlers. ``crashed`` is a node's
+own view: an array with a value other than 0 for each node that it knows to have crashed.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from numpy.typing import NDArray
+
+from precedes import compiled
+
+NONE: Final = -1
+
+Flags = NDArray[Any]
+
+
+@compiled.function()
+def dimension(nodes: int) -> int:
+    """How many clusters a node has: the bits of the largest number in the group.
+
+    >>> [dimension(n) for n in (2, 3, 4, 5, 8, 9, 1024)]
+    [1, 2, 2, 3, 3, 4, 10]
+    """
+    return bit_length(nodes - 1)
+
+
+@compiled.function()
+def bit_length(value: int) -> int:
+    """The bits that a number of at least 0 needs.
+
+    >>> [bit_length(value) for value in (0, 1, 2, 3, 4, 255, 256)]
+    [0, 1, 2, 2, 3, 8, 9]
+    """
+    length = 0
+    while value > 0:
+        value >>= 1
+        length += 1
+    return length
+
+
+@compiled.function()
+def trailing_zeros(value: int) -> int:
+    """How many of the lowest bits are 0; the value must not be 0.
+
+    >>> [trailing_zeros(value) for value in (1, 2, 3, 4, 6, 96)]
+    [0, 1, 0, 2, 1, 5]
+    """
+    zeros = 0
+    while value & 1 == 0:
+        value >>= 1
+        zeros += 1
+    return zeros
+
+
+@compiled.function()
+def cluster(i: int, j: int) -> int:
+    """Which cluster of i holds j, and of j holds i; 0 if they are the same node.
+
+    The examples of papers 000 (3 dimensions) and 001 (4 dimensions):
+
+    >>> [cluster(0, j) for j in (1, 2, 3, 4, 5, 6, 7)]
+    [1, 2, 2, 3, 3, 3, 3]
+    >>> cluster(0, 8), cluster(5, 9)
+    (4, 4)
+    """
+    return bit_length(i ^ j)
+
+
+@compiled.function()
+def member(i: int, s: int, place: int) -> int:
+    """The member of c(i, s) at a place 0..2^(s-1) - 1; it may be absent from the group.
+
+    >>> [member(1, 3, place) for place in range(4)]
+    [5, 4, 7, 6]
+    """
+    return i ^ ((1 << (s - 1)) + place)
+
+
+@compiled.function()
+def first_present(i: int, s: int, nodes: int) -> int:
+    """The first member of c(i, s) that the group has, or NONE if it has none of them.
+
+    >>> first_present(0, 3, 8), first_present(1, 3, 8), first_present(1, 3, 5)
+    (4, 5, 4)
+    >>> first_present(4, 1, 5), first_present(4, 3, 5)
+    (-1, 0)
+    """
+    found = i ^ (1 << (s - 1))
+    if found < nodes:
+        return found
+    bits = s - 1
+    if (found >> bits) << bits >= nodes:
+        return NONE
+    # The cluster is cut by the end of the group: flip each bit, from the highest, that alone
+    # leads beyond it. What is left unflipped is the earliest place.
+    for bit in range(bits - 1, -1, -1):
+        if (found >> bit) << bit >= nodes:
+            found ^= 1 << bit
+    return found
+
+
+@compiled.function()
+def next_correct(i: int, s: int, place: int, crashed: Flags, nodes: int) -> int:
+    """The first place of c(i, s), from ``place`` on, of a present node not known as crashed.
+
+    NONE if there is none. ``member(i, s, place)`` is the node itself.
+
+    >>> next_correct(0, 3, 1, [0, 0, 0, 0, 0, 1, 0, 0], 8)
+    2
+    """
+    for at in range(place, 1 << (s - 1)):
+        candidate = i ^ ((1 << (s - 1)) + at)
+        if candidate < nodes and crashed[candidate] == 0:
+            return at
+    return NONE
+
+
+@compiled.function()
+def first_correct(i: int, s: int, crashed: Flags, nodes: int) -> int:
+    """The first fault-free member of c(i, s), or NONE: FF_neighbor of paper 001.
+
+    >>> nobody, second = [0] * 16, [0, 0, 1] + [0] * 13
+    >>> [first_correct(0, s, nobody, 16) for s in (1, 2, 3, 4)]
+    [1, 2, 4, 8]
+    >>> first_correct(0, 2, second, 16)
+    3
+    """
+    place = next_correct(i, s, 0, crashed, nodes)
+    return NONE if place == NONE else i ^ ((1 << (s - 1)) + place)
+
+
+@compiled.function()
+def correct_after(i: int, s: int, j: int, crashed: Flags, nodes: int) -> int:
+    """The first fault-free member of c(i, s) behind its member j, or NONE.
+
+    >>> correct_after(0, 3, 4, [0] * 8, 8), correct_after(0, 3, 7, [0] * 8, 8)
+    (5, -1)
+    """
+    place = next_correct(i, s, (i ^ j) - (1 << (s - 1)) + 1, crashed, nodes)
+    return NONE if place == NONE else i ^ ((1 << (s - 1)) + place)
+
+
+@compiled.function(inline=False)
+def height(i: int, root: int, nodes: int) -> int:
+    """How many clusters i serves in the tree of ``root``, when nobody has crashed.
+
+    All of them if it is the root itself. In a group of 2^d nodes this is the number of lowest
+    bits in which the two agree.
+
+    >>> [height(4, root, 8) for root in (4, 0, 2, 1)]
+    [3, 2, 1, 0]
+    """
+    if i == root:
+        return bit_length(nodes - 1)
+    if nodes & (nodes - 1) == 0:
+        return trailing_zeros(i ^ root)
+    while True:
+        s = bit_length(i ^ root)
+        root = first_present(root, s, nodes)
+        if root == i:
+            return s - 1
+
+
+@compiled.function()
+def serves(i: int, root: int, s: int, nodes: int) -> bool:
+    """Whether i is responsible for sending the messages of ``root`` into its cluster s.
+
+    The worked example of paper 000, section 4.3: node 4 serves node 5, its cluster 1, in the
+    trees of 0 and 2 but not of 1; and node 6, its cluster 2, in the tree of 0 alone.
+
+    >>> [serves(4, root, 1, 8) for root in (0, 1, 2)]
+    [True, False, True]
+    >>> [serves(4, root, 2, 8) for root in (0, 1, 2)]
+    [True, False, False]
+    """
+    return height(i, root, nodes) >= s
+
+
+@compiled.function(inline=False)
+def parent(i: int, root: int, nodes: int) -> int:
+    """From whom i gets the messages of ``root`` when nobody has crashed; NONE for the root.
+
+    >>> [parent(5, root, 8) for root in (0, 2, 1, 5)]
+    [4, 4, 1, -1]
+    """
+    if i == root:
+        return NONE
+    while True:
+        following = first_present(root, bit_length(i ^ root), nodes)
+        if following == i:
+            return root
+        root = following
+
+
+def cluster_members(
+    i: int, s: int, *, nodes: int, crashed: Flags | tuple[int, ...] = ()
+) -> list[int]:
+    """The members of c(i, s) in order, without absent and crashed ones.
+
+    The table of paper 000, Figure 3 (3 dimensions), by cluster and node:
+
+    >>> [cluster_members(i, 1, nodes=8) for i in range(8)]
+    [[1], [0], [3], [2], [5], [4], [7], [6]]
+    >>> [cluster_members(i, 2, nodes=8) for i in range(8)]
+    [[2, 3], [3, 2], [0, 1], [1, 0], [6, 7], [7, 6], [4, 5], [5, 4]]
+    >>> for i in (0, 1, 2, 3):
+    ...     print(cluster_members(i, 3, nodes=8), cluster_members(i + 4, 3, nodes=8))
+    [4, 5, 6, 7] [0, 1, 2, 3]
+    [5, 4, 7, 6] [1, 0, 3, 2]
+    [6, 7, 4, 5] [2, 3, 0, 1]
+    [7, 6, 5, 4] [3, 2, 1, 0]
+
+    Of paper 001, Figure 1 (4 dimensions):
+
+    >>> cluster_members(0, 4, nodes=16)
+    [8, 9, 10, 11, 12, 13, 14, 15]
+    >>> cluster_members(6, 4, nodes=16)
+    [14, 15, 12, 13, 10, 11, 8, 9]
+
+    A group of 6 has no nodes 6 and 7:
+
+    >>> cluster_members(2, 3, nodes=6)
+    [4, 5]
+    """
+    found = [member(i, s, place) for place in range(1 << (s - 1))]
+    return [j for j in found if j < nodes and not (len(crashed) and crashed[j])]
+
+
+def children(i: int, root: int, *, nodes: int) -> list[int]:
+    """The nodes to which i passes the messages of ``root``, in order of their clusters.
+
+    The examples of paper 000, section 4.2:
+
+    >>> [children(i, 0, nodes=8) for i in range(8)]
+    [[1, 2, 4], [], [3], [], [5, 6], [], [7], []]
+    >>> children(4, 2, nodes=8)
+    [5]
+    """
+    found = (first_present(i, s, nodes) for s in range(1, height(i, root, nodes) + 1))
+    return [child for child in found if child != NONE]
