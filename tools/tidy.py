@@ -50,7 +50,9 @@ OWNERS = {
     "matplotlib": "report",
 }
 
-NO_PROTOCOLS = frozenset({"__init__", "bundles", "contract", "held", "pool", "registry"})
+NO_PROTOCOLS = frozenset(
+    {"__init__", "awaited", "bundles", "contract", "delivered", "held", "pool", "registry"}
+)
 TEXT_SUFFIXES = frozenset({".py", ".md", ".toml", ".js", ".css", ".html", ".txt", ".cfg", ""})
 # The classes keep this file from finding itself.
 LEFT_OVER = re.compile(r"\b(t[o]do|fi[x]me|x[x]x|h[a]ck)\b", re.IGNORECASE)

@@ -9,10 +9,6 @@ children have answered. When a child crashes, the next fault-free process of its
 place. Items to the same target wait up to ``delay_max_ms`` to leave in one packet of at most
 ``payload_max_bytes`` (``bundles``).
 
-What is awaited, ack_set in the paper, is a set of pairs (parent, child) for each message. At any
-time a process has one child in a cluster, the first that it takes for fault-free; so the pairs of
-a parent are one row: the clusters still to answer, as bits.
-
 Assumes that packets between correct processes arrive, and a failure detector that suspects all who
 have crashed and nobody else: the host's (``on_crash``), or with ``tests`` the ``failure_detector``.
 A process that is suspected wrongly is fenced: it falls silent.
@@ -32,9 +28,12 @@ import numpy as np
 
 from precedes import compiled, topology
 from precedes.model import DELAY_MS_MAX, NANOSECONDS_PER_MS, EventKind, UserError
+from precedes.protocols import awaited as answers
 from precedes.protocols import bundles as bundling
+from precedes.protocols import delivered
 from precedes.protocols import failure_detector as tester
 from precedes.protocols import pool as rows
+from precedes.protocols.awaited import Awaited
 from precedes.protocols.bundles import Bundles, give
 from precedes.protocols.contract import (
     DONE,
@@ -76,29 +75,9 @@ ASSUMES: Final = frozenset({"reliable"})
 
 COMPLETE_KIND: Final = int(EventKind.COMPLETE)
 
-# Words of a row that waits for answers: what ``parent`` asked for is not covered yet.
-SLOT: Final = 0
-PARENT: Final = 1  # who is to be answered; the process itself if it is the source
-AWAITED: Final = 2  # bit s: the child in cluster s has not answered
-SAME: Final = 3  # next row of this message here
-NEXT: Final = 4  # next and previous row of this process, in order of their beginning
-PREVIOUS: Final = 5
-
-# Words of a row that remembers a message delivered before one of its predecessors.
-LINK: Final = 0
-SEQUENCE: Final = 1
-
-# Words that a process keeps of another one.
-BASE: Final = 0  # how many of its messages have been delivered without a gap
-EARLY: Final = 1  # rows of those delivered beyond the gap
-CRASHED: Final = 2
-
 # Words of a process.
 PROCESS: Final = 0  # its number in the group
-FIRST: Final = 1  # its rows
-LAST: Final = 2
-ROWS: Final = 3
-CHILD: Final = 4  # CHILD + s: the first fault-free process of cluster s
+CHILD: Final = 0  # CHILD + s: the process that it takes for the first fault-free of cluster s
 PROCESS_WORDS: Final = CHILD + 17  # NODES_MAX has 16 bits
 
 # Places in ``mark``.
@@ -141,25 +120,25 @@ class Parameters:
 
 
 class State(NamedTuple):
-    """Rows that wait, by process and message, in a pool that the bundles share."""
+    """What a process awaits, has delivered and bundles, in one pool of rows, and its view."""
 
-    first: Int32s  # here, slot -> first row of the message, or NONE
-    peer: Int32s  # here, process -> words kept of it
+    pool: Pool
+    awaited: Awaited
+    bundles: Bundles
+    source: Int32s  # here, process -> words of ``delivered``
+    crashed: Int32s  # here, process -> whether it is known to have crashed
     process: Int32s  # here -> words of a process
     mark: Int64s
-    pool: Pool
-    bundles: Bundles
     detector: Detector
 
 
 def allocate(parameters: Parameters, group: Group, capacity: Capacity) -> State:
     """A state for the hosted processes of a group."""
     nodes, hosted = group.nodes, len(group.hosted)
-    peer = np.zeros((hosted, nodes, 3), np.int32)
-    peer[:, :, EARLY] = NONE
+    source = np.zeros((hosted, nodes, delivered.WORDS), np.int32)
+    source[:, :, delivered.EARLY] = NONE
     process = np.full((hosted, PROCESS_WORDS), NONE, np.int32)
     process[:, PROCESS] = group.hosted
-    process[:, ROWS] = 0
     dimension = topology.dimension(nodes)
     for here, me in enumerate(group.hosted.tolist()):
         for s in range(1, dimension + 1):
@@ -167,12 +146,9 @@ def allocate(parameters: Parameters, group: Group, capacity: Capacity) -> State:
     mark = np.zeros(MARKS, np.int64)
     mark[NODES], mark[DIMENSION] = nodes, dimension
     return State(
-        first=np.full((hosted, capacity.slots), NONE, np.int32),
-        peer=peer,
-        process=process,
-        mark=mark,
-        # A quarter of the processes may each wait for as many messages.
+        # A quarter of the processes may wait for as many messages each.
         pool=rows.allocate(capacity.held * (1 + hosted // 4)),
+        awaited=answers.allocate(hosted, capacity.slots),
         bundles=bundling.allocate(
             hosted=group.hosted,
             nodes=nodes,
@@ -183,6 +159,10 @@ def allocate(parameters: Parameters, group: Group, capacity: Capacity) -> State:
             profile_node=parameters.profile_node,
             profile_ns=round(parameters.profile_ms * NANOSECONDS_PER_MS),
         ),
+        source=source,
+        crashed=np.zeros((hosted, nodes), np.int32),
+        process=process,
+        mark=mark,
         detector=tester.make_detector(
             group=group,
             interval_ms=parameters.interval_ms,
@@ -232,9 +212,8 @@ def _broadcast(state: State, here: int, slot: int, host: Host) -> int:
     if not _has_room(state, here, state.mark[DIMENSION], 1, host):
         return FULL
     me = state.process[here, PROCESS]
-    state.peer[here, me, BASE] = sequence_of(host, slot)
-    if not _forward(state, here, me, state.mark[DIMENSION], slot, host):
-        _finish(state, here, me, slot, host)
+    state.source[here, me, delivered.BASE] = sequence_of(host, slot)
+    _forward(state, here, me, state.mark[DIMENSION], slot, host)
     return DONE
 
 
@@ -243,10 +222,9 @@ def _receive(state: State, here: int, sender: int, inbox: Int64s, count: int, ho
     if tester.owns_packet(state.detector, inbox):
         tester.on_packet(state.detector, here, sender, inbox, count, host)
         return DONE
-    # A TREE needs an item for every child, or one for an ACK; a row that waits; a row if it is
-    # early. An ACK needs a row for each that it ends.
-    each = state.mark[DIMENSION] + 1
-    if not _has_room(state, here, count * each, 2 * count, host):
+    # A TREE needs an item for every child, or one for an ACK, a row that waits, and one if it
+    # is early. An ACK puts an item in the place of every row that it ends.
+    if not _has_room(state, here, count * (state.mark[DIMENSION] + 1), 2 * count, host):
         return FULL
     fenced = tester.is_fenced(state.detector, here)
     for i in range(count):
@@ -265,131 +243,44 @@ def _receive(state: State, here: int, sender: int, inbox: Int64s, count: int, ho
 def _on_tree(state: State, here: int, sender: int, slot: int, host: Host) -> None:
     """TREE from ``sender`` (lines 62-65 and 10-17): deliver, cover the clusters below, answer."""
     source = source_of(host, slot)
-    if state.peer[here, sender, CRASHED] != 0 or state.peer[here, source, CRASHED] != 0:
+    if state.crashed[here, sender] != 0 or state.crashed[here, source] != 0:
         drop(host, slot)
         return
-    is_new = _is_new(state, here, source, sequence_of(host, slot))
-    if _row_of(state, here, slot, sender) == NONE:
+    is_new = delivered.is_new(state.source[here, source], state.pool, sequence_of(host, slot))
+    if answers.row_of(state.awaited, state.pool, here, slot, sender) == NONE:
         top = topology.cluster(state.process[here, PROCESS], sender) - 1
-        if not _forward(state, here, sender, top, slot, host):
-            give(state.bundles, state.pool, here, sender, ACK, slot, host)
+        _forward(state, here, sender, top, slot, host)
     if is_new:
         deliver(host, slot)
     else:
         drop(host, slot)
 
 
-@compiled.function()
-def _row_of(state: State, here: int, slot: int, parent: int) -> int:
-    """The row in which this parent waits for this message, or NONE."""
-    row = state.first[here, slot]
-    while row != NONE and state.pool.row[row + PARENT] != parent:
-        row = state.pool.row[row + SAME]
-    return row
+@compiled.function(inline=False)
+def _forward(state: State, here: int, parent: int, top: int, slot: int, host: Host) -> None:
+    """FORWARD (lines 32-35): have clusters top..1 covered for the parent.
 
-
-@compiled.function()
-def _forward(state: State, here: int, parent: int, top: int, slot: int, host: Host) -> bool:
-    """Send a message to the children in clusters top..1 and wait for them; False: there is none.
-
-    A child that is being waited for already covers its cluster for this parent too.
+    A child that has been asked for another parent and has not answered is not asked again.
     """
-    asked = 0
-    row = state.first[here, slot]
-    while row != NONE:
-        asked |= state.pool.row[row + AWAITED]
-        row = state.pool.row[row + SAME]
-    awaited = 0
+    asked = answers.clusters_of(state.awaited, state.pool, here, slot)
+    clusters = 0
     for s in range(top, 0, -1):
         child = state.process[here, CHILD + s]
         if child != NONE:
-            awaited |= 1 << s
+            clusters |= 1 << s
             if asked & (1 << s) == 0:
                 give(state.bundles, state.pool, here, child, TREE, slot, host)
-    if awaited != 0:
-        _wait(state, here, parent, slot, awaited, host)
-    return awaited != 0
-
-
-@compiled.function()
-def _wait(state: State, here: int, parent: int, slot: int, awaited: int, host: Host) -> None:
-    """A new row; the first one of a message keeps it, for it may have to be sent again."""
-    row = rows.take(state.pool)
-    word = state.pool.row
-    own = state.process[here]
-    if state.first[here, slot] == NONE:
-        keep(host, slot)
-    word[row + SLOT] = slot
-    word[row + PARENT] = parent
-    word[row + AWAITED] = awaited
-    word[row + SAME] = state.first[here, slot]
-    state.first[here, slot] = row
-    word[row + NEXT] = NONE
-    word[row + PREVIOUS] = own[LAST]
-    if own[LAST] == NONE:
-        own[FIRST] = row
-    else:
-        word[own[LAST] + NEXT] = row
-    own[LAST] = row
-    own[ROWS] += 1
-
-
-@compiled.function(inline=False)
-def _end(state: State, here: int, row: int) -> None:
-    """The row is over: take it out of both lists."""
-    word = state.pool.row
-    own = state.process[here]
-    slot = word[row + SLOT]
-    if state.first[here, slot] == row:
-        state.first[here, slot] = word[row + SAME]
-    else:
-        before = state.first[here, slot]
-        while word[before + SAME] != row:
-            before = word[before + SAME]
-        word[before + SAME] = word[row + SAME]
-    following, previous = word[row + NEXT], word[row + PREVIOUS]
-    if previous == NONE:
-        own[FIRST] = following
-    else:
-        word[previous + NEXT] = following
-    if following == NONE:
-        own[LAST] = previous
-    else:
-        word[following + PREVIOUS] = previous
-    own[ROWS] -= 1
-    rows.give_back(state.pool, row)
-
-
-@compiled.function()
-def _forget(state: State, here: int, slot: int, host: Host) -> None:
-    """Let the message go if nobody waits for it any more (not before: line 53 is too early)."""
-    if state.first[here, slot] == NONE:
-        drop(host, slot)
-
-
-@compiled.function(inline=False)
-def _on_ack(state: State, here: int, sender: int, slot: int, host: Host) -> None:
-    """ACK from ``sender`` (lines 66-69): it covers its cluster, whoever of the parents asked."""
-    row = state.first[here, slot]
-    s = topology.cluster(state.process[here, PROCESS], sender)
-    if row == NONE or state.process[here, CHILD + s] != sender:
+    if clusters == 0:
+        _finish(state, here, parent, slot, host)
         return
-    while row != NONE:
-        following = state.pool.row[row + SAME]
-        awaited = state.pool.row[row + AWAITED]
-        if awaited == 1 << s:
-            parent = state.pool.row[row + PARENT]
-            _end(state, here, row)
-            _finish(state, here, parent, slot, host)
-        else:
-            state.pool.row[row + AWAITED] = awaited & ~(1 << s)
-        row = following
-    _forget(state, here, slot, host)
+    if state.awaited.first[here, slot] == NONE:
+        keep(host, slot)  # it may have to be sent again
+    answers.begin(state.awaited, state.pool, here, slot, parent, clusters)
 
 
 @compiled.function(inline=False)
 def _finish(state: State, here: int, parent: int, slot: int, host: Host) -> None:
-    """All that a parent asked for is covered: answer it, or the broadcast is complete."""
+    """CHECK_ACKS (lines 51-55): all that a parent asked for is covered."""
     if parent == state.process[here, PROCESS]:
         state.mark[COMPLETIONS] += 1
         state.mark[LAST_COMPLETION_NS] = now_ns(host)
@@ -398,46 +289,38 @@ def _finish(state: State, here: int, parent: int, slot: int, host: Host) -> None
         give(state.bundles, state.pool, here, parent, ACK, slot, host)
 
 
-@compiled.function(inline=False)
-def _is_new(state: State, here: int, source: int, sequence: int) -> bool:
-    """Whether the message has not been delivered here; from now on it has (lines 12-13, 18-31)."""
-    peer = state.peer[here, source]
-    word = state.pool.row
-    if sequence <= peer[BASE]:
-        return False
-    row = peer[EARLY]
-    while row != NONE:
-        if word[row + SEQUENCE] == sequence:
-            return False
-        row = word[row + LINK]
-    if sequence > peer[BASE] + 1:
-        row = rows.take(state.pool)
-        word[row + LINK] = peer[EARLY]
-        word[row + SEQUENCE] = sequence
-        peer[EARLY] = row
-        return True
-    peer[BASE] = sequence
-    while _close_gap(state, here, source):
-        peer[BASE] += 1
-    return True
-
-
 @compiled.function()
-def _close_gap(state: State, here: int, source: int) -> bool:
-    """Whether the message after the gapless ones was early; its row is given back."""
-    peer = state.peer[here, source]
+def _forget(state: State, here: int, slot: int, host: Host) -> None:
+    """Let the message go when nobody waits for it; line 53 does so when one parent is done."""
+    if state.awaited.first[here, slot] == NONE:
+        drop(host, slot)
+
+
+@compiled.function(inline=False)
+def _on_ack(state: State, here: int, sender: int, slot: int, host: Host) -> None:
+    """ACK from ``sender`` (lines 66-69): it covers its cluster, whoever of the parents asked."""
+    row = state.awaited.first[here, slot]
+    s = topology.cluster(state.process[here, PROCESS], sender)
+    if row == NONE or state.process[here, CHILD + s] != sender:
+        return
+    while row != NONE:
+        following = state.pool.row[row + answers.SAME]
+        _cover(state, here, row, s, host)
+        row = following
+    _forget(state, here, slot, host)
+
+
+@compiled.function(inline=False)
+def _cover(state: State, here: int, row: int, s: int, host: Host) -> None:
+    """Cluster s is covered, or has nobody left, for the parent of this row."""
     word = state.pool.row
-    row, before = peer[EARLY], NONE
-    while row != NONE and word[row + SEQUENCE] != peer[BASE] + 1:
-        before, row = row, word[row + LINK]
-    if row == NONE:
-        return False
-    if before == NONE:
-        peer[EARLY] = word[row + LINK]
+    clusters = word[row + answers.CLUSTERS]
+    if clusters == 1 << s:
+        parent, slot = word[row + answers.PARENT], word[row + answers.SLOT]
+        answers.end(state.awaited, state.pool, here, row)
+        _finish(state, here, parent, slot, host)
     else:
-        word[before + LINK] = word[row + LINK]
-    rows.give_back(state.pool, row)
-    return True
+        word[row + answers.CLUSTERS] = clusters & ~(1 << s)
 
 
 @compiled.register(on_timer, State)
@@ -463,32 +346,28 @@ def _on_crash(state: State, here: int, crashed: int, host: Host) -> int:
 @compiled.function(inline=False)
 def _crash(state: State, here: int, crashed: int, host: Host) -> int:
     """CRASH (lines 73-87): forget what the crashed one asked for, replace it as a child."""
-    peer = state.peer[here, crashed]
-    own = state.process[here]
-    if peer[CRASHED] != 0:
+    if state.crashed[here, crashed] != 0:
         return DONE
-    if not _has_room(state, here, own[ROWS], own[ROWS], host):
+    count = state.awaited.ends[here, answers.COUNT]
+    if not _has_room(state, here, count, count, host):
         return FULL
-    peer[CRASHED] = 1
+    state.crashed[here, crashed] = 1
     bundling.discard(state.bundles, state.pool, here, crashed, host)
-    while peer[EARLY] != NONE:
-        row = peer[EARLY]
-        peer[EARLY] = state.pool.row[row + LINK]
-        rows.give_back(state.pool, row)
-    # First all that nobody waits for any more: what is left of a message then tells who sends.
-    row = own[FIRST]
+    delivered.forget(state.source[here, crashed], state.pool)
+    # First what nobody waits for any more: the rows left then tell who has to ask the next child.
+    row = state.awaited.ends[here, answers.FIRST]
     while row != NONE:
-        following = state.pool.row[row + NEXT]
-        slot = state.pool.row[row + SLOT]
-        if state.pool.row[row + PARENT] == crashed or source_of(host, slot) == crashed:
-            _end(state, here, row)
+        following = state.pool.row[row + answers.NEXT]
+        slot = state.pool.row[row + answers.SLOT]
+        if state.pool.row[row + answers.PARENT] == crashed or source_of(host, slot) == crashed:
+            answers.end(state.awaited, state.pool, here, row)
             _forget(state, here, slot, host)
         row = following
-    s = topology.cluster(own[PROCESS], crashed)
-    if own[CHILD + s] == crashed:
-        own[CHILD + s] = topology.first_correct(
-            own[PROCESS], s, state.peer[here, :, CRASHED], state.mark[NODES]
-        )
+    me = state.process[here, PROCESS]
+    s = topology.cluster(me, crashed)
+    if state.process[here, CHILD + s] == crashed:
+        view = state.crashed[here]
+        state.process[here, CHILD + s] = topology.first_correct(me, s, view, state.mark[NODES])
         _replace(state, here, s, host)
     return DONE
 
@@ -497,36 +376,20 @@ def _crash(state: State, here: int, crashed: int, host: Host) -> int:
 def _replace(state: State, here: int, s: int, host: Host) -> None:
     """The child in cluster s has changed: ask the new one, or stop waiting if there is none."""
     child = state.process[here, CHILD + s]
-    row = state.process[here, FIRST]
+    row = state.awaited.ends[here, answers.FIRST]
     while row != NONE:
-        following = state.pool.row[row + NEXT]
-        slot = state.pool.row[row + SLOT]
-        awaited = state.pool.row[row + AWAITED]
-        if awaited & (1 << s) != 0:
-            if child != NONE:
-                if _asks_first(state, here, slot, row, s):
-                    state.mark[RETRANSMISSIONS] += 1
-                    give(state.bundles, state.pool, here, child, TREE, slot, host)
-            elif awaited == 1 << s:
-                parent = state.pool.row[row + PARENT]
-                _end(state, here, row)
-                _finish(state, here, parent, slot, host)
+        following = state.pool.row[row + answers.NEXT]
+        slot = state.pool.row[row + answers.SLOT]
+        if state.pool.row[row + answers.CLUSTERS] & (1 << s) != 0:
+            if child == NONE:
+                _cover(state, here, row, s, host)
                 _forget(state, here, slot, host)
-            else:
-                state.pool.row[row + AWAITED] = awaited & ~(1 << s)
+            elif answers.asks_first(state.awaited, state.pool, here, row, s):
+                state.mark[RETRANSMISSIONS] += 1
+                give(state.bundles, state.pool, here, child, TREE, slot, host)
         row = following
-
-
-@compiled.function()
-def _asks_first(state: State, here: int, slot: int, row: int, s: int) -> bool:
-    """Whether this is the first row of the message that waits for cluster s: the child is asked
-    once, for all of them."""
-    first = state.first[here, slot]
-    while state.pool.row[first + AWAITED] & (1 << s) == 0:
-        first = state.pool.row[first + SAME]
-    return first == row
 
 
 @compiled.register(message_bytes, State)
 def _message_bytes(state: State, slot: int) -> int:
-    return 8
+    return 8  # source and sequence number, 4 bytes each

@@ -131,7 +131,7 @@ def give(
     _add(bundles, pool, here, target, tag, slot, host)
     if bundle[GENERATION] & 1 == 0:
         bundle[GENERATION] = (bundle[GENERATION] + 1) & GENERATION_MASK
-        key = np.int64(bundle[GENERATION]) << TARGET_BITS | target
+        key = int(bundle[GENERATION]) << TARGET_BITS | target
         set_timer(host, key, bundles.setting[DELAY_NS])
 
 

@@ -262,10 +262,10 @@ def _is_tester(detector: Detector, here: int, place: int) -> bool:
     or; before it stand i ^ place ^ 0, i ^ place ^ 1, ..
     """
     me = detector.process[here, PROCESS]
-    for before in range(place):
-        if not is_faulty(detector, here, me ^ place ^ before):
-            return False
-    return True
+    before = 0
+    while before < place and is_faulty(detector, here, me ^ place ^ before):
+        before += 1
+    return before == place
 
 
 @compiled.function(inline=False)
@@ -327,7 +327,7 @@ def on_packet(
         for process in range(detector.setting[NODES]):
             state = detector.state[here, process]
             if state > 0:
-                value = np.int64(state) << PROCESS_BITS | process
+                value = int(state) << PROCESS_BITS | process
                 put(host, detector.setting[FIRST_TAG] + COUNTER, value)
         return
     if is_faulty(detector, here, sender):

@@ -23,7 +23,9 @@ from precedes.protocols import contract
 from precedes.protocols.contract import Capacity, Group
 
 # Files of the folder that are not protocols.
-OTHERS: Final = frozenset({"bundles", "contract", "held", "pool", "registry"})
+OTHERS: Final = frozenset(
+    {"awaited", "bundles", "contract", "delivered", "held", "pool", "registry"}
+)
 
 GUARANTEES: Final = ("causal", "probable", "none")
 ASSUMPTIONS: Final = ("reliable", "unique", "fifo")
