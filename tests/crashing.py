@@ -10,7 +10,6 @@ a delay of its own. Networks may reorder, repeat and delay without bound, but lo
 import random
 from collections import Counter
 
-
 from precedes.model import EventKind
 from precedes.sim import Fault, Scenario
 from precedes.sim.run import Run
