@@ -83,7 +83,8 @@ TESTS: Final = 2  # tests of this round
 AWAITED: Final = 3  # the place of the reply awaited
 GENERATION: Final = 4  # of the timer that counts
 FENCED: Final = 5
-KNOWN_NS: Final = 6  # when it last came to know of a crash
+KNOWN_NS: Final = 6  # when it last came to know of a crash,
+KNOWN_ROUND: Final = 7  # and in which of its rounds
 WORDS: Final = 8
 
 # Places in ``setting``.
@@ -310,7 +311,8 @@ def _suspect(detector: Detector, here: int, process: int, state: int, host: Host
     """Enter an odd state counter and have the crash handled as an event of its own."""
     detector.state[here, process] = state
     detector.process[here, KNOWN_NS] = now_ns(host)
-    set_timer(host, CRASHED + process, 0)
+    detector.process[here, KNOWN_ROUND] = detector.process[here, ROUND]
+    set_timer(host, CRASHED + int(process), 0)
 
 
 @compiled.function(inline=False)

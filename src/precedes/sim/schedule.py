@@ -18,7 +18,9 @@ from precedes.sim.workload import Workload
 Drawn = dict[str, Any]
 Floats = NDArray[np.float64]
 
-WORKLOAD_HELP: Final = "poisson, periodic, window:MS, bell:LOW:HIGH, random:LOW:HIGH or replay:FILE"
+WORKLOAD_HELP: Final = (
+    "poisson, periodic, window:MS, burst:NODES:EACH, bell:LOW:HIGH, random:LOW:HIGH or replay:FILE"
+)
 
 # A schedule takes 16 bytes a broadcast and is drawn whole; a run of more would take days.
 BROADCASTS_MAX: Final = 200_000_000
@@ -37,6 +39,7 @@ def make_workload(scenario: Scenario, generator: np.random.Generator, drawn: Dra
         "poisson": _poisson,
         "periodic": _periodic,
         "window": _window,
+        "burst": _burst,
         "bell": _profile,
         "random": _profile,
         "replay": _replay,
@@ -45,7 +48,7 @@ def make_workload(scenario: Scenario, generator: np.random.Generator, drawn: Dra
         raise UserError(f"workload {scenario.workload!r} is not understood: use {WORKLOAD_HELP}")
     if name in ("poisson", "periodic") and scenario.workload != name:
         raise UserError(f"workload {name} takes no parameters here: give the load with rate")
-    if name in ("window", "replay") and scenario.duration_s is not None:
+    if name in ("window", "burst", "replay") and scenario.duration_s is not None:
         raise UserError(f"workload {name} ends by itself: leave out duration")
     if name in ("poisson", "periodic") and scenario.messages is None and not scenario.duration_s:
         raise UserError("say how long: --messages K or --duration S (a file: messages, duration_s)")
@@ -167,6 +170,21 @@ def _window(scenario: Scenario, generator: np.random.Generator, drawn: Drawn) ->
     )
     times_ns = generator.random(scenario.nodes) * window_ms * NANOSECONDS_PER_MS
     return _scheduled(scenario, times_ns, np.arange(scenario.nodes, dtype=np.int64))
+
+
+def _burst(scenario: Scenario, generator: np.random.Generator, drawn: Drawn) -> Workload:
+    """The first so many nodes broadcast so many messages each at the start (paper 001, 6.2)."""
+    _, (senders, each) = numbers_of(
+        scenario.workload, what="workload", count=2, help_text=WORKLOAD_HELP
+    )
+    if not 1 <= senders <= scenario.nodes or senders % 1 or each < 1 or each % 1:
+        raise UserError(
+            f"workload {scenario.workload!r}: burst takes a number of nodes up to "
+            f"{scenario.nodes} and how many messages each of them broadcasts"
+        )
+    _check_length(senders * each)
+    nodes = np.tile(np.arange(int(senders), dtype=np.int64), int(each))
+    return _scheduled(scenario, np.zeros(len(nodes)), nodes)
 
 
 def _replay(scenario: Scenario, generator: np.random.Generator, drawn: Drawn) -> Workload:
