@@ -11,7 +11,7 @@ from precedes.protocols import contract, failure_detector, load
 from precedes.sim import Fault, Scenario
 from precedes.sim.run import Run
 
-SENDS = (contract.SEND,)
+SENDS = (contract.SEND, contract.SEND_ASIDE)
 INTERVAL_MS, TIMEOUT_MS = 30.0, 4.0
 SIZES = (2, 3, 4, 5, 7, 8, 11, 16, 21, 32, 64)
 
@@ -33,7 +33,7 @@ def scenario(nodes, faults, *, horizon_s, seed=1, **changes):
         seed=seed,
         horizon_s=horizon_s,
         oracle=False,
-        parameters={"interval_ms": INTERVAL_MS, "timeout_ms": TIMEOUT_MS},
+        parameters={"interval_ms": INTERVAL_MS, "timeout_ms": TIMEOUT_MS, "rounds": 0},
     ).replace(**changes)
 
 
@@ -72,7 +72,7 @@ def test_every_crash_is_known_to_all_within_the_square_of_log_n_rounds(seed):
         assert suspects(detector, node) == crashed, f"seed {seed}: the view of node {node}"
         took = detector.process[node, failure_detector.KNOWN_ROUND] - rounds_before[node]
         assert took <= rounds, f"seed {seed}: node {node} knew after {took} rounds"
-    assert detector.counter[failure_detector.FENCES] == 0
+    assert not detector.process[:, failure_detector.FENCED].any()
 
 
 def test_without_crashes_nobody_is_suspected():
@@ -174,6 +174,13 @@ def test_a_process_suspected_wrongly_is_fenced():
     assert fenced.tolist() == [0, 0, 0, 1, 0, 0, 0, 0]
     rounds = detector.process[:, failure_detector.ROUND]
     assert rounds[3] < rounds[0] / 2, "a fenced process goes on testing"
+
+
+def test_comes_to_rest_after_its_rounds():
+    run = Run(scenario(8, [], horizon_s=100.0, parameters={"rounds": 3}))
+    assert run.go().complete
+    assert (run.state.detector.process[:, failure_detector.ROUND] == 3).all()
+    assert run.state.detector.counter[failure_detector.TESTS_SENT] == 3 * 8 * 3
 
 
 def test_compiled_and_interpreted_agree():

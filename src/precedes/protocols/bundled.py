@@ -105,6 +105,7 @@ class Parameters:
     own_channel: bool = field(
         default=True, metadata={"help": "tests do not wait in the queue of other packets"}
     )
+    rounds: int = field(default=100, metadata={"help": "rounds of tests; 0: without end"})
     profile_node: int = field(default=-1, metadata={"help": "whose packets to count over time"})
     profile_ms: float = field(default=1.0, metadata={"help": "in slices of this length"})
 
@@ -116,7 +117,7 @@ class Parameters:
             raise UserError(f"delay_max_ms must be between 0 and 1e9, not {self.delay_max_ms:g}")
         if not 0.001 <= self.profile_ms <= DELAY_MS_MAX:
             raise UserError(f"profile_ms must be between 0.001 and 1e9, not {self.profile_ms:g}")
-        tester.check_times(interval_ms=self.interval_ms, timeout_ms=self.timeout_ms)
+        tester.check(interval_ms=self.interval_ms, timeout_ms=self.timeout_ms, rounds=self.rounds)
 
 
 class State(NamedTuple):
@@ -167,6 +168,7 @@ def allocate(parameters: Parameters, group: Group, capacity: Capacity) -> State:
             group=group,
             interval_ms=parameters.interval_ms,
             timeout_ms=parameters.timeout_ms,
+            rounds=parameters.rounds,
             first_tag=ACK + 1,
             own_channel=parameters.own_channel,
             on=parameters.tests,

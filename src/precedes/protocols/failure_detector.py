@@ -9,19 +9,19 @@ each for ``timeout_ms`` from when its turn has come; who does not reply is fault
 for ``interval_ms``. State counters start at 0 and an odd one means faulty; a reply carries the
 counters of the process tested, and the tester takes those that are larger than its own.
 
+It ends after ``rounds`` rounds, so that a simulation comes to rest; with 0 it goes on.
+
 Assumes a synchronous network: a test and its reply take less than ``timeout_ms``. Crashes are
 for good.
 
 Guarantee: every crash is known to all correct processes within log2(n)^2 rounds, and nobody is
-suspected wrongly. Outside of that assumption a live process may be suspected. Suspicion is never
-taken back: the others go on without it, and it is *fenced*: it stops when a reply tells it
-that it is suspected, for it no longer takes part in what the others have agreed to be the group.
+suspected wrongly. On a slower network a live process may be suspected. Suspicion is never taken
+back: the others go on without it, and it is *fenced*: it stops when a reply tells it so.
 
-Other protocols hold a ``Detector`` in their state: ``begin`` from ``start``, ``receive`` for the
-packets that are ``owns_packet``, ``on_timer`` for timers that are ``owns_timer``. A crash comes as
-a timer of its own, ``is_crash``, so that the host protocol handles it as an event of its own and
-may ask for room first. Alone it is a protocol whose broadcasts are sent to everybody and delivered
-on arrival.
+Another protocol holds a ``Detector`` in its state and calls ``begin`` at its start, ``on_packet``
+for packets that ``owns_packet``, ``on_expiry`` for timers that ``owns_timer``. A crash comes as a
+timer that ``is_crash``: an event of its own, for which the protocol may ask for room. Alone this
+is a protocol whose broadcasts are sent to everybody and delivered on arrival.
 """
 
 from __future__ import annotations
@@ -48,6 +48,7 @@ from precedes.protocols.contract import (
     now_ns,
     on_timer,
     open_packet,
+    open_packet_aside,
     put,
     receive,
     send_all,
@@ -93,12 +94,12 @@ INTERVAL_NS: Final = 1
 TIMEOUT_NS: Final = 2
 FIRST_TAG: Final = 3
 OWN_CHANNEL: Final = 4
+ROUNDS_MAX: Final = 5
 
 # Places in ``counter``.
 TESTS_SENT: Final = 0
 TIMEOUTS: Final = 1  # crashes found by a test of one's own
 LEARNT: Final = 2  # crashes learnt from a reply
-FENCES: Final = 3
 
 
 class Detector(NamedTuple):
@@ -124,16 +125,19 @@ class Parameters:
 
     interval_ms: float = field(default=3000.0, metadata={"help": "rest between two rounds"})
     timeout_ms: float = field(default=1000.0, metadata={"help": "patience with a reply"})
+    rounds: int = field(default=10, metadata={"help": "rounds of tests; 0: without end"})
     own_channel: bool = field(
         default=True, metadata={"help": "tests do not wait in the queue of other packets"}
     )
 
     def __post_init__(self) -> None:
-        check_times(interval_ms=self.interval_ms, timeout_ms=self.timeout_ms)
+        check(interval_ms=self.interval_ms, timeout_ms=self.timeout_ms, rounds=self.rounds)
 
 
-def check_times(*, interval_ms: float, timeout_ms: float) -> None:
-    """UserError unless these are times that a detector can work with."""
+def check(*, interval_ms: float, timeout_ms: float, rounds: int) -> None:
+    """UserError unless a detector can work with these."""
+    if not 0 <= rounds < 1 << 30:
+        raise UserError(f"rounds of tests must be between 0 and 2^30, not {rounds}")
     for name, value in (("interval", interval_ms), ("timeout", timeout_ms)):
         if not 0.001 <= value <= DELAY_MS_MAX:
             raise UserError(f"{name} of the tests must be between 0.001 and 1e9 ms, not {value:g}")
@@ -144,6 +148,7 @@ def make_detector(
     group: Group,
     interval_ms: float,
     timeout_ms: float,
+    rounds: int,
     first_tag: int,
     own_channel: bool,
     on: bool = True,
@@ -155,13 +160,14 @@ def make_detector(
     interval_ns = round(interval_ms * NANOSECONDS_PER_MS)
     timeout_ns = round(timeout_ms * NANOSECONDS_PER_MS)
     width = nodes if on else 0
+    setting = [nodes, interval_ns, timeout_ns, first_tag, own_channel, rounds]
     return Detector(
         process=process,
         state=np.zeros((hosted, width), np.int32),
         test=np.zeros((hosted, width), np.int32),
         replied=np.zeros((hosted, width), np.int32),
-        setting=np.array([nodes, interval_ns, timeout_ns, first_tag, own_channel], np.int64),
-        counter=np.zeros(4, np.int64),
+        setting=np.array(setting, np.int64),
+        counter=np.zeros(3, np.int64),
     )
 
 
@@ -172,6 +178,7 @@ def allocate(parameters: Parameters, group: Group, capacity: Capacity) -> State:
             group=group,
             interval_ms=parameters.interval_ms,
             timeout_ms=parameters.timeout_ms,
+            rounds=parameters.rounds,
             first_tag=DATA + 1,
             own_channel=parameters.own_channel,
         )
@@ -180,13 +187,12 @@ def allocate(parameters: Parameters, group: Group, capacity: Capacity) -> State:
 
 def counters(detector: Detector) -> dict[str, float]:
     """What the detector has counted, for the result of a run."""
-    known = int(detector.process[:, KNOWN_NS].max())
     return {
         "tests": int(detector.counter[TESTS_SENT]),
         "suspicions_by_test": int(detector.counter[TIMEOUTS]),
         "suspicions_by_reply": int(detector.counter[LEARNT]),
-        "fenced": int(detector.counter[FENCES]),
-        "last_suspicion_ms": known / NANOSECONDS_PER_MS,
+        "fenced": int(detector.process[:, FENCED].sum()),
+        "last_suspicion_ms": int(detector.process[:, KNOWN_NS].max()) / NANOSECONDS_PER_MS,
     }
 
 
@@ -271,7 +277,10 @@ def _is_tester(detector: Detector, here: int, place: int) -> bool:
 
 @compiled.function(inline=False)
 def _send(detector: Detector, here: int, target: int, tag: int, value: int, host: Host) -> None:
-    open_packet(host, target)
+    if detector.setting[OWN_CHANNEL] != 0:
+        open_packet_aside(host, target)
+    else:
+        open_packet(host, target)
     put(host, detector.setting[FIRST_TAG] + tag, value)
 
 
@@ -287,6 +296,8 @@ def _await(detector: Detector, here: int, host: Host) -> None:
         own[AWAITED] += 1
     own[GENERATION] += 1
     awaits = own[AWAITED] < own[TESTS]
+    if not awaits and own[ROUND] == detector.setting[ROUNDS_MAX]:
+        return
     delay_ns = detector.setting[TIMEOUT_NS] if awaits else detector.setting[INTERVAL_NS]
     set_timer(host, KEYS + own[GENERATION], delay_ns)
 
@@ -351,7 +362,6 @@ def _learn(detector: Detector, here: int, process: int, state: int, host: Host) 
     if process == detector.process[here, PROCESS]:
         detector.state[here, process] = state
         detector.process[here, FENCED] = 1
-        detector.counter[FENCES] += 1
     elif state & 1 == 1 and detector.state[here, process] & 1 == 0:
         detector.counter[LEARNT] += 1
         _suspect(detector, here, process, state, host)
