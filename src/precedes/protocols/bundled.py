@@ -108,15 +108,16 @@ class Parameters:
     rounds: int = field(default=100, metadata={"help": "rounds of tests; 0: without end"})
     profile_node: int = field(default=-1, metadata={"help": "whose packets to count over time"})
     profile_ms: float = field(default=1.0, metadata={"help": "in slices of this length"})
+    profile_slices: int = field(default=100, metadata={"help": "and so many of them"})
 
     def __post_init__(self) -> None:
-        for name in ("payload_max_bytes", "tree_bytes", "ack_bytes"):
-            if not 1 <= getattr(self, name) <= 1 << 30:
-                raise UserError(f"{name} must be between 1 and 2^30, not {getattr(self, name)}")
-        if not 0 <= self.delay_max_ms <= DELAY_MS_MAX:
-            raise UserError(f"delay_max_ms must be between 0 and 1e9, not {self.delay_max_ms:g}")
-        if not 0.001 <= self.profile_ms <= DELAY_MS_MAX:
-            raise UserError(f"profile_ms must be between 0.001 and 1e9, not {self.profile_ms:g}")
+        sizes = dict.fromkeys(("payload_max_bytes", "tree_bytes", "ack_bytes"), (1, 1 << 30))
+        times = {"delay_max_ms": (0, DELAY_MS_MAX), "profile_ms": (0.001, DELAY_MS_MAX)}
+        for name, (low, high) in {**sizes, **times, "profile_slices": (1, 1 << 20)}.items():
+            if not low <= getattr(self, name) <= high:
+                raise UserError(
+                    f"{name} must be between {low:g} and {high:g}, not {getattr(self, name)}"
+                )
         tester.check(interval_ms=self.interval_ms, timeout_ms=self.timeout_ms, rounds=self.rounds)
 
 
@@ -159,6 +160,7 @@ def allocate(parameters: Parameters, group: Group, capacity: Capacity) -> State:
             delay_ns=round(parameters.delay_max_ms * NANOSECONDS_PER_MS),
             profile_node=parameters.profile_node,
             profile_ns=round(parameters.profile_ms * NANOSECONDS_PER_MS),
+            profile_slices=parameters.profile_slices,
         ),
         source=source,
         crashed=np.zeros((hosted, nodes), np.int32),
@@ -188,6 +190,9 @@ def extra(state: State) -> dict[str, float]:
         "bundles": int(counter[bundling.PACKETS]),
         "bundle_bytes": int(counter[bundling.BYTES_SENT]),
     }
+    for place, row in enumerate(state.bundles.profile.tolist()):
+        for name, value in zip(bundling.PROFILE, row, strict=True):
+            found[f"profile_{name}_{place}"] = value
     return {**found, **tester.counters(state.detector)} if state.detector.state.size else found
 
 

@@ -55,15 +55,15 @@ ACKS: Final = 1
 PACKETS: Final = 2
 BYTES_SENT: Final = 3
 
-# Columns of ``profile``.
+# Columns of ``profile``, and their names in a result.
 PROFILE_PACKETS: Final = 0
 PROFILE_ITEMS: Final = 1
 PROFILE_BYTES: Final = 2
+PROFILE: Final = ("packets", "items", "bytes")
 
 TARGET_BITS: Final = 16
 TARGET_MASK: Final = (1 << TARGET_BITS) - 1
 GENERATION_MASK: Final = (1 << 30) - 1
-PROFILE_BINS: Final = 4096  # the last one takes all that comes later
 
 # Effects of one item at most: taken up, sent in a packet of its own, let go, and a timer.
 WORDS_PER_ITEM: Final = 12
@@ -76,7 +76,7 @@ class Bundles(NamedTuple):
     waiting: Int64s  # here -> items in its bundles
     setting: Int64s
     counter: Int64s
-    profile: Int64s  # slice of time -> packets, items, bytes that one process has sent in it
+    profile: Int64s  # slice of time -> packets, items, bytes of one process; the last is open
 
 
 def allocate(
@@ -89,6 +89,7 @@ def allocate(
     delay_ns: int,
     profile_node: int,
     profile_ns: int,
+    profile_slices: int,
 ) -> Bundles:
     """Empty bundles from every hosted process to every process.
 
@@ -105,7 +106,7 @@ def allocate(
         waiting=np.zeros(len(hosted), np.int64),
         setting=np.array(sizes, np.int64),
         counter=np.zeros(4, np.int64),
-        profile=np.zeros((PROFILE_BINS if here != NONE else 0, 3), np.int64),
+        profile=np.zeros((profile_slices if here != NONE else 0, 3), np.int64),
     )
 
 
@@ -199,7 +200,7 @@ def _count(bundles: Bundles, here: int, items: int, size_bytes: int, host: Host)
     bundles.counter[PACKETS] += 1
     bundles.counter[BYTES_SENT] += size_bytes
     if here == bundles.setting[PROFILE_HERE]:
-        place = min(now_ns(host) // bundles.setting[PROFILE_NS], PROFILE_BINS - 1)
+        place = min(now_ns(host) // bundles.setting[PROFILE_NS], len(bundles.profile) - 1)
         bundles.profile[place, PROFILE_PACKETS] += 1
         bundles.profile[place, PROFILE_ITEMS] += items
         bundles.profile[place, PROFILE_BYTES] += size_bytes

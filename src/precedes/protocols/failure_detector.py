@@ -7,9 +7,8 @@ process of c(j, s) that i does not know as faulty, so every process is tested on
 of its clusters. A round sends all tests, s = 1, 2, .., then awaits the replies in this order,
 each for ``timeout_ms`` from when its turn has come; who does not reply is faulty. Then it rests
 for ``interval_ms``. State counters start at 0 and an odd one means faulty; a reply carries the
-counters of the process tested, and the tester takes those that are larger than its own.
-
-It ends after ``rounds`` rounds, so that a simulation comes to rest; with 0 it goes on.
+counters of the process tested, and the tester takes those that are larger than its own. After
+``rounds`` rounds it ends, so that a simulation comes to rest; with 0 it goes on.
 
 Assumes a synchronous network: a test and its reply take less than ``timeout_ms``. Crashes are
 for good.
@@ -136,11 +135,11 @@ class Parameters:
 
 def check(*, interval_ms: float, timeout_ms: float, rounds: int) -> None:
     """UserError unless a detector can work with these."""
-    if not 0 <= rounds < 1 << 30:
-        raise UserError(f"rounds of tests must be between 0 and 2^30, not {rounds}")
-    for name, value in (("interval", interval_ms), ("timeout", timeout_ms)):
+    for name, value in (("interval_ms", interval_ms), ("timeout_ms", timeout_ms)):
         if not 0.001 <= value <= DELAY_MS_MAX:
-            raise UserError(f"{name} of the tests must be between 0.001 and 1e9 ms, not {value:g}")
+            raise UserError(f"{name} must be between 0.001 and 1e9, not {value:g}")
+    if not 0 <= rounds < 1 << 30:
+        raise UserError(f"rounds must be between 0 and 2^30, not {rounds}")
 
 
 def make_detector(
@@ -157,8 +156,9 @@ def make_detector(
     nodes, hosted = group.nodes, len(group.hosted)
     process = np.zeros((hosted, WORDS), np.int64)
     process[:, PROCESS] = group.hosted
-    interval_ns = round(interval_ms * NANOSECONDS_PER_MS)
-    timeout_ns = round(timeout_ms * NANOSECONDS_PER_MS)
+    interval_ns, timeout_ns = (
+        round(time_ms * NANOSECONDS_PER_MS) for time_ms in (interval_ms, timeout_ms)
+    )
     width = nodes if on else 0
     setting = [nodes, interval_ns, timeout_ns, first_tag, own_channel, rounds]
     return Detector(
