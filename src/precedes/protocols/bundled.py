@@ -97,14 +97,10 @@ class Parameters:
     tree_bytes: int = field(default=24, metadata={"help": "a TREE item, for bundling"})
     ack_bytes: int = field(default=20, metadata={"help": "an ACK item, for bundling"})
     delay_max_ms: float = field(default=2.0, metadata={"help": "how long an item may wait"})
-    tests: bool = field(
-        default=False, metadata={"help": "find crashes by tests instead of being told"}
-    )
+    tests: bool = field(default=False, metadata={"help": "find crashes by tests; else be told"})
     interval_ms: float = field(default=30.0, metadata={"help": "rest between rounds of tests"})
     timeout_ms: float = field(default=4.0, metadata={"help": "patience with a tested process"})
-    own_channel: bool = field(
-        default=True, metadata={"help": "tests do not wait in the queue of other packets"}
-    )
+    own_channel: bool = field(default=True, metadata={"help": "tests have a queue of their own"})
     rounds: int = field(default=100, metadata={"help": "rounds of tests; 0: without end"})
     profile_node: int = field(default=-1, metadata={"help": "whose packets to count over time"})
     profile_ms: float = field(default=1.0, metadata={"help": "in slices of this length"})
@@ -114,10 +110,9 @@ class Parameters:
         sizes = dict.fromkeys(("payload_max_bytes", "tree_bytes", "ack_bytes"), (1, 1 << 30))
         times = {"delay_max_ms": (0, DELAY_MS_MAX), "profile_ms": (0.001, DELAY_MS_MAX)}
         for name, (low, high) in {**sizes, **times, "profile_slices": (1, 1 << 20)}.items():
-            if not low <= getattr(self, name) <= high:
-                raise UserError(
-                    f"{name} must be between {low:g} and {high:g}, not {getattr(self, name)}"
-                )
+            value = getattr(self, name)
+            if not low <= value <= high:
+                raise UserError(f"{name} must be between {low:g} and {high:g}, not {value}")
         tester.check(interval_ms=self.interval_ms, timeout_ms=self.timeout_ms, rounds=self.rounds)
 
 
@@ -336,8 +331,8 @@ def _on_timer(state: State, here: int, key: int, host: Host) -> int:
         return DONE
     if not tester.owns_timer(key):
         bundling.expire(state.bundles, state.pool, here, key, host)
-    elif tester.is_crash(key):
-        return _crash(state, here, tester.process_of(key), host)
+    elif tester.crash_of(key) >= 0:
+        return _crash(state, here, tester.crash_of(key), host)
     else:
         tester.on_expiry(state.detector, here, key, host)
     return DONE

@@ -19,7 +19,7 @@ back: the others go on without it, and it is *fenced*: it stops when a reply tel
 
 Another protocol holds a ``Detector`` in its state and calls ``begin`` at its start, ``on_packet``
 for packets that ``owns_packet``, ``on_expiry`` for timers that ``owns_timer``. A crash comes as a
-timer that ``is_crash``: an event of its own, for which the protocol may ask for room. Alone this
+timer, ``crash_of``: an event of its own, for which the protocol may ask for room. Alone this
 is a protocol whose broadcasts are sent to everybody and delivered on arrival.
 """
 
@@ -62,7 +62,6 @@ DATA: Final = 0
 TEST: Final = 0  # the round of the tester
 REPLY: Final = 1  # the same round, sent back
 COUNTER: Final = 2  # a state counter above 0, and whose it is
-TAGS: Final = 3
 
 ITEMS: Final = (MESSAGE, NUMBER, NUMBER, NUMBER)
 MESSAGE_FIELDS: Final[tuple[str, ...]] = ()
@@ -125,9 +124,7 @@ class Parameters:
     interval_ms: float = field(default=3000.0, metadata={"help": "rest between two rounds"})
     timeout_ms: float = field(default=1000.0, metadata={"help": "patience with a reply"})
     rounds: int = field(default=10, metadata={"help": "rounds of tests; 0: without end"})
-    own_channel: bool = field(
-        default=True, metadata={"help": "tests do not wait in the queue of other packets"}
-    )
+    own_channel: bool = field(default=True, metadata={"help": "tests have a queue of their own"})
 
     def __post_init__(self) -> None:
         check(interval_ms=self.interval_ms, timeout_ms=self.timeout_ms, rounds=self.rounds)
@@ -232,15 +229,9 @@ def owns_timer(key: int) -> bool:
 
 
 @compiled.function()
-def is_crash(key: int) -> bool:
-    """Whether a timer of the detector says that ``process_of(key)`` has crashed."""
-    return key >= CRASHED
-
-
-@compiled.function()
-def process_of(key: int) -> int:
-    """The process of a timer that ``is_crash``."""
-    return key - CRASHED
+def crash_of(key: int) -> int:
+    """The process that a timer of the detector tells to have crashed, or -1."""
+    return max(key - CRASHED, -1)
 
 
 @compiled.function(inline=False)
@@ -377,7 +368,7 @@ def _start(state: State, here: int, host: Host) -> int:
 
 @compiled.register(on_timer, State)
 def _on_timer(state: State, here: int, key: int, host: Host) -> int:
-    if not is_crash(key):
+    if crash_of(key) < 0:
         on_expiry(state.detector, here, key, host)
     return DONE
 
