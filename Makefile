@@ -40,6 +40,7 @@ lint: $(READY)
 
 bench: $(READY)
 	@$(BIN)/python bench/run.py
+	@$(BIN)/python bench/bundled.py --cells
 
 swarm: $(READY)
 	@$(BIN)/python -m pytest -q -n 2 -m swarm $(PYTEST_ARGS)

@@ -93,7 +93,8 @@ def _add_simulate(commands: Any) -> None:
     parser.add_argument(
         "--workload",
         metavar="W",
-        help="poisson (default), periodic, window:MS, bell:LOW:HIGH, random:LOW:HIGH, replay:FILE",
+        help="poisson (default), periodic, window:MS, burst:NODES:EACH, bell:LOW:HIGH, "
+        "random:LOW:HIGH, replay:FILE",
     )
     parser.add_argument(
         "--delay",
