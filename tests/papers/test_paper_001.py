@@ -9,7 +9,7 @@ from tests.bundled_model import Model
 
 pytestmark = pytest.mark.usefixtures("engine")
 
-SIZES = paper_001.SIZES_QUICK
+SIZES = paper_001.SIZES[:6]
 
 # Cells of Tables 3 and 4, fault-free, that are not as printed: (case, processes) -> measured.
 LATENCY_OTHERWISE = {
