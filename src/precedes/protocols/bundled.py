@@ -10,13 +10,12 @@ place. Items to the same target wait up to ``delay_max_ms`` to leave in one pack
 ``payload_max_bytes`` (``bundles``).
 
 Assumes that packets between correct processes arrive, and a failure detector that suspects all who
-have crashed and nobody else: the host's (``on_crash``), or with ``tests`` the ``failure_detector``.
-A process that is suspected wrongly is fenced: it falls silent.
+have crashed and nobody else: the host's (``on_crash``), or with ``tests`` the ``failure_detector``,
+which fences who is suspected wrongly.
 
-Guarantee: a message of a correct source is delivered exactly once at every correct process,
-whoever else crashes; the source learns when that is so. There is no order, and nothing is promised
-for a source that crashes. Cost: two items for each process and message, in as few packets as the
-bundles allow.
+Guarantee: a message of a correct source is delivered exactly once at every correct process, whoever
+else crashes, and the source learns when. No order, and no promise for a source that crashes. Cost:
+two items for each process and message, in as few packets as the bundles allow.
 """
 
 from __future__ import annotations
@@ -34,7 +33,7 @@ from precedes.protocols import delivered
 from precedes.protocols import failure_detector as tester
 from precedes.protocols import pool as rows
 from precedes.protocols.awaited import Awaited
-from precedes.protocols.bundles import Bundles, give
+from precedes.protocols.bundles import ZERO, Bundles, give
 from precedes.protocols.contract import (
     DONE,
     FULL,
@@ -124,7 +123,7 @@ class State(NamedTuple):
     bundles: Bundles
     source: Int32s  # here, process -> words of ``delivered``
     crashed: Int32s  # here, process -> whether it is known to have crashed
-    process: Int32s  # here -> words of a process
+    process: Int64s  # here -> words of a process
     mark: Int64s
     detector: Detector
 
@@ -134,7 +133,7 @@ def allocate(parameters: Parameters, group: Group, capacity: Capacity) -> State:
     nodes, hosted = group.nodes, len(group.hosted)
     source = np.zeros((hosted, nodes, delivered.WORDS), np.int32)
     source[:, :, delivered.EARLY] = NONE
-    process = np.full((hosted, PROCESS_WORDS), NONE, np.int32)
+    process = np.full((hosted, PROCESS_WORDS), NONE, np.int64)
     process[:, PROCESS] = group.hosted
     dimension = topology.dimension(nodes)
     for here, me in enumerate(group.hosted.tolist()):
@@ -221,11 +220,19 @@ def _broadcast(state: State, here: int, slot: int, host: Host) -> int:
 
 @compiled.register(receive, State)
 def _receive(state: State, here: int, sender: int, inbox: Int64s, count: int, host: Host) -> int:
+    # One type of numbers for all callers: what follows is compiled once.
+    return _take_packet(state, here + ZERO, sender + ZERO, inbox, count + ZERO, host)
+
+
+@compiled.function(inline=False)
+def _take_packet(
+    state: State, here: int, sender: int, inbox: Int64s, count: int, host: Host
+) -> int:
     if tester.owns_packet(state.detector, inbox):
         tester.on_packet(state.detector, here, sender, inbox, count, host)
         return DONE
-    # A TREE needs an item for every child, or one for an ACK, a row that waits, and one if it
-    # is early. An ACK puts an item in the place of every row that it ends.
+    # A TREE needs an item for every child or for an ACK, and a row to wait and one if it is early;
+    # an ACK puts an item in the place of every row that it ends.
     if not _has_room(state, here, count * (state.mark[DIMENSION] + 1), 2 * count, host):
         return FULL
     fenced = tester.is_fenced(state.detector, here)
@@ -301,12 +308,12 @@ def _forget(state: State, here: int, slot: int, host: Host) -> None:
 @compiled.function(inline=False)
 def _on_ack(state: State, here: int, sender: int, slot: int, host: Host) -> None:
     """ACK from ``sender`` (lines 66-69): it covers its cluster, whoever of the parents asked."""
-    row = state.awaited.first[here, slot]
+    row = int(state.awaited.first[here, slot])
     s = topology.cluster(state.process[here, PROCESS], sender)
     if row == NONE or state.process[here, CHILD + s] != sender:
         return
     while row != NONE:
-        following = state.pool.row[row + answers.SAME]
+        following = int(state.pool.row[row + answers.SAME])
         _cover(state, here, row, s, host)
         row = following
     _forget(state, here, slot, host)
@@ -318,7 +325,7 @@ def _cover(state: State, here: int, row: int, s: int, host: Host) -> None:
     word = state.pool.row
     clusters = word[row + answers.CLUSTERS]
     if clusters == 1 << s:
-        parent, slot = word[row + answers.PARENT], word[row + answers.SLOT]
+        parent, slot = int(word[row + answers.PARENT]), int(word[row + answers.SLOT])
         answers.end(state.awaited, state.pool, here, row)
         _finish(state, here, parent, slot, host)
     else:
@@ -340,9 +347,7 @@ def _on_timer(state: State, here: int, key: int, host: Host) -> int:
 
 @compiled.register(on_crash, State)
 def _on_crash(state: State, here: int, crashed: int, host: Host) -> int:
-    if tester.is_on(state.detector):
-        return DONE
-    return _crash(state, here, crashed, host)
+    return DONE if tester.is_on(state.detector) else _crash(state, here, crashed, host)
 
 
 @compiled.function(inline=False)
@@ -350,17 +355,17 @@ def _crash(state: State, here: int, crashed: int, host: Host) -> int:
     """CRASH (lines 73-87): forget what the crashed one asked for, replace it as a child."""
     if state.crashed[here, crashed] != 0:
         return DONE
-    count = state.awaited.ends[here, answers.COUNT]
+    count = int(state.awaited.ends[here, answers.COUNT])
     if not _has_room(state, here, count, count, host):
         return FULL
     state.crashed[here, crashed] = 1
     bundling.discard(state.bundles, state.pool, here, crashed, host)
     delivered.forget(state.source[here, crashed], state.pool)
     # First what nobody waits for any more: the rows left then tell who has to ask the next child.
-    row = state.awaited.ends[here, answers.FIRST]
+    row = int(state.awaited.ends[here, answers.FIRST])
     while row != NONE:
-        following = state.pool.row[row + answers.NEXT]
-        slot = state.pool.row[row + answers.SLOT]
+        following = int(state.pool.row[row + answers.NEXT])
+        slot = int(state.pool.row[row + answers.SLOT])
         if state.pool.row[row + answers.PARENT] == crashed or source_of(host, slot) == crashed:
             answers.end(state.awaited, state.pool, here, row)
             _forget(state, here, slot, host)
@@ -378,10 +383,10 @@ def _crash(state: State, here: int, crashed: int, host: Host) -> int:
 def _replace(state: State, here: int, s: int, host: Host) -> None:
     """The child in cluster s has changed: ask the new one, or stop waiting if there is none."""
     child = state.process[here, CHILD + s]
-    row = state.awaited.ends[here, answers.FIRST]
+    row = int(state.awaited.ends[here, answers.FIRST])
     while row != NONE:
-        following = state.pool.row[row + answers.NEXT]
-        slot = state.pool.row[row + answers.SLOT]
+        following = int(state.pool.row[row + answers.NEXT])
+        slot = int(state.pool.row[row + answers.SLOT])
         if state.pool.row[row + answers.CLUSTERS] & (1 << s) != 0:
             if child == NONE:
                 _cover(state, here, row, s, host)

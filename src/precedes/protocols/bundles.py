@@ -61,6 +61,7 @@ PROFILE_ITEMS: Final = 1
 PROFILE_BYTES: Final = 2
 PROFILE: Final = ("packets", "items", "bytes")
 
+ZERO: Final = 0  # added to a number of any size it makes one of 64 bits
 TARGET_BITS: Final = 16
 TARGET_MASK: Final = (1 << TARGET_BITS) - 1
 GENERATION_MASK: Final = (1 << 30) - 1
@@ -110,11 +111,19 @@ def allocate(
     )
 
 
-@compiled.function(inline=False)
+@compiled.function()
 def give(
     bundles: Bundles, pool: Pool, here: int, target: int, tag: int, slot: int, host: Host
 ) -> None:
     """Send an item to the target now or in a bundle; the caller has room for it in the pool."""
+    # One type of numbers for all callers, also for constants: what follows is compiled once.
+    _give(bundles, pool, here + ZERO, target + ZERO, tag + ZERO, slot + ZERO, host)
+
+
+@compiled.function(inline=False)
+def _give(
+    bundles: Bundles, pool: Pool, here: int, target: int, tag: int, slot: int, host: Host
+) -> None:
     size_bytes = bundles.setting[tag]
     max_bytes = bundles.setting[PAYLOAD_MAX_BYTES]
     bundles.counter[tag] += 1
@@ -159,14 +168,14 @@ def _add(
 def flush(bundles: Bundles, pool: Pool, here: int, target: int, host: Host) -> None:
     """Send a bundle that is not empty, and stop its timer."""
     bundle = bundles.bundle[here, target]
-    item = bundle[FIRST]
+    item = int(bundle[FIRST])
     open_packet(host, target)
     count = 0
     while item != NONE:
-        put(host, pool.row[item + TAG], pool.row[item + SLOT])
+        put(host, int(pool.row[item + TAG]), int(pool.row[item + SLOT]))
         count += 1
         item = pool.row[item + LINK]
-    _count(bundles, here, count, bundle[BYTES], host)
+    _count(bundles, here, count, int(bundle[BYTES]), host)
     discard(bundles, pool, here, target, host)
 
 
@@ -174,10 +183,10 @@ def flush(bundles: Bundles, pool: Pool, here: int, target: int, host: Host) -> N
 def discard(bundles: Bundles, pool: Pool, here: int, target: int, host: Host) -> None:
     """Empty a bundle without sending it, and stop its timer."""
     bundle = bundles.bundle[here, target]
-    item = bundle[FIRST]
+    item = int(bundle[FIRST])
     while item != NONE:
-        following = pool.row[item + LINK]
-        drop(host, pool.row[item + SLOT])
+        following = int(pool.row[item + LINK])
+        drop(host, int(pool.row[item + SLOT]))
         rows.give_back(pool, item)
         bundles.waiting[here] -= 1
         item = following

@@ -54,9 +54,9 @@ def is_new(source: Int32s, pool: Pool, sequence: int) -> bool:
 def _close_gap(source: Int32s, pool: Pool) -> bool:
     """Whether the message after those without a gap was early; its row is given back."""
     word = pool.row
-    row, before = source[EARLY], NONE
+    row, before = int(source[EARLY]), NONE
     while row != NONE and word[row + SEQUENCE] != source[BASE] + 1:
-        before, row = row, word[row + LINK]
+        before, row = row, int(word[row + LINK])
     if row == NONE:
         return False
     if before == NONE:
@@ -71,6 +71,6 @@ def _close_gap(source: Int32s, pool: Pool) -> bool:
 def forget(source: Int32s, pool: Pool) -> None:
     """Give the rows of a source back that will not be asked for again."""
     while source[EARLY] != NONE:
-        row = source[EARLY]
+        row = int(source[EARLY])
         source[EARLY] = pool.row[row + LINK]
         rows.give_back(pool, row)

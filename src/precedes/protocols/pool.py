@@ -42,11 +42,11 @@ def has_room(pool: Pool, count: int) -> bool:
 @compiled.function()
 def take(pool: Pool) -> int:
     """A row, with whatever its last owner left in it; the caller has asked ``has_room``."""
-    row = pool.mark[FREE]
+    row = int(pool.mark[FREE])
     if row != NONE:
         pool.mark[FREE] = pool.row[row]
     else:
-        row = pool.mark[HIGH]
+        row = int(pool.mark[HIGH])
         pool.mark[HIGH] = row + WORDS
     pool.mark[COUNT] += 1
     return row
