@@ -73,7 +73,6 @@ GUARANTEE: Final = "none"
 ASSUMES: Final = frozenset({"reliable"})
 
 COMPLETE_KIND: Final = int(EventKind.COMPLETE)
-
 # Words of a process.
 PROCESS: Final = 0  # its number in the group
 CHILD: Final = 0  # CHILD + s: the process that it takes for the first fault-free of cluster s
@@ -220,7 +219,6 @@ def _broadcast(state: State, here: int, slot: int, host: Host) -> int:
 
 @compiled.register(receive, State)
 def _receive(state: State, here: int, sender: int, inbox: Int64s, count: int, host: Host) -> int:
-    # One type of numbers for all callers: what follows is compiled once.
     return _take_packet(state, here + ZERO, sender + ZERO, inbox, count + ZERO, host)
 
 
