@@ -25,7 +25,7 @@ $(READY): pyproject.toml constraints.txt
 	@{ test ! -e $(UNFINISHED) && $(BIN)/python $(IS_NEW_ENOUGH) && $(BIN)/python $(IS_VENV); } \
 	  2>/dev/null || $(PYTHON) -m venv --clear $(VENV)
 	@touch $(UNFINISHED)
-	@$(INSTALL) -e '.[dev,report]'
+	@$(INSTALL) -e '.[dev,report,spark]'
 	@rm -f $(UNFINISHED)
 	@touch $@
 
@@ -40,7 +40,9 @@ lint: $(READY)
 
 bench: $(READY)
 	@$(BIN)/python bench/run.py
+	@$(BIN)/python bench/vcube.py
 	@$(BIN)/python bench/bundled.py --cells
+	@$(BIN)/python bench/pipeline.py
 
 swarm: $(READY)
 	@$(BIN)/python -m pytest -q -n 2 -m swarm $(PYTEST_ARGS)

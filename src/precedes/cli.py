@@ -1,4 +1,4 @@
-"""The command line: ``precedes protocols``, ``simulate``, ``audit`` and ``reproduce``."""
+"""The command line: ``precedes protocols``, ``simulate``, ``sweep``, ``audit``, ``reproduce``."""
 
 from __future__ import annotations
 
@@ -65,6 +65,7 @@ def _parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     _add_protocols(commands)
     _add_simulate(commands)
+    _add_sweep(commands)
     _add_audit(commands)
     _add_reproduce(commands)
     return parser
@@ -93,14 +94,14 @@ def _add_simulate(commands: Any) -> None:
     parser.add_argument(
         "--workload",
         metavar="W",
-        help="poisson (default), periodic, window:MS, burst:NODES:EACH, bell:LOW:HIGH, "
-        "random:LOW:HIGH, replay:FILE",
+        help="poisson (default), periodic, window:MS[:TIMES], exponential:MS[:TIMES], "
+        "burst:NODES:EACH, bell:LOW:HIGH, random:LOW:HIGH, replay:FILE",
     )
     parser.add_argument(
         "--delay",
         metavar="D",
-        help="normal:100:20 (default), constant:MS, uniform:LOW:HIGH, lognormal:MEDIAN:SIGMA, "
-        "exponential:MEAN, matrix:FILE",
+        help="normal:100:20 (default), constant:MS, uniform:LOW:HIGH, loguniform:LOW:HIGH, "
+        "lognormal:MEDIAN:SIGMA, exponential:MEAN, spiky:MS:PEAK, matrix:FILE",
     )
     parser.add_argument("--per-link", action="store_true", help="draw a delay once for each link")
     parser.add_argument("--loss", type=float, metavar="P", help="probability to lose a packet")
@@ -123,6 +124,20 @@ def _add_simulate(commands: Any) -> None:
     parser.set_defaults(run=_simulate)
 
 
+def _add_sweep(commands: Any) -> None:
+    parser = commands.add_parser(
+        "sweep",
+        help="run an experiment file: protocols, parameters, seeds, on all cores or a cluster",
+        description="Run a scenario file with a [sweep] table (docs/pipeline.md) on Spark. The "
+        "same command goes on after an interrupt. Exit status 2 if runs failed.",
+    )
+    parser.add_argument("experiment", type=Path, metavar="EXPERIMENT.toml")
+    parser.add_argument("--out", type=Path, required=True, metavar="DIR")
+    parser.add_argument("--master", metavar="URL", help="a Spark master (local[*]: all cores)")
+    parser.add_argument("--json", action="store_true", help="print JSON")
+    parser.set_defaults(run=_sweep)
+
+
 def _add_audit(commands: Any) -> None:
     parser = commands.add_parser(
         "audit",
@@ -130,7 +145,8 @@ def _add_audit(commands: Any) -> None:
         description="Check causal order. Exit status 0: held, 1: violated, 2: unknown.",
     )
     parser.add_argument("path", nargs="+", type=Path, help="traces, logs, or directories of them")
-    parser.add_argument("--format", default="auto", choices=("auto", "precedes", "jsonl"))
+    parser.add_argument("--format", default="auto", choices=("auto", "precedes", "jsonl", "events"))
+    parser.add_argument("--master", metavar="URL", help="use Spark, on this master")
     parser.add_argument("--json", action="store_true", help="print JSON")
     parser.set_defaults(run=_audit)
 
@@ -280,19 +296,39 @@ def _result_text(result: Any) -> str:
     return "\n".join(lines)
 
 
+def _sweep(options: argparse.Namespace) -> int:
+    from precedes.pipeline.command import sweep
+
+    return sweep(options)
+
+
 def _audit(options: argparse.Namespace) -> int:
-    from precedes.audit import audit, to_json, to_text
+    from precedes.audit import to_json, to_text
+
+    reports = _reports(options)
+    combined = to_json(reports)
+    print(json.dumps(combined) if options.json else to_text(reports).rstrip())
+    return {"held": EXIT_HELD, "violated": EXIT_VIOLATED}.get(combined["verdict"], EXIT_ERROR)
+
+
+def _reports(options: argparse.Namespace) -> list[Any]:
+    """What the audit says of each run: few and small logs here, others on Spark."""
+    from precedes.audit import audit
+    from precedes.pipeline.layout import is_for_spark, logs_in
     from precedes.trace import load
 
-    paths = _logs(options.path)
+    tables = options.format == "events"
+    paths = options.path if tables else _logs([logs_in(path) for path in options.path])
+    if tables or is_for_spark(paths, master=options.master):
+        from precedes.pipeline.command import audit_on_spark
+
+        return audit_on_spark(paths, format=options.format, master=options.master)
     reports = []
     with Bar("audit") as bar:
         for number, path in enumerate(paths):
             reports += [audit(history) for history in load(path, format=options.format)]
             bar.update((number + 1) / len(paths))
-    combined = to_json(reports)
-    print(json.dumps(combined) if options.json else to_text(reports).rstrip())
-    return {"held": EXIT_HELD, "violated": EXIT_VIOLATED}.get(combined["verdict"], EXIT_ERROR)
+    return reports
 
 
 def _reproduce(options: argparse.Namespace) -> int:

@@ -22,12 +22,14 @@ def simulate(
     packets: bool = False,
     progress: Progress | None = None,
     interpreted: bool = False,
+    run_id: int = 0,
 ) -> Result:
     """Run a scenario and, if asked, write its trace to the file ``trace``.
 
     ``packets`` adds a row for every message of every packet sent and received. The file appears
     when the run is complete, or not at all. ``progress`` is called with the share done;
-    ``interpreted`` runs the same source as plain Python, with identical results.
+    ``interpreted`` runs the same source as plain Python, with identical results. ``run_id`` is
+    the number of the run in its trace.
     """
     if trace is None:
         return Run(scenario).go(progress=progress, interpreted=interpreted)
@@ -37,7 +39,7 @@ def simulate(
         "scenario": scenario.echo(),
         "code_version": sources_digest(),
     }
-    with TraceWriter(trace, nodes=scenario.nodes, metadata=metadata) as writer:
+    with TraceWriter(trace, nodes=scenario.nodes, metadata=metadata, run_id=run_id) as writer:
         run = Run(scenario, writer=writer, packets=packets)
         result = run.go(progress=progress, interpreted=interpreted)
         writer.close(complete=result.complete, scenario=result.scenario, counts=_counts(result))

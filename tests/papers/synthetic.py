@@ -36,6 +36,8 @@ def result(scenario: Scenario, draw: random.Random) -> dict:
         "packets": draw.randint(1, deliveries),
         "messages_sent": draw.randint(1, deliveries),
         "packets_by_messages": [draw.randint(1, 1000) for _ in range(17)],
+        "packets_by_bytes": [draw.randint(1, 1000) for _ in range(16)],
+        "nodes_by_largest_packet": [draw.randint(1, 99) for _ in range(draw.randint(20, 999))],
         "bytes_sent": draw.randint(1, 10**9),
         "violations": {
             "deliveries": draw.randint(1, deliveries),

@@ -9,8 +9,7 @@ import pytest
 
 from precedes.model import EventKind, UserError
 from precedes.sim import Scenario, simulate
-from precedes.testing.collector import KIND, NODE, PACKET, SEQUENCE, SOURCE, TIME_NS
-from tests import edited
+from precedes.testing.collector import NODE, PACKET, SEQUENCE, SOURCE, TIME_NS
 from tests.sim import traces
 
 pytestmark = pytest.mark.usefixtures("engine")
@@ -28,6 +27,13 @@ LAWS = {
     "uniform:10:50": (30, 40 / math.sqrt(12), 10, 50),
     "normal:100:20": (100, 20, 0.001, 220),
     "exponential:40": (40, 40, 0.001, 1000),
+    "loguniform:1:100": (
+        99 / math.log(100),
+        math.sqrt(9999 / (2 * math.log(100)) - (99 / math.log(100)) ** 2),
+        1,
+        100,
+    ),
+    "spiky:20:400": (0.95 * 20 + 0.05 * 400, 380 * math.sqrt(0.05 * 0.95), 20, 400),
     "lognormal:40:0.5": (
         40 * math.exp(0.125),
         40 * math.sqrt((math.exp(0.25) - 1) * math.exp(0.25)),
@@ -180,63 +186,6 @@ def test_an_idle_send_queue_does_not_save_up():
     assert np.median(traces.delays_ms(seen)) == pytest.approx(2.0, abs=ODD_MS)
 
 
-def test_timers_come_before_packets_that_were_queued(tmp_path):
-    """A timer that ends when a packet sent before it was set arrives: with a queue it is first."""
-    timed = edited.protocol(
-        tmp_path,
-        "unordered",
-        ("    send_all(host, DATA, slot)\n", "    send_all(host, DATA, slot)\n" + SET_TIMER),
-        ("    send_all,\n", "    send_all,\n    set_timer,\n    on_timer,\n    note,\n"),
-        ("@compiled.register(message_bytes, State)\n", ON_TIMER),
-    )
-    both = {"nodes": 2, "workload": "window:0", "interpreted": True}
-    plain = traces.run(timed, delay="constant:12", **both)
-    queued = traces.run(timed, delay="constant:10", transmission_ms=2.0, **both)
-    for seen, first in ((plain, EventKind.DELIVER), (queued, EventKind.COMPLETE)):
-        rows = seen.rows[(seen.rows[:, NODE] == 1) & (seen.rows[:, TIME_NS] > 0)]
-        assert rows[0, KIND] == first
-        assert (rows[:, TIME_NS] // 2 * 2 == 12_000_000).all()
-
-
-SET_TIMER = "    set_timer(host, slot, 12_000_000)\n"
-ON_TIMER = """\
-@compiled.register(on_timer, State)
-def _on_timer(state: State, here: int, key: int, host: Host) -> int:
-    note(host, 6, here)
-    return DONE
-
-
-@compiled.register(message_bytes, State)
-"""
-
-
-def test_the_second_channel_has_a_queue_of_its_own(tmp_path):
-    """Three broadcasts at once, the second one aside: it waits for nobody, nobody waits for it."""
-    aside = edited.protocol(
-        tmp_path,
-        "unordered",
-        ("    send_all(host, DATA, slot)\n", SEND_SECOND_ASIDE),
-        ("    send_all,\n", "    send_all,\n    open_packet_aside,\n    put,\n    sequence_of,\n"),
-    )
-    one = {"nodes": 2, "workload": "burst:1:3", "delay": "constant:30", "interpreted": True}
-    seen = traces.run(aside, transmission_ms=2.0, **one)
-    assert traces.delays_ms(seen).tolist() == pytest.approx([32.0, 32.0, 34.0], abs=ODD_MS)
-    assert traces.delays_ms(traces.run(aside, **one)).tolist() == [30.0, 30.0, 30.0]
-    queued = {"transmission_ms": 2.0, **one}
-    assert traces.delays_ms(traces.run(**queued)).tolist() == pytest.approx(
-        [32.0, 34.0, 36.0], abs=ODD_MS
-    )
-
-
-SEND_SECOND_ASIDE = """\
-    if sequence_of(host, slot) == 2:
-        open_packet_aside(host, 1 - here)
-        put(host, DATA, slot)
-    else:
-        send_all(host, DATA, slot)
-"""
-
-
 def test_sizes():
     result = simulate(Scenario(protocol="unordered", packet_bytes=7, payload_bytes=100, **SHORT))
     assert result.packets == result.messages_sent == 600
@@ -273,7 +222,7 @@ def test_packets_of_many_messages():
         assert (same[:, TIME_NS] < row[TIME_NS]).all()
 
 
-@pytest.mark.parametrize("mtu", [1, 150, 250, 400, 100_000])
+@pytest.mark.parametrize("mtu", [70, 150, 250, 400, 100_000])
 def test_packets_are_cut_at_the_mtu(mtu):
     """Items are of 8 or 58 bytes after a header of 20; what does not fit begins another packet."""
     whole, cut = batches(), batches(mtu_bytes=mtu)
@@ -283,7 +232,7 @@ def test_packets_are_cut_at_the_mtu(mtu):
     sent = cut.of(EventKind.SEND)
     _, messages = np.unique(sent[:, PACKET], return_counts=True)
     assert messages.max() * 58 + 20 <= max(mtu, 78)
-    if mtu == 1:
+    if mtu == 70:
         assert extra["items_max"] == 1, "an item larger than the MTU travels alone"
     if mtu == 100_000:
         assert (cut.rows == whole.rows).all()
@@ -379,6 +328,25 @@ def test_measured_networks(name, hosts, unit_ms):
     assert result.violations.deliveries == 0
     with pytest.raises(UserError, match=f"has {hosts} hosts, fewer than the {hosts + 1} nodes"):
         simulate(Scenario(protocol="vector", nodes=hosts + 1, delay=f"matrix:{path}", messages=1))
+
+
+def test_packets_are_counted_by_their_size():
+    """58 bytes a message and 20 a packet, in steps of 100; and the largest of each node."""
+    result = traces.run(**LONG).result
+    assert result.packets_by_bytes == [result.packets]
+    assert result.nodes_by_largest_packet == [0, 3]
+    seen = batches()
+    sent = seen.of(EventKind.SEND)
+    numbers, messages = np.unique(sent[:, PACKET], return_counts=True)
+    largest = {
+        node: messages[np.isin(numbers, sent[sent[:, NODE] == node, PACKET])].max()
+        for node in np.unique(sent[:, NODE]).tolist()
+    }
+    counted = seen.result.nodes_by_largest_packet
+    assert sum(counted) == seen.result.nodes
+    assert [int(n) for n in np.bincount([*largest.values()])][1:] == counted[1:]
+    assert sum(seen.result.packets_by_bytes) == seen.result.packets
+    assert len(seen.result.packets_by_bytes) > 1
 
 
 def test_packets_are_counted_by_their_messages():

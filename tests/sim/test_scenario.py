@@ -155,6 +155,7 @@ def test_files_that_are_none(path, tmp_path):
         ({"duplication": -0.1}, "duplication is a probability"),
         ({"processing_ms": -1.0}, "processing_ms must not be negative"),
         ({"mtu_bytes": -1}, "mtu_bytes must be between 0"),
+        ({"mtu_bytes": 69}, "an MTU of 69 bytes holds no message"),
         ({"payload_bytes": 1 << 31}, "payload_bytes must be between 0"),
         ({"fifo": 1}, "fifo takes true or false"),
         ({"parameters": [1]}, "parameters takes a table"),

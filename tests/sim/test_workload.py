@@ -72,6 +72,19 @@ def test_window():
     assert times.mean() == pytest.approx(0.2, abs=4 * 0.4 / math.sqrt(12 * 300))
 
 
+def test_exponential_starts():
+    times, nodes = broadcasts(nodes=400, workload="exponential:250")
+    assert sorted(nodes.tolist()) == list(range(400)), "everybody once"
+    assert times.mean() == pytest.approx(0.25, abs=4 * 0.25 / math.sqrt(400))
+    assert times.std() == pytest.approx(0.25, rel=0.25)
+
+
+@pytest.mark.parametrize("law", ["window:100", "exponential:100"])
+def test_every_node_several_times(law):
+    _, nodes = broadcasts(nodes=7, workload=f"{law}:3")
+    assert sorted(nodes.tolist()) == sorted(3 * list(range(7)))
+
+
 def test_burst():
     times, nodes = broadcasts(nodes=5, workload="burst:2:3")
     assert nodes.tolist() == [0, 1, 0, 1, 0, 1]
@@ -157,6 +170,8 @@ def test_no_messages_at_all():
         ({"workload": "random:0:0", "duration_s": 1.0}, "LOW:HIGH"),
         ({"workload": "bell:5", "duration_s": 1.0}, "'bell:5' is not understood"),
         ({"workload": "window:x"}, "'window:x' is not understood"),
+        ({"workload": "exponential:9:0"}, "a whole number of times, from 1 on"),
+        ({"workload": "window:9:1.5"}, "a whole number of times, from 1 on"),
         ({"workload": "tides", "messages": 5}, "'tides' is not understood: use poisson"),
         ({"messages": 10**10}, "too many for one run"),
         ({"duration_s": 1e6, "rate": 1e6}, "too many for one run"),

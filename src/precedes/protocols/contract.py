@@ -30,7 +30,9 @@ Rules
     3. A node has delivered its own message by broadcasting it; ``deliver`` is for the others.
     4. Every MESSAGE item that arrives is one *reference*, handed to the receiver, which ends it
        with ``deliver`` or ``drop``, at once or later; ``keep`` takes one more, for a message that
-       may have to be sent again. The host reuses a slot when its last reference has ended.
+       may have to be sent again. ``retain`` takes one that does not count as pending, for a
+       message kept only in case it is needed, and ``release`` ends it. The host reuses a slot
+       when its last reference has ended.
     5. A handler returns DONE, or FULL when a capacity of the state is too small; after FULL
        nothing may have changed. The host grows the state and calls again.
 """
@@ -59,11 +61,12 @@ NUMBER: Final = 2  # an integer of 64 bits
 DELIVER: Final = 1  # slot
 DROP: Final = 2  # slot
 KEEP: Final = 3  # slot
-RELEASE: Final = 4  # slot: the host's own reference to a message being broadcast
+RELEASE: Final = 4  # slot: a retained reference, or the host's own to a message being broadcast
 SEND_ALL: Final = 5  # tag, value
 SEND: Final = 6  # target, count, then count times tag, value
 SET_TIMER: Final = 7  # key, delay in ns
 NOTE: Final = 8  # event kind, slot
+RETAIN: Final = 9  # slot, 0
 SEND_ASIDE: Final = 10  # as SEND, on the node's second channel
 
 # Places in ``host.cursor``.
@@ -221,8 +224,14 @@ def keep(host: Host, slot: int) -> None:
 
 
 @compiled.function()
+def retain(host: Host, slot: int) -> None:
+    """Take one more reference that does not count as pending, to be ended by ``release``."""
+    _append(host, RETAIN, slot, 0, 3)
+
+
+@compiled.function()
 def release(host: Host, slot: int) -> None:
-    """For hosts: end the reference that a message has while it is being broadcast."""
+    """End a reference taken with ``retain``; a host ends its own to a broadcast message so."""
     _append(host, RELEASE, slot, 0, 2)
 
 

@@ -24,7 +24,20 @@ from precedes.protocols.contract import Capacity, Group
 
 # Files of the folder that are not protocols.
 OTHERS: Final = frozenset(
-    {"awaited", "bundles", "contract", "delivered", "held", "pool", "registry"}
+    {
+        "awaited",
+        "bundles",
+        "contract",
+        "delivered",
+        "held",
+        "pool",
+        "registry",
+        "vcube_arrivals",
+        "vcube_crashes",
+        "vcube_recovery",
+        "vcube_state",
+        "vcube_waiting",
+    }
 )
 
 GUARANTEES: Final = ("causal", "probable", "none")

@@ -17,10 +17,19 @@ from precedes.sim.latency import read_latency
 from precedes.sim.scenario import Scenario
 
 # Laws of delay, and how many parameters they take.
-LAWS: Final = {"constant": 1, "uniform": 2, "normal": 2, "lognormal": 2, "exponential": 1}
+LAWS: Final = {
+    "constant": 1,
+    "uniform": 2,
+    "loguniform": 2,
+    "normal": 2,
+    "lognormal": 2,
+    "exponential": 1,
+    "spiky": 2,
+}
+SPIKE_SHARE: Final = 0.05  # of the packets under the law "spiky"
 DELAY_HELP: Final = (
-    "constant:MS, uniform:LOW:HIGH, normal:MEAN:SD, lognormal:MEDIAN:SIGMA, exponential:MEAN "
-    "or matrix:FILE"
+    "constant:MS, uniform:LOW:HIGH, loguniform:LOW:HIGH, normal:MEAN:SD, lognormal:MEDIAN:SIGMA, "
+    "exponential:MEAN, spiky:MS:PEAK or matrix:FILE"
 )
 
 
@@ -42,6 +51,10 @@ class Delay:
             values *= generator.standard_exponential(count)
         elif self.law in ("normal", "lognormal"):
             values += self.second * generator.standard_normal(count)
+        elif self.law == "loguniform":
+            values *= (self.second / self.first) ** generator.random(count)
+        elif self.law == "spiky":
+            values[generator.random(count) < SPIKE_SHARE] = self.second
         if self.law == "lognormal":
             values = np.exp(np.minimum(values, net.LOG_NS_MAX))
         return np.maximum(values.astype(np.int64), net.DELAY_NS_MIN)
@@ -77,7 +90,9 @@ def make_delay(scenario: Scenario, generator: np.random.Generator, drawn: dict[s
         if values[0] <= 0:
             raise UserError("the median of a lognormal delay must be above 0")
         first, second = float(np.log(first)), values[1]
-    if law == "uniform" and second < first:
+    if law == "loguniform" and values[0] <= 0:
+        raise UserError("the lower bound of a loguniform delay must be above 0")
+    if law in ("uniform", "loguniform") and second < first:
         raise UserError(f"delay {scenario.delay!r}: the lower bound comes first")
     delay = Delay(law, first, second)
     if scenario.per == "use":

@@ -205,9 +205,18 @@ def _send_all(world: World, state: Any, node: int, at: int) -> int:
     world.message[8 * slot + w.REFERENCES] += nodes - 1
     world.host.cursor[w.PACKETS] += nodes - 1
     world.host.cursor[w.PACKETS_OF + 1] += nodes - 1
+    world.host.cursor[w.PACKETS_SIZED + _size_step(size_bytes)] += nodes - 1
+    largest = w.CELLS + node
+    world.host.cursor[largest] = max(world.host.cursor[largest], 1)
     world.host.cursor[w.MESSAGES_SENT] += nodes - 1
     world.host.cursor[w.BYTES_SENT] += size_bytes * (nodes - 1)
     return FINISHED
+
+
+@compiled.function()
+def _size_step(size_bytes: int) -> int:
+    """In which step of sizes a packet is counted."""
+    return min(max(size_bytes - 1, 0) // w.SIZE_STEP_BYTES, w.SIZES_MAX)
 
 
 @compiled.function()
@@ -260,6 +269,7 @@ def _transmit_copies(world: World, node: int, target: int, what: int, size_bytes
     size_bytes += network.setting[net.PACKET_BYTES]
     world.host.cursor[w.PACKETS] += 1
     world.host.cursor[w.BYTES_SENT] += size_bytes
+    world.host.cursor[w.PACKETS_SIZED + _size_step(size_bytes)] += 1
     _count_sent(world.packets, world.host, world.trace, world.item_class, node, what)
     leaves_ns = world.host.cursor[contract.NOW_NS]
     if network.setting[net.QUEUED] != 0:
@@ -296,6 +306,7 @@ def _count_sent(
     if what < 0:
         cell[w.MESSAGES_SENT] += 1
         cell[w.PACKETS_OF + 1] += 1
+        cell[w.CELLS + node] = max(cell[w.CELLS + node], 1)
         return
     before = cell[w.MESSAGES_SENT]
     packets.packet[what, w.PACKET_NUMBER] = cell[w.PACKETS]
@@ -307,7 +318,9 @@ def _count_sent(
                 slot = packets.item[item, w.VALUE]
                 w.record_message(trace, host, SEND_KIND, node, slot, cell[w.PACKETS])
         item = packets.item[item, w.ITEM_LINK]
-    cell[w.PACKETS_OF + min(cell[w.MESSAGES_SENT] - before, w.PACKETS_OF_MAX)] += 1
+    count = cell[w.MESSAGES_SENT] - before
+    cell[w.PACKETS_OF + min(count, w.PACKETS_OF_MAX)] += 1
+    cell[w.CELLS + node] = max(cell[w.CELLS + node], count)
 
 
 @compiled.function(inline=False)
@@ -324,6 +337,8 @@ def _carry_out_other(world: World, state: Any, node: int, at: int) -> int:
         w.end_reference(world.message, world.host.cursor, slot)
     elif code == contract.KEEP:
         world.node[8 * node + w.HELD] += 1
+        world.message[8 * slot + w.REFERENCES] += 1
+    elif code == contract.RETAIN:
         world.message[8 * slot + w.REFERENCES] += 1
     elif code == contract.SEND or code == contract.SEND_ASIDE:
         world.host.cursor[w.ASIDE] = code == contract.SEND_ASIDE

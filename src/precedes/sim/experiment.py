@@ -5,10 +5,21 @@ from __future__ import annotations
 import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
-from typing import Any
+from pathlib import Path
+from typing import Any, Final
 
 from precedes.model import UserError
-from precedes.sim.scenario import Scenario
+from precedes.protocols import registry
+from precedes.sim.scenario import Scenario, at_key, from_table, reading
+
+SWITCHES: Final = ("trace", "packets")
+# Names of a scenario that a sweep varies in another way, or not at all.
+NOT_VARIED: Final = {
+    "seed": "seeds, a count or a list",
+    "protocol": "protocols, a list",
+    "faults": "a file for each set of faults",
+    "parameters": "the parameters' own names",
+}
 
 
 @dataclass(frozen=True)
@@ -43,3 +54,77 @@ def grid(
         scenario = base.replace(**{**changes, "parameters": parameters})
         found += [scenario.replace(seed=seed) for seed in seeds]
     return tuple(found)
+
+
+def from_file(path: Path) -> Experiment:
+    """The experiment in a file: a scenario and a ``[sweep]`` table (docs/pipeline.md)."""
+    with reading(path) as table:
+        sweep = table.pop("sweep", None)
+        if not isinstance(sweep, dict):
+            raise UserError("there is no [sweep] table: see docs/pipeline.md")
+        base = from_table(table)
+        switches = {name: _switch(name, sweep.pop(name, False)) for name in SWITCHES}
+        if switches["packets"] and not switches["trace"]:
+            raise at_key("packets", "packets are events of a trace: set trace = true too")
+        seeds = _seeds(sweep.pop("seeds", [base.seed]))
+        protocols = _list("protocols", sweep.pop("protocols", [base.protocol]))
+        vary = _varied(sweep, protocols)
+        scenarios: list[Scenario] = []
+        for protocol in protocols:
+            # The parameters in the file are those of its own protocol.
+            parameters = base.parameters if protocol == base.protocol else {}
+            chosen = {k: v for k, v in vary.items() if _applies(k, protocol)}
+            start = base.replace(protocol=protocol, parameters=parameters)
+            scenarios += grid(start, vary=chosen, seeds=seeds)
+        for scenario in scenarios:
+            registry.load(scenario.protocol).make_parameters(scenario.parameters)
+        return Experiment(name=path.stem, scenarios=tuple(scenarios), **switches)
+
+
+def _switch(name: str, value: Any) -> bool:
+    if not isinstance(value, bool):
+        raise at_key(name, f"{name} takes true or false, not {value!r:.60}")
+    return value
+
+
+def _list(name: str, value: Any) -> list[Any]:
+    if not isinstance(value, list) or not value:
+        raise at_key(name, f"{name} takes a list of values, not {value!r:.60}")
+    if any(value.count(one) > 1 for one in value):
+        raise at_key(name, f"{name} names a value twice")
+    return value
+
+
+def _seeds(value: Any) -> list[int]:
+    if isinstance(value, int) and not isinstance(value, bool):
+        if not 1 <= value <= 100_000:
+            raise at_key("seeds", f"seeds is a list, or a count of 1 to 100,000, not {value}")
+        return list(range(1, value + 1))
+    seeds = _list("seeds", value)
+    if not all(isinstance(seed, int) and not isinstance(seed, bool) for seed in seeds):
+        raise at_key("seeds", "seeds are whole numbers")
+    return seeds
+
+
+def _varied(sweep: dict[str, Any], protocols: list[Any]) -> dict[str, list[Any]]:
+    """The lists to vary by field or parameter; a name that nobody has is a mistake."""
+    known = [item.name for item in fields(Scenario)]
+    found: dict[str, list[Any]] = {}
+    for name, value in sweep.items():
+        field = "workload" if name == "kind" else name
+        if field in NOT_VARIED:
+            raise at_key(name, f"{name} is not varied so: use {NOT_VARIED[field]}")
+        if field not in known and not any(_applies(field, protocol) for protocol in protocols):
+            raise at_key(
+                name, f"{name} is neither a field of a scenario nor a parameter of {protocols}"
+            )
+        found[field] = _list(name, value)
+    return found
+
+
+def _applies(name: str, protocol: Any) -> bool:
+    if not isinstance(protocol, str):
+        raise at_key("protocols", f"protocols are names, not {protocol!r:.60}")
+    if name in {item.name for item in fields(Scenario)}:
+        return True
+    return name in {row["name"] for row in registry.load(protocol).parameter_help()}

@@ -42,6 +42,8 @@ class Result:
     packets: int
     messages_sent: int
     packets_by_messages: list[int]  # packets that carry 0, 1, 2, .. messages; the last: or more
+    packets_by_bytes: list[int]  # packets of up to 100, 200, .. bytes; the last: of more than 1,500
+    nodes_by_largest_packet: list[int]  # nodes whose largest packet had 0, 1, 2, .. messages
     bytes_sent: int
     violations: Violations | None  # None: the oracle was off
     lost: int | None  # None: without the oracle, repeated packets cannot be told from new ones

@@ -13,12 +13,13 @@ from precedes import compiled
 from precedes.model import NANOSECONDS_PER_S, TIME_NS_MAX, InternalError, UserError
 from precedes.protocols import contract, registry
 from precedes.protocols.contract import Capacity, Group
-from precedes.sim import build, engine, schedule
+from precedes.sim import build, engine, memory, schedule
 from precedes.sim import faults as fault
 from precedes.sim import network as net
 from precedes.sim import oracle as judge
 from precedes.sim import queue as events
 from precedes.sim import world as w
+from precedes.sim.memory import nbytes
 from precedes.sim.result import Result, Violations, latency_of, trimmed
 from precedes.sim.scenario import Scenario
 
@@ -68,7 +69,8 @@ class Run:
             hosted=np.arange(scenario.nodes, dtype=np.int32),
             seed=scenario.seed,
         )
-        self._check_memory(_square_bytes(scenario))
+        wanted = memory.world_bytes(scenario)
+        self._check_memory(wanted + memory.state_bytes(self.protocol, self.parameters, self.group))
         self.state = self._allocate_state()
         self.world = self._make_world(packets)
 
@@ -88,7 +90,7 @@ class Run:
         recording = self.writer is not None
         words = self.protocol.effects_words(self.capacity, n)
         entropy = int(self.generators[3].integers(1 << 63))
-        host = w.allocate_host(slots=self.capacity.slots, effects=words, seed=entropy)
+        host = w.allocate_host(slots=self.capacity.slots, effects=words, seed=entropy, nodes=n)
         host.cursor[w.RECORDING] = recording
         host.cursor[w.RECORDING_PACKETS] = recording and packets
         host.cursor[w.CARE] = recording or len(scenario.faults) > 0 or len(workload.event) > 0
@@ -262,7 +264,7 @@ class Run:
                 ),
             ),
             message=grow(world.message, np.zeros(8 * slots, np.int64)),
-            host=grow(world.host, w.allocate_host(slots=slots, effects=words, seed=1)),
+            host=grow(world.host, w.allocate_host(slots=slots, effects=words, seed=1, nodes=n)),
         )
 
     def _check_memory(self, wanted_bytes: int) -> None:
@@ -334,7 +336,9 @@ class Run:
             deliveries=int(counter[w.DELIVERIES]),
             packets=int(counter[w.PACKETS]),
             messages_sent=int(counter[w.MESSAGES_SENT]),
-            packets_by_messages=trimmed(counter[w.PACKETS_OF : w.CELLS]),
+            packets_by_messages=trimmed(counter[w.PACKETS_OF : w.PACKETS_SIZED]),
+            packets_by_bytes=trimmed(counter[w.PACKETS_SIZED : w.CELLS]),
+            nodes_by_largest_packet=trimmed(np.bincount(counter[w.CELLS :])),
             bytes_sent=int(counter[w.BYTES_SENT]),
             violations=Violations(int(counter[w.VIOLATIONS]), int(counter[w.VIOLATING_MESSAGES]))
             if oracle
@@ -357,15 +361,6 @@ class Run:
         )
 
 
-def _square_bytes(scenario: Scenario) -> int:
-    """What the arrays of nodes x nodes will take, before any of them is made."""
-    squares = 2 * 4 * scenario.oracle + 8 * scenario.fifo
-    squares += 8 * (scenario.per == "link" or scenario.delay.startswith("matrix"))
-    squares += 16 * any(item.kind == "crash" for item in scenario.faults)
-    squares += 8 * any(item.kind == "cut" for item in scenario.faults)
-    return squares * scenario.nodes**2
-
-
 def grow(old: Any, new: Any) -> Any:
     """The new, larger arrays with the old contents in their leading corners."""
     if isinstance(old, tuple):
@@ -373,13 +368,6 @@ def grow(old: Any, new: Any) -> Any:
         return type(old)(*(grow(before, after) for before, after in pairs))
     new[tuple(slice(0, length) for length in old.shape)] = old
     return new
-
-
-def nbytes(arrays: Any) -> int:
-    """The size of a tree of arrays."""
-    if isinstance(arrays, tuple):
-        return sum(nbytes(part) for part in arrays)
-    return int(arrays.nbytes)
 
 
 def simulate(

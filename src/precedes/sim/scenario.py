@@ -118,7 +118,7 @@ def _check_types(given: Scenario | Fault) -> None:
         fits = isinstance(values, tuple) and all(_fits(one, kind) for one in values)
         if not fits:
             what = "a list of " if names[0].startswith("tuple[") else ""
-            raise _at_key(item.name, f"{item.name} takes {what}{_MEANING[kind]}, not {value!r:.60}")
+            raise at_key(item.name, f"{item.name} takes {what}{_MEANING[kind]}, not {value!r:.60}")
 
 
 _MEANING: Final = {
@@ -144,55 +144,62 @@ def _fits(value: Any, kind: str) -> bool:
 
 def _check_group(scenario: Scenario) -> None:
     if scenario.nodes < 2:
-        raise _at_key("nodes", f"a group has at least 2 nodes, not {scenario.nodes}")
+        raise at_key("nodes", f"a group has at least 2 nodes, not {scenario.nodes}")
     if scenario.nodes > NODES_MAX:
         text = f"at most {NODES_MAX} nodes can be simulated, not {scenario.nodes}"
-        raise _at_key("nodes", text)
+        raise at_key("nodes", text)
     if scenario.rate <= 0:
         text = f"rate must be above 0 broadcasts per second, not {scenario.rate:g}"
-        raise _at_key("rate", text)
+        raise at_key("rate", text)
     _check_range(scenario, "rate", 1e-6, 1e9)
     if scenario.messages is not None and scenario.messages < 0:
-        raise _at_key("messages", f"messages must not be negative, but is {scenario.messages}")
+        raise at_key("messages", f"messages must not be negative, but is {scenario.messages}")
     _check_range(scenario, "messages", 0, 10**12)
     if scenario.duration_s is not None and not 0 < scenario.duration_s <= 1e7:
         text = f"duration must be above 0 and at most 1e7 s, not {scenario.duration_s:g}"
-        raise _at_key("duration_s", text)
+        raise at_key("duration_s", text)
     _check_range(scenario, "skew", 0, 10)
     if not 0 <= scenario.seed < 1 << 63:
-        raise _at_key("seed", f"seed must be between 0 and 2^63 - 1, not {scenario.seed}")
+        raise at_key("seed", f"seed must be between 0 and 2^63 - 1, not {scenario.seed}")
     if scenario.horizon_s is not None and not 0 < scenario.horizon_s <= 1e7:
         text = f"horizon_s must be above 0 and at most 1e7, not {scenario.horizon_s:g}"
-        raise _at_key("horizon_s", text)
+        raise at_key("horizon_s", text)
 
 
 def _check_network(scenario: Scenario) -> None:
     for name in ("loss", "duplication"):
         value = getattr(scenario, name)
         if not 0 <= value < 1:
-            raise _at_key(name, f"{name} is a probability below 1, not {value:g}")
+            raise at_key(name, f"{name} is a probability below 1, not {value:g}")
     for name in ("processing_ms", "transmission_ms", "bandwidth_bytes_per_s", "gap_ms"):
         value = getattr(scenario, name)
         if value < 0:
-            raise _at_key(name, f"{name} must not be negative, but is {value:g}")
+            raise at_key(name, f"{name} must not be negative, but is {value:g}")
     for name in ("processing_ms", "transmission_ms", "gap_ms"):
         _check_range(scenario, name, 0, DELAY_MS_MAX)
     for name in ("packet_bytes", "payload_bytes", "mtu_bytes"):
         value = getattr(scenario, name)
         if not 0 <= value <= 1 << 30:
-            raise _at_key(name, f"{name} must be between 0 and 2^30, not {value}")
+            raise at_key(name, f"{name} must be between 0 and 2^30, not {value}")
+    least = scenario.packet_bytes + scenario.payload_bytes
+    if 0 < scenario.mtu_bytes < least:
+        text = (
+            f"an MTU of {scenario.mtu_bytes} bytes holds no message: packet_bytes and "
+            f"payload_bytes alone are {least}; raise mtu_bytes, or use 0 for no limit"
+        )
+        raise at_key("mtu_bytes", text)
     speed = scenario.bandwidth_bytes_per_s
     if 0 < speed < (scenario.packet_bytes + scenario.payload_bytes + NODES_MAX) / 1e5:
         text = f"a bandwidth of {speed:g} bytes per second keeps a packet for more than a day"
-        raise _at_key("bandwidth_bytes_per_s", text)
+        raise at_key("bandwidth_bytes_per_s", text)
     if scenario.per not in ("use", "link"):
-        raise _at_key("per", f"per must be 'use' or 'link', not {scenario.per!r}")
+        raise at_key("per", f"per must be 'use' or 'link', not {scenario.per!r}")
 
 
 def _check_range(scenario: Scenario, name: str, low: float, high: float) -> None:
     value = getattr(scenario, name)
     if value is not None and not low <= value <= high:
-        raise _at_key(name, f"{name} must be between {low:g} and {high:g}, not {value!r:.40}")
+        raise at_key(name, f"{name} must be between {low:g} and {high:g}, not {value!r:.40}")
 
 
 def _check_fault(fault: Fault, nodes: int) -> None:
@@ -215,7 +222,17 @@ def _check_fault(fault: Fault, nodes: int) -> None:
 
 
 def from_toml(path: Path) -> Scenario:
-    """The scenario in a file; a mistake is reported with the file and, if known, the line."""
+    """The scenario in a file; a mistake is reported with the file and, if known, the line.
+
+    A ``[sweep]`` table, which makes the file an experiment, is not looked at.
+    """
+    with reading(path) as table:
+        return from_table({name: value for name, value in table.items() if name != "sweep"})
+
+
+@contextlib.contextmanager
+def reading(path: Path) -> Iterator[dict[str, Any]]:
+    """The tables of a TOML file, for a block whose mistakes are reported with file and line."""
     try:
         text = path.read_text(encoding="utf-8")
     except OSError as error:
@@ -227,13 +244,14 @@ def from_toml(path: Path) -> Scenario:
     except tomllib.TOMLDecodeError as error:
         raise UserError(f"{path}: {error}") from None
     try:
-        return _from_table(table)
+        yield table
     except UserError as error:
         line = _line_of(text, getattr(error, "key", None), getattr(error, "fault", None))
         raise UserError(f"{path}{line}: {error}") from None
 
 
-def _from_table(table: dict[str, Any]) -> Scenario:
+def from_table(table: dict[str, Any]) -> Scenario:
+    """The scenario that the tables of a file describe."""
     values: dict[str, Any] = {}
     sections = {"workload": WORKLOAD, "network": NETWORK}
     for name, value in table.items():
@@ -246,7 +264,7 @@ def _from_table(table: dict[str, Any]) -> Scenario:
             values[name] = value
         else:
             known = ", ".join((*TOP, "workload", "network", "parameters", "faults"))
-            raise _at_key(name, f"unknown name {name!r}; a scenario has {known}")
+            raise at_key(name, f"unknown name {name!r}; a scenario has {known}")
     for needed in ("protocol", "nodes"):
         if needed not in values:
             raise UserError(f"{needed} is missing")
@@ -255,10 +273,10 @@ def _from_table(table: dict[str, Any]) -> Scenario:
 
 def _section(values: dict[str, Any], table: Any, section: str, known: tuple[str, ...]) -> None:
     if not isinstance(table, dict):
-        raise _at_key(section, f"{section} must be a table, [{section}]")
+        raise at_key(section, f"{section} must be a table, [{section}]")
     for name, value in table.items():
         if name not in known:
-            raise _at_key(name, f"unknown name {name!r}; [{section}] has {', '.join(known)}")
+            raise at_key(name, f"unknown name {name!r}; [{section}] has {', '.join(known)}")
         values["workload" if name == "kind" else name] = value
 
 
@@ -270,14 +288,15 @@ def _fault(row: Any, number: int) -> Fault:
         for name in row:
             if name not in known:
                 names = ", ".join(sorted(known))
-                raise _at_key(name, f"unknown name {name!r}; a fault has {names}")
+                raise at_key(name, f"unknown name {name!r}; a fault has {names}")
         if "kind" not in row:
             raise UserError("a fault needs a kind")
         lists = {name: tuple(value) for name, value in row.items() if isinstance(value, list)}
         return Fault(**{**row, **lists})
 
 
-def _at_key(key: str, text: str) -> UserError:
+def at_key(key: str, text: str) -> UserError:
+    """A mistake at a name of the file."""
     error = UserError(text)
     error.key = key  # type: ignore[attr-defined]
     return error

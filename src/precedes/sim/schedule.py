@@ -19,8 +19,11 @@ Drawn = dict[str, Any]
 Floats = NDArray[np.float64]
 
 WORKLOAD_HELP: Final = (
-    "poisson, periodic, window:MS, burst:NODES:EACH, bell:LOW:HIGH, random:LOW:HIGH or replay:FILE"
+    "poisson, periodic, window:MS, window:MS:TIMES, exponential:MS, exponential:MS:TIMES, "
+    "burst:NODES:EACH, bell:LOW:HIGH, random:LOW:HIGH or replay:FILE"
 )
+# Every node broadcasts, once or so many times, at independent times of this law.
+STARTS: Final = ("window", "exponential")
 
 # A schedule takes 16 bytes a broadcast and is drawn whole; a run of more would take days.
 BROADCASTS_MAX: Final = 200_000_000
@@ -38,7 +41,8 @@ def make_workload(scenario: Scenario, generator: np.random.Generator, drawn: Dra
     makers = {
         "poisson": _poisson,
         "periodic": _periodic,
-        "window": _window,
+        "window": _starts,
+        "exponential": _starts,
         "burst": _burst,
         "bell": _profile,
         "random": _profile,
@@ -48,7 +52,7 @@ def make_workload(scenario: Scenario, generator: np.random.Generator, drawn: Dra
         raise UserError(f"workload {scenario.workload!r} is not understood: use {WORKLOAD_HELP}")
     if name in ("poisson", "periodic") and scenario.workload != name:
         raise UserError(f"workload {name} takes no parameters here: give the load with rate")
-    if name in ("window", "burst", "replay") and scenario.duration_s is not None:
+    if name in (*STARTS, "burst", "replay") and scenario.duration_s is not None:
         raise UserError(f"workload {name} ends by itself: leave out duration")
     if name in ("poisson", "periodic") and scenario.messages is None and not scenario.duration_s:
         raise UserError("say how long: --messages K or --duration S (a file: messages, duration_s)")
@@ -164,12 +168,22 @@ def _periodic(scenario: Scenario, generator: np.random.Generator, drawn: Drawn) 
     return _scheduled(scenario, np.concatenate(times) * NANOSECONDS_PER_MS, np.concatenate(nodes))
 
 
-def _window(scenario: Scenario, generator: np.random.Generator, drawn: Drawn) -> Workload:
-    _, (window_ms,) = numbers_of(
-        scenario.workload, what="workload", count=1, help_text=WORKLOAD_HELP
+def _starts(scenario: Scenario, generator: np.random.Generator, drawn: Drawn) -> Workload:
+    """Every node broadcasts, at times uniform in a window or exponential with a mean."""
+    count = 2 if scenario.workload.count(":") == 2 else 1
+    name, values = numbers_of(
+        scenario.workload, what="workload", count=count, help_text=WORKLOAD_HELP
     )
-    times_ns = generator.random(scenario.nodes) * window_ms * NANOSECONDS_PER_MS
-    return _scheduled(scenario, times_ns, np.arange(scenario.nodes, dtype=np.int64))
+    times = values[1] if count == 2 else 1.0
+    if times != round(times) or times < 1:
+        raise UserError(
+            f"workload {scenario.workload!r}: a node broadcasts a whole number of times, from 1 on"
+        )
+    _check_length(scenario.nodes * times)
+    nodes = np.repeat(np.arange(scenario.nodes, dtype=np.int64), int(times))
+    draw = generator.random if name == "window" else generator.standard_exponential
+    times_ns = draw(len(nodes)) * values[0] * NANOSECONDS_PER_MS
+    return _scheduled(scenario, times_ns, nodes)
 
 
 def _burst(scenario: Scenario, generator: np.random.Generator, drawn: Drawn) -> Workload:

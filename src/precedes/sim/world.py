@@ -102,7 +102,12 @@ ASIDE: Final = BROADCASTS + 29
 # Packets that carry 0, 1, 2, .. messages; the last place counts those with more, too.
 PACKETS_OF: Final = BROADCASTS + 30
 PACKETS_OF_MAX: Final = 16
-CELLS: Final = PACKETS_OF + PACKETS_OF_MAX + 1
+# Packets of up to 100, 200, .. bytes; the last: or more.
+PACKETS_SIZED: Final = PACKETS_OF + PACKETS_OF_MAX + 1
+SIZE_STEP_BYTES: Final = 100
+SIZES_MAX: Final = 15
+CELLS: Final = PACKETS_SIZED + SIZES_MAX + 1
+# Behind them, a cell for every node: the messages of the largest packet that it has sent.
 
 # What ``engine.run`` returns.
 FINISHED: Final = 0
@@ -157,9 +162,9 @@ class World(NamedTuple):
     trace: NDArray[np.int64]  # a chunk of rows; Python empties it when it is nearly full
 
 
-def allocate_host(*, slots: int, effects: int, seed: int) -> Host:
+def allocate_host(*, slots: int, effects: int, seed: int, nodes: int) -> Host:
     """The host's side of the contract with the simulator's cells behind it."""
-    host = contract.allocate_host(slots=slots, effects=effects, seed=seed, cells=CELLS)
+    host = contract.allocate_host(slots=slots, effects=effects, seed=seed, cells=CELLS + nodes)
     for place in (SLOT_FREE, PACKET_FREE, ITEM_FREE):
         host.cursor[place] = NONE
     return host

@@ -23,6 +23,8 @@ HANDLERS: Final[tuple[Callable[..., int], ...]] = (
     contract.on_timer,
     contract.on_crash,
 )
+_TAKEN: Final = (contract.KEEP, contract.RETAIN)
+_REFERENCES: Final = (contract.DELIVER, contract.DROP, contract.RELEASE, *_TAKEN)
 EVENT_KINDS: Final = frozenset(int(kind) for kind in EventKind)
 
 Name = tuple[int, int]  # source and sequence of a message
@@ -111,7 +113,7 @@ class Watch:
 
     def _check_effects(self, who: str, state: Any, here: int, host: Host, start: int) -> None:
         for code, arguments in _effects(host, start):
-            if code in (contract.DELIVER, contract.DROP, contract.KEEP):
+            if code in _REFERENCES:
                 self._count_reference(who, code, here, arguments[0], host)
                 self._check_fields(who, state, arguments[0], host)
             elif code == contract.SEND_ALL:
@@ -130,12 +132,13 @@ class Watch:
         name = _name(host, slot)
         key = here, name
         verb = {contract.DELIVER: "delivers", contract.DROP: "drops"}.get(code, "keeps")
+        verb = "releases" if code == contract.RELEASE else verb
         own = code == contract.DELIVER and name[0] == here
         require(not own, f"{who} delivers {_text(name)}, which it delivered by broadcasting it")
-        holds = self._held[key] > 0 or (code == contract.KEEP and slot == self._own)
+        holds = self._held[key] > 0 or (code in _TAKEN and slot == self._own)
         require(holds, f"{who} {verb} {_text(name)} without holding a reference to it")
-        self._held[key] += 1 if code == contract.KEEP else -1
-        self._kept[key] += code == contract.KEEP
+        self._held[key] += 1 if code in _TAKEN else -1
+        self._kept[key] += code in _TAKEN
 
     def _check_items(
         self, who: str, state: Any, here: int, host: Host, items: Sequence[int]

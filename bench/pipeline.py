@@ -1,0 +1,197 @@
+"""What Spark costs: `python bench/pipeline.py [--quick] [--json]`.
+
+CPU seconds of all processes together (Java, Python workers, this one), which a loaded machine
+changes less than wall time:
+
+- 16 runs with a million deliveries each, traced, audited and measured: as Spark tasks, and the
+  same calls in one process without Spark;
+- the audit of their 16 traces as Spark tasks, and in one process;
+- 1,000 tiny runs as Spark tasks, and in one process.
+
+Starting the session is stated on its own: Java, a first job, and the Python workers of Spark, paid
+once however much work follows. Processes that do the work are fresh each time, so that all rows
+include importing the package and loading compiled code.
+"""
+
+import argparse
+import json
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+
+from processes import cpu_s_of_tree
+
+LIMITS = {"audit_cpu_s": 10.0, "simulate_ratio": 1.25, "tiny_ratio": 3.0}
+
+# Runs in a process of its own: what a Spark task does, without Spark.
+ALONE = """
+import json, sys
+from pathlib import Path
+what, directory, file = sys.argv[1], Path(sys.argv[2]), Path(sys.argv[3])
+if what == "simulate":
+    from precedes.pipeline import records
+    from precedes.pipeline.execute import run_orders
+    with records.hold(directory):
+        orders = json.loads(file.read_text())
+        outcomes = list(run_orders(orders, directory=directory, here=directory))
+    assert all(outcome.error is None for outcome in outcomes), outcomes
+else:
+    from precedes.audit import audit
+    from precedes.trace import load
+    for path in sorted(directory.glob("*.parquet")):
+        for history in load(path):
+            audit(history)
+"""
+
+
+def runs(count, *, nodes, messages, trace):
+    """Planned runs that differ in the seed."""
+    from precedes.pipeline.plan import expand
+    from precedes.sim import Scenario
+    from precedes.sim.experiment import Experiment
+
+    base = Scenario(
+        protocol="probabilistic",
+        nodes=nodes,
+        messages=messages,
+        parameters={"entries": 50, "per_process": 2},
+    )
+    scenarios = tuple(base.replace(seed=seed) for seed in range(1, count + 1))
+    return expand([Experiment("bench", scenarios, trace=trace)])
+
+
+def alone(what, directory, orders=()):
+    """CPU seconds of one process that does it all."""
+    directory.mkdir(parents=True, exist_ok=True)
+    file = directory.with_suffix(".orders")
+    file.write_text(json.dumps(list(orders)))
+    before_s = cpu_s_of_tree()
+    subprocess.run([sys.executable, "-c", ALONE, what, str(directory), str(file)], check=True)
+    return cpu_s_of_tree() - before_s
+
+
+def on_spark(work):
+    """CPU seconds of a job and of starting its session; and the seconds both took."""
+    from precedes.pipeline.session import open_session
+
+    begin_s, before_s = time.monotonic(), cpu_s_of_tree()
+    with open_session() as spark:
+        first_job(spark)
+        session_s = cpu_s_of_tree() - before_s
+        before_s = cpu_s_of_tree()
+        work(spark)
+        return {
+            "cpu_s": cpu_s_of_tree() - before_s,
+            "session_cpu_s": session_s,
+            "wall_s": time.monotonic() - begin_s,
+        }
+
+
+def first_job(spark):
+    """What the first job of a session pays for all that follow."""
+    from precedes.pipeline import jobs
+
+    tasks = [[str(number)] for number in range(2 * jobs.parallelism(spark))]
+    jobs.packed(spark, tasks).mapInArrow(pass_on, "order string").toArrow()
+
+
+def pass_on(batches):
+    """A task that does nothing."""
+    yield from batches
+
+
+def simulate_on_spark(planned, directory):
+    """The same runs as tasks."""
+    from precedes.pipeline import records
+    from precedes.pipeline.simulate import simulate_runs
+
+    def work(spark):
+        with records.hold(directory):
+            outcomes = simulate_runs(spark, planned, directory=directory)
+        assert all(outcome.error is None for outcome in outcomes), outcomes
+
+    return on_spark(work)
+
+
+def measure(*, quick):
+    """Everything, as one object."""
+    from precedes.pipeline.audit import audit_files
+
+    large = runs(16, nodes=200, messages=500 if quick else 5_025, trace=True)
+    tiny = runs(100 if quick else 1_000, nodes=5, messages=20, trace=False)
+    with tempfile.TemporaryDirectory() as name:
+        place = Path(name)
+        # Compile and fill the caches before anything is measured.
+        alone("simulate", place / "warm", orders([large[0]]))
+        alone("audit", place / "warm" / "traces")
+        report = {
+            "deliveries": 16 * 199 * large[0].scenario.messages,
+            "simulate": {
+                "spark": simulate_on_spark(large, place / "spark"),
+                "alone": alone("simulate", place / "alone", orders(large)),
+            },
+        }
+        traces = sorted((place / "spark" / "traces").glob("*.parquet"))
+        report["audit"] = {
+            "spark": on_spark(lambda spark: audit_files(spark, traces)),
+            "alone": alone("audit", place / "spark" / "traces"),
+        }
+        report["tiny"] = {
+            "runs": len(tiny),
+            "spark": simulate_on_spark(tiny, place / "tiny_spark"),
+            "alone": alone("simulate", place / "tiny_alone", orders(tiny)),
+        }
+    report["limits"] = LIMITS
+    report["measured"] = {
+        "audit_cpu_s": report["audit"]["spark"]["cpu_s"],
+        "simulate_ratio": report["simulate"]["spark"]["cpu_s"] / report["simulate"]["alone"],
+        "tiny_ratio": report["tiny"]["spark"]["cpu_s"] / report["tiny"]["alone"],
+    }
+    return report
+
+
+def orders(planned):
+    """What a task is told about runs."""
+    return [json.dumps(run.order()) for run in planned]
+
+
+def show(report):
+    """The table."""
+    print(f"\nSpark on all cores, {report['deliveries']:,} deliveries in 16 runs; CPU seconds\n")
+    print(f"{'':<28}{'Spark':>10}{'one process':>14}{'ratio':>8}{'+ session':>12}")
+    names = {
+        "simulate": "simulate, audit, measure",
+        "audit": "audit of the traces",
+        "tiny": f"{report['tiny']['runs']:,} tiny runs",
+    }
+    for key, name in names.items():
+        spark, peer = report[key]["spark"], report[key]["alone"]
+        print(
+            f"{name:<28}{spark['cpu_s']:>10.1f}{peer:>14.1f}{spark['cpu_s'] / peer:>8.2f}"
+            f"{spark['session_cpu_s']:>12.1f}"
+        )
+    print()
+    for name, limit in report["limits"].items():
+        value = report["measured"][name]
+        print(f"{name:<28}{value:>10.2f}   {'within' if value < limit else 'BEYOND'} {limit:g}")
+
+
+def main():
+    """Measure and print."""
+    parser = argparse.ArgumentParser(description="What Spark costs.")
+    parser.add_argument("--quick", action="store_true", help="small runs: a smoke test")
+    parser.add_argument("--json", action="store_true", help="print one JSON object")
+    options = parser.parse_args()
+    report = measure(quick=options.quick)
+    if options.json:
+        print(json.dumps(report, indent=2))
+    else:
+        show(report)
+
+
+if __name__ == "__main__":
+    main()

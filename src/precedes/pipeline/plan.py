@@ -1,0 +1,176 @@
+"""Experiments as a list of runs: their ids, what each will cost, and which go into one task."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import heapq
+import json
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from precedes.compiled import sources_digest
+from precedes.model import UserError
+from precedes.pipeline.layout import name_of
+from precedes.protocols import registry
+from precedes.sim import Scenario
+from precedes.sim.experiment import Experiment
+from precedes.sim.scenario import Fault
+
+# Every run is a small file and a few rows in the driver's memory.
+RUNS_MAX: Final = 100_000
+
+# A task costs about 0.1 s besides its work, so it should last some seconds; the more tasks there
+# are, the better the last ones fill the gaps.
+TASK_S: Final = 2.0
+TASKS_MAX: Final = 10_000
+
+# CPU seconds, measured on one core: setting up a run, a delivery, and a delivery that is also
+# written, read again, judged and measured. Only their ratios matter, and only for balance.
+SETUP_S: Final = 0.006
+DELIVERY_S: Final = 0.3e-6
+TRACED_S: Final = 0.6e-6
+
+ID_BITS: Final = 31  # run_id is an int32 in traces
+
+
+@dataclass(frozen=True)
+class PlannedRun:
+    """One run of an experiment; runs with one id are the same run."""
+
+    run_id: int
+    experiment: str
+    number: int  # position among the experiment's scenarios
+    scenario: Scenario
+    trace: bool
+    packets: bool
+    digest: str  # of everything that determines what the run yields, but for the code
+    code_version: str
+    cost_s: float
+
+    @property
+    def name(self) -> str:
+        """What its files are called."""
+        return name_of(self.run_id)
+
+    def order(self) -> dict[str, Any]:
+        """What a task must know, as plain values."""
+        return {
+            "run_id": self.run_id,
+            "scenario": self.scenario.echo(),
+            "trace": self.trace,
+            "packets": self.packets,
+            "digest": self.digest,
+            "code_version": self.code_version,
+        }
+
+
+def expand(experiments: Sequence[Experiment]) -> list[PlannedRun]:
+    """The runs of experiments, in order. A scenario has the same id in any list of them.
+
+    Ids are digests of scenarios; of two that meet, the later in the list takes the next number
+    that is free. Refuses more than ``RUNS_MAX`` runs.
+    """
+    count = sum(len(experiment.scenarios) for experiment in experiments)
+    if count > RUNS_MAX:
+        raise UserError(f"{count:,} runs are more than {RUNS_MAX:,}: sweep over less at a time")
+    names = [experiment.name for experiment in experiments]
+    if len(set(names)) < len(names):
+        raise UserError("two experiments have the same name: give each its own")
+    taken: dict[int, str] = {}
+    codes: dict[str, str] = {}
+    runs = []
+    for experiment in experiments:
+        for number, scenario in enumerate(experiment.scenarios):
+            if scenario.protocol not in codes:
+                codes[scenario.protocol] = sources_digest(registry.load(scenario.protocol).sources)
+            digest = digest_of(scenario, trace=experiment.trace, packets=experiment.packets)
+            run_id = int(digest[:8], 16) >> (32 - ID_BITS)
+            while taken.setdefault(run_id, digest) != digest:
+                run_id = (run_id + 1) % (1 << ID_BITS)
+            runs.append(
+                PlannedRun(
+                    run_id=run_id,
+                    experiment=experiment.name,
+                    number=number,
+                    scenario=scenario,
+                    trace=experiment.trace,
+                    packets=experiment.packets,
+                    digest=digest,
+                    code_version=codes[scenario.protocol],
+                    cost_s=cost_s(scenario, trace=experiment.trace),
+                )
+            )
+    return runs
+
+
+def digest_of(scenario: Scenario, *, trace: bool, packets: bool) -> str:
+    """A digest of a run. What is as usual is left out: a new field of scenarios changes none."""
+    usual = {item.name: item.default for item in dataclasses.fields(scenario)}
+    unusual = {key: value for key, value in scenario.echo().items() if value != usual[key]}
+    text = json.dumps([unusual, trace, trace and packets], sort_keys=True)
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def scenario_of(values: Mapping[str, Any]) -> Scenario:
+    """The scenario that ``Scenario.echo`` gave, also after a way through JSON."""
+    faults = []
+    for fault in values["faults"]:
+        lists: dict[str, Any] = {k: tuple(v) for k, v in fault.items() if isinstance(v, list)}
+        faults.append(Fault(**{**fault, **lists}))
+    return Scenario(**{**values, "faults": tuple(faults)})
+
+
+def cost_s(scenario: Scenario, *, trace: bool) -> float:
+    """A guess of the CPU seconds of a run, for packing and for the time left."""
+    deliveries = scenario.nodes * _broadcasts(scenario)
+    return SETUP_S + deliveries * (DELIVERY_S + TRACED_S * trace)
+
+
+def _broadcasts(scenario: Scenario) -> float:
+    kind, _, rest = scenario.workload.partition(":")
+    if kind == "window":
+        expected = float(scenario.nodes)
+    elif kind == "replay":
+        # Some 100 bytes an event; compressed files are a tenth of that.
+        path = Path(rest)
+        size_bytes = path.stat().st_size if path.is_file() else 0
+        expected = size_bytes / (10 if rest.endswith(".gz") else 100)
+    else:
+        expected = _mean_rate(kind, rest, scenario.rate) * (scenario.duration_s or math.inf)
+    limit = math.inf if scenario.messages is None else float(scenario.messages)
+    known = min(expected, limit)
+    return known if math.isfinite(known) else 0.0
+
+
+def _mean_rate(kind: str, rest: str, rate: float) -> float:
+    if kind not in ("bell", "random"):
+        return rate
+    try:
+        low, high = (float(part) for part in rest.split(":"))
+    except ValueError:  # the run itself will say what is wrong with it
+        return rate
+    return (low + high) / 2
+
+
+def pack(costs_s: Sequence[float], *, at_least: int = 1) -> list[list[int]]:
+    """Items by their costs, in tasks of about ``TASK_S`` seconds each, the longest task first.
+
+    There are ``at_least`` so many tasks, if there are so many items. The most expensive item
+    goes into the task that is shortest so far, and so on: no task is longer than the shortest
+    plus one item.
+    """
+    if not costs_s:
+        return []
+    count = min(len(costs_s), TASKS_MAX, max(at_least, math.ceil(sum(costs_s) / TASK_S)))
+    tasks: list[list[int]] = [[] for _ in range(count)]
+    loads = [(0.0, task) for task in range(count)]
+    for item in sorted(range(len(costs_s)), key=lambda i: (-costs_s[i], i)):
+        load_s, task = heapq.heappop(loads)
+        tasks[task].append(item)
+        heapq.heappush(loads, (load_s + costs_s[item], task))
+    filled = [task for task in tasks if task]
+    return sorted(filled, key=lambda task: -sum(costs_s[i] for i in task))

@@ -1,0 +1,199 @@
+"""Experiments from beginning to end, resumable: plan, run what is not finished, tabulate."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from precedes.model import UserError
+from precedes.pipeline import records
+from precedes.pipeline.layout import LOG, record_path
+from precedes.pipeline.plan import PlannedRun, expand
+from precedes.pipeline.records import Record
+from precedes.pipeline.repeat import command_for
+from precedes.sim.experiment import Experiment
+from precedes.sim.run import Progress
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+# Failed runs that are told one by one; the table of runs has them all.
+FAILURES_TOLD: Final = 20
+
+
+@dataclass(frozen=True)
+class Failure:
+    """A run that gave no result, and how to have it alone."""
+
+    run_id: int
+    experiment: str
+    protocol: str
+    seed: int
+    error: str
+    command: str
+
+
+@dataclass(frozen=True)
+class Sweep:
+    """What is known of experiments after a sweep."""
+
+    runs: list[PlannedRun]
+    found: dict[int, Record]  # by run id
+    kept: int  # runs that were finished before
+    failures: list[Failure]
+    errors: dict[int, str]
+
+
+def run_experiments(
+    experiments: Sequence[Experiment],
+    directory: Path,
+    *,
+    master: str | None = None,
+    session: SparkSession | None = None,
+    progress: Progress | None = None,
+) -> dict[str, list[dict[str, Any]]]:
+    """The results of experiments: for each name, ``Result.as_dict()`` of scenario after scenario.
+
+    What is finished is kept in ``directory``, which belongs to one version of the code: called
+    again, also after a kill, it goes on where it was. If runs fail, a UserError names them when
+    all others are finished.
+    """
+    with records.hold(directory):
+        done = _carry_out(experiments, directory, master=master, session=session, progress=progress)
+    raise_failures(done)
+    results: dict[str, list[dict[str, Any]]] = {experiment.name: [] for experiment in experiments}
+    for run in done.runs:
+        results[run.experiment].append(done.found[run.run_id]["result"])
+    return results
+
+
+def run_sweep(
+    experiment: Experiment,
+    directory: Path,
+    *,
+    master: str | None = None,
+    session: SparkSession | None = None,
+    progress: Progress | None = None,
+) -> Sweep:
+    """Run an experiment and write its tables into the directory (docs/results.md).
+
+    Runs that failed are in the tables as such, and in what is returned.
+    """
+    from precedes.pipeline.session import open_session, require_pyspark
+
+    require_pyspark()
+    with (
+        records.hold(directory),
+        open_session(master=master, session=session, log=directory / LOG) as spark,
+    ):
+        from precedes.pipeline.output import write_tables
+
+        done = _carry_out([experiment], directory, master=None, session=spark, progress=progress)
+        write_tables(
+            spark,
+            directory,
+            runs=done.runs,
+            found=done.found,
+            errors=done.errors,
+            params=params_of(experiment),
+        )
+    return done
+
+
+def _carry_out(
+    experiments: Sequence[Experiment],
+    directory: Path,
+    *,
+    master: str | None,
+    session: SparkSession | None,
+    progress: Progress | None,
+) -> Sweep:
+    from precedes.pipeline.session import open_session
+    from precedes.pipeline.simulate import simulate_runs
+
+    runs = expand(experiments)
+    before = records.read_records(directory, runs)
+    missing = [run for run in runs if run.run_id not in before]
+    errors: dict[int, str] = {}
+    found = before
+    for run in missing:
+        # What is left of a damaged run must not be taken for finished by the task that redoes it.
+        record_path(directory, run.name).unlink(missing_ok=True)
+    if missing:
+        with open_session(master=master, session=session, log=directory / LOG) as spark:
+            outcomes = simulate_runs(spark, missing, directory=directory, progress=progress)
+        errors = {outcome.run_id: outcome.error for outcome in outcomes if outcome.error}
+        found = {**before, **records.read_records(directory, missing)}
+        for run in missing:
+            if run.run_id not in found:
+                errors.setdefault(run.run_id, "its record is not where it was written")
+    return Sweep(
+        runs=runs,
+        found=found,
+        kept=len(before),
+        failures=_failures(runs, found, errors, directory),
+        errors=errors,
+    )
+
+
+def _failures(
+    runs: Sequence[PlannedRun],
+    found: Mapping[int, Record],
+    errors: Mapping[int, str],
+    directory: Path,
+) -> list[Failure]:
+    failed = {run.run_id: run for run in runs if run.run_id not in found}
+    told = []
+    for run in failed.values():
+        command = f"precedes simulate (see {directory / 'runs.csv'})"
+        with contextlib.suppress(UserError):  # on a full disk the command cannot be kept either
+            command = command_for(run, directory)
+        told.append(
+            Failure(
+                run_id=run.run_id,
+                experiment=run.experiment,
+                protocol=run.scenario.protocol,
+                seed=run.scenario.seed,
+                error=errors.get(run.run_id, "not run"),
+                command=command,
+            )
+        )
+    return told
+
+
+def raise_failures(done: Sweep) -> None:
+    """A UserError that names the runs that failed, if there are any."""
+    if not done.failures:
+        return
+    told = [
+        f"run {failure.run_id} of {failure.experiment} ({failure.protocol}, seed {failure.seed}): "
+        f"{failure.error}; repeat it with '{failure.command}'"
+        for failure in done.failures[:FAILURES_TOLD]
+    ]
+    more = len(done.failures) - len(told)
+    rest = f" | and {more} more" if more else ""
+    total = len({run.run_id for run in done.runs})
+    raise UserError(
+        f"{len(done.failures)} of {total} runs failed, the others are kept: "
+        f"{' | '.join(told)}{rest}"
+    )
+
+
+def params_of(experiment: Experiment) -> dict[tuple[str, int], str]:
+    """What tells the runs of an experiment apart, besides protocol and seed, as text."""
+    echoes = [scenario.echo() for scenario in experiment.scenarios]
+    flat = [
+        {**{k: v for k, v in echo.items() if k not in ("protocol", "seed", "parameters", "faults")}}
+        for echo in echoes
+    ]
+    varied = [name for name in (flat[0] if flat else {}) if len({str(f[name]) for f in flat}) > 1]
+    found = {}
+    for number, (echo, fields) in enumerate(zip(echoes, flat, strict=True)):
+        own = sorted(echo["parameters"].items())
+        words = [f"{name}={fields[name]}" for name in varied]
+        words += [f"{name}={value}" for name, value in own]
+        found[experiment.name, number] = " ".join(words)
+    return found

@@ -1,0 +1,287 @@
+"""The tables of the pipeline: every schema, and the frames made from records of runs.
+
+All functions here and in ``metrics`` take frames and return frames; none starts a job.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+import pyarrow as pa
+from pyspark.sql.types import (
+    BooleanType,
+    DataType,
+    DoubleType,
+    IntegerType,
+    LongType,
+    StringType,
+    StructField,
+    StructType,
+)
+
+from precedes.pipeline.execute import FAILED, FINISHED
+from precedes.pipeline.layout import TRACES, name_of
+from precedes.pipeline.plan import PlannedRun
+from precedes.pipeline.records import Record
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+INT: Final = IntegerType()
+LONG: Final = LongType()
+DOUBLE: Final = DoubleType()
+TEXT: Final = StringType()
+FLAG: Final = BooleanType()
+
+
+def _schema(required: Mapping[str, DataType], optional: Mapping[str, DataType]) -> StructType:
+    fields = [StructField(name, kind, nullable=False) for name, kind in required.items()]
+    fields += [StructField(name, kind, nullable=True) for name, kind in optional.items()]
+    return StructType(fields)
+
+
+# The events of a trace as Spark reads them; precedes.trace.schema is the other side.
+EVENTS: Final = _schema(
+    {
+        "run_id": INT,
+        "node": INT,
+        "local_seq": LONG,
+        "time_us": LONG,
+        "kind": TEXT,
+        "source": INT,
+        "seq": INT,
+    },
+    {"packet": LONG},
+)
+MANIFEST_ROW: Final = _schema({"run_id": INT, "status": TEXT}, {"error": TEXT})
+RUNS: Final = _schema(
+    {
+        "run_id": INT,
+        "experiment": TEXT,
+        "number": INT,
+        "protocol": TEXT,
+        "params": TEXT,
+        "nodes": INT,
+        "seed": LONG,
+        "status": TEXT,
+    },
+    {
+        "error": TEXT,
+        "broadcasts": LONG,
+        "deliveries": LONG,
+        "packets": LONG,
+        "messages_sent": LONG,
+        "bytes_sent": LONG,
+        "violating_deliveries": LONG,
+        "violating_messages": LONG,
+        "lost": LONG,
+        "duplicates": LONG,
+        "pending_max": LONG,
+        "pending_at_end": LONG,
+        "reception_ms_mean": DOUBLE,
+        "delivery_ms_mean": DOUBLE,
+        "delivery_ms_p50": DOUBLE,
+        "delivery_ms_p99": DOUBLE,
+        "simulated_s": DOUBLE,
+        "complete": FLAG,
+        "extra": TEXT,
+    },
+)
+MANIFEST: Final = _schema(
+    {
+        "run_id": INT,
+        "path": TEXT,
+        "rows": LONG,
+        "bytes": LONG,
+        "sha256": TEXT,
+        "code_version": TEXT,
+        "schema_version": INT,
+    },
+    {},
+)
+TIMINGS: Final = _schema({"run_id": INT, "cpu_s": DOUBLE, "wall_s": DOUBLE}, {})
+MEASURES: Final = _schema(
+    {"run_id": INT},
+    {
+        "latency_us_mean": DOUBLE,
+        "latency_us_p50": LONG,
+        "latency_us_p90": LONG,
+        "latency_us_p99": LONG,
+        "latency_us_p999": LONG,
+        "latency_us_max": LONG,
+        "held_mean": DOUBLE,
+        "held_max": LONG,
+    },
+)
+LATENCY_HIST: Final = _schema(
+    {"run_id": INT, "low_us": LONG, "high_us": LONG, "deliveries": LONG}, {}
+)
+OCCUPANCY: Final = _schema(
+    {
+        "run_id": INT,
+        "bin": INT,
+        "start_us": LONG,
+        "end_us": LONG,
+        "held_mean": DOUBLE,
+        "held_max": LONG,
+    },
+    {},
+)
+AUDIT_RUNS: Final = _schema(
+    {
+        "run_id": INT,
+        "verdict": TEXT,
+        "nodes": INT,
+        "messages": LONG,
+        "deliveries": LONG,
+        "violations": LONG,
+        "violating_messages": LONG,
+        "lost": LONG,
+        "duplicates": LONG,
+        "phantom": LONG,
+        "cycles": LONG,
+        "undelivered_at_end": LONG,
+    },
+    {},
+)
+VIOLATIONS: Final = _schema(
+    {"run_id": INT, "kind": TEXT, "node": INT, "source": INT, "seq": INT},
+    {"witness_source": INT, "witness_seq": INT, "sentence": TEXT},
+)
+
+# Parquet and Arrow have the same types; this is how the driver's rows get theirs.
+ARROW: Final = {
+    INT: pa.int32(),
+    LONG: pa.int64(),
+    DOUBLE: pa.float64(),
+    TEXT: pa.string(),
+    FLAG: pa.bool_(),
+}
+
+Row = dict[str, Any]
+
+
+def table(rows: Sequence[Row], schema: StructType) -> pa.Table:
+    """The driver's own rows, which are as many as there are runs or findings, with their types."""
+    arrow = pa.schema([pa.field(f.name, ARROW[f.dataType], f.nullable) for f in schema.fields])
+    columns = [pa.array([row.get(field.name) for row in rows], field.type) for field in arrow]
+    return pa.Table.from_arrays(columns, schema=arrow)
+
+
+def frame(spark: SparkSession, data: pa.Table, schema: StructType) -> DataFrame:
+    """The same as a frame."""
+    return spark.createDataFrame(data, schema)
+
+
+def read_events(spark: SparkSession, *paths: str) -> DataFrame:
+    """The events in traces, as one frame."""
+    return spark.read.schema(EVENTS).parquet(*paths)
+
+
+def run_rows(
+    runs: Sequence[PlannedRun],
+    found: Mapping[int, Record],
+    errors: Mapping[int, str],
+    params: Mapping[tuple[str, int], str],
+) -> list[Row]:
+    """A row of ``RUNS`` for every planned run, in the order of the plan."""
+    rows = []
+    for run in runs:
+        row: Row = {
+            "run_id": run.run_id,
+            "experiment": run.experiment,
+            "number": run.number,
+            "protocol": run.scenario.protocol,
+            "params": params.get((run.experiment, run.number), ""),
+            "nodes": run.scenario.nodes,
+            "seed": run.scenario.seed,
+            "status": FINISHED if run.run_id in found else FAILED,
+            "error": None if run.run_id in found else errors.get(run.run_id, "not run"),
+        }
+        if run.run_id in found:
+            row |= _result_cells(found[run.run_id]["result"])
+        rows.append(row)
+    return rows
+
+
+def _result_cells(result: Record) -> Row:
+    violations = result["violations"] or {"deliveries": None, "messages": None}
+    latency = result["latency"]
+    return {
+        **{name: result.get(name) for name in RUNS.names if name in result and name != "extra"},
+        "violating_deliveries": violations["deliveries"],
+        "violating_messages": violations["messages"],
+        "reception_ms_mean": latency["reception_mean"],
+        "delivery_ms_mean": latency["delivery_mean"],
+        "delivery_ms_p50": latency["p50"],
+        "delivery_ms_p99": latency["p99"],
+        "extra": json.dumps(result["extra"], sort_keys=True),
+    }
+
+
+def manifest_rows(found: Mapping[int, Record]) -> list[Row]:
+    """The traces that there are."""
+    return [
+        {
+            **{name: record["trace"][name] for name in ("rows", "bytes", "sha256")},
+            "run_id": run_id,
+            "path": f"{TRACES}/{name_of(run_id)}.parquet",
+            "code_version": record["code_version"],
+            "schema_version": record["trace"]["schema_version"],
+        }
+        for run_id, record in sorted(found.items())
+        if record["trace"]
+    ]
+
+
+def timing_rows(found: Mapping[int, Record]) -> list[Row]:
+    """What the runs took: the only table that differs from one time to the next."""
+    return [
+        {
+            "run_id": run_id,
+            "cpu_s": record["result"]["cpu_s"],
+            "wall_s": record["result"]["wall_s"],
+        }
+        for run_id, record in sorted(found.items())
+    ]
+
+
+def measure_rows(found: Mapping[int, Record]) -> list[Row]:
+    """Exact percentiles and occupancy of the runs that have a trace."""
+    rows = []
+    for run_id, record in sorted(found.items()):
+        measured = record["measures"]
+        if measured:
+            latency = {f"latency_us_{name}": v for name, v in measured["latency_us"].items()}
+            held = {f"held_{name}": value for name, value in measured["held"].items()}
+            rows.append({"run_id": run_id, **latency, **held})
+    return rows
+
+
+def listed_rows(found: Mapping[int, Record], key: str, names: Sequence[str]) -> list[Row]:
+    """The lists under a key of the measures, a row for each entry, numbered as ``bin``."""
+    return [
+        {"run_id": run_id, "bin": number, **dict(zip(names, entry, strict=True))}
+        for run_id, record in sorted(found.items())
+        for number, entry in enumerate((record["measures"] or {}).get(key, []))
+    ]
+
+
+def audit_rows(found: Mapping[int, Record]) -> list[Row]:
+    """The verdict on every trace."""
+    return [
+        {**record["audit"], "run_id": run_id}
+        for run_id, record in sorted(found.items())
+        if record["audit"]
+    ]
+
+
+def violation_rows(found: Mapping[int, Record]) -> list[Row]:
+    """The witnesses, up to five of a kind and run."""
+    return [
+        {**finding, "run_id": run_id}
+        for run_id, record in sorted(found.items())
+        for finding in (record["audit"] or {}).get("findings", [])
+    ]

@@ -1,0 +1,47 @@
+"""What a run will take of memory, before any of it is taken."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import numpy as np
+
+from precedes.protocols.contract import Capacity, Group
+from precedes.protocols.registry import Protocol
+from precedes.sim.scenario import Scenario
+
+# Groups on which the size of a state is measured; larger ones are extrapolated to.
+SAMPLES: Final = (64, 128, 192)
+LEAST: Final = Capacity(slots=1, held=1)
+
+
+def world_bytes(scenario: Scenario) -> int:
+    """What the host's arrays of nodes x nodes take."""
+    squares = 2 * 4 * scenario.oracle + 8 * scenario.fifo
+    squares += 8 * (scenario.per == "link" or scenario.delay.startswith("matrix"))
+    squares += 16 * any(item.kind == "crash" for item in scenario.faults)
+    squares += 8 * any(item.kind == "cut" for item in scenario.faults)
+    return squares * scenario.nodes**2
+
+
+def state_bytes(protocol: Protocol, parameters: Any, group: Group) -> int:
+    """What a protocol's state takes at first: a quadratic in the nodes, from three small groups.
+
+    Small groups are not looked at: no state of theirs is large.
+    """
+    if group.nodes <= max(SAMPLES):
+        return 0
+    sizes = []
+    for nodes in SAMPLES:
+        sample = Group(nodes=nodes, hosted=np.arange(nodes, dtype=np.int32), seed=group.seed)
+        sizes.append(float(nbytes(protocol.allocate(parameters, sample, LEAST))))
+    first, second, third = sizes
+    x, step = (group.nodes - SAMPLES[0]) / (SAMPLES[1] - SAMPLES[0]), third - 2 * second + first
+    return int(first + x * (second - first) + x * (x - 1) / 2 * step)
+
+
+def nbytes(arrays: Any) -> int:
+    """The size of a tree of arrays."""
+    if isinstance(arrays, tuple):
+        return sum(nbytes(part) for part in arrays)
+    return int(arrays.nbytes) if isinstance(arrays, np.ndarray) else 0

@@ -1,0 +1,116 @@
+"""Mistakes in ``vcube``, each of which must be convicted: the paper's own, and others.
+
+The printed ones are made in the literal algorithm, which is otherwise the package's protocol
+packet for packet (tests/test_vcube.py); the others are edits of the package's file. All run
+interpreted on schedules that the originals pass.
+"""
+
+from pathlib import Path
+
+import pytest
+
+from precedes.testing import observe
+from tests import vcube_checks
+from tests.edited import protocol
+from tests.protocols_for_tests import vcube_literal
+
+LITERAL = str(Path(vcube_literal.__file__))
+SEEDS = range(1, 15)
+SEVERAL = {"nodes": 8, "workload": "window:200:4", "delay": "spiky:10:300", "mtu_bytes": 0}
+
+
+def convictions(file, parameters, check):
+    """How many of the schedules convict a protocol, and the first reason."""
+    found = []
+    for seed in SEEDS:
+        scenario = vcube_checks.scenario(seed, **SEVERAL).replace(
+            protocol=file, parameters=parameters, horizon_s=60.0
+        )
+        try:
+            check(scenario, observe(scenario, interpreted=True, packets=True))
+        except Exception as error:
+            found.append(f"{type(error).__name__}: {error}")
+    return found
+
+
+def check_literal(scenario, seen):
+    """Everything but what the package's protocol alone reports."""
+    seen.result.extra.setdefault("waiting_at_end", seen.result.pending_at_end)
+    vcube_checks.check_everything(scenario, seen)
+
+
+@pytest.mark.parametrize("error", vcube_literal.ERRORS[1:])
+def test_printed_mistakes_are_convicted(error):
+    found = convictions(LITERAL, {"error": error, "aggregation": True}, check_literal)
+    print(f"{error}: convicted by {len(found)} of {len(SEEDS)} schedules; {found[:1]}")
+    assert found, f"{error}: nobody noticed"
+
+
+def test_the_literal_algorithm_passes_the_same_schedules():
+    assert convictions(LITERAL, {"error": "none", "aggregation": True}, check_literal) == []
+
+
+FORWARD = "    _forward(state, here, chosen, host)\n"
+DELIVER = "    _deliver(state, here, chosen, arrivals, host)\n"
+SENT = "waiting.row[row + UNSERVED] = min(waiting.row[row + UNSERVED], waiting.row[row + BLOCKED])"
+PREDECESSOR = "if rows[earlier + BLOCKED] > rows[row + BLOCKED]:"
+
+# The mistake, then what stands in the file and what the mutant has instead.
+MUTANTS = {
+    "cluster 1 is never served": ("for s in range(1, top + 1):", "for s in range(2, top + 1):"),
+    "a broadcast leaves out cluster 1": (
+        "for s in range(1, state.setting[DIMENSION] + 1):",
+        "for s in range(2, state.setting[DIMENSION] + 1):",
+    ),
+    "delivered before forwarded": (FORWARD + DELIVER, DELIVER + FORWARD),
+    "what was sent is not remembered": (SENT, "pass"),
+    "a stamp says nothing": ("stamp[ENTRIES] = (at - FIRST_ENTRY) // 2", "stamp[ENTRIES] = 0"),
+    "a stamp leaves out one change": ("if delivered != stamped[source] and", "if source and"),
+    "the source's earlier message is not awaited": (
+        "< sequence - 1:\n        wait.await_entry(rows, row, source, sequence - 1)\n"
+        "        return True",
+        "< sequence - 9:\n        return True",
+    ),
+    "what blocks the earlier message is forgotten": (PREDECESSOR, "if False:"),
+    "the past is not compared": ("if entry == NONE:\n        return False", "return False"),
+    "a message waits for itself": (
+        "    if sequence_of(host, slot) - 1 > clock[at + DELIVERED]:",
+        "    if sequence_of(host, slot) > clock[at + DELIVERED]:",
+    ),
+    "what waits for a delivery is looked at once": (
+        "                wait.enqueue(state.waiting, row)\n            else:",
+        "                pass\n            else:",
+    ),
+}
+# Harmless to order and to edges: only a comparison with the literal algorithm shows them.
+UNSEEN = ("what blocks the earlier message is forgotten",)
+
+
+@pytest.mark.parametrize("mistake", [name for name in MUTANTS if name not in UNSEEN])
+def test_mutants_are_convicted(tmp_path, mistake):
+    mutant = protocol(tmp_path, "vcube", MUTANTS[mistake])
+    parameters = {"aggregation": True, "tolerant": False}
+    found = convictions(mutant, parameters, vcube_checks.check_everything)
+    print(f"{mistake}: convicted by {len(found)} of {len(SEEDS)} schedules; {found[:1]}")
+    assert found, f"{mistake}: nobody noticed"
+
+
+def test_the_original_passes_the_same_schedules():
+    parameters = {"aggregation": True, "tolerant": False}
+    assert convictions("vcube", parameters, vcube_checks.check_everything) == []
+
+
+@pytest.mark.parametrize("mistake", UNSEEN)
+def test_the_literal_algorithm_convicts_the_rest(tmp_path, mistake):
+    """A message sent too early is in order all the same, but not in the same packet."""
+    mutant = protocol(tmp_path, "vcube", MUTANTS[mistake])
+    parameters = {"aggregation": True, "tolerant": False}
+    differing = 0
+    for seed in SEEDS:
+        base = vcube_checks.scenario(seed, **SEVERAL).replace(parameters=parameters)
+        found = {
+            file: observe(base.replace(protocol=file), interpreted=True).result.packets
+            for file in (mutant, LITERAL)
+        }
+        differing += found[mutant] != found[LITERAL]
+    assert differing > 0

@@ -1,0 +1,62 @@
+"""Paper 000 against an independent model of it, and what its module reads from results."""
+
+import statistics
+
+import pytest
+
+from precedes.papers import paper_000
+from precedes.papers import readings_000 as read
+from precedes.papers.readings_000 import READINGS, scenario
+from precedes.sim import simulate
+
+# % fewer packets and % of packets aggregated that another implementation gives for reading A.
+MODEL = {64: (8.41, 6.99), 128: (12.77, 9.83), 256: (18.27, 13.16)}
+SEEDS = {64: range(1, 61), 128: range(1, 41), 256: range(1, 31)}
+
+
+def means(nodes, seeds, **changes):
+    """Both percentages over seeds."""
+    runs = [
+        simulate(scenario(nodes, READINGS["A"], seed, oracle=False, **changes)).as_dict()
+        for seed in seeds
+    ]
+    return [
+        statistics.fmean(value(run) for run in runs)
+        for value in (read.fewer_packets, read.aggregated)
+    ]
+
+
+@pytest.mark.usefixtures("engine")
+@pytest.mark.parametrize("nodes", MODEL)
+def test_reading_a_gives_what_the_model_gives(nodes):
+    found = means(nodes, SEEDS[nodes])
+    print(f"{nodes} nodes, seeds {SEEDS[nodes]}: {found}")
+    assert found == pytest.approx(MODEL[nodes], rel=0.05)
+
+
+@pytest.mark.usefixtures("engine")
+def test_the_comparison_can_fail():
+    """The twin: with the standard deviation of reading B the model's values are far away."""
+    found = means(64, range(1, 11), delay=READINGS["B"]["delay"], workload="window:600")
+    assert found != pytest.approx(MODEL[64], rel=0.2)
+
+
+def test_what_is_printed_agrees_with_itself():
+    """Percentages of Table 1 and sums of Tables 2 and 3."""
+    for nodes, (alone, together, fewer, _) in read.PUBLISHED["Table 1"].items():
+        assert alone == nodes * (nodes - 1)
+        assert fewer == pytest.approx(100 * (1 - together / alone), abs=0.01)
+    assert sum(read.PUBLISHED["Table 2"].values()) == pytest.approx(100, abs=0.05)
+    for column in range(2):
+        shares = [row[column] for row in read.PUBLISHED["Table 3"].values()]
+        assert sum(shares) == pytest.approx(100, abs=0.05)
+
+
+def test_every_size_has_seeds_at_both_scales():
+    for scale in ("quick", "full"):
+        for experiment in paper_000.experiments(scale):
+            groups = {one.nodes for one in experiment.scenarios}
+            counts = [sum(one.nodes == n for one in experiment.scenarios) for n in groups]
+            assert min(counts) >= 2, "an interval needs two runs"
+            if scale == "full":
+                assert min(counts) >= 30

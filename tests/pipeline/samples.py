@@ -1,0 +1,66 @@
+"""An experiment that takes some seconds, and running it as the command does."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+from precedes.sim.experiment import from_file
+
+EXPERIMENT = """protocol = "probabilistic"
+nodes = 30
+
+[workload]
+rate = 200
+messages = 6_000
+
+[network]
+delay = "normal:100:20"
+
+[sweep]
+seeds = 3
+protocols = ["probabilistic", "unordered", "vector"]
+entries = [10, 40]
+trace = true
+"""
+RUNS = 12
+
+
+def write(directory, text=EXPERIMENT):
+    """The experiment as a file; the names of sweeps are those of their files."""
+    path = Path(directory) / "sample.toml"
+    path.write_text(text)
+    return path
+
+
+def experiment(directory, text=EXPERIMENT):
+    """The same as an object."""
+    return from_file(write(directory, text))
+
+
+def command(*arguments):
+    """The command line of a command in a process of its own."""
+    return [sys.executable, "-m", "precedes.cli", *map(str, arguments)]
+
+
+def run(*arguments, **options):
+    """Run a command to its end."""
+    return subprocess.run(
+        command(*arguments), capture_output=True, text=True, timeout=300, **options
+    )
+
+
+def tables(directory):
+    """The bytes of all tables but the timings, which alone may differ."""
+    found = {
+        path.name: path.read_bytes()
+        for path in Path(directory).iterdir()
+        if path.suffix in (".csv", ".parquet") and path.stem != "timings"
+    }
+    assert len(found) == 20
+    return found
+
+
+def records(directory):
+    """The names of finished runs and when they were."""
+    paths = sorted(Path(directory, "records").glob("run-*.json"))
+    return {path.name: path.stat().st_mtime_ns for path in paths}

@@ -1,0 +1,182 @@
+"""The same tables whatever happens: on clusters, without Java, after ctrl-C and kill -9."""
+
+import contextlib
+import os
+import re
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+import pyspark
+import pytest
+
+from precedes.pipeline import java
+from tests.pipeline import samples
+
+PATIENCE_S = 240  # of a test on a machine that does much else
+
+
+@pytest.fixture
+def paths_without_java(tmp_path):
+    """Every program of this machine but Java."""
+    folder = tmp_path / "programs"
+    folder.mkdir()
+    for place in ("/usr/local/bin", "/usr/bin", "/bin"):
+        for program in Path(place).iterdir() if Path(place).is_dir() else ():
+            link = folder / program.name
+            if not program.name.startswith("java") and not link.is_symlink():
+                link.symlink_to(program)
+    return folder
+
+
+def wait_until(condition, process=None):
+    deadline = time.monotonic() + PATIENCE_S
+    while not (found := condition()):
+        assert time.monotonic() < deadline, "this takes too long"
+        assert process is None or process.poll() is None, process.stderr.read()
+        time.sleep(0.02)
+    return found
+
+
+def test_killed_again_and_again(swept, tmp_path, paths_without_java):
+    """On a machine without Java: ctrl-C, kill -9, and the third time to the end."""
+    whole = samples.tables(swept[0])
+    experiment, out = samples.write(tmp_path), tmp_path / "out"
+    line = samples.command("sweep", experiment, "--out", out, "--master", "local[2]")
+    environment = {**os.environ, "PATH": str(paths_without_java), "JAVA_HOME": ""}
+    assert subprocess.run(["sh", "-c", "command -v java"], env=environment).returncode != 0
+    finished = {}
+    for how, wanted in ((signal.SIGINT, 2), (signal.SIGKILL, 5)):
+        # A group of its own, as a terminal would signal it all.
+        with subprocess.Popen(
+            line, env=environment, stderr=subprocess.PIPE, text=True, start_new_session=True
+        ) as process:
+            wait_until(lambda n=wanted: out.is_dir() and count(out) >= n, process)
+            os.kill(process.pid, how)
+            _, error = process.communicate(timeout=PATIENCE_S)
+        if how == signal.SIGINT:
+            assert process.returncode == 130, error
+            assert error.splitlines()[-1].startswith("precedes: interrupted; finished runs are")
+            assert len(error.splitlines()) == 1
+        before, finished = finished, settled(out)
+        assert before.items() <= finished.items()
+        assert wanted <= len(finished) < samples.RUNS
+    done = samples.run("sweep", experiment, "--out", out, env=environment)
+    assert done.returncode == 0, done.stderr
+    kept = int(re.search(r"12 runs, (\d+) of them finished before, 0 failed", done.stdout)[1])
+    assert kept == len(finished)
+    assert finished.items() <= samples.records(out).items()
+    assert samples.tables(out) == whole
+
+
+def count(out):
+    return len(samples.records(out)) if (out / "records").is_dir() else 0
+
+
+def settled(out):
+    """The finished runs once the workers of a killed sweep have noticed its end."""
+    before = None
+    while before != (now := samples.records(out)):
+        before = now
+        time.sleep(1)
+    return now
+
+
+def test_local_cluster(swept, tmp_path):
+    """Executors in processes of their own: everything is sent, nothing is shared by accident."""
+    experiment, out = samples.write(tmp_path), tmp_path / "out"
+    done = samples.run("sweep", experiment, "--out", out, "--master", "local-cluster[2,1,1024]")
+    assert done.returncode == 0, done.stderr
+    assert done.stderr == ""
+    assert samples.tables(out) == samples.tables(swept[0])
+
+
+@contextlib.contextmanager
+def daemon(log, name, *arguments):
+    """A Spark daemon of the pip package, ended with its children by their process ids."""
+    program = Path(pyspark.__file__).parent / "bin" / "spark-class"
+    environment = {
+        **os.environ,
+        "JAVA_HOME": str(java.java_home()),
+        "SPARK_LOCAL_IP": "127.0.0.1",
+        "SPARK_DAEMON_MEMORY": "256m",
+        "SPARK_DAEMON_JAVA_OPTS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+    }
+    line = [program, f"org.apache.spark.deploy.{name}", "--host", "127.0.0.1", *arguments]
+    with log.open("w") as file, subprocess.Popen(line, stderr=file, env=environment) as process:
+        try:
+            yield process
+        finally:
+            kill_with_children(process)
+
+
+def kill_with_children(process):
+    for child in children(process.pid):
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(child, signal.SIGKILL)
+    process.kill()
+    process.wait()
+
+
+def children(parent):
+    listed = subprocess.run(["ps", "-o", "pid=", "--ppid", str(parent)], capture_output=True)
+    return [int(word) for word in listed.stdout.split()]
+
+
+@contextlib.contextmanager
+def cluster(directory):
+    """A master and two workers on this machine."""
+    log = directory / "master.log"
+    with daemon(log, "master.Master", "--port", "0", "--webui-port", "0"):
+        pattern = re.compile(r"Starting Spark master at (spark://\S+)")
+        url = wait_until(lambda: pattern.search(log.read_text()))[1]
+        options = ["--cores", "1", "--memory", "1g", "--webui-port", "0"]
+        with contextlib.ExitStack() as stack:
+            workers = []
+            for number in range(2):
+                own = [*options, "--work-dir", str(directory / f"work{number}"), url]
+                name = directory / f"worker{number}.log"
+                workers.append(stack.enter_context(daemon(name, "worker.Worker", *own)))
+            wait_until(lambda: log.read_text().count("Registering worker") == 2)
+            yield url, workers
+
+
+def test_a_worker_dies_on_a_standalone_cluster(swept, tmp_path):
+    experiment, out = samples.write(tmp_path), tmp_path / "out"
+    with cluster(tmp_path) as (url, workers):
+        line = samples.command("sweep", experiment, "--out", out, "--master", url)
+        with subprocess.Popen(line, stderr=subprocess.PIPE, text=True) as process:
+            wait_until(lambda: count(out) >= 2, process)
+            # The executor too: without its worker it would live on for a while.
+            kill_with_children(workers[0])
+            at_the_kill = samples.records(out)
+            _, error = process.communicate(timeout=PATIENCE_S)
+    assert process.returncode == 0, error
+    assert len(at_the_kill) < samples.RUNS
+    assert at_the_kill.items() <= samples.records(out).items()
+    assert samples.tables(out) == samples.tables(swept[0])
+
+
+def test_nobody_at_the_master(tmp_path):
+    experiment, out = samples.write(tmp_path), tmp_path / "out"
+    done = samples.run("sweep", experiment, "--out", out, "--master", "spark://127.0.0.1:9")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert len(done.stderr.splitlines()) == 1
+    assert "no Spark master at spark://127.0.0.1:9" in done.stderr
+    done = samples.run("sweep", experiment, "--out", out, "--master", "nonsense")
+    assert done.returncode == 2
+    assert len(done.stderr.splitlines()) == 1, done.stderr
+    assert "'nonsense' is no Spark master" in done.stderr
+
+
+def test_without_pyspark(tmp_path):
+    """A module of that name that cannot be imported stands in front of the real one."""
+    (tmp_path / "pyspark").mkdir()
+    (tmp_path / "pyspark" / "__init__.py").write_text("raise ImportError")
+    experiment = samples.write(tmp_path)
+    environment = {**os.environ, "PYTHONPATH": str(tmp_path)}
+    done = samples.run("sweep", experiment, "--out", tmp_path / "out", env=environment)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "pip install 'precedes[spark]'" in done.stderr
+    assert len(done.stderr.splitlines()) == 1

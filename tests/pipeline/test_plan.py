@@ -1,0 +1,154 @@
+"""Plans: ids that last, tasks that are even, files that mean what they say."""
+
+import itertools
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from precedes.model import UserError
+from precedes.pipeline import plan
+from precedes.pipeline.plan import TASK_S, cost_s, expand, pack, scenario_of
+from precedes.pipeline.repeat import to_toml
+from precedes.sim import Fault, Scenario, from_toml
+from precedes.sim.experiment import Experiment, from_file
+from tests.pipeline import samples
+
+BASE = Scenario(protocol="vector", nodes=5, messages=20)
+FAULTS = (
+    Fault(kind="crash", node=1, after_sends=3, detection_ms=(1.5, 2.0)),
+    Fault(kind="cut", nodes=(0, 1), others=(2,), at_s=1.0, for_s=0.5, holds=True),
+)
+
+
+def experiment(name, seeds, **fields):
+    scenarios = tuple(BASE.replace(seed=seed) for seed in seeds)
+    return Experiment(name=name, scenarios=scenarios, **fields)
+
+
+def test_a_run_has_the_same_id_in_any_plan():
+    alone = {run.scenario.seed: run.run_id for run in expand([experiment("a", [1, 2])])}
+    others = experiment("b", [9, 8, 7])
+    longer = expand([others, experiment("a", [3, 2, 4, 1])])
+    among = {run.scenario.seed: run.run_id for run in longer if run.experiment == "a"}
+    assert {seed: among[seed] for seed in alone} == alone
+    assert len({run.run_id for run in longer}) == len(longer)
+    assert all(0 <= run.run_id < 1 << 31 for run in longer)
+
+
+def test_what_changes_a_run_changes_its_id():
+    changed = [
+        BASE,
+        BASE.replace(seed=2),
+        BASE.replace(protocol="unordered"),
+        BASE.replace(loss=0.1),
+        BASE.replace(faults=FAULTS[:1]),
+    ]
+    (traced,) = expand([Experiment("traced", (BASE,), trace=True)])
+    ids = {run.run_id for run in expand([Experiment("all", tuple(changed))])}
+    assert len(ids) == len(changed)
+    assert traced.run_id not in ids
+
+
+def test_ids_that_meet_are_told_apart(monkeypatch):
+    seen = {}
+
+    def digest(scenario, **_):
+        return seen.setdefault(scenario.seed, f"ffffffff{scenario.seed:056x}")
+
+    monkeypatch.setattr(plan, "digest_of", digest)
+    runs = expand([experiment("a", [1, 2, 3]), experiment("b", [2])])
+    assert [run.run_id for run in runs] == [2**31 - 1, 0, 1, 0]
+
+
+def test_bounds_of_a_plan(monkeypatch):
+    monkeypatch.setattr(plan, "RUNS_MAX", 3)
+    assert len(expand([experiment("a", [1, 2, 3])])) == 3
+    with pytest.raises(UserError, match="4 runs are more than 3"):
+        expand([experiment("a", [1, 2]), experiment("b", [1, 2])])
+    with pytest.raises(UserError, match="same name"):
+        expand([experiment("a", [1]), experiment("a", [2])])
+
+
+@given(st.lists(st.floats(0.001, 60), max_size=60), st.integers(1, 5))
+def test_packing(costs, at_least):
+    tasks = pack(costs, at_least=at_least)
+    assert sorted(itertools.chain(*tasks)) == list(range(len(costs)))
+    assert all(tasks)
+    loads = [sum(costs[i] for i in task) for task in tasks]
+    assert loads == sorted(loads, reverse=True)
+    if len(tasks) > 1:
+        assert max(loads) <= min(loads) + max(costs) + 1e-9
+        assert len(tasks) <= max(at_least, sum(costs) / TASK_S + 1)
+
+
+def test_many_small_runs_share_few_tasks_and_large_ones_do_not():
+    assert len(pack([0.01] * 1000)) == 5
+    assert len(pack([10.0] * 16)) == 16
+
+
+def test_costs_follow_the_work():
+    small, large = cost_s(BASE, trace=False), cost_s(BASE.replace(messages=10**6), trace=False)
+    assert large > 100 * small
+    assert cost_s(BASE.replace(messages=10**6), trace=True) > 2 * large
+    timed = BASE.replace(messages=None, duration_s=1000.0, rate=1000.0)
+    assert cost_s(timed, trace=False) == pytest.approx(large)
+    for workload in ("window:5", "bell:1:9", "random:1:9", "replay:/none", "nonsense"):
+        assert cost_s(timed.replace(workload=workload), trace=False) > 0
+
+
+@pytest.mark.parametrize(
+    "scenario",
+    [
+        BASE,
+        BASE.replace(faults=FAULTS, horizon_s=3.0, messages=None, duration_s=0.1),
+        BASE.replace(protocol="probabilistic", parameters={"entries": 9, "x y": 'a"\n\\é'}),
+        BASE.replace(rate=1e-6, loss=0.30000000000000004, seed=2**63 - 1, workload="bell:1:2"),
+    ],
+)
+def test_scenarios_survive_their_journeys(scenario, tmp_path):
+    (run,) = expand([Experiment("one", (scenario,))])
+    assert scenario_of(run.order()["scenario"]) == scenario
+    path = tmp_path / "again.toml"
+    path.write_text(to_toml(scenario))
+    assert from_toml(path) == scenario
+
+
+def test_an_experiment_file(tmp_path):
+    found = samples.experiment(tmp_path)
+    assert (found.name, found.trace, found.packets) == ("sample", True, False)
+    assert len(found.scenarios) == samples.RUNS
+    cells = {(s.protocol, *s.parameters.items()) for s in found.scenarios}
+    assert cells == {
+        ("probabilistic", ("entries", 10)),
+        ("probabilistic", ("entries", 40)),
+        ("vector",),
+        ("unordered",),
+    }
+    assert {s.seed for s in found.scenarios} == {1, 2, 3}
+
+
+@pytest.mark.parametrize(
+    ("sweep", "said"),
+    [
+        ("", "no .sweep. table"),
+        ("[sweep]\nseeds = 0", ":4: seeds is a list, or a count"),
+        ("[sweep]\nseeds = [1, 1]", ":4: seeds names a value twice"),
+        ("[sweep]\nseeds = [1.5]", ":4: seeds are whole numbers"),
+        ("[sweep]\ntrace = 1", ":4: trace takes true or false"),
+        ("[sweep]\npackets = true", ":4: packets are events of a trace"),
+        ("[sweep]\nloss = 0.5", ":4: loss takes a list"),
+        ("[sweep]\nloss = []", ":4: loss takes a list"),
+        ("[sweep]\nloss = [2.0]", "probability"),
+        ("[sweep]\nseed = [1]", ":4: seed is not varied so: use seeds"),
+        ("[sweep]\nfaults = [1]", "a file for each set"),
+        ("[sweep]\nentries = [5]", ":4: entries is neither"),
+        ('[sweep]\nprotocols = ["nobody"]', "no protocol 'nobody'"),
+        ('[sweep]\nprotocols = ["probabilistic"]\nentries = ["x"]', "a whole number"),
+    ],
+)
+def test_mistakes_in_an_experiment_file(tmp_path, sweep, said):
+    path = samples.write(tmp_path, f'protocol = "vector"\nnodes = 5\n{sweep}\n')
+    with pytest.raises(UserError, match=said) as caught:
+        from_file(path)
+    assert str(caught.value).startswith(str(path))
