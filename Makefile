@@ -41,6 +41,7 @@ lint: $(READY)
 bench: $(READY)
 	@$(BIN)/python bench/run.py
 	@$(BIN)/python bench/vcube.py
+	@$(BIN)/python bench/bundled.py --cells
 	@$(BIN)/python bench/pipeline.py
 
 swarm: $(READY)

@@ -6,7 +6,7 @@ import pytest
 
 from precedes import simulate
 from precedes.model import InternalError, UserError
-from precedes.protocols import load, names
+from precedes.protocols import load, names, registry
 from precedes.protocols.registry import ContractError
 from precedes.sim import Scenario
 from precedes.testing import assert_conforms, conformance
@@ -44,6 +44,7 @@ def test_everything_a_handler_may_ask_for():
 def test_adding_a_file_adds_the_protocol():
     folder = edited.FOLDER
     parts = {f"vcube_{part}" for part in ("arrivals", "crashes", "recovery", "state", "waiting")}
+    parts |= {"awaited", "bundles", "delivered", "pool"}
     helpers = {"__init__", "contract", "held", "registry", *parts}
     assert set(names()) == {path.stem for path in folder.glob("*.py")} - helpers
     for name in names():

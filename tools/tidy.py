@@ -52,10 +52,9 @@ OWNERS = {
 }
 
 # Files of the folder that are no protocols: the contract's own, and parts of large protocols.
+SHARED = ("awaited", "bundles", "contract", "delivered", "held", "pool", "registry")
 PARTS = ("arrivals", "crashes", "recovery", "state", "waiting")
-NO_PROTOCOLS = frozenset(
-    {"__init__", "contract", "held", "registry", *(f"vcube_{part}" for part in PARTS)}
-)
+NO_PROTOCOLS = frozenset({"__init__", *SHARED, *(f"vcube_{part}" for part in PARTS)})
 TEXT_SUFFIXES = frozenset({".py", ".md", ".toml", ".js", ".css", ".html", ".txt", ".cfg", ""})
 # The classes keep this file from finding itself.
 LEFT_OVER = re.compile(r"\b(t[o]do|fi[x]me|x[x]x|h[a]ck)\b", re.IGNORECASE)

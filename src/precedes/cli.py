@@ -95,7 +95,7 @@ def _add_simulate(commands: Any) -> None:
         "--workload",
         metavar="W",
         help="poisson (default), periodic, window:MS[:TIMES], exponential:MS[:TIMES], "
-        "bell:LOW:HIGH, random:LOW:HIGH, replay:FILE",
+        "burst:NODES:EACH, bell:LOW:HIGH, random:LOW:HIGH, replay:FILE",
     )
     parser.add_argument(
         "--delay",

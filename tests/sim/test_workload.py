@@ -85,6 +85,18 @@ def test_every_node_several_times(law):
     assert sorted(nodes.tolist()) == sorted(3 * list(range(7)))
 
 
+def test_burst():
+    times, nodes = broadcasts(nodes=5, workload="burst:2:3")
+    assert nodes.tolist() == [0, 1, 0, 1, 0, 1]
+    assert not times.any()
+
+
+@pytest.mark.parametrize("workload", ["burst:6:1", "burst:0:1", "burst:1.5:1", "burst:1:0"])
+def test_a_burst_that_makes_no_sense_is_refused(workload):
+    with pytest.raises(UserError, match="burst takes a number of nodes up to 5"):
+        simulate(Scenario(protocol="unordered", nodes=5, workload=workload))
+
+
 def test_bell():
     times, _ = broadcasts(nodes=5, workload="bell:10:200", duration_s=100.0)
     counts, _ = np.histogram(times, bins=10, range=(0, 100))
@@ -218,8 +230,11 @@ def test_replay(tmp_path, protocol, compressed):
     assert seen.result.broadcasts == 6
     assert seen.result.lost == 0
     assert seen.result.scenario["drawn"]["replay"] == {"events": 6, "agents": 3}
-    # An answer is 10 ms on the way to it and 3 ms in the making.
-    assert [round(times[event] / 1e6) for event in range(6)] == [0, 13, 13, 26, 16, 39]
+    # An answer is 10 ms on the way to it, after 2 ms in a bundle, and 3 ms in the making.
+    way_ms = 12 if protocol == "bundled" else 10
+    ways, makings = (0, 1, 1, 2, 1, 3), (0, 1, 1, 2, 2, 3)
+    expected = [way_ms * way + 3 * making for way, making in zip(ways, makings, strict=True)]
+    assert [round(times[event] / 1e6) for event in range(6)] == expected
 
 
 def test_replay_in_part(tmp_path):

@@ -67,6 +67,7 @@ SEND: Final = 6  # target, count, then count times tag, value
 SET_TIMER: Final = 7  # key, delay in ns
 NOTE: Final = 8  # event kind, slot
 RETAIN: Final = 9  # slot, 0
+SEND_ASIDE: Final = 10  # as SEND, on the node's second channel
 
 # Places in ``host.cursor``.
 LENGTH: Final = 0  # words written to ``effects``
@@ -251,6 +252,13 @@ def send(host: Host, target: int, tag: int, value: int) -> None:
 def open_packet(host: Host, target: int) -> None:
     """Begin a packet; the ``put`` calls that follow fill it. The host cuts it at its MTU."""
     _append(host, SEND, target, 0, 3)
+    host.cursor[PACKET] = host.cursor[LENGTH] - 1
+
+
+@compiled.function()
+def open_packet_aside(host: Host, target: int) -> None:
+    """``open_packet`` on a second channel, whose packets never wait behind those of the first."""
+    _append(host, SEND_ASIDE, target, 0, 3)
     host.cursor[PACKET] = host.cursor[LENGTH] - 1
 
 

@@ -25,8 +25,12 @@ from precedes.protocols.contract import Capacity, Group
 # Files of the folder that are not protocols.
 OTHERS: Final = frozenset(
     {
+        "awaited",
+        "bundles",
         "contract",
+        "delivered",
         "held",
+        "pool",
         "registry",
         "vcube_arrivals",
         "vcube_crashes",

@@ -140,6 +140,7 @@ def make_network(scenario: Scenario, delay: Delay) -> net.Network:
         matrix_ns=delay.matrix_ns,
         last_arrival_ns=np.zeros(links, np.int64),
         cut_until_ns=np.zeros((n, n) if cuts else (0, 0), np.int64),
+        aside_until_ns=np.zeros(n if queued else 0, np.int64),
     )
 
 

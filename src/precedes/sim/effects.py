@@ -110,7 +110,7 @@ def _record_held(host: Host, inbox: Int64s, item_class: Int64s, trace: Int64s, n
 def _next_effect(effects: Int64s, at: int) -> int:
     """Where the effect after this one begins."""
     code = effects[at]
-    if code == contract.SEND:
+    if code == contract.SEND or code == contract.SEND_ASIDE:
         return at + 3 + 2 * effects[at + 2]
     if code <= contract.RELEASE:
         return at + 2
@@ -273,9 +273,14 @@ def _transmit_copies(world: World, node: int, target: int, what: int, size_bytes
     _count_sent(world.packets, world.host, world.trace, world.item_class, node, what)
     leaves_ns = world.host.cursor[contract.NOW_NS]
     if network.setting[net.QUEUED] != 0:
-        leaves_ns = max(leaves_ns, world.node[8 * node + w.BUSY_UNTIL_NS])
-        leaves_ns += net.busy_ns(network, size_bytes)
-        world.node[8 * node + w.BUSY_UNTIL_NS] = leaves_ns
+        if world.host.cursor[w.ASIDE] != 0:
+            leaves_ns = max(leaves_ns, network.aside_until_ns[node])
+            leaves_ns += net.busy_ns(network, size_bytes)
+            network.aside_until_ns[node] = leaves_ns
+        else:
+            leaves_ns = max(leaves_ns, world.node[8 * node + w.BUSY_UNTIL_NS])
+            leaves_ns += net.busy_ns(network, size_bytes)
+            world.node[8 * node + w.BUSY_UNTIL_NS] = leaves_ns
     copies = 1
     if net.happens(network, network.number[net.DUPLICATION]):
         copies = 2
@@ -335,14 +340,17 @@ def _carry_out_other(world: World, state: Any, node: int, at: int) -> int:
         world.message[8 * slot + w.REFERENCES] += 1
     elif code == contract.RETAIN:
         world.message[8 * slot + w.REFERENCES] += 1
-    elif code == contract.SEND:
+    elif code == contract.SEND or code == contract.SEND_ASIDE:
+        world.host.cursor[w.ASIDE] = code == contract.SEND_ASIDE
         status = _send(world, state, node, at)
+        world.host.cursor[w.ASIDE] = 0
         if status != FINISHED:
             return status
     elif code == contract.SET_TIMER:
         if not events.has_room(world.queue, 1):
             return GROW_QUEUE
-        time_ns = world.host.cursor[contract.NOW_NS] + max(effects[at + 2], 0)
+        now_ns = world.host.cursor[contract.NOW_NS]
+        time_ns = net.expiry_ns(world.network, now_ns, effects[at + 2])
         events.push_one(world.queue, time_ns, TIMER | node, effects[at + 1])
     elif world.host.cursor[w.RECORDING] != 0:
         w.record_message(world.trace, world.host, effects[at + 1], node, effects[at + 2], -1)

@@ -54,6 +54,7 @@ class Network(NamedTuple):
     matrix_ns: NDArray[np.int64]  # link -> delay, if each link has one for good
     last_arrival_ns: NDArray[np.int64]  # link -> latest arrival, when FIFO
     cut_until_ns: NDArray[np.int64]  # link -> end of its cut; negative: packets wait for it
+    aside_until_ns: NDArray[np.int64]  # node -> when its second queue is empty, when QUEUED
 
 
 @compiled.function()
@@ -106,5 +107,20 @@ def arrival_ns(network: Network, source: int, target: int, leaves_ns: int) -> in
     time_ns += network.setting[PROCESSING_NS]
     if network.setting[FIFO] != 0:
         time_ns = max(time_ns, network.last_arrival_ns[source, target] + 1)
+    if network.setting[QUEUED] != 0:
+        time_ns |= 1  # after a timer of the same time: see expiry_ns
+    if network.setting[FIFO] != 0:
         network.last_arrival_ns[source, target] = time_ns
     return time_ns
+
+
+@compiled.function()
+def expiry_ns(network: Network, now_ns: int, delay_ns: int) -> int:
+    """When a timer set now runs out.
+
+    With queues, timers come before packets that arrive at the same time: a packet is given to its
+    link when it leaves the queue, long after it was sent. Timers end at even nanoseconds for that,
+    packets arrive at odd ones.
+    """
+    time_ns = now_ns + max(delay_ns, 0)
+    return max(time_ns & ~1, now_ns) if network.setting[QUEUED] != 0 else time_ns

@@ -20,7 +20,7 @@ Floats = NDArray[np.float64]
 
 WORKLOAD_HELP: Final = (
     "poisson, periodic, window:MS, window:MS:TIMES, exponential:MS, exponential:MS:TIMES, "
-    "bell:LOW:HIGH, random:LOW:HIGH or replay:FILE"
+    "burst:NODES:EACH, bell:LOW:HIGH, random:LOW:HIGH or replay:FILE"
 )
 # Every node broadcasts, once or so many times, at independent times of this law.
 STARTS: Final = ("window", "exponential")
@@ -43,6 +43,7 @@ def make_workload(scenario: Scenario, generator: np.random.Generator, drawn: Dra
         "periodic": _periodic,
         "window": _starts,
         "exponential": _starts,
+        "burst": _burst,
         "bell": _profile,
         "random": _profile,
         "replay": _replay,
@@ -51,7 +52,7 @@ def make_workload(scenario: Scenario, generator: np.random.Generator, drawn: Dra
         raise UserError(f"workload {scenario.workload!r} is not understood: use {WORKLOAD_HELP}")
     if name in ("poisson", "periodic") and scenario.workload != name:
         raise UserError(f"workload {name} takes no parameters here: give the load with rate")
-    if name in (*STARTS, "replay") and scenario.duration_s is not None:
+    if name in (*STARTS, "burst", "replay") and scenario.duration_s is not None:
         raise UserError(f"workload {name} ends by itself: leave out duration")
     if name in ("poisson", "periodic") and scenario.messages is None and not scenario.duration_s:
         raise UserError("say how long: --messages K or --duration S (a file: messages, duration_s)")
@@ -183,6 +184,21 @@ def _starts(scenario: Scenario, generator: np.random.Generator, drawn: Drawn) ->
     draw = generator.random if name == "window" else generator.standard_exponential
     times_ns = draw(len(nodes)) * values[0] * NANOSECONDS_PER_MS
     return _scheduled(scenario, times_ns, nodes)
+
+
+def _burst(scenario: Scenario, generator: np.random.Generator, drawn: Drawn) -> Workload:
+    """The first so many nodes broadcast so many messages each at the start (paper 001, 6.2)."""
+    _, (senders, each) = numbers_of(
+        scenario.workload, what="workload", count=2, help_text=WORKLOAD_HELP
+    )
+    if not 1 <= senders <= scenario.nodes or senders % 1 or each < 1 or each % 1:
+        raise UserError(
+            f"workload {scenario.workload!r}: burst takes a number of nodes up to "
+            f"{scenario.nodes} and how many messages each of them broadcasts"
+        )
+    _check_length(senders * each)
+    nodes = np.tile(np.arange(int(senders), dtype=np.int64), int(each))
+    return _scheduled(scenario, np.zeros(len(nodes)), nodes)
 
 
 def _replay(scenario: Scenario, generator: np.random.Generator, drawn: Drawn) -> Workload:

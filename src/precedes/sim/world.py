@@ -97,8 +97,10 @@ ITEM_FREE: Final = BROADCASTS + 26
 ITEM_HIGH: Final = BROADCASTS + 27
 # Whether the run has faults, a trace or a replay: arrivals then take the longer way.
 CARE: Final = BROADCASTS + 28
+# Whether the packets being sent go on the node's second channel.
+ASIDE: Final = BROADCASTS + 29
 # Packets that carry 0, 1, 2, .. messages; the last place counts those with more, too.
-PACKETS_OF: Final = BROADCASTS + 29
+PACKETS_OF: Final = BROADCASTS + 30
 PACKETS_OF_MAX: Final = 16
 # Packets of up to 100, 200, .. bytes; the last: or more.
 PACKETS_SIZED: Final = PACKETS_OF + PACKETS_OF_MAX + 1

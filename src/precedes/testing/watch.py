@@ -118,7 +118,7 @@ class Watch:
                 self._check_fields(who, state, arguments[0], host)
             elif code == contract.SEND_ALL:
                 self._check_items(who, state, here, host, arguments)
-            elif code == contract.SEND:
+            elif code in (contract.SEND, contract.SEND_ASIDE):
                 target, count = arguments[:2]
                 elsewhere = 0 <= target < self.nodes and target != here
                 require(elsewhere, f"{who} sends to node {target} of {self.nodes}")
@@ -179,7 +179,7 @@ def _effects(host: Host, start: int) -> Iterator[tuple[int, list[int]]]:
     while at < len(words):
         code = words[at]
         length = 2 if code <= contract.RELEASE else 3
-        if code == contract.SEND:
+        if code in (contract.SEND, contract.SEND_ASIDE):
             length = 3 + 2 * words[at + 2]
         yield code, words[at + 1 : at + length]
         at += length

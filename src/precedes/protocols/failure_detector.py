@@ -1,0 +1,394 @@
+"""The VCube failure detector: processes test each other and pass on who has crashed.
+
+Source: paper 001, section 3.1, after Duarte, Bona and Ruoso (2014).
+
+Algorithm. Processes test in rounds. Process i tests j of its cluster c(i, s) iff i is the first
+process of c(j, s) that i does not know as faulty, so every process is tested once a round in each
+of its clusters. A round sends all tests, s = 1, 2, .., then awaits the replies in this order,
+each for ``timeout_ms`` from when its turn has come; who does not reply is faulty. Then it rests
+for ``interval_ms``. State counters start at 0 and an odd one means faulty; a reply carries the
+counters of the process tested, and the tester takes those that are larger than its own. After
+``rounds`` rounds it ends, so that a simulation comes to rest; with 0 it goes on.
+
+Assumes a synchronous network: a test and its reply take less than ``timeout_ms``. Crashes are
+for good.
+
+Guarantee: every crash is known to all correct processes within log2(n)^2 rounds, and nobody is
+suspected wrongly. On a slower network a live process may be suspected. Suspicion is never taken
+back: the others go on without it, and it is *fenced*: it stops when a reply tells it so.
+
+Another protocol holds a ``Detector`` in its state and calls ``begin`` at its start, ``on_packet``
+for packets that ``owns_packet``, ``on_expiry`` for timers that ``owns_timer``. A crash comes as a
+timer, ``crash_of``: an event of its own, for which the protocol may ask for room. Alone this
+is a protocol whose broadcasts are sent to everybody and delivered on arrival.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Final, NamedTuple
+
+import numpy as np
+
+from precedes import compiled, topology
+from precedes.model import DELAY_MS_MAX, NANOSECONDS_PER_MS, UserError
+from precedes.protocols.contract import (
+    DONE,
+    MESSAGE,
+    NUMBER,
+    Capacity,
+    Group,
+    Host,
+    Int32s,
+    Int64s,
+    broadcast,
+    deliver,
+    message_bytes,
+    now_ns,
+    on_timer,
+    open_packet,
+    open_packet_aside,
+    put,
+    receive,
+    send_all,
+    set_timer,
+    start,
+    tag_of,
+    value_of,
+)
+
+DATA: Final = 0
+# Tags of the detector's items, counted from its first tag.
+TEST: Final = 0  # the round of the tester
+REPLY: Final = 1  # the same round, sent back
+COUNTER: Final = 2  # a state counter above 0, and whose it is
+
+ITEMS: Final = (MESSAGE, NUMBER, NUMBER, NUMBER)
+MESSAGE_FIELDS: Final[tuple[str, ...]] = ()
+GUARANTEE: Final = "none"
+ASSUMES: Final = frozenset({"reliable", "unique"})
+
+PROCESS_BITS: Final = 16
+PROCESS_MASK: Final = (1 << PROCESS_BITS) - 1
+
+# Timers: the lowest key of the detector's range, then what the timer is for.
+KEYS: Final = 1 << 48
+CRASHED: Final = KEYS << 1  # this process is newly known to have crashed
+
+# Words of a process.
+PROCESS: Final = 0  # its number in the group
+ROUND: Final = 1
+TESTS: Final = 2  # tests of this round
+AWAITED: Final = 3  # the place of the reply awaited
+GENERATION: Final = 4  # of the timer that counts
+FENCED: Final = 5
+KNOWN_NS: Final = 6  # when it last came to know of a crash,
+KNOWN_ROUND: Final = 7  # and in which of its rounds
+WORDS: Final = 8
+
+# Places in ``setting``.
+NODES: Final = 0
+INTERVAL_NS: Final = 1
+TIMEOUT_NS: Final = 2
+FIRST_TAG: Final = 3
+OWN_CHANNEL: Final = 4
+ROUNDS_MAX: Final = 5
+
+# Places in ``counter``.
+TESTS_SENT: Final = 0
+TIMEOUTS: Final = 1  # crashes found by a test of one's own
+LEARNT: Final = 2  # crashes learnt from a reply
+
+
+class Detector(NamedTuple):
+    """The state of a detector for all hosted processes."""
+
+    process: Int64s  # words of a process
+    state: Int32s  # here, process -> state counter
+    test: Int32s  # here, place -> the process tested in this round
+    replied: Int32s  # here, process -> the round of its last reply
+    setting: Int64s
+    counter: Int64s
+
+
+class State(NamedTuple):
+    """Nothing but the detector."""
+
+    detector: Detector
+
+
+@dataclass(frozen=True)
+class Parameters:
+    """How often and how patiently to test."""
+
+    interval_ms: float = field(default=3000.0, metadata={"help": "rest between two rounds"})
+    timeout_ms: float = field(default=1000.0, metadata={"help": "patience with a reply"})
+    rounds: int = field(default=10, metadata={"help": "rounds of tests; 0: without end"})
+    own_channel: bool = field(default=True, metadata={"help": "tests have a queue of their own"})
+
+    def __post_init__(self) -> None:
+        check(interval_ms=self.interval_ms, timeout_ms=self.timeout_ms, rounds=self.rounds)
+
+
+def check(*, interval_ms: float, timeout_ms: float, rounds: int) -> None:
+    """UserError unless a detector can work with these."""
+    for name, value in (("interval_ms", interval_ms), ("timeout_ms", timeout_ms)):
+        if not 0.001 <= value <= DELAY_MS_MAX:
+            raise UserError(f"{name} must be between 0.001 and 1e9, not {value:g}")
+    if not 0 <= rounds < 1 << 30:
+        raise UserError(f"rounds must be between 0 and 2^30, not {rounds}")
+
+
+def make_detector(
+    *,
+    group: Group,
+    interval_ms: float,
+    timeout_ms: float,
+    rounds: int,
+    first_tag: int,
+    own_channel: bool,
+    on: bool = True,
+) -> Detector:
+    """A detector for the hosted processes; one that is not ``on`` takes next to no memory."""
+    nodes, hosted = group.nodes, len(group.hosted)
+    process = np.zeros((hosted, WORDS), np.int64)
+    process[:, PROCESS] = group.hosted
+    interval_ns, timeout_ns = (
+        round(time_ms * NANOSECONDS_PER_MS) for time_ms in (interval_ms, timeout_ms)
+    )
+    width = nodes if on else 0
+    setting = [nodes, interval_ns, timeout_ns, first_tag, own_channel, rounds]
+    return Detector(
+        process=process,
+        state=np.zeros((hosted, width), np.int32),
+        test=np.zeros((hosted, width), np.int32),
+        replied=np.zeros((hosted, width), np.int32),
+        setting=np.array(setting, np.int64),
+        counter=np.zeros(3, np.int64),
+    )
+
+
+def allocate(parameters: Parameters, group: Group, capacity: Capacity) -> State:
+    """A state for the hosted processes of a group."""
+    return State(
+        make_detector(
+            group=group,
+            interval_ms=parameters.interval_ms,
+            timeout_ms=parameters.timeout_ms,
+            rounds=parameters.rounds,
+            first_tag=DATA + 1,
+            own_channel=parameters.own_channel,
+        )
+    )
+
+
+def counters(detector: Detector) -> dict[str, float]:
+    """What the detector has counted, for the result of a run."""
+    return {
+        "tests": int(detector.counter[TESTS_SENT]),
+        "suspicions_by_test": int(detector.counter[TIMEOUTS]),
+        "suspicions_by_reply": int(detector.counter[LEARNT]),
+        "fenced": int(detector.process[:, FENCED].sum()),
+        "last_suspicion_ms": int(detector.process[:, KNOWN_NS].max()) / NANOSECONDS_PER_MS,
+    }
+
+
+def extra(state: State) -> dict[str, float]:
+    """Counts of tests and suspicions."""
+    return counters(state.detector)
+
+
+@compiled.function()
+def is_on(detector: Detector) -> bool:
+    """Whether the detector works at all."""
+    return detector.state.size > 0
+
+
+@compiled.function()
+def is_fenced(detector: Detector, here: int) -> bool:
+    """Whether this process has learnt that the others take it for crashed."""
+    return detector.process[here, FENCED] != 0
+
+
+@compiled.function()
+def is_faulty(detector: Detector, here: int, process: int) -> bool:
+    """Whether ``here`` takes the process for crashed; a number beyond the group is absent."""
+    return process >= detector.setting[NODES] or detector.state[here, process] & 1 == 1
+
+
+@compiled.function()
+def owns_packet(detector: Detector, inbox: Int64s) -> bool:
+    """Whether a packet is the detector's."""
+    return tag_of(inbox, 0) >= detector.setting[FIRST_TAG]
+
+
+@compiled.function()
+def owns_timer(key: int) -> bool:
+    """Whether a timer is the detector's."""
+    return key >= KEYS
+
+
+@compiled.function()
+def crash_of(key: int) -> int:
+    """The process that a timer of the detector tells to have crashed, or -1."""
+    return max(key - CRASHED, -1)
+
+
+@compiled.function(inline=False)
+def begin(detector: Detector, here: int, host: Host) -> None:
+    """Begin a round: choose whom to test, send the tests, await the first reply."""
+    own = detector.process[here]
+    own[ROUND] += 1
+    own[TESTS] = own[AWAITED] = 0
+    me = own[PROCESS]
+    for s in range(1, topology.dimension(detector.setting[NODES]) + 1):
+        for place in range(1 << (s - 1)):
+            tested = topology.member(me, s, place)
+            if not is_faulty(detector, here, tested) and _is_tester(detector, here, place):
+                detector.test[here, own[TESTS]] = tested
+                own[TESTS] += 1
+                _send(detector, here, tested, TEST, own[ROUND], host)
+                detector.counter[TESTS_SENT] += 1
+    _await(detector, here, host)
+
+
+@compiled.function()
+def _is_tester(detector: Detector, here: int, place: int) -> bool:
+    """Whether all who come before this process in the cluster of the tested one are faulty.
+
+    Process i stands in c(j, s) at the place of j in c(i, s), because the order is by exclusive
+    or; before it stand i ^ place ^ 0, i ^ place ^ 1, ..
+    """
+    me = detector.process[here, PROCESS]
+    before = 0
+    while before < place and is_faulty(detector, here, me ^ place ^ before):
+        before += 1
+    return before == place
+
+
+@compiled.function(inline=False)
+def _send(detector: Detector, here: int, target: int, tag: int, value: int, host: Host) -> None:
+    if detector.setting[OWN_CHANNEL] != 0:
+        open_packet_aside(host, target)
+    else:
+        open_packet(host, target)
+    put(host, detector.setting[FIRST_TAG] + tag, value)
+
+
+@compiled.function(inline=False)
+def _await(detector: Detector, here: int, host: Host) -> None:
+    """Turn to the next reply that has not come, or to rest; a new timer counts from now."""
+    own = detector.process[here]
+    while own[AWAITED] < own[TESTS]:
+        tested = detector.test[here, own[AWAITED]]
+        replied = detector.replied[here, tested] == own[ROUND]
+        if not replied and not is_faulty(detector, here, tested):
+            break
+        own[AWAITED] += 1
+    own[GENERATION] += 1
+    awaits = own[AWAITED] < own[TESTS]
+    if not awaits and own[ROUND] == detector.setting[ROUNDS_MAX]:
+        return
+    delay_ns = detector.setting[TIMEOUT_NS] if awaits else detector.setting[INTERVAL_NS]
+    set_timer(host, KEYS + own[GENERATION], delay_ns)
+
+
+@compiled.function(inline=False)
+def on_expiry(detector: Detector, here: int, key: int, host: Host) -> None:
+    """A timer of the detector that is no crash: a reply has not come, or the rest is over."""
+    own = detector.process[here]
+    if own[FENCED] != 0 or key != KEYS + own[GENERATION]:
+        return
+    if own[AWAITED] == own[TESTS]:
+        begin(detector, here, host)
+        return
+    tested = detector.test[here, own[AWAITED]]
+    detector.counter[TIMEOUTS] += 1
+    _suspect(detector, here, tested, detector.state[here, tested] + 1, host)
+    _await(detector, here, host)
+
+
+@compiled.function()
+def _suspect(detector: Detector, here: int, process: int, state: int, host: Host) -> None:
+    """Enter an odd state counter and have the crash handled as an event of its own."""
+    detector.state[here, process] = state
+    detector.process[here, KNOWN_NS] = now_ns(host)
+    detector.process[here, KNOWN_ROUND] = detector.process[here, ROUND]
+    set_timer(host, CRASHED + int(process), 0)
+
+
+@compiled.function(inline=False)
+def on_packet(
+    detector: Detector, here: int, sender: int, inbox: Int64s, count: int, host: Host
+) -> None:
+    """A packet of the detector: answer a test, or learn from a reply."""
+    own = detector.process[here]
+    if own[FENCED] != 0:
+        return
+    if tag_of(inbox, 0) == detector.setting[FIRST_TAG] + TEST:
+        # Also to a process that is suspected: the answer is how it learns so.
+        _send(detector, here, sender, REPLY, value_of(inbox, 0), host)
+        for process in range(detector.setting[NODES]):
+            state = detector.state[here, process]
+            if state > 0:
+                value = int(state) << PROCESS_BITS | process
+                put(host, detector.setting[FIRST_TAG] + COUNTER, value)
+        return
+    if is_faulty(detector, here, sender):
+        return
+    for i in range(1, count):
+        process = value_of(inbox, i) & PROCESS_MASK
+        _learn(detector, here, process, value_of(inbox, i) >> PROCESS_BITS, host)
+    if value_of(inbox, 0) == own[ROUND]:
+        detector.replied[here, sender] = own[ROUND]
+        if own[AWAITED] < own[TESTS] and detector.test[here, own[AWAITED]] == sender:
+            _await(detector, here, host)
+
+
+@compiled.function()
+def _learn(detector: Detector, here: int, process: int, state: int, host: Host) -> None:
+    """Take a state counter that is larger than one's own."""
+    if state <= detector.state[here, process]:
+        return
+    if process == detector.process[here, PROCESS]:
+        detector.state[here, process] = state
+        detector.process[here, FENCED] = 1
+    elif state & 1 == 1 and detector.state[here, process] & 1 == 0:
+        detector.counter[LEARNT] += 1
+        _suspect(detector, here, process, state, host)
+    else:
+        detector.state[here, process] = state
+
+
+@compiled.register(start, State)
+def _start(state: State, here: int, host: Host) -> int:
+    begin(state.detector, here, host)
+    return DONE
+
+
+@compiled.register(on_timer, State)
+def _on_timer(state: State, here: int, key: int, host: Host) -> int:
+    if crash_of(key) < 0:
+        on_expiry(state.detector, here, key, host)
+    return DONE
+
+
+@compiled.register(broadcast, State)
+def _broadcast(state: State, here: int, slot: int, host: Host) -> int:
+    send_all(host, DATA, slot)
+    return DONE
+
+
+@compiled.register(receive, State)
+def _receive(state: State, here: int, sender: int, inbox: Int64s, count: int, host: Host) -> int:
+    if owns_packet(state.detector, inbox):
+        on_packet(state.detector, here, sender, inbox, count, host)
+        return DONE
+    for i in range(count):
+        deliver(host, value_of(inbox, i))
+    return DONE
+
+
+@compiled.register(message_bytes, State)
+def _message_bytes(state: State, slot: int) -> int:
+    return 8

@@ -1,0 +1,138 @@
+"""Adversarial crash schedules for broadcasts on VCube trees, and what must hold after each.
+
+One seed draws a group of 2 to 64 processes (any number, not only powers of two), up to all but
+one of which crash, at a time or in the middle of sending; each observer learns of a crash after
+a delay of its own. Networks may reorder, repeat and delay without bound, but lose nothing.
+
+``check`` reads the trace and the arrays of a finished run and calls no function of a protocol.
+"""
+
+import random
+from collections import Counter
+
+from precedes.model import EventKind
+from precedes.sim import Fault, Scenario
+from precedes.sim.run import Run
+from precedes.testing import Collector
+
+DELAYS = ("constant:1", "uniform:0.1:20", "exponential:10", "lognormal:3:2", "normal:50:20")
+BUNDLES = (
+    {"payload_max_bytes": 1, "tree_bytes": 1, "ack_bytes": 1, "delay_max_ms": 0.0},
+    {"payload_max_bytes": 1460, "tree_bytes": 24, "ack_bytes": 20, "delay_max_ms": 2.0},
+    {"payload_max_bytes": 1460, "tree_bytes": 500, "ack_bytes": 20, "delay_max_ms": 10.0},
+    {"payload_max_bytes": 64, "tree_bytes": 24, "ack_bytes": 20, "delay_max_ms": 2.0},
+    {"payload_max_bytes": 100, "tree_bytes": 200, "ack_bytes": 20, "delay_max_ms": 30.0},
+)
+
+
+def schedule(seed, *, protocol="bundled", nodes_max=64):
+    """The scenario of a seed; the same seed gives the same one."""
+    rng = random.Random(f"crashing {seed}")
+    nodes = min(rng.choice((2, 3, 4, 5, 6, 7, 8, 9, 12, 13, 16, 17, 24, 32, 47, 64)), nodes_max)
+    messages = rng.choice((1, 5, 20, 40))
+    span_s = rng.choice((0.0, 0.01, 0.2))
+    return Scenario(
+        protocol=protocol,
+        nodes=nodes,
+        messages=messages if span_s else None,
+        rate=messages / span_s if span_s else 1.0,
+        workload="poisson" if span_s else "window:0",
+        skew=rng.choice((0.0, 0.0, 2.0)),
+        delay=rng.choice(DELAYS),
+        per=rng.choice(("use", "use", "link")),
+        fifo=rng.random() < 0.3,
+        duplication=rng.choice((0.0, 0.0, 0.0, 0.1)),
+        transmission_ms=rng.choice((0.0, 0.1, 1.0)),
+        faults=tuple(crashes(rng, nodes=nodes, span_s=span_s + 0.05)),
+        seed=seed,
+        parameters=rng.choice(BUNDLES),
+    )
+
+
+def crashes(rng, *, nodes, span_s):
+    """Crashes of up to all but one process, in time or after so many packets."""
+    count = rng.choice((0, 1, 1, 2, 3, nodes // 2, nodes - 1, rng.randrange(nodes)))
+    for node in rng.sample(range(nodes), min(count, nodes - 1)):
+        yield Fault(
+            "crash",
+            node=node,
+            at_s=rng.choice((0.0, rng.uniform(0, span_s), rng.uniform(0, 4 * span_s))),
+            after_sends=rng.choice((0, 0, rng.randint(1, 8), rng.randint(1, 60))),
+            detection_ms=(0.0, rng.choice((0.0, 5.0, 100.0, 1000.0))),
+        )
+
+
+def run(scenario, *, interpreted=False):
+    """A finished run and its trace."""
+    collector = Collector()
+    done = Run(scenario, writer=collector)
+    result = done.go(interpreted=interpreted)
+    return done, result, collector.rows()
+
+
+def check(scenario, *, interpreted=False):
+    """AssertionError unless the run kept every promise; returns the number of broadcasts."""
+    done, result, rows = run(scenario, interpreted=interpreted)
+    assert result.complete, "something goes on for ever"
+    crashed = set(rows[rows[:, 2] == EventKind.CRASH, 1].tolist())
+    correct = [node for node in range(scenario.nodes) if node not in crashed]
+    check_trace(rows, correct)
+    check_rest(done.state, correct, crashed)
+    assert result.lost == 0
+    assert result.pending_at_end == 0, "a correct process still keeps a message"
+    return result.broadcasts
+
+
+def check_trace(rows, correct):
+    """Exactly once at the correct processes, and one completion after all of that."""
+    events = {kind: rows[rows[:, 2] == kind] for kind in EventKind}
+    issued = {(s, q): t for t, _, _, s, q, _ in events[EventKind.BROADCAST].tolist()}
+    times = Counter()
+    latest = dict.fromkeys(issued, 0)
+    for time_ns, node, _, source, sequence, _ in events[EventKind.DELIVER].tolist():
+        message = source, sequence
+        assert message in issued, f"node {node} delivered {message}, which nobody broadcast"
+        assert source != node, f"node {node} delivered its own {message}"
+        assert time_ns > issued[message], f"node {node} delivered {message} before its broadcast"
+        times[node, message] += 1
+        assert times[node, message] == 1, f"node {node} delivered {message} twice"
+        if node in correct:
+            latest[message] = max(latest[message], time_ns)
+    completed = Counter()
+    for time_ns, node, _, source, sequence, _ in events[EventKind.COMPLETE].tolist():
+        message = source, sequence
+        assert node == source, f"node {node} completed {message}"
+        completed[message] += 1
+        assert completed[message] == 1, f"{message} was completed twice"
+        assert node not in correct or time_ns >= latest[message], f"{message} completed too early"
+    for message in issued:
+        if message[0] not in correct:
+            continue
+        missing = [n for n in correct if n != message[0] and not times[n, message]]
+        assert not missing, f"{message} was never delivered at {missing}"
+        assert completed[message] == 1, f"{message} was never completed"
+
+
+def check_rest(state, correct, crashed):
+    """Correct processes await nothing, bundle nothing, and have no timer running."""
+    awaited, bundles = state.awaited, state.bundles
+    assert (awaited.first[correct] == -1).all(), "something is still awaited"
+    assert (awaited.ends[correct, 2] == 0).all(), "a row was not given back"
+    assert (bundles.bundle[correct][:, :, 0] == -1).all(), "a bundle was not sent"
+    assert (bundles.bundle[correct][:, :, 3] % 2 == 0).all(), "a timer is still running"
+    assert (bundles.waiting[correct] == 0).all()
+    early = state.source[correct][:, :, 1]
+    assert (early == -1).all(), "a delivered message is remembered for ever"
+    # What crashed processes had in use is all that is in use.
+    left = sum(int(awaited.ends[node, 2] + bundles.waiting[node]) for node in crashed)
+    left += sum(_length(state, int(row)) for row in state.source[list(crashed)][:, :, 1].flat)
+    assert int(state.pool.mark[2]) == left, "a row of the pool was lost"
+
+
+def _length(state, row):
+    """How many rows a linked list has whose links are first words."""
+    count = 0
+    while row != -1:
+        count += 1
+        row = int(state.pool.row[row])
+    return count
