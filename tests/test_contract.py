@@ -6,7 +6,7 @@ import pytest
 
 from precedes import simulate
 from precedes.model import InternalError, UserError
-from precedes.protocols import load, names, registry
+from precedes.protocols import load, names
 from precedes.protocols.registry import ContractError
 from precedes.sim import Scenario
 from precedes.testing import assert_conforms, conformance
