@@ -312,7 +312,7 @@ def _figure_3(results: Results, name: str, item: str, read: Any, label: str) -> 
         series.append(measured_series(case, points))
     for case in CASES:
         printed = [(float(n), PUBLISHED[item][case][n] / share(n)) for n in SIZES]
-        series.append(published_series(f"{case}, published", printed))
+        series.append(published_series(case, printed))
     return Figure(
         name=name,
         title=f"One broadcast by each process, fault-free: {label}",

@@ -123,7 +123,7 @@ class Parameters:
 
     interval_ms: float = field(default=3000.0, metadata={"help": "rest between two rounds"})
     timeout_ms: float = field(default=1000.0, metadata={"help": "patience with a reply"})
-    rounds: int = field(default=10, metadata={"help": "rounds of tests; 0: without end"})
+    rounds: int = field(default=5, metadata={"help": "rounds of tests; 0: without end"})
     own_channel: bool = field(default=True, metadata={"help": "tests have a queue of their own"})
 
     def __post_init__(self) -> None:
