@@ -205,6 +205,7 @@ def test_a_full_disk_leaves_nothing_behind(tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.usefixtures("engine")
 def test_an_interrupt_leaves_nothing_behind(tmp_path):
     line = [sys.executable, "-m", "precedes.cli", "simulate", "vector", "--nodes", "100"]
     line += ["--messages", "2000000", "--trace", str(tmp_path)]

@@ -229,11 +229,20 @@ class Run:
         self.world = self.world._replace(network=network._replace(delay_ns=delays, chance=chances))
 
     def _grow_packets(self) -> None:
+        """Room for more packets or, if one is too long to be taken in at once, for longer ones."""
         world = self.world
-        count = max(2 * len(world.packets.packet), 1024)
+        effect = world.host.effects[int(world.host.cursor[w.EFFECT]) :]
+        sends = effect[0] in (contract.SEND, contract.SEND_ASIDE)
+        if not sends or 2 * effect[2] <= world.inbox.size:
+            count = max(2 * len(world.packets.packet), 1024)
+            self.world = world._replace(packets=grow(world.packets, w.allocate_packets(count)))
+            return
+        words = 4 * int(effect[2])
+        # The rows of a packet's items go into one chunk of the trace.
+        rows = max(len(world.trace), words + len(world.trace) if self.writer else 0)
         self.world = world._replace(
-            packets=grow(world.packets, w.allocate_packets(count)),
-            inbox=grow(world.inbox, np.zeros(2 * world.inbox.size, np.int64)),
+            inbox=grow(world.inbox, np.zeros(words, np.int64)),
+            trace=grow(world.trace, np.zeros((rows, 6), np.int64)),
         )
 
     def _grow_oracle(self) -> None:
