@@ -23,7 +23,9 @@ from precedes.protocols import contract
 from precedes.protocols.contract import Capacity, Group
 
 # Files of the folder that are not protocols.
-OTHERS: Final = frozenset({"contract", "held", "registry"})
+OTHERS: Final = frozenset(
+    {"answers", "contract", "delivery_log", "held", "peeling", "registry", "set_hash", "suspects"}
+)
 
 GUARANTEES: Final = ("causal", "probable", "none")
 ASSUMPTIONS: Final = ("reliable", "unique", "fifo")

@@ -163,19 +163,25 @@ def count_delivery(world: World, node: int, slot: int, source: int, latency_ns: 
         if verdict != judge.DUPLICATE:
             world.message[8 * slot + w.DELIVERED] += 1
         if verdict != judge.IN_ORDER:
-            _count_error(world.message, cell, slot, verdict)
+            _count_error(world.message, cell, node, slot, verdict)
     return verdict
 
 
 @compiled.function(inline=False)
-def _count_error(message: Int64s, cell: Int64s, slot: int, verdict: int) -> None:
+def _count_error(message: Int64s, cell: Int64s, node: int, slot: int, verdict: int) -> None:
     if verdict == judge.DUPLICATE:
         cell[w.DUPLICATES] += 1
         return
     cell[w.VIOLATIONS] += 1
-    if message[8 * slot + w.FLAGGED] == 0:
-        message[8 * slot + w.FLAGGED] = 1
+    flagged = message[8 * slot + w.FLAGGED]
+    if flagged == 0:
+        flagged = 1
         cell[w.VIOLATING_MESSAGES] += 1
+    if cell[w.TAGGED] != w.delivery_key(message, node, slot):
+        cell[w.UNTAGGED_VIOLATIONS] += 1
+        cell[w.UNTAGGED_MESSAGES] += flagged == 1
+        flagged = 3
+    message[8 * slot + w.FLAGGED] = flagged
 
 
 @compiled.function()
@@ -329,8 +335,12 @@ def _carry_out_other(world: World, state: Any, node: int, at: int) -> int:
             return GROW_QUEUE
         time_ns = world.host.cursor[contract.NOW_NS] + max(effects[at + 2], 0)
         events.push_one(world.queue, time_ns, TIMER | node, effects[at + 1])
-    elif world.host.cursor[w.RECORDING] != 0:
-        w.record_message(world.trace, world.host, effects[at + 1], node, effects[at + 2], -1)
+    else:
+        if effects[at + 1] == w.TAG_KIND:
+            key = w.delivery_key(world.message, node, effects[at + 2])
+            world.host.cursor[w.TAGGED] = key
+        if world.host.cursor[w.RECORDING] != 0:
+            w.record_message(world.trace, world.host, effects[at + 1], node, effects[at + 2], -1)
     return FINISHED
 
 

@@ -75,6 +75,15 @@ def latency_of(counter: NDArray[np.int64], histogram: NDArray[np.int64]) -> Late
     )
 
 
+def further_counts(counter: NDArray[np.int64], *, oracle: bool) -> dict[str, float]:
+    """What ``Result.extra`` has of every protocol."""
+    found = {"dropped": int(counter[w.DROPPED]), "packets_lost": int(counter[w.PACKETS_LOST])}
+    if oracle:
+        found["untagged_violations"] = int(counter[w.UNTAGGED_VIOLATIONS])
+        found["untagged_messages"] = int(counter[w.UNTAGGED_MESSAGES])
+    return dict(found)
+
+
 def trimmed(counts: NDArray[np.int64]) -> list[int]:
     """The counts up to the last that is not 0."""
     return [int(count) for count in np.trim_zeros(counts, "b")]

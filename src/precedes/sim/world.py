@@ -31,7 +31,7 @@ BORN_NS: Final = 0
 REFERENCES: Final = 1
 NUMBER: Final = 2  # in order of broadcast
 LABEL: Final = 3  # the replayed event, or -1
-FLAGGED: Final = 4  # whether some delivery of it was out of order
+FLAGGED: Final = 4  # 1: some delivery of it was out of order; 3: one that was not tagged
 DELIVERED: Final = 5  # how many nodes have delivered it
 LINK: Final = 6
 
@@ -97,8 +97,12 @@ ITEM_FREE: Final = BROADCASTS + 26
 ITEM_HIGH: Final = BROADCASTS + 27
 # Whether the run has faults, a trace or a replay: arrivals then take the longer way.
 CARE: Final = BROADCASTS + 28
+# Which delivery the protocol tagged last, and what it should have tagged and did not.
+TAGGED: Final = BROADCASTS + 29
+UNTAGGED_VIOLATIONS: Final = BROADCASTS + 30
+UNTAGGED_MESSAGES: Final = BROADCASTS + 31
 # Packets that carry 0, 1, 2, .. messages; the last place counts those with more, too.
-PACKETS_OF: Final = BROADCASTS + 29
+PACKETS_OF: Final = BROADCASTS + 32
 PACKETS_OF_MAX: Final = 16
 CELLS: Final = PACKETS_OF + PACKETS_OF_MAX + 1
 
@@ -158,7 +162,7 @@ class World(NamedTuple):
 def allocate_host(*, slots: int, effects: int, seed: int) -> Host:
     """The host's side of the contract with the simulator's cells behind it."""
     host = contract.allocate_host(slots=slots, effects=effects, seed=seed, cells=CELLS)
-    for place in (SLOT_FREE, PACKET_FREE, ITEM_FREE):
+    for place in (SLOT_FREE, PACKET_FREE, ITEM_FREE, TAGGED):
         host.cursor[place] = NONE
     return host
 
@@ -176,6 +180,7 @@ def allocate_nodes(nodes: int) -> NDArray[np.int64]:
 
 
 CRASH_KIND: Final = int(EventKind.CRASH)
+TAG_KIND: Final = int(EventKind.TAG)
 
 
 @compiled.function()
@@ -198,6 +203,12 @@ def record_message(trace: Int64s, host: Host, kind: int, node: int, slot: int, p
     source = host.name[2 * slot + contract.SOURCE]
     sequence = host.name[2 * slot + contract.SEQUENCE]
     _record(trace, host.cursor, kind, node, source, sequence, packet)
+
+
+@compiled.function()
+def delivery_key(message: Int64s, node: int, slot: int) -> int:
+    """A number that no other delivery of the run has."""
+    return (message[8 * slot + NUMBER] << events.WHERE_BITS) | node
 
 
 @compiled.function()

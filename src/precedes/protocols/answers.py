@@ -1,0 +1,137 @@
+"""Asking the sender of a message for its direct dependencies, and the answer (Algorithm 2).
+
+A request is one number, a sequence number of the process that is asked. The answer is what that
+process delivered between the message and its own one before: a number for each, and a number
+that announces how many. They may come in several packets, in any order and more than once.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from precedes import compiled
+from precedes.protocols import delivery_log as history
+from precedes.protocols import suspects as waiting
+from precedes.protocols.contract import (
+    Host,
+    Int32s,
+    Int64s,
+    open_packet,
+    put,
+    sequence_of,
+    source_of,
+)
+from precedes.protocols.delivery_log import Log
+from precedes.protocols.set_hash import packed
+from precedes.protocols.suspects import ASKED, NONE, TOLD, Suspects
+
+# Tags of items.
+REQUEST: Final = 1  # sequence number of the message that is asked about
+ANNOUNCE: Final = 2  # which message, how many dependencies it has
+DEPENDENCY: Final = 3  # of which message, name
+
+# An answer names the message by the lower bits of its sequence number, beside 16 bits of a source
+# and 32 of a sequence number: a packet would have to be 32,768 broadcasts late to be mistaken.
+WHICH_SHIFT: Final = 48
+WHICH_MASK: Final = (1 << 15) - 1
+CONTENT_MASK: Final = (1 << WHICH_SHIFT) - 1
+FORGOTTEN: Final = CONTENT_MASK  # in place of a number of dependencies
+
+# What a part of an answer came to.
+NOTHING: Final = -1
+NO_ANSWER: Final = -2
+
+
+@compiled.function(inline=False)
+def answer(
+    log: Log, told: Int64s, here: int, node: int, asker: int, sequence: int, host: Host
+) -> None:
+    """RSP (line 14). Deliveries keep each source's order, so the last of each says it all.
+
+    ``told`` marks the sources that an answer has named; behind them it counts the answers.
+    """
+    which = (sequence & WHICH_MASK) << WHICH_SHIFT
+    end = history.find_own(log, here, node, sequence)
+    begin = history.find_own(log, here, node, sequence - 1)
+    open_packet(host, asker)
+    if end == NONE or (begin == NONE and (sequence > 1 or log.start[here] > 0)):
+        put(host, ANNOUNCE, which | FORGOTTEN)
+        return
+    told[-1] += 1
+    found = 0
+    for back in range(1, end - begin):
+        name = history.name_at(log, here, end - back)
+        if told[name >> 32] != told[-1]:
+            told[name >> 32] = told[-1]
+            put(host, DEPENDENCY, which | name)
+            found += 1
+    put(host, ANNOUNCE, which | found)
+
+
+@compiled.function(inline=False)
+def learn(
+    held: Suspects, here: int, sender: int, tag: int, value: int, nodes: int, host: Host
+) -> int:
+    """Keep a part of an answer; the row of the message if all of its answer is here now.
+
+    What no correct process would send, and an answer that nobody waits for, is ignored.
+    """
+    row = held.first[here]
+    while row != NONE:
+        slot = held.row[row, waiting.SLOT]
+        same = sequence_of(host, slot) & WHICH_MASK == value >> WHICH_SHIFT
+        if held.row[row, waiting.STAGE] == ASKED and source_of(host, slot) == sender and same:
+            break
+        row = held.row[row, waiting.LINK]
+    if row == NONE:
+        return NOTHING
+    content = value & CONTENT_MASK
+    if tag == DEPENDENCY and content >> 32 < nodes:
+        waiting.add_dependency(held, row, content)
+    elif tag == ANNOUNCE and content == FORGOTTEN:
+        return NO_ANSWER
+    elif tag == ANNOUNCE:
+        held.row[row, waiting.ANNOUNCED] = content
+    if held.row[row, waiting.KNOWN] != held.row[row, waiting.ANNOUNCED]:
+        return NOTHING
+    held.row[row, waiting.STAGE] = TOLD
+    return row
+
+
+@compiled.function()
+def is_delivered(delivered: Int32s, name: int) -> bool:
+    """Whether a process that has delivered so many of each source has delivered this message."""
+    return (name & 0xFFFFFFFF) <= delivered[name >> 32]
+
+
+@compiled.function(inline=False)
+def all_delivered(held: Suspects, delivered: Int32s, row: int) -> bool:
+    """Whether all that the sender named is delivered (line 15); what is, is forgotten."""
+    while held.row[row, waiting.FIRST] != NONE:
+        name = held.dependency[held.row[row, waiting.FIRST], waiting.NAME]
+        if not is_delivered(delivered, name):
+            return False
+        waiting.drop_dependency(held, row)
+    return True
+
+
+@compiled.function(inline=False)
+def was_needed(
+    held: Suspects, log: Log, delivered: Int32s, here: int, row: int, host: Host
+) -> bool:
+    """Whether a dependency was undelivered when the sender was asked; the answer is complete."""
+    slot = held.row[row, waiting.SLOT]
+    previous = packed(source_of(host, slot), sequence_of(host, slot) - 1)
+    if not is_delivered(delivered, previous):
+        return True
+    at = held.row[row, waiting.FIRST]
+    while at != NONE:
+        if not is_delivered(delivered, held.dependency[at, waiting.NAME]):
+            return True
+        at = held.dependency[at, waiting.NEXT]
+    begin = max(held.row[row, waiting.SINCE], log.end[here] - log.name.shape[1])
+    for position in range(begin, log.end[here]):
+        name = history.name_at(log, here, position)
+        if name == previous or waiting.knows(held, row, name):
+            return True
+    return False

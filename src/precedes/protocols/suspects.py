@@ -1,0 +1,172 @@
+"""Messages that wait at a node, with what each of them waits for: a pool for all processes.
+
+A message first waits for its clock (COUNTS) and for the message before it of the same sender
+(PREDECESSOR). If its hash cannot be explained then, it is SUSPECT; after some time its sender is
+ASKED for the direct dependencies; once they are known (TOLD) it waits for them. The lists keep
+the order of arrival. Dependencies come one by one and in any order, perhaps twice; all of them
+have come when as many different ones are here as the sender has announced.
+"""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+import numpy as np
+
+from precedes import clocks, compiled
+from precedes.protocols.contract import Capacity, Int32s, Int64s
+
+NONE: Final = -1
+
+COUNTS: Final = 0
+PREDECESSOR: Final = 1
+SUSPECT: Final = 2
+ASKED: Final = 3
+TOLD: Final = 4
+
+# Words of a waiting message; it is named by the number of its row.
+SLOT: Final = 0
+STAGE: Final = 1
+LINK: Final = 2
+ENTRY: Final = 3  # COUNTS: an entry of the clock that is too low,
+VALUE: Final = 4  # and the value that it waits for
+GENERATION: Final = 5  # of the row: a timer of an earlier message in it has another one
+FIRST: Final = 6  # ASKED, TOLD: the list of dependencies
+KNOWN: Final = 7  # how many have come
+ANNOUNCED: Final = 8  # how many there are; NONE until the sender has said so
+SINCE: Final = 9  # position in the own log when the sender was asked
+WORDS: Final = 10
+
+# Columns of ``dependency``.
+NAME: Final = 0
+NEXT: Final = 1
+
+# Places in ``mark``.
+FREE: Final = 0  # head of the list of free rows
+HIGH: Final = 1  # rows ever used
+COUNT: Final = 2  # messages waiting, at all hosted processes together
+DEPENDENCY_FREE: Final = 3
+DEPENDENCY_HIGH: Final = 4
+DEPENDENCIES: Final = 5
+
+PER_ROW: Final = 4  # dependencies that there is room for, for each message that can wait
+
+
+class Suspects(NamedTuple):
+    """One list per hosted process; ``first`` and ``last`` are its ends."""
+
+    first: Int64s
+    last: Int64s
+    row: Int64s
+    dependency: Int64s
+    mark: Int64s
+
+
+def allocate(processes: int, capacity: Capacity) -> Suspects:
+    """Empty lists with room for ``capacity.held`` messages in all."""
+    return Suspects(
+        first=np.full(processes, NONE, np.int64),
+        last=np.full(processes, NONE, np.int64),
+        row=np.zeros((capacity.held, WORDS), np.int64),
+        dependency=np.zeros((PER_ROW * capacity.held, 2), np.int64),
+        mark=np.array([NONE, 0, 0, NONE, 0, 0], np.int64),
+    )
+
+
+@compiled.function()
+def has_room(held: Suspects, count: int) -> bool:
+    """Whether that many more messages and as many dependencies can be kept."""
+    rows = held.mark[COUNT] + count <= held.row.shape[0]
+    return rows and held.mark[DEPENDENCIES] + count <= held.dependency.shape[0]
+
+
+@compiled.function(inline=False)
+def add(held: Suspects, here: int, slot: int, stage: int) -> int:
+    """Let a message wait; its row."""
+    row = held.mark[FREE]
+    if row != NONE:
+        held.mark[FREE] = held.row[row, LINK]
+    else:
+        row = held.mark[HIGH]
+        held.mark[HIGH] = row + 1
+    held.mark[COUNT] += 1
+    held.row[row, SLOT] = slot
+    held.row[row, STAGE] = stage
+    held.row[row, LINK] = NONE
+    held.row[row, ENTRY] = 0
+    held.row[row, VALUE] = 0
+    held.row[row, FIRST] = NONE
+    held.row[row, KNOWN] = 0
+    held.row[row, ANNOUNCED] = NONE
+    if held.last[here] == NONE:
+        held.first[here] = row
+    else:
+        held.row[held.last[here], LINK] = row
+    held.last[here] = row
+    return row
+
+
+@compiled.function()
+def await_entry(held: Suspects, row: int, clock: Int32s, need: Int32s) -> None:
+    """Remember an entry of the clock that is too low: most examinations are one comparison."""
+    entry = clocks.first_missing(clock, need)
+    held.row[row, ENTRY] = entry
+    held.row[row, VALUE] = need[entry]
+
+
+@compiled.function(inline=False)
+def remove(held: Suspects, here: int, row: int, before: int) -> None:
+    """Take a message out of the list; ``before`` is the one in front of it, or NONE."""
+    while held.row[row, FIRST] != NONE:
+        drop_dependency(held, row)
+    following = held.row[row, LINK]
+    if before == NONE:
+        held.first[here] = following
+    else:
+        held.row[before, LINK] = following
+    if held.last[here] == row:
+        held.last[here] = before
+    held.row[row, GENERATION] += 1
+    held.row[row, STAGE] = COUNTS
+    held.row[row, LINK] = held.mark[FREE]
+    held.mark[FREE] = row
+    held.mark[COUNT] -= 1
+
+
+@compiled.function(inline=False)
+def knows(held: Suspects, row: int, name: int) -> bool:
+    """Whether this dependency of a message has come before."""
+    at = held.row[row, FIRST]
+    while at != NONE:
+        if held.dependency[at, NAME] == name:
+            return True
+        at = held.dependency[at, NEXT]
+    return False
+
+
+@compiled.function(inline=False)
+def add_dependency(held: Suspects, row: int, name: int) -> None:
+    """Keep a dependency; one that has come before is not kept twice."""
+    if knows(held, row, name):
+        return
+    at = held.mark[DEPENDENCY_FREE]
+    if at != NONE:
+        held.mark[DEPENDENCY_FREE] = held.dependency[at, NEXT]
+    else:
+        at = held.mark[DEPENDENCY_HIGH]
+        held.mark[DEPENDENCY_HIGH] = at + 1
+    held.mark[DEPENDENCIES] += 1
+    held.dependency[at, NAME] = name
+    held.dependency[at, NEXT] = held.row[row, FIRST]
+    held.row[row, FIRST] = at
+    held.row[row, KNOWN] += 1
+
+
+@compiled.function(inline=False)
+def drop_dependency(held: Suspects, row: int) -> None:
+    """Forget the first dependency of a message."""
+    at = held.row[row, FIRST]
+    held.row[row, FIRST] = held.dependency[at, NEXT]
+    held.dependency[at, NEXT] = held.mark[DEPENDENCY_FREE]
+    held.mark[DEPENDENCY_FREE] = at
+    held.mark[DEPENDENCIES] -= 1
