@@ -1,4 +1,4 @@
-"""The command line: ``precedes protocols``, ``simulate``, ``audit`` and ``reproduce``."""
+"""The command line: ``precedes protocols``, ``simulate``, ``audit``, ``size``, ``reproduce``."""
 
 from __future__ import annotations
 
@@ -66,6 +66,7 @@ def _parser() -> argparse.ArgumentParser:
     _add_protocols(commands)
     _add_simulate(commands)
     _add_audit(commands)
+    _add_size(commands)
     _add_reproduce(commands)
     return parser
 
@@ -132,6 +133,23 @@ def _add_audit(commands: Any) -> None:
     parser.add_argument("--format", default="auto", choices=("auto", "precedes", "jsonl"))
     parser.add_argument("--json", action="store_true", help="print JSON")
     parser.set_defaults(run=_audit)
+
+
+def _add_size(commands: Any) -> None:
+    parser = commands.add_parser(
+        "size",
+        help="how large a clock has to be for a load, or what a clock of a size gives",
+        description="Size a clock of probabilistic or hashed by a formula for the share of "
+        "deliveries that probabilistic gets wrong.",
+    )
+    parser.add_argument("--rate", type=float, required=True, metavar="R", help="broadcasts/s, all")
+    parser.add_argument("--nodes", type=int, required=True, metavar="N", help="size of the group")
+    parser.add_argument("--error", type=float, metavar="E", help="share of deliveries, as 1e-4")
+    parser.add_argument("--entries", type=int, metavar="M", help="or: the size of the clock")
+    parser.add_argument("--per-process", type=int, default=2, metavar="K", help="entries each (2)")
+    parser.add_argument("--delay", default="normal:100:20", metavar="D", help="normal:MEAN:SD")
+    parser.add_argument("--json", action="store_true", help="print JSON")
+    parser.set_defaults(run=_size)
 
 
 def _add_reproduce(commands: Any) -> None:
@@ -292,6 +310,21 @@ def _audit(options: argparse.Namespace) -> int:
     combined = to_json(reports)
     print(json.dumps(combined) if options.json else to_text(reports).rstrip())
     return {"held": EXIT_HELD, "violated": EXIT_VIOLATED}.get(combined["verdict"], EXIT_ERROR)
+
+
+def _size(options: argparse.Namespace) -> int:
+    from precedes.sizing import size
+
+    found = size(
+        rate=options.rate,
+        nodes=options.nodes,
+        error=options.error,
+        entries=options.entries,
+        per_process=options.per_process,
+        delay=options.delay,
+    )
+    print(json.dumps(found.as_dict()) if options.json else found)
+    return 0
 
 
 def _reproduce(options: argparse.Namespace) -> int:

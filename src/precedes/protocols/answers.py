@@ -44,27 +44,48 @@ NO_ANSWER: Final = -2
 
 @compiled.function(inline=False)
 def answer(
-    log: Log, told: Int64s, here: int, node: int, asker: int, sequence: int, host: Host
+    log: Log,
+    told: Int64s,
+    delivered: Int32s,
+    here: int,
+    node: int,
+    asker: int,
+    sequence: int,
+    host: Host,
 ) -> None:
-    """RSP (line 14). Deliveries keep each source's order, so the last of each says it all.
+    """RSP (line 14): the direct dependencies, or else all counts as they were.
 
-    ``told`` marks the sources that an answer has named; behind them it counts the answers.
+    Deliveries keep each source's order, so the last of each source says it all. If the log does
+    not go back to the own message before this one, what it still has is taken from the counts of
+    now: the message's whole past, one dependency for each source. If the message itself is too
+    old, there is no answer. ``told`` marks sources and is all zeros before and after.
     """
     which = (sequence & WHICH_MASK) << WHICH_SHIFT
-    end = history.find_own(log, here, node, sequence)
-    begin = history.find_own(log, here, node, sequence - 1)
+    position = history.find_own(log, here, node, sequence)
+    before = history.find_own(log, here, node, sequence - 1)
     open_packet(host, asker)
-    if end == NONE or (begin == NONE and (sequence > 1 or log.start[here] > 0)):
+    if position == NONE:
         put(host, ANNOUNCE, which | FORGOTTEN)
         return
-    told[-1] += 1
     found = 0
-    for back in range(1, end - begin):
-        name = history.name_at(log, here, end - back)
-        if told[name >> 32] != told[-1]:
-            told[name >> 32] = told[-1]
-            put(host, DEPENDENCY, which | name)
-            found += 1
+    if before != NONE:
+        for back in range(1, position - before):
+            name = history.name_at(log, here, position - back)
+            if told[name >> 32] == 0:
+                told[name >> 32] = 1
+                put(host, DEPENDENCY, which | name)
+                found += 1
+        for back in range(1, position - before):
+            told[history.name_at(log, here, position - back) >> 32] = 0
+    else:
+        for later in range(position, log.end[here, history.NEXT]):
+            told[history.name_at(log, here, later) >> 32] += 1
+        for source in range(told.size):
+            count = delivered[source] - told[source]
+            if count > 0 and source != node:
+                put(host, DEPENDENCY, which | packed(source, count))
+                found += 1
+            told[source] = 0
     put(host, ANNOUNCE, which | found)
 
 
@@ -76,7 +97,7 @@ def learn(
 
     What no correct process would send, and an answer that nobody waits for, is ignored.
     """
-    row = held.first[here]
+    row = held.ends[here, waiting.BEGIN]
     while row != NONE:
         slot = held.row[row, waiting.SLOT]
         same = sequence_of(host, slot) & WHICH_MASK == value >> WHICH_SHIFT
@@ -129,8 +150,8 @@ def was_needed(
         if not is_delivered(delivered, held.dependency[at, waiting.NAME]):
             return True
         at = held.dependency[at, waiting.NEXT]
-    begin = max(held.row[row, waiting.SINCE], log.end[here] - log.name.shape[1])
-    for position in range(begin, log.end[here]):
+    begin = max(held.row[row, waiting.SINCE], log.end[here, history.NEXT] - log.name.shape[1])
+    for position in range(begin, log.end[here, history.NEXT]):
         name = history.name_at(log, here, position)
         if name == previous or waiting.knows(held, row, name):
             return True

@@ -21,25 +21,28 @@ from precedes.protocols.set_hash import packed
 WINDOW: Final = 64  # newest deliveries whose hashes are kept
 NOWHERE: Final = -1
 
+# Columns of ``end``.
+NEXT: Final = 0
+OLDEST: Final = 1
+
 
 class Log(NamedTuple):
     """Positions count all that a process has delivered, from 0; a ring holds the last of them."""
 
     name: Int64s  # process, position modulo the length -> packed name
     hash: Int64s  # process, position modulo WINDOW -> hash
-    start: Int64s  # process -> oldest position that is kept for answers
-    end: Int64s  # process -> the next position
+    end: Int64s  # process -> the next position; the oldest that is kept for answers
     acknowledged: Int32s  # process, other -> own messages that the other has delivered
     longest: Int64s  # one number: most positions that a process kept for answers
 
 
 def allocate(*, processes: int, nodes: int, length: int) -> Log:
-    """Empty logs of ``length`` entries, at least WINDOW."""
+    """Empty logs of ``length`` entries or more: a power of two, at least WINDOW."""
+    size = 1 << (max(length, WINDOW) - 1).bit_length()
     return Log(
-        name=np.zeros((processes, max(length, WINDOW)), np.int64),
+        name=np.zeros((processes, size), np.int64),
         hash=np.zeros((processes, WINDOW), np.int64),
-        start=np.zeros(processes, np.int64),
-        end=np.zeros(processes, np.int64),
+        end=np.zeros((processes, 2), np.int64),
         acknowledged=np.zeros((processes, nodes), np.int32),
         longest=np.zeros(1, np.int64),
     )
@@ -48,20 +51,19 @@ def allocate(*, processes: int, nodes: int, length: int) -> Log:
 @compiled.function()
 def name_at(log: Log, here: int, position: int) -> int:
     """The packed name of what was delivered at a position that the ring still holds."""
-    return log.name[here, position % log.name.shape[1]]
+    return log.name[here, position & (log.name.shape[1] - 1)]
 
 
 @compiled.function()
 def append(log: Log, here: int, name: int, hashed: int) -> None:
     """Enter a delivery; a full ring forgets its oldest."""
-    end = log.end[here]
+    end = log.end[here, NEXT]
     length = log.name.shape[1]
-    log.name[here, end % length] = name
-    log.hash[here, end % WINDOW] = hashed
-    log.end[here] = end + 1
-    if end + 1 - log.start[here] > length:
-        log.start[here] = end + 1 - length
-    log.longest[0] = max(log.longest[0], end + 1 - log.start[here])
+    log.name[here, end & (length - 1)] = name
+    log.hash[here, end & (WINDOW - 1)] = hashed
+    log.end[here, NEXT] = end + 1
+    log.end[here, OLDEST] = max(log.end[here, OLDEST], end + 1 - length)
+    log.longest[0] = max(log.longest[0], end + 1 - log.end[here, OLDEST])
 
 
 @compiled.function(inline=False)
@@ -71,14 +73,14 @@ def collect(log: Log, here: int, node: int) -> None:
     for other in range(log.acknowledged.shape[1]):
         if other != node:
             stable = min(stable, log.acknowledged[here, other])
-    at = log.start[here]
-    while at < log.end[here]:
+    at = log.end[here, OLDEST]
+    while at < log.end[here, NEXT]:
         name = name_at(log, here, at)
         if name >> 32 == node:
             # An own message that is not stable still needs all that stands before it.
             if name & 0xFFFFFFFF > stable:
                 return
-            log.start[here] = at
+            log.end[here, OLDEST] = at
         at += 1
 
 
@@ -86,8 +88,8 @@ def collect(log: Log, here: int, node: int) -> None:
 def find_own(log: Log, here: int, node: int, sequence: int) -> int:
     """Where an own message is in what is kept, or NOWHERE."""
     wanted = packed(node, sequence)
-    at = log.end[here] - 1
-    while at >= log.start[here]:
+    at = log.end[here, NEXT] - 1
+    while at >= log.end[here, OLDEST]:
         if name_at(log, here, at) == wanted:
             return at
         at -= 1

@@ -102,7 +102,7 @@ class Parameters:
         default=True, metadata={"help": "await the sender's message before it, then test"}
     )
     log: int = field(
-        default=0, metadata={"help": "deliveries kept for answers (0: 4 a node, at least 1024)"}
+        default=1024, metadata={"help": "deliveries kept for answers (up to a power of 2)"}
     )
 
     def __post_init__(self) -> None:
@@ -111,10 +111,8 @@ class Parameters:
             raise UserError(f"hashes must be at least 1, not {self.hashes}")
         if not 0 <= self.grace_ms <= 1e6:
             raise UserError(f"grace_ms must be between 0 and 1e6, not {self.grace_ms:g}")
-        if self.log and not history.WINDOW <= self.log <= 1 << 24:
-            raise UserError(
-                f"log must be 0 or between {history.WINDOW} and {1 << 24}, not {self.log}"
-            )
+        if not history.WINDOW <= self.log <= 1 << 24:
+            raise UserError(f"log must be between {history.WINDOW} and {1 << 24}, not {self.log}")
 
 
 class State(NamedTuple):
@@ -131,7 +129,7 @@ class State(NamedTuple):
     log: Log
     hasher: Hasher
     peel: Peeling
-    told: Int64s  # see answers.answer
+    told: Int64s  # source -> used by answers.answer
     setting: Int64s
     counted: Int64s
 
@@ -147,7 +145,6 @@ def allocate(parameters: Parameters, group: Group, capacity: Capacity) -> State:
         parameters.retry,
         parameters.sender_order,
     ]
-    length = parameters.log or max(4 * group.nodes, 1024)
     return State(
         clock=np.zeros((processes, width), np.int32),
         hash=np.zeros(processes, np.int64),
@@ -157,10 +154,10 @@ def allocate(parameters: Parameters, group: Group, capacity: Capacity) -> State:
         own=entries_of_all(parameters.entries, parameters.per_process, group),
         node=np.array(group.hosted, np.int32),
         held=waiting.allocate(processes, capacity),
-        log=history.allocate(processes=processes, nodes=group.nodes, length=length),
+        log=history.allocate(processes=processes, nodes=group.nodes, length=parameters.log),
         hasher=set_hash.allocate(seed=group.seed, slots=capacity.slots),
         peel=peeling.allocate(width=width),
-        told=np.zeros(group.nodes + 1, np.int64),
+        told=np.zeros(group.nodes, np.int64),
         setting=np.array(setting, np.int64),
         counted=np.zeros(COUNTS_KEPT, np.int64),
     )
@@ -181,7 +178,7 @@ def _broadcast(state: State, here: int, slot: int, host: Host) -> int:
     return DONE
 
 
-@compiled.function()
+@compiled.function(inline=False)
 def _count_in(state: State, here: int, slot: int, host: Host) -> None:
     """Enter a message into all that counts deliveries: always by increments, never by maxima."""
     source = source_of(host, slot)
@@ -208,7 +205,8 @@ def _receive(state: State, here: int, sender: int, inbox: Int64s, count: int, ho
             # A request has a packet to itself, so that one answer is the most to be sent.
             node = state.node[here]
             sequence = value_of(inbox, i)
-            answers.answer(state.log, state.told, here, node, sender, sequence, host)
+            delivered = state.delivered[here]
+            answers.answer(state.log, state.told, delivered, here, node, sender, sequence, host)
     return DONE
 
 
@@ -224,13 +222,13 @@ def _arrive(state: State, here: int, slot: int, host: Host) -> None:
     elif covered and in_turn and _explains(state, here, slot, host):
         _count_in(state, here, slot, host)
         deliver(host, slot)
-        if state.held.first[here] != NONE:
+        if state.held.ends[here, waiting.BEGIN] != NONE:
             _settle(state, here, host)
     else:
         _hold(state, here, slot, covered, in_turn, host)
 
 
-@compiled.function()
+@compiled.function(inline=False)
 def _explains(state: State, here: int, slot: int, host: Host) -> bool:
     """Whether a set of own deliveries that the sender lacked is found (Algorithm 3)."""
     source = source_of(host, slot)
@@ -287,7 +285,7 @@ def _ask(state: State, here: int, row: int, host: Host) -> None:
     """REQ (Algorithm 2, line 11)."""
     slot = state.held.row[row, waiting.SLOT]
     state.held.row[row, waiting.STAGE] = ASKED
-    state.held.row[row, waiting.SINCE] = state.log.end[here]
+    state.held.row[row, waiting.SINCE] = state.log.end[here, history.NEXT]
     state.counted[REQUESTS] += 1
     send(host, source_of(host, slot), answers.REQUEST, sequence_of(host, slot))
 
@@ -319,7 +317,7 @@ def _settle(state: State, here: int, host: Host) -> None:
     """Deliver what waits and can be delivered now, until nothing more can."""
     held = state.held
     before = NONE
-    row = held.first[here]
+    row = held.ends[here, waiting.BEGIN]
     while row != NONE:
         verdict = _examine(state, here, row, host)
         if verdict == STAY:
@@ -334,7 +332,7 @@ def _settle(state: State, here: int, host: Host) -> None:
         else:
             drop(host, slot)
         before = NONE
-        row = held.first[here]
+        row = held.ends[here, waiting.BEGIN]
 
 
 @compiled.function(inline=False)

@@ -24,7 +24,7 @@ import numpy as np
 
 from precedes import compiled
 from precedes.protocols.contract import Int32s, Int64s
-from precedes.protocols.delivery_log import WINDOW, Log, name_at
+from precedes.protocols.delivery_log import NEXT, WINDOW, Log, name_at
 from precedes.protocols.set_hash import minus, plus
 
 MORE: Final = 3  # candidates at first, beyond the size of R
@@ -40,10 +40,21 @@ HASHES: Final = 0  # compared, ever
 CANDIDATES: Final = 1
 COUNT: Final = 2  # candidates taken
 SUM: Final = 3  # of their hashes
-DECIDED: Final = 4  # length of ``trail``
-DEPTH: Final = 5  # trials that are open
-OLDEST_OWN: Final = 6  # the first own message in R that was found, or 0
-MARKS: Final = 7
+DECIDED: Final = 4  # length of the trail
+OLDEST_OWN: Final = 5  # the first own message in R that was found, or 0
+MARKS: Final = 6
+
+# Columns of ``work``: of a candidate,
+SOURCE: Final = 0
+SEQUENCE: Final = 1
+HASH: Final = 2
+VERDICT: Final = 3
+# the trail, candidates in the order in which they were decided,
+TRAIL: Final = 4
+# and trials that are open: the candidate, the length of the trail before.
+TRIED: Final = 5
+TRAIL_BEFORE: Final = 6
+COLUMNS: Final = 7
 
 
 class Peeling(NamedTuple):
@@ -51,11 +62,7 @@ class Peeling(NamedTuple):
 
     excess: Int32s  # entry -> hits of R that no candidate taken accounts for
     hits: Int32s  # entry -> candidates that hit it and are open; zero between searches
-    source: Int32s  # candidate -> process
-    position: Int64s  # candidate -> in the log
-    verdict: Int32s  # candidate -> OPEN, TAKEN or RULED_OUT
-    trail: Int32s  # candidates in the order in which they were decided
-    trial: Int32s  # open trial -> candidate, length of the trail before
+    work: Int64s
     mark: Int64s
 
 
@@ -64,11 +71,7 @@ def allocate(*, width: int) -> Peeling:
     return Peeling(
         excess=np.zeros(width, np.int32),
         hits=np.zeros(width, np.int32),
-        source=np.zeros(WINDOW, np.int32),
-        position=np.zeros(WINDOW, np.int64),
-        verdict=np.zeros(WINDOW, np.int32),
-        trail=np.zeros(WINDOW, np.int32),
-        trial=np.zeros((WINDOW, 2), np.int32),
+        work=np.zeros((WINDOW, COLUMNS), np.int64),
         mark=np.zeros(MARKS, np.int64),
     )
 
@@ -91,29 +94,28 @@ def find(
     The clock, of ``node`` in row ``here``, has reached ``need`` everywhere. If R is found,
     ``mark[OLDEST_OWN]`` is the sequence number of the first own message in it.
     """
-    total = 0
+    total = np.int32(0)
     for x in range(need.size):
-        peel.excess[x] = clock[x] - need[x]
-        total += peel.excess[x]
+        excess = np.int32(clock[x] - need[x])
+        peel.excess[x] = excess
+        total = np.int32(total + excess)
     size = total // own.shape[1]
     peel.mark[OLDEST_OWN] = 0
     if size == 0:
         peel.mark[HASHES] += 1
         return difference == 0
-    there = min(log.end[here], WINDOW)
+    there = min(log.end[here, NEXT], WINDOW)
     if size > there or size * own.shape[1] != total:
         return False
     width = min(size + MORE, there)
     end = peel.mark[HASHES] + limit
     while True:
         allowed = min(end, peel.mark[HASHES] + STAGE_HASHES)
-        if _gather(peel, log, own, here, width, sender) >= size:
-            found = _search(peel, log, own, here, size, difference, allowed)
-            if found:
-                _note_own(peel, log, here, node)
-            _clear(peel, own)
-            if found:
-                return True
+        enough = _gather(peel, log, own, here, width, sender) >= size
+        found = enough and _search(peel, own, size, difference, allowed)
+        _clear(peel, own, node)
+        if found:
+            return True
         if width == there or peel.mark[HASHES] >= end:
             return False
         width = min(width + max(width // 4, 1), there)
@@ -123,36 +125,37 @@ def find(
 def _gather(peel: Peeling, log: Log, own: Int32s, here: int, width: int, sender: int) -> int:
     """The newest deliveries that can be in R: not the sender's, and none hits an entry too much."""
     count = 0
-    for back in range(width):
-        position = log.end[here] - 1 - back
-        source = name_at(log, here, position) >> 32
+    for back in range(1, width + 1):
+        position = log.end[here, NEXT] - back
+        name = name_at(log, here, position)
+        source = name >> 32
         fits = source != sender
         for i in range(own.shape[1]):
-            if peel.excess[own[source, i]] == 0:
-                fits = False
+            fits = fits and peel.excess[own[source, i]] != 0
         if fits:
-            peel.source[count] = source
-            peel.position[count] = position
-            peel.verdict[count] = OPEN
+            for i in range(own.shape[1]):
+                peel.hits[own[source, i]] += 1
+            peel.work[count, SOURCE] = source
+            peel.work[count, SEQUENCE] = name & 0xFFFFFFFF
+            peel.work[count, HASH] = log.hash[here, position & (WINDOW - 1)]
+            peel.work[count, VERDICT] = OPEN
             count += 1
     peel.mark[CANDIDATES] = count
     return count
 
 
 @compiled.function()
-def _search(
-    peel: Peeling, log: Log, own: Int32s, here: int, size: int, difference: int, allowed: int
-) -> bool:
+def _search(peel: Peeling, own: Int32s, size: int, difference: int, allowed: int) -> bool:
     """Whether ``size`` of the candidates fit and have the hash; ``allowed`` ends the counting."""
-    peel.mark[COUNT] = peel.mark[SUM] = peel.mark[DECIDED] = peel.mark[DEPTH] = 0
-    for c in range(peel.mark[CANDIDATES]):
-        for i in range(own.shape[1]):
-            peel.hits[own[peel.source[c], i]] += 1
+    peel.mark[COUNT] = peel.mark[SUM] = peel.mark[DECIDED] = 0
+    short = np.int32(0)
     for x in range(peel.excess.size):
-        if peel.hits[x] < peel.excess[x]:
-            return False
+        short = min(short, np.int32(peel.hits[x] - peel.excess[x]))
+    if short < 0:
+        return False
     trials = 0
-    fits = _settle(peel, log, own, here)
+    depth = 0
+    fits = _settle(peel, own)
     while True:
         if fits and peel.mark[COUNT] == size:
             peel.mark[HASHES] += 1
@@ -164,56 +167,49 @@ def _search(
         choice = _tightest(peel, own) if fits else -1
         if choice >= 0:
             trials += 1
-            depth = peel.mark[DEPTH]
-            peel.trial[depth, 0] = choice
-            peel.trial[depth, 1] = peel.mark[DECIDED]
-            peel.mark[DEPTH] = depth + 1
-            _take(peel, log, own, here, choice)
+            peel.work[depth, TRIED] = choice
+            peel.work[depth, TRAIL_BEFORE] = peel.mark[DECIDED]
+            depth += 1
+            fits = _decide(peel, own, choice, TAKEN)
+        elif depth > 0:
+            depth -= 1
+            _undo(peel, own, peel.work[depth, TRAIL_BEFORE])
+            fits = _decide(peel, own, peel.work[depth, TRIED], RULED_OUT)
         else:
-            depth = peel.mark[DEPTH] - 1
-            if depth < 0:
-                return False
-            peel.mark[DEPTH] = depth
-            _undo(peel, log, own, here, peel.trial[depth, 1])
-            if not _rule_out(peel, own, peel.trial[depth, 0]):
-                fits = False
-                continue
-        fits = _settle(peel, log, own, here)
+            return False
+        fits = fits and _settle(peel, own)
 
 
-@compiled.function()
-def _settle(peel: Peeling, log: Log, own: Int32s, here: int) -> bool:
+@compiled.function(inline=False)
+def _settle(peel: Peeling, own: Int32s) -> bool:
     """Decide all candidates that the entries decide; False: they contradict each other."""
     changed = True
     while changed:
         changed = False
         for c in range(peel.mark[CANDIDATES]):
-            if peel.verdict[c] != OPEN:
+            if peel.work[c, VERDICT] != OPEN:
                 continue
             used_up = forced = False
             for i in range(own.shape[1]):
-                x = own[peel.source[c], i]
+                x = own[peel.work[c, SOURCE], i]
                 used_up = used_up or peel.excess[x] == 0
                 forced = forced or peel.hits[x] == peel.excess[x]
-            if used_up:
-                if not _rule_out(peel, own, c):
+            if used_up or forced:
+                changed = True
+                if not _decide(peel, own, c, RULED_OUT if used_up else TAKEN):
                     return False
-                changed = True
-            elif forced:
-                _take(peel, log, own, here, c)
-                changed = True
     return True
 
 
-@compiled.function()
+@compiled.function(inline=False)
 def _tightest(peel: Peeling, own: Int32s) -> int:
     """The newest open candidate of the entry with the least choice, or -1."""
     best = -1
-    least = np.int32(2**31 - 1)
+    least = 2**31 - 1
     for c in range(peel.mark[CANDIDATES]):
-        if peel.verdict[c] == OPEN:
+        if peel.work[c, VERDICT] == OPEN:
             for i in range(own.shape[1]):
-                x = own[peel.source[c], i]
+                x = own[peel.work[c, SOURCE], i]
                 if peel.hits[x] - peel.excess[x] < least:
                     least = peel.hits[x] - peel.excess[x]
                     best = c
@@ -221,70 +217,50 @@ def _tightest(peel: Peeling, own: Int32s) -> int:
 
 
 @compiled.function(inline=False)
-def _take(peel: Peeling, log: Log, own: Int32s, here: int, c: int) -> None:
-    for i in range(own.shape[1]):
-        x = own[peel.source[c], i]
-        peel.hits[x] -= 1
-        peel.excess[x] -= 1
-    peel.mark[COUNT] += 1
-    peel.mark[SUM] = plus(peel.mark[SUM], log.hash[here, peel.position[c] % WINDOW])
-    _decide(peel, c, TAKEN)
-
-
-@compiled.function(inline=False)
-def _rule_out(peel: Peeling, own: Int32s, c: int) -> bool:
-    """Leave a candidate out; False if an entry has too few left."""
+def _decide(peel: Peeling, own: Int32s, c: int, verdict: int) -> bool:
+    """Take a candidate or leave it out; False if an entry then has too few."""
+    taken = verdict == TAKEN
     enough = True
     for i in range(own.shape[1]):
-        x = own[peel.source[c], i]
+        x = own[peel.work[c, SOURCE], i]
         peel.hits[x] -= 1
+        peel.excess[x] -= taken
         enough = enough and peel.hits[x] >= peel.excess[x]
-    _decide(peel, c, RULED_OUT)
+    if taken:
+        peel.mark[COUNT] += 1
+        peel.mark[SUM] = plus(peel.mark[SUM], peel.work[c, HASH])
+    peel.work[c, VERDICT] = verdict
+    peel.work[peel.mark[DECIDED], TRAIL] = c
+    peel.mark[DECIDED] += 1
     return enough
 
 
-@compiled.function()
-def _decide(peel: Peeling, c: int, verdict: int) -> None:
-    peel.verdict[c] = verdict
-    peel.trail[peel.mark[DECIDED]] = c
-    peel.mark[DECIDED] += 1
-
-
 @compiled.function(inline=False)
-def _undo(peel: Peeling, log: Log, own: Int32s, here: int, length: int) -> None:
+def _undo(peel: Peeling, own: Int32s, length: int) -> None:
     """Open the candidates again that were decided after the trail had this length."""
     while peel.mark[DECIDED] > length:
         peel.mark[DECIDED] -= 1
-        c = peel.trail[peel.mark[DECIDED]]
-        taken = peel.verdict[c] == TAKEN
+        c = peel.work[peel.mark[DECIDED], TRAIL]
+        taken = peel.work[c, VERDICT] == TAKEN
         for i in range(own.shape[1]):
-            x = own[peel.source[c], i]
+            x = own[peel.work[c, SOURCE], i]
             peel.hits[x] += 1
             peel.excess[x] += taken
         if taken:
             peel.mark[COUNT] -= 1
-            hashed = log.hash[here, peel.position[c] % WINDOW]
-            peel.mark[SUM] = minus(peel.mark[SUM], hashed)
-        peel.verdict[c] = OPEN
+            peel.mark[SUM] = minus(peel.mark[SUM], peel.work[c, HASH])
+        peel.work[c, VERDICT] = OPEN
 
 
 @compiled.function()
-def _note_own(peel: Peeling, log: Log, here: int, node: int) -> None:
-    """Keep the first own message in R."""
-    for c in range(peel.mark[CANDIDATES]):
-        if peel.verdict[c] == TAKEN:
-            name = name_at(log, here, peel.position[c])
-            if name >> 32 == node:
-                peel.mark[OLDEST_OWN] = name & 0xFFFFFFFF
-
-
-@compiled.function()
-def _clear(peel: Peeling, own: Int32s) -> None:
-    """Put the entries back to what they were before the candidates were gathered."""
+def _clear(peel: Peeling, own: Int32s, node: int) -> None:
+    """Put the entries back to what they were, and keep the oldest own message that was taken."""
     for c in range(peel.mark[CANDIDATES]):
         for i in range(own.shape[1]):
-            x = own[peel.source[c], i]
-            if peel.verdict[c] == OPEN:
+            x = own[peel.work[c, SOURCE], i]
+            if peel.work[c, VERDICT] == OPEN:
                 peel.hits[x] -= 1
-            elif peel.verdict[c] == TAKEN:
+            elif peel.work[c, VERDICT] == TAKEN:
                 peel.excess[x] += 1
+        if peel.work[c, VERDICT] == TAKEN and peel.work[c, SOURCE] == node:
+            peel.mark[OLDEST_OWN] = peel.work[c, SEQUENCE]

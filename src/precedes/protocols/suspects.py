@@ -24,6 +24,10 @@ SUSPECT: Final = 2
 ASKED: Final = 3
 TOLD: Final = 4
 
+# Columns of ``ends``.
+BEGIN: Final = 0
+END: Final = 1
+
 # Words of a waiting message; it is named by the number of its row.
 SLOT: Final = 0
 STAGE: Final = 1
@@ -53,10 +57,9 @@ PER_ROW: Final = 4  # dependencies that there is room for, for each message that
 
 
 class Suspects(NamedTuple):
-    """One list per hosted process; ``first`` and ``last`` are its ends."""
+    """One list per hosted process; ``ends`` are its first and its last row."""
 
-    first: Int64s
-    last: Int64s
+    ends: Int64s
     row: Int64s
     dependency: Int64s
     mark: Int64s
@@ -65,8 +68,7 @@ class Suspects(NamedTuple):
 def allocate(processes: int, capacity: Capacity) -> Suspects:
     """Empty lists with room for ``capacity.held`` messages in all."""
     return Suspects(
-        first=np.full(processes, NONE, np.int64),
-        last=np.full(processes, NONE, np.int64),
+        ends=np.full((processes, 2), NONE, np.int64),
         row=np.zeros((capacity.held, WORDS), np.int64),
         dependency=np.zeros((PER_ROW * capacity.held, 2), np.int64),
         mark=np.array([NONE, 0, 0, NONE, 0, 0], np.int64),
@@ -98,11 +100,11 @@ def add(held: Suspects, here: int, slot: int, stage: int) -> int:
     held.row[row, FIRST] = NONE
     held.row[row, KNOWN] = 0
     held.row[row, ANNOUNCED] = NONE
-    if held.last[here] == NONE:
-        held.first[here] = row
+    if held.ends[here, END] == NONE:
+        held.ends[here, BEGIN] = row
     else:
-        held.row[held.last[here], LINK] = row
-    held.last[here] = row
+        held.row[held.ends[here, END], LINK] = row
+    held.ends[here, END] = row
     return row
 
 
@@ -121,11 +123,11 @@ def remove(held: Suspects, here: int, row: int, before: int) -> None:
         drop_dependency(held, row)
     following = held.row[row, LINK]
     if before == NONE:
-        held.first[here] = following
+        held.ends[here, BEGIN] = following
     else:
         held.row[before, LINK] = following
-    if held.last[here] == row:
-        held.last[here] = before
+    if held.ends[here, END] == row:
+        held.ends[here, END] = before
     held.row[row, GENERATION] += 1
     held.row[row, STAGE] = COUNTS
     held.row[row, LINK] = held.mark[FREE]
