@@ -114,7 +114,7 @@ class Size:
         wide = " (less than this clock: use vector)" if self.entries >= self.nodes else ""
         return "\n".join(
             [
-                f"entries     {self.entries:,}, {self.per_process} for each of {self.nodes:,} nodes",
+                f"entries     {self.entries:,}, {self.per_process} a process, {self.nodes:,} nodes",
                 f"load        {self.rate:g} broadcasts/s in the group, delays {self.delay}",
                 f"errors      {self.error:.2g} of deliveries with probabilistic, none with hashed",
                 f"held        {self.held:.2g} of receptions wait for something",

@@ -2,7 +2,8 @@
 
 A request is one number, a sequence number of the process that is asked. The answer is what that
 process delivered between the message and its own one before: a number for each, and a number
-that announces how many. They may come in several packets, in any order and more than once.
+that announces how many. They may come in several packets, in any order and more than once; all
+are here when as many different ones are as were announced.
 """
 
 from __future__ import annotations
@@ -30,11 +31,15 @@ REQUEST: Final = 1  # sequence number of the message that is asked about
 ANNOUNCE: Final = 2  # which message, how many dependencies it has
 DEPENDENCY: Final = 3  # of which message, name
 
-# An answer names the message by the lower bits of its sequence number, beside 16 bits of a source
-# and 32 of a sequence number: a packet would have to be 32,768 broadcasts late to be mistaken.
-WHICH_SHIFT: Final = 48
-WHICH_MASK: Final = (1 << 15) - 1
-CONTENT_MASK: Final = (1 << WHICH_SHIFT) - 1
+# A part of an answer has 32 bits of a sequence number, 16 of a source, one that tells the two forms
+# of answers apart, and the lower bits of the sequence number of the message that it is about: a
+# packet would have to be 16,384 broadcasts late to be mistaken.
+FORM_SHIFT: Final = 48
+DIRECT: Final = 0  # what was delivered since the own message before
+WHOLE: Final = 1  # all that was delivered
+WHICH_SHIFT: Final = 49
+WHICH_MASK: Final = (1 << 14) - 1
+CONTENT_MASK: Final = (1 << FORM_SHIFT) - 1
 FORGOTTEN: Final = CONTENT_MASK  # in place of a number of dependencies
 
 # What a part of an answer came to.
@@ -78,6 +83,7 @@ def answer(
         for back in range(1, position - before):
             told[history.name_at(log, here, position - back) >> 32] = 0
     else:
+        which |= WHOLE << FORM_SHIFT
         for later in range(position, log.end[here, history.NEXT]):
             told[history.name_at(log, here, later) >> 32] += 1
         for source in range(told.size):
@@ -91,11 +97,12 @@ def answer(
 
 @compiled.function(inline=False)
 def learn(
-    held: Suspects, here: int, sender: int, tag: int, value: int, nodes: int, host: Host
+    held: Suspects, told: Int64s, here: int, sender: int, tag: int, value: int, host: Host
 ) -> int:
     """Keep a part of an answer; the row of the message if all of its answer is here now.
 
-    What no correct process would send, and an answer that nobody waits for, is ignored.
+    What no correct process would send, and an answer that nobody waits for, is ignored. So is the
+    other form of an answer that has begun to come: a repeated request may have two.
     """
     row = held.ends[here, waiting.BEGIN]
     while row != NONE:
@@ -107,16 +114,41 @@ def learn(
     if row == NONE:
         return NOTHING
     content = value & CONTENT_MASK
-    if tag == DEPENDENCY and content >> 32 < nodes:
-        waiting.add_dependency(held, row, content)
-    elif tag == ANNOUNCE and content == FORGOTTEN:
+    form = (value >> FORM_SHIFT) & 1
+    if content == FORGOTTEN:
         return NO_ANSWER
-    elif tag == ANNOUNCE:
+    if held.row[row, waiting.FORM] == NONE:
+        held.row[row, waiting.FORM] = form
+    if held.row[row, waiting.FORM] != form:
+        return NOTHING
+    if tag == ANNOUNCE:
         held.row[row, waiting.ANNOUNCED] = content
-    if held.row[row, waiting.KNOWN] != held.row[row, waiting.ANNOUNCED]:
+    elif content >> 32 < told.size:
+        waiting.add_dependency(held, row, content)
+    if not _is_complete(held, told, row):
         return NOTHING
     held.row[row, waiting.STAGE] = TOLD
     return row
+
+
+@compiled.function()
+def _is_complete(held: Suspects, told: Int64s, row: int) -> bool:
+    """Whether as many different dependencies have come as were announced, one for each source."""
+    announced = held.row[row, waiting.ANNOUNCED]
+    if announced == NONE or held.row[row, waiting.KNOWN] < announced:
+        return False
+    different = 0
+    at = held.row[row, waiting.FIRST]
+    while at != NONE:
+        source = held.dependency[at, waiting.NAME] >> 32
+        different += told[source] == 0
+        told[source] = 1
+        at = held.dependency[at, waiting.NEXT]
+    at = held.row[row, waiting.FIRST]
+    while at != NONE:
+        told[held.dependency[at, waiting.NAME] >> 32] = 0
+        at = held.dependency[at, waiting.NEXT]
+    return different == announced
 
 
 @compiled.function()
@@ -138,21 +170,21 @@ def all_delivered(held: Suspects, delivered: Int32s, row: int) -> bool:
 
 @compiled.function(inline=False)
 def was_needed(
-    held: Suspects, log: Log, delivered: Int32s, here: int, row: int, host: Host
+    held: Suspects, log: Log, told: Int64s, delivered: Int32s, here: int, row: int, host: Host
 ) -> bool:
     """Whether a dependency was undelivered when the sender was asked; the answer is complete."""
     slot = held.row[row, waiting.SLOT]
-    previous = packed(source_of(host, slot), sequence_of(host, slot) - 1)
-    if not is_delivered(delivered, previous):
-        return True
+    source = source_of(host, slot)
+    end = log.end[here, history.NEXT]
+    begin = max(held.row[row, waiting.SINCE], end - log.name.shape[1])
+    for position in range(begin, end):
+        told[history.name_at(log, here, position) >> 32] += 1
+    needed = sequence_of(host, slot) - 1 > delivered[source] - told[source]
     at = held.row[row, waiting.FIRST]
     while at != NONE:
-        if not is_delivered(delivered, held.dependency[at, waiting.NAME]):
-            return True
+        name = held.dependency[at, waiting.NAME]
+        needed = needed or (name & 0xFFFFFFFF) > delivered[name >> 32] - told[name >> 32]
         at = held.dependency[at, waiting.NEXT]
-    begin = max(held.row[row, waiting.SINCE], log.end[here, history.NEXT] - log.name.shape[1])
-    for position in range(begin, log.end[here, history.NEXT]):
-        name = history.name_at(log, here, position)
-        if name == previous or waiting.knows(held, row, name):
-            return True
-    return False
+    for position in range(begin, end):
+        told[history.name_at(log, here, position) >> 32] = 0
+    return needed

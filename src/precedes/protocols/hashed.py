@@ -129,7 +129,7 @@ class State(NamedTuple):
     log: Log
     hasher: Hasher
     peel: Peeling
-    told: Int64s  # source -> used by answers.answer
+    told: Int64s  # source -> 0, but while something is counted in answers
     setting: Int64s
     counted: Int64s
 
@@ -368,10 +368,10 @@ def _examine(state: State, here: int, row: int, host: Host) -> int:
 @compiled.function(inline=False)
 def _learn(state: State, here: int, sender: int, tag: int, value: int, host: Host) -> None:
     """A part of an answer has come."""
-    row = answers.learn(state.held, here, sender, tag, value, state.own.shape[0], host)
+    row = answers.learn(state.held, state.told, here, sender, tag, value, host)
     if row >= 0:
         delivered = state.delivered[here]
-        needed = answers.was_needed(state.held, state.log, delivered, here, row, host)
+        needed = answers.was_needed(state.held, state.log, state.told, delivered, here, row, host)
         state.counted[REQUESTS_FALSE] += not needed
         _settle(state, here, host)
     elif row == answers.NO_ANSWER:

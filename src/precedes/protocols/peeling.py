@@ -29,7 +29,7 @@ from precedes.protocols.set_hash import minus, plus
 
 MORE: Final = 3  # candidates at first, beyond the size of R
 STAGE_HASHES: Final = 8
-STAGE_TRIALS: Final = 64
+STAGE_TRIALS: Final = 16
 
 OPEN: Final = 0
 TAKEN: Final = 1

@@ -3,8 +3,7 @@
 A message first waits for its clock (COUNTS) and for the message before it of the same sender
 (PREDECESSOR). If its hash cannot be explained then, it is SUSPECT; after some time its sender is
 ASKED for the direct dependencies; once they are known (TOLD) it waits for them. The lists keep
-the order of arrival. Dependencies come one by one and in any order, perhaps twice; all of them
-have come when as many different ones are here as the sender has announced.
+the order of arrival.
 """
 
 from __future__ import annotations
@@ -36,10 +35,11 @@ ENTRY: Final = 3  # COUNTS: an entry of the clock that is too low,
 VALUE: Final = 4  # and the value that it waits for
 GENERATION: Final = 5  # of the row: a timer of an earlier message in it has another one
 FIRST: Final = 6  # ASKED, TOLD: the list of dependencies
-KNOWN: Final = 7  # how many have come
+KNOWN: Final = 7  # how many have come, repeated ones included
 ANNOUNCED: Final = 8  # how many there are; NONE until the sender has said so
-SINCE: Final = 9  # position in the own log when the sender was asked
-WORDS: Final = 10
+FORM: Final = 9  # which of two answers; NONE until a part of one has come
+SINCE: Final = 10  # position in the own log when the sender was asked
+WORDS: Final = 11
 
 # Columns of ``dependency``.
 NAME: Final = 0
@@ -99,7 +99,7 @@ def add(held: Suspects, here: int, slot: int, stage: int) -> int:
     held.row[row, VALUE] = 0
     held.row[row, FIRST] = NONE
     held.row[row, KNOWN] = 0
-    held.row[row, ANNOUNCED] = NONE
+    held.row[row, ANNOUNCED] = held.row[row, FORM] = NONE
     if held.ends[here, END] == NONE:
         held.ends[here, BEGIN] = row
     else:
@@ -136,21 +136,8 @@ def remove(held: Suspects, here: int, row: int, before: int) -> None:
 
 
 @compiled.function(inline=False)
-def knows(held: Suspects, row: int, name: int) -> bool:
-    """Whether this dependency of a message has come before."""
-    at = held.row[row, FIRST]
-    while at != NONE:
-        if held.dependency[at, NAME] == name:
-            return True
-        at = held.dependency[at, NEXT]
-    return False
-
-
-@compiled.function(inline=False)
 def add_dependency(held: Suspects, row: int, name: int) -> None:
-    """Keep a dependency; one that has come before is not kept twice."""
-    if knows(held, row, name):
-        return
+    """Keep a dependency, also one that has come before."""
     at = held.mark[DEPENDENCY_FREE]
     if at != NONE:
         held.mark[DEPENDENCY_FREE] = held.dependency[at, NEXT]
