@@ -93,7 +93,7 @@ def experiments(scale: str) -> list[Experiment]:
         for scenario in grid(large, vary={"rate": [rate], "entries": [entries]}, seeds=seeds)
     ]
     tagging = base.replace(
-        messages=BROADCASTS if full else 40_000,
+        messages=BROADCASTS if full else 30_000,
         parameters={**base.parameters, "detector": "mostefaoui"},
     )
     hashing = table_1_hashed("poisson", 1).replace(messages=BROADCASTS if full else 5_000)
@@ -108,7 +108,7 @@ def experiments(scale: str) -> list[Experiment]:
 
 def _request_experiments(base: Scenario, scale: str, seeds: range) -> list[Experiment]:
     full = scale == "full"
-    periodic = base.replace(nodes=500, workload="periodic", messages=10_000 if full else 400)
+    periodic = base.replace(nodes=500, workload="periodic", messages=10_000 if full else 300)
     figure = periodic.replace(parameters={**base.parameters, **RETRYING})
     printed = {**base.parameters, **PRINTED}
     table = periodic.replace(rate=110.0, messages=5_000 if full else 600, parameters=printed)

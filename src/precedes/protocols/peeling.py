@@ -100,8 +100,8 @@ def find(
         peel.excess[x] = excess
         total = np.int32(total + excess)
     size = total // own.shape[1]
-    peel.mark[OLDEST_OWN] = 0
     if size == 0:
+        peel.mark[OLDEST_OWN] = 0
         peel.mark[HASHES] += 1
         return difference == 0
     there = min(log.end[here, NEXT], WINDOW)
@@ -141,6 +141,7 @@ def _gather(peel: Peeling, log: Log, own: Int32s, here: int, width: int, sender:
             peel.work[count, VERDICT] = OPEN
             count += 1
     peel.mark[CANDIDATES] = count
+    peel.mark[OLDEST_OWN] = 0  # of candidates that an earlier search took in vain
     return count
 
 
