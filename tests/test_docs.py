@@ -72,7 +72,7 @@ def is_cheap(line: str) -> bool:
     """Whether a command takes a second or two once everything is compiled."""
     options = parse(line)
     if options.command != "simulate":
-        return options.command in ("audit", "protocols")
+        return options.command in ("audit", "protocols", "size")
     scenario = cli._scenario(options)
     broadcasts = scenario.messages or scenario.rate * (scenario.duration_s or 0)
     return scenario.nodes * broadcasts <= DELIVERIES_MAX

@@ -1,4 +1,4 @@
-"""The command line: ``precedes protocols``, ``simulate``, ``sweep``, ``audit``, ``reproduce``."""
+"""The command line: one function for each command of ``precedes``."""
 
 from __future__ import annotations
 
@@ -67,6 +67,7 @@ def _parser() -> argparse.ArgumentParser:
     _add_simulate(commands)
     _add_sweep(commands)
     _add_audit(commands)
+    _add_size(commands)
     _add_reproduce(commands)
     return parser
 
@@ -151,6 +152,23 @@ def _add_audit(commands: Any) -> None:
     parser.set_defaults(run=_audit)
 
 
+def _add_size(commands: Any) -> None:
+    parser = commands.add_parser(
+        "size",
+        help="how large a clock has to be for a load, or what a clock of a size gives",
+        description="Size a clock of probabilistic or hashed by a formula for the share of "
+        "deliveries that probabilistic gets wrong.",
+    )
+    parser.add_argument("--rate", type=float, required=True, metavar="R", help="broadcasts/s, all")
+    parser.add_argument("--nodes", type=int, required=True, metavar="N", help="size of the group")
+    parser.add_argument("--error", type=float, metavar="E", help="share of deliveries, as 1e-4")
+    parser.add_argument("--entries", type=int, metavar="M", help="or: the size of the clock")
+    parser.add_argument("--per-process", type=int, default=2, metavar="K", help="entries each (2)")
+    parser.add_argument("--delay", default="normal:100:20", metavar="D", help="normal:MEAN:SD")
+    parser.add_argument("--json", action="store_true", help="print JSON")
+    parser.set_defaults(run=_size)
+
+
 def _add_reproduce(commands: Any) -> None:
     parser = commands.add_parser(
         "reproduce", help="regenerate published figures beside the printed values"
@@ -192,6 +210,7 @@ def _protocols(options: argparse.Namespace) -> int:
 def _simulate(options: argparse.Namespace) -> int:
     from precedes.recorded import simulate, trace_path
     from precedes.sim.assumptions import warnings
+    from precedes.sim.result import to_text
 
     scenario = _scenario(options)
     if options.packets and options.trace is None:
@@ -210,7 +229,7 @@ def _simulate(options: argparse.Namespace) -> int:
     if options.json:
         print(json.dumps({**result.as_dict(), "trace": None if trace is None else str(trace)}))
     else:
-        print(_result_text(result))
+        print(to_text(result))
         if trace is not None:
             print(f"trace       {trace}")
     return 0
@@ -266,36 +285,6 @@ def _assignments(texts: list[str]) -> dict[str, str]:
     return values
 
 
-def _result_text(result: Any) -> str:
-    """A run in a few lines."""
-    latency = result.latency
-    lost = "unknown number" if result.lost is None else f"{result.lost:,}"
-    lines = [
-        f"{result.protocol}: {result.nodes} nodes, seed {result.seed}, "
-        f"{result.simulated_s:.1f} s simulated",
-        f"broadcasts  {result.broadcasts:,}",
-        f"deliveries  {result.deliveries:,} ({lost} lost)",
-        f"packets     {result.packets:,} carrying {result.messages_sent:,} messages, "
-        f"{result.bytes_sent:,} bytes",
-    ]
-    if result.violations is None:
-        lines.append("violations  not counted (--no-oracle)")
-    else:
-        lines.append(
-            f"violations  {result.violations.deliveries:,} deliveries of "
-            f"{result.violations.messages:,} messages, {result.duplicates:,} duplicates"
-        )
-    if latency.delivery_mean is not None:
-        lines.append(
-            f"latency     {latency.reception_mean:.2f} ms to receive, "
-            f"{latency.delivery_mean:.2f} ms to deliver (p50 {latency.p50:.2f}, "
-            f"p99 {latency.p99:.2f})"
-        )
-    lines.append(f"pending     at most {result.pending_max:,} at a node")
-    lines.append(f"time        {result.cpu_s:.2f} s of CPU")
-    return "\n".join(lines)
-
-
 def _sweep(options: argparse.Namespace) -> int:
     from precedes.pipeline.command import sweep
 
@@ -329,6 +318,21 @@ def _reports(options: argparse.Namespace) -> list[Any]:
             reports += [audit(history) for history in load(path, format=options.format)]
             bar.update((number + 1) / len(paths))
     return reports
+
+
+def _size(options: argparse.Namespace) -> int:
+    from precedes.sizing import size
+
+    found = size(
+        rate=options.rate,
+        nodes=options.nodes,
+        error=options.error,
+        entries=options.entries,
+        per_process=options.per_process,
+        delay=options.delay,
+    )
+    print(json.dumps(found.as_dict()) if options.json else found)
+    return 0
 
 
 def _reproduce(options: argparse.Namespace) -> int:

@@ -29,6 +29,7 @@ class EventKind(enum.IntEnum):
     CRASH = 4
     DISCARD = 5
     COMPLETE = 6
+    TAG = 7
 
 
 class PrecedesError(Exception):

@@ -1,8 +1,31 @@
-"""How often a probabilistic clock errs: a formula for the share of deliveries out of order."""
+"""How often a probabilistic clock errs: a formula, and the size of a clock for a load."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from typing import Any, Final
+
+from precedes.model import NODES_MAX, UserError
+
+PER_PROCESS: Final = 2
+DELAY: Final = "normal:100:20"
+DELAY_HELP: Final = "normal:MEAN:SD in ms, with 0 < SD <= MEAN / 2"
+
+# Where measured error rates have been set beside the formula (papers/paper_003.py): Poisson
+# senders, normal:100:20, two entries a process. They were 0.6 to 1.4 times the formula's.
+CHECKED_NODES: Final = (200, 2000)
+CHECKED_RATES: Final = (25.0, 200.0)
+CHECKED_ENTRIES: Final = (20, 160)
+CHECKED: Final = (
+    "checked by simulation for 200 to 2,000 nodes, 25 to 200 broadcasts/s, 20 to 160 entries and "
+    "delays normal:100:20: measured errors are 0.6 to 1.4 times the formula's"
+)
+
+NAME_BYTES: Final = 8
+ENTRY_BYTES: Final = 4
+HASH_BYTES: Final = 8
 
 
 def error_rate(
@@ -22,15 +45,35 @@ def error_rate(
     concurrent messages cover the entries of what is missing. The formula of paper 003 counts
     more of them as concurrent than are, and leaves out processes with the same entries.
     """
+    chained, repeated = _missing(rate, nodes, delay_mean_ms, delay_deviation_ms)
+    concurrent = rate * delay_mean_ms / 1000
+    # Of the messages broadcast within a delay, 0.73 are concurrent to a chain of two.
+    return chained * _coverage(0.73 * concurrent, entries, per_process) + repeated * _coverage(
+        concurrent, entries, per_process
+    )
+
+
+def missing_rate(
+    *,
+    rate: float,
+    nodes: int,
+    delay_mean_ms: float = 100.0,
+    delay_deviation_ms: float = 20.0,
+) -> float:
+    """The expected share of receptions that find something of the message's past missing."""
+    return sum(_missing(rate, nodes, delay_mean_ms, delay_deviation_ms))
+
+
+def _missing(
+    rate: float, nodes: int, delay_mean_ms: float, delay_deviation_ms: float
+) -> tuple[float, float]:
+    """The same by its two causes: a chain of messages, and one sender in quick succession."""
     mean_s, deviation_s = delay_mean_ms / 1000, delay_deviation_ms / 1000
     chain = deviation_s * math.sqrt(3)  # of one delay less the sum of two
     chained = rate * chain * _normal_loss(mean_s / chain)
     # 1 / sqrt(pi): the mean of the positive part of the difference of two standard normals.
     repeated = rate / nodes * deviation_s / math.sqrt(math.pi)
-    # Of the messages broadcast within a delay, 0.73 are concurrent to a chain of two.
-    return chained * _coverage(0.73 * rate * mean_s, entries, per_process) + repeated * _coverage(
-        rate * mean_s, entries, per_process
-    )
+    return chained, repeated
 
 
 def _normal_loss(z: float) -> float:
@@ -44,3 +87,133 @@ def _coverage(concurrent: float, entries: int, per_process: int) -> float:
     one = 1 - math.exp(-per_process * concurrent / entries)
     alike = concurrent / math.comb(entries, per_process)
     return min(1.0, one**per_process + alike)
+
+
+@dataclass(frozen=True)
+class Size:
+    """A clock for a load, and what to expect of it."""
+
+    rate: float
+    nodes: int
+    delay: str
+    entries: int
+    per_process: int
+    error: float  # share of deliveries out of causal order, with `probabilistic`
+    held: float  # share of receptions that wait for something
+    probabilistic_bytes: int  # added to a message
+    hashed_bytes: int
+    vector_bytes: int
+    checked: bool  # whether the formula was checked around this point
+
+    def as_dict(self) -> dict[str, Any]:
+        """What ``precedes size --json`` prints."""
+        return {**asdict(self), "accuracy": CHECKED}
+
+    def __str__(self) -> str:
+        beyond = "" if self.checked else "; this is outside"
+        wide = " (less than this clock: use vector)" if self.entries >= self.nodes else ""
+        return "\n".join(
+            [
+                f"entries     {self.entries:,}, {self.per_process} a process, {self.nodes:,} nodes",
+                f"load        {self.rate:g} broadcasts/s in the group, delays {self.delay}",
+                f"errors      {self.error:.2g} of deliveries with probabilistic, none with hashed",
+                f"held        {self.held:.2g} of receptions wait for something",
+                f"bytes       {self.probabilistic_bytes:,} a message with probabilistic, "
+                f"{self.hashed_bytes:,} with hashed; {self.vector_bytes:,} with vector{wide}",
+                f"formula     {CHECKED}{beyond}",
+            ]
+        )
+
+
+def size(
+    *,
+    rate: float,
+    nodes: int,
+    error: float | None = None,
+    entries: int | None = None,
+    per_process: int = PER_PROCESS,
+    delay: str = DELAY,
+) -> Size:
+    """The clock for a load and an error, or with ``entries`` what a clock of that size gives."""
+    mean_ms, deviation_ms = _delay_ms(delay)
+    _check(rate=rate, nodes=nodes, error=error, entries=entries, per_process=per_process)
+
+    def expected(m: int) -> float:
+        return error_rate(
+            rate=rate,
+            entries=m,
+            per_process=per_process,
+            nodes=nodes,
+            delay_mean_ms=mean_ms,
+            delay_deviation_ms=deviation_ms,
+        )
+
+    if entries is None:
+        assert error is not None
+        entries = _smallest(per_process, NODES_MAX, lambda m: expected(m) <= error)
+        if entries is None:
+            raise UserError(
+                f"no clock of up to {NODES_MAX} entries keeps errors below {error:g} at "
+                f"{rate:g} broadcasts/s: use hashed or vector, which make none"
+            )
+    inside = (
+        CHECKED_NODES[0] <= nodes <= CHECKED_NODES[1]
+        and CHECKED_RATES[0] <= rate <= CHECKED_RATES[1]
+        and CHECKED_ENTRIES[0] <= entries <= CHECKED_ENTRIES[1]
+        and per_process == PER_PROCESS
+        and (mean_ms, deviation_ms) == _delay_ms(DELAY)
+    )
+    wrong = expected(entries)
+    missing = sum(_missing(rate, nodes, mean_ms, deviation_ms))
+    return Size(
+        rate=rate,
+        nodes=nodes,
+        delay=delay,
+        entries=entries,
+        per_process=per_process,
+        error=wrong,
+        held=min(1.0, missing) - min(1.0, wrong),
+        probabilistic_bytes=NAME_BYTES + ENTRY_BYTES * entries,
+        hashed_bytes=NAME_BYTES + HASH_BYTES + ENTRY_BYTES * entries,
+        vector_bytes=NAME_BYTES + ENTRY_BYTES * nodes,
+        checked=inside,
+    )
+
+
+def _smallest(low: int, high: int, good: Callable[[int], bool]) -> int | None:
+    """The smallest number of a range that is good, if all above it are; None if none is."""
+    if not good(high):
+        return None
+    while low < high:
+        middle = (low + high) // 2
+        low, high = (low, middle) if good(middle) else (middle + 1, high)
+    return low
+
+
+def _delay_ms(text: str) -> tuple[float, float]:
+    law, *rest = text.split(":")
+    try:
+        mean_ms, deviation_ms = (float(part) for part in rest)
+    except ValueError:
+        mean_ms = deviation_ms = 0.0
+    # Delays cut off at 0 are not normal; two deviations are enough for the formula.
+    if law != "normal" or not 0 < deviation_ms <= mean_ms / 2 or not mean_ms < 1e9:
+        raise UserError(f"delay {text!r} is not understood: the formula takes {DELAY_HELP}")
+    return mean_ms, deviation_ms
+
+
+def _check(
+    *, rate: float, nodes: int, error: float | None, entries: int | None, per_process: int
+) -> None:
+    if not 0 < rate < 1e9:
+        raise UserError(f"rate must be above 0 (broadcasts per second of the group), not {rate:g}")
+    if not 2 <= nodes <= NODES_MAX:
+        raise UserError(f"nodes must be between 2 and {NODES_MAX}, not {nodes}")
+    if (error is None) == (entries is None):
+        raise UserError("say what to look for: --error E for a size, or --entries M for an error")
+    if error is not None and not 0 < error < 1:
+        raise UserError(f"error must be a share between 0 and 1, such as 1e-4, not {error:g}")
+    if not 1 <= per_process <= NODES_MAX:
+        raise UserError(f"per_process must be between 1 and {NODES_MAX}, not {per_process}")
+    if entries is not None and not per_process <= entries <= NODES_MAX:
+        raise UserError(f"entries must be between {per_process} and {NODES_MAX}, not {entries}")

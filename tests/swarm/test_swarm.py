@@ -1,15 +1,20 @@
 """Tens of thousands of random schedules, for `make swarm`.
 
-`PRECEDES_SWARM` is how many schedules of `vector` to run (10,000), `PRECEDES_SWARM_SEED` the first
-seed. Every schedule draws its own features; a failure prints the command that repeats it.
+`PRECEDES_SWARM` is how many schedules of each causal protocol to run (10,000),
+`PRECEDES_SWARM_SEED` the first seed. Every schedule draws its own features; a failure prints the
+command that repeats it.
 """
 
 import os
 
 import pytest
 
+from precedes.audit import audit
+from precedes.papers import paper_003
 from precedes.protocols import load, names
+from precedes.recorded import simulate
 from precedes.testing import assert_conforms, check_agreement, observe, random_scenario
+from precedes.trace import load as load_trace
 
 COUNT = int(os.environ.get("PRECEDES_SWARM", "10000"))
 FIRST = int(os.environ.get("PRECEDES_SWARM_SEED", "1"))
@@ -36,8 +41,9 @@ def each(protocol, seeds, check, *, hostile):
             raise AssertionError(f"{error}\nrepeat: {repeat}") from error
 
 
+@pytest.mark.parametrize("protocol", ["vector", "hashed"])
 @pytest.mark.parametrize("seeds", chunks(COUNT), ids=str)
-def test_vector_never_violates(seeds):
+def test_causal_protocols_never_violate(protocol, seeds):
     """Whatever the network loses, repeats, delays or cuts, and whoever pauses or crashes."""
     deliveries = 0
 
@@ -47,7 +53,7 @@ def test_vector_never_violates(seeds):
         assert report.violations == report.duplicates == report.phantom == 0, report.witnesses
         deliveries += report.deliveries
 
-    each("vector", seeds, check, hostile=True)
+    each(protocol, seeds, check, hostile=True)
     assert deliveries > 50 * len(seeds), "the schedules deliver too little to show anything"
 
 
@@ -74,3 +80,18 @@ def test_conforms(protocol, seeds):
     for hostile in (False, True):
         count = len(seeds)
         assert_conforms(protocol, schedules=count, seed=seeds[0], hostile=hostile)
+
+
+@pytest.mark.parametrize("reading", paper_003.READINGS)
+@pytest.mark.parametrize("seed", range(FIRST, FIRST + 5))
+def test_table_1_with_the_hash_detector(reading, seed, tmp_path):
+    """100,000 messages: none out of order by the audit, one hash a delivery, no idle requests."""
+    trace = tmp_path / "trace.parquet"
+    result = simulate(paper_003.table_1_hashed(reading, seed), trace=trace)
+    (history,) = load_trace(trace)
+    report = audit(history)
+    assert report.deliveries == result.deliveries == 199 * 100_000
+    assert report.violations == report.duplicates == report.lost == 0, report.witnesses
+    assert result.pending_at_end == 0
+    assert result.extra["hashes"] <= 1.1 * result.deliveries
+    assert result.extra["requests_false"] <= 1e-5 * result.deliveries

@@ -9,7 +9,8 @@ the sender's entries and delivers. It always increments and never takes a maximu
 exactly the number of delivered messages that hit it; a maximum would double the errors.
 
 A missing dependency goes unnoticed when concurrent messages have covered its entries: then the
-delivery is out of causal order.
+delivery is out of causal order. The ``detector`` of the same authors tags deliveries that look
+like it. It is passive here: it counts, and changes nothing.
 
 Assumes that every packet arrives exactly once: a lost one blocks all that follows it, a repeated
 one would be counted twice.
@@ -26,7 +27,7 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from precedes import clocks, compiled
-from precedes.model import NODES_MAX, UserError
+from precedes.model import NODES_MAX, EventKind, UserError
 from precedes.protocols import held as waiting
 from precedes.protocols.contract import (
     DONE,
@@ -40,6 +41,7 @@ from precedes.protocols.contract import (
     broadcast,
     deliver,
     message_bytes,
+    note,
     receive,
     send_all,
     source_of,
@@ -53,6 +55,14 @@ MESSAGE_FIELDS: Final = ("need",)
 GUARANTEE: Final = "probable"
 ASSUMES: Final = frozenset({"reliable", "unique"})
 
+DETECTORS: Final = ("none", "mostefaoui")
+
+# Places in ``setting``.
+ENTRIES: Final = 0
+DETECTOR: Final = 1  # of DETECTORS
+
+TAG: Final = int(EventKind.TAG)
+
 
 @dataclass(frozen=True)
 class Parameters:
@@ -61,16 +71,24 @@ class Parameters:
     entries: int = field(default=50, metadata={"help": "entries of the clock (M)"})
     per_process: int = field(default=2, metadata={"help": "entries that a process owns (k)"})
 
+    detector: str = field(
+        default="none", metadata={"help": "none, or mostefaoui: tag deliveries, change nothing"}
+    )
+
     def __post_init__(self) -> None:
-        if self.entries < 1:
-            raise UserError(f"entries must be at least 1, not {self.entries}")
-        if self.entries > NODES_MAX:
-            raise UserError(f"entries must be at most {NODES_MAX}, not {self.entries}")
-        if not 1 <= self.per_process <= self.entries:
-            raise UserError(
-                f"per_process must be between 1 and entries ({self.entries}), "
-                f"not {self.per_process}"
-            )
+        check_size(entries=self.entries, per_process=self.per_process)
+        if self.detector not in DETECTORS:
+            raise UserError(f"detector must be {' or '.join(DETECTORS)}, not {self.detector!r}")
+
+
+def check_size(*, entries: int, per_process: int) -> None:
+    """UserError if no clock has this size."""
+    if entries < 1:
+        raise UserError(f"entries must be at least 1, not {entries}")
+    if entries > NODES_MAX:
+        raise UserError(f"entries must be at most {NODES_MAX}, not {entries}")
+    if not 1 <= per_process <= entries:
+        raise UserError(f"per_process must be between 1 and entries ({entries}), not {per_process}")
 
 
 class State(NamedTuple):
@@ -80,26 +98,35 @@ class State(NamedTuple):
     need: Int32s
     own: Int32s  # f: process -> the entries it increments
     held: Held
-    entries: Int64s
+    setting: Int64s
+    tagged: Int64s  # one number: deliveries that the detector tagged
 
 
-def own_entries(parameters: Parameters, *, process: int, seed: int) -> Int32s:
+def own_entries(*, entries: int, per_process: int, process: int, seed: int) -> Int32s:
     """f(process): the same on every node that knows the group's seed."""
     generator = np.random.Generator(np.random.PCG64([seed, process]))
-    drawn = generator.choice(parameters.entries, parameters.per_process, replace=False)
-    return np.sort(drawn).astype(np.int32)
+    return np.sort(generator.choice(entries, per_process, replace=False)).astype(np.int32)
+
+
+def entries_of_all(entries: int, per_process: int, group: Group) -> Int32s:
+    """f: a row of entries for each process of the group."""
+    rows = [
+        own_entries(entries=entries, per_process=per_process, process=i, seed=group.seed)
+        for i in range(group.nodes)
+    ]
+    return np.array(rows, np.int32)
 
 
 def allocate(parameters: Parameters, group: Group, capacity: Capacity) -> State:
     """A state for the hosted processes of a group."""
     width = clocks.padded(parameters.entries)
-    own = [own_entries(parameters, process=i, seed=group.seed) for i in range(group.nodes)]
     return State(
         clock=np.zeros((len(group.hosted), width), np.int32),
         need=np.zeros((capacity.slots, width), np.int32),
-        own=np.array(own, np.int32),
+        own=entries_of_all(parameters.entries, parameters.per_process, group),
         held=waiting.allocate(len(group.hosted), capacity),
-        entries=np.array([parameters.entries], np.int64),
+        setting=np.array([parameters.entries, DETECTORS.index(parameters.detector)], np.int64),
+        tagged=np.zeros(1, np.int64),
     )
 
 
@@ -125,8 +152,7 @@ def _receive(state: State, here: int, sender: int, inbox: Int64s, count: int, ho
         slot = value_of(inbox, i)
         need = state.need[slot]
         if clocks.covers(state.clock[here], need):
-            _increment(state, here, source_of(host, slot))
-            deliver(host, slot)
+            _deliver(state, here, slot, host)
             if state.held.first[here] != waiting.NONE:
                 _deliver_held(state, here, host)
         else:
@@ -142,10 +168,43 @@ def _deliver_held(state: State, here: int, host: Host) -> None:
         slot = waiting.take_ready(state.held, here, state.clock[here], state.need)
         if slot == waiting.NONE:
             return
-        _increment(state, here, source_of(host, slot))
-        deliver(host, slot)
+        _deliver(state, here, slot, host)
+
+
+@compiled.function()
+def _deliver(state: State, here: int, slot: int, host: Host) -> None:
+    if state.setting[DETECTOR] != 0 and _looks_late(state, here, slot, host):
+        state.tagged[0] += 1
+        note(host, TAG, slot)
+    _increment(state, here, source_of(host, slot))
+    deliver(host, slot)
+
+
+@compiled.function(inline=False)
+def _looks_late(state: State, here: int, slot: int, host: Host) -> bool:
+    """The detector of Mostefaoui and Weiss: others have counted up all the sender's entries.
+
+    The clock in the message includes the message itself, ``need`` does not: hence above, not
+    equal. As printed in paper 003 the test is the other way round and tags nearly everything.
+    """
+    source = source_of(host, slot)
+    for i in range(state.own.shape[1]):
+        x = state.own[source, i]
+        if state.clock[here, x] <= state.need[slot, x]:
+            return False
+    return True
+
+
+def extra(state: State) -> dict[str, float]:
+    """How many deliveries the detector tagged."""
+    return {"tagged": int(state.tagged[0])}
+
+
+def effects_words(capacity: Capacity, nodes: int) -> int:
+    """A tag with every delivery, beside what protocols ask for usually."""
+    return 64 + 6 * capacity.held + 5 * nodes
 
 
 @compiled.register(message_bytes, State)
 def _message_bytes(state: State, slot: int) -> int:
-    return 8 + 4 * state.entries[0]
+    return 8 + 4 * state.setting[ENTRIES]

@@ -25,13 +25,18 @@ from precedes.protocols.contract import Capacity, Group
 # Files of the folder that are not protocols.
 OTHERS: Final = frozenset(
     {
+        "answers",
         "awaited",
         "bundles",
         "contract",
         "delivered",
+        "delivery_log",
         "held",
+        "peeling",
         "pool",
         "registry",
+        "set_hash",
+        "suspects",
         "vcube_arrivals",
         "vcube_crashes",
         "vcube_recovery",

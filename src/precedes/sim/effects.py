@@ -27,7 +27,6 @@ from precedes.sim.world import (
     World,
 )
 
-SEND_KIND: Final = int(EventKind.SEND)
 RECEIVE_KIND: Final = int(EventKind.RECEIVE)
 DELIVER_KIND: Final = int(EventKind.DELIVER)
 
@@ -163,19 +162,25 @@ def count_delivery(world: World, node: int, slot: int, source: int, latency_ns: 
         if verdict != judge.DUPLICATE:
             world.message[8 * slot + w.DELIVERED] += 1
         if verdict != judge.IN_ORDER:
-            _count_error(world.message, cell, slot, verdict)
+            _count_error(world.message, cell, node, slot, verdict)
     return verdict
 
 
 @compiled.function(inline=False)
-def _count_error(message: Int64s, cell: Int64s, slot: int, verdict: int) -> None:
+def _count_error(message: Int64s, cell: Int64s, node: int, slot: int, verdict: int) -> None:
     if verdict == judge.DUPLICATE:
         cell[w.DUPLICATES] += 1
         return
     cell[w.VIOLATIONS] += 1
-    if message[8 * slot + w.FLAGGED] == 0:
-        message[8 * slot + w.FLAGGED] = 1
+    flagged = message[8 * slot + w.FLAGGED]
+    if flagged == 0:
+        flagged = 1
         cell[w.VIOLATING_MESSAGES] += 1
+    if cell[w.TAGGED] != w.delivery_key(message, node, slot):
+        cell[w.UNTAGGED_VIOLATIONS] += 1
+        cell[w.UNTAGGED_MESSAGES] += flagged == 1
+        flagged = 3
+    message[8 * slot + w.FLAGGED] = flagged
 
 
 @compiled.function()
@@ -270,7 +275,7 @@ def _transmit_copies(world: World, node: int, target: int, what: int, size_bytes
     world.host.cursor[w.PACKETS] += 1
     world.host.cursor[w.BYTES_SENT] += size_bytes
     world.host.cursor[w.PACKETS_SIZED + _size_step(size_bytes)] += 1
-    _count_sent(world.packets, world.host, world.trace, world.item_class, node, what)
+    w.count_sent(world.packets, world.host, world.trace, world.item_class, node, what)
     leaves_ns = world.host.cursor[contract.NOW_NS]
     if network.setting[net.QUEUED] != 0:
         if world.host.cursor[w.ASIDE] != 0:
@@ -295,32 +300,6 @@ def _transmit_copies(world: World, node: int, target: int, what: int, size_bytes
         world.node[8 * node + w.SENDS_LEFT] -= 1
         if world.node[8 * node + w.SENDS_LEFT] == 0:
             w.crash(world, node)
-
-
-@compiled.function(inline=False)
-def _count_sent(
-    packets: w.Packets, host: Host, trace: Int64s, item_class: Int64s, node: int, what: int
-) -> None:
-    """Count the messages of a packet that is sent, and record them if packets are."""
-    cell = host.cursor
-    if what < 0:
-        cell[w.MESSAGES_SENT] += 1
-        cell[w.PACKETS_OF + 1] += 1
-        cell[w.CELLS + node] = max(cell[w.CELLS + node], 1)
-        return
-    before = cell[w.MESSAGES_SENT]
-    packets.packet[what, w.PACKET_NUMBER] = cell[w.PACKETS]
-    item = packets.packet[what, w.FIRST_ITEM]
-    while item != w.NONE:
-        if item_class[packets.item[item, w.TAG]] == contract.MESSAGE:
-            cell[w.MESSAGES_SENT] += 1
-            if cell[w.RECORDING_PACKETS] != 0:
-                slot = packets.item[item, w.VALUE]
-                w.record_message(trace, host, SEND_KIND, node, slot, cell[w.PACKETS])
-        item = packets.item[item, w.ITEM_LINK]
-    count = cell[w.MESSAGES_SENT] - before
-    cell[w.PACKETS_OF + min(count, w.PACKETS_OF_MAX)] += 1
-    cell[w.CELLS + node] = max(cell[w.CELLS + node], count)
 
 
 @compiled.function(inline=False)
@@ -352,8 +331,12 @@ def _carry_out_other(world: World, state: Any, node: int, at: int) -> int:
         now_ns = world.host.cursor[contract.NOW_NS]
         time_ns = net.expiry_ns(world.network, now_ns, effects[at + 2])
         events.push_one(world.queue, time_ns, TIMER | node, effects[at + 1])
-    elif world.host.cursor[w.RECORDING] != 0:
-        w.record_message(world.trace, world.host, effects[at + 1], node, effects[at + 2], -1)
+    else:
+        if effects[at + 1] == w.TAG_KIND:
+            key = w.delivery_key(world.message, node, effects[at + 2])
+            world.host.cursor[w.TAGGED] = key
+        if world.host.cursor[w.RECORDING] != 0:
+            w.record_message(world.trace, world.host, effects[at + 1], node, effects[at + 2], -1)
     return FINISHED
 
 

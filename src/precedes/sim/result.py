@@ -77,6 +77,15 @@ def latency_of(counter: NDArray[np.int64], histogram: NDArray[np.int64]) -> Late
     )
 
 
+def further_counts(counter: NDArray[np.int64], *, oracle: bool) -> dict[str, float]:
+    """What ``Result.extra`` has of every protocol."""
+    found = {"dropped": int(counter[w.DROPPED]), "packets_lost": int(counter[w.PACKETS_LOST])}
+    if oracle:
+        found["untagged_violations"] = int(counter[w.UNTAGGED_VIOLATIONS])
+        found["untagged_messages"] = int(counter[w.UNTAGGED_MESSAGES])
+    return dict(found)
+
+
 def trimmed(counts: NDArray[np.int64]) -> list[int]:
     """The counts up to the last that is not 0."""
     return [int(count) for count in np.trim_zeros(counts, "b")]
@@ -94,3 +103,33 @@ def percentile_ms(histogram: NDArray[np.int64], share: float) -> float | None:
     inside = (rank - before) / int(histogram[place])
     start_ns, end_ns = w.bin_start_ns(place), w.bin_start_ns(place + 1)
     return (start_ns + inside * (end_ns - start_ns)) / NANOSECONDS_PER_MS
+
+
+def to_text(result: Result) -> str:
+    """A run in a few lines."""
+    latency = result.latency
+    lost = "unknown number" if result.lost is None else f"{result.lost:,}"
+    lines = [
+        f"{result.protocol}: {result.nodes} nodes, seed {result.seed}, "
+        f"{result.simulated_s:.1f} s simulated",
+        f"broadcasts  {result.broadcasts:,}",
+        f"deliveries  {result.deliveries:,} ({lost} lost)",
+        f"packets     {result.packets:,} carrying {result.messages_sent:,} messages, "
+        f"{result.bytes_sent:,} bytes",
+    ]
+    if result.violations is None:
+        lines.append("violations  not counted (--no-oracle)")
+    else:
+        lines.append(
+            f"violations  {result.violations.deliveries:,} deliveries of "
+            f"{result.violations.messages:,} messages, {result.duplicates:,} duplicates"
+        )
+    if latency.delivery_mean is not None:
+        lines.append(
+            f"latency     {latency.reception_mean:.2f} ms to receive, "
+            f"{latency.delivery_mean:.2f} ms to deliver (p50 {latency.p50:.2f}, "
+            f"p99 {latency.p99:.2f})"
+        )
+    lines.append(f"pending     at most {result.pending_max:,} at a node")
+    lines.append(f"time        {result.cpu_s:.2f} s of CPU")
+    return "\n".join(lines)

@@ -20,7 +20,7 @@ from precedes.sim import oracle as judge
 from precedes.sim import queue as events
 from precedes.sim import world as w
 from precedes.sim.memory import nbytes
-from precedes.sim.result import Result, Violations, latency_of, trimmed
+from precedes.sim.result import Result, Violations, further_counts, latency_of, trimmed
 from precedes.sim.scenario import Scenario
 
 # Events between two looks at the outside world: about a fifth of a second compiled.
@@ -362,8 +362,7 @@ class Run:
             simulated_s=int(self.world.host.cursor[contract.NOW_NS]) / NANOSECONDS_PER_S,
             complete=int(self.world.queue.mark[events.SIZE]) == 0,
             extra={
-                "dropped": int(counter[w.DROPPED]),
-                "packets_lost": int(counter[w.PACKETS_LOST]),
+                **further_counts(counter, oracle=oracle),
                 **self.protocol.extra(self.state),
             },
             scenario=scenario,

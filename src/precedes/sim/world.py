@@ -31,7 +31,7 @@ BORN_NS: Final = 0
 REFERENCES: Final = 1
 NUMBER: Final = 2  # in order of broadcast
 LABEL: Final = 3  # the replayed event, or -1
-FLAGGED: Final = 4  # whether some delivery of it was out of order
+FLAGGED: Final = 4  # 1: some delivery of it was out of order; 3: one that was not tagged
 DELIVERED: Final = 5  # how many nodes have delivered it
 LINK: Final = 6
 
@@ -99,8 +99,12 @@ ITEM_HIGH: Final = BROADCASTS + 27
 CARE: Final = BROADCASTS + 28
 # Whether the packets being sent go on the node's second channel.
 ASIDE: Final = BROADCASTS + 29
+# Which delivery the protocol tagged last, and what it should have tagged and did not.
+TAGGED: Final = BROADCASTS + 30
+UNTAGGED_VIOLATIONS: Final = BROADCASTS + 31
+UNTAGGED_MESSAGES: Final = BROADCASTS + 32
 # Packets that carry 0, 1, 2, .. messages; the last place counts those with more, too.
-PACKETS_OF: Final = BROADCASTS + 30
+PACKETS_OF: Final = BROADCASTS + 33
 PACKETS_OF_MAX: Final = 16
 # Packets of up to 100, 200, .. bytes; the last: or more.
 PACKETS_SIZED: Final = PACKETS_OF + PACKETS_OF_MAX + 1
@@ -165,7 +169,7 @@ class World(NamedTuple):
 def allocate_host(*, slots: int, effects: int, seed: int, nodes: int) -> Host:
     """The host's side of the contract with the simulator's cells behind it."""
     host = contract.allocate_host(slots=slots, effects=effects, seed=seed, cells=CELLS + nodes)
-    for place in (SLOT_FREE, PACKET_FREE, ITEM_FREE):
+    for place in (SLOT_FREE, PACKET_FREE, ITEM_FREE, TAGGED):
         host.cursor[place] = NONE
     return host
 
@@ -183,6 +187,8 @@ def allocate_nodes(nodes: int) -> NDArray[np.int64]:
 
 
 CRASH_KIND: Final = int(EventKind.CRASH)
+SEND_KIND: Final = int(EventKind.SEND)
+TAG_KIND: Final = int(EventKind.TAG)
 
 
 @compiled.function()
@@ -205,6 +211,12 @@ def record_message(trace: Int64s, host: Host, kind: int, node: int, slot: int, p
     source = host.name[2 * slot + contract.SOURCE]
     sequence = host.name[2 * slot + contract.SEQUENCE]
     _record(trace, host.cursor, kind, node, source, sequence, packet)
+
+
+@compiled.function()
+def delivery_key(message: Int64s, node: int, slot: int) -> int:
+    """A number that no other delivery of the run has."""
+    return (message[8 * slot + NUMBER] << events.WHERE_BITS) | node
 
 
 @compiled.function()
@@ -328,6 +340,32 @@ def end_copy(packets: Packets, cell: Int64s, packet: int, copies: int) -> None:
         item = following
     packets.packet[packet, PACKET_LINK] = cell[PACKET_FREE]
     cell[PACKET_FREE] = packet
+
+
+@compiled.function(inline=False)
+def count_sent(
+    packets: Packets, host: Host, trace: Int64s, item_class: Int64s, node: int, what: int
+) -> None:
+    """Count the messages of a packet that is sent, and record them if packets are."""
+    cell = host.cursor
+    if what < 0:
+        cell[MESSAGES_SENT] += 1
+        cell[PACKETS_OF + 1] += 1
+        cell[CELLS + node] = max(cell[CELLS + node], 1)
+        return
+    before = cell[MESSAGES_SENT]
+    packets.packet[what, PACKET_NUMBER] = cell[PACKETS]
+    item = packets.packet[what, FIRST_ITEM]
+    while item != NONE:
+        if item_class[packets.item[item, TAG]] == contract.MESSAGE:
+            cell[MESSAGES_SENT] += 1
+            if cell[RECORDING_PACKETS] != 0:
+                slot = packets.item[item, VALUE]
+                record_message(trace, host, SEND_KIND, node, slot, cell[PACKETS])
+        item = packets.item[item, ITEM_LINK]
+    count = cell[MESSAGES_SENT] - before
+    cell[PACKETS_OF + min(count, PACKETS_OF_MAX)] += 1
+    cell[CELLS + node] = max(cell[CELLS + node], count)
 
 
 @compiled.function()

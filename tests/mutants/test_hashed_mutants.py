@@ -1,0 +1,179 @@
+"""Mistakes in `hashed`, printed ones among them, each of which the suite must convict.
+
+Every mutant is `hashed` with one edit, in its own file or in one of those it is made of. All have
+a clock of three entries, which errs all the time; the original passes the same schedules with it.
+"""
+
+import pytest
+
+from precedes import Scenario, simulate
+from precedes.testing import conformance
+from tests.edited import FOLDER, edit
+
+SEEDS = range(1, 9)
+SCHEDULES = 20  # until a mutant is convicted
+
+SMALL = (
+    'entries: int = field(default=50, metadata={"help": "entries of the clock (M)"})',
+    'entries: int = field(default=3, metadata={"help": "entries of the clock (M)"})',
+)
+SHORT = ('default=1024, metadata={"help": "deliveries', 'default=64, metadata={"help": "deliveries')
+AT_ONCE = ("grace_ms: float = field(default=100.0,", "grace_ms: float = field(default=0.0,")
+NO_RETRY = ("retry: bool = field(default=True,", "retry: bool = field(default=False,")
+ONE_HASH = ("hashes: int = field(default=100,", "hashes: int = field(default=1,")
+
+# The mistake -> the file, then what stands there and what the mutant has, and other settings.
+MUTANTS = {
+    "the hash is not looked at": (
+        "hashed",
+        ("covered and in_turn and _explains(state, here, slot, host)", "covered and in_turn"),
+    ),
+    "what is suspect is neither tested again nor asked about": (
+        "hashed",
+        ("        set_timer(host, key, state.setting[GRACE_NS])\n", "        pass\n"),
+        NO_RETRY,
+    ),
+    "retries, but nobody is ever asked": (
+        "hashed",
+        ("        set_timer(host, key, state.setting[GRACE_NS])\n", "        pass\n"),
+        ONE_HASH,
+    ),
+    "repeated packets are not recognised": (
+        "hashed",
+        ("    if sequence <= before:\n", "    if sequence < 0:\n"),
+    ),
+    "a repeated packet that waits is kept for ever": (
+        "hashed",
+        ("    if missing < 0:\n        return AWAY\n", ""),
+    ),
+    "what waits is never looked at again": (
+        "hashed",
+        (
+            "        if state.held.ends[here, waiting.BEGIN] != NONE:\n"
+            "            _settle(state, here, host)\n",
+            "",
+        ),
+    ),
+    "an answer is empty": (
+        "answers",
+        (
+            "        for back in range(1, position - before):\n            name",
+            "        for back in range(0):\n            name",
+        ),
+        AT_ONCE,
+        NO_RETRY,
+    ),
+    "the dependencies are not awaited": (
+        "answers",
+        ("        if not is_delivered(delivered, name):\n            return False\n", ""),
+        AT_ONCE,
+        NO_RETRY,
+    ),
+    "an answer is complete with its first part": (
+        "answers",
+        ("    return different == announced\n", "    return True\n"),
+        (
+            "    if announced == NONE or held.row[row, waiting.KNOWN] < announced:\n"
+            "        return False\n",
+            "",
+        ),
+        AT_ONCE,
+        NO_RETRY,
+    ),
+    "the log lets own messages go that not everybody has delivered": (
+        "delivery_log",
+        ("            if name & 0xFFFFFFFF > stable:\n                return\n", ""),
+        AT_ONCE,
+        NO_RETRY,
+    ),
+    "any set with the right counts is accepted": (
+        "peeling",
+        (
+            "            if peel.mark[SUM] == difference:\n                return True\n",
+            "            return True\n",
+        ),
+    ),
+    "half of the hash is compared": (
+        "peeling",
+        ("peel.mark[SUM] == difference:", "peel.mark[SUM] & 1 == difference & 1:"),
+    ),
+}
+# Mistakes that the hash makes up for: all is in order, but nearly everything is asked about.
+WASTEFUL = {
+    "the receiver takes the maximum": (
+        "hashed",
+        (
+            "        state.clock[here, state.own[source, i]] += 1\n",
+            "        x = state.own[source, i]\n"
+            "        state.clock[here, x] = max(state.clock[here, x], state.need[slot, x] + 1)\n",
+        ),
+    ),
+    "the message's hash includes itself": (
+        "hashed",
+        (
+            "    state.past[slot] = state.hash[here]\n    _count_in(state, here, slot, host)\n",
+            "    _count_in(state, here, slot, host)\n    state.past[slot] = state.hash[here]\n",
+        ),
+    ),
+}
+IMPORTS = {
+    "answers": (
+        "from precedes.protocols import answers, peeling, set_hash\n",
+        "import {0} as answers\nfrom precedes.protocols import peeling, set_hash\n",
+    ),
+    "peeling": (
+        "from precedes.protocols import answers, peeling, set_hash\n",
+        "import {0} as peeling\nfrom precedes.protocols import answers, set_hash\n",
+    ),
+    "delivery_log": (
+        "from precedes.protocols import delivery_log as history\n",
+        "import {0} as history\n",
+    ),
+}
+
+
+def write(directory, file, *edits):
+    """The mutant: a copy of `hashed`, with a copy of the edited part beside it."""
+    main = (FOLDER / "hashed.py").read_text()
+    settings = [one for one in edits if one in (AT_ONCE, NO_RETRY, ONE_HASH)]
+    changes = [one for one in edits if one not in settings]
+    if file == "hashed":
+        main = edit(main, *changes)
+    else:
+        part = f"edited_{directory.name}_{file}".replace("-", "_")
+        (directory / f"{part}.py").write_text(edit((FOLDER / f"{file}.py").read_text(), *changes))
+        old, new = IMPORTS[file]
+        main = edit(main, (old, new.format(part)))
+    path = directory / "hashed_edited.py"
+    path.write_text(edit(main, SMALL, SHORT, *settings))
+    return str(path)
+
+
+@pytest.mark.parametrize("mistake", MUTANTS)
+def test_mutants_are_convicted(tmp_path, monkeypatch, mistake):
+    monkeypatch.syspath_prepend(str(tmp_path))
+    mutant = write(tmp_path, *MUTANTS[mistake])
+    found = conformance(mutant, schedules=SCHEDULES, seed=SEEDS[0], compiled=False, failures_max=1)
+    print(f"{mistake}: {found.schedules} schedules; {found.failures}")
+    assert found.failures, f"{mistake}: nobody noticed"
+
+
+@pytest.mark.parametrize("settings", [(), (AT_ONCE, NO_RETRY), (ONE_HASH,)], ids=str)
+def test_the_original_passes_the_same_schedules(tmp_path, settings):
+    original = write(tmp_path, "hashed", *settings)
+    found = conformance(original, schedules=len(SEEDS), seed=SEEDS[0], compiled=False)
+    assert not found.failures, found.failures[0]
+
+
+def requests(protocol):
+    """Requests for a delivery in a group whose clock is large enough."""
+    scenario = Scenario(protocol=protocol, nodes=12, messages=120, parameters={"entries": 20})
+    result = simulate(scenario, interpreted=True)
+    assert result.violations.deliveries == result.lost == 0
+    return result.extra["requests"] / result.deliveries
+
+
+@pytest.mark.parametrize("mistake", WASTEFUL)
+def test_wasteful_mutants_are_convicted(tmp_path, mistake):
+    assert requests(write(tmp_path, *WASTEFUL[mistake])) > 0.2
+    assert requests("hashed") < 0.01
