@@ -108,7 +108,8 @@ def test_large_file_is_found(plant):
 
 
 def test_protocol_without_a_page_is_found(plant):
-    (finding,) = plant({"src/precedes/protocols/vector.py": DOCUMENTED})
+    text = f"{DOCUMENTED}GUARANTEE = 'causal'\n"
+    (finding,) = plant({"src/precedes/protocols/vector.py": text})
     assert "docs/protocols/vector.md" in finding
 
 
