@@ -1,7 +1,8 @@
 """Tens of thousands of random schedules, for `make swarm`.
 
 `PRECEDES_SWARM` is how many schedules of each causal protocol to run (10,000),
-`PRECEDES_SWARM_SEED` the first seed. Every schedule draws its own features; a failure prints the command that repeats it.
+`PRECEDES_SWARM_SEED` the first seed. Every schedule draws its own features; a failure prints the
+command that repeats it.
 """
 
 import os
