@@ -14,13 +14,13 @@ DELAY: Final = "normal:100:20"
 DELAY_HELP: Final = "normal:MEAN:SD in ms, with 0 < SD <= MEAN / 2"
 
 # Where measured error rates have been set beside the formula (papers/paper_003.py): Poisson
-# senders, normal:100:20, two entries a process. They were 0.6 to 1.4 times the formula's.
+# senders, normal:100:20, two entries a process. They were 0.6 to 1.1 times the formula's.
 CHECKED_NODES: Final = (200, 2000)
 CHECKED_RATES: Final = (25.0, 200.0)
 CHECKED_ENTRIES: Final = (20, 160)
 CHECKED: Final = (
     "checked by simulation for 200 to 2,000 nodes, 25 to 200 broadcasts/s, 20 to 160 entries and "
-    "delays normal:100:20: measured errors are 0.6 to 1.4 times the formula's"
+    "delays normal:100:20: measured errors are 0.6 to 1.1 times the formula's"
 )
 
 NAME_BYTES: Final = 8

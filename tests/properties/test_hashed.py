@@ -110,11 +110,10 @@ def test_the_same_schedules_convict_the_clock_alone():
     assert wrong > 5
 
 
-@pytest.mark.parametrize("nodes", [4, 40])
-def test_the_log_is_bounded(nodes):
+@pytest.mark.parametrize(("nodes", "log"), [(4, 512), (40, 64)])
+def test_the_log_is_bounded(nodes, log):
     """A run of 20 logs: what everybody has delivered is let go, and the ring is the limit."""
     warm.up()
-    log = 64
     scenario = Scenario(
         protocol="hashed",
         nodes=nodes,

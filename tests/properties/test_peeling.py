@@ -46,13 +46,14 @@ class Case:
 
     def find(self, excess, difference, limit=100):
         """What ``peeling.find`` says, and the oldest own message that it found."""
-        peel = peeling.allocate(width=self.entries)
+        peel = peeling.allocate(width=self.entries, nodes=NODES)
         need = np.zeros(self.entries, np.int32)
         before = self.log.end.copy()
         found = peeling.find(
             peel, self.log, self.own, 0, excess, need, NODE, SENDER, difference, limit
         )
         assert not peel.hits.any(), "counts were left behind"
+        assert not peel.rest.any(), "counts were left behind"
         assert np.array_equal(peel.excess, excess)
         assert np.array_equal(self.log.end, before)
         return found, int(peel.mark[peeling.OLDEST_OWN]), int(peel.mark[peeling.HASHES])

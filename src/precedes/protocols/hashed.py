@@ -156,7 +156,7 @@ def allocate(parameters: Parameters, group: Group, capacity: Capacity) -> State:
         held=waiting.allocate(processes, capacity),
         log=history.allocate(processes=processes, nodes=group.nodes, length=parameters.log),
         hasher=set_hash.allocate(seed=group.seed, slots=capacity.slots),
-        peel=peeling.allocate(width=width),
+        peel=peeling.allocate(width=width, nodes=group.nodes),
         told=np.zeros(group.nodes, np.int64),
         setting=np.array(setting, np.int64),
         counted=np.zeros(COUNTS_KEPT, np.int64),

@@ -8,7 +8,8 @@ invertible Bloom table, not to try out all sets:
 
 - an entry that is hit as often as there are candidates for it takes all of them;
 - an entry that is used up rules the others out;
-- where neither helps, a candidate of the tightest entry is tried, the newest first.
+- of one source, newer messages go before older ones: a sender that lacks one lacks those after it;
+- where nothing of this helps, a candidate of the tightest entry is tried, the newest first.
 
 A set that fits the filter is right if its hash is. R is among the newest deliveries, so the
 candidates are first the newest few, then more, up to WINDOW. Bounds: ``limit`` hashes in all,
@@ -62,15 +63,17 @@ class Peeling(NamedTuple):
 
     excess: Int32s  # entry -> hits of R that no candidate taken accounts for
     hits: Int32s  # entry -> candidates that hit it and are open; zero between searches
+    rest: Int32s  # source -> candidates that are open; zero between searches
     work: Int64s
     mark: Int64s
 
 
-def allocate(*, width: int) -> Peeling:
-    """For clocks with rows of this width."""
+def allocate(*, width: int, nodes: int) -> Peeling:
+    """For clocks with rows of this width, and so many sources."""
     return Peeling(
         excess=np.zeros(width, np.int32),
         hits=np.zeros(width, np.int32),
+        rest=np.zeros(nodes, np.int32),
         work=np.zeros((WINDOW, COLUMNS), np.int64),
         mark=np.zeros(MARKS, np.int64),
     )
@@ -135,6 +138,7 @@ def _gather(peel: Peeling, log: Log, own: Int32s, here: int, width: int, sender:
         if fits:
             for i in range(own.shape[1]):
                 peel.hits[own[source, i]] += 1
+            peel.rest[source] += 1
             peel.work[count, SOURCE] = source
             peel.work[count, SEQUENCE] = name & 0xFFFFFFFF
             peel.work[count, HASH] = log.hash[here, position & (WINDOW - 1)]
@@ -175,7 +179,7 @@ def _search(peel: Peeling, own: Int32s, size: int, difference: int, allowed: int
         elif depth > 0:
             depth -= 1
             _undo(peel, own, peel.work[depth, TRAIL_BEFORE])
-            fits = _decide(peel, own, peel.work[depth, TRIED], RULED_OUT)
+            fits = _rule_out_from(peel, own, peel.work[depth, TRIED])
         else:
             return False
         fits = fits and _settle(peel, own)
@@ -190,16 +194,39 @@ def _settle(peel: Peeling, own: Int32s) -> bool:
         for c in range(peel.mark[CANDIDATES]):
             if peel.work[c, VERDICT] != OPEN:
                 continue
+            rest = peel.rest[peel.work[c, SOURCE]]
             used_up = forced = False
             for i in range(own.shape[1]):
                 x = own[peel.work[c, SOURCE], i]
                 used_up = used_up or peel.excess[x] == 0
-                forced = forced or peel.hits[x] == peel.excess[x]
-            if used_up or forced:
+                # Without any of this source the entry would have too few.
+                forced = forced or peel.hits[x] - rest < peel.excess[x]
+            if used_up or (forced and (rest == 1 or _is_newest(peel, c))):
                 changed = True
                 if not _decide(peel, own, c, RULED_OUT if used_up else TAKEN):
                     return False
     return True
+
+
+@compiled.function(inline=False)
+def _is_newest(peel: Peeling, c: int) -> bool:
+    """Whether no newer candidate of the same source is open."""
+    for newer in range(c):
+        same = peel.work[newer, SOURCE] == peel.work[c, SOURCE]
+        if same and peel.work[newer, VERDICT] == OPEN:
+            return False
+    return True
+
+
+@compiled.function(inline=False)
+def _rule_out_from(peel: Peeling, own: Int32s, first: int) -> bool:
+    """Leave out a candidate and the older ones of its source; False if an entry has too few."""
+    enough = True
+    for c in range(first, peel.mark[CANDIDATES]):
+        same = peel.work[c, SOURCE] == peel.work[first, SOURCE]
+        if same and peel.work[c, VERDICT] == OPEN:
+            enough = _decide(peel, own, c, RULED_OUT) and enough
+    return enough
 
 
 @compiled.function(inline=False)
@@ -227,6 +254,7 @@ def _decide(peel: Peeling, own: Int32s, c: int, verdict: int) -> bool:
         peel.hits[x] -= 1
         peel.excess[x] -= taken
         enough = enough and peel.hits[x] >= peel.excess[x]
+    peel.rest[peel.work[c, SOURCE]] -= 1
     if taken:
         peel.mark[COUNT] += 1
         peel.mark[SUM] = plus(peel.mark[SUM], peel.work[c, HASH])
@@ -247,6 +275,7 @@ def _undo(peel: Peeling, own: Int32s, length: int) -> None:
             x = own[peel.work[c, SOURCE], i]
             peel.hits[x] += 1
             peel.excess[x] += taken
+        peel.rest[peel.work[c, SOURCE]] += 1
         if taken:
             peel.mark[COUNT] -= 1
             peel.mark[SUM] = minus(peel.mark[SUM], peel.work[c, HASH])
@@ -263,5 +292,6 @@ def _clear(peel: Peeling, own: Int32s, node: int) -> None:
                 peel.hits[x] -= 1
             elif peel.work[c, VERDICT] == TAKEN:
                 peel.excess[x] += 1
+        peel.rest[peel.work[c, SOURCE]] = 0
         if peel.work[c, VERDICT] == TAKEN and peel.work[c, SOURCE] == node:
             peel.mark[OLDEST_OWN] = peel.work[c, SEQUENCE]
