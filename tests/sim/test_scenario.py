@@ -220,7 +220,7 @@ def test_every_drawn_parameter_is_echoed(tmp_path):
     )
     echo = simulate(scenario, interpreted=True).scenario
     assert {field.name for field in dataclasses.fields(Scenario)} <= set(echo)
-    assert echo["parameters"] == {"entries": 7, "per_process": 2}
+    assert echo["parameters"] == {"entries": 7, "per_process": 2, "detector": "none"}
     assert set(echo["drawn"]) == {"latency", "detection_ms", "targets_per_s"}
     assert len(echo["drawn"]["latency"]["hosts"]) == 2
     assert json.loads(json.dumps(echo))["workload"] == "random:5:50"
