@@ -240,7 +240,7 @@ def test_options_change_nothing():
     options = {
         "PRECEDES_REFERENCE_COUNTING": "1",
         "PRECEDES_BOUNDS_CHECKS": "1",
-        "PRECEDES_LINKED_ONCE": "0",
+        "PRECEDES_SHORTCUTS": "0",
     }
     done = subprocess.run(
         [sys.executable, "-c", DIGESTS, "vector"],

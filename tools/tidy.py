@@ -21,7 +21,8 @@ FILE_BYTES_MAX = 1_000_000
 BASE = frozenset({"model", "topology", "clocks", "compiled"})
 MAY_IMPORT = {
     "model": frozenset(),
-    "compiled": frozenset({"model"}),
+    "numba_inside": frozenset(),
+    "compiled": frozenset({"model", "numba_inside"}),
     "topology": frozenset({"model", "compiled"}),
     "clocks": frozenset({"model", "compiled", "topology"}),
     "sizing": frozenset({"model"}),
@@ -42,8 +43,8 @@ FREE = frozenset({"cli", "testing", "__init__", "__main__"})  # may import every
 # Modules that only these parts of the package may import. The pipeline knocks at a Spark master
 # before Spark waits a minute for it; whatever else is sent or received is live's.
 OWNERS = {
-    "numba": ("compiled",),
-    "llvmlite": ("compiled",),
+    "numba": ("compiled", "numba_inside"),
+    "llvmlite": ("compiled", "numba_inside"),
     "pyspark": ("pipeline",),
     "asyncio": ("live",),
     "socket": ("live", "pipeline"),

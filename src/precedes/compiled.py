@@ -1,4 +1,4 @@
-"""Compilation in one place: the only file that knows Numba.
+"""Compilation in one place: with ``numba_inside`` the only file that knows Numba.
 
 Three decorators cover the package. Each leaves a plain Python function behind, so that the
 same source runs compiled or interpreted in one process, with identical results.
@@ -21,16 +21,16 @@ import os
 import re
 import shutil
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, Final, Generic, ParamSpec, TypeVar, cast
 
 import numba
-from numba.core import codegen, registry
 from numba.core import event as numba_event
 from numba.core.errors import NumbaError
 from numba.extending import overload
 
+from precedes import numba_inside
 from precedes.model import InternalError
 
 P = ParamSpec("P")
@@ -42,6 +42,10 @@ VERSIONS_KEPT: Final = 12
 
 PACKAGE: Final = Path(__file__).parent
 
+# Added to a number of any size it makes one of 64 bits: a helper called with numbers of 32 bits
+# here and of 64 bits there would be compiled twice.
+ZERO: Final = 0
+
 # Every array is owned by the Python caller and nothing is allocated inside compiled code, so
 # reference counts of arrays never matter there; leaving them out makes the event queue 3.5x
 # faster. The option is private to Numba: a test compares runs with the switch on and off.
@@ -50,9 +54,9 @@ REFERENCE_COUNTING: Final = os.environ.get("PRECEDES_REFERENCE_COUNTING", "0") =
 # Out-of-range indices raise instead of corrupting memory; for tests, at about half the speed.
 BOUNDS_CHECKS: Final = os.environ.get("PRECEDES_BOUNDS_CHECKS", "0") == "1"
 
-# Helpers are linked into the loop that calls them once, not into one another on the way: a third
-# of the time to compile. It relies on the inside of Numba; a test compares both ways.
-LINKED_ONCE: Final = os.environ.get("PRECEDES_LINKED_ONCE", "1") == "1"
+# Shorter ways through the inside of Numba, which halve the time to compile; a test compares runs
+# with the switch on and off.
+SHORTCUTS: Final = os.environ.get("PRECEDES_SHORTCUTS", "1") == "1"
 
 # No fast-math: compiled and interpreted arithmetic must agree to the last bit.
 OPTIONS: Final[dict[str, Any]] = {
@@ -202,107 +206,6 @@ def _in_short(text: str, sources: tuple[Path, ...]) -> str:
     return f"{where}: {cause[:160]} (run it with --interpreted to step through)"
 
 
-# Environments of compiled functions that have no address as yet.
-_waiting: Final[dict[str, Any]] = {}
-
-
-def _set_environment(target: Any, name: str, environment: Any) -> None:
-    """Tell a compiled function its environment, of use to exceptions alone, once it has one."""
-    if target._engine.get_global_value_address(name):
-        _waiting.pop(name, None)
-        codegen.JITCPUCodegen.set_env(target, name, environment)
-    else:
-        _waiting[name] = environment
-
-
-class _Library(codegen.JITCodeLibrary):  # type: ignore[misc]
-    """The code of one function, left as it is until someone wants to run it.
-
-    Numba optimises every function together with all that it calls and makes machine code of it,
-    then does the same again in each of its callers. Of the helpers here nothing is ever called
-    from Python, so the loop at the top alone is finished, with all that it needs linked in once.
-    """
-
-    _linking_libraries: list[Any]
-    _inner: list[str]  # functions of helpers, linked in and called from here alone
-
-    def add_linking_library(self, library: Any) -> None:
-        self._linking_libraries.append(library)
-
-    def get_pointer_to_function(self, name: str) -> int:
-        if not self._finalized and not self._defines(name):
-            return 0
-        return int(super().get_pointer_to_function(name))
-
-    def _defines(self, name: str) -> bool:
-        try:
-            return not self._final_module.get_function(name).is_declaration
-        except NameError:
-            return False
-
-    def _optimize_functions(self, ll_module: Any) -> None:
-        ll_module.data_layout = self._codegen._data_layout
-        passes, builder = self._codegen._function_pass_manager()
-        for function in ll_module.functions:
-            if not function.is_declaration:
-                passes.run(function, builder)
-
-    def _get_module_for_linking(self) -> Any:
-        # As it is: what is exported stays until all that refer to it are there.
-        return super()._get_module_for_linking() if self._finalized else self._final_module
-
-    def _exported(self) -> list[str]:
-        return [
-            function.name
-            for function in self._final_module.functions
-            if not function.is_declaration and function.linkage == codegen.ll.Linkage.external
-        ]
-
-    def finalize(self) -> None:
-        found: dict[Any, None] = {}
-        waiting = [*self._linking_libraries]
-        while waiting:
-            library = waiting.pop()
-            if library not in found:
-                found[library] = None
-                waiting += [] if library._finalized else library._linking_libraries
-        self._linking_libraries = [*found]
-        self._inner = [
-            name for library in found if not library._finalized for name in library._exported()
-        ]
-        super().finalize()
-        for name, environment in [*_waiting.items()]:
-            _set_environment(self._codegen, name, environment)
-
-    def _optimize_final_module(self) -> None:
-        for name in self._inner:
-            self._final_module.get_function(name).linkage = "internal"
-        super()._optimize_final_module()
-
-
-class _Codegen(codegen.JITCPUCodegen):  # type: ignore[misc]
-    """Numba's own, whose libraries wait; never made, its methods are lent to the one in use."""
-
-    _library_class = _Library
-
-    def set_env(self, env_name: str, env: Any) -> None:
-        _set_environment(self, env_name, env)
-
-
-@contextlib.contextmanager
-def _linked_once() -> Iterator[None]:
-    """Have Numba compile in this way, here alone: the rest of the process keeps its own."""
-    target = registry.cpu_target.target_context.codegen()
-    if not LINKED_ONCE or type(target) is not codegen.JITCPUCodegen:
-        yield
-        return
-    target.__class__ = _Codegen
-    try:
-        yield
-    finally:
-        target.__class__ = codegen.JITCPUCodegen
-
-
 class Entry(Generic[P, R]):
     """A loop called from Python: compiled on first use, cached on disk, or run interpreted.
 
@@ -337,7 +240,7 @@ class Entry(Generic[P, R]):
         If the cache cannot be written (a full disk), it goes on without one.
         """
         body = self.compiled(key, sources=sources)
-        with _linked_once():
+        with numba_inside.shortcuts() if SHORTCUTS else contextlib.nullcontext():
             try:
                 body(*arguments)  # type: ignore[call-arg]
             except OSError:

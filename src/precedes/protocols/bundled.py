@@ -9,9 +9,8 @@ children have answered. When a child crashes, the next fault-free process of its
 place. Items to the same target wait up to ``delay_max_ms`` to leave in one packet of at most
 ``payload_max_bytes`` (``bundles``).
 
-Assumes that packets between correct processes arrive, and a failure detector that suspects all who
-have crashed and nobody else: the host's (``on_crash``), or with ``tests`` the ``failure_detector``,
-which fences who is suspected wrongly.
+Assumes that packets between correct processes arrive, and a failure detector that suspects just
+the crashed: the host's (``on_crash``), or with ``tests`` the ``failure_detector``, which fences.
 
 Guarantee: a message of a correct source is delivered exactly once at every correct process, whoever
 else crashes, and the source learns when. No order, and no promise for a source that crashes. Cost:
@@ -26,6 +25,7 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from precedes import compiled, topology
+from precedes.compiled import ZERO
 from precedes.model import DELAY_MS_MAX, NANOSECONDS_PER_MS, EventKind, UserError
 from precedes.protocols import awaited as answers
 from precedes.protocols import bundles as bundling
@@ -33,7 +33,7 @@ from precedes.protocols import delivered
 from precedes.protocols import failure_detector as tester
 from precedes.protocols import pool as rows
 from precedes.protocols.awaited import Awaited
-from precedes.protocols.bundles import ZERO, Bundles, give
+from precedes.protocols.bundles import Bundles, give
 from precedes.protocols.contract import (
     DONE,
     FULL,

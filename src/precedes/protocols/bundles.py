@@ -15,6 +15,7 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from precedes import compiled
+from precedes.compiled import ZERO
 from precedes.protocols import pool as rows
 from precedes.protocols.contract import (
     Host,
@@ -61,7 +62,6 @@ PROFILE_ITEMS: Final = 1
 PROFILE_BYTES: Final = 2
 PROFILE: Final = ("packets", "items", "bytes")
 
-ZERO: Final = 0  # added to a number of any size it makes one of 64 bits
 TARGET_BITS: Final = 16
 TARGET_MASK: Final = (1 << TARGET_BITS) - 1
 GENERATION_MASK: Final = (1 << 30) - 1
@@ -117,7 +117,15 @@ def give(
 ) -> None:
     """Send an item to the target now or in a bundle; the caller has room for it in the pool."""
     # One type of numbers for all callers, also for constants: what follows is compiled once.
-    _give(bundles, pool, here + ZERO, target + ZERO, tag + ZERO, slot + ZERO, host)
+    _give(
+        bundles,
+        pool,
+        here + ZERO,
+        target + ZERO,
+        tag + ZERO,
+        slot + ZERO,
+        host,
+    )
 
 
 @compiled.function(inline=False)

@@ -31,6 +31,7 @@ from __future__ import annotations
 from typing import Final
 
 from precedes import compiled, topology
+from precedes.compiled import ZERO
 from precedes.protocols import vcube_crashes as crashes
 from precedes.protocols import vcube_recovery as recover
 from precedes.protocols import vcube_state
@@ -93,7 +94,6 @@ __all__ = ["Parameters", "State", "allocate", "effects_words", "extra"]
 
 ITEMS: Final = (MESSAGE, MESSAGE, MESSAGE, NUMBER, NUMBER, NUMBER)
 MESSAGE_FIELDS: Final = ("stamp",)
-ZERO: Final = 0  # added to a number of any size it makes one of 64 bits
 GUARANTEE: Final = "causal"
 ASSUMES: Final = frozenset({"reliable", "unique"})
 

@@ -133,7 +133,7 @@ def _schedule_ready(queue: events.Queue, workload: load.Workload, now_ns: int) -
 def _deliver(world: World, node: int, slot: int) -> None:
     """Hand a message to the application, which may be recorded or react to it."""
     host = world.host
-    source = int(host.name[2 * slot + contract.SOURCE])
+    source = int(host.name[2 * slot + contract.SOURCE]) + compiled.ZERO
     latency_ns = host.cursor[contract.NOW_NS] - world.message[8 * slot + w.BORN_NS]
     verdict = count_delivery(world, node, slot, source, latency_ns)
     world.node[8 * node + w.HELD] -= 1

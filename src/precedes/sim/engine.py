@@ -82,7 +82,7 @@ def _arrive_quickly(world: World, state: Any, node: int, slot: int, time_ns: int
     cell = host.cursor
     world.inbox[0] = 0
     world.inbox[1] = slot
-    source = int(host.name[2 * slot + contract.SOURCE])
+    source = int(host.name[2 * slot + contract.SOURCE]) + compiled.ZERO
     status = contract.receive(state, node, source, world.inbox, 1, host)
     if status != contract.DONE:
         return _after_refusal(status)

@@ -215,7 +215,7 @@ def _open_next(queue: Queue) -> None:
 @compiled.function(inline=False)
 def _open_list(queue: Queue, entry: int) -> None:
     """Read a bucket of several events in order of insertion and sort it."""
-    count = _read_list(queue, entry)
+    count = _read_list(queue, entry + compiled.ZERO)
     for i in range(count):
         entry = queue.spare[2 * (count - 1 - i) + ENTRY]
         queue.opened[2 * i + AT] = queue.entry[entry + TIME]
@@ -271,7 +271,7 @@ def _refill(queue: Queue) -> None:
     # The slot now entered was moved one half-ring ago unless the cursor has jumped.
     for following in range(2):
         place = (slot + following) & COARSE_MASK
-        first = int(queue.coarse[place])
+        first = int(queue.coarse[place]) + compiled.ZERO
         queue.coarse[place] = NONE
         _move(queue, first)
 

@@ -208,8 +208,8 @@ def _record(
 @compiled.function(inline=False)
 def record_message(trace: Int64s, host: Host, kind: int, node: int, slot: int, packet: int) -> None:
     """Append an event of a message to the trace; the engine has made sure of the room."""
-    source = host.name[2 * slot + contract.SOURCE]
-    sequence = host.name[2 * slot + contract.SEQUENCE]
+    source = int(host.name[2 * slot + contract.SOURCE]) + compiled.ZERO
+    sequence = int(host.name[2 * slot + contract.SEQUENCE]) + compiled.ZERO
     _record(trace, host.cursor, kind, node, source, sequence, packet)
 
 
