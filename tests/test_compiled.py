@@ -1,10 +1,12 @@
 """The compiled engine: never an old result, the same with every option, one line as it builds."""
 
+import ctypes
 import hashlib
 import json
 import os
 import pty
 import shutil
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -183,6 +185,30 @@ def test_no_place_for_a_cache(small, tmp_path, place):
     (tmp_path / "file").touch()
     out, said = small.run("-c", ASK, PRECEDES_CACHE=str(tmp_path / place / "below"))
     assert (out, said) == ("1\n", "")
+
+
+@ctypes.CFUNCTYPE(None)
+def interrupt_from_within():
+    """A callback from native code in which Ctrl-C arrives: what it raises is forgotten."""
+    signal.raise_signal(signal.SIGINT)
+
+
+def test_an_interrupt_is_never_forgotten(capfd):
+    before = signal.getsignal(signal.SIGINT), sys.unraisablehook
+    reached = []
+
+    def work():
+        with compiled.interruptible():
+            interrupt_from_within()
+            reached.append("after the callback")
+
+    with pytest.raises(KeyboardInterrupt):
+        work()
+    assert reached
+    assert capfd.readouterr().err == ""
+    assert (signal.getsignal(signal.SIGINT), sys.unraisablehook) == before
+    with compiled.interruptible():
+        pass
 
 
 def test_plain_python_is_left_behind():

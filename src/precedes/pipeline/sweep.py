@@ -13,7 +13,7 @@ from precedes.pipeline import records
 from precedes.pipeline.layout import LOG, record_path
 from precedes.pipeline.plan import PlannedRun, expand
 from precedes.pipeline.records import Record
-from precedes.pipeline.repeat import command_for
+from precedes.pipeline.repeat import command_for, forget
 from precedes.sim import Scenario
 from precedes.sim.experiment import Experiment
 from precedes.sim.run import Progress
@@ -129,7 +129,9 @@ def _carry_out(
         errors = {outcome.run_id: outcome.error for outcome in outcomes if outcome.error}
         found = {**before, **records.read_records(directory, missing)}
         for run in missing:
-            if run.run_id not in found:
+            if run.run_id in found:
+                forget(run, directory)
+            else:
                 errors.setdefault(run.run_id, "its record is not where it was written")
     return Sweep(
         runs=runs,
