@@ -126,7 +126,7 @@ def find(
 
 
 @compiled.function()
-def _excess_over(peel: Peeling, clock: Int32s, need: Int32s) -> int:
+def _excess_over(peel: Peeling, clock: Int32s, need: Int32s) -> np.int32:
     """Set what R must account for; the sum over all entries."""
     total = np.int32(0)
     for x in range(need.size):
@@ -153,8 +153,8 @@ def _take_newest(
     At a hundred broadcasts a second it is, 97 times of 100. Leaves ``excess`` as it has become.
     """
     taken = 0
-    total = np.int64(0)
-    oldest_own = np.int64(0)
+    total = 0
+    oldest_own = 0
     for back in range(1, width + 1):
         position = log.end[here, NEXT] - back
         name = name_at(log, here, position)
