@@ -1,0 +1,152 @@
+"""An exact judge of ``mobile``: pasts as bit sets, stamps of stations, and who has what.
+
+It shares no code with the machines. It is told of broadcasts, stamps, joins and deliveries as they
+happen, and looks at the machines' state only for the invariants that speak of it (I4, I5, I6, I8,
+I9).
+"""
+
+from precedes.protocols import mobile_cell as cell
+from precedes.protocols import mobile_host as mh
+
+
+class Violation(AssertionError):
+    """An invariant does not hold."""
+
+
+class Oracle:
+    """What every host must and must not deliver."""
+
+    def __init__(self, hosts, stations):
+        self.index = {}  # name of a message -> its number here
+        self.past = []  # message -> bits of its causal past
+        self.known = [0] * hosts  # host -> what its next broadcast depends on
+        self.delivered = [0] * hosts
+        self.pasts_delivered = [0] * hosts
+        self.missed = [0] * hosts  # what lies before the start of the life
+        self.living = [False] * hosts
+        self.adopted = [-1] * hosts
+        self.stamped = [0] * stations
+        self.logs = [[] for _ in range(stations)]
+        self.deliveries = 0
+        self.handoffs = 0
+        self.rows = []  # host, kind, message: for the audit
+        self.names = []
+
+    def on_broadcast(self, host, number):
+        name = (host, number)
+        if name in self.index:
+            raise Violation(f"I1: the name {name} is used twice")
+        self.index[name] = len(self.past)
+        self.names.append(name)
+        self.past.append(self.known[host])
+        self.known[host] |= 1 << self.index[name]
+        self.rows.append((host, "broadcast", name))
+
+    def on_stamp(self, station, name):
+        message = self.index[name]
+        if self.stamped[station] >> message & 1:
+            raise Violation(f"I1: station {station} stamps {name} twice")
+        lacking = self.past[message] & ~self.stamped[station]
+        if lacking:
+            raise Violation(f"I2: station {station} stamps {name} before {self._name(lacking)}")
+        self.stamped[station] |= 1 << message
+        self.logs[station].append(message)
+
+    def on_join(self, host, birth, station, start):
+        self.living[host] = True
+        self.adopted[host] = birth
+        self.missed[host] = 0
+        for message in self.logs[station][:start]:
+            self.missed[host] |= 1 << message
+        self.missed[host] &= ~self.delivered[host]
+        self.rows.append((host, "join", None))
+
+    def on_left(self, host):
+        self.living[host] = False
+        self.rows.append((host, "leave", None))
+
+    def on_deliver(self, host, name):
+        if name not in self.index:
+            raise Violation(f"I3: host {host} delivers {name}, which nobody broadcast")
+        message = self.index[name]
+        bit = 1 << message
+        if not self.living[host]:
+            raise Violation(f"I3: host {host} delivers {name} outside a life")
+        if self.delivered[host] & bit:
+            raise Violation(f"I3: host {host} delivers {name} twice")
+        if self.missed[host] & bit:
+            raise Violation(f"I3: host {host} delivers {name}, from before its join")
+        lacking = self.past[message] & ~(self.delivered[host] | self.missed[host])
+        if lacking:
+            raise Violation(f"I3: host {host} delivers {name} before {self._name(lacking)}")
+        if self.pasts_delivered[host] & bit:
+            raise Violation(f"I3: host {host} delivers {name} after one that depends on it")
+        self.delivered[host] |= bit
+        self.pasts_delivered[host] |= self.past[message]
+        self.known[host] |= bit | self.past[message]
+        self.deliveries += 1
+        self.rows.append((host, "deliver", name))
+
+    def _name(self, bits):
+        return self.names[bits.bit_length() - 1]
+
+    # Invariants on every step.
+
+    def check_station(self, station):
+        """I6, and what a station stores is what it has stamped and not passed."""
+        for host, record in station.records.items():
+            if record.pointer < station.base:
+                raise Violation(f"I6: station {station.station} has passed host {host}'s pointer")
+        if len(station.stored) != station.next_stamp - station.base:
+            raise Violation(f"station {station.station} stores a broken range")
+
+    def check_host(self, host, machine, stations):
+        """I4 and I5: one record that counts, and nothing lost that it still expects."""
+        birth = self.adopted[host]
+        tokens = []
+        for station in stations:
+            record = station.records.get(host)
+            if record and record.birth == birth and record.mode != cell.WANTED:
+                tokens.append((station.station, record))
+        if sum(record.mode == cell.OWN for _, record in tokens) > 1:
+            where = [station for station, _ in tokens]
+            raise Violation(f"I4: host {host} is owned by {where}")
+        if machine.birth != birth or machine.mode == mh.OUT:
+            return
+        for _, record in tokens:
+            if record.mode == cell.OWN:
+                for number in range(record.number, machine.number):
+                    if number not in machine.unacknowledged:
+                        raise Violation(f"I5: host {host} has forgotten its message {number}")
+
+    # Invariants at rest.
+
+    def check_rest(self, machines, stations):
+        """I7, I8 and I9."""
+        everything = (1 << len(self.past)) - 1
+        unsent = 0
+        for host, machine in enumerate(machines):
+            if machine.mode in (mh.OUT, mh.JOINING):
+                for number in machine.unacknowledged:
+                    unsent |= 1 << self.index[host, number]
+        for host, machine in enumerate(machines):
+            if self.living[host] != (machine.mode != mh.OUT):
+                raise Violation(f"I8: host {host} is in mode {machine.mode}")
+            tokens = [s.records[host] for s in stations if host in s.records]
+            modes = [record.mode for record in tokens]
+            if machine.mode == mh.OUT:
+                if modes:
+                    raise Violation(f"I8: departed host {host} has records {modes}")
+                continue
+            if modes != [cell.OWN] or tokens[0].pending is not None:
+                raise Violation(f"I8: host {host} has records {modes}")
+            lacking = everything & ~unsent & ~(self.delivered[host] | self.missed[host])
+            if lacking:
+                raise Violation(f"I7: host {host} never delivered {self._name(lacking)}")
+            if machine.unacknowledged or machine.early or machine.catch_up_early:
+                raise Violation(f"I9: host {host} still holds messages")
+            if tokens[0].early or tokens[0].catch_up:
+                raise Violation(f"I9: the record of host {host} still holds messages")
+        for station in stations:
+            if station.stored:
+                raise Violation(f"I9: station {station.station} still stores messages")

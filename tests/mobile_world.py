@@ -1,0 +1,374 @@
+"""An adversary for the machines of ``mobile``: everything that the model allows, drawn by a seed.
+
+Datagrams are lost, repeated, late and out of order; hosts move at any moment, also out of reach,
+crash in the middle of what they do, leave and join again; the wires are reliable and FIFO, and
+nothing else. The oracle judges every step.
+"""
+
+import heapq
+import random
+from dataclasses import dataclass, replace
+
+from precedes.protocols import mobile_host as mh
+from precedes.protocols import mobile_messages as mm
+from precedes.protocols.mobile_host import Disk, MobileHost
+from precedes.protocols.mobile_station import MobileStation
+from tests.mobile_oracle import Oracle, Violation
+
+MS = 1_000_000
+REST_NS = 900_000 * MS  # a run that has not come to rest by then has stalled
+EVENTS_MAX = 400_000
+
+DATAGRAM, WIRED, TIMER, MOVE, CRASH, RECOVER, BROADCAST, CHURN, RESTART = range(9)
+
+
+@dataclass(frozen=True)
+class Options:
+    """What a run is like; a seed draws it, and prints it when it fails."""
+
+    seed: int
+    hosts: int = 5
+    stations: int = 4
+    shape: str = "random"  # of the tree
+    loss: float = 0.2
+    duplication: float = 0.1
+    late_ms: float = 50.0  # longest delay of a datagram
+    wire_ms: tuple[float, float] = (1.0, 20.0)
+    move_ms: tuple[float, float] = (50.0, 300.0)
+    nowhere: float = 0.1  # how often a move leads out of reach
+    crash_ms: float = 0.0  # mean time between crashes of a host; 0: none
+    down_ms: tuple[float, float] = (5.0, 400.0)
+    torn: float = 0.0  # share of calls of a machine in which it crashes half-way
+    churn_ms: float = 0.0  # mean time between joins and leaves of a host; 0: none
+    broadcast_ms: float = 150.0  # mean time between broadcasts of a host
+    active_ms: float = 4000.0
+    restart_ms: float = 0.0  # mean time between restarts of a station; 0: none
+    settings: mm.Settings = mm.Settings()  # noqa: RUF009
+
+
+def tree(rng, stations, shape):
+    """Neighbours of each station, and the neighbour on the way to each other one."""
+    neighbours = [[] for _ in range(stations)]
+    for node in range(1, stations):
+        parent = {"star": 0, "line": node - 1, "random": rng.randrange(node)}[shape]
+        neighbours[node].append(parent)
+        neighbours[parent].append(node)
+    routes = [[-1] * stations for _ in range(stations)]
+    for root in range(stations):
+        stack = [root]
+        seen = {root}
+        while stack:
+            node = stack.pop()
+            for other in neighbours[node]:
+                if other not in seen:
+                    seen.add(other)
+                    routes[other][root] = node
+                    stack.append(other)
+    return neighbours, routes
+
+
+class World:
+    """One run."""
+
+    def __init__(self, options, *, host_class=MobileHost, station_class=MobileStation):
+        self.options = options
+        self.rng = rng = random.Random(options.seed)
+        self.host_class = host_class
+        self.oracle = oracle = Oracle(options.hosts, options.stations)
+        self.now_ns = 0
+        self.serial = 0
+        self.heap = []
+        self.moving = True
+        self.events = 0
+        self.orphans = 0
+        self.neighbours, self.routes = tree(rng, options.stations, options.shape)
+        self.wire_free_ns = {}
+
+        class Watched(station_class):
+            """Tells the oracle what is stamped, and what finds no record."""
+
+            def disseminate(self, message, source=mm.NONE):
+                oracle.on_stamp(self.station, message.name)
+                super().disseminate(message, source)
+
+            def _matching(watched, mode, message):  # noqa: N805
+                found = super()._matching(mode, message)
+                self.orphans += found is None
+                return found
+
+        self.station_class = Watched
+        self.around = [mm.Surroundings(rng.random) for _ in range(options.stations)]
+        self.stations = [self._make_station(number) for number in range(options.stations)]
+        self.host_around = [mm.Surroundings(rng.random) for _ in range(options.hosts)]
+        self.disks = [Disk()] * options.hosts
+        self.hosts = [self._make_host(host) for host in range(options.hosts)]
+        self.up = [True] * options.hosts
+        self.lives = [0] * options.hosts  # incarnations: timers of earlier ones are void
+        self.cells = [rng.randrange(options.stations) for _ in range(options.hosts)]
+        self.broadcasts = 0
+
+    def _make_station(self, number):
+        return self.station_class(
+            number,
+            tuple(self.neighbours[number]),
+            tuple(self.routes[number]),
+            self.options.settings,
+            self.around[number],
+        )
+
+    def _make_host(self, host):
+        around = self.host_around[host]
+        around.effects = []
+        return self.host_class(host, self.options.settings, around, self.disks[host])
+
+    # Time.
+
+    def push(self, delay_ns, *event):
+        self.serial += 1
+        heapq.heappush(self.heap, (self.now_ns + int(delay_ns), self.serial, event))
+
+    def wait_ms(self, mean_ms):
+        return self.rng.expovariate(1.0 / mean_ms) * MS
+
+    def run(self):
+        """The active part, rest, and a last broadcast by everybody."""
+        options, rng = self.options, self.rng
+        for number in range(options.stations):
+            self.at_station(number, "begin")
+        for host in range(options.hosts):
+            self.at_host(host, "move", self.cells[host])
+            if rng.random() < 0.8:
+                self.at_host(host, "join")
+            self.push(rng.uniform(*options.move_ms) * MS, MOVE, host)
+            self.push(self.wait_ms(options.broadcast_ms), BROADCAST, host)
+            if options.crash_ms:
+                self.push(self.wait_ms(options.crash_ms), CRASH, host)
+            if options.churn_ms:
+                self.push(self.wait_ms(options.churn_ms), CHURN, host)
+        self.go(until_ns=int(options.active_ms * MS))
+        self.settle()
+        self.oracle.check_rest(self.hosts, self.stations)
+        for host in range(options.hosts):
+            if self.hosts[host].mode == mh.IN:
+                self.at_host(host, "broadcast", b"")
+        self.settle()
+        try:
+            self.oracle.check_rest(self.hosts, self.stations)
+        except Violation as error:
+            raise Violation(f"I10: {error}") from None
+        if self.orphans:
+            raise Violation(f"{self.orphans} handoff messages found no record")
+        return self.oracle
+
+    def settle(self):
+        """Nobody moves or crashes any more; the radio goes on losing things."""
+        self.moving = False
+        for host in range(self.options.hosts):
+            if self.up[host] and self.cells[host] is None:
+                self._move(host, self.rng.randrange(self.options.stations))
+            if self.up[host] and self.hosts[host].mode == mh.OUT and not self.options.churn_ms:
+                self.at_host(host, "join")
+        end_ns = self.now_ns + REST_NS
+        self.go(until_ns=end_ns)
+        if self.heap and not self.options.settings.lease_ns:
+            raise Violation("the run has not come to rest: it stalls")
+
+    def go(self, *, until_ns):
+        while self.heap and self.heap[0][0] <= until_ns:
+            self.now_ns, _, event = heapq.heappop(self.heap)
+            self.events += 1
+            if self.events > EVENTS_MAX:
+                raise Violation("the run has not come to rest: too many events")
+            self.handle(*event)
+        if self.heap:
+            self.now_ns = until_ns
+
+    def handle(self, kind, target, *rest):
+        options, rng = self.options, self.rng
+        if kind == DATAGRAM:
+            datagram = rest[0]
+            if target >= 0:
+                if self.up[target]:
+                    self.at_host(target, "receive", datagram)
+            else:
+                self.at_station(~target, "receive", datagram)
+        elif kind == WIRED:
+            self.at_station(target, "receive_wired", *rest)
+        elif kind == TIMER:
+            self._on_timer(target, *rest)
+        elif kind == MOVE:
+            if self.moving:
+                away = rng.random() < options.nowhere
+                if self.up[target]:
+                    self._move(target, None if away else rng.randrange(options.stations))
+                self.push(rng.uniform(*options.move_ms) * MS, MOVE, target)
+        elif kind == CRASH:
+            if self.moving:
+                if self.up[target]:
+                    self.crash(target)
+                self.push(self.wait_ms(options.crash_ms), CRASH, target)
+        elif kind == RECOVER:
+            self.recover(target)
+        elif kind == BROADCAST:
+            if self.moving:
+                if self.up[target]:
+                    self.at_host(target, "broadcast", b"")
+                self.push(self.wait_ms(options.broadcast_ms), BROADCAST, target)
+        elif kind == CHURN and self.moving:
+            if self.up[target]:
+                out = self.hosts[target].mode == mh.OUT
+                self.at_host(target, "join" if out else "leave")
+            self.push(self.wait_ms(options.churn_ms), CHURN, target)
+
+    def _on_timer(self, target, life, key):
+        if target < 0:
+            self.at_station(~target, "on_timer", key)
+        elif self.up[target] and self.lives[target] == life:
+            self.at_host(target, "on_timer", key)
+
+    def _move(self, host, station):
+        self.cells[host] = station
+        self.at_host(host, "move", station)
+
+    def crash(self, host):
+        """The machine is gone; its disk remains."""
+        self.up[host] = False
+        self.lives[host] += 1
+        self.hosts[host] = self._make_host(host)
+        self.push(self.rng.uniform(*self.options.down_ms) * MS, RECOVER, host)
+
+    def recover(self, host):
+        self.up[host] = True
+        if self.rng.random() < 0.3 or self.cells[host] is None:
+            self.cells[host] = self.rng.randrange(self.options.stations)
+        self.at_host(host, "move", self.cells[host])
+
+    # Calls of machines.
+
+    def at_host(self, host, method, *arguments):
+        machine, around = self.hosts[host], self.host_around[host]
+        around.now_ns = self.now_ns
+        result = getattr(machine, method)(*arguments)
+        effects, around.effects = around.effects, []
+        torn = self.moving and self.rng.random() < self.options.torn
+        if torn and self.rng.random() < 0.5:
+            self.crash(host)  # before anything was durable: none of it has happened
+            return
+        disk = machine.disk()
+        if (mm.PERSIST,) in effects:
+            self.disks[host] = disk
+        elif disk != self.disks[host]:
+            raise Violation(f"host {host} has changed {disk} without making it durable")
+        if method == "broadcast" and result is not None:
+            self.broadcasts += 1
+            self.oracle.on_broadcast(host, result)
+        sends = []
+        for effect in effects:
+            self._at_once(host, effect, sends)
+        self.oracle.check_host(host, machine, self.stations)
+        if torn:
+            sends = sends[: self.rng.randrange(len(sends) + 1)]
+        for effect in sends:
+            if effect[0] == mm.RADIO:
+                self.radio(~effect[1].cell, effect[1])
+            else:
+                self.push(effect[1], TIMER, host, self.lives[host], effect[2])
+        if torn:
+            self.crash(host)
+
+    def _at_once(self, host, effect, sends):
+        if effect[0] == mm.DELIVER:
+            self.oracle.on_deliver(host, effect[1].name)
+        elif effect[0] == mm.JOINED:
+            self.oracle.on_join(host, *effect[1:])
+        elif effect[0] == mm.LEFT:
+            self.oracle.on_left(host)
+        elif effect[0] in (mm.RADIO, mm.TIMER):
+            sends.append(effect)
+
+    def at_station(self, number, method, *arguments):
+        station, around = self.stations[number], self.around[number]
+        around.now_ns = self.now_ns
+        getattr(station, method)(*arguments)
+        effects, around.effects = around.effects, []
+        self.oracle.check_station(station)
+        host = getattr(arguments[-1], "host", None) if arguments else None
+        if host is not None:
+            self.oracle.check_host(host, self.hosts[host], self.stations)
+        for effect in effects:
+            if effect[0] == mm.RADIO:
+                self.broadcast_radio(number, effect[1])
+            elif effect[0] == mm.WIRE:
+                self.wire(number, effect[1], effect[2])
+            elif effect[0] == mm.TIMER:
+                self.push(effect[1], TIMER, ~number, 0, effect[2])
+
+    # Networks.
+
+    def radio(self, target, datagram):
+        options, rng = self.options, self.rng
+        copies = 1 + (rng.random() < options.duplication)
+        for _ in range(copies):
+            if rng.random() >= options.loss:
+                delay_ms = rng.uniform(0.1, options.late_ms if rng.random() < 0.2 else 2.0)
+                self.push(delay_ms * MS, DATAGRAM, target, datagram)
+
+    def broadcast_radio(self, number, datagram):
+        only = getattr(datagram, "host", None)
+        for host in range(self.options.hosts):
+            if self.cells[host] == number and only in (None, host):
+                self.radio(host, datagram)
+
+    def wire(self, source, target, message):
+        """Reliable and in order; a link may be slow for a while."""
+        delay_ns = self.rng.uniform(*self.options.wire_ms) * MS
+        at_ns = max(self.now_ns + delay_ns, self.wire_free_ns.get((source, target), 0))
+        self.wire_free_ns[source, target] = at_ns
+        self.push(at_ns - self.now_ns, WIRED, target, source, message)
+
+
+def draw(seed, **fixed):
+    """The options of a run; the seed also draws which kinds of trouble there are."""
+    rng = random.Random(f"mobile {seed}")
+    stations = rng.choice((2, 3, 4, 6))
+    move = rng.choice(((10, 60), (50, 300), (100, 400), (300, 1500)))
+    settings = mm.Settings(
+        window=rng.choice((2, 5, 150)),
+        connect_ns=rng.choice((20, 60, 500)) * MS,
+        ack_ns=rng.choice((20, 100, 500)) * MS,
+        repeat_first_ns=rng.choice((100, 1000)) * MS,
+        repeat_step_ns=rng.choice((20, 200)) * MS,
+        repeat_least_ns=rng.choice((20, 200)) * MS,
+        selective=rng.random() < 0.4,
+        body_max_bytes=rng.choice((64, 1400)),
+    )
+    options = Options(
+        seed=seed,
+        hosts=rng.randint(2, 7),
+        stations=stations,
+        shape=rng.choice(("star", "line", "random")),
+        loss=rng.choice((0.0, 0.1, 0.2, 0.3)),
+        duplication=rng.choice((0.0, 0.1, 0.3)),
+        late_ms=rng.choice((2.0, 100.0, 500.0, 1500.0)),
+        wire_ms=rng.choice(((1, 3), (1, 20), (1, 60), (5, 200))),
+        move_ms=move,
+        nowhere=rng.choice((0.0, 0.1, 0.3)),
+        crash_ms=rng.choice((0, 0, 300, 1000)),
+        torn=rng.choice((0.0, 0.0, 0.01)),
+        churn_ms=rng.choice((0, 0, 300, 1000)),
+        broadcast_ms=rng.choice((60.0, 150.0, 400.0)),
+        active_ms=rng.choice((1500.0, 3000.0)),
+        settings=settings,
+    )
+    return replace(options, **fixed)
+
+
+def run(seed, *, host_class=MobileHost, station_class=MobileStation, **fixed):
+    """One run; a violation names the options that bring it about again."""
+    options = draw(seed, **fixed)
+    world = World(options, host_class=host_class, station_class=station_class)
+    try:
+        world.run()
+    except Violation as error:
+        raise Violation(f"{error}\n  seed {seed}: {options}") from None
+    return world
