@@ -30,6 +30,8 @@ class EventKind(enum.IntEnum):
     DISCARD = 5
     COMPLETE = 6
     TAG = 7
+    JOIN = 8
+    LEAVE = 9
 
 
 class PrecedesError(Exception):

@@ -11,7 +11,8 @@ from pathlib import Path
 from precedes.compiled import sources_digest
 from precedes.model import UserError
 from precedes.sim import Result, Scenario
-from precedes.sim.run import Progress, Run
+from precedes.sim.run import Progress
+from precedes.sim.runs import open_run
 from precedes.trace import TraceWriter
 
 
@@ -32,7 +33,7 @@ def simulate(
     the number of the run in its trace.
     """
     if trace is None:
-        return Run(scenario).go(progress=progress, interpreted=interpreted)
+        return open_run(scenario).go(progress=progress, interpreted=interpreted)
     metadata = {
         "protocol": scenario.protocol,
         "seed": scenario.seed,
@@ -40,7 +41,7 @@ def simulate(
         "code_version": sources_digest(),
     }
     with TraceWriter(trace, nodes=scenario.nodes, metadata=metadata, run_id=run_id) as writer:
-        run = Run(scenario, writer=writer, packets=packets)
+        run = open_run(scenario, writer=writer, packets=packets)
         result = run.go(progress=progress, interpreted=interpreted)
         writer.close(complete=result.complete, scenario=result.scenario, counts=_counts(result))
     return result

@@ -13,7 +13,9 @@ from typing import Any, Final
 
 from precedes.protocols.mobile_messages import (
     NONE,
+    NUMBER_BYTES,
     RADIO,
+    STAMPED,
     TIMER,
     WIRE,
     CatchUp,
@@ -135,6 +137,31 @@ class Cell:
             found = self.memory[host] = Memory()
         return found
 
+    # What whoever runs it may want to know.
+
+    def is_quiet(self) -> bool:
+        """Whether everything has been delivered and no handoff is under way."""
+        return not self.stored and all(
+            record.mode == OWN and not record.catch_up for record in self.records.values()
+        )
+
+    def stored_count(self) -> int:
+        """Messages kept for hosts that may lack them."""
+        return len(self.stored)
+
+    def early_count(self) -> int:
+        """Messages of hosts that came before an earlier one."""
+        return sum(len(record.early) for record in self.records.values())
+
+    def size_bytes(self, message_bytes: int) -> int:
+        """About what the state takes."""
+        numbers = 6 + 4 * len(self.memory)
+        messages = len(self.stored)
+        for record in self.records.values():
+            numbers += 16 + len(record.skip) + len(record.early) + len(record.undelivered)
+            messages += len(record.catch_up) + len(record.early)
+        return NUMBER_BYTES * numbers + message_bytes * messages
+
     # Effects.
 
     def radio(self, datagram: Datagram) -> None:
@@ -157,6 +184,7 @@ class Cell:
         """Stamp a message, send it to the other stations and to the cell."""
         stamp = self.next_stamp
         self.next_stamp = stamp + 1
+        self.around.effects.append((STAMPED, message.name))
         self.flood(Flood(message), source)
         if not self.records:
             self.base = self.on_air = self.next_stamp

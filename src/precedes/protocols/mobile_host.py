@@ -24,6 +24,7 @@ from precedes.protocols.mobile_messages import (
     JOINED,
     LEFT,
     NONE,
+    NUMBER_BYTES,
     PERSIST,
     RADIO,
     TIMER,
@@ -138,6 +139,23 @@ class MobileHost:
             leave_wanted=self.leave_wanted,
             unacknowledged=tuple(self.unacknowledged.items()),
         )
+
+    def is_quiet(self) -> bool:
+        """Whether everything of this host is on its way."""
+        return self.mode == OUT or (self.mode == IN and self.ok and not self.unacknowledged)
+
+    def early_count(self) -> int:
+        """Messages received and not yet delivered."""
+        return len(self.early) + len(self.catch_up_early)
+
+    def unacknowledged_count(self) -> int:
+        """Own messages that no station has acknowledged."""
+        return len(self.unacknowledged)
+
+    def size_bytes(self, message_bytes: int) -> int:
+        """About what the state takes."""
+        messages = self.early_count() + len(self.unacknowledged)
+        return NUMBER_BYTES * (16 + len(self.skip) + messages) + message_bytes * messages
 
     # What the application and the radio's carrier detection ask for.
 

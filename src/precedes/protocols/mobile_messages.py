@@ -232,8 +232,12 @@ PERSIST: Final = 5
 EXPELLED: Final = 6  # the station ended this host's life; join again to go on
 JOINED: Final = 7  # birth, station, first stamp of the life
 LEFT: Final = 8  # birth
+STAMPED: Final = 9  # name of a message that a station has just given its next stamp
 
 Effect = tuple[Any, ...]
+
+# What a number takes in the memory of a machine, when its size is told.
+NUMBER_BYTES: Final = 8
 
 
 @dataclass(slots=True)

@@ -13,7 +13,7 @@ import sysconfig
 from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
-from typing import Any, Final, cast
+from typing import Any, ClassVar, Final, cast
 
 import numpy as np
 
@@ -31,9 +31,17 @@ OTHERS: Final = frozenset(
         "contract",
         "delivered",
         "delivery_log",
+        "flooding_machines",
         "held",
+        "mobile_cell",
+        "mobile_codec",
+        "mobile_host",
+        "mobile_messages",
+        "mobile_station",
         "peeling",
         "pool",
+        "radio_settings",
+        "reno",
         "registry",
         "set_hash",
         "suspects",
@@ -70,6 +78,7 @@ class Protocol:
     extra: Callable[[Any], dict[str, float]]
     effects_words: Callable[[Capacity, int], int]
     sources: tuple[Path, ...]
+    network: ClassVar[str] = "links"
 
     def make_parameters(self, given: dict[str, Any]) -> Any:
         """The protocol's parameters from names and values; text is read as the field's type."""
@@ -88,6 +97,22 @@ class Protocol:
             {"name": f.name, "default": f.default, "help": f.metadata.get("help", "")}
             for f in dataclasses.fields(self.parameters)
         ]
+
+
+@dataclasses.dataclass(frozen=True)
+class MachineProtocol(Protocol):
+    """A protocol of two roles on a radio, whose machines are plain Python with state of their own.
+
+    It has no state of arrays: ``state`` only tells it from others.
+    """
+
+    make_host: Callable[..., Any]
+    make_station: Callable[..., Any]
+    air_bytes: Callable[[Any, Any], int]
+    wire_bytes: Callable[[Any, Any], int]
+    control_bytes: Callable[[Any], int]
+    carriers: tuple[str, ...]  # kinds of datagrams that carry an application message
+    network: ClassVar[str] = "radio"
 
 
 def _read_value(name: str, value: Any, default: Any) -> Any:
@@ -117,6 +142,11 @@ def names() -> tuple[str, ...]:
     """The names of all protocols of the package, in alphabetical order."""
     folder = [str(Path(__file__).parent)]
     return tuple(sorted(m.name for m in pkgutil.iter_modules(folder) if m.name not in OTHERS))
+
+
+def linked() -> tuple[str, ...]:
+    """The names of protocols that run on links, in the compiled engine."""
+    return tuple(name for name in names() if load(name).network == "links")
 
 
 def load(name: str) -> Protocol:
@@ -232,6 +262,8 @@ def check(module: ModuleType, *, name: str, sources: tuple[Path, ...] = ()) -> P
     summary = (module.__doc__ or "").strip().split("\n")[0]
     if not summary:
         raise fail("the file has no docstring; its first line is the protocol's summary")
+    if getattr(module, "NETWORK", "links") == "radio":
+        return _check_machines(module, name, summary, sources, fail)
     for export in ("State", "Parameters", "ITEMS", "MESSAGE_FIELDS", "GUARANTEE", "ASSUMES"):
         if not hasattr(module, export):
             raise fail(f"{export} is missing; see precedes.protocols.contract")
@@ -264,6 +296,36 @@ def check(module: ModuleType, *, name: str, sources: tuple[Path, ...] = ()) -> P
     )
     _check_state(protocol, fail)
     return protocol
+
+
+def _check_machines(
+    module: ModuleType,
+    name: str,
+    summary: str,
+    sources: tuple[Path, ...],
+    fail: Callable[[str], ContractError],
+) -> MachineProtocol:
+    """The protocol of a module whose roles run on a radio."""
+    functions = ("make_host", "make_station", "air_bytes", "wire_bytes", "control_bytes")
+    for export in ("Parameters", "GUARANTEE", "ASSUMES", "CARRIERS", *functions):
+        if not hasattr(module, export):
+            raise fail(f"{export} is missing; see precedes.protocols.mobile")
+    return MachineProtocol(
+        name=name,
+        summary=summary.rstrip("."),
+        state=cast(type, module.Parameters),
+        parameters=cast(type, module.Parameters),
+        items=(),
+        message_fields=(),
+        guarantee=module.GUARANTEE,
+        assumes=frozenset(module.ASSUMES),
+        allocate=lambda parameters, group, capacity: None,
+        extra=lambda state: {},
+        effects_words=default_effects_words,
+        sources=sources,
+        carriers=tuple(module.CARRIERS),
+        **{function: getattr(module, function) for function in functions},
+    )
 
 
 def _check_state(protocol: Protocol, fail: Callable[[str], ContractError]) -> None:

@@ -376,21 +376,3 @@ def grow(old: Any, new: Any) -> Any:
         return type(old)(*(grow(before, after) for before, after in pairs))
     new[tuple(slice(0, length) for length in old.shape)] = old
     return new
-
-
-def simulate(
-    scenario: Scenario,
-    *,
-    writer: Writer | None = None,
-    packets: bool = False,
-    progress: Progress | None = None,
-    interpreted: bool = False,
-) -> Result:
-    """Run a scenario.
-
-    ``writer`` receives the trace, with a row for every packet if ``packets``; ``progress`` is
-    called with the share done several times a second; ``interpreted`` runs the same source as
-    plain Python, with identical results, for stepping through a protocol in a debugger.
-    """
-    run = Run(scenario, writer=writer, packets=packets)
-    return run.go(progress=progress, interpreted=interpreted)

@@ -1,0 +1,72 @@
+"""Parameters of protocols that run on a radio: the places, the air, the wires between stations.
+
+The defaults are the radio of paper 004 as far as it is published (range, datagrams, wires), and
+otherwise the values that come nearest to its figures; docs/protocols/mobile.md says which is which.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from precedes.model import UserError
+
+MACS: Final = ("aloha", "csma")
+TREES: Final = ("star", "line", "grid")
+
+
+def option(default: Any, text: str) -> Any:
+    """A parameter with its meaning."""
+    return field(default=default, metadata={"help": text})
+
+
+@dataclass(frozen=True)
+class RadioParameters:
+    """The world around hosts and stations."""
+
+    stations: int = option(7, "support stations, on a triangular grid around the first")
+    spacing_m: float = option(190.0, "metres between neighbouring stations")
+    range_m: float = option(120.0, "metres that an antenna reaches")
+    bandwidth_bps: float = option(6e6, "bits per second of the radio")
+    mac: str = option("aloha", "aloha: send at once; csma: wait for silence, then a random time")
+    slot_us: float = option(20.0, "csma: microseconds of a slot of waiting")
+    slots: int = option(32, "csma: the wait is up to so many slots")
+    half_duplex: bool = option(False, "who sends hears nothing meanwhile")
+    queue_max: int = option(4096, "datagrams that wait for a sender's antenna; more are dropped")
+    wire_ms: float = option(10.0, "delay of a link between two stations")
+    wire_bps: float = option(1e7, "bits per second of such a link")
+    tree: str = option("star", "of stations: star, line, or grid (each to one nearer the first)")
+    mobility: str = option("static", "static, waypoint, pingpong, or file:PATH (time_s,host,x_m,y_m)")
+    speed_m_per_s: float = option(1.38, "of hosts that move")
+    step_ms: float = option(500.0, "between two looks at who is where")
+    joins_s: float = option(1.0, "hosts join at random times within so many seconds")
+    warm_up_s: float = option(5.0, "nothing before is measured but deliveries and errors")
+    drain_s: float = option(60.0, "after the last broadcast, at most so long until the end")
+    sample_ms: float = option(100.0, "between two looks at the buffers")
+    fault_station: int = option(-1, "transient faults hit hosts of this station; -1: none")
+    fault_start_s: float = option(15.0, "when the first of them begins")
+    fault_every_s: float = option(30.0, "from one to the next")
+    fault_length_s: float = option(3.0, "how long the first lasts")
+    fault_longer_s: float = option(1.0, "how much longer each is than the one before")
+
+    def __post_init__(self) -> None:
+        for name, least in (("stations", 1), ("slots", 1), ("queue_max", 1)):
+            if getattr(self, name) < least:
+                raise UserError(f"{name} must be at least {least}, not {getattr(self, name)}")
+        if self.stations > 10_000:
+            raise UserError(f"at most 10,000 stations can be simulated, not {self.stations}")
+        for item in dataclasses.fields(RadioParameters):
+            value = getattr(self, item.name)
+            if isinstance(value, float) and not 0 <= value < 1e12:
+                raise UserError(f"{item.name} must be between 0 and 1e12, not {value:g}")
+        positive = ("spacing_m", "range_m", "bandwidth_bps", "wire_bps", "step_ms", "sample_ms")
+        for name in positive:
+            if getattr(self, name) < 1e-3:
+                raise UserError(f"{name} must be at least 0.001, not {getattr(self, name):g}")
+        if self.mac not in MACS:
+            raise UserError(f"mac is one of {', '.join(MACS)}, not {self.mac!r:.40}")
+        if self.tree not in TREES:
+            raise UserError(f"tree is one of {', '.join(TREES)}, not {self.tree!r:.40}")
+        if self.fault_station >= self.stations:
+            raise UserError(f"fault_station {self.fault_station} is not one of 0..{self.stations - 1}")

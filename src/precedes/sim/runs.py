@@ -1,0 +1,36 @@
+"""A run of a scenario on the kind of network that its protocol is for."""
+
+from __future__ import annotations
+
+from precedes.protocols import registry
+from precedes.sim.radio_run import RadioRun
+from precedes.sim.result import Result
+from precedes.sim.run import Progress, Run, Writer
+from precedes.sim.scenario import Scenario
+
+
+def open_run(
+    scenario: Scenario, *, writer: Writer | None = None, packets: bool = False
+) -> Run | RadioRun:
+    """The run of a scenario: on links, in the compiled engine, or on a radio."""
+    on_radio = registry.load(scenario.protocol).network == "radio"
+    kind = RadioRun if on_radio else Run
+    return kind(scenario, writer=writer, packets=packets)
+
+
+def simulate(
+    scenario: Scenario,
+    *,
+    writer: Writer | None = None,
+    packets: bool = False,
+    progress: Progress | None = None,
+    interpreted: bool = False,
+) -> Result:
+    """Run a scenario.
+
+    ``writer`` receives the trace, with a row for every packet if ``packets``; ``progress`` is
+    called with the share done several times a second; ``interpreted`` runs the same source as
+    plain Python, with identical results, for stepping through a protocol in a debugger.
+    """
+    run = open_run(scenario, writer=writer, packets=packets)
+    return run.go(progress=progress, interpreted=interpreted)
