@@ -3,6 +3,7 @@
 Each is the package's own text with an edit or two. The letters are those of the schedules in
 ``test_mobile_schedules.py``; An.x is line x of the paper's Algorithm n.
 """
+# ruff: noqa: E501 - lines of the machines are quoted as they stand
 
 import sys
 import types
@@ -11,7 +12,7 @@ from precedes.protocols import mobile_messages as mm
 from tests.edited import FOLDER, edit
 from tests.mobile_world import World
 
-FILES = ("mobile_cell", "mobile_host", "mobile_station")
+FILES = ("mobile_record", "mobile_cell", "mobile_attachment", "mobile_host", "mobile_station")
 
 SERVES = "        if record is None or record.mode != OWN:\n            return None\n        return record if"
 SKIPS = """                if stamp in skip:
@@ -31,186 +32,186 @@ AGAIN = """            self.repeat_answer(record)
             return
         memory = self.remember(host)"""
 
-# The defect -> file, then what stands there and what the mutant has instead; several files by
-# several rows.
+# The defect -> what stands in a file, and what the mutant has instead.
 MUTANTS = {
     "A: an acknowledgement overwrites the position (A1.36)": [
-        ("mobile_host", "            if self._acknowledged(number):\n",
+        ("            if self._acknowledged(number):\n",
          "            self.next_stamp = number\n            if self._acknowledged(number):\n"),
     ],
     "B: what was received stays over a change of cell (A1.6-10)": [
-        ("mobile_host", "        self.early: dict[int, Message] = {}\n",
+        ("        self.early: dict[int, Message] = {}\n",
          "        self.early: dict[int, Message] = getattr(self, 'early', {})\n"),
     ],
     "C: what comes between grant and want is taken from > mark (A4.91)": [
-        ("mobile_station", "range(record.mark, self.next_stamp)\n        )\n        bodies",
-         "range(record.mark + 1, self.next_stamp)\n        )\n        bodies"),
+        ("range(record.mark, self.next_stamp))\n        bodies",
+         "range(record.mark + 1, self.next_stamp))\n        bodies"),
     ],
     "C: what comes between grant and want is left out": [
-        ("mobile_station", "                since=since,", "                since=(),"),
+        ("                since=since,", "                since=(),"),
     ],
     "D: delivered elsewhere is known of later copies only (A4.96)": [
-        ("mobile_host", SKIPS, SKIPS_LATE),
+        (SKIPS, SKIPS_LATE),
     ],
     "E: the owner is not frozen by a grant (A4.78)": [
-        ("mobile_cell", "record.mode != OWN:\n            return None\n        return record if",
-         "record.mode == WANTED:\n            return None\n        return record if"),
-        ("mobile_cell", "return record if record.session == session and record.birth == birth else None",
+        ("record.mode != OWN:\n            return None\n        return record if",
+         "record.mode == 1:\n            return None\n        return record if"),
+        ("return record if record.session == session and record.birth == birth else None",
          "return record if record.birth == birth else None"),
     ],
     "F: messages are accepted while the record is only wanted (A2.2-8)": [
-        ("mobile_cell", SERVES, "        if record is None or record.mode == FROZEN:\n"
+        (SERVES, "        if record is None or record.mode == 2:\n"
          "            return None\n        return record if"),
-        ("mobile_cell", "return record if record.session == session and record.birth == birth else None",
+        ("return record if record.session == session and record.birth == birth else None",
          "return record if record.birth == birth else None"),
     ],
     "G: the grant does not give the record its new session (A4.78)": [
-        ("mobile_station", "        record.session = request.session\n", ""),
+        ("        record.session = request.session\n", ""),
     ],
     "H: a request that still waits deletes others (A4.55-61)": [
-        ("mobile_station", "                self.flood(Request(",
+        ("                self.flood(Request(",
          "                self.flood(Cancel(host, birth, session))\n                self.flood(Request("),
     ],
     "I: an old request is answered with its own session, and nobody else (A4.72)": [
-        ("mobile_station", "self.flood(Cancel(host, birth, record.session))\n        elif",
+        ("self.flood(Cancel(host, birth, record.session))\n        elif",
          "self.flood(Cancel(host, birth, message.session))\n        elif"),
-        ("mobile_station", "        self.flood(Cancel(host, record.birth, record.session))\n", ""),
-        ("mobile_station", "        self.flood(Cancel(host, record.birth, request.session))\n", ""),
+        ("        self.flood(Cancel(host, record.birth, record.session))\n", ""),
+        ("        self.flood(Cancel(host, record.birth, request.session))\n", ""),
     ],
     "J: transmission before the join is answered (A1.11-13)": [
-        ("mobile_host", WINDOW, "        if self.cell is None or self.mode in (OUT, LEAVING) "
+        (WINDOW, "        if self.cell is None or self.mode in (OUT, LEAVING) "
          "or not self.unacknowledged:"),
-        ("mobile_host", "        self._say_hello()\n\n    def _forget",
+        ("        self._say_hello()\n\n    def _forget",
          "        self._say_hello()\n        self._fill_window()\n\n    def _forget"),
     ],
     "K: nothing is remembered of a deleted record (A2.32)": [
-        ("mobile_station", OLD, ""),
+        (OLD, ""),
     ],
     "L: nothing is remembered of a life that has ended (A2.39-43)": [
-        ("mobile_cell", "        if memory is None or birth > memory.left:", "        if True:"),
+        ("        if memory is None or birth > memory.left:", "        if True:"),
     ],
     "M: a later life begins with the oldest message stored (A2.32-34)": [
-        ("mobile_station", "self.base if datagram.previous == NONE else self.next_stamp", "self.base"),
+        ("self.base if datagram.previous == NONE else self.next_stamp", "self.base"),
     ],
     "M: a later life does not wait for the end of the one before": [
-        ("mobile_station", "datagram.previous != NONE and memory.left < datagram.previous", "False"),
+        ("datagram.previous != NONE and memory.left < datagram.previous", "False"),
     ],
     "N: the position is saved with acknowledgements only (IV-E)": [
-        ("mobile_host", "        if before != (self.caught_up, self.next_stamp):\n            self._persist()",
+        ("        if before != (self.caught_up, self.next_stamp):\n            self._persist()",
          "        del before"),
-        ("mobile_host", "        beyond = 0\n", "        self._persist()\n        beyond = 0\n"),
+        ("        beyond = 0\n", "        self._persist()\n        beyond = 0\n"),
     ],
     "P: what is beyond the window is never sent": [
-        ("mobile_host", "                self._try_leave()\n                self._fill_window()\n",
+        ("                self._try_leave()\n                self._fill_window()\n",
          "                self._try_leave()\n"),
     ],
     "Q: catch-up messages and stamps share a counter (A2.13-17)": [
-        ("mobile_cell", "        self.position(record, datagram.caught_up, datagram.next_stamp)\n",
+        ("        self.position(record, datagram.caught_up, datagram.next_stamp)\n        self._fill_catch_up",
          "        value = max(datagram.caught_up, datagram.next_stamp)\n"
          "        if value < self.base or not self.stored:\n"
          "            self.position(record, value, NONE)\n"
          "        else:\n"
-         "            self.position(record, record.total, value)\n"),
+         "            self.position(record, record.total, value)\n        self._fill_catch_up"),
     ],
     "S: births are learned from joins alone": [
-        ("mobile_station", "        memory.birth = birth\n        self._drop_older(host, birth)\n"
+        ("        memory.birth = birth\n        self._drop_older(host, birth)\n"
          "        record = self.records.get(host)\n        if record is None:\n            if",
          "        self._drop_older(host, birth)\n"
          "        record = self.records.get(host)\n        if record is None:\n            if"),
-        ("mobile_station", "        memory.birth = birth\n        self._drop_older(host, birth)\n"
+        ("        memory.birth = birth\n        self._drop_older(host, birth)\n"
          "        record = self.records.get(host)\n        if record is None:\n            return",
          "        self._drop_older(host, birth)\n"
          "        record = self.records.get(host)\n        if record is None:\n            return"),
     ],
     "T: what was acknowledged out of order is never repeated": [
-        ("mobile_cell", "stamp == record.pointer or place < 0", "place < 0"),
-        ("mobile_cell", "        record.beyond = record.beyond_from = 0\n", ""),
-        ("mobile_cell", "            if datagram.next_stamp >= record.beyond_from:",
+        ("stamp == record.pointer or place < 0", "place < 0"),
+        ("        record.beyond = record.beyond_from = 0\n", ""),
+        ("            if datagram.next_stamp >= record.beyond_from:",
          "            if datagram.beyond:"),
     ],
     "A1.1: sessions and numbers are reset by a join": [
-        ("mobile_host", "        self.leave_wanted = False\n        self._persist()\n",
+        ("        self.leave_wanted = False\n        self._persist()\n",
          "        self.leave_wanted = False\n        self.session = self.number = 0\n        self._persist()\n"),
     ],
     "A1.2: a join empties the send buffer": [
-        ("mobile_host", "        self.leave_wanted = False\n        self._persist()\n",
+        ("        self.leave_wanted = False\n        self._persist()\n",
          "        self.leave_wanted = False\n        self.unacknowledged = {}\n        self._persist()\n"),
     ],
     "A1.3: a join or init is sent once": [
-        ("mobile_host", "            if not self.ok:\n                self._say_hello()", "            pass"),
+        ("            if not self.ok:\n                self._say_hello()", "            pass"),
     ],
     "A1.14: a leave is sent once": [
-        ("mobile_host", "            if self.mode == LEAVING:\n                self._say_leave()",
+        ("            if self.mode == LEAVING:\n                self._say_leave()",
          "            pass"),
     ],
     "A1.14: a leave does not wait for own messages": [
-        ("mobile_host", "self.mode == DRAINING and not self.unacknowledged:", "self.mode == DRAINING:"),
+        ("self.mode == DRAINING and not self.unacknowledged:", "self.mode == DRAINING:"),
     ],
     "A1.16: datagrams of other cells are heeded": [
-        ("mobile_host", "datagram.cell != self.cell or self.mode == OUT", "self.cell is None or self.mode == OUT"),
+        ("datagram.cell != self.cell or self.mode == OUT", "self.cell is None or self.mode == OUT"),
     ],
     "A1.24: the number of catch-up messages is not known": [
-        ("mobile_host", "if self.ok and self.caught_up == self.total:", "if self.ok:"),
+        ("if self.ok and self.caught_up == self.total:", "if self.ok:"),
     ],
     "A1.46: the end of a life is not told from that of another": [
-        ("mobile_host", "        if datagram.birth != self.birth:\n            return\n", ""),
+        ("        if datagram.birth != self.birth:\n            return\n", ""),
     ],
     "A2.11: a late acknowledgement moves the position back": [
-        ("mobile_cell", "record.pointer = max(record.pointer, next_stamp)", "record.pointer = next_stamp"),
+        ("record.pointer = max(record.pointer, next_stamp)", "record.pointer = next_stamp"),
     ],
     "A2.12: one host's acknowledgement discards for all": [
-        ("mobile_cell", "            if record.pointer < base:\n                base = record.pointer\n",
+        ("            if record.pointer < base:\n                base = record.pointer\n",
          "            base = max(self.base, record.pointer)\n"),
     ],
     "A2.15: one acknowledgement ends the catching up": [
-        ("mobile_cell", "        if fresh > 0:\n", "        if fresh > 0:\n            fresh = len(record.catch_up)\n"),
+        ("        if fresh > 0:\n", "        if fresh > 0:\n            fresh = len(record.catch_up)\n"),
     ],
     "A2.22: the position of another session is taken": [
-        ("mobile_station", "        if datagram.last == record.session:\n", "        if True:\n"),
+        ("        if datagram.last == record.session:\n", "        if True:\n"),
     ],
     "A2.29: a repeated request is not answered": [
-        ("mobile_station", "        if datagram.session == record.session:\n            self.repeat_answer(record)\n",
+        ("        if datagram.session == record.session:\n            self.repeat_answer(record)\n",
          "        if datagram.session == record.session:\n"),
-        ("mobile_station", AGAIN, AGAIN.replace("self.repeat_answer(record)", "pass")),
+        (AGAIN, AGAIN.replace("self.repeat_answer(record)", "pass")),
     ],
     "A2.40: a station that only wants the record obeys a leave": [
-        ("mobile_station", "        record = self.serves(datagram.host, datagram.session, datagram.birth)\n"
+        ("        record = self.serves(datagram.host, datagram.session, datagram.birth)\n"
          "        if record is not None:\n            self._end_life",
          "        record = self.records.get(datagram.host)\n"
          "        if record is not None:\n            self._end_life"),
     ],
     "A4.57: a waiting request deletes owners, too": [
-        ("mobile_station", "record is None or record.mode != WANTED or record.birth", "record is None or record.birth"),
-        ("mobile_station", "                self.flood(Request(",
+        ("record is None or record.mode != WANTED or record.birth", "record is None or record.birth"),
+        ("                self.flood(Request(",
          "                self.flood(Cancel(host, birth, session))\n                self.flood(Request("),
     ],
     "A4.65: a station with a record does not pass requests on": [
-        ("mobile_station", "        else:\n            self.flood(message, source)\n",
+        ("        else:\n            self.flood(message, source)\n",
          "        elif kind is not Request or message.host not in self.records:\n"
          "            self.flood(message, source)\n"),
     ],
     "A4.67: a second request is granted while the first is served": [
-        ("mobile_station", "        if record.mode == OWN:\n            if message.session",
+        ("        if record.mode == OWN:\n            if message.session",
          "        if record.mode != WANTED:\n            if message.session"),
     ],
     "A4.75: the position in the request is not looked at": [
-        ("mobile_station", "        if request.last == record.session:\n", "        if False:\n"),
+        ("        if request.last == record.session:\n", "        if False:\n"),
     ],
     "A4.86: everything undelivered is caught up on": [
-        ("mobile_station", "        wanted = tuple(name for name in message.undelivered if name not in self.stamps)",
+        ("        wanted = tuple(name for name in message.undelivered if name not in self.stamps)",
          "        wanted = message.undelivered"),
     ],
     "A4.91: the record is let go before its messages are looked up": [
-        ("mobile_station", "        # From the mark on, itself", "        record.pointer = self.next_stamp\n"
+        ("        # From the mark on, itself", "        record.pointer = self.next_stamp\n"
          "        self.collect()\n        record.mark = max(record.mark, self.base)\n        # From the mark on, itself"),
     ],
     "A4.100: a request that came meanwhile is forgotten": [
-        ("mobile_station", "        elif pending is not None:\n            self._give(message.host, record, pending)\n", ""),
+        ("        elif pending is not None:\n            self._give(message.host, record, pending)\n", ""),
     ],
 }  # fmt: skip
 
 # Caught so rarely that only `make swarm` looks for them.
 RARE = ("S: births are learned from joins alone",)
+
 
 # Defects of the network around the machines, not of the machines.
 class SideChannel(World):
@@ -226,15 +227,17 @@ class SideChannel(World):
 
 
 def classes(rows):
-    """The host and station of a mutant."""
+    """The host and station of a mutant, as (old, new) pairs of text somewhere in their files."""
+    texts = {name: (FOLDER / f"{name}.py").read_text() for name in FILES}
+    for old, new in rows:
+        places = [name for name in FILES if old in texts[name]]
+        assert len(places) == 1, f"{old!r} stands in {places}"
+        texts[places[0]] = edit(texts[places[0]], (old, new))
     made = {}
-    for name in FILES:
-        text = (FOLDER / f"{name}.py").read_text()
-        text = edit(text, *((old, new) for file, old, new in rows if file == name))
+    for name, text in texts.items():
         for before in made:
-            text = text.replace(f"precedes.protocols.{before}", made[before].__name__)
-        module = types.ModuleType(f"mutant_{name}")
+            text = text.replace(f"precedes.protocols.{before} ", f"mutant_{before} ")
+        module = made[name] = types.ModuleType(f"mutant_{name}")
         sys.modules[module.__name__] = module
-        made[name] = module
         exec(compile(text, name, "exec"), vars(module))
     return made["mobile_host"].MobileHost, made["mobile_station"].MobileStation

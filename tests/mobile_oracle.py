@@ -5,8 +5,8 @@ happen, and looks at the machines' state only for the invariants that speak of i
 I9).
 """
 
-from precedes.protocols import mobile_cell as cell
-from precedes.protocols import mobile_host as mh
+from precedes.protocols import mobile_attachment as mh
+from precedes.protocols import mobile_record as cell
 
 
 class Violation(AssertionError):

@@ -8,9 +8,10 @@ import heapq
 import random
 from collections import deque
 
-from precedes.protocols import mobile_host as mh
+from precedes.protocols import mobile_attachment as mh
 from precedes.protocols import mobile_messages as mm
-from precedes.protocols.mobile_host import Disk, MobileHost
+from precedes.protocols.mobile_attachment import Disk
+from precedes.protocols.mobile_host import MobileHost
 from precedes.protocols.mobile_station import MobileStation
 from tests.mobile_oracle import Oracle, Violation
 
@@ -79,9 +80,7 @@ class Stage:
         """Crash, and recover in the same cell."""
         self.lives[host] += 1
         self.around[host].effects = []
-        self.hosts[host] = self.host_class(
-            host, self.settings, self.around[host], self.disks[host]
-        )
+        self.hosts[host] = self.host_class(host, self.settings, self.around[host], self.disks[host])
         self.call(host, "move", self.cells[host])
 
     def call(self, host, method, *arguments):

@@ -9,9 +9,10 @@ import heapq
 import random
 from dataclasses import dataclass, replace
 
-from precedes.protocols import mobile_host as mh
+from precedes.protocols import mobile_attachment as mh
 from precedes.protocols import mobile_messages as mm
-from precedes.protocols.mobile_host import Disk, MobileHost
+from precedes.protocols.mobile_attachment import Disk
+from precedes.protocols.mobile_host import MobileHost
 from precedes.protocols.mobile_station import MobileStation
 from tests.mobile_oracle import Oracle, Violation
 
@@ -93,7 +94,7 @@ class World:
                 oracle.on_stamp(self.station, message.name)
                 super().disseminate(message, source)
 
-            def _matching(watched, mode, message):  # noqa: N805
+            def _matching(watched, mode, message):
                 found = super()._matching(mode, message)
                 self.orphans += found is None
                 return found

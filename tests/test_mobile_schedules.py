@@ -6,9 +6,10 @@ with the defect that it was found with, which must be convicted.
 
 import pytest
 
+from precedes.protocols import mobile_attachment as mh
 from precedes.protocols import mobile_cell as cell
-from precedes.protocols import mobile_host as mh
 from precedes.protocols import mobile_messages as mm
+from precedes.protocols import mobile_record as record
 from tests.mobile_mutants import MUTANTS, classes
 from tests.mobile_oracle import Violation
 from tests.mobile_stage import Stage
@@ -104,7 +105,7 @@ def schedule_e(**options):
     stage.move(0, 1)
     stage.pass_on(mm.Init)
     stage.wire(1, 0)
-    assert stage.stations[0].records[0].mode == cell.FROZEN
+    assert stage.stations[0].records[0].mode == record.FROZEN
     stage.hand(late)
     stage.pump()
     return stage
@@ -119,7 +120,7 @@ def schedule_f(**options):
     stage.quiet()
     stage.move(0, 1)
     stage.pass_on(mm.Init)
-    assert stage.stations[1].records[0].mode == cell.WANTED
+    assert stage.stations[1].records[0].mode == record.WANTED
     stage.hand(late)
     return stage
 
@@ -291,7 +292,7 @@ def schedule_s(**options):
     stage.pass_on(mm.InitAck)  # the news of it stays on the wire to station 0
     stage.move(0, 0)
     stage.pass_on(mm.Init)
-    assert stage.stations[0].records[0].mode == cell.WANTED
+    assert stage.stations[0].records[0].mode == record.WANTED
     stage.hand(old)
     return stage
 

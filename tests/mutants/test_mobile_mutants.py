@@ -12,8 +12,18 @@ from tests.mobile_world import World, run
 
 SEEDS = range(150)
 # Seeds that convict, for defects that few seeds show.
-SHOWN_BY = {"D": (82, 120), "M": (26,), "T": (325, 1466), "A1.16": (74, 83), "A1.46": (23, 28),
-            "A2.40": (23, 83), "B": (4, 24), "F": (4, 107), "A4.100": (17, 20), "A4.65": (8, 17)}  # fmt: skip
+SHOWN_BY = {
+    "B": (4, 24),
+    "D": (82, 120),
+    "F": (4, 107),
+    "M": (26,),
+    "T": (325, 1466),
+    "A1.16": (74, 83),
+    "A1.46": (23, 28),
+    "A2.40": (23, 83),
+    "A4.65": (8, 17),
+    "A4.100": (17, 20),
+}
 
 
 class Careless(World):

@@ -5,6 +5,8 @@ The rules, all from each node's own order of broadcasts and deliveries:
 - The past of m is the closure of "broadcast or delivered at m's source before m's broadcast".
 - A node's position of y is that of its first delivery of y; at y's source, without a delivery
   of its own, that of the broadcast; never delivered is later than everything.
+- A member that joins later, or again, need not have what lies before its join: a message that it
+  never delivers has the position of its first join after all that it has of the message's past.
 - A delivery of m at p is a violation iff some y in m's past has a later position at p.
 - Messages that nobody broadcast are reported as phantoms and are in nobody's past.
 - A message in its own past is a contradiction in the log: it is reported, and the deliveries
@@ -67,6 +69,7 @@ class Prepared(NamedTuple):
     past: kernel.Past
     place_message: NDArray[np.int32]  # place
     correct: NDArray[np.uint8]  # node: never crashed
+    joins: kernel.Joins
     contradictory: bool  # some message lies in its own past
 
 
@@ -75,6 +78,7 @@ class Judgement(NamedTuple):
 
     tallies: NDArray[np.int64]
     violating: NDArray[np.uint8]
+    excused: NDArray[np.uint8]
 
 
 def audit(
@@ -151,7 +155,16 @@ def prepare(history: History) -> Prepared:
         past=_past(placed),
         place_message=place_message,
         correct=correct,
+        joins=_joins(history),
         contradictory=ignored > 0,
+    )
+
+
+def _joins(history: History) -> kernel.Joins:
+    order = np.lexsort((history.join_row, history.join_node))
+    return kernel.Joins(
+        offsets=np.searchsorted(history.join_node[order], np.arange(history.nodes + 1)),
+        position=(2 * history.join_row[order]).astype(np.int32),
     )
 
 
@@ -216,13 +229,16 @@ def judge(
     findings = kernel.Findings(
         self_delivered=np.zeros(messages, np.uint8),
         violating=np.zeros(messages, np.uint8),
+        excused=np.zeros(messages, np.uint8),
         tallies=np.zeros((nodes, kernel.TALLIES), np.int64),
     )
     for first in range(first_node, end, block_nodes):
         last = min(first + block_nodes, end)
         tile.position.fill(kernel.NEVER)
-        kernel.JUDGE.compiled()(first, last, placed, past, prepared.correct, tile, findings)
-    return Judgement(findings.tallies, findings.violating)
+        kernel.JUDGE.compiled()(
+            first, last, placed, past, prepared.correct, prepared.joins, tile, findings
+        )
+    return Judgement(findings.tallies, findings.violating, findings.excused)
 
 
 def violations_at(prepared: Prepared, node: int) -> NDArray[np.int32]:
@@ -233,11 +249,23 @@ def violations_at(prepared: Prepared, node: int) -> NDArray[np.int32]:
     return messages[np.argsort(position[messages], kind="stable")]
 
 
+def excused_at(prepared: Prepared, node: int) -> NDArray[np.bool_]:
+    """Messages that this node need not have because it joined after them."""
+    found = np.zeros(prepared.history.messages, np.bool_)
+    if prepared.joins.position.size:
+        judgement = judge(prepared, first_node=node, last_node=node + 1, block_nodes=1)
+        found[prepared.place_message[np.flatnonzero(judgement.excused)]] = True
+    return found
+
+
 def _missing(prepared: Prepared, judgement: Judgement) -> NDArray[np.int64]:
     """How many messages of correct sources each correct node never delivered."""
     correct = prepared.correct.astype(bool)
     sent = np.bincount(prepared.placed.place_source, minlength=correct.size)
     due = int(sent[correct].sum()) - sent - judgement.tallies[:, kernel.DUE]
+    due -= judgement.tallies[:, kernel.EXCUSED]
+    # What comes after a member has left is not due to it.
+    correct[prepared.history.departed] = False
     return np.where(correct, due, 0)
 
 
@@ -249,7 +277,9 @@ def _witnesses(
     limit: int,
 ) -> tuple[Witness, ...]:
     history = prepared.history
-    explain = witness.Explainer(history, prepared.log.broadcast_row)
+    explain = witness.Explainer(
+        history, prepared.log.broadcast_row, lambda node: excused_at(prepared, node)
+    )
     found = [explain.cycle(int(m)) for m in cyclic[:limit]]
     violations: list[Witness] = []
     for node in np.flatnonzero(judgement.tallies[:, kernel.VIOLATIONS])[:limit]:

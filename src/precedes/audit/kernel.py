@@ -27,7 +27,8 @@ DUPLICATES: Final = 1
 PHANTOM: Final = 2
 DUE: Final = 3  # first deliveries of messages whose source never crashed
 VIOLATIONS: Final = 4
-TALLIES: Final = 5
+EXCUSED: Final = 5  # messages of correct sources from before a join
+TALLIES: Final = 6
 
 
 class Log(NamedTuple):
@@ -70,6 +71,13 @@ class Past(NamedTuple):
     floor: NDArray[np.int32]  # place: what was heard of the places below it is all in its past
 
 
+class Joins(NamedTuple):
+    """When nodes joined, as positions: a row of a log is 2 * row + 1, what is before it 2 * row."""
+
+    offsets: NDArray[np.int64]  # node p's joins are offsets[p] to offsets[p + 1]
+    position: NDArray[np.int32]  # rising at each node
+
+
 class Tile(NamedTuple):
     """The working area for one block of nodes."""
 
@@ -82,6 +90,7 @@ class Findings(NamedTuple):
 
     self_delivered: NDArray[np.uint8]  # place: its source has a delivery of its own
     violating: NDArray[np.uint8]  # place: some delivery of it is a violation
+    excused: NDArray[np.uint8]  # place: some node need not have it
     tallies: NDArray[np.int64]  # node, column
 
 
@@ -224,6 +233,7 @@ def judge_nodes(
     placed: Placed,
     past: Past,
     correct: NDArray[np.uint8],
+    joins: Joins,
     tile: Tile,
     findings: Findings,
 ) -> None:
@@ -236,8 +246,13 @@ def judge_nodes(
     position, need = tile
     for node in range(first_node, last_node):
         _fill(node, node - first_node, placed, correct, position, findings)
+    members = joins.position.size > 0
     for place in range(past.begin.size):
         if past.begin[place] == past.end[place]:
+            if members:
+                for lane in range(need.size):
+                    need[lane] = -1
+                _excuse(first_node, last_node, place, placed, correct, joins, tile, findings)
             continue
         late = _require(past, place, position, need)
         # A message at its own source, without a delivery there, is no delivery to be judged.
@@ -251,8 +266,39 @@ def judge_nodes(
             for lane in range(last_node - first_node):
                 if need[lane] > position[place, lane] and lane != own:
                     findings.tallies[first_node + lane, VIOLATIONS] += 1
+        if members:
+            _excuse(first_node, last_node, place, placed, correct, joins, tile, findings)
         for lane in range(need.size):
             position[place, lane] = max(position[place, lane], need[lane])
+
+
+@compiled.function(inline=False)
+def _excuse(
+    first_node: int,
+    last_node: int,
+    place: int,
+    placed: Placed,
+    correct: NDArray[np.uint8],
+    joins: Joins,
+    tile: Tile,
+    findings: Findings,
+) -> None:
+    """A message that a node never delivered may lie before one of its joins.
+
+    Which one follows from its past: what a life delivers has no part in the past of what the life
+    began too late for. So the first join after all that the node has of that past will do.
+    """
+    position, need = tile
+    for lane in range(last_node - first_node):
+        if position[place, lane] != NEVER:
+            continue
+        node = first_node + lane
+        for join in range(joins.offsets[node], joins.offsets[node + 1]):
+            if joins.position[join] > need[lane]:
+                position[place, lane] = joins.position[join]
+                findings.excused[place] = 1
+                findings.tallies[node, EXCUSED] += correct[placed.place_source[place]]
+                break
 
 
 @compiled.function()
@@ -280,16 +326,16 @@ def _fill(
             if placed.kind[row] == BROADCAST:
                 # A delivery before the broadcast, if there was one, is the first.
                 if findings.self_delivered[place] == 0:
-                    position[place, lane] = row - first
+                    position[place, lane] = 2 * (row - first) + 1
             elif findings.self_delivered[place] == 0:
                 findings.self_delivered[place] = 1
-                position[place, lane] = row - first
+                position[place, lane] = 2 * (row - first) + 1
             else:
                 duplicates += 1
             continue
         deliveries += 1
         if position[place, lane] == NEVER:
-            position[place, lane] = row - first
+            position[place, lane] = 2 * (row - first) + 1
             due += correct[source]
         else:
             duplicates += 1

@@ -63,9 +63,7 @@ class Parameters(RadioParameters):
         )
 
 
-def make_host(
-    host: int, parameters: Parameters, around: Surroundings, disk: None
-) -> FloodingHost:
+def make_host(host: int, parameters: Parameters, around: Surroundings, disk: None) -> FloodingHost:
     """A host."""
     return FloodingHost(host, parameters.settings(), around)
 

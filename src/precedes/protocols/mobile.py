@@ -20,7 +20,8 @@ from typing import Final
 
 from precedes.model import NANOSECONDS_PER_MS, NANOSECONDS_PER_S
 from precedes.protocols import mobile_codec
-from precedes.protocols.mobile_host import Disk, MobileHost
+from precedes.protocols.mobile_attachment import Disk
+from precedes.protocols.mobile_host import MobileHost
 from precedes.protocols.mobile_messages import (
     CatchUp,
     Flood,

@@ -95,12 +95,12 @@ class FromStation(NamedTuple):
 
 
 class CatchUp(NamedTuple):
-    """The index-th message that this station had discarded before the host came (app_co)."""
+    """The place-th message that this station had discarded before the host came (app_co)."""
 
     cell: int
     host: int
     session: int
-    index: int
+    place: int
     message: Message
 
 

@@ -20,7 +20,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from precedes.protocols.mobile_cell import FROZEN, OWN, WANTED, Cell, Record
+from precedes.protocols.mobile_cell import Cell
 from precedes.protocols.mobile_messages import (
     NONE,
     ROUTED,
@@ -39,6 +39,7 @@ from precedes.protocols.mobile_messages import (
     Request,
     Want,
 )
+from precedes.protocols.mobile_record import FROZEN, OWN, WANTED, Record
 
 
 class MobileStation(Cell):
@@ -272,9 +273,7 @@ class MobileStation(Cell):
         if record is None:
             return
         # From the mark on, itself included: the first message after the grant has that stamp.
-        since = tuple(
-            self.stored[stamp].name for stamp in range(record.mark, self.next_stamp)
-        )
+        since = tuple(self.stored[stamp].name for stamp in range(record.mark, self.next_stamp))
         bodies = {kept.name: kept for kept in record.catch_up}
         messages = tuple(
             bodies[name] if name in bodies else self.stored[self.stamps[name]]

@@ -37,7 +37,9 @@ class RadioParameters:
     wire_ms: float = option(10.0, "delay of a link between two stations")
     wire_bps: float = option(1e7, "bits per second of such a link")
     tree: str = option("star", "of stations: star, line, or grid (each to one nearer the first)")
-    mobility: str = option("static", "static, waypoint, pingpong, or file:PATH (time_s,host,x_m,y_m)")
+    mobility: str = option(
+        "static", "static, waypoint, pingpong, or file:PATH (time_s,host,x_m,y_m)"
+    )
     speed_m_per_s: float = option(1.38, "of hosts that move")
     step_ms: float = option(500.0, "between two looks at who is where")
     joins_s: float = option(1.0, "hosts join at random times within so many seconds")
@@ -69,4 +71,6 @@ class RadioParameters:
         if self.tree not in TREES:
             raise UserError(f"tree is one of {', '.join(TREES)}, not {self.tree!r:.40}")
         if self.fault_station >= self.stations:
-            raise UserError(f"fault_station {self.fault_station} is not one of 0..{self.stations - 1}")
+            raise UserError(
+                f"fault_station {self.fault_station} is not one of 0..{self.stations - 1}"
+            )

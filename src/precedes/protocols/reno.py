@@ -206,4 +206,3 @@ class Connection:
     def counts(self) -> tuple[int, int]:
         """Messages offered and not acknowledged, and messages out of order."""
         return len(self.waiting), len(self.early)
-

@@ -171,7 +171,9 @@ def read_positions(path: Path, hosts: int) -> list[Floats]:
                     time_s, x_m, y_m = float(row[0]), float(row[2]), float(row[3])
                     host = int(row[1])
                 except (ValueError, IndexError):
-                    text = f"{path}:{number}: a row is time_s,host,x_m,y_m, not {','.join(row)!r:.60}"
+                    text = (
+                        f"{path}:{number}: a row is time_s,host,x_m,y_m, not {','.join(row)!r:.60}"
+                    )
                     raise UserError(text) from None
                 if not all(map(math.isfinite, (time_s, x_m, y_m))):
                     raise UserError(f"{path}:{number}: a position is not a finite number")

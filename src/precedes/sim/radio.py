@@ -78,7 +78,7 @@ class Air:
             np.block(
                 [
                     [distances(hosts, hosts) <= range_m, to_stations <= range_m],
-                    [to_stations.T <= range_m, distances(self.stations, self.stations) <= range_m],
+                    [range_m >= to_stations.T, distances(self.stations, self.stations) <= range_m],
                 ]
             )
         )

@@ -18,7 +18,7 @@ SERIES_MAX: Final = 1200  # seconds of a series of buffers
 
 
 class Measures:
-    """Counts of one run. What is said to be *measured* is so from the warm-up to the last broadcast."""
+    """Counts of one run; *measured* is what happens from the warm-up to the last broadcast."""
 
     def __init__(self, run: RadioRun) -> None:
         self.run = run

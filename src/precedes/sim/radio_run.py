@@ -16,7 +16,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from precedes.model import NANOSECONDS_PER_MS, NANOSECONDS_PER_S, EventKind, UserError
+from precedes.model import NANOSECONDS_PER_MS, NANOSECONDS_PER_S, EventKind
 from precedes.protocols import mobile_messages as mm
 from precedes.protocols import registry
 from precedes.protocols.mobile_messages import Surroundings
@@ -24,6 +24,7 @@ from precedes.protocols.registry import MachineProtocol
 from precedes.sim import schedule
 from precedes.sim.mobility import Mobility, station_places, tree_of
 from precedes.sim.radio import Air, Transmission
+from precedes.sim.radio_fields import check_fields
 from precedes.sim.radio_measures import Measures
 from precedes.sim.radio_trace import RadioTrace
 from precedes.sim.result import Result
@@ -32,12 +33,6 @@ from precedes.sim.scenario import Scenario
 
 WIRE_HEADER_BYTES: Final = 60  # TCP, IPv4 and MAC
 PROGRESS_EVENTS: Final = 1 << 14
-# Fields of a scenario that say something about links, of which a radio has none.
-OF_LINKS: Final = (
-    *("delay", "per", "duplication", "fifo", "processing_ms", "transmission_ms"),
-    *("bandwidth_bytes_per_s", "packet_bytes", "payload_bytes", "mtu_bytes", "gap_ms"),
-)
-
 Task = Callable[[], None]
 
 
@@ -384,21 +379,3 @@ class RadioRun:
             arrival_ns,
             lambda: self.at_station(target, lambda: machine.receive_wired(source, message)),
         )
-
-
-def check_fields(scenario: Scenario, *, packets: bool) -> None:
-    """Refuse what would silently have no effect."""
-    usual = Scenario(protocol=scenario.protocol, nodes=scenario.nodes)
-    for name in OF_LINKS:
-        if getattr(scenario, name) != getattr(usual, name):
-            raise UserError(
-                f"{scenario.protocol} runs on a radio, where {name} means nothing: "
-                "see its own parameters with 'precedes protocols'"
-            )
-    if packets:
-        raise UserError(f"{scenario.protocol} runs on a radio: its packets are not recorded")
-    if scenario.workload.startswith("replay:"):
-        raise UserError("a replay needs a network of links: choose another protocol or workload")
-    for fault in scenario.faults:
-        if fault.kind == "cut" or fault.after_sends:
-            raise UserError("on a radio a fault is a crash, or a pause from which a host recovers")

@@ -33,6 +33,11 @@ class History:
     message_sequence: NDArray[np.int32]  # message: its source's first, second, ... broadcast
     complete: bool  # the run ended by itself: what was not delivered is lost
     crashed: NDArray[np.int32] = field(default_factory=lambda: np.empty(0, np.int32))
+    # Joins: at which node, and how many rows of it stand before. Without any, a node is a member
+    # from the beginning.
+    join_node: NDArray[np.int32] = field(default_factory=lambda: np.empty(0, np.int32))
+    join_row: NDArray[np.int64] = field(default_factory=lambda: np.empty(0, np.int64))
+    departed: NDArray[np.int32] = field(default_factory=lambda: np.empty(0, np.int32))
     node_names: list[str] | None = None
     message_names: list[str] | None = None
     phantom_names: dict[int, str] = field(default_factory=dict)
@@ -49,18 +54,24 @@ class History:
             raise UserError(f"{self._title()}: offsets, kind and message differ in length")
         if self.offsets[0] != 0 or self.offsets[-1] != rows or np.any(np.diff(self.offsets) < 0):
             raise UserError(f"{self._title()}: offsets do not cut the rows into nodes")
-        if max(rows, self.nodes, self.messages) > INDEX_MAX and self._longest() > INDEX_MAX:
+        if 2 * max(rows, self.nodes, self.messages) > INDEX_MAX and self._longest() > INDEX_MAX:
             raise UserError(f"{self._title()}: too large for one audit; split it into runs")
         _check_range(self.message, 0, self.messages, f"{self._title()}: a row's message")
         _check_range(self.message_source, -1, self.nodes, f"{self._title()}: a message's source")
         _check_range(self.crashed, 0, self.nodes, f"{self._title()}: a crashed node")
+        _check_range(self.departed, 0, self.nodes, f"{self._title()}: a node that has left")
+        _check_range(self.join_node, 0, self.nodes, f"{self._title()}: a node that joined")
+        if self.join_row.size != self.join_node.size:
+            raise UserError(f"{self._title()}: join_node and join_row differ in length")
+        _check_range(self.join_row, 0, rows + 1, f"{self._title()}: the row of a join")
         self._check_broadcasts()
 
     def _title(self) -> str:
         return self.origin or "history"
 
     def _longest(self) -> int:
-        longest = int(np.diff(self.offsets).max()) if self.nodes else 0
+        # Positions at a node count its rows and the places between them.
+        longest = 2 * int(np.diff(self.offsets).max()) + 2 if self.nodes else 0
         return max(longest, self.nodes, self.messages)
 
     def _check_broadcasts(self) -> None:
@@ -104,6 +115,9 @@ _DTYPES: Final[dict[str, type[np.signedinteger[Any]]]] = {
     "message_source": np.int32,
     "message_sequence": np.int32,
     "crashed": np.int32,
+    "join_node": np.int32,
+    "join_row": np.int64,
+    "departed": np.int32,
 }
 
 

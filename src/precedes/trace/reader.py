@@ -19,11 +19,13 @@ from precedes.trace.message_index import index_messages
 
 MAGIC: Final = b"PAR1"
 CRASH: Final = int(EventKind.CRASH)
+JOIN: Final = int(EventKind.JOIN)
+LEAVE: Final = int(EventKind.LEAVE)
 INTEGERS: Final = ("run_id", "node", "local_seq", "source", "seq")
 
 
 class _Columns(NamedTuple):
-    """Broadcast, deliver and crash rows, in the order of the file."""
+    """Rows of broadcasts, deliveries, crashes, joins and leaves, in the order of the file."""
 
     run_id: NDArray[np.int32]
     node: NDArray[np.int32]
@@ -150,6 +152,7 @@ def _integers(table: pa.Table, name: str) -> NDArray[Any]:
 def _kinds(table: pa.Table) -> NDArray[np.int8]:
     """Kinds as numbers; -1 for those that no history keeps, also of a later version."""
     wanted = {"broadcast": BROADCAST, "deliver": DELIVER, "crash": CRASH}
+    wanted |= {"join": JOIN, "leave": LEAVE}
     parts = []
     for chunk in table.column("kind").chunks:
         coded = chunk if pa.types.is_dictionary(chunk.type) else chunk.dictionary_encode()
@@ -220,18 +223,52 @@ def _split(path: Path, metadata: dict[str, Any], found: _Sorted) -> list[History
     return histories
 
 
+class _Members(NamedTuple):
+    """What a trace says about its nodes."""
+
+    crashed: NDArray[np.int32]
+    join_node: NDArray[np.int32]
+    join_row: NDArray[np.int64]
+    departed: NDArray[np.int32]
+
+    @classmethod
+    def none(cls) -> _Members:
+        """Nobody crashes, joins or leaves."""
+        node = np.empty(0, np.int32)
+        return cls(node, node, np.empty(0, np.int64), node)
+
+
+def _members(
+    rows: NDArray[np.int64], kind: NDArray[np.int8], offsets: NDArray[np.int64]
+) -> _Members:
+    """Crashes, joins and leaves, at rows that are about nodes and not about messages."""
+    node = (np.searchsorted(offsets, rows, side="right") - 1).astype(np.int32)
+    # Rows of the node itself that stand before, without those about nodes.
+    first = np.searchsorted(rows, offsets[node])
+    own = rows - offsets[node] - (np.arange(rows.size) - first)
+    joins = kind == JOIN
+    last = {int(n): int(k) for n, k in zip(node[kind != CRASH], kind[kind != CRASH], strict=True)}
+    departed = sorted(n for n, k in last.items() if k == LEAVE)
+    return _Members(
+        crashed=np.unique(node[kind == CRASH]),
+        join_node=node[joins],
+        join_row=own[joins],
+        departed=np.array(departed, np.int32),
+    )
+
+
 def _history(
     path: Path, metadata: dict[str, Any], run_id: int, offsets: NDArray[np.int64], part: _Sorted
 ) -> History:
-    crash = part.kind == CRASH
-    crashed = np.empty(0, np.int32)
     source, seq, kind, time_us = part.source, part.seq, part.kind, part.time_us
-    if crash.any():
-        rows = np.flatnonzero(crash)
-        crashed = np.unique(np.searchsorted(offsets, rows, side="right") - 1).astype(np.int32)
+    about_nodes = (kind == CRASH) | (kind == JOIN) | (kind == LEAVE)
+    members = _Members.none()
+    if about_nodes.any():
+        rows = np.flatnonzero(about_nodes)
+        members = _members(rows, kind[rows], offsets)
         offsets = offsets - np.searchsorted(rows, offsets)
-        source, seq, kind = source[~crash], seq[~crash], kind[~crash]
-        time_us = time_us[~crash] if time_us.size else time_us
+        source, seq, kind = source[~about_nodes], seq[~about_nodes], kind[~about_nodes]
+        time_us = time_us[~about_nodes] if time_us.size else time_us
     index = index_messages(offsets, kind, source, seq, title=str(path))
     return History(
         nodes=metadata["nodes"],
@@ -243,7 +280,10 @@ def _history(
         message_names=index.names,
         phantom_names=index.phantom_names,
         complete=metadata["complete"],
-        crashed=crashed,
+        crashed=members.crashed,
+        join_node=members.join_node,
+        join_row=members.join_row,
+        departed=members.departed,
         time_us=time_us if time_us.size else None,
         run_id=run_id,
         origin=str(path),
