@@ -286,7 +286,8 @@ def _excuse(
     """A message that a node never delivered may lie before one of its joins.
 
     Which one follows from its past: what a life delivers has no part in the past of what the life
-    began too late for. So the first join after all that the node has of that past will do.
+    began too late for. So it is the first join after all that the node has of that past, or the
+    one that this past lies before itself.
     """
     position, need = tile
     for lane in range(last_node - first_node):
@@ -294,7 +295,7 @@ def _excuse(
             continue
         node = first_node + lane
         for join in range(joins.offsets[node], joins.offsets[node + 1]):
-            if joins.position[join] > need[lane]:
+            if joins.position[join] >= need[lane]:
                 position[place, lane] = joins.position[join]
                 findings.excused[place] = 1
                 findings.tallies[node, EXCUSED] += correct[placed.place_source[place]]
