@@ -27,6 +27,7 @@ class Oracle:
         self.adopted = [-1] * hosts
         self.stamped = [0] * stations
         self.logs = [[] for _ in range(stations)]
+        self.ended = set()  # host, birth of lives that a station has ended
         self.deliveries = 0
         self.handoffs = 0
         self.rows = []  # host, kind, message: for the audit
@@ -72,6 +73,8 @@ class Oracle:
         bit = 1 << message
         if not self.living[host]:
             raise Violation(f"I3: host {host} delivers {name} outside a life")
+        if (host, self.adopted[host]) in self.ended:
+            raise Violation(f"host {host} delivers {name} after a station has ended its life")
         if self.delivered[host] & bit:
             raise Violation(f"I3: host {host} delivers {name} twice")
         if self.missed[host] & bit:

@@ -18,9 +18,10 @@ from tests.mobile_oracle import Oracle, Violation
 
 MS = 1_000_000
 REST_NS = 300_000 * MS  # a run that has not come to rest by then has stalled
+REST_TRIALS, REST_TRIAL_NS = 100, 3000 * MS  # the same for runs that never fall silent
 EVENTS_MAX = 150_000
 
-DATAGRAM, WIRED, TIMER, MOVE, CRASH, RECOVER, BROADCAST, CHURN, RESTART = range(9)
+DATAGRAM, WIRED, TIMER, MOVE, CRASH, RECOVER, BROADCAST, CHURN, REJOIN, RESTART = range(10)
 
 
 @dataclass(frozen=True)
@@ -44,6 +45,8 @@ class Options:
     broadcast_ms: float = 150.0  # mean time between broadcasts of a host
     active_ms: float = 4000.0
     restart_ms: float = 0.0  # mean time between restarts of a station; 0: none
+    deaf: float = 0.0  # how often a move makes a host's datagrams, or those to it, get lost
+    drift: float = 0.0  # how much faster or slower clocks run, at most
     settings: mm.Settings = mm.Settings()  # noqa: RUF009
 
 
@@ -84,6 +87,7 @@ class World:
         self.moving = True
         self.events = 0
         self.orphans = 0
+        self.expelled = 0
         self.neighbours, self.routes = tree(rng, options.stations, options.shape)
         self.wire_free_ns = {}
 
@@ -93,6 +97,10 @@ class World:
             def disseminate(self, message, source=mm.NONE):
                 oracle.on_stamp(self.station, message.name)
                 super().disseminate(message, source)
+
+            def _end_life(self, host, record):
+                oracle.ended.add((host, record.birth))
+                super()._end_life(host, record)
 
             def _matching(watched, mode, message):
                 found = super()._matching(mode, message)
@@ -109,15 +117,25 @@ class World:
         self.lives = [0] * options.hosts  # incarnations: timers of earlier ones are void
         self.cells = [rng.randrange(options.stations) for _ in range(options.hosts)]
         self.broadcasts = 0
+        self.deaf = set()  # hosts that hear nothing, and ~host of those that nobody hears
+        nodes = [*range(options.hosts), *(~number for number in range(options.stations))]
+        self.rates = {node: 1 + rng.uniform(-options.drift, options.drift) for node in nodes}
 
     def _make_station(self, number):
-        return self.station_class(
+        station = self.station_class(
             number,
             tuple(self.neighbours[number]),
             tuple(self.routes[number]),
             self.options.settings,
             self.around[number],
         )
+        self.limit(station)
+        return station
+
+    def limit(self, station):
+        """The smallest datagrams hold one bit: answers to hosts come in pieces."""
+        if self.options.settings.body_max_bytes == 1:
+            station.bitmap_bits = 1
 
     def _make_host(self, host):
         around = self.host_around[host]
@@ -129,6 +147,10 @@ class World:
     def push(self, delay_ns, *event):
         self.serial += 1
         heapq.heappush(self.heap, (self.now_ns + int(delay_ns), self.serial, event))
+
+    def clock(self, node):
+        """What the clock of a host, or of ~station, shows."""
+        return int(self.now_ns * self.rates[node])
 
     def wait_ms(self, mean_ms):
         return self.rng.expovariate(1.0 / mean_ms) * MS
@@ -166,15 +188,30 @@ class World:
     def settle(self):
         """Nobody moves or crashes any more; the radio goes on losing things."""
         self.moving = False
+        self.deaf.clear()
         for host in range(self.options.hosts):
             if self.up[host] and self.cells[host] is None:
                 self._move(host, self.rng.randrange(self.options.stations))
             if self.up[host] and self.hosts[host].mode == mh.OUT and not self.options.churn_ms:
                 self.at_host(host, "join")
-        end_ns = self.now_ns + REST_NS
-        self.go(until_ns=end_ns)
-        if self.heap and not self.options.settings.lease_ns:
+        if self.options.settings.lease_ns:
+            self._settle_alive()
+            return
+        self.go(until_ns=self.now_ns + REST_NS)
+        if self.heap:
             raise Violation("the run has not come to rest: it stalls")
+
+    def _settle_alive(self):
+        """With leases there is no silence: wait until all is well at some moment."""
+        for trial in range(REST_TRIALS):
+            self.go(until_ns=self.now_ns + REST_TRIAL_NS)
+            try:
+                self.oracle.check_rest(self.hosts, self.stations)
+            except Violation:
+                if trial == REST_TRIALS - 1:
+                    raise
+            else:
+                return
 
     def go(self, *, until_ns):
         while self.heap and self.heap[0][0] <= until_ns:
@@ -202,6 +239,9 @@ class World:
         elif kind == MOVE:
             if self.moving:
                 away = rng.random() < options.nowhere
+                self.deaf -= {target, ~target}
+                if options.deaf and rng.random() < options.deaf:
+                    self.deaf.add(target if rng.random() < 0.5 else ~target)
                 if self.up[target]:
                     self._move(target, None if away else rng.randrange(options.stations))
                 self.push(rng.uniform(*options.move_ms) * MS, MOVE, target)
@@ -217,6 +257,9 @@ class World:
                 if self.up[target]:
                     self.at_host(target, "broadcast", b"")
                 self.push(self.wait_ms(options.broadcast_ms), BROADCAST, target)
+        elif kind == REJOIN:
+            if self.up[target]:
+                self.at_host(target, "join")
         elif kind == CHURN and self.moving:
             if self.up[target]:
                 out = self.hosts[target].mode == mh.OUT
@@ -250,16 +293,17 @@ class World:
 
     def at_host(self, host, method, *arguments):
         machine, around = self.hosts[host], self.host_around[host]
-        around.now_ns = self.now_ns
+        around.now_ns = self.clock(host)
         result = getattr(machine, method)(*arguments)
         effects, around.effects = around.effects, []
         torn = self.moving and self.rng.random() < self.options.torn
+        disk = machine.disk()
         if torn and self.rng.random() < 0.5:
+            self.tear(host, disk)
             self.crash(host)  # before anything was durable: none of it has happened
             return
-        disk = machine.disk()
         if (mm.PERSIST,) in effects:
-            self.disks[host] = disk
+            self.persist(host, disk)
         elif self.checks_disk and disk != self.disks[host]:
             raise Violation(f"host {host} has changed {disk} without making it durable")
         if method == "broadcast" and result is not None:
@@ -276,11 +320,19 @@ class World:
             sends = sends[: self.rng.randrange(len(sends) + 1)]
         for effect in sends:
             if effect[0] == mm.RADIO:
-                self.radio(~effect[1].cell, effect[1])
+                if ~host not in self.deaf:
+                    self.radio(~effect[1].cell, effect[1])
             else:
                 self.push(effect[1], TIMER, host, self.lives[host], effect[2])
         if torn:
             self.crash(host)
+
+    def persist(self, host, disk):
+        """Make a host's disk durable."""
+        self.disks[host] = disk
+
+    def tear(self, host, disk):
+        """A crash comes while a disk is being made durable."""
 
     def _at_once(self, host, effect, sends):
         if effect[0] == mm.DELIVER:
@@ -289,12 +341,15 @@ class World:
             self.oracle.on_join(host, *effect[1:])
         elif effect[0] == mm.LEFT:
             self.oracle.on_left(host)
+        elif effect[0] == mm.EXPELLED:
+            self.expelled += 1
+            self.push(self.rng.uniform(1, 300) * MS, REJOIN, host)
         elif effect[0] in (mm.RADIO, mm.TIMER):
             sends.append(effect)
 
     def at_station(self, number, method, *arguments):
         station, around = self.stations[number], self.around[number]
-        around.now_ns = self.now_ns
+        around.now_ns = self.clock(~number)
         getattr(station, method)(*arguments)
         effects, around.effects = around.effects, []
         self.oracle.check_station(station)
@@ -322,7 +377,7 @@ class World:
     def broadcast_radio(self, number, datagram):
         only = getattr(datagram, "host", None)
         for host in range(self.options.hosts):
-            if self.cells[host] == number and only in (None, host):
+            if self.cells[host] == number and only in (None, host) and host not in self.deaf:
                 self.radio(host, datagram)
 
     def wire(self, source, target, message):
@@ -346,7 +401,7 @@ def draw(seed, **fixed):
         repeat_step_ns=rng.choice((20, 200)) * MS,
         repeat_least_ns=rng.choice((20, 200)) * MS,
         selective=rng.random() < 0.4,
-        body_max_bytes=rng.choice((64, 1400)),
+        body_max_bytes=rng.choice((1, 1400)),
     )
     options = Options(
         seed=seed,
@@ -369,9 +424,33 @@ def draw(seed, **fixed):
     return replace(options, **fixed)
 
 
-def run(seed, *, host_class=MobileHost, station_class=MobileStation, world=World, **fixed):
-    """One run; a violation names the options that bring it about again."""
+def leased(seed, **fixed):
+    """Options of a run with leases, in which hosts fall silent for longer than they last."""
+    rng = random.Random(f"lease {seed}")
     options = draw(seed, **fixed)
+    settings = replace(
+        options.settings,
+        lease_ns=rng.choice((300, 800)) * MS,
+        connect_ns=min(options.settings.connect_ns, 60 * MS),
+        ack_ns=min(options.settings.ack_ns, 100 * MS),
+    )
+    return replace(
+        options,
+        settings=settings,
+        drift=rng.choice((0.0, 0.07)),
+        move_ms=rng.choice(((100, 400), (600, 1500), (1000, 2500))),
+        nowhere=rng.choice((0.1, 0.4)),
+        deaf=rng.choice((0.0, 0.5)),
+        crash_ms=rng.choice((0, 1000)),
+        down_ms=(5.0, 2000.0),
+        loss=rng.choice((0.0, 0.1, 0.3)),
+        active_ms=4000.0,
+    )
+
+
+def run(seed, *, host_class=MobileHost, station_class=MobileStation, world=World, options=draw):
+    """One run; a violation names the options that bring it about again."""
+    options = options(seed)
     world = world(options, host_class=host_class, station_class=station_class)
     try:
         world.run()

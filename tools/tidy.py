@@ -26,6 +26,7 @@ MAY_IMPORT = {
     "topology": frozenset({"model", "compiled"}),
     "clocks": frozenset({"model", "compiled", "topology"}),
     "sizing": frozenset({"model"}),
+    "durable": frozenset({"model"}),
     "protocols": BASE,
     "sim": BASE | {"protocols"},
     "live": BASE | {"protocols"},

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from typing import Any, Final, NamedTuple
 
+from precedes.model import PeerError
+from precedes.protocols import mobile_codec as codec
 from precedes.protocols.mobile_messages import (
     NONE,
     NUMBER_BYTES,
@@ -55,6 +57,25 @@ class Disk(NamedTuple):
     previous: int = NONE
     leave_wanted: bool = False
     unacknowledged: tuple[tuple[int, Any], ...] = ()
+
+
+DISK: Final = codec.layout_of(Disk)
+
+
+def encode_disk(disk: Disk) -> bytes:
+    """A host's disk as a record of a journal."""
+    out = bytearray()
+    DISK.write(out, disk)
+    return bytes(out)
+
+
+def decode_disk(text: bytes) -> Disk:
+    """The disk that a record holds."""
+    found, end = DISK.read(text, 0)
+    if end != len(text):
+        raise PeerError("a record of a host's disk has bytes too many")
+    disk: Disk = found
+    return disk
 
 
 class Attachment:

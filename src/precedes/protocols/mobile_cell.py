@@ -69,6 +69,7 @@ class Cell:
         self.records: dict[int, Record] = {}
         self.memory: dict[int, Memory] = {}
         self.ack_armed = False
+        self.bitmap_bits = 8 * settings.body_max_bytes  # stamps that one datagram tells about
 
     def begin(self) -> None:
         """Begin, or begin again after a restart: put everything stored on the air anew."""
@@ -236,7 +237,7 @@ class Cell:
 
     def _init_ack(self, host: int, record: Record) -> tuple[InitAck, ...]:
         """The answer, in as many parts as the bitmap of skipped stamps needs."""
-        size_bits = 8 * self.settings.body_max_bytes
+        size_bits = self.bitmap_bits
         bits = 0
         for stamp in record.skip:
             bits |= 1 << (stamp - record.pointer)

@@ -269,8 +269,8 @@ class Settings:
     def __post_init__(self) -> None:
         if self.window < 1:
             raise UserError(f"window must be at least 1 message, not {self.window}")
-        if self.body_max_bytes < 64:
-            raise UserError(f"a datagram needs 64 bytes or more, not {self.body_max_bytes}")
+        if self.body_max_bytes < 1:
+            raise UserError(f"a datagram needs a byte or more, not {self.body_max_bytes}")
         if not 0 < self.lease_share < 1:
             raise UserError(f"lease_share lies between 0 and 1, not {self.lease_share:g}")
         if self.early_max < self.window:

@@ -36,6 +36,7 @@ OTHERS: Final = frozenset(
         "mobile_attachment",
         "mobile_cell",
         "mobile_codec",
+        "mobile_disk",
         "mobile_host",
         "mobile_messages",
         "mobile_record",
