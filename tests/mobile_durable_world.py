@@ -60,10 +60,11 @@ class DurableWorld(mw.World):
         for number in range(self.options.stations):
             if self.options.restart_ms:
                 self.push(self.wait_ms(self.options.restart_ms), mw.RESTART, number)
-        oracle = super().run()
-        for journal in (*self.journals, *self.host_journals):
-            journal.close()
-        return oracle
+        try:
+            return super().run()
+        finally:
+            for journal in (*self.journals, *self.host_journals):
+                journal.close()
 
     def handle(self, kind, target, *rest):
         if kind == mw.RESTART:
@@ -224,4 +225,3 @@ def restarting(seed):
         crash_ms=rng.choice((300, 1000)),
         torn=0.01,
     )
-
