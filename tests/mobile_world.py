@@ -17,7 +17,7 @@ from precedes.protocols.mobile_station import MobileStation
 from tests.mobile_oracle import Oracle, Violation
 
 MS = 1_000_000
-REST_NS = 300_000 * MS  # a run that has not come to rest by then has stalled
+REST_NS = 900_000 * MS  # a run that has not come to rest by then has stalled
 REST_TRIALS, REST_TRIAL_NS = 100, 3000 * MS  # the same for runs that never fall silent
 EVENTS_MAX = 150_000
 
