@@ -209,8 +209,9 @@ class Measures:
         scenario["drawn"] = {}
         lost = None
         if oracle is not None:
-            up = [host for host in range(run.scenario.nodes) if run.up[host]]
-            lost = sum(oracle.lost(host) for host in up if self.living[host])
+            nodes = range(run.scenario.nodes)
+            living = [host for host in nodes if run.up[host] and self.living[host]]
+            lost = sum(oracle.lost(host, living) for host in living)
         carried = sum(self.sent.get(name, 0) for name in run.protocol.carriers)
         return Result(
             protocol=run.protocol.name,

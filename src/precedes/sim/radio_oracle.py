@@ -23,6 +23,8 @@ class RadioOracle:
         self.delivered = [0] * hosts
         self.missed = [0] * hosts
         self.stamped: list[list[int]] = [[] for _ in range(stations)]
+        self.under_way = 0  # messages that some station has stamped
+        self.sent_by = [0] * hosts
         self.violations = 0
         self.violating: set[int] = set()
         self.duplicates = 0
@@ -32,11 +34,13 @@ class RadioOracle:
         message = len(self.past)
         self.past.append(self.known[host])
         self.known[host] |= 1 << message
+        self.sent_by[host] |= 1 << message
         return message
 
     def on_stamp(self, station: int, message: int) -> None:
         """A station has given a message its next stamp."""
         self.stamped[station].append(message)
+        self.under_way |= 1 << message
 
     def on_join(self, host: int, station: int, start: int) -> None:
         """A life begins with this stamp of this station."""
@@ -58,7 +62,13 @@ class RadioOracle:
         self.delivered[host] = has | bit
         self.known[host] |= bit | self.past[message]
 
-    def lost(self, host: int) -> int:
-        """How many messages a living host lacks."""
-        everything = (1 << len(self.past)) - 1
-        return (everything & ~(self.delivered[host] | self.missed[host])).bit_count()
+    def lost(self, host: int, living: list[int]) -> int:
+        """How many messages a living host lacks.
+
+        A message that no station ever got is due if its source lives: a host may be gone for good
+        before anybody has heard it.
+        """
+        due = self.under_way
+        for source in living:
+            due |= self.sent_by[source]
+        return (due & ~(self.delivered[host] | self.missed[host])).bit_count()

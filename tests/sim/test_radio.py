@@ -1,0 +1,255 @@
+"""The radio: who hears whom, what collides, how hosts move; and whole runs on it."""
+
+import random
+
+import numpy as np
+import pytest
+
+from precedes.audit import audit
+from precedes.model import UserError
+from precedes.protocols.radio_settings import RadioParameters
+from precedes.recorded import simulate as simulate_recorded
+from precedes.sim import Fault, Scenario, simulate
+from precedes.sim.mobility import Mobility, read_positions, station_places, tree_of
+from precedes.sim.radio import Air
+from precedes.trace import read_trace
+
+BYTE_NS = 1000  # at 8 Mb/s
+
+
+class Bench:
+    """An air with nothing around it: antennas at given places on a line."""
+
+    def __init__(self, hosts_m, stations_m, **parameters):
+        parameters = RadioParameters(bandwidth_bps=8e6, range_m=100.0, **parameters)
+        self.tasks = []
+        self.heard = {}
+        self.air = Air(
+            parameters,
+            hosts=len(hosts_m),
+            stations=np.array([(x, 0.0) for x in stations_m]),
+            random=random.Random(1),
+            at=lambda time_ns, task: self.tasks.append((time_ns, len(self.tasks), task)),
+            done=self._done,
+        )
+        self.air.place(np.array([(x, 0.0) for x in hosts_m]))
+
+    def _done(self, sent):
+        self.heard[sent.datagram] = sorted(set(sent.heard_by) - sent.bad)
+
+    def send(self, node, name, at_bytes, size_bytes=100):
+        time_ns = at_bytes * BYTE_NS
+        self.tasks.append((time_ns, 0, lambda: self.air.send(node, name, size_bytes, time_ns)))
+
+    def run(self):
+        while self.tasks:
+            self.tasks.sort(key=lambda task: task[:2])
+            self.tasks.pop(0)[2]()
+        return self.heard
+
+
+def test_what_overlaps_at_an_antenna_is_lost_there_alone():
+    """Host 1 hears both stations, hosts 0 and 2 one each."""
+    bench = Bench([0.0, 150.0, 300.0], [60.0, 240.0])
+    bench.send(3, "left", 0)
+    bench.send(4, "right", 99)
+    assert bench.run() == {"left": [0], "right": [2]}
+
+
+def test_what_does_not_overlap_is_heard():
+    bench = Bench([0.0, 150.0, 300.0], [60.0, 240.0])
+    bench.send(3, "left", 0)
+    bench.send(4, "right", 101)
+    assert bench.run() == {"left": [0, 1], "right": [1, 2]}
+
+
+def test_a_third_one_is_lost_although_the_second_is_over():
+    bench = Bench([0.0, 50.0, 60.0], [40.0])
+    bench.send(0, "long", 0, 300)
+    bench.send(1, "short", 10, 20)
+    bench.send(2, "late", 200, 50)
+    heard = bench.run()
+    assert 3 not in [*heard["long"], *heard["short"], *heard["late"]]
+
+
+@pytest.mark.parametrize(("half_duplex", "heard"), [(False, [1, 2]), (True, [2])])
+def test_half_duplex_senders_hear_nothing(half_duplex, heard):
+    bench = Bench([0.0, 150.0], [90.0], half_duplex=half_duplex)
+    bench.send(0, "up", 0, 1000)
+    bench.air.heard_by[1] = []  # host 1 disturbs nobody
+    bench.air.heard_by[0] = [1, 2]
+    bench.send(1, "mine", 500, 10)
+    assert bench.run()["up"] == heard
+
+
+def test_csma_waits_for_silence():
+    """Stations that hear each other: with ALOHA both are lost, with CSMA none."""
+    for mac, heard in (("aloha", {"a": [], "b": []}), ("csma", {"a": [0], "b": [0]})):
+        bench = Bench([50.0], [0.0, 90.0], mac=mac)
+        bench.send(1, "a", 0)
+        bench.send(2, "b", 50)
+        assert {name: [n for n in who if n == 0] for name, who in bench.run().items()} == heard
+
+
+def test_an_antenna_sends_one_at_a_time_and_its_queue_is_bounded():
+    bench = Bench([0.0], [50.0], queue_max=2)
+    for name in "abcd":
+        bench.send(0, name, 0)
+    assert list(bench.run()) == ["a", "b", "c"]
+    assert bench.air.dropped == 1
+
+
+def test_stations_stand_on_a_triangular_grid():
+    places = station_places(7, 190.0)
+    away = np.hypot(*(places[:, np.newaxis] - places).transpose(2, 0, 1))
+    assert places[0].tolist() == [0.0, 0.0]
+    assert np.allclose(np.sort(away[0])[1:], 190.0)
+    assert all(np.isclose(row, 190.0).sum() == 3 for row in away[1:])
+    assert len(np.unique(station_places(70, 1.0).round(6), axis=0)) == 70
+
+
+@pytest.mark.parametrize("kind", ["star", "line", "grid"])
+def test_trees_lead_everywhere(kind):
+    neighbours, routes = tree_of(station_places(20, 190.0), kind)
+    assert sum(map(len, neighbours)) == 2 * 19
+    for source in range(20):
+        for target in range(20):
+            steps, at = 0, source
+            while at != target:
+                assert routes[at][target] in neighbours[at]
+                at = routes[at][target]
+                steps += 1
+                assert steps < 20
+
+
+@pytest.mark.parametrize("mobility", ["waypoint", "pingpong"])
+def test_hosts_move_at_their_speed_and_stay_in_reach(mobility):
+    parameters = RadioParameters(mobility=mobility, speed_m_per_s=3.0)
+    places = station_places(7, parameters.spacing_m)
+    walk = Mobility(parameters, places, 12, np.random.default_rng(1))
+    for step in range(1, 300):
+        before = walk.hosts.copy()
+        walk.advance(step * 2.0, 2.0)
+        assert np.hypot(*(walk.hosts - before).T).max() <= 6.0 + 1e-9
+        away = np.hypot(*(walk.hosts[:, np.newaxis] - places).transpose(2, 0, 1))
+        assert away.min(axis=1).max() <= parameters.range_m + 1e-9
+    assert np.hypot(*(walk.hosts - before).T).max() > 1.0
+
+
+def test_positions_come_from_a_file(tmp_path):
+    path = tmp_path / "walk.csv"
+    path.write_text("time_s,host,x_m,y_m\n0,0,0,0\n10,0,100,0\n0,1,5,5\n")
+    walk = Mobility(
+        RadioParameters(mobility=f"file:{path}"),
+        station_places(7, 190.0),
+        2,
+        np.random.default_rng(),
+    )
+    walk.advance(2.5, 2.5)
+    assert walk.hosts.tolist() == [[25.0, 0.0], [5.0, 5.0]]
+
+
+@pytest.mark.parametrize(
+    ("text", "wrong"),
+    [
+        ("0,0,0,0\n", "no position of host 1"),
+        ("0,0,0,0\n0,2,1,1\n", "host 2 is not one of 0..1"),
+        ("0,0,0,0\n5,1,1,1\n4,1,1,1\n", ":3: the rows of host 1 go back"),
+        ("0,0,x,0\n", ":1: a row is"),
+        ("0,0,nan,0\n", ":1: a position is not a finite number"),
+    ],
+)
+def test_wrong_positions_are_told_with_their_line(tmp_path, text, wrong):
+    path = tmp_path / "walk.csv"
+    path.write_text(text)
+    with pytest.raises(UserError, match=wrong):
+        read_positions(path, 2)
+
+
+def overlap(tmp_path, **parameters):
+    """Hosts 1 and 2 stand where stations 1 and 2 both reach, host 0 at station 0."""
+    path = tmp_path / "places.csv"
+    path.write_text("0,0,0,0\n0,1,144,81\n0,2,141,84\n")
+    return simulate(
+        Scenario(
+            protocol="mobile",
+            nodes=3,
+            workload="window:2000",
+            parameters={"stations": 3, "mobility": f"file:{path}", "joins_s": 1.0, **parameters},
+        )
+    )
+
+
+def test_schedule_r_stations_in_step_collide_for_ever(tmp_path):
+    """Two stations get a message at the same time; without jitter they repeat it in step."""
+    assert overlap(tmp_path).complete
+    stuck = overlap(tmp_path, jitter=0.0)
+    assert not stuck.complete
+    assert stuck.lost > 0
+
+
+@pytest.mark.parametrize("mac", ["aloha", "csma"])
+def test_a_run_keeps_causal_order_as_the_audit_sees_it(tmp_path, mac):
+    scenario = Scenario(
+        protocol="mobile",
+        nodes=25,
+        rate=30.0,
+        duration_s=12.0,
+        loss=0.05,
+        seed=3,
+        faults=(Fault("pause", node=4, at_s=4.0, for_s=3.0),),
+        parameters={"mobility": "waypoint", "speed_m_per_s": 25.0, "mac": mac, "lease_s": 20.0},
+    )
+    path = tmp_path / "mobile.parquet"
+    result = simulate_recorded(scenario, trace=path)
+    assert result.complete
+    assert result.violations.deliveries == result.duplicates == result.lost == 0
+    assert result.extra["moves"] > 20
+    assert result.extra["faults"] == 1
+    (history,) = read_trace(path)
+    assert history.join_node.size == 25
+    report = audit(history)
+    assert report.verdict == "held"
+    assert report.deliveries == result.deliveries
+    again = simulate(scenario)
+    assert again.deliveries == result.deliveries
+    assert again.latency == result.latency
+
+
+def test_a_host_that_stays_away_is_expelled_and_the_others_go_on():
+    """Permanent failure: without a lease the station stores for ever."""
+    base = Scenario(
+        protocol="mobile",
+        nodes=12,
+        rate=20.0,
+        duration_s=20.0,
+        faults=(Fault("crash", node=3, at_s=5.0),),
+        parameters={"stations": 1, "joins_s": 0.5, "drain_s": 10.0},
+    )
+    kept = simulate(base)
+    assert not kept.complete
+    assert kept.extra["stored_max"] > 200
+    freed = simulate(base.replace(parameters={**base.parameters, "lease_s": 4.0}))
+    assert freed.complete
+    assert freed.lost == freed.violations.deliveries == 0
+    assert freed.extra["stored_max"] < kept.extra["stored_max"] / 2
+
+
+@pytest.mark.parametrize(
+    ("change", "wrong"),
+    [
+        ({"delay": "constant:5"}, "delay means nothing"),
+        ({"workload": "replay:x"}, "a replay needs"),
+        ({"faults": (Fault("cut", nodes=(0,), others=(1,), for_s=1.0),)}, "a fault is a crash"),
+        ({"parameters": {"mac": "token"}}, "mac is one of"),
+        ({"parameters": {"mobility": "teleport"}}, "mobility is one of"),
+        ({"parameters": {"stations": 0}}, "stations must be at least 1"),
+        ({"parameters": {"range_m": -1.0}}, "range_m must be between"),
+        ({"parameters": {"fault_station": 9}}, "fault_station 9 is not one of 0..6"),
+        ({"parameters": {"window": 0}}, "window must be at least 1"),
+    ],
+)
+def test_what_means_nothing_is_refused(change, wrong):
+    scenario = Scenario(protocol="mobile", nodes=3, messages=1)
+    with pytest.raises(UserError, match=wrong):
+        simulate(scenario.replace(**change))
