@@ -6,7 +6,7 @@ import pytest
 
 from precedes import simulate
 from precedes.model import InternalError, UserError
-from precedes.protocols import load, names
+from precedes.protocols import linked, load, names
 from precedes.protocols.registry import ContractError
 from precedes.sim import Scenario
 from precedes.testing import assert_conforms, conformance
@@ -20,7 +20,7 @@ IMPORTED = "    deliver,\n"
 
 
 @pytest.mark.usefixtures("engine")
-@pytest.mark.parametrize("name", names())
+@pytest.mark.parametrize("name", linked())
 def test_conforms(name):
     found = assert_conforms(name, schedules=50, seed=1)
     print(found)
@@ -30,7 +30,7 @@ def test_conforms(name):
 
 
 @pytest.mark.usefixtures("engine")
-@pytest.mark.parametrize("name", names())
+@pytest.mark.parametrize("name", linked())
 def test_keeps_the_rules_on_networks_it_does_not_assume(name):
     assert_conforms(name, schedules=50, seed=1, hostile=True)
 

@@ -5,7 +5,7 @@ import functools
 
 from precedes import compiled
 from precedes.audit import audit
-from precedes.protocols import names
+from precedes.protocols import linked
 from precedes.sim import Scenario
 from precedes.testing import Collector, observe
 
@@ -17,7 +17,7 @@ def up() -> None:
     Building one takes many seconds of CPU and is cached on disk. Of two test processes each
     takes what the other is not at; at the end both load what both have built.
     """
-    left = ["audit", *names()]
+    left = ["audit", *linked()]
     compiled.cache_root().mkdir(parents=True, exist_ok=True)
     for wait in (False, True):
         for name in list(left):

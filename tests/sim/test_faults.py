@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from precedes.model import EventKind
-from precedes.protocols import names
+from precedes.protocols import linked
 from precedes.sim import Fault, Scenario
 from precedes.sim import world as w
 from precedes.sim.run import Run
@@ -21,7 +21,7 @@ GROUP = {"nodes": 5, "messages": 600, "rate": 200.0, "delay": "uniform:5:60", "s
 SECOND = 10**9
 
 
-@pytest.mark.parametrize("protocol", names())
+@pytest.mark.parametrize("protocol", linked())
 def test_nothing_after_a_crash(protocol):
     seen = traces.run(protocol, faults=(Fault("crash", node=2, at_s=1.0),), **GROUP)
     rows = seen.rows[seen.rows[:, NODE] == 2]
@@ -112,7 +112,7 @@ def test_no_timer_rings_at_a_crashed_node():
     assert result.complete
 
 
-@pytest.mark.parametrize("protocol", names())
+@pytest.mark.parametrize("protocol", linked())
 def test_a_pause_puts_off_everything(protocol):
     fault = Fault("pause", node=2, at_s=1.0, for_s=0.7)
     seen = traces.run(protocol, faults=(fault,), **GROUP)

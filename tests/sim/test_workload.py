@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from precedes.model import EventKind, UserError
-from precedes.protocols import names
+from precedes.protocols import linked
 from precedes.sim import Scenario, simulate
 from precedes.testing.collector import KIND, NODE, SEQUENCE, SOURCE, TIME_NS
 from tests.sim import traces
@@ -143,7 +143,7 @@ def test_every_protocol_meets_the_same_broadcasts(load):
     networks = [{}, {"delay": "constant:5"}, {"loss": 0.1, "duplication": 0.1, "fifo": True}]
     first, *others = [
         traces.run(name, **scenario, **network).of(EventKind.BROADCAST)
-        for name in names()
+        for name in linked()
         for network in networks
     ]
     assert len(first) > 5
@@ -221,7 +221,7 @@ def replayed(seen, events):
     return times
 
 
-@pytest.mark.parametrize("protocol", names())
+@pytest.mark.parametrize("protocol", linked())
 @pytest.mark.parametrize("compressed", [True, False])
 def test_replay(tmp_path, protocol, compressed):
     path = graph_file(tmp_path, compressed=compressed)

@@ -11,7 +11,7 @@ import pytest
 
 from precedes.audit import audit
 from precedes.papers import paper_003
-from precedes.protocols import load, names
+from precedes.protocols import linked, load
 from precedes.recorded import simulate
 from precedes.testing import assert_conforms, check_agreement, observe, random_scenario
 from precedes.trace import load as load_trace
@@ -57,7 +57,7 @@ def test_causal_protocols_never_violate(protocol, seeds):
     assert deliveries > 50 * len(seeds), "the schedules deliver too little to show anything"
 
 
-@pytest.mark.parametrize("protocol", names())
+@pytest.mark.parametrize("protocol", linked())
 @pytest.mark.parametrize("seeds", chunks(COUNT // 10), ids=str)
 def test_oracle_and_audit_agree(protocol, seeds):
     """On networks that keep to the assumptions and on those that do not."""
@@ -73,7 +73,7 @@ def test_oracle_and_audit_agree(protocol, seeds):
     assert (violations > 0) == (load(protocol).guarantee != "causal")
 
 
-@pytest.mark.parametrize("protocol", names())
+@pytest.mark.parametrize("protocol", linked())
 @pytest.mark.parametrize("seeds", chunks(COUNT // 50), ids=str)
 def test_conforms(protocol, seeds):
     """The whole suite, in every way: rules, promises, compiled and interpreted."""

@@ -1,5 +1,5 @@
 """The protocols: one file each, found by scanning this folder."""
 
-from precedes.protocols.registry import Protocol, load, names
+from precedes.protocols.registry import Protocol, linked, load, names
 
-__all__ = ["Protocol", "load", "names"]
+__all__ = ["Protocol", "linked", "load", "names"]

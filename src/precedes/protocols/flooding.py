@@ -20,7 +20,6 @@ from precedes.protocols.reno import RenoSettings, Segment
 NETWORK: Final = "radio"
 GUARANTEE: Final = "causal"
 ASSUMES: Final = frozenset[str]()
-CARRIERS: Final = (Segment.__name__,)
 
 CONTROL_BYTES: Final = 20  # of TCP; the connection is all the control there is
 
@@ -80,6 +79,11 @@ def make_station(
     return FloodingStation(station, neighbours, parameters.settings(), spacing_ns, around)
 
 
+def messages_in(datagram: object) -> int:
+    """How many application messages a datagram carries."""
+    return len(datagram.messages) if isinstance(datagram, Segment) else 0
+
+
 def control_bytes(datagram: object) -> int:
     """What the protocol adds to the application's data."""
     return CONTROL_BYTES
@@ -87,8 +91,7 @@ def control_bytes(datagram: object) -> int:
 
 def air_bytes(datagram: object, parameters: Parameters) -> int:
     """The size of a datagram on the air."""
-    count = len(datagram.messages) if isinstance(datagram, Segment) else 0
-    return parameters.header_bytes + parameters.payload_bytes * count
+    return parameters.header_bytes + parameters.payload_bytes * messages_in(datagram)
 
 
 def wire_bytes(message: object, parameters: Parameters) -> int:

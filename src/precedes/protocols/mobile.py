@@ -39,7 +39,6 @@ GUARANTEE: Final = "causal"
 ASSUMES: Final = frozenset[str]()
 
 CARRIES_MESSAGE: Final = (FromHost, FromStation, CatchUp)
-CARRIERS: Final = tuple(kind.__name__ for kind in CARRIES_MESSAGE)
 
 
 @dataclass(frozen=True)
@@ -92,6 +91,11 @@ def make_station(
 ) -> MobileStation:
     """A station of a tree."""
     return MobileStation(station, neighbours, routes, parameters.settings(), around)
+
+
+def messages_in(datagram: object) -> int:
+    """How many application messages a datagram carries."""
+    return int(isinstance(datagram, CARRIES_MESSAGE))
 
 
 def control_bytes(datagram: object) -> int:

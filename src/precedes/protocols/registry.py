@@ -114,7 +114,7 @@ class MachineProtocol(Protocol):
     air_bytes: Callable[[Any, Any], int]
     wire_bytes: Callable[[Any, Any], int]
     control_bytes: Callable[[Any], int]
-    carriers: tuple[str, ...]  # kinds of datagrams that carry an application message
+    messages_in: Callable[[Any], int]  # application messages that a datagram carries
     network: ClassVar[str] = "radio"
 
 
@@ -309,8 +309,9 @@ def _check_machines(
     fail: Callable[[str], ContractError],
 ) -> MachineProtocol:
     """The protocol of a module whose roles run on a radio."""
-    functions = ("make_host", "make_station", "air_bytes", "wire_bytes", "control_bytes")
-    for export in ("Parameters", "GUARANTEE", "ASSUMES", "CARRIERS", *functions):
+    sizes = ("air_bytes", "wire_bytes", "control_bytes", "messages_in")
+    functions = ("make_host", "make_station", *sizes)
+    for export in ("Parameters", "GUARANTEE", "ASSUMES", *functions):
         if not hasattr(module, export):
             raise fail(f"{export} is missing; see precedes.protocols.mobile")
     return MachineProtocol(
@@ -326,7 +327,6 @@ def _check_machines(
         extra=lambda state: {},
         effects_words=default_effects_words,
         sources=sources,
-        carriers=tuple(module.CARRIERS),
         **{function: getattr(module, function) for function in functions},
     )
 

@@ -36,6 +36,7 @@ class Measures:
         self.deliveries = self.own = self.latency_ns = 0
         self.measured_deliveries = self.measured_latency = self.measured_latency_ns = 0
         self.sent: dict[str, int] = {}
+        self.by_messages: dict[int, int] = {}  # datagrams that carry so many messages
         self.measured_sent = self.measured_bytes = self.sent_bytes = self.control_bytes = 0
         self.wired = self.wired_bytes = 0
         self.heard = self.heard_bad = self.intended = self.intended_bad = 0
@@ -101,6 +102,8 @@ class Measures:
         """A datagram goes to an antenna."""
         name = type(datagram).__name__
         self.sent[name] = self.sent.get(name, 0) + 1
+        carried = self.run.protocol.messages_in(datagram)
+        self.by_messages[carried] = self.by_messages.get(carried, 0) + 1
         self.sent_bytes += size_bytes
         if self._measuring():
             self.measured_sent += 1
@@ -212,7 +215,6 @@ class Measures:
             nodes = range(run.scenario.nodes)
             living = [host for host in nodes if run.up[host] and self.living[host]]
             lost = sum(oracle.lost(host, living) for host in living)
-        carried = sum(self.sent.get(name, 0) for name in run.protocol.carriers)
         return Result(
             protocol=run.protocol.name,
             nodes=run.scenario.nodes,
@@ -220,8 +222,11 @@ class Measures:
             broadcasts=len(self.born_ns),
             deliveries=self.deliveries,
             packets=sum(self.sent.values()),
-            messages_sent=carried,
-            packets_by_messages=[sum(self.sent.values()) - carried, carried],
+            messages_sent=sum(count * many for count, many in self.by_messages.items()),
+            packets_by_messages=[
+                self.by_messages.get(count, 0)
+                for count in range(max(self.by_messages, default=0) + 1)
+            ],
             packets_by_bytes=[],
             nodes_by_largest_packet=[],
             bytes_sent=self.sent_bytes,

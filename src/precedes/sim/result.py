@@ -130,8 +130,9 @@ def to_text(result: Result) -> str:
             f"{result.violations.messages:,} messages, {result.duplicates:,} duplicates"
         )
     if latency.delivery_mean is not None:
+        received = latency.reception_mean
         lines.append(
-            f"latency     {latency.reception_mean:.2f} ms to receive, "
+            f"latency     {'' if received is None else f'{received:.2f} ms to receive, '}"
             f"{latency.delivery_mean:.2f} ms to deliver (p50 {latency.p50:.2f}, "
             f"p99 {latency.p99:.2f})"
         )

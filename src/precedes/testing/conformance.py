@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from precedes.model import EventKind
+from precedes.model import EventKind, UserError
 from precedes.protocols import registry
 from precedes.protocols.contract import Capacity
 from precedes.sim import Result, Scenario
@@ -56,7 +56,10 @@ def conformance(
     agreement are checked, not its promises. ``compiled=False`` leaves the compiled engine out.
     A file that does not keep the contract raises ``ContractError``.
     """
-    registry.load(protocol)
+    if registry.load(protocol).network != "links":
+        raise UserError(
+            f"{protocol} runs on a radio: its machines are tested by tests/mobile_world.py"
+        )
     failures: list[str] = []
     deliveries = violations = pending_max = done = 0
     for number in range(seed, seed + schedules):
