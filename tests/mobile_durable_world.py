@@ -12,6 +12,7 @@ from precedes.protocols import mobile_disk as md
 from precedes.protocols import mobile_messages as mm
 from precedes.protocols.mobile_attachment import Disk, decode_disk, encode_disk
 from tests import mobile_world as mw
+from tests.mobile_options import draw
 from tests.mobile_oracle import Violation
 
 COMPACT_RECORDS = 40
@@ -220,7 +221,7 @@ def restarting(seed):
     """Options of a run in which stations restart, too."""
     rng = random.Random(f"restart {seed}")
     return replace(
-        mw.draw(seed),
+        draw(seed),
         restart_ms=rng.choice((400, 1500)),
         crash_ms=rng.choice((300, 1000)),
         torn=0.01,

@@ -6,9 +6,10 @@ from precedes.protocols import mobile_attachment as ma
 from precedes.protocols import mobile_cell as cell
 from precedes.protocols import mobile_messages as mm
 from tests.mobile_mutants import MUTANTS, classes
+from tests.mobile_options import leased
 from tests.mobile_oracle import Violation
 from tests.mobile_stage import MobileHost, MobileStation, Stage
-from tests.mobile_world import leased, run
+from tests.mobile_world import run
 
 MS = 1_000_000
 LEASE_NS = 1000 * MS

@@ -9,8 +9,9 @@ from dataclasses import replace
 import pytest
 
 from tests.mobile_mutants import LEASED, MUTANTS, RARE, SideChannel, classes
+from tests.mobile_options import draw
 from tests.mobile_oracle import Violation
-from tests.mobile_world import World, draw, run
+from tests.mobile_world import World, run
 
 SEEDS = range(400)
 # Seeds that convict, for defects that few seeds show.

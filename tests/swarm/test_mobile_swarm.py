@@ -4,7 +4,8 @@ import pytest
 
 from precedes.audit import audit
 from tests.mobile_durable_world import make, restarting
-from tests.mobile_world import leased, run
+from tests.mobile_options import leased
+from tests.mobile_world import run
 from tests.test_mobile import history_of
 
 pytestmark = pytest.mark.swarm
