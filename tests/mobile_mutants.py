@@ -209,8 +209,6 @@ MUTANTS = {
     ],
 }  # fmt: skip
 
-# Caught so rarely that only `make swarm` looks for them.
-RARE = ("S: births are learned from joins alone",)
 # A send buffer is never emptied by a join of a host that left by itself: it is empty already.
 # Those that were expelled show it, in ``test_mobile_lease.py``.
 LEASED = ("A1.2: a join empties the send buffer",)

@@ -18,7 +18,6 @@ from tests.mobile_oracle import Oracle, Violation
 
 REST_NS = 900_000 * MS  # a run that has not come to rest by then has stalled
 REST_TRIALS, REST_TRIAL_NS = 100, 3000 * MS  # the same for runs that never fall silent
-EVENTS_MAX = 150_000
 
 DATAGRAM, WIRED, TIMER, MOVE, CRASH, RECOVER, BROADCAST, CHURN, REJOIN, RESTART = range(10)
 
@@ -27,6 +26,7 @@ class World:
     """One run."""
 
     checks_disk = True  # that nothing durable changes without PERSIST
+    events_max = 150_000  # three times what the longest of hundreds of runs takes
 
     def __init__(self, options, *, host_class=MobileHost, station_class=MobileStation):
         self.options = options
@@ -169,7 +169,7 @@ class World:
         while self.heap and self.heap[0][0] <= until_ns:
             self.now_ns, _, event = heapq.heappop(self.heap)
             self.events += 1
-            if self.events > EVENTS_MAX:
+            if self.events > self.events_max:
                 raise Violation("the run has not come to rest: too many events")
             self.handle(*event)
         if self.heap:
