@@ -67,6 +67,7 @@ ITEMS: Final = (MESSAGE, NUMBER, NUMBER, NUMBER)
 MESSAGE_FIELDS: Final[tuple[str, ...]] = ()
 GUARANTEE: Final = "none"
 ASSUMES: Final = frozenset({"reliable", "unique"})
+ROUTE: Final = "direct"
 
 PROCESS_BITS: Final = 16
 PROCESS_MASK: Final = (1 << PROCESS_BITS) - 1

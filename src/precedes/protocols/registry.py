@@ -25,6 +25,7 @@ from precedes.protocols.contract import Capacity, Group
 # Files of the folder that are not protocols.
 OTHERS: Final = frozenset(
     {
+        "admission",
         "answers",
         "awaited",
         "bundles",
@@ -47,6 +48,9 @@ OTHERS: Final = frozenset(
 
 GUARANTEES: Final = ("causal", "probable", "none")
 ASSUMPTIONS: Final = ("reliable", "unique", "fifo")
+# How messages travel, for live groups: ways that only the protocol knows; from their source alone,
+# so that a live host can relay those of a lost one; or over the trees of VCube.
+ROUTES: Final = ("any", "direct", "tree")
 REQUIRED: Final = (contract.broadcast, contract.receive, contract.message_bytes)
 
 
@@ -70,6 +74,8 @@ class Protocol:
     extra: Callable[[Any], dict[str, float]]
     effects_words: Callable[[Capacity, int], int]
     sources: tuple[Path, ...]
+    route: str = "any"
+    missing: Callable[[Any, int], list[tuple[int, int]]] | None = None
 
     def make_parameters(self, given: dict[str, Any]) -> Any:
         """The protocol's parameters from names and values; text is read as the field's type."""
@@ -261,7 +267,11 @@ def check(module: ModuleType, *, name: str, sources: tuple[Path, ...] = ()) -> P
         extra=getattr(module, "extra", lambda state: {}),
         effects_words=getattr(module, "effects_words", default_effects_words),
         sources=sources,
+        route=getattr(module, "ROUTE", "any"),
+        missing=getattr(module, "missing", None),
     )
+    if protocol.route not in ROUTES:
+        raise fail(f"ROUTE must be one of {', '.join(ROUTES)}, not {protocol.route!r}")
     _check_state(protocol, fail)
     return protocol
 

@@ -50,6 +50,7 @@ ITEMS: Final = (MESSAGE,)
 MESSAGE_FIELDS: Final = ("need",)
 GUARANTEE: Final = "causal"
 ASSUMES: Final = frozenset({"reliable"})
+ROUTE: Final = "direct"
 
 
 @dataclass(frozen=True)
@@ -64,6 +65,7 @@ class State(NamedTuple):
     need: Int32s
     held: Held
     nodes: Int64s
+    hosted: Int64s
 
 
 def allocate(parameters: Parameters, group: Group, capacity: Capacity) -> State:
@@ -74,6 +76,7 @@ def allocate(parameters: Parameters, group: Group, capacity: Capacity) -> State:
         need=np.zeros((capacity.slots, width), np.int32),
         held=waiting.allocate(len(group.hosted), capacity),
         nodes=np.array([group.nodes], np.int64),
+        hosted=np.array(group.hosted, np.int64),
     )
 
 
@@ -121,6 +124,12 @@ def _deliver_held(state: State, here: int, host: Host) -> None:
         else:
             state.clock[here, source] += 1
             deliver(host, slot)
+
+
+def missing(state: State, slot: int) -> list[tuple[int, int]]:
+    """What a live member lacks of a waiting message's past: of each source the last message."""
+    need, clock = state.need[slot], state.clock[0]
+    return [(int(source), int(need[source])) for source in np.flatnonzero(need > clock)]
 
 
 @compiled.register(message_bytes, State)
