@@ -104,6 +104,7 @@ class Node:
         self._segments: list[tuple[int, int, bytes]] = []
         self._broadcasts: list[bytes] = []
         self._timers: list[tuple[int, int, int, int]] = []
+        self._taken = [0] * settings.members
         self._serial = 0
         self._last_ns: int | None = None
         layout.place_in_view(self.member, settings)
@@ -144,7 +145,7 @@ class Node:
 
     def take(self, source: int, count: int) -> None:
         """The application has taken so many messages of a source."""
-        self.member.known[source, a.CONSUMED] += count
+        self._taken[source] += count
 
     def close(self) -> None:
         """Nothing more will be broadcast here."""
@@ -191,6 +192,7 @@ class Node:
         self._forgive_own_pause(now_ns)
         self.cell[contract.NOW_NS] = now_ns
         self.cell[a.FORCED] = force
+        self.member.known[:, a.CONSUMED] = self._taken
         for _ in range(ROUNDS_MAX):
             self._load(now_ns)
             self._work(output)
