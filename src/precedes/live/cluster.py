@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import gc
 import json
 import os
 import signal
@@ -100,6 +101,9 @@ def _run(cluster: Cluster, directory: Path) -> dict[str, Any]:
     relays = Relays(cluster.members, targets) if faults else None
     configs = [_config(cluster, who, targets, relays, directory) for who in range(cluster.members)]
     Node(configs[0].settings()).prepare()
+    # What is here now stays: members must not search it for garbage, nor copy its pages for that.
+    gc.collect()
+    gc.freeze()
     began_s = time.monotonic()
     processes = []
     try:

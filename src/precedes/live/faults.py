@@ -75,7 +75,6 @@ class Relays:
         self._open: dict[frozenset[int], set[asyncio.StreamWriter]] = {}
         self._heal = asyncio.Event()
         self._servers: list[asyncio.Server] = []
-        self._tasks: set[asyncio.Task[None]] = set()
         self.sockets = {
             (i, j): _listener() for i in range(members) for j in range(members) if i != j
         }
@@ -110,8 +109,8 @@ class Relays:
                 await asyncio.gather(
                     self._pump(pair, reader, other), self._pump(pair, other_reader, writer)
                 )
-            except OSError:
-                pass
+            except (OSError, asyncio.CancelledError):
+                pass  # the end of the run cancels what is still open
             finally:
                 for end in ends:
                     self._open.get(pair, set()).discard(end)

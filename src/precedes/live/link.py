@@ -48,9 +48,10 @@ class Link:
 
     def on_acknowledged(self, received: int) -> None:
         """So many frames have come at the other side; PeerError if there were never as many."""
-        if not self.acknowledged <= received <= self.sent:
+        if received > self.sent:
             raise PeerError(wire.REASONS[11])
-        self.acknowledged = received
+        # A greeting may be older than what came over the connection before it.
+        self.acknowledged = max(self.acknowledged, received)
         while self._kept and self._kept[0][0] <= received:
             self.unacknowledged_bytes -= len(self._kept.popleft()[1])
 
@@ -58,10 +59,11 @@ class Link:
         """Whether the body of this frame is to be looked at; PeerError if it cannot be right."""
         self.on_acknowledged(received)
         if kind == wire.DATA:
-            if number != self.received + 1:
+            if number > self.received + 1:
                 raise PeerError(wire.REASONS[9])
-            self.received = number
-            return True
+            fresh = number > self.received
+            self.received = max(self.received, number)
+            return fresh  # what came over the connection before this one comes again
         if kind not in (wire.ACK, wire.PING):
             raise PeerError(wire.REASONS[10])
         return False

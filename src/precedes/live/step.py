@@ -89,6 +89,8 @@ def _go_on(member: Member, state: Any) -> int:
             return _broadcast(member, state, position)
         if member.known[segment[a.WHO], a.GONE] != 0:
             return _next_segment(cell)
+        # What answers a packet goes the way that it came: the one by neighbours may be broken.
+        member.known[segment[a.WHO], a.LINKED] = 1
         return _after_record(member, _read_record(member, state, segment[a.WHO], position))
     status = _happen(member, state, kind, segment[a.WHO])
     if status == FINISHED:

@@ -10,7 +10,9 @@ their order. When x is evicted, each member tells all others how many messages o
 any live member has delivered, all will get: the loss of a sender blocks nobody. At each further
 eviction the counts are told again, because a relay may have been lost with the one evicted.
 
-Protocols with a route of ``tree`` or ``any`` see to that themselves (``on_crash``).
+Protocols with a route of ``tree`` or ``any`` see to that themselves (``on_crash``); FROZEN then
+only spreads the news, over links to everybody: what a protocol sends because of a crash must not
+go by neighbours, who may have crashed too, and arrive before the news itself.
 """
 
 from __future__ import annotations
@@ -55,8 +57,7 @@ def evict(member: Member, state: Any, who: int) -> int:
     if member.detector.state[0, who] & 1 == 0:
         member.detector.state[0, who] += 1
     report(member, a.EVICTED, who, 0)
-    if member.setting[a.ROUTE] == a.DIRECT:
-        _tell_frozen(member)
+    _tell_frozen(member)
     return FINISHED
 
 
@@ -89,7 +90,7 @@ def read_frozen(member: Member, state: Any, peer: int, at: int, end: int) -> int
         return REFUSED + status if status != FINISHED else at + 6
     has = items.read(member.input, at + 2, 4)
     sequence = max(has + 1, cell[a.PIECE])
-    while sequence <= member.known[who, a.RECEIVED]:
+    while member.setting[a.ROUTE] == a.DIRECT and sequence <= member.known[who, a.RECEIVED]:
         slot = np.int64(member.kept[who, sequence % member.kept.shape[1]])
         if slot != a.NONE and sequence > member.known[who, a.FORGOTTEN]:
             if not credits.has_room(member, 1 + items.item_bytes_max(member, 0, slot), 1):
