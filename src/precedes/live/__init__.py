@@ -10,11 +10,12 @@ if TYPE_CHECKING:
     from precedes.live.errors import Evicted, GroupClosed, GroupLost, SlowMember, WouldBlock
     from precedes.live.events import Event
     from precedes.live.group import Group, Missing
-    from precedes.live.node import Message
+    from precedes.live.node import Batch, Message
     from precedes.live.security import make_keys
 
 # Loaded on first use: the command line answers before Numba has been imported.
 _HOMES = {
+    "Batch": "node",
     "Config": "config",
     "Event": "events",
     "Evicted": "errors",
@@ -31,6 +32,7 @@ _HOMES = {
 }
 
 __all__ = [
+    "Batch",
     "Config",
     "Event",
     "Evicted",

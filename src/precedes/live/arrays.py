@@ -19,6 +19,7 @@ from precedes.protocols.failure_detector import Detector
 Bytes = NDArray[np.uint8]
 
 NONE: Final = -1
+ZERO: Final = 0  # added to a number of any size it makes one of 64 bits
 
 # Words of a message, eight each, named by the slot.
 REFERENCES: Final = 0

@@ -220,7 +220,7 @@ def _sum_up(
     cluster: Cluster, directory: Path, faults: list[Fault], *, hung: list[int], took_s: float
 ) -> dict[str, Any]:
     """What the members found and what the audit says of it."""
-    found = []
+    found: list[dict[str, Any]] = []
     for who in range(cluster.members):
         path = directory / f"member-{who:04d}.json"
         found.append(json.loads(path.read_text()) if path.exists() else {"ended": "killed"})
@@ -231,14 +231,16 @@ def _sum_up(
     if guarantee != "causal" and verdict == "violated" and not wrong:
         verdict = "held"  # of what the protocol promises; the violations are told beside it
     unexpected = [
-        who for who, member in enumerate(found) if member["ended"] not in ("all", *_excuses(who, faults))
+        who
+        for who, member in enumerate(found)
+        if member["ended"] not in {"all", *_excuses(who, faults)}
     ]
     if (hung or unexpected) and verdict == "held":
         verdict = "violated"
     measured = [member for member in found if member["ended"] == "all"]
     cpu_s = sum(member["cpu_s"] for member in measured)
     active_s = max((member["active_s"] for member in measured), default=0.0)
-    deliveries = sum(member["deliveries"] for member in measured)
+    counted = sum(member["deliveries_measured"] for member in measured)
     latency = sorted(sample for member in measured for sample in member["latency_us"])
     return {
         "verdict": verdict,
@@ -246,9 +248,9 @@ def _sum_up(
         "members": cluster.members,
         "guarantee": guarantee,
         "broadcasts": sum(member["broadcasts"] for member in measured),
-        "deliveries": deliveries,
-        "deliveries_per_s": deliveries / active_s if active_s else 0.0,
-        "deliveries_per_core_s": deliveries / cpu_s if cpu_s else 0.0,
+        "deliveries": sum(member["deliveries"] for member in measured),
+        "deliveries_per_s": counted / active_s if active_s else 0.0,
+        "deliveries_per_core_s": counted / cpu_s if cpu_s else 0.0,
         "p50_ms": _quantile(latency, 0.50) / 1000,
         "p99_ms": _quantile(latency, 0.99) / 1000,
         "pending_max": max((member["pending_max"] for member in measured), default=0),

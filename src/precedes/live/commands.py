@@ -110,7 +110,7 @@ async def _first_error(task: asyncio.Task[None]) -> None:
 def _read(
     loop: asyncio.AbstractEventLoop, lines: asyncio.Queue[bytes | None], turn: threading.Semaphore
 ) -> None:
-    """Lines of the standard input, one at a time: the pipe holds back what there is no credit for."""
+    """Lines of the standard input, one at a time: without credit they stay in the pipe."""
     with contextlib.suppress(RuntimeError, ValueError, OSError):
         for line in sys.stdin.buffer:
             turn.acquire()
@@ -118,9 +118,7 @@ def _read(
         loop.call_soon_threadsafe(lines.put_nowait, None)
 
 
-async def _say(
-    group: Group, lines: asyncio.Queue[bytes | None], turn: threading.Semaphore
-) -> None:
+async def _say(group: Group, lines: asyncio.Queue[bytes | None], turn: threading.Semaphore) -> None:
     while (line := await lines.get()) is not None:
         await group.broadcast(line)
         turn.release()
@@ -139,9 +137,7 @@ def _text(message: Message) -> str:
 
 def _json(message: Message) -> str:
     payload = message.payload.decode(errors="replace")
-    return json.dumps(
-        {"sender": message.sender, "sequence": message.sequence, "payload": payload}
-    )
+    return json.dumps({"sender": message.sender, "sequence": message.sequence, "payload": payload})
 
 
 def cluster(options: argparse.Namespace) -> int:
@@ -196,8 +192,6 @@ def keys(options: argparse.Namespace) -> int:
     """Make keys for a group."""
     if not 1 <= options.members <= 1024:
         raise UserError(f"a group has 1 to 1024 members, not {options.members}")
-    make_keys(
-        options.directory, group=options.name, members=options.members, days=options.days
-    )
+    make_keys(options.directory, group=options.name, members=options.members, days=options.days)
     print(f"authority and keys of {options.members} members in {options.directory}")
     return 0

@@ -71,9 +71,9 @@ class Config:
         self.settings()  # refuses what makes no sense
         for address in self.addresses:
             split_address(address)
-        for address in (self.addresses[self.member], self.metrics):
-            if address is not None:
-                self._check_exposure(address)
+        self._check_exposure(self.addresses[self.member])
+        if self.metrics is not None:
+            self._check_exposure(self.metrics)
 
     def _check_exposure(self, address: str) -> None:
         host = split_address(address)[0]

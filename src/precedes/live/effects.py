@@ -211,7 +211,7 @@ def next_hop(member: Member, target: int) -> int:
     It lies in the same cluster of ours as the target, so that what is left of the way is in a
     smaller cluster: no circle, whatever the views on the way.
     """
-    return np.int64(member.branch[topology.cluster(member.setting[a.ME], target) - 1])
+    return member.branch[topology.cluster(member.setting[a.ME], target) - 1] + a.ZERO
 
 
 @compiled.function(inline=False)

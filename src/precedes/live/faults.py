@@ -11,8 +11,9 @@ import asyncio
 import contextlib
 import random
 import socket
+from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 KINDS: Final = ("kill", "pause", "reset", "partition")
 CHUNK_BYTES: Final = 1 << 16
@@ -94,7 +95,9 @@ class Relays:
             server = await asyncio.start_server(self._serve(i, j), sock=sock, limit=CHUNK_BYTES)
             self._servers.append(server)
 
-    def _serve(self, i: int, j: int):  # type: ignore[no-untyped-def]
+    def _serve(
+        self, i: int, j: int
+    ) -> Callable[[asyncio.StreamReader, asyncio.StreamWriter], Coroutine[Any, Any, None]]:
         pair = frozenset((i, j))
 
         async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

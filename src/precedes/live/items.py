@@ -21,10 +21,11 @@ from precedes.live.arrays import (
     PAYLOAD_MAX,
     REFERENCES,
     WORDS,
+    ZERO,
     Bytes,
     Member,
 )
-from precedes.protocols.contract import MESSAGE, REFERENCE, SEQUENCE, SOURCE, Int32s
+from precedes.protocols.contract import MESSAGE, NUMBER, REFERENCE, SEQUENCE, SOURCE, Int32s
 
 # Reasons for which input is refused: ``wire.REASONS`` has them in words.
 SHORT: Final = -1
@@ -51,7 +52,7 @@ def read(data: Bytes, at: int, count: int) -> int:
     value = np.int64(0)
     for i in range(count):
         value |= np.int64(data[at + i]) << (8 * i)
-    return value
+    return int(value)
 
 
 @compiled.function(inline=False)
@@ -139,10 +140,10 @@ def write_item(member: Member, data: Bytes, at: int, tag: int, value: int) -> in
     """Write an item; where it ends."""
     kind = member.item_class[tag]
     at = write(data, at, tag, 1)
-    if kind != MESSAGE and kind != REFERENCE:
+    if kind == NUMBER:
         return write(data, at, value, NUMBER_BYTES)
-    at = write(data, at, np.int64(member.host.name[2 * value + SOURCE]), 2)
-    at = write(data, at, np.int64(member.host.name[2 * value + SEQUENCE]), 4)
+    at = write(data, at, member.host.name[2 * value + SOURCE] + ZERO, 2)
+    at = write(data, at, member.host.name[2 * value + SEQUENCE] + ZERO, 4)
     if kind == REFERENCE:
         return at
     for k in range(len(member.field)):
@@ -190,7 +191,7 @@ def give_back(member: Member, count: int) -> None:
     """End the references of the first items in the inbox."""
     for i in range(count):
         kind = member.item_class[member.inbox[2 * i]]
-        if kind == MESSAGE or kind == REFERENCE:
+        if kind != NUMBER:
             store.end_reference(member, member.inbox[2 * i + 1])
     member.host.cursor[COUNT] = 0
 
@@ -206,7 +207,7 @@ def _read_item(member: Member, at: int, end: int, i: int) -> int:
         return UNKNOWN_TAG
     kind = member.item_class[tag]
     member.inbox[2 * i] = tag
-    if kind != MESSAGE and kind != REFERENCE:
+    if kind == NUMBER:
         if at + NUMBER_BYTES > end:
             return SHORT
         member.inbox[2 * i + 1] = read(data, at, NUMBER_BYTES)

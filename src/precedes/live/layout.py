@@ -188,9 +188,7 @@ def place_in_view(member: Member, settings: Settings) -> None:
 def _parent(me: int, source: int, gone: Any, members: int) -> int:
     """From whom the messages of a source come; members out of the view are passed over."""
     while True:
-        following = topology.first_correct(
-            source, topology.cluster(me, source), gone, members
-        )
+        following = topology.first_correct(source, topology.cluster(me, source), gone, members)
         if following == me:
             return source
         source = following

@@ -34,7 +34,7 @@ def allocate(slots: int) -> Int64s:
 @compiled.function()
 def name_of(source: int, sequence: int) -> int:
     """A message's name as one number above 0: sequences begin with 1."""
-    return np.int64(source) << 32 | np.int64(sequence)
+    return int(np.int64(source) << 32 | np.int64(sequence))
 
 
 @compiled.function()

@@ -25,7 +25,9 @@ def _add_node(commands: Any) -> None:
         "describes the group (docs/live.md), or --member and --address once for each member.",
     )
     parser.add_argument("--group", type=Path, metavar="FILE", help="a TOML file that all share")
-    parser.add_argument("--member", type=int, required=True, metavar="I", help="who this is, from 0")
+    parser.add_argument(
+        "--member", type=int, required=True, metavar="I", help="who this is, from 0"
+    )
     parser.add_argument(
         "--address", action="append", default=[], metavar="HOST:PORT", help="of member 0, 1, ..."
     )
@@ -44,7 +46,7 @@ def _add_cluster(commands: Any) -> None:
     parser = commands.add_parser(
         "cluster",
         help="run a group of processes on this machine, with load and faults, and audit it",
-        description="Exit status 0: what the protocol promises was kept, 1: it was not, 2: unknown.",
+        description="Exit status 0: the protocol kept what it promises, 1: it did not, 2: unknown.",
     )
     parser.add_argument("-n", "--members", type=int, default=8, metavar="N", help="processes (8)")
     parser.add_argument("--protocol", default="vector", metavar="P", help="vector (default), ...")
@@ -53,7 +55,9 @@ def _add_cluster(commands: Any) -> None:
     parser.add_argument("--rate", type=float, metavar="R", help="broadcasts/s of all; none: most")
     parser.add_argument("--payload", type=int, default=100, metavar="BYTES", help="(100)")
     parser.add_argument("--window", type=int, default=128, metavar="W", help="messages (128)")
-    parser.add_argument("--faults", type=int, metavar="SEED", help="kills, pauses, cuts, partitions")
+    parser.add_argument(
+        "--faults", type=int, metavar="SEED", help="kills, pauses, cuts, partitions"
+    )
     parser.add_argument("--evict-after", type=float, default=5.0, metavar="S", help="patience (5)")
     parser.add_argument("--secure", action="store_true", help="mutual TLS, with keys made for it")
     parser.add_argument("--trace", type=Path, metavar="DIR", help="keep the logs of all members")

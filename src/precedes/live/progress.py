@@ -40,6 +40,7 @@ from precedes.live.arrays import (
     TREE,
     UNTOLD,
     WINDOW,
+    ZERO,
     Member,
 )
 from precedes.live.items import write
@@ -63,10 +64,10 @@ def taken_below(member: Member, source: int) -> int:
         if member.heard[peer, source] > member.behind[b, source]:
             member.behind[b, source] = member.heard[peer, source]
         if member.behind[b, source] < least:
-            least = np.int64(member.behind[b, source])
+            least = member.behind[b, source] + ZERO
             laggard = member.lag[peer, source]
     member.known[source, LAGGARD] = laggard
-    return least
+    return int(least)
 
 
 @compiled.function(inline=False)
@@ -91,7 +92,7 @@ def _forget_next(member: Member, source: int) -> None:
     known[FORGOTTEN] += 1
     place = known[FORGOTTEN] % member.kept.shape[1]
     if member.kept[source, place] != NONE:
-        end_reference(member, np.int64(member.kept[source, place]))
+        end_reference(member, member.kept[source, place] + ZERO)
         member.kept[source, place] = NONE
 
 
@@ -111,7 +112,7 @@ def tell(member: Member) -> None:
         if member.branch[b] != NONE:
             for source in range(member.setting[NODES]):
                 if member.serves[source, b] != 0 and member.known[source, GONE] == 0:
-                    _tell_down(member, np.int64(member.branch[b]), source)
+                    _tell_down(member, member.branch[b] + ZERO, source)
 
 
 @compiled.function(inline=False)
@@ -123,7 +124,7 @@ def _goes_now(member: Member, peer: int, change: int) -> bool:
 
 @compiled.function(inline=False)
 def _tell_up(member: Member, source: int) -> None:
-    parent = np.int64(member.known[source, PARENT])
+    parent = member.known[source, PARENT] + ZERO
     if parent == NONE:
         return
     taken = taken_below(member, source)

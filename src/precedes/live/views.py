@@ -19,8 +19,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
 from precedes import compiled, topology
 from precedes.live import arrays as a
 from precedes.live import items, store
@@ -91,7 +89,7 @@ def read_frozen(member: Member, state: Any, peer: int, at: int, end: int) -> int
     has = items.read(member.input, at + 2, 4)
     sequence = max(has + 1, cell[a.PIECE])
     while member.setting[a.ROUTE] == a.DIRECT and sequence <= member.known[who, a.RECEIVED]:
-        slot = np.int64(member.kept[who, sequence % member.kept.shape[1]])
+        slot = member.kept[who, sequence % member.kept.shape[1]] + a.ZERO
         if slot != a.NONE and sequence > member.known[who, a.FORGOTTEN]:
             if not credits.has_room(member, 1 + items.item_bytes_max(member, 0, slot), 1):
                 cell[a.PIECE] = sequence
@@ -114,8 +112,8 @@ def read_relay(member: Member, at: int, end: int) -> int:
     if at < 0:
         return at
     slot = member.inbox[1]
-    source = np.int64(member.host.name[2 * slot + contract.SOURCE])
-    sequence = np.int64(member.host.name[2 * slot + contract.SEQUENCE])
+    source = member.host.name[2 * slot + contract.SOURCE] + a.ZERO
+    sequence = member.host.name[2 * slot + contract.SEQUENCE] + a.ZERO
     expected = member.known[source, a.RECEIVED] + 1
     gone = member.known[source, a.GONE] != 0
     if member.inbox[0] != 0 or not gone or sequence > expected:
@@ -188,8 +186,8 @@ def comes_rightly(member: Member, peer: int) -> bool:
         tag, slot = member.inbox[2 * i], member.inbox[2 * i + 1]
         if member.item_class[tag] != contract.MESSAGE:
             continue
-        source = np.int64(member.host.name[2 * slot + contract.SOURCE])
-        sequence = np.int64(member.host.name[2 * slot + contract.SEQUENCE])
+        source = member.host.name[2 * slot + contract.SOURCE] + a.ZERO
+        sequence = member.host.name[2 * slot + contract.SEQUENCE] + a.ZERO
         if sequence > member.known[source, a.CONSUMED] + member.setting[a.WINDOW]:
             return False
         if route == a.DIRECT:
@@ -199,7 +197,8 @@ def comes_rightly(member: Member, peer: int) -> bool:
         elif source == me:
             return False
         elif route == a.TREE and tag == 0 and source != peer:
-            if topology.cluster(me, peer) >= topology.cluster(me, source):
+            nearer = topology.cluster(me, peer) < topology.cluster(me, source)
+            if not nearer:
                 return False
     return True
 
@@ -210,7 +209,7 @@ def keep_until_stable(member: Member, source: int, sequence: int, slot: int) -> 
     place = sequence % member.kept.shape[1]
     if member.kept[source, place] != a.NONE:
         # A window further back and more: stable, although this step has not come to forget it.
-        store.end_reference(member, np.int64(member.kept[source, place]))
+        store.end_reference(member, member.kept[source, place] + a.ZERO)
         member.known[source, a.FORGOTTEN] = sequence - member.kept.shape[1]
     member.kept[source, place] = slot
     member.message[a.WORDS * slot + a.REFERENCES] += 1
@@ -230,8 +229,8 @@ def count_arrival(member: Member, count: int) -> None:
             cell[a.PENDING_BYTES] += member.message[word + a.PAYLOAD_BYTES]
             member.message[word + a.WAITING] += 1
             if member.setting[a.ROUTE] == a.DIRECT:
-                source = np.int64(member.host.name[2 * slot + contract.SOURCE])
-                sequence = np.int64(member.host.name[2 * slot + contract.SEQUENCE])
+                source = member.host.name[2 * slot + contract.SOURCE] + a.ZERO
+                sequence = member.host.name[2 * slot + contract.SEQUENCE] + a.ZERO
                 member.known[source, a.RECEIVED] = sequence
                 keep_until_stable(member, source, sequence, slot)
         elif kind == contract.REFERENCE:

@@ -31,10 +31,12 @@ SEQUENCE_MAX: Final = (1 << 31) - 1
 @compiled.function(inline=False)
 def _are_counts(row: Int32s, entries: int) -> bool:
     """Whether a clock of so many entries holds counts, and nothing behind them."""
+    least, beyond = 0, 0
     for x in range(row.size):
-        if row[x] < 0 or (x >= entries and row[x] != 0):
-            return False
-    return True
+        least = min(least, row[x])
+        if x >= entries:
+            beyond |= row[x]
+    return bool(least >= 0 and beyond == 0)
 
 
 @compiled.register(admits, vector.State)
@@ -66,8 +68,7 @@ def _admits_hashed(
     if tag == hashed.DATA:
         past = state.past[value]
         return bool(
-            _are_counts(state.need[value], state.setting[hashed.ENTRIES])
-            and 0 <= past < (1 << 62)
+            _are_counts(state.need[value], state.setting[hashed.ENTRIES]) and 0 <= past < (1 << 62)
         )
     if tag == answers.REQUEST:
         return 0 < value <= SEQUENCE_MAX

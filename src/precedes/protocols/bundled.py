@@ -139,8 +139,7 @@ def allocate(parameters: Parameters, group: Group, capacity: Capacity) -> State:
     for here, me in enumerate(group.hosted.tolist()):
         for s in range(1, dimension + 1):
             process[here, CHILD + s] = topology.first_present(me, s, nodes)
-    mark = np.zeros(MARKS, np.int64)
-    mark[NODES], mark[DIMENSION] = nodes, dimension
+    mark = np.array([nodes, dimension] + [0] * (MARKS - 2), np.int64)
     return State(
         # A quarter of the processes may wait for as many messages each.
         pool=rows.allocate(capacity.held * (1 + hosted // 4)),

@@ -33,6 +33,7 @@ OTHERS: Final = frozenset(
         "delivered",
         "delivery_log",
         "held",
+        "held_by_entry",
         "peeling",
         "pool",
         "registry",

@@ -24,7 +24,7 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from precedes import clocks, compiled
-from precedes.protocols import held as waiting
+from precedes.protocols import held_by_entry as waiting
 from precedes.protocols.contract import (
     DONE,
     FULL,
@@ -43,7 +43,7 @@ from precedes.protocols.contract import (
     source_of,
     value_of,
 )
-from precedes.protocols.held import Held
+from precedes.protocols.held_by_entry import Held
 
 DATA: Final = 0
 ITEMS: Final = (MESSAGE,)
@@ -103,8 +103,8 @@ def _receive(state: State, here: int, sender: int, inbox: Int64s, count: int, ho
         elif clocks.covers(clock, need):
             clock[source] += 1
             deliver(host, slot)
-            if state.held.first[here] != waiting.NONE:
-                _deliver_held(state, here, host)
+            if state.held.waiting[here] > 0:
+                _deliver_held(state, here, source, host)
         else:
             entry = clocks.first_missing(clock, need)
             waiting.add(state.held, here, slot, entry, need[entry])
@@ -112,10 +112,11 @@ def _receive(state: State, here: int, sender: int, inbox: Int64s, count: int, ho
 
 
 @compiled.function(inline=False)
-def _deliver_held(state: State, here: int, host: Host) -> None:
-    """Deliver what waits and can be delivered now, until nothing more can."""
+def _deliver_held(state: State, here: int, source: int, host: Host) -> None:
+    """After a delivery from ``source``, deliver what waits and can be, until nothing more can."""
     while True:
-        slot = waiting.take_ready(state.held, here, state.clock[here], state.need)
+        waiting.wake(state.held, here, int(source), state.clock[here], state.need)
+        slot = waiting.take_ready(state.held, here)
         if slot == waiting.NONE:
             return
         source = source_of(host, slot)
