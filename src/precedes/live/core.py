@@ -30,6 +30,7 @@ log = logging.getLogger("precedes.live")
 # less than anybody waits for credit, and long enough that other frames carry most of it.
 TELL_AFTER_S: Final = 0.05
 TEND_EVERY_S: Final = 0.1
+GAPS_MAX: Final = 8  # the oldest are told of; the others most likely wait for the same
 
 
 class Missing(NamedTuple):
@@ -64,6 +65,7 @@ class Core:
         self._telling: asyncio.TimerHandle | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._timer_ns = 0
+        self._others = [who for who in range(len(config.addresses)) if who != config.member]
         self._taken = 0
         self._eager = int(self._node.member.setting[a.EAGER])
         self._finished = self._leaving = False
@@ -163,6 +165,8 @@ class Core:
             self._stop(error)
             return
         self._record(output)
+        if output.evicted:
+            self._others = [who for who in self.view if who != self.member]
         self._send(output)
         self._attend(output)
         if output.deliveries:
@@ -187,9 +191,8 @@ class Core:
     def _send(self, output: Output) -> None:
         if output.common:
             common = b"".join(output.common)
-            for peer in self.view:
-                if peer != self.member:
-                    self._links.send(peer, b"".join([common, *output.own.pop(peer, ())]))
+            for peer in self._others:
+                self._links.send(peer, b"".join([common, *output.own.pop(peer, ())]))
         for peer, parts in output.own.items():
             if not self._node.is_gone(peer):
                 self._links.send(peer, b"".join(parts))
@@ -265,21 +268,29 @@ class Core:
     async def _tend(self) -> None:
         """Regular duties: acknowledgements, silent connections, messages that wait too long."""
         reported: set[tuple[int, int]] = set()
+        looked_s = 0.0
         while True:
             await asyncio.sleep(TEND_EVERY_S)
             self._links.tend(self.config.evict_after_s)
-            if self.counts()["pending"]:
-                waiting = self.missing()
-                self.metrics.oldest_s = waiting[0].age_s if waiting else 0.0
-                old = [gap for gap in waiting if gap.age_s > self.config.gap_after_s]
-                for gap in old[:8]:
-                    if gap.message not in reported:
-                        names = " ".join(f"{source}:{seq}" for source, seq in gap.needs)
-                        text = f"waits {gap.age_s:.1f} s for {names or 'what is not known'}"
-                        self._tell(Event("gap", gap.message[0], f"{gap.message} {text}"))
-                reported = {gap.message for gap in old}
-            else:
-                self.metrics.oldest_s = 0.0
+            if time.monotonic() - looked_s > self.config.gap_after_s / 2:
+                looked_s = time.monotonic()
+                since_ns = self._node.oldest_waiting_ns()
+                age_ns = 0 if since_ns is None else self._now_ns() - since_ns
+                self.metrics.oldest_s = age_ns / NANOSECONDS_PER_S
+                reported = self._report_gaps(reported)
+
+    def _report_gaps(self, reported: set[tuple[int, int]]) -> set[tuple[int, int]]:
+        """Tell of messages that have waited too long, once each; which those are."""
+        if self.metrics.oldest_s <= self.config.gap_after_s:
+            return set()
+        old = [gap for gap in self.missing() if gap.age_s > self.config.gap_after_s][:GAPS_MAX]
+        for gap in old:
+            if gap.message not in reported:
+                names = " ".join(f"{source}:{sequence}" for source, sequence in gap.needs)
+                name = f"{gap.message[0]}:{gap.message[1]}"
+                text = f"{name} waits {gap.age_s:.1f} s for {names or 'what is not known'}"
+                self._tell(Event("gap", gap.message[0], text))
+        return {gap.message for gap in old}
 
     def on_peer_error(self, peer: int | None, reason: str, where: str) -> None:
         """Somebody sent what no correct member sends."""

@@ -43,7 +43,7 @@ HEADER_BYTES: Final = 3  # of a packet: kind of record, number of items
 NAME_BYTES: Final = 6
 NUMBER_BYTES: Final = 8
 WORD_BYTES_MAX: Final = 5
-SEQUENCE_MAX: Final = (1 << 31) - 1
+SEQUENCE_MAX: Final = (1 << 30) - 1  # a billion messages of one member; a bit is left for a flag
 
 
 @compiled.function(inline=False)

@@ -103,7 +103,7 @@ class Settings:
     members: int
     protocol: str = "vector"
     parameters: dict[str, Any] = field(default_factory=dict)
-    window: int = 128
+    window: int = 256
     payload_max_bytes: int = 1 << 20
     key: int = 1
     test_interval_ms: float = 500.0
@@ -254,11 +254,13 @@ class Node:
         self.cell[contract.NOW_NS] = now_ns
         self.cell[a.FORCED] = force
         for _ in range(ROUNDS_MAX):
+            evictions = self.cell[a.EVICTIONS].copy()
             self._load(now_ns)
             self._work(output)
-            if output.evicted:
+            if self.cell[a.EVICTIONS] != evictions:
+                # What the others have taken now counts anew.
                 layout.place_in_view(self.member, self.settings)
-            if not self._timers or self._timers[0][0] > now_ns:
+            elif not self._timers or self._timers[0][0] > now_ns:
                 self._stable = int(self.cell[a.OWN_STABLE])
                 return output
         raise InternalError(f"protocol {self.protocol.name}: a timer sets itself without end")
@@ -370,6 +372,12 @@ class Node:
     def counts(self) -> dict[str, int]:
         """What has been counted since the start, and what is held now."""
         return {name: int(self.cell[place]) for name, place in layout.COUNTS.items()}
+
+    def oldest_waiting_ns(self) -> int | None:
+        """Since when the message waits here that has waited longest."""
+        words = self.member.message.reshape(-1, a.WORDS)[: int(self.cell[a.SLOT_HIGH])]
+        waits = (words[:, a.REFERENCES] > 0) & (words[:, a.WAITING] > 0)
+        return int(words[waits, a.SINCE_NS].min()) if waits.any() else None
 
     def waiting(self) -> list[tuple[int, int, int, list[tuple[int, int]]]]:
         """Messages that wait here: sender, sequence, since when, and what is missing of each."""

@@ -245,8 +245,8 @@ def _read_down(member: Member, at: int, end: int) -> int:
     stable = items.read(member.input, at + 2, 4)
     if source >= member.setting[a.NODES] or source == member.setting[a.ME]:
         return items.UNKNOWN_SOURCE
-    if member.setting[a.ROUTE] == a.DIRECT and stable > member.known[source, a.RECEIVED]:
-        return items.IMPOSSIBLE
+    if stable > member.known[source, a.CONSUMED]:
+        return items.IMPOSSIBLE  # not all have taken what this member has not
     credits.hear_down(member, source, stable, items.read(member.input, at + 6, 1))
     return at + 7
 

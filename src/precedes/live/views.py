@@ -111,12 +111,15 @@ def read_relay(member: Member, at: int, end: int) -> int:
     at = items.read_one(member, at, end)
     if at < 0:
         return at
+    if member.inbox[0] != 0:
+        items.give_back(member, 1)
+        return items.MISROUTED
     slot = member.inbox[1]
     source = member.host.name[2 * slot + contract.SOURCE] + a.ZERO
     sequence = member.host.name[2 * slot + contract.SEQUENCE] + a.ZERO
     expected = member.known[source, a.RECEIVED] + 1
     gone = member.known[source, a.GONE] != 0
-    if member.inbox[0] != 0 or not gone or sequence > expected:
+    if not gone or sequence > expected:
         items.give_back(member, 1)
         return items.MISROUTED
     if sequence < expected:
