@@ -36,10 +36,13 @@ async def group_of(count, *, without=(), **settings):
         for config, sock in zip(configs(socks, **settings), socks, strict=True)
         if config.member not in without
     ]
-    async with contextlib.AsyncExitStack() as stack:
-        await asyncio.gather(*(stack.enter_async_context(group) for group in groups))
+    try:
+        await asyncio.gather(*(group.__aenter__() for group in groups))
         yield groups
+    finally:
         await close(groups)
+        for sock in socks:
+            sock.close()
 
 
 async def close(groups):

@@ -13,9 +13,7 @@ class Network:
         self.rng = random.Random(seed)
         self.members = members
         self.nodes = [
-            Node(
-                Settings(member=i, members=members, protocol=protocol, **settings), recording=True
-            )
+            Node(Settings(member=i, members=members, protocol=protocol, **settings), recording=True)
             for i in range(members)
         ]
         self.now_ns = 0

@@ -1,6 +1,7 @@
 """``Group`` over real sockets: the interface, back-pressure, bad peers, full disks."""
 
 import asyncio
+import contextlib
 import logging
 import os
 import struct
@@ -18,10 +19,17 @@ from precedes.live import (
     wire,
 )
 from precedes.live import arrays as a
-from precedes.live.metrics import exposition, health
+from precedes.live.metrics import exposition, health, serve
 from precedes.model import UserError
 from precedes.trace import read_members
 from tests.live.groups import configs, group_of, listeners, run
+
+
+async def end(writer):
+    """Close a connection."""
+    writer.close()
+    with contextlib.suppress(OSError):
+        await writer.wait_closed()
 
 
 async def take(group, count):
@@ -176,6 +184,8 @@ def test_members_that_do_not_come_are_named():
         with pytest.raises(GroupLost, match="member 0, 2 did not come"):
             async with Group.open(config, listener=socks[1]):
                 pass
+        for sock in socks:
+            sock.close()
 
     run(test())
 
@@ -206,8 +216,9 @@ def test_strangers_are_dropped_and_counted_while_the_group_goes_on(what, monkeyp
             port = one.listener.getsockname()[1]
             reader, writer = await asyncio.open_connection("127.0.0.1", port)
             writer.write(GARBAGE[what])
-            await reader.read()  # until it is closed
-            writer.close()
+            with contextlib.suppress(ConnectionError):
+                await reader.read()  # until it is closed
+            await end(writer)
             await two.broadcast(b"fine")
             assert (await take(one, 1))[0].payload == b"fine"
             assert sum(one.metrics.refusals.values()) == 1
@@ -222,6 +233,7 @@ class Impostor:
     def __init__(self, config, socks):
         self.config = config
         self.socks = socks
+        self.writers = []
 
     async def connect(self, target):
         reader, self.writer = await asyncio.open_connection(*self.socks[target].getsockname())
@@ -233,9 +245,9 @@ class Impostor:
             known=bytes(16),
             received=0,
         )
+        self.writers.append(self.writer)
         self.writer.write(hello.encode())
-        await reader.readexactly(wire.HELLO_BYTES)
-        return reader
+        return await reader.readexactly(wire.HELLO_BYTES)
 
     def send(self, number, body):
         self.writer.write(wire.frame_header(wire.DATA, number, 0, len(body)) + body)
@@ -280,6 +292,9 @@ def test_a_member_that_sends_nonsense_is_evicted_and_the_others_go_on(what):
             await two.broadcast(b"fine")
             assert (await take(one, 1))[0].payload == b"fine"
             await asyncio.gather(*(g.__aexit__(None, None, None) for g in (one, two)))
+        for writer in bad.writers:
+            await end(writer)
+        socks[2].close()
 
     run(test())
 
@@ -312,15 +327,11 @@ def test_metrics_and_health_over_http():
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
         writer.write(f"GET {path} HTTP/1.1\r\n\r\n".encode())
         answer = (await reader.read()).decode()
-        writer.close()
+        await end(writer)
         return answer
 
     async def test():
-        port = listeners(1)[0]
-        port.close()
         async with group_of(2) as (one, two):
-            from precedes.live.metrics import serve
-
             server = await serve(one, "127.0.0.1:0")
             number = server.sockets[0].getsockname()[1]
             await two.broadcast(b"")

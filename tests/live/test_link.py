@@ -100,7 +100,11 @@ def test_many_frames_are_acknowledged_at_once():
 
 @pytest.mark.parametrize(
     ("frame", "reason"),
-    [((wire.DATA, 2, 0), "out of sequence"), ((wire.DATA, 1, 1), "never sent"), ((9, 0, 0), "kind")],
+    [
+        ((wire.DATA, 2, 0), "out of sequence"),
+        ((wire.DATA, 1, 1), "never sent"),
+        ((9, 0, 0), "kind"),
+    ],
 )
 def test_what_cannot_be_is_refused(frame, reason):
     with pytest.raises(PeerError, match=reason):

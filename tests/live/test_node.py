@@ -197,7 +197,9 @@ def test_one_schedule_gives_the_simulators_trace(protocol, seed, tmp_path):
     schedule = [(int(row[TIME_NS]), int(row[NODE])) for row in broadcasts]
     delays_ns = {
         # A table of delays holds round trips.
-        (i, j): round(float(delays_ms[i, j]) / 2 * 1e6) for i in range(n) for j in range(n)
+        (i, j): round(float(delays_ms[i, j]) / 2 * 1e6)
+        for i in range(n)
+        for j in range(n)
     }
     columns = [TIME_NS, NODE, KIND, SOURCE, SEQUENCE]
     expected = [tuple(map(int, row[columns])) for row in simulated]

@@ -212,6 +212,8 @@ class Group(Core):
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
+        if self.is_over:
+            return
         if kind is None and self._error is None:
             await self._drain()
         complete = self.is_finished and self._error is None

@@ -59,6 +59,15 @@ def _context(files: Security, side: int) -> ssl.SSLContext:
     return context
 
 
+def why(error: BaseException) -> str:
+    """Why a handshake failed, in words; never anything of a key."""
+    if isinstance(error, ssl.SSLCertVerificationError):
+        return f"its certificate is not accepted: {error.verify_message}"
+    if isinstance(error, ssl.SSLError) and error.reason:
+        return f"no agreement on TLS: {error.reason.lower().replace('_', ' ')}"
+    return "it ended the handshake of TLS"
+
+
 def names_in(certificate: Mapping[str, Any] | None) -> list[str]:
     """The alternative names of a checked certificate."""
     found = (certificate or {}).get("subjectAltName", ())

@@ -12,6 +12,7 @@ import contextlib
 import os
 import ssl
 import time
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from precedes.live import security, wire
@@ -42,7 +43,7 @@ class Connection(asyncio.Protocol):
         self.paused = False
         self.heard_s = time.monotonic()
         self.closed: asyncio.Future[None] = links.loop.create_future()
-        self._greeting = b""
+        self._greeting = self._early = b""
         self._frames = wire.Frames(frame_max_bytes=links.frame_max_bytes)
         self._limit = links.loop.call_later(HANDSHAKE_S, self._too_late)
 
@@ -54,6 +55,8 @@ class Connection(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Speak first if this side has dialled."""
         self.transport = cast(asyncio.Transport, transport)
+        early, self._early = self._early, b""
+        self.links.loop.call_soon(self.data_received, early)
         if self.target is not None:
             self.transport.write(self.links.hello(self.target).encode())
         elif not self.links.admit(self):
@@ -64,8 +67,13 @@ class Connection(asyncio.Protocol):
             self.fail("it did not say who it is in time")
 
     def data_received(self, data: bytes) -> None:
-        """Bytes have come."""
+        """Bytes have come; after a handshake perhaps before ``connection_made``."""
         self.heard_s = time.monotonic()
+        if self.transport is None:
+            self._early += data
+            return
+        if not data:
+            return
         try:
             if self.link is None:
                 data = self._greet(data)
@@ -135,8 +143,7 @@ class Connection(asyncio.Protocol):
     @property
     def address(self) -> str:
         """Where the other side is."""
-        name = self.transport.get_extra_info("peername") if self.transport else None
-        return f"{name[0]}:{name[1]}" if name else "an unknown address"
+        return _address_of(self.transport)
 
     def pause_writing(self) -> None:
         """The other side is slow: frames wait in the link."""
@@ -165,6 +172,24 @@ class Connection(asyncio.Protocol):
             self.closed.set_result(None)
 
 
+class _Door(asyncio.Protocol):
+    """An accepted connection before its handshake: nothing is read until TLS does."""
+
+    def __init__(self, links: Links) -> None:
+        self._links = links
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Have the handshake done."""
+        plain = cast(asyncio.Transport, transport)
+        plain.pause_reading()
+        self._links.keep(self._links.loop.create_task(self._links.let_in(plain)))
+
+
+def _address_of(transport: asyncio.BaseTransport | None) -> str:
+    name = transport.get_extra_info("peername") if transport else None
+    return f"{name[0]}:{name[1]}" if name else "an unknown address"
+
+
 class Links:
     """All links of a member, and the connections that carry them."""
 
@@ -182,6 +207,7 @@ class Links:
         self._strangers: set[Connection] = set()
         self._dialling: dict[int, asyncio.Task[None]] = {}
         self._banned: set[int] = set()
+        self._tasks: set[asyncio.Task[None]] = set()
         self._backlog: dict[int, list[bytes]] = {}
         self._server: asyncio.Server | None = None
         self._tls = security.contexts(self.config.security)
@@ -193,9 +219,31 @@ class Links:
             where = dict(
                 zip(("host", "port"), split_address(self.config.addresses[self.me]), strict=True)
             )
-        self._server = await self.loop.create_server(
-            lambda: Connection(self, None), ssl=self._tls.server, backlog=256, **where
-        )
+        accept = self._accept if self._tls.server is None else lambda: _Door(self)
+        self._server = await self.loop.create_server(accept, backlog=256, **where)
+
+    def _accept(self) -> Connection:
+        return Connection(self, None)
+
+    async def let_in(self, transport: asyncio.Transport) -> None:
+        """Do the handshake of TLS for an accepted connection, and say why if it fails."""
+        connection = self._accept()
+        assert self._tls.server is not None
+        try:
+            secured = await self.loop.start_tls(
+                transport,
+                connection,
+                self._tls.server,
+                server_side=True,
+                ssl_handshake_timeout=HANDSHAKE_S,
+            )
+        except (OSError, asyncio.CancelledError) as error:
+            connection.connection_lost(None)
+            self.group.on_peer_error(None, security.why(error), _address_of(transport))
+            transport.abort()
+            return
+        if secured is not None:
+            connection.connection_made(secured)
 
     def link(self, peer: int) -> Link:
         """The link to a member, made when it is first needed."""
@@ -217,7 +265,7 @@ class Links:
         wait_s = REDIAL_FIRST_S
         try:
             while not self.group.is_over and not self.group.is_gone(peer):
-                with contextlib.suppress(OSError, asyncio.TimeoutError, ssl.SSLError):
+                with contextlib.suppress(OSError, asyncio.TimeoutError), self._told(peer):
                     async with asyncio.timeout(HANDSHAKE_S):
                         _, connection = await self.loop.create_connection(
                             lambda: Connection(self, peer), host, port, ssl=self._tls.client
@@ -231,6 +279,20 @@ class Links:
                 wait_s = min(2 * wait_s, REDIAL_LAST_S)
         finally:
             self._dialling.pop(peer, None)
+
+    @contextlib.contextmanager
+    def _told(self, peer: int) -> Iterator[None]:
+        """Say so if the other side's certificate is not accepted."""
+        try:
+            yield
+        except ssl.SSLError as error:
+            self.group.on_peer_error(peer, security.why(error), self.config.addresses[peer])
+            raise
+
+    def keep(self, task: asyncio.Task[None]) -> None:
+        """Hold a task that runs by itself until it is done."""
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
 
     def hello(self, peer: int) -> wire.Hello:
         """What this member says first to another."""
@@ -344,6 +406,8 @@ class Links:
     def on_lost(self, connection: Connection, error: Exception | None) -> None:
         """A connection has ended: have another one made."""
         self._strangers.discard(connection)
+        if isinstance(error, ssl.SSLError) and connection.link is None:
+            self.group.on_refused(connection.target, security.why(error), evicted=False)
         link, connection.link = connection.link, None
         if link is None or self.connections.get(link.peer) is not connection:
             return
@@ -372,7 +436,7 @@ class Links:
         """End all connections."""
         if self._server is not None:
             self._server.close()
-        for task in list(self._dialling.values()):
+        for task in [*self._dialling.values(), *self._tasks]:
             task.cancel()
         connections = [*self.connections.values(), *self._strangers]
         for connection in connections:
@@ -381,4 +445,4 @@ class Links:
             await asyncio.wait([connection.closed for connection in connections], timeout=1.0)
         for connection in connections:
             connection.abort()
-        await asyncio.gather(*self._dialling.values(), return_exceptions=True)
+        await asyncio.gather(*self._dialling.values(), *self._tasks, return_exceptions=True)
