@@ -81,7 +81,8 @@ class Network:
 
     def random_run(self, steps, *, victims=(), until=0.6):
         """Random broadcasts and arrivals; victims die on the way and are evicted here and there."""
-        deaths = dict(zip(self.rng.sample(range(steps // 4, steps // 2), len(victims)), victims))
+        times = self.rng.sample(range(steps // 4, steps // 2), len(victims))
+        deaths = dict(zip(times, victims, strict=True))
         told = set()
         for number in range(steps):
             if number in deaths:
