@@ -66,6 +66,7 @@ class Core:
         self._timer: asyncio.TimerHandle | None = None
         self._timer_ns = 0
         self._others = [who for who in range(len(config.addresses)) if who != config.member]
+        self._beat_s = time.monotonic()
         self._taken = 0
         self._eager = int(self._node.member.setting[a.EAGER])
         self._finished = self._leaving = False
@@ -159,6 +160,7 @@ class Core:
         if self.is_over:
             return
         self._taken = 0
+        self._forgive_own_pause()
         try:
             output = self._node.run(self._now_ns(), force=force)
         except PrecedesError as error:
@@ -175,6 +177,13 @@ class Core:
             self._call_back()
             self._news.set()
         self._after_run()
+
+    def _forgive_own_pause(self) -> None:
+        """If this process was stopped for a while, the silence of others proves nothing."""
+        late_s = time.monotonic() - self._beat_s - TEND_EVERY_S
+        if late_s > self.config.evict_after_s / 4:
+            self._node.forgive(round(late_s * NANOSECONDS_PER_S))
+            self._beat_s = time.monotonic()
 
     def _record(self, output: Output) -> None:
         """Log before anything is sent: nobody delivers what is in no log."""
@@ -243,7 +252,7 @@ class Core:
         view = self.view
         half = 2 * len(view) - len(self.config.addresses)
         is_minority = half < 0 or (half == 0 and 0 not in view)
-        if self.config.quorum and not self._finished and is_minority:
+        if self.config.quorum and not self.is_finished and is_minority:
             self._stop(GroupLost(f"only {len(view)} of {len(self.config.addresses)} members left"))
             return
         gone = self._node.member.known[:, a.GONE]
@@ -271,6 +280,8 @@ class Core:
         looked_s = 0.0
         while True:
             await asyncio.sleep(TEND_EVERY_S)
+            self._forgive_own_pause()
+            self._beat_s = time.monotonic()
             self._links.tend(self.config.evict_after_s)
             if time.monotonic() - looked_s > self.config.gap_after_s / 2:
                 looked_s = time.monotonic()

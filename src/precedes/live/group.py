@@ -69,6 +69,7 @@ class Group(Core):
             await self._end(tracelog.LEFT)
             raise
         self._node.start()
+        self._beat_s = time.monotonic()
         self._tasks.append(self._loop.create_task(self._tend()))
         self._schedule()
         self.metrics.ready = True

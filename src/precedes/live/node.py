@@ -164,7 +164,6 @@ class Node:
         self._promised = self._stable = 0  # own messages: broadcast or about to be, and stable
         self._window = settings.window
         self._serial = 0
-        self._last_ns: int | None = None
         layout.place_in_view(self.member, settings)
 
     def prepare(self) -> None:
@@ -250,7 +249,6 @@ class Node:
     def run(self, now_ns: int, *, force: bool = False) -> Output:
         """Handle all input and the timers that have run out."""
         output = Output()
-        self._forgive_own_pause(now_ns)
         self.cell[contract.NOW_NS] = now_ns
         self.cell[a.FORCED] = force
         for _ in range(ROUNDS_MAX):
@@ -265,16 +263,13 @@ class Node:
                 return output
         raise InternalError(f"protocol {self.protocol.name}: a timer sets itself without end")
 
-    def _forgive_own_pause(self, now_ns: int) -> None:
+    def forgive(self, late_ns: int) -> None:
         """After a pause of this process, await the replies of others anew."""
-        late_ns = 0 if self._last_ns is None else now_ns - self._last_ns
-        self._last_ns = now_ns
-        if late_ns > self.settings.patience_ms * 1e6 / 2 and self._timers:
-            self._timers = [
-                (due + late_ns * owner, serial, owner, key)
-                for due, serial, owner, key in self._timers
-            ]
-            heapq.heapify(self._timers)
+        self._timers = [
+            (due_ns + late_ns * owner, serial, owner, key)
+            for due_ns, serial, owner, key in self._timers
+        ]
+        heapq.heapify(self._timers)
 
     def _load(self, now_ns: int) -> None:
         """Put all input into the arrays of the step."""
