@@ -30,6 +30,8 @@ from precedes.model import UserError
 from precedes.protocols import registry
 from precedes.trace import read_members
 
+# `hashed` asks the sender of a message that it cannot explain, and a lost one does not answer.
+NO_CRASHES: Final = frozenset({"hashed"})
 # Shorter pauses are waited for; ``faults.draw`` has none between this and an eviction.
 PAUSE_SHORT_S: Final = 0.5
 # What a member may take beyond the time of the run: the others' patience, and the end.
@@ -68,7 +70,11 @@ class Cluster:
         if self.faults is None:
             return []
         return draw(
-            self.faults, members=self.members, seconds=self.seconds, patience_s=self.evict_after_s
+            self.faults,
+            members=self.members,
+            seconds=self.seconds,
+            patience_s=self.evict_after_s,
+            crashes=self.protocol not in NO_CRASHES,
         )
 
 

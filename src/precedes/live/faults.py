@@ -30,18 +30,24 @@ class Fault:
 
 
 def draw(
-    seed: int, *, members: int, seconds: float, patience_s: float, protected: int = 0
+    seed: int,
+    *,
+    members: int,
+    seconds: float,
+    patience_s: float,
+    crashes: bool = True,
+    protected: int = 0,
 ) -> list[Fault]:
     """A random schedule that leaves a majority alive; the seed also draws which kinds there are.
 
     Pauses are far shorter than the patience of the failure detector, or far longer: what happens
     in between depends on the machine. Partitions are short, since a longer one ends in two
-    groups, of which the smaller one stops.
+    groups, of which the smaller one stops. Without ``crashes`` nobody is killed or evicted.
     """
     rng = random.Random(seed)
     kinds = [kind for kind in KINDS if rng.random() < 0.7] or [rng.choice(KINDS)]
     victims = rng.sample([who for who in range(members) if who != protected], members - 1)
-    expendable = max((members - 1) // 2, 0)
+    expendable = (members - 1) // 2 if crashes else 0
     faults = []
     for kind in kinds:
         for _ in range(rng.randint(1, 3)):
@@ -55,14 +61,14 @@ def draw(
                 who = victims.pop() if long else rng.randrange(members)
                 for_s = rng.uniform(2.5, 3.0) * patience_s if long else rng.uniform(0.02, 0.3)
                 if not long:
-                    for_s = min(for_s, 0.2 * patience_s)
+                    for_s = min(for_s, 0.1 * patience_s)
                 faults.append(Fault(kind=kind, at_s=at_s, members=(who,), for_s=for_s))
             elif kind == "reset":
                 pair = tuple(sorted(rng.sample(range(members), 2)))
                 faults.append(Fault(kind=kind, at_s=at_s, members=pair))
             elif kind == "partition":
                 side = tuple(sorted(rng.sample(range(members), rng.randint(1, members // 2))))
-                for_s = rng.uniform(0.05, 0.25) * patience_s
+                for_s = rng.uniform(0.03, 0.12) * patience_s
                 faults.append(Fault(kind=kind, at_s=at_s, members=side, for_s=for_s))
     return sorted(faults, key=lambda fault: fault.at_s)
 
