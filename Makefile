@@ -25,7 +25,7 @@ $(READY): pyproject.toml constraints.txt
 	@{ test ! -e $(UNFINISHED) && $(BIN)/python $(IS_NEW_ENOUGH) && $(BIN)/python $(IS_VENV); } \
 	  2>/dev/null || $(PYTHON) -m venv --clear $(VENV)
 	@touch $(UNFINISHED)
-	@$(INSTALL) -e '.[dev,report,spark]'
+	@$(INSTALL) -e '.[dev,report,spark,live]'
 	@rm -f $(UNFINISHED)
 	@touch $@
 
@@ -44,6 +44,7 @@ bench: $(READY)
 	@$(BIN)/python bench/bundled.py --cells
 	@$(BIN)/python bench/mobile.py
 	@$(BIN)/python bench/pipeline.py
+	@$(BIN)/python bench/live.py
 
 swarm: $(READY)
 	@$(BIN)/python -m pytest -q -n 2 -m swarm $(PYTEST_ARGS)

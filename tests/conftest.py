@@ -20,6 +20,12 @@ def engine():
     warm.up()
 
 
+@pytest.fixture(scope="session")
+def live():
+    """The compiled steps of live members, for tests whose processes would each build them."""
+    warm.up_live()
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item, call):
     """Add the seed of a failed property, as the command that runs it again.

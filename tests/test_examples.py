@@ -1,6 +1,7 @@
 """The examples run as they are, in this process: what they need is compiled once."""
 
 import runpy
+import subprocess
 import sys
 from pathlib import Path
 
@@ -37,6 +38,39 @@ def test_compare_protocols(run):
     rows = {row.split()[0]: row.split()[1:] for row in run("compare_protocols.py").splitlines()}
     wrong = {name: int(rows[name][0].replace(",", "")) for name in list(rows)[1:]}
     assert wrong["vector"] == 0 < wrong["probabilistic"] < wrong["unordered"]
+
+
+def run_alone(name, *arguments):
+    """An example that starts processes, in a process of its own."""
+    command = [sys.executable, f"examples/{name}", *map(str, arguments)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=200, check=False)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+@pytest.mark.usefixtures("live")
+def test_live_chat():
+    ann, bob, eve = run_alone("live_chat.py").splitlines()
+    assert ann == "ann sees: bob: on the fridge"
+    assert bob == "bob sees: ann: has anybody seen my keys?"
+    assert eve == "eve sees: ann: has anybody seen my keys? / bob: on the fridge"
+
+
+@pytest.mark.usefixtures("live")
+def test_replicated_dictionary():
+    assert run_alone("replicated_dictionary.py") == "3 copies after 120 changes: the same\n"
+
+
+@pytest.mark.usefixtures("live")
+def test_live_editing_of_a_real_text():
+    """Real processes, whose documents converge."""
+    if EDITING_TRACE.exists():
+        output = run_alone("live_editing.py", EDITING_TRACE, 400)
+        assert "3 processes, 400 changes: the same text everywhere" in output
+    else:
+        output = run_alone("live_editing.py")
+        assert "4 processes, 6 changes: the same text everywhere" in output
+        assert "causes before effects." in output
 
 
 @pytest.mark.usefixtures("engine")

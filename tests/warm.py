@@ -2,22 +2,37 @@
 
 import fcntl
 import functools
+from collections.abc import Callable
 
 from precedes import compiled
 from precedes.audit import audit
+from precedes.live.node import Node, Settings
 from precedes.protocols import linked
 from precedes.sim import Scenario
 from precedes.testing import Collector, observe
 
+LIVE = ("vector", "vcube", "bundled", "probabilistic", "hashed")
+
 
 @functools.cache
 def up() -> None:
-    """Have every protocol of the package, and the audit, compiled and loaded.
+    """Have every protocol of the package, and the audit, compiled and loaded."""
+    _build_all({name: functools.partial(_build, name) for name in ("audit", *linked())})
 
-    Building one takes many seconds of CPU and is cached on disk. Of two test processes each
-    takes what the other is not at; at the end both load what both have built.
+
+@functools.cache
+def up_live() -> None:
+    """Have the step of a live member compiled for the protocols that live tests use."""
+    _build_all({f"live-{name}": functools.partial(_build_live, name) for name in LIVE})
+
+
+def _build_all(builders: dict[str, Callable[[], object]]) -> None:
+    """Building one takes many seconds of CPU and is cached on disk.
+
+    Of two test processes each takes what the other is not at; at the end both load what both
+    have built.
     """
-    left = ["audit", *linked()]
+    left = list(builders)
     compiled.cache_root().mkdir(parents=True, exist_ok=True)
     for wait in (False, True):
         for name in list(left):
@@ -26,8 +41,12 @@ def up() -> None:
                     fcntl.flock(file, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
                 except BlockingIOError:
                     continue
-                _build(name)
+                builders[name]()
                 left.remove(name)
+
+
+def _build_live(name: str) -> None:
+    Node(Settings(member=0, members=2, protocol=name)).prepare()
 
 
 def _build(name: str) -> None:

@@ -29,7 +29,8 @@ MAY_IMPORT = {
     "durable": frozenset({"model"}),
     "protocols": BASE,
     "sim": BASE | {"protocols"},
-    "live": BASE | {"protocols"},
+    # Whoever judges may not know the judged; a cluster may well ask for its own verdict.
+    "live": BASE | {"protocols", "trace", "audit"},
     "trace": frozenset({"model"}),
     "recorded": BASE | {"protocols", "sim", "trace"},
     "progress": frozenset(),

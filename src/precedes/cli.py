@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from precedes import __version__
+from precedes.live.options import add_live
 from precedes.model import InternalError, PrecedesError, UserError
 from precedes.progress import Bar
 
@@ -19,6 +20,8 @@ EXIT_HELD = 0
 EXIT_VIOLATED = 1
 EXIT_ERROR = 2
 EXIT_INTERRUPTED = 130
+
+FORMATS = ("auto", "precedes", "jsonl", "members", "events")
 
 
 class _Parser(argparse.ArgumentParser):
@@ -69,6 +72,7 @@ def _parser() -> argparse.ArgumentParser:
     _add_audit(commands)
     _add_size(commands)
     _add_reproduce(commands)
+    add_live(commands)
     return parser
 
 
@@ -146,7 +150,7 @@ def _add_audit(commands: Any) -> None:
         description="Check causal order. Exit status 0: held, 1: violated, 2: unknown.",
     )
     parser.add_argument("path", nargs="+", type=Path, help="traces, logs, or directories of them")
-    parser.add_argument("--format", default="auto", choices=("auto", "precedes", "jsonl", "events"))
+    parser.add_argument("--format", default="auto", choices=FORMATS)
     parser.add_argument("--master", metavar="URL", help="use Spark, on this master")
     parser.add_argument("--json", action="store_true", help="print JSON")
     parser.set_defaults(run=_audit)
@@ -356,10 +360,12 @@ def _reproduce(options: argparse.Namespace) -> int:
 
 def _logs(paths: list[Path]) -> list[Path]:
     """The files named, and those in the directories named."""
+    from precedes.trace.members import holds_member_logs
+
     endings = (".parquet", ".jsonl", ".jsonl.gz")
     found: list[Path] = []
     for path in paths:
-        if path.is_dir():
+        if path.is_dir() and not holds_member_logs(path):
             inside = sorted(p for p in path.iterdir() if p.name.endswith(endings))
             if not inside:
                 raise UserError(f"{path} holds no traces or logs ({', '.join(endings)})")

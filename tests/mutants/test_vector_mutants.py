@@ -44,7 +44,7 @@ MUTANTS = {
     "only the sender's own entry is compared": (READY, "elif clock[source] >= need[source]:"),
     "a delivery is not counted": (AT_ONCE, AT_ONCE.replace("clock[source] += 1", "pass")),
     "what waits is never looked at again": (
-        "                _deliver_held(state, here, host)\n",
+        "                _deliver_held(state, here, source, host)\n",
         "                pass\n",
     ),
     "what has to wait is forgotten": (

@@ -71,6 +71,7 @@ ITEMS: Final = (MESSAGE, REFERENCE, NUMBER, NUMBER, NUMBER)
 MESSAGE_FIELDS: Final[tuple[str, ...]] = ()
 GUARANTEE: Final = "none"
 ASSUMES: Final = frozenset({"reliable"})
+ROUTE: Final = "tree"
 
 COMPLETE_KIND: Final = int(EventKind.COMPLETE)
 # Words of a process.
@@ -138,8 +139,7 @@ def allocate(parameters: Parameters, group: Group, capacity: Capacity) -> State:
     for here, me in enumerate(group.hosted.tolist()):
         for s in range(1, dimension + 1):
             process[here, CHILD + s] = topology.first_present(me, s, nodes)
-    mark = np.zeros(MARKS, np.int64)
-    mark[NODES], mark[DIMENSION] = nodes, dimension
+    mark = np.array([nodes, dimension] + [0] * (MARKS - 2), np.int64)
     return State(
         # A quarter of the processes may wait for as many messages each.
         pool=rows.allocate(capacity.held * (1 + hosted // 4)),
@@ -334,12 +334,12 @@ def _cover(state: State, here: int, row: int, s: int, host: Host) -> None:
 def _on_timer(state: State, here: int, key: int, host: Host) -> int:
     if tester.is_fenced(state.detector, here):
         return DONE
-    if not tester.owns_timer(key):
-        bundling.expire(state.bundles, state.pool, here, key, host)
-    elif tester.crash_of(key) >= 0:
+    if tester.crash_of(key) >= 0:
         return _crash(state, here, tester.crash_of(key), host)
-    else:
+    if tester.owns_timer(key):
         tester.on_expiry(state.detector, here, key, host)
+    else:
+        bundling.expire(state.bundles, state.pool, here, key, host)
     return DONE
 
 

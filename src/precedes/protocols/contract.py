@@ -13,7 +13,7 @@ Words
     item     a (tag, value) pair; a packet is a list of items. The protocol's ``ITEMS`` says what a
              tag carries: a whole message, a reference to one, or a number. Tag 0 is a message
 
-Handlers (``register`` each with the state class; all but ``message_bytes`` return DONE or FULL)
+Handlers (``register`` each with the state class; they return DONE or FULL if not said otherwise)
     broadcast(state, here, slot, host)                fill the slot's message fields, send it
     receive(state, here, sender, inbox, count, host)  a packet of ``count`` items has arrived:
                                                       ``inbox[2 * i]`` and ``inbox[2 * i + 1]``
@@ -21,6 +21,9 @@ Handlers (``register`` each with the state class; all but ``message_bytes`` retu
     start(state, here, host)                          optional: the process begins
     on_timer(state, here, key, host)                  optional: a timer set here has run out
     on_crash(state, here, crashed, host)              optional: a failure detector speaks
+    admits(state, here, sender, tag, value, host)     optional: whether a correct process may send
+                                                      this item; a live host refuses others, so
+                                                      that no peer can lead a handler astray
 
 Rules
     1. A handler reads nothing but its arguments and keeps nothing but ``state``. It allocates
@@ -116,6 +119,15 @@ class Group(NamedTuple):
     seed: int
 
 
+def grow(old: Any, new: Any) -> Any:
+    """The new, larger arrays with the old contents in their leading corners."""
+    if isinstance(old, tuple):
+        pairs = zip(old, new, strict=True)
+        return type(old)(*(grow(before, after) for before, after in pairs))
+    new[tuple(slice(0, length) for length in old.shape)] = old
+    return new
+
+
 @compiled.generic()
 def broadcast(state: Any, here: int, slot: int, host: Host) -> int:
     """The application broadcasts the message in ``slot``."""
@@ -150,6 +162,12 @@ def on_timer(state: Any, here: int, key: int, host: Host) -> int:
 def on_crash(state: Any, here: int, crashed: int, host: Host) -> int:
     """The failure detector reports that ``crashed`` has stopped for good."""
     return DONE
+
+
+@compiled.generic(optional=True)
+def admits(state: Any, here: int, sender: int, tag: int, value: int, host: Host) -> bool:
+    """Whether a correct process may send this item now; asked for items from a real network."""
+    return True
 
 
 @compiled.function()
@@ -203,6 +221,17 @@ def _append(host: Host, code: int, first: int, second: int, words: int) -> None:
     host.effects[length + 1] = first
     host.effects[length + 2] = second
     host.cursor[LENGTH] = length + words
+
+
+@compiled.function()
+def next_effect(effects: Int64s, at: int) -> int:
+    """Where the effect after this one begins, for a host that carries them out."""
+    code = effects[at]
+    if code == SEND_ASIDE or code == SEND:  # noqa: SIM109 - a tuple costs compile time
+        return at + 3 + 2 * effects[at + 2]
+    if code <= RELEASE:
+        return at + 2
+    return at + 3
 
 
 @compiled.function()

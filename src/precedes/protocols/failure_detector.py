@@ -67,6 +67,7 @@ ITEMS: Final = (MESSAGE, NUMBER, NUMBER, NUMBER)
 MESSAGE_FIELDS: Final[tuple[str, ...]] = ()
 GUARANTEE: Final = "none"
 ASSUMES: Final = frozenset({"reliable", "unique"})
+ROUTE: Final = "direct"
 
 PROCESS_BITS: Final = 16
 PROCESS_MASK: Final = (1 << PROCESS_BITS) - 1
@@ -303,8 +304,9 @@ def on_expiry(detector: Detector, here: int, key: int, host: Host) -> None:
         begin(detector, here, host)
         return
     tested = detector.test[here, own[AWAITED]]
-    detector.counter[TIMEOUTS] += 1
-    _suspect(detector, here, tested, detector.state[here, tested] + 1, host)
+    if not is_faulty(detector, here, tested):  # nobody has told of it in the meantime
+        detector.counter[TIMEOUTS] += 1
+        _suspect(detector, here, tested, detector.state[here, tested] + 1, host)
     _await(detector, here, host)
 
 

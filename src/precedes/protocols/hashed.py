@@ -67,6 +67,7 @@ ITEMS: Final = (MESSAGE, NUMBER, NUMBER, NUMBER)
 MESSAGE_FIELDS: Final = ("need", "past")
 GUARANTEE: Final = "causal"
 ASSUMES: Final = frozenset({"reliable"})
+ROUTE: Final = "direct"
 
 # Places in ``setting``.
 ENTRIES: Final = 0

@@ -54,6 +54,7 @@ ITEMS: Final = (MESSAGE,)
 MESSAGE_FIELDS: Final = ("need",)
 GUARANTEE: Final = "probable"
 ASSUMES: Final = frozenset({"reliable", "unique"})
+ROUTE: Final = "direct"
 
 DETECTORS: Final = ("none", "mostefaoui")
 

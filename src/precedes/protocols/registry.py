@@ -25,6 +25,7 @@ from precedes.protocols.contract import Capacity, Group
 # Files of the folder that are not protocols.
 OTHERS: Final = frozenset(
     {
+        "admission",
         "answers",
         "awaited",
         "bundles",
@@ -33,6 +34,7 @@ OTHERS: Final = frozenset(
         "delivery_log",
         "flooding_machines",
         "held",
+        "held_by_entry",
         "mobile_attachment",
         "mobile_cell",
         "mobile_codec",
@@ -58,6 +60,9 @@ OTHERS: Final = frozenset(
 
 GUARANTEES: Final = ("causal", "probable", "none")
 ASSUMPTIONS: Final = ("reliable", "unique", "fifo")
+# How messages travel, for live groups: ways that only the protocol knows; from their source alone,
+# so that a live host can relay those of a lost one; or over the trees of VCube.
+ROUTES: Final = ("any", "direct", "tree")
 REQUIRED: Final = (contract.broadcast, contract.receive, contract.message_bytes)
 
 
@@ -65,7 +70,7 @@ class ContractError(UserError):
     """A protocol file does not export what the contract asks for."""
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True, kw_only=True)
 class Protocol:
     """A protocol as the hosts see it."""
 
@@ -81,6 +86,8 @@ class Protocol:
     extra: Callable[[Any], dict[str, float]]
     effects_words: Callable[[Capacity, int], int]
     sources: tuple[Path, ...]
+    route: str = "any"
+    missing: Callable[[Any, int], list[tuple[int, int]]] | None = None
     network: ClassVar[str] = "links"
 
     def make_parameters(self, given: dict[str, Any]) -> Any:
@@ -102,7 +109,7 @@ class Protocol:
         ]
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True, kw_only=True)
 class MachineProtocol(Protocol):
     """A protocol of two roles on a radio, whose machines are plain Python with state of their own.
 
@@ -296,7 +303,11 @@ def check(module: ModuleType, *, name: str, sources: tuple[Path, ...] = ()) -> P
         extra=getattr(module, "extra", lambda state: {}),
         effects_words=getattr(module, "effects_words", default_effects_words),
         sources=sources,
+        route=getattr(module, "ROUTE", "any"),
+        missing=getattr(module, "missing", None),
     )
+    if protocol.route not in ROUTES:
+        raise fail(f"ROUTE must be one of {', '.join(ROUTES)}, not {protocol.route!r}")
     _check_state(protocol, fail)
     return protocol
 

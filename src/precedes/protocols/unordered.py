@@ -38,6 +38,7 @@ ITEMS: Final = (MESSAGE,)
 MESSAGE_FIELDS: Final[tuple[str, ...]] = ()
 GUARANTEE: Final = "none"
 ASSUMES: Final = frozenset({"reliable", "unique"})
+ROUTE: Final = "direct"
 
 
 @dataclass(frozen=True)

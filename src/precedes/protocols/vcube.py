@@ -96,6 +96,7 @@ ITEMS: Final = (MESSAGE, MESSAGE, MESSAGE, NUMBER, NUMBER, NUMBER)
 MESSAGE_FIELDS: Final = ("stamp",)
 GUARANTEE: Final = "causal"
 ASSUMES: Final = frozenset({"reliable", "unique"})
+ROUTE: Final = "tree"
 
 
 class State(vcube_state.Arrays):

@@ -24,7 +24,7 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from precedes import clocks, compiled
-from precedes.protocols import held as waiting
+from precedes.protocols import held_by_entry as waiting
 from precedes.protocols.contract import (
     DONE,
     FULL,
@@ -43,13 +43,14 @@ from precedes.protocols.contract import (
     source_of,
     value_of,
 )
-from precedes.protocols.held import Held
+from precedes.protocols.held_by_entry import Held
 
 DATA: Final = 0
 ITEMS: Final = (MESSAGE,)
 MESSAGE_FIELDS: Final = ("need",)
 GUARANTEE: Final = "causal"
 ASSUMES: Final = frozenset({"reliable"})
+ROUTE: Final = "direct"
 
 
 @dataclass(frozen=True)
@@ -64,6 +65,7 @@ class State(NamedTuple):
     need: Int32s
     held: Held
     nodes: Int64s
+    hosted: Int64s
 
 
 def allocate(parameters: Parameters, group: Group, capacity: Capacity) -> State:
@@ -74,6 +76,7 @@ def allocate(parameters: Parameters, group: Group, capacity: Capacity) -> State:
         need=np.zeros((capacity.slots, width), np.int32),
         held=waiting.allocate(len(group.hosted), capacity),
         nodes=np.array([group.nodes], np.int64),
+        hosted=np.array(group.hosted, np.int64),
     )
 
 
@@ -100,8 +103,8 @@ def _receive(state: State, here: int, sender: int, inbox: Int64s, count: int, ho
         elif clocks.covers(clock, need):
             clock[source] += 1
             deliver(host, slot)
-            if state.held.first[here] != waiting.NONE:
-                _deliver_held(state, here, host)
+            if state.held.waiting[here] > 0:
+                _deliver_held(state, here, source, host)
         else:
             entry = clocks.first_missing(clock, need)
             waiting.add(state.held, here, slot, entry, need[entry])
@@ -109,10 +112,11 @@ def _receive(state: State, here: int, sender: int, inbox: Int64s, count: int, ho
 
 
 @compiled.function(inline=False)
-def _deliver_held(state: State, here: int, host: Host) -> None:
-    """Deliver what waits and can be delivered now, until nothing more can."""
+def _deliver_held(state: State, here: int, source: int, host: Host) -> None:
+    """After a delivery from ``source``, deliver what waits and can be, until nothing more can."""
     while True:
-        slot = waiting.take_ready(state.held, here, state.clock[here], state.need)
+        waiting.wake(state.held, here, int(source), state.clock[here], state.need)
+        slot = waiting.take_ready(state.held, here)
         if slot == waiting.NONE:
             return
         source = source_of(host, slot)
@@ -121,6 +125,12 @@ def _deliver_held(state: State, here: int, host: Host) -> None:
         else:
             state.clock[here, source] += 1
             deliver(host, slot)
+
+
+def missing(state: State, slot: int) -> list[tuple[int, int]]:
+    """What a live member lacks of a waiting message's past: of each source the last message."""
+    need, clock = state.need[slot], state.clock[0]
+    return [(int(source), int(need[source])) for source in np.flatnonzero(need > clock)]
 
 
 @compiled.register(message_bytes, State)

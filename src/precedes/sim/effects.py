@@ -57,7 +57,7 @@ def carry_out(world: World, state: Any) -> int:
             status = _carry_out_other(world, state, node, at)
         if status != FINISHED:
             break
-        at = _next_effect(host.effects, at)
+        at = contract.next_effect(host.effects, at)
     world.host.cursor[w.EFFECT] = at
     return _after_effects(world, node) if status == FINISHED else status
 
@@ -100,20 +100,9 @@ def _record_held(host: Host, inbox: Int64s, item_class: Int64s, trace: Int64s, n
             code = effects[at]
             if (code == contract.DELIVER or code == contract.DROP) and effects[at + 1] == slot:
                 held = False
-            at = _next_effect(effects, at)
+            at = contract.next_effect(effects, at)
         if held:
             w.record_message(trace, host, RECEIVE_KIND, node, slot, -1)
-
-
-@compiled.function()
-def _next_effect(effects: Int64s, at: int) -> int:
-    """Where the effect after this one begins."""
-    code = effects[at]
-    if code == contract.SEND or code == contract.SEND_ASIDE:
-        return at + 3 + 2 * effects[at + 2]
-    if code <= contract.RELEASE:
-        return at + 2
-    return at + 3
 
 
 @compiled.function(inline=False)

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from precedes import compiled
 from precedes.model import NANOSECONDS_PER_S, TIME_NS_MAX, InternalError, UserError
 from precedes.protocols import contract, registry
-from precedes.protocols.contract import Capacity, Group
+from precedes.protocols.contract import Capacity, Group, grow
 from precedes.sim import build, engine, memory, schedule
 from precedes.sim import faults as fault
 from precedes.sim import network as net
@@ -367,12 +367,3 @@ class Run:
             },
             scenario=scenario,
         )
-
-
-def grow(old: Any, new: Any) -> Any:
-    """The new, larger arrays with the old contents in their leading corners."""
-    if isinstance(old, tuple):
-        pairs = zip(old, new, strict=True)
-        return type(old)(*(grow(before, after) for before, after in pairs))
-    new[tuple(slice(0, length) for length in old.shape)] = old
-    return new

@@ -3,6 +3,7 @@
 from precedes.trace.detect import FORMATS, detect, load
 from precedes.trace.history import History
 from precedes.trace.importers.jsonl import read_jsonl
+from precedes.trace.members import join, read_members
 from precedes.trace.reader import is_trace, read_metadata, read_trace
 from precedes.trace.schema import SCHEMA, SCHEMA_VERSION
 from precedes.trace.writer import TraceWriter
@@ -15,8 +16,10 @@ __all__ = [
     "TraceWriter",
     "detect",
     "is_trace",
+    "join",
     "load",
     "read_jsonl",
+    "read_members",
     "read_metadata",
     "read_trace",
 ]

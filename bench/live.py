@@ -1,0 +1,124 @@
+"""The benchmark of live groups: `python bench/live.py [--quick] [--json]`.
+
+Eight processes on loopback, payloads of 100 bytes. Saturated: deliveries per core-second of
+`vector` and `vcube`, traced and audited, beside a raw TCP mesh that writes once a turn of the
+loop and keeps no order, and beside NATS with nats-py. At 1000 messages a second: latency, beside
+NATS. Repeats are interleaved, because a shared machine is slow for minutes at a time, and ratios
+are taken within a repeat.
+
+Exit status 1 if a ratio is below what `docs/live.md` promises.
+"""
+
+import argparse
+import json
+import statistics
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+
+import live_peers
+
+MEMBERS = 8
+PAYLOAD_BYTES = 100
+RATE = 1000.0
+PROTOCOLS = ("vector", "vcube")
+RAW_SHARE = 0.45
+NATS_TIMES = 3.0
+
+
+def ours(protocol, seconds, rate=None):
+    """A cluster of ours; its audit must hold."""
+    from precedes.live.cluster import Cluster, run
+
+    found = run(
+        Cluster(
+            members=MEMBERS,
+            protocol=protocol,
+            seconds=seconds,
+            rate=rate,
+            payload_bytes=PAYLOAD_BYTES,
+        )
+    )
+    if found["verdict"] != "held":
+        sys.exit(f"{protocol}: the audit says {found['verdict']}: {found['witnesses'][:1]}")
+    return found
+
+
+def measure(*, quick):
+    """All rows, interleaved."""
+    seconds = 2.0 if quick else 5.0
+    repeats = 1 if quick else 5
+    rows = {
+        "raw mesh, no order": lambda: live_peers.raw_mesh(MEMBERS, seconds, PAYLOAD_BYTES),
+        "nats-py": lambda: live_peers.nats(MEMBERS, seconds, PAYLOAD_BYTES),
+        **{name: lambda name=name: ours(name, seconds) for name in PROTOCOLS},
+        "nats-py, 1000/s": lambda: live_peers.nats(MEMBERS, seconds, PAYLOAD_BYTES, RATE),
+        **{f"{name}, 1000/s": lambda name=name: ours(name, seconds, RATE) for name in PROTOCOLS},
+    }
+    found = {name: [] for name in rows}
+    for _ in range(repeats):
+        for name, run in rows.items():
+            result = run()
+            if result is not None:
+                found[name].append(result)
+    return found
+
+
+def checks(found):
+    """What is promised: name, measured, wanted, and whether it holds."""
+
+    def ratio(one, other, key="deliveries_per_core_s"):
+        pairs = zip(found[one], found[other], strict=True)
+        return statistics.median(a[key] / b[key] for a, b in pairs)
+
+    rows = []
+    for name in PROTOCOLS:
+        share = ratio(name, "raw mesh, no order")
+        rows.append((f"{name} / raw mesh", share, f">= {RAW_SHARE}", share >= RAW_SHARE))
+        if found["nats-py"]:
+            times = ratio(name, "nats-py")
+            rows.append((f"{name} / nats-py", times, f">= {NATS_TIMES}", times >= NATS_TIMES))
+            for key in ("p50_ms", "p99_ms"):
+                late = ratio(f"{name}, 1000/s", "nats-py, 1000/s", key)
+                rows.append((f"{name} / nats-py {key} at 1000/s", late, "<= 1", late <= 1))
+        pending = max(result["pending_max"] for result in found[name])
+        bound = found[name][0]["pending_bound"]
+        rows.append((f"{name} pending", pending, f"<= {bound}", pending <= bound))
+    return rows
+
+
+def show(found):
+    """The tables."""
+    print(f"{'':24}{'deliveries/core-s':>20}{'deliveries/s':>16}{'p50 ms':>10}{'p99 ms':>10}")
+    for name, results in found.items():
+        if results:
+            values = [
+                statistics.median(result[key] for result in results)
+                for key in ("deliveries_per_core_s", "deliveries_per_s", "p50_ms", "p99_ms")
+            ]
+            cells = f"{values[0]:>20,.0f}{values[1]:>16,.0f}{values[2]:>10.2f}{values[3]:>10.2f}"
+            print(f"{name:<24}{cells}")
+    if not found["nats-py"]:
+        print("nats-py: not measured, because nats-server or nats-py is not installed")
+    print()
+    for name, measured, wanted, holds in checks(found):
+        print(f"{name:<40}{measured:>10.2f}  {wanted:<8} {'holds' if holds else 'DOES NOT HOLD'}")
+
+
+def main():
+    """Measure and print."""
+    parser = argparse.ArgumentParser(description="Live groups beside a raw mesh and NATS.")
+    parser.add_argument("--quick", action="store_true", help="short, once each: a smoke test")
+    parser.add_argument("--json", action="store_true", help="print one JSON object")
+    options = parser.parse_args()
+    found = measure(quick=options.quick)
+    if options.json:
+        print(json.dumps({"rows": found, "checks": checks(found)}))
+    else:
+        show(found)
+    sys.exit(not all(row[3] for row in checks(found)))
+
+
+if __name__ == "__main__":
+    main()

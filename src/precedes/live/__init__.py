@@ -1,0 +1,57 @@
+"""Live groups: the protocols over real sockets, causes before effects.
+
+>>> from precedes.live import Config, Group
+"""
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from precedes.live.config import Config, Security, from_toml
+    from precedes.live.errors import Evicted, GroupClosed, GroupLost, SlowMember, WouldBlock
+    from precedes.live.events import Event
+    from precedes.live.group import Group, Missing
+    from precedes.live.node import Batch, Message
+    from precedes.live.security import make_keys
+
+# Loaded on first use: the command line answers before Numba has been imported.
+_HOMES = {
+    "Batch": "node",
+    "Config": "config",
+    "Event": "events",
+    "Evicted": "errors",
+    "Group": "group",
+    "GroupClosed": "errors",
+    "GroupLost": "errors",
+    "Message": "node",
+    "Missing": "group",
+    "Security": "config",
+    "SlowMember": "errors",
+    "WouldBlock": "errors",
+    "from_toml": "config",
+    "make_keys": "security",
+}
+
+__all__ = [
+    "Batch",
+    "Config",
+    "Event",
+    "Evicted",
+    "Group",
+    "GroupClosed",
+    "GroupLost",
+    "Message",
+    "Missing",
+    "Security",
+    "SlowMember",
+    "WouldBlock",
+    "from_toml",
+    "make_keys",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'precedes.live' has no attribute {name!r}")
+    import importlib
+
+    return getattr(importlib.import_module(f"precedes.live.{_HOMES[name]}"), name)

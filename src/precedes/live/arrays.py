@@ -1,0 +1,197 @@
+"""The arrays of one live member, owned by Python and changed by the compiled step.
+
+As in the simulator, values that belong together share an array with named places: a call from
+Python pays for each array, and compiled code for each argument.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from precedes.model import UserError
+from precedes.protocols import contract
+from precedes.protocols.contract import Host, Int32s, Int64s
+from precedes.protocols.failure_detector import Detector
+
+Bytes = NDArray[np.uint8]
+
+NONE: Final = -1
+ZERO: Final = 0  # added to a number of any size it makes one of 64 bits
+
+# Words of a message, eight each, named by the slot.
+REFERENCES: Final = 0
+LINK: Final = 1  # of the list of free slots
+FIRST_BLOCK: Final = 2
+PAYLOAD_BYTES: Final = 3
+WAITING: Final = 4  # references received and neither delivered nor dropped
+SINCE_NS: Final = 5  # when it arrived or was broadcast
+WORDS: Final = 8
+
+# Payloads are kept in chained blocks: no allocator has to find a gap of the right size, and a
+# payload of 100 bytes, the usual one here, is one block.
+BLOCK_BYTES: Final = 128
+
+# Columns of ``segment``: what is to be done next.
+KIND: Final = 0
+WHO: Final = 1  # the peer, the key of a timer, or the member to evict
+BEGIN: Final = 2  # of its bytes in ``input``
+END: Final = 3
+FRAME: Final = 0
+BROADCAST: Final = 1
+TIMER: Final = 2
+TEST_TIMER: Final = 3  # a timer of the failure detector
+EVICT: Final = 4
+START: Final = 5
+
+# Columns of ``delivery``.
+SOURCE: Final = 0
+SEQUENCE: Final = 1
+FIRST_BYTE: Final = 2
+LAST_BYTE: Final = 3
+
+# Columns of ``timer``.
+KEY: Final = 0
+DUE_NS: Final = 1
+OWNER: Final = 2  # 1: the failure detector's
+
+# Columns of ``report``: what Python has to know.
+WHAT: Final = 0
+ABOUT: Final = 1
+EVICTED: Final = 1  # a member is no longer in the view
+MALFORMED: Final = 2  # a peer sent what no correct member sends; the reason is in the next word
+LEFT: Final = 3  # a member says that it leaves
+
+# Columns of ``known``, a row for each source.
+RECEIVED: Final = 0  # messages of it that have come, without a gap (mesh)
+CONSUMED: Final = 1  # messages of it that the application has taken
+STABLE: Final = 2  # messages of it that all are known to have taken
+FINISHED: Final = 3  # whether it has nothing more to say
+GONE: Final = 4  # whether it is out of the view
+PARENT: Final = 5  # who is told what was taken of its messages
+FORGOTTEN: Final = 6  # messages of it that are no longer kept here (mesh)
+LAGGARD: Final = 7  # who holds its messages back below here, as far as is known
+LINKED: Final = 8  # whether there is a link to it
+KNOWN_WORDS: Final = 9
+
+# Places in ``host.cursor`` after the contract's own.
+SEGMENTS: Final = contract.CURSORS  # segments to be handled
+SEGMENT: Final = SEGMENTS + 1  # the one at hand
+POSITION: Final = SEGMENTS + 2  # its next byte
+EFFECT: Final = SEGMENTS + 3  # the next effect to carry out
+ARRIVED: Final = SEGMENTS + 4  # items of the packet just handed over
+COUNT: Final = SEGMENTS + 5  # items of the packet decoded and not handed over yet
+SENDER: Final = SEGMENTS + 6
+OF_DETECTOR: Final = SEGMENTS + 7  # whether effects and items at hand are the detector's
+SLOT_FREE: Final = SEGMENTS + 8
+SLOT_HIGH: Final = SEGMENTS + 9
+BLOCK_FREE: Final = SEGMENTS + 10
+BLOCK_HIGH: Final = SEGMENTS + 11
+BLOCKS_USED: Final = SEGMENTS + 12
+COMMON_BYTES: Final = SEGMENTS + 13  # bytes for everybody
+OUT_BYTES: Final = SEGMENTS + 14  # bytes for some
+PACKETS: Final = SEGMENTS + 15  # rows of ``packet``
+DELIVERIES: Final = SEGMENTS + 16
+DELIVERED_BYTES: Final = SEGMENTS + 17
+TIMERS: Final = SEGMENTS + 18
+REPORTS: Final = SEGMENTS + 19
+ROWS: Final = SEGMENTS + 20  # rows of the trace
+OWN_SEQUENCE: Final = SEGMENTS + 21  # broadcasts so far
+PENDING: Final = SEGMENTS + 22  # received and neither delivered nor dropped
+PENDING_MAX: Final = SEGMENTS + 23
+PENDING_BYTES: Final = SEGMENTS + 24
+DROPPED: Final = SEGMENTS + 25
+RECEPTIONS: Final = SEGMENTS + 26
+PACKETS_SENT: Final = SEGMENTS + 27
+MESSAGES_SENT: Final = SEGMENTS + 28
+RECORDING: Final = SEGMENTS + 29
+OWN_STABLE: Final = SEGMENTS + 30  # own messages that all have taken
+FORCED: Final = SEGMENTS + 31  # progress is told even if nothing else is sent
+UNTOLD: Final = SEGMENTS + 32  # whether progress is left to be told
+CLOSING: Final = SEGMENTS + 33  # this member has nothing more to say
+DUPLICATES: Final = SEGMENTS + 34  # relayed messages that had come before
+RELAYED: Final = SEGMENTS + 35
+NAMES_USED: Final = SEGMENTS + 36
+PIECE: Final = SEGMENTS + 37  # the next item or message of what is being sent in pieces
+ROUTED_ON: Final = SEGMENTS + 38  # packets passed on for others
+EVICTIONS: Final = SEGMENTS + 39  # members out of the view
+PACKETS_ALL: Final = SEGMENTS + 40
+CELLS: Final = SEGMENTS + 41
+
+# Places in ``setting``.
+NODES: Final = 0
+ME: Final = 1
+ROUTE: Final = 2  # how messages travel
+WINDOW: Final = 3
+PAYLOAD_MAX: Final = 4
+ITEMS_MAX: Final = 5
+LEAVES: Final = 6  # branches in use
+EAGER: Final = 7  # messages taken and untold that are told at once
+SETTINGS: Final = 8
+
+# How messages travel (``Protocol.route``).
+ANY: Final = 0  # over links to everybody, in ways that only the protocol knows
+DIRECT: Final = 1  # from their source alone, over links to everybody
+TREE: Final = 2  # over the trees of VCube, over the links of a hypercube
+ROUTES: Final = {"any": ANY, "direct": DIRECT, "tree": TREE}
+
+
+class Member(NamedTuple):
+    """Everything of a live member but the protocol's state."""
+
+    host: Host
+    message: Int64s
+    field: tuple[Int32s, ...]  # the protocol's message fields, as rows of 32-bit words
+    block: Bytes
+    block_link: Int32s
+    name: Int64s  # a hash table: name of a message, slot
+    inbox: Int64s
+    item_class: Int64s
+    setting: Int64s
+    input: Bytes
+    segment: Int64s
+    common: Bytes
+    out: Bytes
+    packet: Int64s  # target, first and last byte in ``out``
+    routed: Bytes  # the same bytes in order of targets
+    bound: Int64s  # target -> where its bytes begin in ``routed``
+    delivered: Bytes
+    delivery: Int64s
+    timer: Int64s
+    report: Int64s
+    trace: Int64s  # rows of time, and kind, source and sequence in one word
+    known: Int64s
+    kept: Int32s  # source, sequence modulo the window -> slot (mesh)
+    heard: Int32s  # peer, source -> what it and those behind it have taken
+    lag: Int32s  # peer, source -> who has taken the least of those behind it
+    told: Int32s  # peer, source -> what it was told: taken, or stable
+    behind: Int32s  # branch, source -> the most that was heard of all behind it
+    branch: Int32s  # branch -> peer
+    serves: NDArray[np.uint8]  # source, branch -> whether its messages go there
+    detector: Detector
+
+
+def as_words(array: NDArray[Any], name: str) -> Int32s:
+    """A message field as rows of 32-bit words, sharing its memory."""
+    if array.dtype.itemsize % 4 or array.dtype.kind not in "iu" or not array.flags.c_contiguous:
+        raise UserError(
+            f"the message field {name!r} cannot travel: it must be an array of 32- or 64-bit "
+            "integers"
+        )
+    return array.reshape(len(array), -1).view(np.int32)
+
+
+def fields_of(state: Any, names: tuple[str, ...], slots: int) -> tuple[Int32s, ...]:
+    """The message fields of a state; one of no words stands for none."""
+    found = tuple(as_words(getattr(state, name), name) for name in names)
+    return found or (np.zeros((slots, 0), np.int32),)
+
+
+def make_host(*, slots: int, effects: int, seed: int) -> Host:
+    """The host's side of the contract with the cells of a live member behind it."""
+    host = contract.allocate_host(slots=slots, effects=effects, seed=seed, cells=CELLS)
+    for place in (SLOT_FREE, BLOCK_FREE):
+        host.cursor[place] = NONE
+    return host

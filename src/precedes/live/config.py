@@ -1,0 +1,162 @@
+"""What a member is told: where the others are, which protocol, and how patient to be."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import ipaddress
+import json
+import os
+import tomllib
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+from precedes.live import wire
+from precedes.live.node import Settings
+from precedes.model import UserError
+
+SLOW_POLICIES: Final = ("block", "evict", "raise")
+PORT_MAX: Final = 65_535
+
+
+@dataclass(frozen=True, kw_only=True)
+class Security:
+    """Files for mutual TLS, as ``precedes keys`` makes them."""
+
+    authority: str
+    certificate: str
+    key: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Config:
+    """One member of a group; all members must agree on all but ``member`` and the last block.
+
+    ``addresses[i]`` is "host:port" of member i. ``key`` is a text that all know; protocols with
+    a hash derive its key from it.
+    """
+
+    member: int
+    addresses: tuple[str, ...]
+    name: str = "group"
+    protocol: str = "vector"
+    parameters: dict[str, Any] = field(default_factory=dict)
+    key: str = field(default="", repr=False)
+    window: int = 256  # own messages that some member has not taken yet
+    payload_max_bytes: int = 1 << 20
+    evict_after_s: float = 5.0  # a member that answers no test for so long is evicted
+    test_every_s: float = 0.5
+
+    slow: str = "block"  # what to do about a member that takes no messages
+    slow_after_s: float = 10.0
+    quorum: bool = True  # stop when fewer than half of the members are left
+    start_s: float = 60.0  # how long to wait for the others
+    drain_s: float = 30.0  # how long to wait at the end until all have the own messages
+    linger_s: float = 5.0  # and how long until all others have finished too
+    gap_after_s: float = 1.0  # report messages that have waited so long
+    security: Security | None = None
+    insecure: bool = False  # listen beyond loopback without security
+    trace: str | None = None  # a directory for this member's log
+    metrics: str | None = None  # "host:port" to serve metrics and health at
+    interpreted: bool = False  # run the protocol as plain Python
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "addresses", tuple(self.addresses))
+        if self.slow not in SLOW_POLICIES:
+            raise UserError(f"slow must be one of {', '.join(SLOW_POLICIES)}, not {self.slow!r}")
+        for name in ("evict_after_s", "test_every_s", "slow_after_s", "start_s", "gap_after_s"):
+            if not 0.001 <= getattr(self, name) <= 1e6:
+                raise UserError(f"{name} must be between 0.001 and 1e6, not {getattr(self, name)}")
+        self.settings()  # refuses what makes no sense
+        for address in self.addresses:
+            split_address(address)
+        self._check_exposure(self.addresses[self.member])
+        if self.metrics is not None:
+            self._check_exposure(self.metrics)
+
+    def _check_exposure(self, address: str) -> None:
+        host = split_address(address)[0]
+        if self.insecure or _is_loopback(host):
+            return
+        if self.security is None or address == self.metrics:
+            what = "metrics are served in the clear" if address == self.metrics else "no security"
+            raise UserError(
+                f"{address} can be reached from outside this machine, and {what}: use 127.0.0.1, "
+                "make keys with 'precedes keys', or say insecure"
+            )
+
+    def settings(self) -> Settings:
+        """The part that the node without sockets needs."""
+        return Settings(
+            member=self.member,
+            members=len(self.addresses),
+            protocol=self.protocol,
+            parameters=self.parameters,
+            window=self.window,
+            payload_max_bytes=self.payload_max_bytes,
+            key=int.from_bytes(self._digest(b"hash key")[:16], "big"),
+            test_interval_ms=1000 * self.test_every_s,
+            patience_ms=1000 * self.evict_after_s,
+        )
+
+    def group_digest(self) -> bytes:
+        """16 bytes that are the same for all who may speak to each other."""
+        return self._digest(b"group")[:16]
+
+    def _digest(self, purpose: bytes) -> bytes:
+        common = {
+            "name": self.name,
+            "members": len(self.addresses),
+            "protocol": Path(self.protocol).name,
+            "parameters": {name: str(value) for name, value in self.parameters.items()},
+            "window": self.window,
+            "payload_max_bytes": self.payload_max_bytes,
+            "version": wire.VERSION,
+        }
+        text = json.dumps(common, sort_keys=True).encode()
+        key = hashlib.sha256(self.key.encode()).digest()
+        return hashlib.blake2b(text, key=key, person=purpose.ljust(16, b"\0")).digest()
+
+
+def _is_loopback(host: str) -> bool:
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def split_address(address: str) -> tuple[str, int]:
+    """Host and port of "host:port"; an IPv6 host stands in brackets."""
+    host, colon, port = address.rpartition(":")
+    host = host.removeprefix("[").removesuffix("]")
+    if not colon or not host or not port.isdecimal() or int(port) > PORT_MAX:
+        raise UserError(f"an address is host:port, not {address!r}")
+    return host, int(port)
+
+
+def from_toml(path: str | os.PathLike[str], *, member: int, **more: Any) -> Config:
+    """The configuration in a file that all members share; ``more`` overrides it."""
+    try:
+        with Path(path).open("rb") as file:
+            found = tomllib.load(file)
+    except FileNotFoundError:
+        raise UserError(f"there is no group file {path}") from None
+    except (OSError, tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise UserError(f"cannot read {path}: {error}") from None
+    known = {item.name for item in dataclasses.fields(Config)}
+    unknown = sorted(set(found) - known)
+    if unknown:
+        raise UserError(f"{path}: unknown setting {unknown[0]!r}; known are {', '.join(known)}")
+    try:
+        if isinstance(found.get("security"), dict):
+            filled = {
+                name: str(value).replace("{member}", str(member))
+                for name, value in found["security"].items()
+            }
+            found["security"] = Security(**filled)
+        return Config(**{**found, "member": member, **more})
+    except TypeError as error:
+        raise UserError(f"{path}: {error}") from None

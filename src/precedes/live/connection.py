@@ -1,0 +1,175 @@
+"""One TCP connection between two members: the greeting, then frames."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from typing import TYPE_CHECKING, Final, cast
+
+from precedes.live import security, wire
+from precedes.live.link import Link
+from precedes.model import PeerError
+
+if TYPE_CHECKING:
+    from precedes.live.tcp import Links
+
+HANDSHAKE_S: Final = 5.0
+
+
+def address_of(transport: asyncio.BaseTransport | None) -> str:
+    """Where the other side of a connection is."""
+    name = transport.get_extra_info("peername") if transport else None
+    return f"{name[0]}:{name[1]}" if name else "an unknown address"
+
+
+class Connection(asyncio.Protocol):
+    """One TCP connection, dialled (``target`` is known) or accepted."""
+
+    def __init__(self, links: Links, target: int | None) -> None:
+        self.links = links
+        self.target = target
+        self.link: Link | None = None
+        self.transport: asyncio.Transport | None = None
+        self.paused = False
+        self.heard_s = time.monotonic()
+        self.closed: asyncio.Future[None] = links.loop.create_future()
+        self._greeting = self._early = b""
+        self._frames = wire.Frames(frame_max_bytes=links.frame_max_bytes)
+        self._limit = links.loop.call_later(HANDSHAKE_S, self._too_late)
+
+    @property
+    def is_dialled(self) -> bool:
+        """Whether this side has made the connection."""
+        return self.target is not None
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Speak first if this side has dialled."""
+        self.transport = cast(asyncio.Transport, transport)
+        early, self._early = self._early, b""
+        self.links.loop.call_soon(self.data_received, early)
+        if self.target is not None:
+            self.transport.write(self.links.hello(self.target).encode())
+        elif not self.links.admit(self):
+            self.transport.abort()
+
+    def _too_late(self) -> None:
+        if self.link is None:
+            self.fail("it did not say who it is in time")
+
+    def data_received(self, data: bytes) -> None:
+        """Bytes have come; after a handshake perhaps before ``connection_made``."""
+        self.heard_s = time.monotonic()
+        if self.transport is None:
+            self._early += data
+            return
+        if not data:
+            return
+        try:
+            if self.link is None:
+                data = self._greet(data)
+            if self.link is not None and data:
+                self._take(self.link, data)
+        except PeerError as error:
+            self.fail(str(error))
+
+    def _take(self, link: Link, data: bytes) -> None:
+        for kind, number, received, body in self._frames.feed(data):
+            if kind == wire.REFUSED:
+                self.links.on_refused(self, number, body)
+                return
+            if link.on_frame(kind, number, received):
+                self.links.group.on_body(link.peer, body)
+        if link.is_overdue and not self.paused:
+            self.write(link.acknowledgement())
+
+    def _greet(self, data: bytes) -> bytes:
+        """Take the other side's greeting; what follows it."""
+        self._greeting += data
+        opening = self._greeting[: len(wire.MAGIC)]
+        if opening != wire.MAGIC[: len(opening)]:
+            if not self.is_dialled:
+                raise PeerError("it does not speak this protocol")
+            for kind, number, _, body in self._frames.feed(data):
+                if kind != wire.REFUSED:
+                    raise PeerError("it answers with no greeting")
+                self.links.on_refused(self, number, body)
+            return b""
+        if len(self._greeting) < wire.HELLO_BYTES:
+            return b""
+        hello = wire.decode_hello(self._greeting[: wire.HELLO_BYTES])
+        rest = self._greeting[wire.HELLO_BYTES :]
+        self._greeting = b""
+        if self.links.greet(self, hello):
+            self._limit.cancel()
+            return rest
+        return b""
+
+    def peer_names(self) -> list[str]:
+        """The names in the other side's certificate."""
+        tls = self.transport.get_extra_info("ssl_object") if self.transport else None
+        return security.names_in(tls.getpeercert()) if tls is not None else []
+
+    def write(self, data: bytes) -> None:
+        """Hand bytes to the operating system, or to the transport's buffer."""
+        if self.transport is not None and not self.transport.is_closing():
+            self.transport.write(data)
+
+    def refuse(self, reason: str, *, code: int = 0) -> None:
+        """Say why, and close."""
+        body = reason.encode()[: wire.REASON_BYTES_MAX]
+        self.write(wire.frame_header(wire.REFUSED, code, 0, len(body)) + body)
+        self.close()
+
+    def fail(self, reason: str) -> None:
+        """The other side's mistake: count it, close."""
+        who = None if self.link is None else self.link.peer
+        self.links.group.on_peer_error(self.target if who is None else who, reason, self.address)
+        if self.link is None:
+            self.refuse(reason)
+        else:
+            self.links.ban(self.link.peer)
+            self.abort()
+
+    @property
+    def address(self) -> str:
+        """Where the other side is."""
+        return address_of(self.transport)
+
+    def pause_writing(self) -> None:
+        """The other side is slow: frames wait in the link."""
+        self.paused = True
+
+    def resume_writing(self) -> None:
+        """It has caught up."""
+        self.paused = False
+        self.links.on_writable(self)
+
+    def close(self) -> None:
+        """Close after what was written has gone."""
+        if self.transport is not None:
+            self.transport.close()
+
+    def abort(self) -> None:
+        """Close at once."""
+        if self.transport is not None:
+            self.transport.abort()
+
+    def connection_lost(self, error: Exception | None) -> None:
+        """It is over."""
+        self._limit.cancel()
+        self.links.on_lost(self, error)
+        if not self.closed.done():
+            self.closed.set_result(None)
+
+
+class Door(asyncio.Protocol):
+    """An accepted connection before its handshake: nothing is read until TLS does."""
+
+    def __init__(self, links: Links) -> None:
+        self._links = links
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Have the handshake done."""
+        plain = cast(asyncio.Transport, transport)
+        plain.pause_reading()
+        self._links.keep(self._links.loop.create_task(self._links.let_in(plain)))

@@ -1,0 +1,345 @@
+"""The inside of a group: what happens in each turn of the loop, and what its links report.
+
+``group`` holds what applications call; here is what runs between: input is collected, handled in
+one call of the node, logged, sent, and handed out.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import socket
+import time
+from collections import deque
+from collections.abc import Callable, Iterable
+from typing import Final, NamedTuple
+
+from precedes.live import arrays as a
+from precedes.live import layout, tracelog, wire
+from precedes.live.config import Config
+from precedes.live.errors import Evicted, GroupLost
+from precedes.live.events import Event, Events
+from precedes.live.metrics import Metrics
+from precedes.live.node import Batch, Message, Node, Output
+from precedes.live.tcp import Links
+from precedes.model import NANOSECONDS_PER_S, PrecedesError
+
+log = logging.getLogger("precedes.live")
+
+# What was taken is told at the latest after this time, if there is nothing to send it with: far
+# less than anybody waits for credit, and long enough that other frames carry most of it.
+TELL_AFTER_S: Final = 0.05
+TEND_EVERY_S: Final = 0.1
+GAPS_MAX: Final = 8  # the oldest are told of; the others most likely wait for the same
+
+
+class Missing(NamedTuple):
+    """A message that waits: what it needs first, the last missing one of each source."""
+
+    message: tuple[int, int]
+    age_s: float
+    needs: list[tuple[int, int]]
+
+
+class Core:
+    """What a ``Group`` consists of, without what applications call."""
+
+    _loop: asyncio.AbstractEventLoop
+    _links: Links
+
+    def __init__(self, config: Config, *, listener: socket.socket | None = None) -> None:
+        self.config = config
+        self.listener = listener
+        self.member = config.member
+        self.frame_max_bytes = 8 * (config.payload_max_bytes + (1 << 20))
+        self.metrics = Metrics(config)
+        self.is_over = False
+        self._error: PrecedesError | None = None
+        self._node = Node(config.settings(), recording=config.trace is not None)
+        self._queue: deque[Batch] = deque()
+        self._callbacks: list[Callable[[Message], None]] = []
+        self._events = Events()
+        self._news = asyncio.Event()  # something was delivered, or the group is over
+        self._changed = asyncio.Event()  # credit, stability or the view
+        self._flushing = False
+        self._telling: asyncio.TimerHandle | None = None
+        self._timer: asyncio.TimerHandle | None = None
+        self._timer_ns = 0
+        self._others = [who for who in range(len(config.addresses)) if who != config.member]
+        self._beat_s = time.monotonic()
+        self._taken = 0
+        self._eager = int(self._node.member.setting[a.EAGER])
+        self._finished = self._leaving = False
+        self._last_stable = 0
+        self._last_progress_s = time.monotonic()
+        self._tasks: list[asyncio.Task[None]] = []
+        self._trace: tracelog.TraceLog | None = None
+        self._start_ns = time.monotonic_ns()
+
+    @property
+    def _route(self) -> int:
+        return int(self._node.member.setting[a.ROUTE])
+
+    def _pop(self) -> Message:
+        message = self._queue[0].pop()
+        if not self._queue[0]:
+            self._queue.popleft()
+        self._node.take(message.sender, 1)
+        self._told_later(1)
+        return message
+
+    def _told_later(self, count: int) -> None:
+        """Tell others what was taken: soon, or now if it is much."""
+        self._taken += count
+        if self._taken >= self._eager:
+            self._schedule()
+        elif self._telling is None and not self.is_over:
+            self._telling = self._loop.call_later(TELL_AFTER_S, self._tell_now)
+
+    def _tell_now(self) -> None:
+        self._telling = None
+        self._flush(force=True)
+
+    def _call_back(self) -> None:
+        while self._queue and self._callbacks:
+            message = self._pop()
+            for callback in self._callbacks:
+                try:
+                    callback(message)
+                except Exception:
+                    log.exception("a callback failed on %d:%d", message.sender, message.sequence)
+
+    @property
+    def view(self) -> list[int]:
+        """The members that take part, this one included."""
+        gone = self._node.member.known[:, a.GONE].tolist()
+        return [who for who, is_gone in enumerate(gone) if not is_gone]
+
+    def missing(self) -> list[Missing]:
+        """The messages that wait here, oldest first, with what each of them lacks."""
+        now_ns = self._now_ns()
+        found = [
+            Missing((source, sequence), (now_ns - since_ns) / NANOSECONDS_PER_S, needs)
+            for source, sequence, since_ns, needs in self._node.waiting()
+        ]
+        return sorted(found, key=lambda missing: -missing.age_s)
+
+    def is_gone(self, member: int) -> bool:
+        """Whether a member is out of the view."""
+        return self._node.is_gone(member)
+
+    @property
+    def is_finished(self) -> bool:
+        """Whether all in the view have finished and everything is delivered."""
+        known = self._node.member.known
+        if not known[self.member, a.FINISHED]:
+            return False
+        return bool((known[:, a.FINISHED] | known[:, a.GONE]).all())
+
+    def counts(self) -> dict[str, int]:
+        """What this member has counted."""
+        return self._node.counts()
+
+    def _now_ns(self) -> int:
+        return time.monotonic_ns() - self._start_ns
+
+    def _schedule(self) -> None:
+        """Have all input handled in the next turn of the loop."""
+        if not self._flushing and not self.is_over:
+            self._flushing = True
+            self._loop.call_soon(self._flush)
+
+    def on_body(self, peer: int, body: bytes) -> None:
+        """A frame has come from a peer."""
+        self._node.receive(peer, body)
+        self._schedule()
+
+    def _flush(self, force: bool = False) -> None:
+        """Handle all input, send what comes of it, hand out what is delivered."""
+        self._flushing = False
+        if self.is_over:
+            return
+        self._taken = 0
+        self._forgive_own_pause()
+        try:
+            output = self._node.run(self._now_ns(), force=force)
+        except PrecedesError as error:
+            self._stop(error)
+            return
+        self._record(output)
+        if output.evicted:
+            self._others = [who for who in self.view if who != self.member]
+        self._send(output)
+        self._attend(output)
+        if output.deliveries:
+            self.metrics.delivered += sum(map(len, output.deliveries))
+            self._queue.extend(output.deliveries)
+            self._call_back()
+            self._news.set()
+        self._after_run()
+
+    def _forgive_own_pause(self) -> None:
+        """If this process was stopped for a while, the silence of others proves nothing."""
+        late_s = time.monotonic() - self._beat_s - TEND_EVERY_S
+        if late_s > self.config.evict_after_s / 4:
+            self._node.forgive(round(late_s * NANOSECONDS_PER_S))
+            self._beat_s = time.monotonic()
+
+    def _record(self, output: Output) -> None:
+        """Log before anything is sent: nobody delivers what is in no log."""
+        if (
+            self._trace is not None
+            and output.trace
+            and not self._trace.write(b"".join(output.trace))
+        ):
+            self.metrics.trace_failed = True
+            failure = f"tracing has stopped: {self._trace.failure} ({self._trace.path})"
+            log.error("%s; the group goes on", failure)
+            self._tell(Event("trace", self.member, failure))
+
+    def _send(self, output: Output) -> None:
+        if output.common:
+            common = b"".join(output.common)
+            for peer in self._others:
+                self._links.send(peer, b"".join([common, *output.own.pop(peer, ())]))
+        for peer, parts in output.own.items():
+            if not self._node.is_gone(peer):
+                self._links.send(peer, b"".join(parts))
+
+    def _after_run(self) -> None:
+        """Wake who waits, and see to the timers."""
+        stable = int(self._node.cell[a.OWN_STABLE])
+        if stable > self._last_stable:
+            self._last_stable, self._last_progress_s = stable, time.monotonic()
+        elif self._node.cell[a.OWN_SEQUENCE] == stable:
+            self._last_progress_s = time.monotonic()
+        self._changed.set()
+        if self.is_finished:
+            self._news.set()
+        if self._node.untold and self._telling is None:
+            self._telling = self._loop.call_later(TELL_AFTER_S, self._tell_now)
+        due_ns = self._node.next_timer_ns
+        if due_ns is not None and due_ns != self._timer_ns:
+            if self._timer is not None:
+                self._timer.cancel()
+            self._timer_ns = due_ns
+            wait_s = max(due_ns - self._now_ns(), 0) / NANOSECONDS_PER_S
+            self._timer = self._loop.call_later(wait_s, self._on_timer)
+
+    def _on_timer(self) -> None:
+        self._timer_ns = 0
+        self._schedule()
+
+    def _attend(self, output: Output) -> None:
+        """What the step has to report: evictions, and mistakes of peers."""
+        for peer, reason in output.malformed:
+            self.on_peer_error(peer, wire.REASONS[reason], "its link")
+            self._links.ban(peer)
+            if (connection := self._links.connections.get(peer)) is not None:
+                connection.abort()
+        for who in output.evicted:
+            self._on_evicted(who, left=who in output.left)
+        if self._node.is_fenced:
+            self._stop(Evicted("the others have taken this member for dead and go on without it"))
+
+    def _on_evicted(self, who: int, *, left: bool) -> None:
+        if who == self.member:
+            self._stop(Evicted("the others have taken this member out of the view"))
+            return
+        self.metrics.evictions += not left
+        self._tell(Event("left" if left else "evicted", who, "is out of the view"))
+        self._links.cut(who)
+        view = self.view
+        half = 2 * len(view) - len(self.config.addresses)
+        is_minority = half < 0 or (half == 0 and 0 not in view)
+        if self.config.quorum and not self.is_finished and is_minority:
+            self._stop(GroupLost(f"only {len(view)} of {len(self.config.addresses)} members left"))
+            return
+        gone = self._node.member.known[:, a.GONE]
+        for peer in layout.neighbours(self._node.settings, self._route, gone):
+            self._links.want(peer, anyhow=True)
+
+    def _stop(self, error: PrecedesError) -> None:
+        if self._error is None:
+            log.error("member %d stops: %s", self.member, error)
+            self._error = error
+            self._tell(Event("lost", self.member, str(error)))
+            self._wake()
+
+    def _wake(self) -> None:
+        self._news.set()
+        self._changed.set()
+
+    def _tell(self, event: Event) -> None:
+        log.info("member %d: %s %d %s", self.member, event.kind, event.member, event.text)
+        self._events.put(event)
+
+    async def _tend(self) -> None:
+        """Regular duties: acknowledgements, silent connections, messages that wait too long."""
+        reported: set[tuple[int, int]] = set()
+        looked_s = 0.0
+        while True:
+            await asyncio.sleep(TEND_EVERY_S)
+            self._forgive_own_pause()
+            self._beat_s = time.monotonic()
+            self._links.tend(self.config.evict_after_s)
+            if time.monotonic() - looked_s > self.config.gap_after_s / 2:
+                looked_s = time.monotonic()
+                since_ns = self._node.oldest_waiting_ns()
+                age_ns = 0 if since_ns is None else self._now_ns() - since_ns
+                self.metrics.oldest_s = age_ns / NANOSECONDS_PER_S
+                reported = self._report_gaps(reported)
+
+    def _report_gaps(self, reported: set[tuple[int, int]]) -> set[tuple[int, int]]:
+        """Tell of messages that have waited too long, once each; which those are."""
+        if self.metrics.oldest_s <= self.config.gap_after_s:
+            return set()
+        old = [gap for gap in self.missing() if gap.age_s > self.config.gap_after_s][:GAPS_MAX]
+        for gap in old:
+            if gap.message not in reported:
+                names = " ".join(f"{source}:{sequence}" for source, sequence in gap.needs)
+                name = f"{gap.message[0]}:{gap.message[1]}"
+                text = f"{name} waits {gap.age_s:.1f} s for {names or 'what is not known'}"
+                self._tell(Event("gap", gap.message[0], text))
+        return {gap.message for gap in old}
+
+    def on_peer_error(self, peer: int | None, reason: str, where: str) -> None:
+        """Somebody sent what no correct member sends."""
+        self.metrics.count_refusal(reason)
+        if self.metrics.may_log(peer, where):
+            who = "somebody" if peer is None else f"member {peer}"
+            log.warning("refused %s at %s: %s", who, where, reason)
+        self._events.put(Event("refused", -1 if peer is None else peer, reason))
+
+    def on_refused(self, peer: int | None, reason: str, *, evicted: bool) -> None:
+        """A peer does not want to speak to this member."""
+        if self._leaving or self.is_finished:
+            return
+        if self.metrics.may_log(peer, "refused us"):
+            log.warning("member %s refuses this member: %s", peer, reason)
+        if evicted:
+            self._stop(Evicted(f"member {peer} says: {reason}"))
+
+    def on_disconnected(self, peer: int, error: Exception | None) -> None:
+        """A connection broke; the link goes on when there is another."""
+        self.metrics.disconnections += 1
+        log.debug("lost the connection to member %d: %s", peer, error or "closed")
+
+    def lags(self) -> dict[int, int]:
+        """For each link, bytes that have not arrived at its other side."""
+        return {peer: link.unacknowledged_bytes for peer, link in self._links.links.items()}
+
+    @property
+    def links_used(self) -> int:
+        """Members that there has been a link to."""
+        return len(self._links.links)
+
+    def missing_links(self) -> Iterable[int]:
+        """Neighbours without a connection at the moment."""
+        gone = self._node.member.known[:, a.GONE]
+        wanted = layout.neighbours(self._node.settings, self._route, gone)
+        return [peer for peer in wanted if peer not in self._links.connections]
+
+    def _raise_error(self) -> None:
+        if self._error is not None:
+            raise self._error

@@ -1,0 +1,173 @@
+"""Faults for a cluster on one machine: kills, pauses, broken connections, partitions.
+
+A schedule is drawn from a seed: the same seed gives the same faults at the same times. Every
+connection between two members goes through a relay here, which can break it or hold its bytes
+back, as a network would.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import random
+import socket
+from collections.abc import Callable, Coroutine
+from dataclasses import dataclass
+from typing import Any, Final
+
+KINDS: Final = ("kill", "pause", "reset", "partition")
+CHUNK_BYTES: Final = 1 << 16
+
+
+@dataclass(frozen=True, kw_only=True)
+class Fault:
+    """One fault: from ``at_s`` on, for ``for_s`` (a kill is for good, a reset takes no time)."""
+
+    kind: str
+    at_s: float
+    members: tuple[int, ...]
+    for_s: float = 0.0
+
+
+def draw(
+    seed: int,
+    *,
+    members: int,
+    seconds: float,
+    patience_s: float,
+    crashes: bool = True,
+    protected: int = 0,
+) -> list[Fault]:
+    """A random schedule that leaves a majority alive; the seed also draws which kinds there are.
+
+    Pauses are far shorter than the patience of the failure detector, or far longer: what happens
+    in between depends on the machine. Partitions are short, since a longer one ends in two
+    groups, of which the smaller one stops. Without ``crashes`` nobody is killed or evicted.
+    """
+    rng = random.Random(seed)
+    kinds = [kind for kind in KINDS if rng.random() < 0.7] or [rng.choice(KINDS)]
+    victims = rng.sample([who for who in range(members) if who != protected], members - 1)
+    expendable = (members - 1) // 2 if crashes else 0
+    faults = []
+    for kind in kinds:
+        for _ in range(rng.randint(1, 3)):
+            at_s = rng.uniform(0.1, 0.7) * seconds
+            if kind == "kill" and expendable > 0:
+                expendable -= 1
+                faults.append(Fault(kind=kind, at_s=at_s, members=(victims.pop(),)))
+            elif kind == "pause":
+                long = rng.random() < 0.3 and expendable > 0
+                expendable -= long
+                who = victims.pop() if long else rng.randrange(members)
+                for_s = rng.uniform(2.5, 3.0) * patience_s if long else rng.uniform(0.02, 0.3)
+                if not long:
+                    for_s = min(for_s, 0.1 * patience_s)
+                faults.append(Fault(kind=kind, at_s=at_s, members=(who,), for_s=for_s))
+            elif kind == "reset":
+                pair = tuple(sorted(rng.sample(range(members), 2)))
+                faults.append(Fault(kind=kind, at_s=at_s, members=pair))
+            elif kind == "partition":
+                side = tuple(sorted(rng.sample(range(members), rng.randint(1, members // 2))))
+                for_s = rng.uniform(0.03, 0.12) * patience_s
+                faults.append(Fault(kind=kind, at_s=at_s, members=side, for_s=for_s))
+    return sorted(faults, key=lambda fault: fault.at_s)
+
+
+class Relays:
+    """A listening socket for every ordered pair of members, passing bytes on to the second."""
+
+    def __init__(self, members: int, targets: list[tuple[str, int]]) -> None:
+        self._targets = targets
+        self._cut: set[frozenset[int]] = set()
+        self._open: dict[frozenset[int], set[asyncio.StreamWriter]] = {}
+        self._heal = asyncio.Event()
+        self._servers: list[asyncio.Server] = []
+        self.sockets = {
+            (i, j): _listener() for i in range(members) for j in range(members) if i != j
+        }
+
+    def addresses(self, member: int) -> list[str]:
+        """Where one member finds each of the others."""
+        found = []
+        for j, (host, port) in enumerate(self._targets):
+            if j != member:
+                host, port = self.sockets[member, j].getsockname()
+            found.append(f"{host}:{port}")
+        return found
+
+    async def start(self) -> None:
+        """Accept connections."""
+        for (i, j), sock in self.sockets.items():
+            server = await asyncio.start_server(self._serve(i, j), sock=sock, limit=CHUNK_BYTES)
+            self._servers.append(server)
+
+    def _serve(
+        self, i: int, j: int
+    ) -> Callable[[asyncio.StreamReader, asyncio.StreamWriter], Coroutine[Any, Any, None]]:
+        pair = frozenset((i, j))
+
+        async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            ends = {writer}
+            try:
+                await self._pass(pair)
+                other_reader, other = await asyncio.open_connection(
+                    *self._targets[j], limit=CHUNK_BYTES
+                )
+                ends.add(other)
+                self._open.setdefault(pair, set()).update(ends)
+                await asyncio.gather(
+                    self._pump(pair, reader, other), self._pump(pair, other_reader, writer)
+                )
+            except (OSError, asyncio.CancelledError):
+                pass  # the end of the run cancels what is still open
+            finally:
+                for end in ends:
+                    self._open.get(pair, set()).discard(end)
+                    end.transport.abort()
+
+        return serve
+
+    async def _pass(self, pair: frozenset[int]) -> None:
+        while pair in self._cut:
+            self._heal.clear()
+            await self._heal.wait()
+
+    async def _pump(
+        self, pair: frozenset[int], reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> None:
+        while data := await reader.read(CHUNK_BYTES):
+            await self._pass(pair)
+            writer.write(data)
+            await writer.drain()
+        raise ConnectionResetError  # the other direction ends as well
+
+    def reset(self, one: int, other: int) -> None:
+        """Break all connections between two members, with whatever is on its way."""
+        for writer in list(self._open.get(frozenset((one, other)), ())):
+            writer.transport.abort()
+
+    def cut(self, side: tuple[int, ...]) -> None:
+        """Hold back everything between these members and the others."""
+        everyone = range(len(self._targets))
+        self._cut = {frozenset((i, j)) for i in side for j in everyone if j not in side}
+
+    def heal(self) -> None:
+        """Let everything through again."""
+        self._cut = set()
+        self._heal.set()
+
+    async def close(self) -> None:
+        """End all connections."""
+        for server in self._servers:
+            server.close()
+        for writers in self._open.values():
+            for writer in list(writers):
+                with contextlib.suppress(OSError):
+                    writer.transport.abort()
+
+
+def _listener() -> socket.socket:
+    sock = socket.socket()
+    sock.bind(("127.0.0.1", 0))
+    sock.listen(64)
+    return sock

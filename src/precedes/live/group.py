@@ -1,0 +1,268 @@
+"""``Group``: a member of a live group, for applications.
+
+    async with Group.open(config) as group:      # ready when all neighbours are there
+        await group.broadcast(b"hello")          # waits for credit
+        async for message in group:              # causes before effects
+            print(message.sender, message.payload)
+
+Everything happens in one asyncio loop: bytes that came in one turn of the loop are handled in
+one call of the compiled step, and what it leaves is sent in one write to each member.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import socket
+import time
+from collections.abc import AsyncIterator, Callable
+from types import TracebackType
+from typing import Self
+
+from precedes.live import arrays as a
+from precedes.live import layout, tracelog, wire
+from precedes.live.config import Config
+from precedes.live.core import Core, Missing, log
+from precedes.live.errors import GroupClosed, GroupLost, SlowMember, WouldBlock
+from precedes.live.events import Event
+from precedes.live.metrics import serve
+from precedes.live.node import Batch, Message
+from precedes.live.tcp import Links
+from precedes.model import UserError
+
+__all__ = ["Group", "Missing"]
+
+
+class Group(Core):
+    """One member of a group; make it with ``Group.open``."""
+
+    @classmethod
+    def open(cls, config: Config, *, listener: socket.socket | None = None) -> Self:
+        """A member to be entered with ``async with``.
+
+        ``listener`` is a socket that listens already, instead of the member's own address.
+        """
+        return cls(config, listener=listener)
+
+    async def __aenter__(self) -> Self:
+        config = self.config
+        if not config.interpreted:
+            # Loading or compiling takes a while and would look like a dead member later.
+            self._node.prepare()
+        if config.trace is not None:
+            about = {"group": config.name, "protocol": config.protocol, "window": config.window}
+            self._trace = tracelog.TraceLog(
+                config.trace, member=self.member, members=len(config.addresses), about=about
+            )
+        self._loop = asyncio.get_running_loop()
+        self._links = Links(self)
+        try:
+            try:
+                await self._links.listen()
+            except OSError as error:
+                address = config.addresses[self.member]
+                raise UserError(f"cannot listen at {address}: {error.strerror or error}") from None
+            if config.metrics is not None:
+                self._server = await serve(self, config.metrics)
+            await self._wait_for_neighbours()
+        except BaseException:
+            await self._end(tracelog.LEFT)
+            raise
+        self._node.start()
+        self._beat_s = time.monotonic()
+        self._tasks.append(self._loop.create_task(self._tend()))
+        self._schedule()
+        self.metrics.ready = True
+        log.info("member %d of %s is ready", self.member, config.name)
+        return self
+
+    async def _wait_for_neighbours(self) -> None:
+        gone = self._node.member.known[:, a.GONE]
+        wanted = layout.neighbours(self._node.settings, self._route, gone)
+        for peer in wanted:
+            self._links.want(peer)
+        try:
+            async with asyncio.timeout(self.config.start_s):
+                while missing := [p for p in wanted if p not in self._links.connections]:
+                    self._links.attached.clear()
+                    await self._links.attached.wait()
+                    self._raise_error()
+        except TimeoutError:
+            names = ", ".join(map(str, missing))
+            raise GroupLost(
+                f"member {names} did not come within {self.config.start_s:g} s"
+            ) from None
+
+    async def broadcast(self, payload: bytes) -> tuple[int, int]:
+        """Broadcast a message, after waiting for credit; its name (member, sequence).
+
+        Without credit some member has not taken a whole window of messages: ``slow`` says what
+        happens then.
+        """
+        while not self._may_send(payload):
+            await self._wait_for_credit()
+        return self._broadcast(payload)
+
+    def broadcast_nowait(self, payload: bytes) -> tuple[int, int]:
+        """Broadcast a message, or raise WouldBlock if there is no credit."""
+        if not self._may_send(payload):
+            raise WouldBlock(f"no credit: member {self.laggard} has not taken enough")
+        return self._broadcast(payload)
+
+    @property
+    def credit(self) -> int:
+        """How many messages may be broadcast now without waiting."""
+        return self._node.credit
+
+    def _may_send(self, payload: bytes) -> bool:
+        if self._error is not None:
+            raise self._error
+        if self.is_over or self._finished:
+            raise GroupClosed("the group is closed, or finish() was called")
+        if len(payload) > self.config.payload_max_bytes:
+            limit = self.config.payload_max_bytes
+            raise UserError(f"a payload has at most {limit} bytes, not {len(payload)}")
+        return self._node.credit > 0
+
+    def _broadcast(self, payload: bytes) -> tuple[int, int]:
+        sequence = self._node.broadcast(bytes(payload))
+        self._schedule()
+        return self.member, sequence
+
+    async def _wait_for_credit(self) -> None:
+        config, started_s = self.config, time.monotonic()
+        limit_s = None if config.slow == "block" else config.slow_after_s
+        self._changed.clear()
+        try:
+            async with asyncio.timeout(limit_s):
+                await self._changed.wait()
+        except TimeoutError:
+            self._on_slow(time.monotonic() - self._last_progress_s)
+        self.metrics.blocked_s += time.monotonic() - started_s
+
+    def _on_slow(self, waited_s: float) -> None:
+        """Nobody has taken anything for a while: the member that lags behind is too slow."""
+        if waited_s < self.config.slow_after_s:
+            return
+        who = self.laggard
+        if self.config.slow == "raise":
+            raise SlowMember(who, waited_s)
+        self._tell(Event("slow", who, f"has taken no message for {waited_s:.1f} s"))
+        self._node.evict(who)
+        self._last_progress_s = time.monotonic()
+        self._schedule()
+
+    @property
+    def laggard(self) -> int:
+        """The member that has taken the fewest of this member's messages, as far as is known."""
+        return int(self._node.member.known[self.member, a.LAGGARD])
+
+    def __aiter__(self) -> AsyncIterator[Message]:
+        return self._messages()
+
+    async def _messages(self) -> AsyncIterator[Message]:
+        while await self._has_messages():
+            yield self._pop()
+
+    async def batches(self) -> AsyncIterator[Batch]:
+        """Messages as they are delivered, many at once: the fastest way."""
+        while await self._has_messages():
+            batch = self._queue.popleft()
+            self._node.take_batch(batch)
+            self._told_later(len(batch))
+            yield batch
+
+    async def _has_messages(self) -> bool:
+        """Wait for messages; False when there will be none any more."""
+        while not self._queue:
+            self._raise_error()
+            if self.is_over or self.is_finished:
+                return False
+            self._news.clear()
+            await self._news.wait()
+        return True
+
+    def on_message(self, callback: Callable[[Message], None]) -> None:
+        """Have every message handed to a function as soon as it is delivered."""
+        self._callbacks.append(callback)
+        self._call_back()
+
+    def events(self) -> AsyncIterator[Event]:
+        """What happens to the group: members that leave or are suspected, gaps, errors."""
+        return self._events.listen()
+
+    async def stable(self, message: tuple[int, int]) -> None:
+        """Wait until every member in the view has taken the message."""
+        source, sequence = message
+        while self._node.member.known[source, a.STABLE] < sequence:
+            self._raise_error()
+            if self.is_over or self.is_gone(source):
+                raise GroupLost(f"whether all have {source}:{sequence} cannot be known any more")
+            self._changed.clear()
+            await self._changed.wait()
+
+    async def finish(self) -> None:
+        """Say that nothing more will be broadcast here; iterations end when all have said so."""
+        self._finished = True
+        self._node.close()
+        self._flush(force=True)
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        if self.is_over:
+            return
+        if kind is None and self._error is None:
+            await self._drain()
+        complete = self.is_finished and self._error is None
+        if self._error is None and not complete:
+            self._leave()
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(1.0):
+                while self._error is None and not self._links.is_flushed:
+                    self._links.tend(self.config.evict_after_s)
+                    await asyncio.sleep(0.005)
+        self._links.tend(self.config.evict_after_s)
+        await self._end(tracelog.ENDED if complete else tracelog.LEFT)
+        if kind is None and self._error is not None:
+            raise self._error
+
+    async def _drain(self) -> None:
+        """Wait until all have the own messages, then a little for the others."""
+        self.on_message(lambda message: None)
+        await self.finish()
+        for limit_s, is_done in (
+            (self.config.drain_s, lambda: self._node.member.known[self.member, a.FINISHED]),
+            (self.config.linger_s, lambda: self.is_finished),
+        ):
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(limit_s):
+                    while not is_done() and self._error is None:
+                        self._changed.clear()
+                        await self._changed.wait()
+
+    def _leave(self) -> None:
+        """Have the others go on without this member at once, not after their patience."""
+        self._leaving = True
+        for peer in list(self._links.connections):
+            self._links.send(peer, bytes([wire.LEAVE]))
+
+    async def _end(self, status: int) -> None:
+        self.is_over = True
+        self.metrics.ready = False
+        for handle in (self._timer, self._telling):
+            if handle is not None:
+                handle.cancel()
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        if (server := getattr(self, "_server", None)) is not None:
+            server.close()
+        await self._links.close()
+        if self._trace is not None:
+            self._trace.close(status)
+        self._wake()
+        self._events.close()

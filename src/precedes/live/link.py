@@ -1,0 +1,84 @@
+"""A link between two members that outlives its connections: nothing lost, nothing twice.
+
+Frames are numbered 1, 2, ... from the start of the group on and kept until the other side says
+that they have arrived. When a connection breaks and another one is made, each side says how many
+frames it has, and the other goes on behind them.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import Final
+
+from precedes.live import wire
+from precedes.model import PeerError
+
+# An acknowledgement goes out by itself when so many frames have come and nothing was sent back.
+ACK_AFTER: Final = 32
+
+
+class Link:
+    """One side of a link; what is kept is bounded by the windows of all senders."""
+
+    def __init__(self, peer: int) -> None:
+        self.peer = peer
+        self.life = b""  # of the other side, once it has been met
+        self.sent = 0  # number of the last frame
+        self.received = 0  # frames of the other side that have come
+        self.acknowledged = 0  # frames that have come there
+        self.unacknowledged_bytes = 0
+        self._told = 0  # what the other side knows to have come here
+        self._kept: deque[tuple[int, bytes]] = deque()
+
+    def put(self, body: bytes) -> bytes:
+        """Number a body and keep it; the frame to send."""
+        self.sent += 1
+        self._kept.append((self.sent, body))
+        self.unacknowledged_bytes += len(body)
+        return self._frame(self.sent, body)
+
+    def _frame(self, number: int, body: bytes) -> bytes:
+        self._told = self.received
+        return wire.frame_header(wire.DATA, number, self.received, len(body)) + body
+
+    def resume(self, received: int) -> list[bytes]:
+        """The other side has so many frames: those that it lacks, to be sent again."""
+        self.on_acknowledged(received)
+        return [self._frame(number, body) for number, body in self._kept]
+
+    def on_acknowledged(self, received: int) -> None:
+        """So many frames have come at the other side; PeerError if there were never as many."""
+        if received > self.sent:
+            raise PeerError(wire.REASONS[11])
+        # A greeting may be older than what came over the connection before it.
+        self.acknowledged = max(self.acknowledged, received)
+        while self._kept and self._kept[0][0] <= received:
+            self.unacknowledged_bytes -= len(self._kept.popleft()[1])
+
+    def on_frame(self, kind: int, number: int, received: int) -> bool:
+        """Whether the body of this frame is to be looked at; PeerError if it cannot be right."""
+        self.on_acknowledged(received)
+        if kind == wire.DATA:
+            if number > self.received + 1:
+                raise PeerError(wire.REASONS[9])
+            fresh = number > self.received
+            self.received = max(self.received, number)
+            return fresh  # what came over the connection before this one comes again
+        if kind not in (wire.ACK, wire.PING):
+            raise PeerError(wire.REASONS[10])
+        return False
+
+    @property
+    def owes_acknowledgement(self) -> bool:
+        """Whether the other side may be waiting to hear what has come."""
+        return self.received > self._told
+
+    @property
+    def is_overdue(self) -> bool:
+        """Whether it should hear so at once."""
+        return self.received - self._told >= ACK_AFTER
+
+    def acknowledgement(self, kind: int = wire.ACK) -> bytes:
+        """A frame that says what has come; a PING if nothing has."""
+        self._told = self.received
+        return wire.frame_header(kind, 0, self.received, 0)

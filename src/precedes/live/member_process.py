@@ -1,0 +1,189 @@
+"""One member of a cluster as a forked process: drive load, count, leave a result."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import logging
+import os
+import random
+import signal
+import socket
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from precedes.live.config import Config
+from precedes.live.errors import Evicted, GroupLost
+from precedes.live.group import Group
+
+# Latencies kept by a member; with more messages, one in two, in four, ... is kept.
+SAMPLES_MAX: Final = 20_000
+STAMP_BYTES: Final = 8
+WARM_UP_S: Final = 1.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Task:
+    """What a member does."""
+
+    config: Config
+    seconds: float
+    rate: float | None
+    payload_bytes: int
+    result: Path
+    log: Path
+    uvloop: bool
+
+
+def fork(task: Task, listener: socket.socket, others: list[socket.socket]) -> int:
+    """Start the member; its process id. Only for a process without threads."""
+    sys.stdout.flush()
+    sys.stderr.flush()
+    process = os.fork()
+    if process:
+        return process
+    status = 1
+    try:
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        for sock in others:
+            sock.close()
+        logging.basicConfig(
+            filename=task.log, level=logging.INFO, format="%(asctime)s %(message)s", force=True
+        )
+        _run(task, listener)
+        status = 0
+    except BaseException:
+        logging.exception("the member failed")
+    finally:
+        os._exit(status)
+
+
+def ended(process: int) -> bool:
+    """Whether a process has ended; it is reaped then."""
+    with contextlib.suppress(ChildProcessError):
+        return os.waitpid(process, os.WNOHANG)[0] == process
+    return True
+
+
+def end(process: int) -> None:
+    """End a process, if it has not."""
+    if not ended(process):
+        os.kill(process, signal.SIGKILL)
+        with contextlib.suppress(ChildProcessError):
+            os.waitpid(process, 0)
+
+
+def _run(task: Task, listener: socket.socket) -> None:
+    """In the child: the whole life of a member."""
+    new_loop = None
+    if task.uvloop:
+        with contextlib.suppress(ImportError):
+            import uvloop
+
+            new_loop = uvloop.new_event_loop
+    with asyncio.Runner(loop_factory=new_loop) as runner:
+        found = runner.run(_live(task, listener))
+    aside = task.result.with_suffix(".tmp")
+    aside.write_text(json.dumps(found))
+    aside.replace(task.result)
+
+
+async def _live(task: Task, listener: socket.socket) -> dict[str, Any]:
+    group = Group.open(task.config, listener=listener)
+    driver = _Driver(task, group)
+    ended = "all"
+    try:
+        async with group:
+            await driver.drive()
+            if not group.is_finished:
+                ended = "left"
+    except Evicted:
+        ended = "evicted"
+    except GroupLost as error:
+        ended = f"lost: {error}"
+    return {"ended": ended, **driver.found()}
+
+
+class _Driver:
+    """Broadcasts for some time, takes everything, and measures."""
+
+    def __init__(self, task: Task, group: Group) -> None:
+        self._task = task
+        self._group = group
+        self._latency_us: list[float] = []
+        self._every = 1
+        self._deliveries = self._cold = 0
+        self._cpu_s = self._active_s = 0.0
+
+    async def drive(self) -> None:
+        """Send and receive at the same time, until all have finished."""
+        cpu_s, began_s = time.process_time(), time.monotonic()
+        warm_s: float | None = began_s + min(WARM_UP_S, self._task.seconds / 4)
+        sender = asyncio.create_task(self._send())
+        try:
+            async for batch in self._group.batches():
+                payloads = batch.payloads
+                self._deliveries += len(payloads)
+                if warm_s is None:
+                    self._sample(payloads)
+                elif time.monotonic() > warm_s:
+                    # Pages of memory that are touched for the first time are no part of the rate.
+                    cpu_s, began_s, warm_s = time.process_time(), time.monotonic(), None
+                    self._cold = self._deliveries
+        finally:
+            self._cpu_s = time.process_time() - cpu_s
+            self._active_s = time.monotonic() - began_s
+            sender.cancel()
+            with contextlib.suppress(asyncio.CancelledError, GroupLost):
+                await sender
+
+    def _sample(self, payloads: list[bytes]) -> None:
+        now_ns = time.monotonic_ns()
+        step = self._every if self._task.rate is not None else max(len(payloads), 1)
+        for payload in payloads[::step]:
+            sent_ns = int.from_bytes(payload[:STAMP_BYTES], "little")
+            self._latency_us.append((now_ns - sent_ns) / 1000)
+        if len(self._latency_us) > SAMPLES_MAX:
+            self._latency_us = self._latency_us[::2]
+            self._every *= 2
+
+    async def _send(self) -> None:
+        task, group = self._task, self._group
+        filler = bytes(task.payload_bytes - STAMP_BYTES)
+        until_s = time.monotonic() + task.seconds
+        rng = random.Random(task.config.member)
+        due_s = time.monotonic()
+        while (now_s := time.monotonic()) < until_s:
+            if task.rate is not None:
+                due_s += rng.expovariate(task.rate)
+                if due_s >= until_s:
+                    break
+                if due_s > now_s:
+                    await asyncio.sleep(due_s - now_s)
+            payload = time.monotonic_ns().to_bytes(STAMP_BYTES, "little") + filler
+            await group.broadcast(payload)
+            if task.rate is None:
+                for _ in range(group.credit):
+                    group.broadcast_nowait(payload)
+        await group.finish()
+
+    def found(self) -> dict[str, Any]:
+        """What was measured."""
+        counts = self._group.counts()
+        return {
+            "deliveries": self._deliveries,
+            "deliveries_measured": self._deliveries - self._cold,
+            "broadcasts": counts["broadcasts"],
+            "cpu_s": self._cpu_s,
+            "active_s": self._active_s,
+            "latency_us": self._latency_us,
+            "pending_max": counts["pending_max"],
+            "reconnections": self._group.metrics.disconnections,
+            "evictions": self._group.metrics.evictions,
+            "links": self._group.links_used,
+        }

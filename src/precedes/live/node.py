@@ -1,0 +1,389 @@
+"""A live member without sockets or a clock: bytes in, bytes and deliveries out.
+
+``Node`` collects input (frames of peers, own broadcasts, evictions, what the application took)
+and handles all of it in one call of the compiled step. Time is an argument; timers are kept here
+and ``next_timer_ns`` says when ``run`` has to be called at the latest. The same input at the same
+times gives the same output, byte by byte.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from precedes.live import arrays as a
+from precedes.live import layout, names, status, step
+from precedes.live.arrays import Member
+from precedes.model import NODES_MAX, InternalError, UserError
+from precedes.protocols import admission, contract, registry
+from precedes.protocols import failure_detector as tester
+from precedes.protocols.contract import Capacity, grow
+
+# Registers what the protocols let through.
+ADMISSION: Final = admission
+
+# Timers that run out at once, such as the news of a crash, are handled in the same call, in at
+# most so many rounds; one that sets itself for ever is a defect.
+ROUNDS_MAX: Final = 1000
+
+
+class Message(NamedTuple):
+    """A delivered message."""
+
+    sender: int
+    sequence: int
+    payload: bytes
+
+
+class Batch:
+    """Messages delivered together, in order: iterate over them, or take a whole column.
+
+    ``payloads``, ``senders`` and ``sequences`` are lists of all of them: a fraction of the time
+    that an object for each message takes.
+    """
+
+    __slots__ = ("_data", "_first", "_rows")
+
+    def __init__(self, rows: NDArray[np.int64], data: bytes) -> None:
+        self._rows = rows
+        self._data = data
+        self._first = 0
+
+    def __len__(self) -> int:
+        return len(self._rows) - self._first
+
+    def __iter__(self) -> Iterator[Message]:
+        return map(Message, self.senders, self.sequences, self.payloads)
+
+    def __getitem__(self, place: int) -> Message:
+        source, sequence, begin, end = self._rows[self._first + place].tolist()
+        return Message(source, sequence, self._data[begin:end])
+
+    @property
+    def senders(self) -> list[int]:
+        """Who broadcast each of them."""
+        return self._column(a.SOURCE)
+
+    @property
+    def sequences(self) -> list[int]:
+        """Which of its sender's broadcasts each of them is, from 1."""
+        return self._column(a.SEQUENCE)
+
+    @property
+    def payloads(self) -> list[bytes]:
+        """What was broadcast."""
+        data = self._data
+        begins, ends = self._column(a.FIRST_BYTE), self._column(a.LAST_BYTE)
+        return [data[begin:end] for begin, end in zip(begins, ends, strict=True)]
+
+    def _column(self, place: int) -> list[int]:
+        found: list[int] = self._rows[self._first :, place].tolist()
+        return found
+
+    def counts(self, members: int) -> NDArray[np.int64]:
+        """How many there are of each sender."""
+        return np.bincount(self._rows[self._first :, a.SOURCE], minlength=members)
+
+    def pop(self) -> Message:
+        """Take the first of them away."""
+        self._first += 1
+        return self[-1]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settings:
+    """What a member is told about itself and its group; all must agree on all but ``member``."""
+
+    member: int
+    members: int
+    protocol: str = "vector"
+    parameters: dict[str, Any] = field(default_factory=dict)
+    window: int = 256
+    payload_max_bytes: int = 1 << 20
+    key: int = 1
+    test_interval_ms: float = 500.0
+    patience_ms: float = 5000.0
+
+    def __post_init__(self) -> None:
+        if not 2 <= self.members <= min(layout.MEMBERS_MAX, NODES_MAX):
+            raise UserError(f"a group has 2 to {layout.MEMBERS_MAX} members, not {self.members}")
+        if not 0 <= self.member < self.members:
+            raise UserError(f"there is no member {self.member} in a group of {self.members}")
+        if not 1 <= self.window <= layout.WINDOW_MAX:
+            raise UserError(f"window must be between 1 and {layout.WINDOW_MAX}, not {self.window}")
+        if not 0 <= self.payload_max_bytes <= layout.PAYLOAD_BYTES_MAX:
+            raise UserError(
+                f"payload_max_bytes must be between 0 and {layout.PAYLOAD_BYTES_MAX}, not "
+                f"{self.payload_max_bytes}"
+            )
+
+
+class Output:
+    """What a call of ``run`` asks for."""
+
+    __slots__ = ("common", "deliveries", "evicted", "left", "malformed", "own", "trace")
+
+    def __init__(self) -> None:
+        self.common: list[bytes] = []  # records for every member in the view
+        self.own: dict[int, list[bytes]] = {}  # records for single members, to follow those
+        self.deliveries: list[Batch] = []
+        self.trace: list[bytes] = []  # rows, to be written before anything is sent
+        self.evicted: list[int] = []
+        self.left: list[int] = []
+        self.malformed: list[tuple[int, int]] = []  # peer, reason
+
+
+class Node:
+    """One member of a group; see the module."""
+
+    def __init__(self, settings: Settings, *, recording: bool = False, entropy: int = 1) -> None:
+        self.settings = settings
+        self.protocol = registry.load(settings.protocol)
+        self.parameters = self.protocol.make_parameters(settings.parameters)
+        self.capacity = Capacity(slots=layout.SLOTS_FIRST, held=layout.SLOTS_FIRST)
+        self.group = contract.Group(
+            nodes=settings.members,
+            hosted=np.array([settings.member], np.int32),
+            seed=settings.key,
+        )
+        self.state = self._allocate_state()
+        self.member: Member = layout.make_member(
+            settings, self.protocol, self.state, self.capacity, entropy=entropy
+        )
+        self.cell = self.member.host.cursor
+        self.cell[a.RECORDING] = recording
+        self._body: Callable[..., int] = step.run
+        self._segments: list[tuple[int, int, bytes]] = []
+        self._broadcasts: list[bytes] = []
+        self._timers: list[tuple[int, int, int, int]] = []
+        self._promised = self._stable = 0  # own messages: broadcast or about to be, and stable
+        self._window = settings.window
+        self._serial = 0
+        layout.place_in_view(self.member, settings)
+
+    def prepare(self) -> None:
+        """Use the compiled step: loaded from the cache, or compiled, which takes some seconds."""
+        self._body = step.ENTRY.prepare(
+            self.protocol.state, self.protocol.sources, self.member, self.state
+        )
+        self._empty_bounds()
+
+    def _allocate_state(self) -> Any:
+        return self.protocol.allocate(self.parameters, self.group, self.capacity)
+
+    # Input ----------------------------------------------------------------------------------
+
+    def start(self, *, tests: bool = True) -> None:
+        """Begin: the protocol's own start, and the first round of tests for crashes."""
+        self._segments.append((a.START, 0, b""))
+        if tests:
+            self._segments.append((a.TEST_TIMER, 0, b""))
+
+    def receive(self, peer: int, body: bytes) -> None:
+        """The body of a frame has come from a peer."""
+        self._segments.append((a.FRAME, peer, body))
+
+    def broadcast(self, payload: bytes) -> int:
+        """Broadcast a message; its sequence number. The caller has asked for ``credit``."""
+        if self._promised - self._stable >= self._window:
+            raise InternalError("a broadcast without credit")
+        self._broadcasts.append(len(payload).to_bytes(4, "little"))
+        self._broadcasts.append(payload)
+        self._promised += 1
+        return self._promised
+
+    def evict(self, who: int) -> None:
+        """Take a member out of the view."""
+        self._segments.append((a.EVICT, who, b""))
+
+    def take(self, source: int, count: int) -> None:
+        """The application has taken so many messages of a source."""
+        self.member.known[source, a.CONSUMED] += count
+
+    def take_batch(self, batch: Batch) -> None:
+        """The application has taken a whole batch."""
+        self.member.known[:, a.CONSUMED] += batch.counts(self.settings.members)
+
+    def close(self) -> None:
+        """Nothing more will be broadcast here."""
+        self.cell[a.CLOSING] = 1
+
+    # State ----------------------------------------------------------------------------------
+
+    @property
+    def credit(self) -> int:
+        """How many more messages may be broadcast now."""
+        return self._window - (self._promised - self._stable)
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether there is nothing that ``run`` would handle."""
+        return not self._segments and not self._broadcasts
+
+    @property
+    def untold(self) -> bool:
+        """Whether others wait to hear what was taken; ``run`` with ``force`` tells them."""
+        return bool(self.cell[a.UNTOLD])
+
+    @property
+    def next_timer_ns(self) -> int | None:
+        """When ``run`` has to be called at the latest."""
+        return self._timers[0][0] if self._timers else None
+
+    @property
+    def is_fenced(self) -> bool:
+        """Whether the others have taken this member for crashed."""
+        return bool(self.member.detector.process[0, tester.FENCED])
+
+    def is_gone(self, who: int) -> bool:
+        """Whether a member is out of the view."""
+        return bool(self.member.known[who, a.GONE])
+
+    # Running --------------------------------------------------------------------------------
+
+    def run(self, now_ns: int, *, force: bool = False) -> Output:
+        """Handle all input and the timers that have run out."""
+        output = Output()
+        self.cell[contract.NOW_NS] = now_ns
+        self.cell[a.FORCED] = force
+        for _ in range(ROUNDS_MAX):
+            evictions = self.cell[a.EVICTIONS].copy()
+            self._load(now_ns)
+            self._work(output)
+            if self.cell[a.EVICTIONS] != evictions:
+                # What the others have taken now counts anew.
+                layout.place_in_view(self.member, self.settings)
+            elif not self._timers or self._timers[0][0] > now_ns:
+                self._stable = int(self.cell[a.OWN_STABLE])
+                return output
+        raise InternalError(f"protocol {self.protocol.name}: a timer sets itself without end")
+
+    def forgive(self, late_ns: int) -> None:
+        """After a pause of this process, await the replies of others anew."""
+        self._timers = [
+            (due_ns + late_ns * owner, serial, owner, key)
+            for due_ns, serial, owner, key in self._timers
+        ]
+        heapq.heapify(self._timers)
+
+    def _load(self, now_ns: int) -> None:
+        """Put all input into the arrays of the step."""
+        segments, self._segments = self._segments, []
+        if self._broadcasts:
+            segments.append((a.BROADCAST, 0, b"".join(self._broadcasts)))
+            self._broadcasts = []
+        while self._timers and self._timers[0][0] <= now_ns:
+            _, _, owner, key = heapq.heappop(self._timers)
+            segments.append((a.TEST_TIMER if owner else a.TIMER, key, b""))
+        rows, at = [], 0
+        for kind, who, body in segments:
+            rows.append((kind, who, at, at + len(body)))
+            at += len(body)
+        member = self.member
+        if at > member.input.size or len(rows) > len(member.segment):
+            member = self.member = layout.with_input(member, size_bytes=at, segments=len(rows))
+        if at:
+            data = segments[0][2] if len(segments) == 1 else b"".join([s[2] for s in segments])
+            member.input[:at] = np.frombuffer(data, np.uint8)
+        if rows:
+            member.segment[: len(rows)] = rows
+        self.cell[a.SEGMENTS] = len(rows)
+        self.cell[a.SEGMENT] = self.cell[a.POSITION] = 0
+
+    def _work(self, output: Output) -> None:
+        """Call the step until all is done."""
+        while True:
+            found = self._body(self.member, self.state)
+            self._drain(output)
+            if found == status.FINISHED:
+                return
+            if found == status.GROW_SLOTS:
+                self._grow(slots=2)
+            elif found == status.GROW_STATE:
+                self._grow(held=2)
+            elif found == status.GROW_BLOCKS:
+                self.member = layout.with_blocks(self.member)
+            elif found != status.FLUSH:
+                raise InternalError(
+                    f"protocol {self.protocol.name}: a handler returned neither DONE nor FULL, or "
+                    f"asked for more effects than its effects_words allows ({found})"
+                )
+
+    def _grow(self, *, slots: int = 1, held: int = 1) -> None:
+        before = self.capacity
+        self.capacity = Capacity(slots=slots * before.slots, held=held * before.held)
+        self.state = grow(self.state, self._allocate_state())
+        words = self.protocol.effects_words(self.capacity, self.settings.members)
+        host = a.make_host(slots=self.capacity.slots, effects=words, seed=1)
+        message = np.zeros(a.WORDS * (self.capacity.slots - 1), np.int64)
+        self.member = self.member._replace(
+            host=grow(self.member.host, host),
+            message=grow(self.member.message, message),
+            name=names.larger(self.member.name, self.capacity.slots),
+            field=a.fields_of(self.state, self.protocol.message_fields, self.capacity.slots),
+        )
+        self.cell = self.member.host.cursor
+
+    def _drain(self, output: Output) -> None:
+        """Take what the step has left."""
+        member, cell = self.member, self.cell.tolist()
+        if cell[a.ROWS]:
+            output.trace.append(member.trace[: cell[a.ROWS]].tobytes())
+        if cell[a.COMMON_BYTES]:
+            output.common.append(member.common[: cell[a.COMMON_BYTES]].tobytes())
+        if cell[a.PACKETS]:
+            data = member.routed[: cell[a.OUT_BYTES]].tobytes()
+            for target, (first, last) in enumerate(member.bound.tolist()):
+                if last > first:
+                    output.own.setdefault(target, []).append(data[first:last])
+        if cell[a.DELIVERIES]:
+            data = member.delivered[: cell[a.DELIVERED_BYTES]].tobytes()
+            rows = member.delivery[: cell[a.DELIVERIES]].copy()
+            output.deliveries.append(Batch(rows, data))
+        for key, due_ns, owner in member.timer[: cell[a.TIMERS]].tolist():
+            self._serial += 1
+            heapq.heappush(self._timers, (due_ns, self._serial, owner, key))
+        for what, about, reason in member.report[: cell[a.REPORTS]].tolist():
+            if what == a.EVICTED:
+                output.evicted.append(about)
+            elif what == a.LEFT:
+                output.left.append(about)
+            else:
+                output.malformed.append((about, reason))
+        self._empty_bounds()
+
+    def _empty_bounds(self) -> None:
+        self.member.bound[:] = 0
+        for place in layout.OUTPUTS:
+            self.cell[place] = 0
+
+    # What people ask ------------------------------------------------------------------------
+
+    def counts(self) -> dict[str, int]:
+        """What has been counted since the start, and what is held now."""
+        return {name: int(self.cell[place]) for name, place in layout.COUNTS.items()}
+
+    def oldest_waiting_ns(self) -> int | None:
+        """Since when the message waits here that has waited longest."""
+        words = self.member.message.reshape(-1, a.WORDS)[: int(self.cell[a.SLOT_HIGH])]
+        waits = (words[:, a.REFERENCES] > 0) & (words[:, a.WAITING] > 0)
+        return int(words[waits, a.SINCE_NS].min()) if waits.any() else None
+
+    def waiting(self) -> list[tuple[int, int, int, list[tuple[int, int]]]]:
+        """Messages that wait here: sender, sequence, since when, and what is missing of each."""
+        member, found = self.member, []
+        words = member.message.reshape(-1, a.WORDS)[: int(self.cell[a.SLOT_HIGH])]
+        for slot in np.flatnonzero((words[:, a.REFERENCES] > 0) & (words[:, a.WAITING] > 0)):
+            source, sequence = member.host.name[2 * slot : 2 * slot + 2].tolist()
+            missing = self.protocol.missing(self.state, int(slot)) if self.protocol.missing else []
+            found.append((source, sequence, int(words[slot, a.SINCE_NS]), missing))
+        return found
+
+    def stable(self) -> Iterable[int]:
+        """How many messages of each member all are known to have taken."""
+        return [int(count) for count in self.member.known[:, a.STABLE]]

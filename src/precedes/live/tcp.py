@@ -1,0 +1,290 @@
+"""Connections between members: greeting, frames, resumption after a break.
+
+Of two members that need a link the one with the higher number dials. A connection begins with a
+greeting of each side (``wire.Hello``); who does not speak within ``HANDSHAKE_S``, is of another
+group, has no right certificate, was restarted or is out of the view is refused with a reason.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import ssl
+import time
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, Final
+
+from precedes.live import security, wire
+from precedes.live.config import split_address
+from precedes.live.connection import HANDSHAKE_S, Connection, Door, address_of
+from precedes.live.link import Link
+from precedes.model import PeerError
+
+if TYPE_CHECKING:
+    from precedes.live.group import Group
+
+REDIAL_FIRST_S: Final = 0.02
+REDIAL_LAST_S: Final = 0.5
+# Connections that have not said yet who they are; more are closed at once.
+STRANGERS_MAX: Final = 64
+
+EVICTED: Final = 1  # in the number of a refusal: the others go on without you
+
+
+class Links:
+    """All links of a member, and the connections that carry them."""
+
+    def __init__(self, group: Group) -> None:
+        self.group = group
+        self.config = group.config
+        self.me = group.config.member
+        self.loop = asyncio.get_running_loop()
+        self.life = os.urandom(16)
+        self.frame_max_bytes = group.frame_max_bytes
+        self.links: dict[int, Link] = {}
+        self.connections: dict[int, Connection] = {}
+        self.attached = asyncio.Event()  # set whenever a link has got a connection
+        self.reconnections = 0
+        self._strangers: set[Connection] = set()
+        self._dialling: dict[int, asyncio.Task[None]] = {}
+        self._banned: set[int] = set()
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._backlog: dict[int, list[bytes]] = {}
+        self._server: asyncio.Server | None = None
+        self._tls = security.contexts(self.config.security)
+
+    async def listen(self) -> None:
+        """Accept connections from now on."""
+        where: dict[str, Any] = {"sock": self.group.listener}
+        if self.group.listener is None:
+            where = dict(
+                zip(("host", "port"), split_address(self.config.addresses[self.me]), strict=True)
+            )
+        accept = self._accept if self._tls.server is None else lambda: Door(self)
+        self._server = await self.loop.create_server(accept, backlog=256, **where)
+
+    def _accept(self) -> Connection:
+        return Connection(self, None)
+
+    async def let_in(self, transport: asyncio.Transport) -> None:
+        """Do the handshake of TLS for an accepted connection, and say why if it fails."""
+        connection = self._accept()
+        assert self._tls.server is not None
+        try:
+            secured = await self.loop.start_tls(
+                transport,
+                connection,
+                self._tls.server,
+                server_side=True,
+                ssl_handshake_timeout=HANDSHAKE_S,
+            )
+        except (OSError, asyncio.CancelledError) as error:
+            connection.connection_lost(None)
+            self.group.on_peer_error(None, security.why(error), address_of(transport))
+            transport.abort()
+            return
+        if secured is not None:
+            connection.connection_made(secured)
+
+    def link(self, peer: int) -> Link:
+        """The link to a member, made when it is first needed."""
+        if peer not in self.links:
+            self.links[peer] = Link(peer)
+        return self.links[peer]
+
+    def want(self, peer: int, *, anyhow: bool = False) -> None:
+        """See to it that there is a connection: dial if it is ours to dial, or ``anyhow``."""
+        self.link(peer)
+        if peer in self.connections or peer in self._dialling or peer in self._banned:
+            return
+        if (self.me > peer or anyhow) and not self.group.is_gone(peer):
+            self._dialling[peer] = self.loop.create_task(self._dial(peer))
+
+    async def _dial(self, peer: int) -> None:
+        """Try until there is a connection or the member is out of the view."""
+        host, port = split_address(self.config.addresses[peer])
+        wait_s = REDIAL_FIRST_S
+        try:
+            while not self.group.is_over and not self.group.is_gone(peer):
+                with contextlib.suppress(OSError, asyncio.TimeoutError), self._told(peer):
+                    async with asyncio.timeout(HANDSHAKE_S):
+                        _, connection = await self.loop.create_connection(
+                            lambda: Connection(self, peer), host, port, ssl=self._tls.client
+                        )
+                    await asyncio.shield(connection.closed)
+                    if connection.link is not None:
+                        wait_s = REDIAL_FIRST_S
+                if peer in self._banned or (peer in self.connections and self.me < peer):
+                    return
+                await asyncio.sleep(wait_s)
+                wait_s = min(2 * wait_s, REDIAL_LAST_S)
+        finally:
+            self._dialling.pop(peer, None)
+
+    @contextlib.contextmanager
+    def _told(self, peer: int) -> Iterator[None]:
+        """Say so if the other side's certificate is not accepted."""
+        try:
+            yield
+        except ssl.SSLError as error:
+            self.group.on_peer_error(peer, security.why(error), self.config.addresses[peer])
+            raise
+
+    def keep(self, task: asyncio.Task[None]) -> None:
+        """Hold a task that runs by itself until it is done."""
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    def hello(self, peer: int) -> wire.Hello:
+        """What this member says first to another."""
+        link = self.link(peer)
+        return wire.Hello(
+            member=self.me,
+            target=peer,
+            group=self.config.group_digest(),
+            life=self.life,
+            known=link.life or bytes(16),
+            received=link.received,
+        )
+
+    def admit(self, connection: Connection) -> bool:
+        """Whether one more connection of an unknown is let in."""
+        if len(self._strangers) >= STRANGERS_MAX:
+            self.group.on_peer_error(None, "too many connections at once", connection.address)
+            return False
+        self._strangers.add(connection)
+        return True
+
+    def greet(self, connection: Connection, hello: wire.Hello) -> bool:
+        """A greeting has come: refuse it, or let the link go on over this connection."""
+        self._strangers.discard(connection)
+        peer = hello.member
+        if peer >= len(self.config.addresses) or peer == self.me or hello.target != self.me:
+            raise PeerError(f"it says to be member {peer} and to speak to {hello.target}")
+        if connection.target not in (None, peer):
+            raise PeerError(f"member {peer} answers at the address of member {connection.target}")
+        if hello.group != self.config.group_digest():
+            raise PeerError("it belongs to another group, or its settings differ")
+        if self.config.security is not None:
+            security.check_name(connection.peer_names(), self.config.name, peer)
+        if self.group.is_gone(peer):
+            connection.refuse("you are out of the view: the others go on", code=EVICTED)
+            return False
+        if peer in self._banned:
+            connection.refuse("you sent what no member sends")
+            return False
+        link = self.link(peer)
+        if (link.life and link.life != hello.life) or hello.known not in (self.life, bytes(16)):
+            raise PeerError(f"member {peer} was restarted: it cannot come back into this group")
+        other = self.connections.get(peer)
+        if other is not None and not connection.is_dialled and self.me > peer:
+            connection.refuse("there is a connection already")
+            return False
+        return self._attach(connection, link, hello, other)
+
+    def _attach(
+        self, connection: Connection, link: Link, hello: wire.Hello, other: Connection | None
+    ) -> bool:
+        link.life = hello.life
+        frames = link.resume(hello.received)
+        if not connection.is_dialled:
+            connection.write(self.hello(link.peer).encode())
+        if other is not None:
+            other.link = None
+            other.abort()
+        self.reconnections += link.received + link.sent > 0
+        connection.link = link
+        self.connections[link.peer] = connection
+        self._backlog[link.peer] = []
+        if frames:
+            connection.write(b"".join(frames))
+        self.attached.set()
+        return True
+
+    def send(self, peer: int, body: bytes) -> None:
+        """Send a frame: now, or when there is a connection that takes it."""
+        connection = self.connections.get(peer)
+        frame = self.link(peer).put(body)
+        if connection is None:
+            self.want(peer, anyhow=True)
+        elif connection.paused:
+            self._backlog[peer].append(frame)
+        else:
+            connection.write(frame)
+
+    def on_writable(self, connection: Connection) -> None:
+        """A connection takes bytes again."""
+        if connection.link is not None and (backlog := self._backlog.get(connection.link.peer)):
+            self._backlog[connection.link.peer] = []
+            connection.write(b"".join(backlog))
+
+    def tend(self, silent_s: float) -> None:
+        """Acknowledge what came, ping who is silent, give up connections that seem dead."""
+        now_s = time.monotonic()
+        for connection in list(self.connections.values()):
+            link = connection.link
+            if link is None:
+                continue
+            if now_s - connection.heard_s > silent_s:
+                connection.abort()
+            elif not connection.paused:
+                ping = now_s - connection.heard_s > silent_s / 4
+                if link.owes_acknowledgement or ping:
+                    kind = wire.ACK if link.owes_acknowledgement else wire.PING
+                    connection.write(link.acknowledgement(kind))
+
+    def on_refused(self, connection: Connection, code: int, body: bytes) -> None:
+        """The other side does not want to speak to this member."""
+        reason = body[: wire.REASON_BYTES_MAX].decode(errors="replace")
+        who = connection.target if connection.link is None else connection.link.peer
+        self.group.on_refused(who, reason, evicted=code == EVICTED)
+        connection.abort()
+
+    def ban(self, peer: int) -> None:
+        """Never speak to this member again; the failure detector will find it silent."""
+        self._banned.add(peer)
+
+    def on_lost(self, connection: Connection, error: Exception | None) -> None:
+        """A connection has ended: have another one made."""
+        self._strangers.discard(connection)
+        if isinstance(error, ssl.SSLError) and connection.link is None:
+            self.group.on_refused(connection.target, security.why(error), evicted=False)
+        link, connection.link = connection.link, None
+        if link is None or self.connections.get(link.peer) is not connection:
+            return
+        del self.connections[link.peer]
+        if not self.group.is_over:
+            self.group.on_disconnected(link.peer, error)
+            self.loop.call_soon(self.want, link.peer)
+
+    def cut(self, peer: int) -> None:
+        """End a link for good."""
+        connection = self.connections.pop(peer, None)
+        if connection is not None:
+            connection.link = None
+            connection.refuse("you are out of the view: the others go on", code=EVICTED)
+        if task := self._dialling.get(peer):
+            task.cancel()
+        self.links.pop(peer, None)
+
+    @property
+    def is_flushed(self) -> bool:
+        """Whether everything that was sent over connections that there are has arrived."""
+        links = [connection.link for connection in self.connections.values()]
+        return all(link is None or link.acknowledged == link.sent for link in links)
+
+    async def close(self) -> None:
+        """End all connections."""
+        if self._server is not None:
+            self._server.close()
+        for task in [*self._dialling.values(), *self._tasks]:
+            task.cancel()
+        connections = [*self.connections.values(), *self._strangers]
+        for connection in connections:
+            connection.close()
+        if connections:
+            await asyncio.wait([connection.closed for connection in connections], timeout=1.0)
+        for connection in connections:
+            connection.abort()
+        await asyncio.gather(*self._dialling.values(), *self._tasks, return_exceptions=True)

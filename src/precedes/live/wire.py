@@ -1,0 +1,161 @@
+"""The wire format, version 1: frames over a byte stream, and what is in them.
+
+All numbers are little endian. A connection begins with a HELLO of each side; after that, frames:
+
+    length   4  bytes that follow, at most the group's ``frame_max_bytes``
+    kind     1  DATA, ACK, PING or REFUSED
+    number   8  DATA: 1, 2, ... on this link, going on after a reconnection; else 0
+    received 8  how many DATA frames of the other side have arrived
+    body        DATA: records; REFUSED: the reason as text
+
+The records of a DATA frame, each begun by its kind in one byte:
+
+    PACKET   items (2), then each: tag (1) and, by its class,
+             a message: source (2), sequence (4), its fields, payload length (4), payload
+             a reference: source (2), sequence (4); a number: 8 bytes
+             a field: words (2), then each word in groups of 7 bits, the sign in the lowest bit
+    UP       source (2), messages of it that were taken (4), who has taken the least (2)
+    DOWN     source (2), messages of it that all have taken (4), whether that is all (1)
+    FROZEN   member (2), messages of it that have come here (4): it is out of the view
+    RELAY    a message of a member that is out of the view, as in a packet with tag 0
+    ROUTED   destination (2), origin (2), length (4), a PACKET
+    LEAVE    nothing: the sender leaves the group
+
+A decoder never trusts a length or a number: what is too long, too short or names what does not
+exist is refused, the connection closed, and the group goes on.
+"""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass
+from typing import Final
+
+from precedes.model import PeerError
+
+MAGIC: Final = b"prcd"
+VERSION: Final = 1
+
+# Kinds of frames.
+DATA: Final = 1
+ACK: Final = 2
+PING: Final = 3
+REFUSED: Final = 4
+
+# Kinds of records.
+PACKET: Final = 1
+UP: Final = 2
+DOWN: Final = 3
+FROZEN: Final = 4
+RELAY: Final = 5
+ROUTED: Final = 6
+LEAVE: Final = 7
+
+UP_BYTES: Final = 9
+DOWN_BYTES: Final = 8
+FROZEN_BYTES: Final = 7
+ROUTED_BYTES: Final = 9
+
+HEADER: Final = struct.Struct("<IBQQ")
+LENGTH_BYTES: Final = 4
+# What the length counts beside the body.
+OVERHEAD_BYTES: Final = HEADER.size - LENGTH_BYTES
+
+_HELLO: Final = struct.Struct("<4sHHH16s16s16sQ")
+HELLO_BYTES: Final = _HELLO.size
+
+REASON_BYTES_MAX: Final = 200
+
+# Why input was refused, by the numbers of ``items`` with the sign left out.
+REASONS: Final = {
+    1: "a record is cut short",
+    2: "a record is longer than allowed",
+    3: "an item has an unknown tag",
+    4: "a message names no member or no sequence number",
+    5: "a clock or a count is impossible",
+    6: "a message does not come by this member",
+    7: "a record is of an unknown kind",
+    8: "a frame is longer than allowed",
+    9: "a frame is out of sequence",
+    10: "a frame is of an unknown kind",
+    11: "it acknowledges frames that were never sent",
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Hello:
+    """What each side of a connection says first."""
+
+    member: int
+    target: int  # the member it means to speak to
+    group: bytes  # 16 bytes: a digest of the configuration that all must have in common
+    life: bytes  # 16 bytes: drawn when the member started; a restarted one has another
+    known: bytes  # 16 bytes: the life of the other side that it has met, or zeros
+    received: int  # DATA frames of the other side that have arrived in that life
+
+    def encode(self) -> bytes:
+        """The bytes to send."""
+        return _HELLO.pack(
+            MAGIC,
+            VERSION,
+            self.member,
+            self.target,
+            self.group,
+            self.life,
+            self.known,
+            self.received,
+        )
+
+
+def decode_hello(data: bytes) -> Hello:
+    """Read a HELLO, or PeerError if it is none."""
+    if len(data) != HELLO_BYTES:
+        raise PeerError(f"a greeting has {HELLO_BYTES} bytes, not {len(data)}")
+    magic, version, member, target, group, life, known, received = _HELLO.unpack(data)
+    if magic != MAGIC:
+        raise PeerError("it does not speak this protocol")
+    if version != VERSION:
+        raise PeerError(f"it speaks version {version} of the protocol, this member {VERSION}")
+    return Hello(
+        member=member, target=target, group=group, life=life, known=known, received=received
+    )
+
+
+def frame_header(kind: int, number: int, received: int, body_bytes: int) -> bytes:
+    """The header of a frame whose body is that long."""
+    return HEADER.pack(OVERHEAD_BYTES + body_bytes, kind, number, received)
+
+
+def refusal(reason: str) -> bytes:
+    """A frame that tells the other side why it is not spoken to."""
+    body = reason.encode()[:REASON_BYTES_MAX]
+    return frame_header(REFUSED, 0, 0, len(body)) + body
+
+
+class Frames:
+    """Cuts a byte stream into frames; what is kept of an unfinished one is bounded by its length.
+
+    ``feed`` returns (kind, number, received, body) for each complete frame.
+    """
+
+    def __init__(self, *, frame_max_bytes: int) -> None:
+        self._max_bytes = frame_max_bytes
+        self._rest = b""
+
+    def feed(self, data: bytes) -> list[tuple[int, int, int, bytes]]:
+        """The frames that these bytes complete; PeerError for a length that is not allowed."""
+        if self._rest:
+            data = self._rest + data
+        found = []
+        at, size = 0, len(data)
+        while size - at >= HEADER.size:
+            length, kind, number, received = HEADER.unpack_from(data, at)
+            if not OVERHEAD_BYTES <= length <= self._max_bytes:
+                raise PeerError(REASONS[8])
+            end = at + LENGTH_BYTES + length
+            if end > size:
+                break
+            found.append((kind, number, received, data[at + HEADER.size : end]))
+            at = end
+        self._rest = data[at:] if at < size else b""
+        return found

@@ -1,0 +1,168 @@
+"""Reads the logs that the members of a live group leave in a directory, as one history.
+
+A log is a header of 1024 bytes (``prcdlog1``, status, length of a JSON text, the text), then rows
+of 16 bytes: nanoseconds since the member's start, and in one little endian word the kind (8 bits),
+the source (24) and the sequence (32). An unfinished row at the end is that of a killed member.
+
+A member whose log says neither that it ended with the group nor that rows are missing has
+crashed, left early or been evicted: nothing is owed to it, and what it broadcast last may be
+lost. The run is complete if at least one member ended with the group.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from precedes.model import NODES_MAX, EventKind, UserError
+from precedes.trace.history import BROADCAST, DELIVER, History
+from precedes.trace.message_index import index_messages
+from precedes.trace.writer import TraceWriter
+
+MAGIC: Final = b"prcdlog1"
+HEADER_BYTES: Final = 1024
+ROW_BYTES: Final = 16
+SUFFIX: Final = ".events"
+ENDED: Final = 1
+BROKEN: Final = 3
+
+
+class MemberLog(NamedTuple):
+    """The log of one member."""
+
+    path: Path
+    about: dict[str, Any]
+    status: int
+    time_ns: NDArray[np.int64]
+    kind: NDArray[np.int8]
+    source: NDArray[np.int32]
+    sequence: NDArray[np.int32]
+
+
+def is_member_log(path: str | os.PathLike[str]) -> bool:
+    """Whether a file is the log of one member."""
+    return str(path).endswith(SUFFIX)
+
+
+def holds_member_logs(directory: Path) -> bool:
+    """Whether a directory holds logs of members."""
+    return any(is_member_log(path) for path in directory.iterdir())
+
+
+def read_member_log(path: Path) -> MemberLog:
+    """One log; UserError if it is none."""
+    try:
+        data = path.read_bytes()
+    except OSError as error:
+        raise UserError(f"cannot read {path}: {error.strerror}") from None
+    if not data.startswith(MAGIC) or len(data) < HEADER_BYTES:
+        raise UserError(f"{path} is no log of a member: its header is damaged")
+    status = data[len(MAGIC)]
+    length = int.from_bytes(data[len(MAGIC) + 1 : len(MAGIC) + 3], "little")
+    try:
+        about = json.loads(data[len(MAGIC) + 3 : len(MAGIC) + 3 + length])
+        member, members = int(about["member"]), int(about["members"])
+    except (ValueError, KeyError, TypeError):
+        raise UserError(f"{path} is no log of a member: its header is damaged") from None
+    if not 0 <= member < members <= NODES_MAX:
+        raise UserError(f"{path} says to be of member {member} of {members}")
+    rows = np.frombuffer(data, "<i8", offset=HEADER_BYTES, count=2 * _whole_rows(len(data)))
+    word = rows[1::2]
+    kind = word >> 56
+    if kind.size and (kind.min() < 0 or kind.max() >= len(EventKind)):
+        raise UserError(f"{path} is damaged: it has events of unknown kinds")
+    return MemberLog(
+        path=path,
+        about={**about, "member": member, "members": members},
+        status=status,
+        time_ns=rows[::2].astype(np.int64),
+        kind=kind.astype(np.int8),
+        source=((word >> 32) & 0xFFFFFF).astype(np.int32),
+        sequence=(word & 0xFFFFFFFF).astype(np.int32),
+    )
+
+
+def _whole_rows(size_bytes: int) -> int:
+    return (size_bytes - HEADER_BYTES) // ROW_BYTES
+
+
+def read_members(directory: str | os.PathLike[str]) -> History:
+    """The history of a group from the logs of its members, which must all be there."""
+    logs = _logs_of(Path(directory))
+    members = logs[0].about["members"]
+    chosen = [np.isin(log.kind, (BROADCAST, DELIVER)) for log in logs]
+    counts = [int(rows.sum()) for rows in chosen]
+    offsets = np.concatenate(([0], np.cumsum(counts)))
+    pairs = list(zip(logs, chosen, strict=True))
+    kind = np.concatenate([log.kind[rows] for log, rows in pairs])
+    source = np.concatenate([log.source[rows] for log, rows in pairs])
+    sequence = np.concatenate([log.sequence[rows] for log, rows in pairs])
+    index = index_messages(offsets, kind, source, sequence, title=str(directory))
+    ended = np.array([log.status == ENDED for log in logs])
+    return History(
+        nodes=members,
+        offsets=offsets,
+        kind=kind,
+        message=index.message,
+        message_source=index.source,
+        message_sequence=index.sequence,
+        message_names=index.names,
+        phantom_names=index.phantom_names,
+        complete=bool(ended.any()),
+        crashed=np.flatnonzero(~ended).astype(np.int32),
+        time_us=np.concatenate([log.time_ns[rows] // 1000 for log, rows in pairs]),
+        origin=str(directory),
+    )
+
+
+def _logs_of(directory: Path) -> list[MemberLog]:
+    """One log for each member of one group, in order."""
+    paths = sorted(path for path in directory.iterdir() if is_member_log(path))
+    if not paths:
+        raise UserError(f"{directory} holds no logs of members (*{SUFFIX})")
+    found = {}
+    for path in paths:
+        log = read_member_log(path)
+        if log.status == BROKEN:
+            raise UserError(
+                f"{path} lacks events: the member could not write them, so nothing can be judged"
+            )
+        if log.about["member"] in found:
+            raise UserError(f"{directory} holds two logs of member {log.about['member']}")
+        found[log.about["member"]] = log
+    first = next(iter(found.values())).about
+    for log in found.values():
+        if any(log.about.get(key) != first.get(key) for key in ("members", "group", "protocol")):
+            raise UserError(f"{directory} holds logs of different groups: {log.path}")
+    missing = sorted(set(range(first["members"])) - set(found))
+    if missing:
+        raise UserError(f"{directory} lacks the log of member {missing[0]}: collect all of them")
+    return [found[member] for member in range(first["members"])]
+
+
+def join(directory: str | os.PathLike[str], path: str | os.PathLike[str]) -> None:
+    """Write the logs of a group as one trace file, for tools that read those."""
+    logs = _logs_of(Path(directory))
+    starts = [int(log.about.get("started_unix_ns", 0)) for log in logs]
+    metadata = {key: logs[0].about.get(key) for key in ("group", "protocol", "window")}
+    with TraceWriter(path, nodes=len(logs), metadata=metadata) as writer:
+        for member, log in enumerate(logs):
+            late_ns = starts[member] - min(starts)
+            crashed = log.status != ENDED
+            last_ns = int(log.time_ns[-1]) if log.time_ns.size else 0
+            end = np.full(int(crashed), last_ns)
+            rows = log.time_ns.size + end.size
+            writer.write(
+                np.concatenate((log.time_ns, end)) + late_ns,
+                np.full(rows, member, np.int32),
+                np.concatenate((log.kind, np.full(end.size, EventKind.CRASH))).astype(np.int8),
+                np.concatenate((log.source, np.full(end.size, member))).astype(np.int32),
+                np.concatenate((log.sequence, np.zeros(end.size))).astype(np.int32),
+                np.full(rows, -1, np.int64),
+            )
+        writer.close(complete=any(log.status == ENDED for log in logs))

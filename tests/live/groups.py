@@ -1,0 +1,63 @@
+"""Groups in one process, over real sockets on 127.0.0.1, the protocol interpreted."""
+
+import asyncio
+import contextlib
+import socket
+
+from precedes.live import Config, Group
+
+LIMIT_S = 60.0
+
+
+def listeners(count):
+    """Sockets that listen on free ports."""
+    found = []
+    for _ in range(count):
+        sock = socket.socket()
+        sock.bind(("127.0.0.1", 0))
+        sock.listen(64)
+        found.append(sock)
+    return found
+
+
+def configs(socks, **settings):
+    """A configuration for each member."""
+    addresses = tuple(f"127.0.0.1:{sock.getsockname()[1]}" for sock in socks)
+    common = {"interpreted": True, "linger_s": 1.0, "start_s": 30.0, **settings}
+    return [Config(member=i, addresses=addresses, **common) for i in range(len(socks))]
+
+
+@contextlib.asynccontextmanager
+async def group_of(count, *, without=(), **settings):
+    """Members of a group, all entered; ``without`` leaves their places to the test."""
+    socks = listeners(count)
+    groups = [
+        Group.open(config, listener=sock)
+        for config, sock in zip(configs(socks, **settings), socks, strict=True)
+        if config.member not in without
+    ]
+    try:
+        await asyncio.gather(*(group.__aenter__() for group in groups))
+        yield groups
+    finally:
+        await close(groups)
+        for sock in socks:
+            sock.close()
+
+
+async def close(groups):
+    """Leave all at once, as members of a group that ends do."""
+    await asyncio.gather(
+        *(group.__aexit__(None, None, None) for group in groups if not group.is_over),
+        return_exceptions=True,
+    )
+
+
+def run(coroutine):
+    """Run a test's coroutine, not for ever."""
+
+    async def limited():
+        async with asyncio.timeout(LIMIT_S):
+            return await coroutine
+
+    return asyncio.run(limited())

@@ -1,0 +1,136 @@
+"""Nodes without sockets, joined by links in memory: lossless, in order, as slow as a seed says."""
+
+import random
+
+from precedes.live import arrays as a
+from precedes.live.node import Node, Settings
+
+
+class Network:
+    """A group of nodes whose frames travel when the schedule says so."""
+
+    def __init__(self, protocol, members, seed, *, compiled=False, **settings):
+        self.rng = random.Random(seed)
+        self.members = members
+        self.nodes = [
+            Node(Settings(member=i, members=members, protocol=protocol, **settings), recording=True)
+            for i in range(members)
+        ]
+        self.now_ns = 0
+        self.dead = set()
+        self.links = {}
+        self.delivered = [[] for _ in range(members)]
+        self.order = [[] for _ in range(members)]  # what each did: (who, sequence), own included
+        self.refused = []
+        for node in self.nodes:
+            if compiled:
+                node.prepare()
+            node.start(tests=False)
+
+    @property
+    def alive(self):
+        return [i for i in range(self.members) if i not in self.dead]
+
+    def broadcast(self, i):
+        """One message, if there is credit."""
+        if self.nodes[i].credit > 0:
+            sequence = self.nodes[i].broadcast(f"{i}:{len(self.order[i])}".encode())
+            self.order[i].append((i, sequence))
+
+    def step(self, i, *, share=None):
+        """Some frames arrive at a member, and it runs."""
+        self.now_ns += 1_000_000
+        node = self.nodes[i]
+        for (source, target), queue in sorted(self.links.items()):
+            if target == i and queue:
+                count = len(queue) if share is None else self.rng.randrange(len(queue) + 1)
+                for body in queue[:count]:
+                    node.receive(source, body)
+                del queue[:count]
+        self.take_output(i, node.run(self.now_ns, force=True))
+
+    def take_output(self, i, output):
+        """Deliver what it delivers, send what it sends."""
+        node = self.nodes[i]
+        self.refused += [(i, *what) for what in output.malformed]
+        for message in (message for batch in output.deliveries for message in batch):
+            self.delivered[i].append(message)
+            self.order[i].append((message.sender, message.sequence))
+            node.take(message.sender, 1)
+        common = b"".join(output.common)
+        for j in self.alive:
+            if j != i:
+                body = (b"" if node.is_gone(j) else common) + b"".join(output.own.get(j, ()))
+                if body:
+                    self.links.setdefault((i, j), []).append(body)
+
+    def kill(self, i):
+        """A member stops; of what it sent last, some arrives and some does not."""
+        self.dead.add(i)
+        for (source, _), queue in sorted(self.links.items()):
+            if source == i:
+                del queue[self.rng.randrange(len(queue) + 1) :]
+
+    def settle(self, rounds=200):
+        """Let everything arrive."""
+        for _ in range(rounds):
+            for i in self.alive:
+                self.step(i)
+            if not any(queue for (_, j), queue in self.links.items() if j not in self.dead):
+                return
+
+    def random_run(self, steps, *, victims=(), until=0.6):
+        """Random broadcasts and arrivals; victims die on the way and are evicted here and there."""
+        times = self.rng.sample(range(steps // 4, steps // 2), len(victims))
+        deaths = dict(zip(times, victims, strict=True))
+        told = set()
+        for number in range(steps):
+            if number in deaths:
+                self.kill(deaths[number])
+            i = self.rng.choice(self.alive)
+            for victim in sorted(self.dead):
+                if (i, victim) not in told and self.rng.random() < 0.05:
+                    told.add((i, victim))
+                    self.nodes[i].evict(victim)
+            if number < until * steps:
+                self.broadcast(i)
+            self.step(i, share=True)
+        for i in self.alive:
+            for victim in sorted(self.dead):
+                self.nodes[i].evict(victim)
+        self.settle()
+
+    def lacking(self):
+        """Messages of live members that a live member has not delivered."""
+        found = []
+        for i in self.alive:
+            names = {(message.sender, message.sequence) for message in self.delivered[i]}
+            for j in self.alive:
+                if j != i:
+                    sent = int(self.nodes[j].cell[a.OWN_SEQUENCE])
+                    found += [(i, j, k) for k in range(1, sent + 1) if (j, k) not in names]
+        return found
+
+
+def out_of_order(orders):
+    """Deliveries before a cause, by the definition: an oracle of a few lines, for small runs."""
+    pasts, found = {}, []
+    pending = [list(order) for order in orders]
+    places = [0] * len(orders)
+    known = [set() for _ in orders]
+    moved = True
+    while moved:
+        moved = False
+        for i, order in enumerate(pending):
+            while places[i] < len(order):
+                name = order[places[i]]
+                if name[0] == i:
+                    pasts[name] = frozenset(known[i])
+                elif name not in pasts:
+                    break
+                elif not pasts[name] <= known[i]:
+                    found.append((i, name))
+                known[i].add(name)
+                places[i] += 1
+                moved = True
+    return found

@@ -1,0 +1,209 @@
+"""Groups of real processes: load, faults, and an audit that is not fooled."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from precedes.audit import audit
+from precedes.live.faults import draw
+from precedes.model import UserError
+from precedes.trace import load, read_members
+from precedes.trace.members import join
+from tests.live.groups import listeners
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+pytestmark = pytest.mark.usefixtures("live")
+
+COMMON = {"seconds": 1.2, "rate": 300.0, "evict_after_s": 2.0}
+# A dozen schedules over all protocols and sizes of groups; `make swarm` runs 200.
+DOZEN = [(seed, ("vector", "vcube", "bundled", "hashed", "probabilistic")[seed % 5], 4 + seed % 3)
+         for seed in range(1, 13)]  # fmt: skip
+
+
+def clusters(given, limit_s):
+    """Run clusters in a process of their own; what each came to."""
+    command = [sys.executable, str(ROOT / "tests/live/run_clusters.py"), json.dumps(given)]
+    done = subprocess.run(
+        command, capture_output=True, text=True, timeout=limit_s, cwd=ROOT, check=False
+    )
+    assert done.returncode == 0, done.stderr[-2000:]
+    return [json.loads(line) for line in done.stdout.splitlines()]
+
+
+def judge(found):
+    """What must hold after any schedule of faults."""
+    print(f"seed {found['faults']}: {found['ended']}")
+    assert found["verdict"] == "held", found["witnesses"]
+    assert found["lost"] == found["duplicates"] == found["phantom"] == 0
+    assert found["hung"] == found["unexpected"] == []
+    assert found["deliveries"] > 0
+    if found["guarantee"] == "causal":
+        assert found["violations"] == 0
+        assert found["pending_max"] <= found["pending_bound"]
+
+
+@pytest.mark.parametrize("half", [0, 1])
+def test_a_dozen_schedules_of_faults(half):
+    given = [
+        {**COMMON, "protocol": protocol, "members": members, "faults": seed}
+        for seed, protocol, members in DOZEN[half::2]
+    ]
+    for found in clusters(given, limit_s=240):
+        judge(found)
+
+
+@pytest.mark.swarm
+@pytest.mark.parametrize("block", range(20))
+def test_two_hundred_schedules_of_faults(block):
+    protocols = ("vector", "vcube", "bundled", "hashed", "probabilistic")
+    given = [
+        {**COMMON, "protocol": protocols[seed % 5], "members": 4 + seed % 4, "faults": seed}
+        for seed in range(1000 + 10 * block, 1010 + 10 * block)
+    ]
+    for found in clusters(given, limit_s=900):
+        judge(found)
+
+
+def test_schedules_come_from_their_seed():
+    settings = {"members": 8, "seconds": 5.0, "patience_s": 2.0}
+    assert draw(7, **settings) == draw(7, **settings)
+    kinds = set()
+    for seed in range(50):
+        faults = draw(seed, **settings)
+        assert faults != draw(seed + 1, **settings)
+        gone = {f.members for f in faults if f.kind == "kill" or f.for_s > 1.0}
+        assert len(gone) <= 3, "a majority stays"
+        kinds |= {fault.kind for fault in faults}
+        gentle = draw(seed, crashes=False, **settings)
+        assert not any(f.kind == "kill" or f.for_s > 1.0 for f in gentle)
+    assert kinds == {"kill", "pause", "reset", "partition"}
+
+
+@pytest.fixture(scope="module")
+def logs(tmp_path_factory, live):
+    """The logs of a saturated group of eight, with TLS."""
+    directory = tmp_path_factory.mktemp("cluster") / "logs"
+    command = [sys.executable, "-m", "precedes.cli", "cluster", "-n", "8", "--seconds", "1.5"]
+    command += ["--protocol", "vcube", "--secure", "--json", "--trace", str(directory)]
+    done = subprocess.run(
+        command, capture_output=True, text=True, timeout=120, cwd=ROOT, check=False
+    )
+    assert done.returncode == 0, done.stderr + done.stdout[-2000:]
+    return directory, json.loads(done.stdout)
+
+
+def test_a_saturated_cluster_holds_and_says_what_it_did(logs):
+    directory, found = logs
+    assert found["verdict"] == "held"
+    assert found["links_max"] == 3, "log2 of 8"
+    assert 0 < found["pending_max"] <= found["pending_bound"]
+    wanted = {"deliveries_per_s", "deliveries_per_core_s", "p50_ms", "p99_ms", "faults"}
+    assert wanted <= set(found)
+    report = audit(load(directory)[0])
+    assert (report.verdict, report.deliveries) == ("held", found["deliveries"])
+
+
+def rewritten(directory, tmp_path, member, change):
+    """A copy of the logs in which one member's rows were changed."""
+    target = tmp_path / "planted"
+    target.mkdir()
+    for path in directory.glob("*.events"):
+        data = path.read_bytes()
+        if path.name == f"member-{member:04d}.events":
+            rows = np.frombuffer(data[1024:], "<i8").reshape(-1, 2).copy()
+            data = data[:1024] + change(rows).tobytes()
+        (target / path.name).write_bytes(data)
+    return target
+
+
+def swap(rows):
+    """Two deliveries of one sender change places."""
+    kind, source = rows[:, 1] >> 56, (rows[:, 1] >> 32) & 0xFFFFFF
+    first, second = np.flatnonzero((kind == 3) & (source == 0))[5:7]
+    rows[[first, second], 1] = rows[[second, first], 1]
+    return rows
+
+
+def lose(rows):
+    kind = rows[:, 1] >> 56
+    return np.delete(rows, np.flatnonzero(kind == 3)[-1], axis=0)
+
+
+def repeat(rows):
+    return np.concatenate((rows, rows[np.flatnonzero(rows[:, 1] >> 56 == 3)[-1:]]))
+
+
+def invent(rows):
+    row = rows[np.flatnonzero(rows[:, 1] >> 56 == 3)[-1:]].copy()
+    row[:, 1] += 1_000_000
+    return np.concatenate((rows, row))
+
+
+@pytest.mark.parametrize(
+    ("change", "what"),
+    [(swap, "violations"), (lose, "lost"), (repeat, "duplicates"), (invent, "phantom")],
+)
+def test_what_is_planted_is_found(logs, tmp_path, change, what):
+    """The twin of all that hold: the audit of the directory convicts."""
+    report = audit(read_members(rewritten(logs[0], tmp_path, 3, change)))
+    assert report.verdict == "violated"
+    assert getattr(report, what) > 0
+
+
+def test_logs_that_cannot_be_judged_are_refused(logs, tmp_path):
+    target = rewritten(logs[0], tmp_path, 0, lambda rows: rows)
+    (target / "member-0002.events").unlink()
+    with pytest.raises(UserError, match="lacks the log of member 2"):
+        read_members(target)
+    (target / "member-0002.events").write_bytes(b"nonsense")
+    with pytest.raises(UserError, match="header is damaged"):
+        read_members(target)
+
+
+def test_a_killed_member_may_leave_half_a_row(logs, tmp_path):
+    target = rewritten(logs[0], tmp_path, 0, lambda rows: rows)
+    path = target / "member-0000.events"
+    path.write_bytes(path.read_bytes() + b"\x01\x02\x03")
+    assert audit(read_members(target)).verdict == "held"
+
+
+def test_logs_join_into_one_trace(logs, tmp_path):
+    path = tmp_path / "joined.parquet"
+    join(logs[0], path)
+    report, same = audit(load(path)[0]), audit(load(logs[0])[0])
+    assert (report.verdict, report.deliveries) == (same.verdict, same.deliveries)
+
+
+def test_a_node_broadcasts_lines_and_prints_what_comes():
+    socks = listeners(2)
+    ports = [str(sock.getsockname()[1]) for sock in socks]
+    for sock in socks:
+        sock.close()
+    addresses = [f"--address=127.0.0.1:{port}" for port in ports]
+    processes = [
+        subprocess.Popen(
+            [sys.executable, "-m", "precedes.cli", "node", f"--member={i}", *addresses, *more],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            cwd=ROOT,
+        )
+        for i, more in ((0, []), (1, ["--json"]))
+    ]
+    try:
+        for process, text in zip(processes, ("hello\n", "answer\n"), strict=True):
+            process.stdin.write(text)
+            process.stdin.close()
+            process.stdin = None
+        outputs = [process.communicate(timeout=90) for process in processes]
+    finally:
+        for process in processes:
+            process.kill()
+            process.wait()
+    assert outputs[0][0] == "1: answer\n", outputs
+    assert json.loads(outputs[1][0]) == {"sender": 0, "sequence": 1, "payload": "hello"}

@@ -1,0 +1,373 @@
+"""``Group`` over real sockets: the interface, back-pressure, bad peers, full disks."""
+
+import asyncio
+import contextlib
+import logging
+import os
+import struct
+
+import pytest
+
+from precedes.live import (
+    Config,
+    Evicted,
+    Group,
+    GroupClosed,
+    GroupLost,
+    SlowMember,
+    WouldBlock,
+    wire,
+)
+from precedes.live import arrays as a
+from precedes.live.metrics import exposition, health, serve
+from precedes.model import UserError
+from precedes.trace import read_members
+from tests.live.groups import configs, group_of, listeners, run
+
+
+async def until(is_so):
+    """Wait for something that other tasks do."""
+    while not is_so():  # noqa: ASYNC110 - nobody tells when it is so
+        await asyncio.sleep(0.01)
+
+
+async def end(writer):
+    """Close a connection."""
+    writer.close()
+    with contextlib.suppress(OSError):
+        await writer.wait_closed()
+
+
+async def take(group, count):
+    """The next messages."""
+    found = []
+    async for message in group:
+        found.append(message)
+        if len(found) == count:
+            return found
+    return found
+
+
+@pytest.mark.parametrize("protocol", ["vector", "vcube", "bundled", "probabilistic", "hashed"])
+def test_all_get_everything(protocol):
+    async def test():
+        async with group_of(4, protocol=protocol) as groups:
+            for number in range(10):
+                for group in groups:
+                    await group.broadcast(f"{number}".encode())
+            for group in groups:
+                await group.finish()
+            found = await asyncio.gather(*(take(group, 1000) for group in groups))
+        for who, messages in enumerate(found):
+            names = sorted((m.sender, int(m.payload)) for m in messages)
+            assert names == [(i, k) for i in range(4) if i != who for k in range(10)]
+
+    run(test())
+
+
+def test_batches_callbacks_and_the_rest_of_a_batch():
+    async def test():
+        async with group_of(3) as (one, two, three):
+            heard = []
+            three.on_message(heard.append)
+            for number in range(20):
+                await one.broadcast(bytes([number]))
+            first = await take(two, 1)  # the others of its batch are not lost
+            rest = []
+            async for batch in two.batches():
+                assert [m.payload for m in batch] == batch.payloads
+                rest += batch.payloads
+                if len(rest) == 19:
+                    break
+            assert [first[0].payload, *rest] == [bytes([n]) for n in range(20)]
+            await until(lambda: len(heard) == 20)
+            assert [m.sequence for m in heard] == list(range(1, 21))
+
+    run(test())
+
+
+def test_a_slow_consumer_holds_senders_back_and_memory_down():
+    async def test():
+        async with group_of(3, window=8) as (one, two, three):
+            for _ in range(8):
+                one.broadcast_nowait(b"x" * 1000)
+            with pytest.raises(WouldBlock):
+                one.broadcast_nowait(b"")
+            two.on_message(lambda message: None)
+            await asyncio.sleep(0.3)
+            with pytest.raises(WouldBlock):  # three has taken nothing
+                one.broadcast_nowait(b"")
+            assert one.laggard == 2
+            assert sum(map(len, three._queue)) == 8
+            waiting = asyncio.create_task(one.broadcast(b"more"))
+            await asyncio.sleep(0.1)
+            assert not waiting.done()
+            assert len(await take(three, 8)) == 8
+            assert await waiting == (0, 9)
+
+    run(test())
+
+
+@pytest.mark.parametrize("policy", ["raise", "evict"])
+def test_the_policy_for_a_member_that_takes_nothing(policy):
+    async def test():
+        async with group_of(3, window=4, slow=policy, slow_after_s=0.3) as (one, two, three):
+            two.on_message(lambda message: None)
+            for _ in range(4):
+                await one.broadcast(b"")
+            if policy == "raise":
+                with pytest.raises(SlowMember, match="member 2"):
+                    await one.broadcast(b"")
+            else:
+                await one.broadcast(b"")
+                assert one.view == [0, 1]
+                await until(lambda: three._error is not None)
+                with pytest.raises(Evicted):
+                    await take(three, 100)
+
+    run(test())
+
+
+def test_stable_means_that_all_have_taken_it():
+    async def test():
+        async with group_of(3) as (one, two, three):
+            name = await one.broadcast(b"")
+            two.on_message(lambda message: None)
+            waiting = asyncio.create_task(one.stable(name))
+            elsewhere = asyncio.create_task(two.stable(name))
+            await asyncio.sleep(0.3)
+            assert not waiting.done()
+            await take(three, 1)
+            await waiting
+            await elsewhere
+
+    run(test())
+
+
+def test_a_member_that_leaves_is_not_waited_for():
+    async def test():
+        async with group_of(3, evict_after_s=60.0) as (one, two, three):
+            events = two.events()
+            await three.broadcast(b"bye")
+            three.config = three.config.__class__(
+                **{**vars(three.config), "linger_s": 0.05, "drain_s": 0.5}
+            )
+            two.on_message(lambda message: None)
+            one.on_message(lambda message: None)
+            await three.__aexit__(None, None, None)
+            event = await anext(events)
+            assert (event.kind, event.member) == ("left", 2)
+            await until(lambda: one.view == [0, 1])
+            for _ in range(600):
+                await one.broadcast(b"on")
+
+    run(test())
+
+
+def test_what_callers_do_wrong_is_said():
+    async def test():
+        async with group_of(2, payload_max_bytes=10) as (one, two):
+            with pytest.raises(UserError, match="at most 10 bytes"):
+                await one.broadcast(b"x" * 11)
+            await one.finish()
+            with pytest.raises(GroupClosed):
+                await one.broadcast(b"")
+        with pytest.raises(GroupClosed):
+            await two.broadcast(b"")
+
+    run(test())
+
+
+def test_members_that_do_not_come_are_named():
+    async def test():
+        socks = listeners(3)
+        config = configs(socks, start_s=0.3)[1]
+        with pytest.raises(GroupLost, match="member 0, 2 did not come"):
+            async with Group.open(config, listener=socks[1]):
+                pass
+        for sock in socks:
+            sock.close()
+
+    run(test())
+
+
+def test_nobody_listens_beyond_this_machine_by_accident():
+    addresses = ("0.0.0.0:7000", "10.0.0.2:7000")
+    with pytest.raises(UserError, match="can be reached from outside"):
+        Config(member=0, addresses=addresses)
+    Config(member=0, addresses=addresses, insecure=True)
+    with pytest.raises(UserError, match="metrics are served in the clear"):
+        Config(member=0, addresses=("127.0.0.1:1", "127.0.0.1:2"), metrics="0.0.0.0:9")
+
+
+GARBAGE = {
+    "noise": os.urandom(4096),
+    "nothing at all": b"",
+    "another protocol": b"GET / HTTP/1.1\r\n\r\n",
+    "a huge length": struct.pack("<I", 2**31) + bytes(100),
+}
+
+
+@pytest.mark.parametrize("what", GARBAGE)
+def test_strangers_are_dropped_and_counted_while_the_group_goes_on(what, monkeypatch):
+    monkeypatch.setattr("precedes.live.connection.HANDSHAKE_S", 0.3)
+
+    async def test():
+        async with group_of(2) as (one, two):
+            port = one.listener.getsockname()[1]
+            reader, writer = await asyncio.open_connection("127.0.0.1", port)
+            writer.write(GARBAGE[what])
+            with contextlib.suppress(ConnectionError):
+                await reader.read()  # until it is closed
+            await end(writer)
+            await two.broadcast(b"fine")
+            assert (await take(one, 1))[0].payload == b"fine"
+            assert sum(one.metrics.refusals.values()) == 1
+            assert "precedes_refused_total" in exposition(one)
+
+    run(test())
+
+
+class Impostor:
+    """A member with the right greeting and the wrong intentions."""
+
+    def __init__(self, config, socks):
+        self.config = config
+        self.socks = socks
+        self.writers = []
+
+    async def connect(self, target):
+        reader, self.writer = await asyncio.open_connection(*self.socks[target].getsockname())
+        hello = wire.Hello(
+            member=self.config.member,
+            target=target,
+            group=self.config.group_digest(),
+            life=b"i" * 16,
+            known=bytes(16),
+            received=0,
+        )
+        self.writers.append(self.writer)
+        self.writer.write(hello.encode())
+        return await reader.readexactly(wire.HELLO_BYTES)
+
+    def send(self, number, body):
+        self.writer.write(wire.frame_header(wire.DATA, number, 0, len(body)) + body)
+
+
+def message(source, sequence, need, payload=b""):
+    """A packet with one message of ``vector``, as bytes."""
+    words = b"".join(bytes([2 * word]) for word in need)
+    head = struct.pack("<BHBHI", wire.PACKET, 1, 0, source, sequence)
+    return head + struct.pack("<H", len(need)) + words + struct.pack("<I", len(payload)) + payload
+
+
+BAD = {
+    "a clock that claims our messages": (message(2, 1, [5, 0, 0]), "impossible"),
+    "a sequence far ahead": (message(2, 900, [0, 0, 0]), "does not come by"),
+    "a message of somebody else": (message(1, 1, [0, 0, 0]), "does not come by"),
+    "a member that is not there": (message(9, 1, [0, 0, 0]), "names no member"),
+    "an unknown record": (b"\xff", "unknown kind"),
+    "a record cut short": (message(2, 1, [0, 0, 0])[:-2], "cut short"),
+    "an oversized payload": (message(2, 1, [0, 0, 0])[:-4] + b"\xff\xff\xff\x7f", "longer"),
+}
+
+
+@pytest.mark.parametrize("what", BAD)
+def test_a_member_that_sends_nonsense_is_evicted_and_the_others_go_on(what):
+    body, reason = BAD[what]
+
+    async def test():
+        socks = listeners(3)
+        given = configs(socks, evict_after_s=0.5, test_every_s=0.1)
+        bad = Impostor(given[2], socks)
+        one, two = (Group.open(given[i], listener=socks[i]) for i in (0, 1))
+        async with asyncio.TaskGroup() as tasks:
+            entering = [tasks.create_task(group.__aenter__()) for group in (one, two)]
+            await bad.connect(1)
+            await bad.connect(0)
+            await asyncio.gather(*entering)
+            bad.send(1, body)
+            await until(lambda: one.view == two.view == [0, 1])
+            assert any(reason in text for text in one.metrics.refusals), one.metrics.refusals
+            await two.broadcast(b"fine")
+            assert (await take(one, 1))[0].payload == b"fine"
+            await asyncio.gather(*(g.__aexit__(None, None, None) for g in (one, two)))
+        for writer in bad.writers:
+            await end(writer)
+        socks[2].close()
+
+    run(test())
+
+
+def test_a_full_disk_stops_tracing_and_nothing_else(tmp_path, caplog):
+    async def test():
+        async with group_of(2, trace=str(tmp_path)) as (one, two):
+            full = os.open("/dev/full", os.O_WRONLY)
+            kept = os.dup(one._trace._file)
+            os.dup2(full, one._trace._file)
+            events = one.events()
+            with caplog.at_level(logging.ERROR):
+                await one.broadcast(b"unlogged")
+                event = await anext(events)
+            assert event.kind == "trace"
+            assert "No space left" in event.text
+            assert "tracing has stopped" in caplog.text
+            assert health(one) == "degraded"
+            assert (await take(two, 1))[0].payload == b"unlogged"
+            os.dup2(kept, one._trace._file)
+            one._trace._set_status(3)
+
+    run(test())
+    with pytest.raises(UserError, match="lacks events"):
+        read_members(tmp_path)
+
+
+def test_metrics_and_health_over_http():
+    async def ask(port, path):
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        writer.write(f"GET {path} HTTP/1.1\r\n\r\n".encode())
+        answer = (await reader.read()).decode()
+        await end(writer)
+        return answer
+
+    async def test():
+        async with group_of(2) as (one, two):
+            server = await serve(one, "127.0.0.1:0")
+            number = server.sockets[0].getsockname()[1]
+            await two.broadcast(b"")
+            await take(one, 1)
+            text = await ask(number, "/metrics")
+            assert 'precedes_delivered_total{group="group",member="0"} 1' in text
+            assert "precedes_stability_lag" in text
+            assert (await ask(number, "/health")).endswith("ready\n")
+            assert "404" in await ask(number, "/secrets")
+            server.close()
+
+    run(test())
+
+
+def test_a_gap_is_reported_with_what_is_missing():
+    async def test():
+        async with group_of(3, gap_after_s=0.2) as (one, two, three):
+            # Member 2 does not hear member 0 for a while.
+            held = []
+            keep = three.on_body
+            three.on_body = lambda peer, body: held.append(body) if peer == 0 else keep(peer, body)
+            events = three.events()
+            await one.broadcast(b"cause")
+            await take(two, 1)
+            await two.broadcast(b"effect")
+            event = await anext(events)
+            assert (event.kind, event.member) == ("gap", 1)
+            assert "1:1 waits" in event.text
+            assert "for 0:1" in event.text
+            (gap,) = three.missing()
+            assert gap.message == (1, 1)
+            assert gap.needs == [(0, 1)]
+            three.on_body = keep
+            for body in held:
+                keep(0, body)
+            assert [m.payload for m in await take(three, 2)] == [b"cause", b"effect"]
+            assert int(three._node.cell[a.PENDING]) == 0
+
+    run(test())

@@ -1,0 +1,196 @@
+"""Nobody gets in without the right certificate, and nobody's key gets out."""
+
+import asyncio
+import logging
+import stat
+
+import pytest
+
+from precedes.live import Group, GroupLost, Security, make_keys
+from precedes.live.certificates import Authority
+from precedes.live.config import from_toml
+from precedes.live.security import member_name
+from precedes.model import UserError
+from tests.live.groups import configs, group_of, listeners, run
+from tests.live.test_group import Impostor, end, take
+
+NAME = "group"
+
+
+def files(directory, member):
+    return Security(
+        authority=str(directory / "authority.pem"),
+        certificate=str(directory / f"member-{member}.pem"),
+        key=str(directory / f"member-{member}.key"),
+    )
+
+
+@pytest.fixture
+def keys(tmp_path):
+    make_keys(tmp_path / "keys", group=NAME, members=3)
+    return tmp_path / "keys"
+
+
+def secured(socks, keys, **more):
+    given = configs(socks, **more)
+    return [
+        type(config)(**{**vars(config), "security": files(keys, config.member)}) for config in given
+    ]
+
+
+def test_a_group_with_keys_works_and_logs_no_key(keys, caplog):
+    caplog.set_level(logging.DEBUG)
+
+    async def test():
+        socks = listeners(3)
+        given = secured(socks, keys)
+        groups = [Group.open(c, listener=s) for c, s in zip(given, socks, strict=True)]
+        await asyncio.gather(*(group.__aenter__() for group in groups))
+        await groups[0].broadcast(b"secret")
+        for group in groups[1:]:
+            assert (await take(group, 1))[0].payload == b"secret"
+        await asyncio.gather(*(group.__aexit__(None, None, None) for group in groups))
+
+    run(test())
+    for path in keys.glob("*.key"):
+        assert stat.S_IMODE(path.stat().st_mode) == 0o600
+        body = "".join(path.read_text().splitlines()[1:-1])
+        assert body not in caplog.text.replace("\n", "")
+        assert body[:40] not in caplog.text
+
+
+def wrong_files(case, keys, tmp_path):
+    """Certificates that must not do, for member 1."""
+    if case == "of another member":
+        return files(keys, 2)
+    if case == "expired":
+        # The group's own authority, so that the date is all that is wrong.
+        authority = Authority(f"precedes {NAME}", days=-1)
+    else:
+        authority = Authority("somebody else", days=1)
+    certificate, key = authority.issue("member 1", member_name(NAME, 1))
+    (tmp_path / "wrong.pem").write_bytes(certificate)
+    (tmp_path / "wrong.key").write_bytes(key)
+    return Security(
+        authority=str(keys / "authority.pem"),
+        certificate=str(tmp_path / "wrong.pem"),
+        key=str(tmp_path / "wrong.key"),
+    )
+
+
+@pytest.mark.parametrize(
+    ("case", "reason"),
+    [
+        ("of another member", "its certificate is of precedes:group/2"),
+        ("self-signed", "not accepted"),
+        ("none at all", "TLS"),
+    ],
+)
+def test_the_wrong_certificate_is_refused_with_a_clear_line(case, reason, keys, tmp_path, caplog):
+    async def test():
+        socks = listeners(2)
+        good, bad = secured(socks, keys, start_s=1.0)
+        wrong = None if case == "none at all" else wrong_files(case, keys, tmp_path)
+        bad = type(bad)(**{**vars(bad), "security": wrong})
+        groups = [Group.open(good, listener=socks[0]), Group.open(bad, listener=socks[1])]
+        found = await asyncio.gather(
+            *(group.__aenter__() for group in groups), return_exceptions=True
+        )
+        assert [type(error) for error in found] == [GroupLost, GroupLost]
+        assert sum(groups[0].metrics.refusals.values()) > 0
+
+    with caplog.at_level(logging.WARNING):
+        run(test())
+    assert any(reason in line for line in caplog.messages), caplog.messages
+    assert "PRIVATE" not in caplog.text
+
+
+def test_an_expired_certificate_is_refused(tmp_path, caplog):
+    """All of one authority whose certificates are over: the date is all that is wrong."""
+    make_keys(tmp_path, group=NAME, members=2, days=-1)
+
+    async def test():
+        socks = listeners(2)
+        groups = [
+            Group.open(config, listener=sock)
+            for config, sock in zip(secured(socks, tmp_path, start_s=1.0), socks, strict=True)
+        ]
+        found = await asyncio.gather(
+            *(group.__aenter__() for group in groups), return_exceptions=True
+        )
+        assert [type(error) for error in found] == [GroupLost, GroupLost]
+
+    with caplog.at_level(logging.WARNING):
+        run(test())
+    assert any("certificate has expired" in line for line in caplog.messages), caplog.messages
+
+
+def test_a_group_of_another_key_is_another_group(caplog):
+    async def test():
+        socks = listeners(2)
+        one, two = configs(socks, start_s=0.5)
+        two = type(two)(**{**vars(two), "key": "other"})
+        groups = [Group.open(one, listener=socks[0]), Group.open(two, listener=socks[1])]
+        found = await asyncio.gather(
+            *(group.__aenter__() for group in groups), return_exceptions=True
+        )
+        assert [type(error) for error in found] == [GroupLost, GroupLost]
+
+    with caplog.at_level(logging.WARNING):
+        run(test())
+    assert any("another group, or its settings differ" in line for line in caplog.messages)
+
+
+def test_a_restarted_member_does_not_come_back_in():
+    """It would number its messages from 1 again."""
+
+    async def test():
+        async with group_of(2) as (one, two):
+            socks = [one.listener, two.listener]
+            bad = Impostor(two.config, socks)
+            assert b"was restarted" in await bad.connect(0)
+            for writer in bad.writers:
+                await end(writer)
+            assert any("was restarted" in reason for reason in one.metrics.refusals)
+            await two.broadcast(b"still here")
+            assert (await take(one, 1))[0].payload == b"still here"
+
+    run(test())
+
+
+def test_files_that_are_not_there_are_named(keys, tmp_path):
+    async def test():
+        socks = listeners(2)
+        config = configs(socks)[0]
+        missing = Security(
+            authority=str(keys / "authority.pem"), certificate="nowhere.pem", key="nowhere.key"
+        )
+        config = type(config)(**{**vars(config), "security": missing})
+        with pytest.raises(UserError, match=r"there is no file nowhere\.pem"):
+            async with Group.open(config, listener=socks[0]):
+                pass
+        for sock in socks:
+            sock.close()
+
+    run(test())
+
+
+def test_a_group_file(tmp_path, keys):
+    path = tmp_path / "group.toml"
+    path.write_text(
+        f"""
+        name = "{NAME}"
+        addresses = ["127.0.0.1:7000", "127.0.0.1:7001"]
+        protocol = "vcube"
+        [security]
+        authority = "{keys}/authority.pem"
+        certificate = "{keys}/member-{{member}}.pem"
+        key = "{keys}/member-{{member}}.key"
+        """
+    )
+    config = from_toml(path, member=1)
+    assert config.protocol == "vcube"
+    assert config.security.key.endswith("member-1.key")
+    path.write_text("adresses = []")
+    with pytest.raises(UserError, match="unknown setting 'adresses'"):
+        from_toml(path, member=0)
