@@ -26,7 +26,7 @@ MAY_IMPORT = {
     "topology": frozenset({"model", "compiled"}),
     "clocks": frozenset({"model", "compiled", "topology"}),
     "sizing": frozenset({"model"}),
-    "protocols": BASE,
+    "protocols": BASE | {"sizing"},
     "sim": BASE | {"protocols"},
     "live": BASE | {"protocols"},
     "trace": frozenset({"model"}),

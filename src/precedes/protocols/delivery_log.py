@@ -31,6 +31,7 @@ class Log(NamedTuple):
 
     name: Int64s  # process, position modulo the length -> packed name
     hash: Int64s  # process, position modulo WINDOW -> hash
+    parts: Int64s  # process, position modulo WINDOW -> which parts of the clock it hit, packed
     end: Int64s  # process -> the next position; the oldest that is kept for answers
     acknowledged: Int32s  # process, other -> own messages that the other has delivered
     longest: Int64s  # one number: most positions that a process kept for answers
@@ -42,6 +43,7 @@ def allocate(*, processes: int, nodes: int, length: int) -> Log:
     return Log(
         name=np.zeros((processes, size), np.int64),
         hash=np.zeros((processes, WINDOW), np.int64),
+        parts=np.zeros((processes, WINDOW), np.int64),
         end=np.zeros((processes, 2), np.int64),
         acknowledged=np.zeros((processes, nodes), np.int32),
         longest=np.zeros(1, np.int64),
@@ -55,12 +57,13 @@ def name_at(log: Log, here: int, position: int) -> int:
 
 
 @compiled.function()
-def append(log: Log, here: int, name: int, hashed: int) -> None:
+def append(log: Log, here: int, name: int, hashed: int, parts: int) -> None:
     """Enter a delivery; a full ring forgets its oldest."""
     end = log.end[here, NEXT]
     length = log.name.shape[1]
     log.name[here, end & (length - 1)] = name
     log.hash[here, end & (WINDOW - 1)] = hashed
+    log.parts[here, end & (WINDOW - 1)] = parts
     log.end[here, NEXT] = end + 1
     log.end[here, OLDEST] = max(log.end[here, OLDEST], end + 1 - length)
     log.longest[0] = max(log.longest[0], end + 1 - log.end[here, OLDEST])
@@ -82,6 +85,16 @@ def collect(log: Log, here: int, node: int) -> None:
                 return
             log.end[here, OLDEST] = at
         at += 1
+
+
+@compiled.function()
+def note_known(log: Log, here: int, other: int, own: int, first_lacked: int) -> None:
+    """Another process has delivered all ``own`` messages, or those before ``first_lacked``."""
+    known = np.int64(own)
+    if first_lacked > 0:
+        known = np.int64(first_lacked - 1)
+    if known > log.acknowledged[here, other]:
+        log.acknowledged[here, other] = known
 
 
 @compiled.function(inline=False)

@@ -1,0 +1,128 @@
+"""What a process of ``dcs`` keeps, and what travels with a message.
+
+A clock is a row of ``count`` components of E entries each. A process has the first ``SIZE`` of
+them, and the first ``ACTIVE`` of those are active: they alone travel. ``GENERATION`` says how often
+an index has been removed, so that a component that was added again is another one.
+"""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from precedes.protocols.contract import Int32s, Int64s
+from precedes.protocols.delivery_log import Log
+from precedes.protocols.peeling import Peeling
+from precedes.protocols.set_hash import Hasher
+from precedes.protocols.suspects import Suspects
+from precedes.protocols.suspicion import SETTINGS as FIRST_SETTING
+
+COMPONENTS_MAX: Final = 128  # an index fits into a byte, and so does their number
+SPREAD_MAX: Final = 4
+
+# Words of a message in ``stamp``.
+CARRIES: Final = 0  # how many components it carries
+INCREMENTS: Final = 1  # S_incr: from here on the components that its sender incremented
+GENERATIONS: Final = INCREMENTS + SPREAD_MAX  # and of each carried component the generation
+
+# Words of a component in ``part``.
+HASH: Final = 0  # of the delivered messages that hit it, since its generation began
+CARRIED: Final = 1  # at place c: of the delivered messages that carried exactly c components
+GENERATION: Final = 2
+HITS: Final = 3  # increments delivered since the last look at the balance
+PART_WORDS: Final = 4
+
+# Words of a process in ``word``: its components,
+SIZE: Final = 0
+ACTIVE: Final = 1
+CHANGED_NS: Final = 2  # when the number of active components changed last
+# the load and the components for it (``dcs_policy``),
+RATE: Final = 3  # 1/1000 deliveries per second, not yet divided by its weight
+WEIGHT: Final = 4  # what the estimate has seen of a full one
+COUNT: Final = 5  # deliveries in the current interval
+INTERVAL_END_NS: Final = 6
+WIDTH: Final = 7  # components that the load asks for
+OVER: Final = 8  # components that S_incr is drawn from
+BALANCE_END_NS: Final = 9
+INCREMENT: Final = 10  # S_incr: from here on, SPREAD_MAX places
+# and rounds (``dcs_rounds``).
+BLOCKED_UNTIL_NS: Final = 14
+BLOCKER: Final = 15  # the round that blocks: initiator and number, packed
+CEILING: Final = 16  # while blocked: components that S_incr may be drawn from
+DOUBT: Final = 17  # components from here on may have been removed by others
+DOUBT_ROUND: Final = 18  # the round that would say; SEVERAL if there are more
+RANK: Final = 19  # processes with a smaller number that have not crashed
+OTHERS: Final = 20  # processes that have not crashed
+ROUND: Final = 21  # number of the last round started here
+KIND: Final = 22  # of the round that is open here, or NO_ROUND
+LOW: Final = 23  # its components,
+HIGH: Final = 24  # up to this one
+AGREED: Final = 25  # the lowest that all who answered agree to
+AWAITED: Final = 26  # answers that have not come
+ARMED: Final = 27  # whether the timer of the next turn is set
+IDLE: Final = 28  # turns since the last delivery
+WORDS: Final = 29
+
+NO_ROUND: Final = -1
+NOBODY: Final = -1
+SEVERAL: Final = -2
+
+# Bits of ``member``.
+ANSWERED: Final = 1
+CRASHED: Final = 2
+
+# Places in ``setting``, after those of ``suspicion``.
+ENTRIES: Final = FIRST_SETTING  # of a component
+PER_COMPONENT: Final = FIRST_SETTING + 1
+SPREAD: Final = FIRST_SETTING + 2
+COMPONENTS: Final = FIRST_SETTING + 3  # at the start, and at least
+MOST: Final = FIRST_SETTING + 4  # components
+DETECTOR: Final = FIRST_SETTING + 5
+ROUND_NS: Final = FIRST_SETTING + 6
+TIMEOUT_NS: Final = FIRST_SETTING + 7
+KEEP_NS: Final = FIRST_SETTING + 8
+BALANCE_NS: Final = FIRST_SETTING + 9
+INTERVAL_NS: Final = FIRST_SETTING + 10
+
+# Columns of ``series``; its rows are intervals of 10 s, the last one all that is later.
+ACTIVE_SUM: Final = 0  # active components of processes, summed over intervals of the estimate
+ACTIVE_COUNT: Final = 1
+SENT_SUM: Final = 2  # components carried by messages
+SENT_COUNT: Final = 3
+SERIES_WORDS: Final = 4
+SERIES_STEP_NS: Final = 10_000_000_000
+SERIES_LENGTH: Final = 64
+
+
+class State(NamedTuple):
+    """Rows of ``need``, ``stamp`` and ``past`` belong to messages, of most others to processes.
+
+    ``base``, ``hash``, ``delivered``, ``log`` and ``peel`` serve the detector and are all but empty
+    without it.
+    """
+
+    clock: Int32s
+    need: Int32s  # message -> the clock of its sender before it, of the components it carries
+    stamp: Int32s
+    past: Int64s  # message -> hash of all that its sender had delivered
+    own: Int32s  # f: process -> its entries within a component, for each place of S_incr in turn
+    node: Int32s  # row -> process
+    word: Int64s
+    part: Int64s
+    member: NDArray[np.int8]  # process, other -> what is known of it in a round
+    seal: Int64s  # process -> what the components of its open round looked like
+    limit: Int64s  # number of components -> the load that they are enough for, 1/1000 per second
+    base: Int32s  # the clock as it was when each component was deactivated last
+    expected: Int32s  # one row, for a search: what the sender of a message had counted
+    hash: Int64s
+    delivered: Int32s
+    held: Suspects
+    log: Log
+    hasher: Hasher
+    peel: Peeling
+    told: Int64s
+    setting: Int64s
+    counted: Int64s
+    series: Int64s
