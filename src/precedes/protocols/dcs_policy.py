@@ -42,16 +42,16 @@ from precedes.protocols.dcs_state import (
     INCREMENT,
     INTERVAL_END_NS,
     INTERVAL_NS,
+    LIMIT,
     MOST,
     OVER,
     RATE,
-    SERIES_LENGTH,
-    SERIES_STEP_NS,
     SIZE,
     SPREAD,
     WEIGHT,
     WIDTH,
-    State,
+    ClockSet,
+    series_row,
 )
 
 INTERVALS: Final = 8  # that a full estimate is made of
@@ -93,26 +93,26 @@ def limits(
 
 
 @compiled.function()
-def look(state: State, here: int, host: Host) -> None:
+def look(dcs: ClockSet, here: int, host: Host) -> None:
     """Bring the estimate, the width and the balance up to date, if an interval is over."""
-    if now_ns(host) >= state.word[here, INTERVAL_END_NS]:
-        _look(state, here, host)
+    if now_ns(host) >= dcs.word[here, INTERVAL_END_NS]:
+        _look(dcs, here, host)
 
 
 @compiled.function(inline=False)
-def _look(state: State, here: int, host: Host) -> None:
-    word = state.word[here]
+def _look(dcs: ClockSet, here: int, host: Host) -> None:
+    word = dcs.word[here]
     now = now_ns(host)
-    step = state.setting[INTERVAL_NS]
+    step = dcs.plan[INTERVAL_NS]
     passed = (now - word[INTERVAL_END_NS]) // step + 1
     word[INTERVAL_END_NS] += passed * step
-    row = min(now // SERIES_STEP_NS, SERIES_LENGTH - 1)
-    state.series[row, ACTIVE_SUM] += word[ACTIVE] * passed
-    state.series[row, ACTIVE_COUNT] += passed
-    _narrow_or_widen(state, here, _estimate(word, passed, step))
-    if state.setting[BALANCE_NS] > 0 and now >= word[BALANCE_END_NS]:
-        _balance(state, here, host)
-        word[BALANCE_END_NS] = now - now % state.setting[BALANCE_NS] + state.setting[BALANCE_NS]
+    row = series_row(now)
+    dcs.plan[row + ACTIVE_SUM] += word[ACTIVE] * passed
+    dcs.plan[row + ACTIVE_COUNT] += passed
+    _narrow_or_widen(dcs, here, _estimate(word, passed, step))
+    if dcs.plan[BALANCE_NS] > 0 and now >= word[BALANCE_END_NS]:
+        _balance(dcs, here, host)
+        word[BALANCE_END_NS] = now - now % dcs.plan[BALANCE_NS] + dcs.plan[BALANCE_NS]
 
 
 @compiled.function()
@@ -133,37 +133,37 @@ def _estimate(word: Int64s, passed: int, step: int) -> int:
 
 
 @compiled.function()
-def _narrow_or_widen(state: State, here: int, rate: int) -> None:
-    width = state.word[here, WIDTH]
-    while width < state.setting[MOST] and rate > state.limit[width]:
+def _narrow_or_widen(dcs: ClockSet, here: int, rate: int) -> None:
+    width = dcs.word[here, WIDTH]
+    while width < dcs.plan[MOST] and rate > dcs.plan[LIMIT + width]:
         width += 1
-    while width > state.setting[COMPONENTS] and (
-        100 * rate < NARROW_PERCENT * state.limit[width - 1]
+    while width > dcs.plan[COMPONENTS] and (
+        100 * rate < NARROW_PERCENT * dcs.plan[LIMIT + width - 1]
     ):
         width -= 1
-    state.word[here, WIDTH] = width
+    dcs.word[here, WIDTH] = width
 
 
 @compiled.function(inline=False)
-def _balance(state: State, here: int, host: Host) -> None:
+def _balance(dcs: ClockSet, here: int, host: Host) -> None:
     """Leave components that are hit more often than others, then count anew."""
-    word = state.word[here]
+    word = dcs.word[here]
     over = word[OVER]
     total = np.int64(0)
     for c in range(over):
-        total += state.part[here, c, HITS]
+        total += dcs.part[here, c, HITS]
     if over > 1 and now_ns(host) >= word[BLOCKED_UNTIL_NS]:
-        for s in range(state.setting[SPREAD]):
+        for s in range(dcs.plan[SPREAD]):
             c = word[INCREMENT + s]
-            hits = over * state.part[here, c, HITS]
+            hits = over * dcs.part[here, c, HITS]
             crowded = 100 * hits > CROWDED_PERCENT * total
             # Three standard deviations: few hits differ by chance.
             crowded = crowded and (hits - total) * (hits - total) > 9 * total * over
             if crowded and random_bits(host) & np.uint64(1 << 40) != 0:
                 other = draw(host, over - 1)
                 word[INCREMENT + s] = other + (other >= c)
-    for c in range(state.setting[MOST]):
-        state.part[here, c, HITS] = 0
+    for c in range(dcs.plan[MOST]):
+        dcs.part[here, c, HITS] = 0
 
 
 @compiled.function()
@@ -174,11 +174,11 @@ def draw(host: Host, count: int) -> int:
 
 
 @compiled.function(inline=False)
-def choose(state: State, here: int, end: int, host: Host) -> None:
+def choose(dcs: ClockSet, here: int, end: int, host: Host) -> None:
     """Have S_incr among the first ``end`` components, all equally likely."""
-    word = state.word[here]
+    word = dcs.word[here]
     over = word[OVER]
-    for s in range(state.setting[SPREAD]):
+    for s in range(dcs.plan[SPREAD]):
         if end > over:
             c = draw(host, end)
             if c >= over:
@@ -189,16 +189,16 @@ def choose(state: State, here: int, end: int, host: Host) -> None:
 
 
 @compiled.function(inline=False)
-def before_broadcast(state: State, here: int, host: Host) -> None:
+def before_broadcast(dcs: ClockSet, here: int, host: Host) -> None:
     """Expand or drain as the load asks for; while a round blocks, stay below its components."""
-    word = state.word[here]
+    word = dcs.word[here]
     end = word[WIDTH]
     if now_ns(host) < word[BLOCKED_UNTIL_NS]:
         end = min(end, word[CEILING], word[ACTIVE])
     elif end > word[ACTIVE]:
         if end > word[DOUBT] and word[SIZE] > word[DOUBT]:
             # Others may have removed these: use another generation, never the one in doubt.
-            remove_from(state, here, word[DOUBT])
-        activate(state, here, end, host)
+            remove_from(dcs, here, word[DOUBT])
+        activate(dcs, here, end, host)
     if end != word[OVER]:
-        choose(state, here, end, host)
+        choose(dcs, here, end, host)

@@ -25,8 +25,6 @@ from __future__ import annotations
 
 from typing import Final
 
-import numpy as np
-
 from precedes import compiled
 from precedes.protocols import dcs_policy as policy
 from precedes.protocols import set_hash
@@ -54,7 +52,9 @@ from precedes.protocols.dcs_state import (
     CEILING,
     CHANGED_NS,
     COMPONENTS,
+    COMPONENTS_A_ROUND,
     CRASHED,
+    DEACTIVATED,
     DOUBT,
     DOUBT_ROUND,
     GENERATION,
@@ -65,20 +65,26 @@ from precedes.protocols.dcs_state import (
     KEEP_NS,
     KIND,
     LOW,
+    MALFORMED,
     MOST,
     NO_ROUND,
     NOBODY,
+    NODE,
     OTHERS,
     OVER,
+    PACKETS,
     RANK,
+    REMOVED,
     ROUND,
     ROUND_NS,
+    SEALS,
     SEVERAL,
     SIZE,
     SPREAD,
+    STARTED,
     TIMEOUT_NS,
     WIDTH,
-    State,
+    ClockSet,
 )
 
 # Tags of items, after those of ``answers``.
@@ -90,7 +96,6 @@ ANSWER: Final = 7  # which round, and from which component on
 DEACTIVATE: Final = 0
 REMOVE: Final = 1
 
-COMPONENTS_A_ROUND: Final = 8  # with them a packet stays below 100 bytes
 INITIATORS: Final = 4
 IDLE_TURNS: Final = 64
 
@@ -104,70 +109,62 @@ NUMBER_MASK: Final = (1 << 31) - 1
 TURN: Final = -1
 EXPIRY: Final = -2  # less the number of the round
 
-# Places in ``counted``, from ``COUNTED`` of ``suspicion`` on.
-STARTED: Final = 6
-DEACTIVATED: Final = 7  # components, by the decisions of all initiators
-REMOVED: Final = 8
-PACKETS: Final = 9
-MALFORMED: Final = 10
-COUNTED: Final = 11
-
 
 @compiled.function()
-def arm(state: State, here: int, host: Host) -> None:
+def arm(dcs: ClockSet, here: int, host: Host) -> None:
     """Set the timer of the next turn, if there is something to shrink."""
-    word = state.word[here]
-    if word[SIZE] > state.setting[COMPONENTS] and word[ARMED] == 0 and word[RANK] < INITIATORS:
+    word = dcs.word[here]
+    if word[SIZE] > dcs.plan[COMPONENTS] and word[ARMED] == 0 and word[RANK] < INITIATORS:
         word[ARMED] = 1
-        cycle = INITIATORS * state.setting[ROUND_NS]
-        delay = (word[RANK] * state.setting[ROUND_NS] - now_ns(host)) % cycle
+        cycle = INITIATORS * dcs.plan[ROUND_NS]
+        delay = (word[RANK] * dcs.plan[ROUND_NS] - now_ns(host)) % cycle
         set_timer(host, TURN, delay if delay > 0 else cycle)
 
 
 @compiled.function(inline=False)
-def seal(state: State, here: int, c: int, kind: int) -> int:
+def seal(dcs: ClockSet, here: int, c: int, kind: int) -> int:
     """What a component looks like: who has the same seal has the same set, and generation."""
-    found = np.int64(0)
+    found = 0
     if kind == DEACTIVATE:
-        found += state.part[here, c, HASH]
+        found = int(dcs.part[here, c, HASH])
     else:
-        for more in range(c + 1, state.part.shape[1]):
-            found = np.int64(set_hash.plus(found, state.part[here, more, CARRIED]))
+        for more in range(c + 1, dcs.part.shape[1]):
+            found = set_hash.plus(found, dcs.part[here, more, CARRIED])
     # No message has such a source: the cipher of the generation is that of no message.
     about = (1 << 31) | (kind << 16) | c
-    generation = set_hash.encipher(state.hasher.key, about, state.part[here, c, GENERATION])
+    generation = set_hash.encipher(dcs.key, about, dcs.part[here, c, GENERATION])
     return set_hash.plus(found, generation)
 
 
 @compiled.function(inline=False)
-def on_timer(state: State, here: int, key: int, host: Host) -> None:
+def on_timer(dcs: ClockSet, here: int, key: int, host: Host) -> None:
     """A turn has come, or the time of a round is over."""
-    word = state.word[here]
+    word = dcs.word[here]
     if key != TURN:
         if word[KIND] != NO_ROUND and EXPIRY - key == word[ROUND]:
-            _conclude(state, here, word[HIGH], host)
+            _conclude(dcs, here, word[HIGH], host)
         return
     word[ARMED] = 0
-    policy.look(state, here, host)
+    policy.look(dcs, here, host)
     if word[KIND] == NO_ROUND and now_ns(host) >= word[BLOCKED_UNTIL_NS]:
-        _begin(state, here, host)
+        _begin(dcs, here, host)
     word[IDLE] += 1
     if word[IDLE] < IDLE_TURNS:
-        arm(state, here, host)
+        arm(dcs, here, host)
 
 
 @compiled.function(inline=False)
-def _begin(state: State, here: int, host: Host) -> None:
+def _begin(dcs: ClockSet, here: int, host: Host) -> None:
     """Start a round if this process sees components that it could do without."""
-    word = state.word[here]
+    word = dcs.word[here]
     if word[OVER] > word[WIDTH]:
-        policy.choose(state, here, word[WIDTH], host)
+        policy.choose(dcs, here, word[WIDTH], host)
     kind = DEACTIVATE
     low, high = max(word[WIDTH], word[OVER]), word[ACTIVE]
     if low >= high:
         kind = REMOVE
-        low, high = max(word[ACTIVE], state.setting[COMPONENTS]), word[SIZE]
-        if now_ns(host) - word[CHANGED_NS] < state.setting[KEEP_NS]:
+        low, high = max(word[ACTIVE], dcs.plan[COMPONENTS]), word[SIZE]
+        if now_ns(host) - word[CHANGED_NS] < dcs.plan[KEEP_NS]:
             return
     low = max(low, high - COMPONENTS_A_ROUND)
     if low >= high:
@@ -178,201 +175,201 @@ def _begin(state: State, here: int, host: Host) -> None:
     word[HIGH] = high
     word[AWAITED] = word[OTHERS]
     for c in range(low, high):
-        state.seal[here, c - low] = seal(state, here, c, kind)
-    for other in range(state.member.shape[1]):
-        state.member[here, other] &= CRASHED
-    _block(state, here, _round(state.node[here], word[ROUND]), low, host)
-    state.counted[STARTED] += 1
-    _tell(state, here, ASK, low, host)
-    set_timer(host, EXPIRY - word[ROUND], state.setting[TIMEOUT_NS])
+        dcs.word[here, SEALS + c - low] = seal(dcs, here, c, kind)
+    for other in range(dcs.member.shape[1]):
+        dcs.member[here, other] &= CRASHED
+    _block(dcs, here, _round(dcs.word[here, NODE], word[ROUND]), low, host)
+    dcs.plan[STARTED] += 1
+    _tell(dcs, here, ASK, low, host)
+    set_timer(host, EXPIRY - word[ROUND], dcs.plan[TIMEOUT_NS])
     if word[AWAITED] == 0:
-        _conclude(state, here, low, host)
+        _conclude(dcs, here, low, host)
 
 
 @compiled.function()
 def _round(initiator: int, number: int) -> int:
-    return (np.int64(initiator) << 32) | np.int64(number)
+    return set_hash.packed(initiator, number)
 
 
 @compiled.function()
-def _block(state: State, here: int, name: int, low: int, host: Host) -> None:
-    word = state.word[here]
-    word[BLOCKED_UNTIL_NS] = now_ns(host) + state.setting[TIMEOUT_NS]
+def _block(dcs: ClockSet, here: int, name: int, low: int, host: Host) -> None:
+    word = dcs.word[here]
+    word[BLOCKED_UNTIL_NS] = now_ns(host) + dcs.plan[TIMEOUT_NS]
     word[BLOCKER] = name
     word[CEILING] = low
 
 
 @compiled.function(inline=False)
-def _tell(state: State, here: int, tag: int, low: int, host: Host) -> None:
+def _tell(dcs: ClockSet, here: int, tag: int, low: int, host: Host) -> None:
     """Send what the open round is about, from component ``low`` on, to all who are there."""
-    word = state.word[here]
+    word = dcs.word[here]
     what = (word[KIND] << KIND_SHIFT) | (low << LOW_SHIFT) | (word[HIGH] << HIGH_SHIFT)
-    for other in range(state.member.shape[1]):
-        if other != state.node[here] and state.member[here, other] & CRASHED == 0:
+    for other in range(dcs.member.shape[1]):
+        if other != dcs.word[here, NODE] and dcs.member[here, other] & CRASHED == 0:
             open_packet(host, other)
             put(host, tag, what | word[ROUND])
             for c in range(low, word[HIGH]):
-                put(host, SEAL, state.seal[here, c - word[LOW]])
-            state.counted[PACKETS] += 1
+                put(host, SEAL, dcs.word[here, SEALS + c - word[LOW]])
+            dcs.plan[PACKETS] += 1
 
 
 @compiled.function(inline=False)
-def on_packet(state: State, here: int, sender: int, inbox: Int64s, count: int, host: Host) -> None:
+def on_packet(dcs: ClockSet, here: int, sender: int, inbox: Int64s, count: int, host: Host) -> None:
     """A packet of a round; what no correct process sends is counted and changes nothing."""
     tag = tag_of(inbox, 0)
     value = value_of(inbox, 0)
     if tag == ANSWER and count == 1 and value >= 0:
-        _on_answer(state, here, sender, value, host)
+        _on_answer(dcs, here, sender, value, host)
         return
     low = (value >> LOW_SHIFT) & 0xFF
     high = (value >> HIGH_SHIFT) & 0xFF
-    fits = (tag == ASK or tag == DECIDE) and 0 <= value < 2 << KIND_SHIFT
-    fits = fits and 0 < low <= high <= state.setting[MOST] and count == 1 + high - low
+    fits = tag in (ASK, DECIDE) and 0 <= value < 2 << KIND_SHIFT
+    fits = fits and 0 < low <= high <= dcs.plan[MOST] and count == 1 + high - low
     for i in range(1, count):
         fits = fits and tag_of(inbox, i) == SEAL
     if not fits:
-        state.counted[MALFORMED] += 1
+        dcs.plan[MALFORMED] += 1
     elif tag == ASK:
-        _on_ask(state, here, sender, inbox, host)
+        _on_ask(dcs, here, sender, inbox, host)
     else:
-        _on_decision(state, here, sender, inbox, host)
+        _on_decision(dcs, here, sender, inbox, host)
 
 
 @compiled.function()
-def _on_ask(state: State, here: int, sender: int, inbox: Int64s, host: Host) -> None:
+def _on_ask(dcs: ClockSet, here: int, sender: int, inbox: Int64s, host: Host) -> None:
     value = value_of(inbox, 0)
     kind, low, high = value >> KIND_SHIFT, (value >> LOW_SHIFT) & 0xFF, (value >> HIGH_SHIFT) & 0xFF
-    word = state.word[here]
+    word = dcs.word[here]
     name = _round(sender, value & NUMBER_MASK)
-    agreed = np.int64(high)
-    policy.look(state, here, host)
+    agreed = high
+    policy.look(dcs, here, host)
     if now_ns(host) >= word[BLOCKED_UNTIL_NS] or word[BLOCKER] == name:
-        agreed = np.int64(_agrees_from(state, here, kind, low, high, inbox, host))
+        agreed = _agrees_from(dcs, here, kind, low, high, inbox, host)
     if agreed < high:
-        _block(state, here, name, agreed, host)
+        _block(dcs, here, name, agreed, host)
         if kind == REMOVE:
             alone = word[DOUBT] >= word[SIZE] or word[DOUBT_ROUND] == name
             word[DOUBT_ROUND] = name if alone else SEVERAL
             word[DOUBT] = agreed if alone else min(word[DOUBT], agreed)
-    state.counted[PACKETS] += 1
+    dcs.plan[PACKETS] += 1
     send(host, sender, ANSWER, ((value & NUMBER_MASK) << 8) | agreed)
 
 
 @compiled.function(inline=False)
 def _agrees_from(
-    state: State, here: int, kind: int, low: int, high: int, inbox: Int64s, host: Host
+    dcs: ClockSet, here: int, kind: int, low: int, high: int, inbox: Int64s, host: Host
 ) -> int:
     """The lowest component from which on this process agrees; ``high`` if to none."""
-    word = state.word[here]
+    word = dcs.word[here]
     if kind == DEACTIVATE:
         lowest = max(low, word[WIDTH])
         if word[ACTIVE] > high or word[SIZE] < high or lowest >= high:
             return high
         if word[OVER] > lowest:
-            policy.choose(state, here, lowest, host)
+            policy.choose(dcs, here, lowest, host)
     else:
         lowest = max(low, word[ACTIVE])
         if word[SIZE] != high or lowest >= high:
             return high
     agreed = high
-    while agreed > lowest and _same(state, here, kind, agreed - 1, low, inbox):
+    while agreed > lowest and _same(dcs, here, kind, agreed - 1, low, inbox):
         agreed -= 1
     return agreed
 
 
 @compiled.function()
-def _same(state: State, here: int, kind: int, c: int, low: int, inbox: Int64s) -> bool:
-    return seal(state, here, c, kind) == value_of(inbox, 1 + c - low)
+def _same(dcs: ClockSet, here: int, kind: int, c: int, low: int, inbox: Int64s) -> bool:
+    return seal(dcs, here, c, kind) == value_of(inbox, 1 + c - low)
 
 
 @compiled.function()
-def _on_answer(state: State, here: int, sender: int, value: int, host: Host) -> None:
-    word = state.word[here]
+def _on_answer(dcs: ClockSet, here: int, sender: int, value: int, host: Host) -> None:
+    word = dcs.word[here]
     agreed = value & 0xFF
     if word[KIND] == NO_ROUND or value >> 8 != word[ROUND]:
         return  # an answer to a round that is over
-    if state.member[here, sender] != 0:
+    if dcs.member[here, sender] != 0:
         return  # a repeated packet
     if not word[LOW] <= agreed <= word[HIGH]:
-        state.counted[MALFORMED] += 1
+        dcs.plan[MALFORMED] += 1
         return
-    state.member[here, sender] |= ANSWERED
+    dcs.member[here, sender] |= ANSWERED
     word[AGREED] = max(word[AGREED], agreed)
     word[AWAITED] -= 1
     if word[AWAITED] == 0:
-        _conclude(state, here, word[AGREED], host)
+        _conclude(dcs, here, word[AGREED], host)
 
 
 @compiled.function(inline=False)
-def _conclude(state: State, here: int, agreed: int, host: Host) -> None:
+def _conclude(dcs: ClockSet, here: int, agreed: int, host: Host) -> None:
     """Everybody has answered, or the time is over: decide, tell it, do it."""
-    word = state.word[here]
+    word = dcs.word[here]
     low = word[HIGH]
     # What has changed here since the round began counts as well.
-    while low > agreed and _may_leave(state, here, word[KIND], low - 1, word[HIGH]):
-        if seal(state, here, low - 1, word[KIND]) != state.seal[here, low - 1 - word[LOW]]:
+    while low > agreed and _may_leave(dcs, here, word[KIND], low - 1, word[HIGH]):
+        if seal(dcs, here, low - 1, word[KIND]) != dcs.word[here, SEALS + low - 1 - word[LOW]]:
             break
         low -= 1
-    _tell(state, here, DECIDE, low, host)
+    _tell(dcs, here, DECIDE, low, host)
     for c in range(word[HIGH] - 1, low - 1, -1):
-        _leave(state, here, word[KIND], c, host)
-    state.counted[REMOVED if word[KIND] == REMOVE else DEACTIVATED] += word[HIGH] - low
+        _leave(dcs, here, word[KIND], c, host)
+    dcs.plan[REMOVED if word[KIND] == REMOVE else DEACTIVATED] += word[HIGH] - low
     word[KIND] = NO_ROUND
     word[BLOCKED_UNTIL_NS] = 0
 
 
 @compiled.function()
-def _may_leave(state: State, here: int, kind: int, c: int, high: int) -> bool:
+def _may_leave(dcs: ClockSet, here: int, kind: int, c: int, high: int) -> bool:
     """Whether nothing here stands against leaving the component, those above it left."""
-    word = state.word[here]
+    word = dcs.word[here]
     if kind == REMOVE:
         return word[ACTIVE] <= c and word[SIZE] <= high
-    for s in range(state.setting[SPREAD]):
+    for s in range(dcs.plan[SPREAD]):
         if word[INCREMENT + s] == c:
             return False
     return word[ACTIVE] <= high
 
 
 @compiled.function()
-def _leave(state: State, here: int, kind: int, c: int, host: Host) -> None:
-    word = state.word[here]
+def _leave(dcs: ClockSet, here: int, kind: int, c: int, host: Host) -> None:
+    word = dcs.word[here]
     if kind == REMOVE:
-        remove_from(state, here, c)
+        remove_from(dcs, here, c)
     elif word[ACTIVE] == c + 1:
-        deactivate_last(state, here, host)
+        deactivate_last(dcs, here, host)
 
 
 @compiled.function()
-def _on_decision(state: State, here: int, sender: int, inbox: Int64s, host: Host) -> None:
+def _on_decision(dcs: ClockSet, here: int, sender: int, inbox: Int64s, host: Host) -> None:
     value = value_of(inbox, 0)
     kind, low, high = value >> KIND_SHIFT, (value >> LOW_SHIFT) & 0xFF, (value >> HIGH_SHIFT) & 0xFF
-    word = state.word[here]
+    word = dcs.word[here]
     name = _round(sender, value & NUMBER_MASK)
     if word[BLOCKER] == name:
         word[BLOCKED_UNTIL_NS] = 0
         word[BLOCKER] = NOBODY
     if word[DOUBT_ROUND] == name:
         word[DOUBT_ROUND] = NOBODY
-        word[DOUBT] = state.setting[MOST]
+        word[DOUBT] = dcs.plan[MOST]
     for c in range(high - 1, low - 1, -1):
-        there = c < word[SIZE] and _same(state, here, kind, c, low, inbox)
-        if not there or not _may_leave(state, here, kind, c, c + 1):
+        there = c < word[SIZE] and _same(dcs, here, kind, c, low, inbox)
+        if not there or not _may_leave(dcs, here, kind, c, c + 1):
             return
-        _leave(state, here, kind, c, host)
+        _leave(dcs, here, kind, c, host)
 
 
 @compiled.function(inline=False)
-def on_crash(state: State, here: int, crashed: int, host: Host) -> None:
+def on_crash(dcs: ClockSet, here: int, crashed: int, host: Host) -> None:
     """A process has stopped: nobody waits for it, and another one may have to take turns."""
-    word = state.word[here]
-    if state.member[here, crashed] & CRASHED != 0:
+    word = dcs.word[here]
+    if dcs.member[here, crashed] & CRASHED != 0:
         return
-    answered = state.member[here, crashed] & ANSWERED != 0
-    state.member[here, crashed] |= CRASHED
+    answered = dcs.member[here, crashed] & ANSWERED != 0
+    dcs.member[here, crashed] |= CRASHED
     word[OTHERS] -= 1
-    word[RANK] -= crashed < state.node[here]
+    word[RANK] -= crashed < dcs.word[here, NODE]
     if word[KIND] != NO_ROUND and not answered:
         word[AWAITED] -= 1
         if word[AWAITED] == 0:
-            _conclude(state, here, word[AGREED], host)
-    arm(state, here, host)
+            _conclude(dcs, here, word[AGREED], host)
+    arm(dcs, here, host)

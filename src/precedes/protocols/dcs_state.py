@@ -12,12 +12,12 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from precedes import compiled
 from precedes.protocols.contract import Int32s, Int64s
 from precedes.protocols.delivery_log import Log
 from precedes.protocols.peeling import Peeling
 from precedes.protocols.set_hash import Hasher
 from precedes.protocols.suspects import Suspects
-from precedes.protocols.suspicion import SETTINGS as FIRST_SETTING
 
 COMPONENTS_MAX: Final = 128  # an index fits into a byte, and so does their number
 SPREAD_MAX: Final = 4
@@ -63,7 +63,11 @@ AGREED: Final = 25  # the lowest that all who answered agree to
 AWAITED: Final = 26  # answers that have not come
 ARMED: Final = 27  # whether the timer of the next turn is set
 IDLE: Final = 28  # turns since the last delivery
-WORDS: Final = 29
+NODE: Final = 29  # the process's own number
+STALE: Final = 30  # components were removed: what waits has to be looked at again
+SEALS: Final = 31  # what the components of its open round looked like
+COMPONENTS_A_ROUND: Final = 8  # with them a packet stays below 100 bytes
+WORDS: Final = SEALS + COMPONENTS_A_ROUND
 
 NO_ROUND: Final = -1
 NOBODY: Final = -1
@@ -73,20 +77,26 @@ SEVERAL: Final = -2
 ANSWERED: Final = 1
 CRASHED: Final = 2
 
-# Places in ``setting``, after those of ``suspicion``.
-ENTRIES: Final = FIRST_SETTING  # of a component
-PER_COMPONENT: Final = FIRST_SETTING + 1
-SPREAD: Final = FIRST_SETTING + 2
-COMPONENTS: Final = FIRST_SETTING + 3  # at the start, and at least
-MOST: Final = FIRST_SETTING + 4  # components
-DETECTOR: Final = FIRST_SETTING + 5
-ROUND_NS: Final = FIRST_SETTING + 6
-TIMEOUT_NS: Final = FIRST_SETTING + 7
-KEEP_NS: Final = FIRST_SETTING + 8
-BALANCE_NS: Final = FIRST_SETTING + 9
-INTERVAL_NS: Final = FIRST_SETTING + 10
-
-# Columns of ``series``; its rows are intervals of 10 s, the last one all that is later.
+# Places in ``plan``: settings,
+ENTRIES: Final = 0  # of a component
+PER_COMPONENT: Final = 1
+SPREAD: Final = 2
+COMPONENTS: Final = 3  # at the start, and at least
+MOST: Final = 4  # components
+DETECTOR: Final = 5
+ROUND_NS: Final = 6
+TIMEOUT_NS: Final = 7
+KEEP_NS: Final = 8
+BALANCE_NS: Final = 9
+INTERVAL_NS: Final = 10
+# what is counted,
+STARTED: Final = 11  # rounds
+DEACTIVATED: Final = 12  # components, by the decisions of all initiators
+REMOVED: Final = 13
+PACKETS: Final = 14  # of rounds
+MALFORMED: Final = 15  # packets and messages that no correct process sends
+# intervals of 10 s, the last one all that is later, of these words each,
+SERIES: Final = 16
 ACTIVE_SUM: Final = 0  # active components of processes, summed over intervals of the estimate
 ACTIVE_COUNT: Final = 1
 SENT_SUM: Final = 2  # components carried by messages
@@ -94,27 +104,34 @@ SENT_COUNT: Final = 3
 SERIES_WORDS: Final = 4
 SERIES_STEP_NS: Final = 10_000_000_000
 SERIES_LENGTH: Final = 64
+# and for a number of components, from 0 on, the load that they are enough for, in 1/1000 a second.
+LIMIT: Final = SERIES + SERIES_WORDS * SERIES_LENGTH
+
+
+class ClockSet(NamedTuple):
+    """The clocks of the hosted processes, and what each knows of components, load and rounds."""
+
+    clock: Int32s
+    base: Int32s  # the clock as it was when each component was deactivated last; for the detector
+    word: Int64s
+    part: Int64s
+    member: NDArray[np.int8]  # process, other -> what is known of it in a round
+    plan: Int64s
+    key: Int64s  # of the group's hash
 
 
 class State(NamedTuple):
     """Rows of ``need``, ``stamp`` and ``past`` belong to messages, of most others to processes.
 
-    ``base``, ``hash``, ``delivered``, ``log`` and ``peel`` serve the detector and are all but empty
-    without it.
+    ``expected``, ``hash``, ``delivered``, ``log`` and ``peel`` serve the detector and are all but
+    empty without it.
     """
 
-    clock: Int32s
+    dcs: ClockSet
     need: Int32s  # message -> the clock of its sender before it, of the components it carries
     stamp: Int32s
     past: Int64s  # message -> hash of all that its sender had delivered
     own: Int32s  # f: process -> its entries within a component, for each place of S_incr in turn
-    node: Int32s  # row -> process
-    word: Int64s
-    part: Int64s
-    member: NDArray[np.int8]  # process, other -> what is known of it in a round
-    seal: Int64s  # process -> what the components of its open round looked like
-    limit: Int64s  # number of components -> the load that they are enough for, 1/1000 per second
-    base: Int32s  # the clock as it was when each component was deactivated last
     expected: Int32s  # one row, for a search: what the sender of a message had counted
     hash: Int64s
     delivered: Int32s
@@ -123,6 +140,11 @@ class State(NamedTuple):
     hasher: Hasher
     peel: Peeling
     told: Int64s
-    setting: Int64s
+    setting: Int64s  # of ``suspicion``, as is ``counted``
     counted: Int64s
-    series: Int64s
+
+
+@compiled.function()
+def series_row(now_ns: int) -> int:
+    """Where the words of an interval of 10 s begin in ``plan``."""
+    return SERIES + SERIES_WORDS * min(now_ns // SERIES_STEP_NS, SERIES_LENGTH - 1)

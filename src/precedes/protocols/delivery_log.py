@@ -20,6 +20,7 @@ from precedes.protocols.set_hash import packed
 
 WINDOW: Final = 64  # newest deliveries whose hashes are kept
 NOWHERE: Final = -1
+EVERYTHING: Final = 2**31 - 1  # no sequence number is larger
 
 # Columns of ``end``.
 NEXT: Final = 0
@@ -72,7 +73,7 @@ def append(log: Log, here: int, name: int, hashed: int, parts: int) -> None:
 @compiled.function(inline=False)
 def collect(log: Log, here: int, node: int) -> None:
     """Forget what stands before the newest own message that everybody has delivered."""
-    stable = np.int32(2**31 - 1)
+    stable = np.int32(EVERYTHING)
     for other in range(log.acknowledged.shape[1]):
         if other != node:
             stable = min(stable, log.acknowledged[here, other])
@@ -95,6 +96,12 @@ def note_known(log: Log, here: int, other: int, own: int, first_lacked: int) -> 
         known = np.int64(first_lacked - 1)
     if known > log.acknowledged[here, other]:
         log.acknowledged[here, other] = known
+
+
+@compiled.function()
+def ask_no_more(log: Log, here: int, crashed: int) -> None:
+    """A process that has stopped asks about nothing: no part of the log is kept for it."""
+    log.acknowledged[here, crashed] = EVERYTHING
 
 
 @compiled.function(inline=False)

@@ -67,8 +67,6 @@ ASSUMES: Final = frozenset({"reliable"})
 # Place in ``setting``, after those of ``suspicion``.
 ENTRIES: Final = suspicion.SETTINGS
 
-EVERYTHING: Final = 2**31 - 1
-
 
 @dataclass(frozen=True)
 class Parameters:
@@ -137,9 +135,7 @@ def allocate(parameters: Parameters, group: Group, capacity: Capacity) -> State:
         held=waiting.allocate(processes, capacity),
         log=history.allocate(processes=processes, nodes=group.nodes, length=parameters.log),
         hasher=set_hash.allocate(seed=group.seed, slots=capacity.slots),
-        peel=peeling.allocate(
-            width=width, nodes=group.nodes, per_process=parameters.per_process
-        ),
+        peel=peeling.allocate(width=width, nodes=group.nodes, per_process=parameters.per_process),
         told=np.zeros(group.nodes, np.int64),
         setting=np.array(setting, np.int64),
         counted=np.zeros(suspicion.COUNTED, np.int64),
@@ -200,6 +196,11 @@ def _lacks(state: State, here: int, slot: int) -> int:
     return clocks.first_missing(state.clock[here], state.need[slot])
 
 
+@compiled.register(suspicion.reached, State)
+def _reached(state: State, here: int, entry: int) -> int:
+    return state.clock[here, entry]
+
+
 @compiled.register(suspicion.count_in, State)
 def _count_in_delivery(state: State, here: int, slot: int, host: Host) -> None:
     _count_in(state, here, slot, host)
@@ -244,8 +245,7 @@ def _on_timer(state: State, here: int, key: int, host: Host) -> int:
 
 @compiled.register(on_crash, State)
 def _on_crash(state: State, here: int, crashed: int, host: Host) -> int:
-    # A process that has stopped asks about nothing; the log need not wait for it.
-    state.log.acknowledged[here, crashed] = EVERYTHING
+    history.ask_no_more(state.log, here, crashed)
     return DONE
 
 

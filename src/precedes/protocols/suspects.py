@@ -116,6 +116,15 @@ def await_entry(held: Suspects, row: int, entry: int, need: Int32s) -> None:
 
 
 @compiled.function(inline=False)
+def forget_entries(held: Suspects, here: int) -> None:
+    """Have everything that waits for an entry looked at again: entries have changed meaning."""
+    row = held.ends[here, BEGIN]
+    while row != NONE:
+        held.row[row, ENTRY] = held.row[row, VALUE] = 0
+        row = held.row[row, LINK]
+
+
+@compiled.function(inline=False)
 def remove(held: Suspects, here: int, row: int, before: int) -> None:
     """Take a message out of the list; ``before`` is the one in front of it, or NONE."""
     while held.row[row, FIRST] != NONE:

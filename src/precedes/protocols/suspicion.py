@@ -6,7 +6,7 @@ again after every delivery. After a grace time its sender is ASKED for the direc
 and it is delivered once they are (``answers``).
 
 What a clock is, and what explains a hash, differs between protocols: each registers ``lacks``,
-``explains`` and ``count_in`` for its state. The state has the fields ``clock``, ``need``,
+``reached``, ``explains`` and ``count_in`` for its state. The state has the fields ``need``,
 ``delivered``, ``held``, ``log``, ``told``, ``setting`` and ``counted``; the places below are the
 first ones of the last two.
 """
@@ -53,6 +53,12 @@ STAY, GO, AWAY = 0, 1, 2  # what to do with a message that waits
 def lacks(state: Any, here: int, slot: int) -> int:
     """An entry of the clock that has not reached what the message needs, or NONE."""
     return NONE
+
+
+@compiled.generic()
+def reached(state: Any, here: int, entry: int) -> int:
+    """The count of an entry of the clock."""
+    return 0
 
 
 @compiled.generic()
@@ -171,7 +177,7 @@ def _examine(state: Any, here: int, row: int, host: Host) -> int:
         complete = answers.all_delivered(state.held, state.delivered[here], row)
         return GO if complete and missing == 0 else STAY
     if waits[waiting.STAGE] == COUNTS:
-        if state.clock[here, waits[waiting.ENTRY]] < waits[waiting.VALUE]:
+        if reached(state, here, waits[waiting.ENTRY]) < waits[waiting.VALUE]:
             return STAY
         entry = lacks(state, here, slot)
         if entry != NONE:
