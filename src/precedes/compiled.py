@@ -66,7 +66,7 @@ OPTIONS: Final[dict[str, Any]] = {
 }
 # Helpers are called from compiled code alone; a C wrapper for each would cost a third of the
 # time to compile.
-HELPER: Final[dict[str, Any]] = {**OPTIONS, "no_cfunc_wrapper": True}
+HELPER: Final[dict[str, Any]] = {**OPTIONS, "no_cfunc_wrapper": True, "forceinline": False}
 INLINED: Final[dict[str, Any]] = {**HELPER, "forceinline": True}
 
 
