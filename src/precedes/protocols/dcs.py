@@ -26,8 +26,6 @@ from __future__ import annotations
 
 from typing import Final
 
-import numpy as np
-
 from precedes import compiled
 from precedes.protocols import answers, peeling, set_hash, suspicion
 from precedes.protocols import dcs_components as components
@@ -57,17 +55,16 @@ from precedes.protocols.contract import (
     tag_of,
     value_of,
 )
+from precedes.protocols.dcs_measures import extra as extra
+from precedes.protocols.dcs_measures import series as series
 from precedes.protocols.dcs_setup import Parameters as Parameters
 from precedes.protocols.dcs_setup import allocate as allocate
 from precedes.protocols.dcs_state import (
     ACTIVE,
-    ACTIVE_COUNT,
-    ACTIVE_SUM,
     ARMED,
     CARRIED,
     CARRIES,
     COUNT,
-    DEACTIVATED,
     DETECTOR,
     ENTRIES,
     GENERATION,
@@ -77,22 +74,16 @@ from precedes.protocols.dcs_state import (
     IDLE,
     INCREMENT,
     INCREMENTS,
-    LIMIT,
     MALFORMED,
     MOST,
     NODE,
-    PACKETS,
     PER_COMPONENT,
-    REMOVED,
     SENT_COUNT,
     SENT_SUM,
-    SERIES,
-    SERIES_WORDS,
     SIZE,
     SPREAD,
     SPREAD_MAX,
     STALE,
-    STARTED,
     State,
     series_row,
 )
@@ -300,8 +291,9 @@ def _explains(state: State, here: int, slot: int, host: Host) -> bool:
 def _finds_set(state: State, here: int, slot: int, host: Host) -> bool:
     """Whether a set of own deliveries that the sender lacked is found.
 
-    Of a component that the message does not carry its sender has what all have, as it was when the
-    component was deactivated; if it had more, it would have carried the component.
+    A component that the message does not carry was inactive at its sender, which had of it what
+    all had when it was deactivated. That was either before what has been delivered of it here
+    since, or just now, by a decision that has yet to come here: then it had all that is here.
     """
     source = source_of(host, slot)
     carries = state.stamp[slot, CARRIES]
@@ -311,9 +303,24 @@ def _finds_set(state: State, here: int, slot: int, host: Host) -> bool:
         return False
     first = carries * state.dcs.plan[ENTRIES]
     end = max(carries, state.dcs.word[here, ACTIVE]) * state.dcs.plan[ENTRIES]
+    since = False
     for x in range(end):
-        state.expected[x] = state.need[slot, x] if x < first else state.dcs.base[here, x]
-    found = peeling.find(
+        had = state.need[slot, x] if x < first else state.dcs.base[here, x]
+        state.expected[x] = had
+        since = since or (x >= first and had != state.dcs.clock[here, x])
+    found = _search(state, here, slot, source, end)
+    found = found or (since and _search(state, here, slot, source, first))
+    if found:
+        own = state.delivered[here, state.dcs.word[here, NODE]]
+        history.note_known(state.log, here, source, own, state.peel.mark[peeling.OLDEST_OWN])
+        state.counted[suspicion.ACCEPTED] += 1
+    return found
+
+
+@compiled.function(inline=False)
+def _search(state: State, here: int, slot: int, source: int, end: int) -> bool:
+    """Whether the first ``end`` entries, less what was expected, are those of a fitting set."""
+    return peeling.find(
         state.peel,
         state.log,
         state.own,
@@ -325,12 +332,6 @@ def _finds_set(state: State, here: int, slot: int, host: Host) -> bool:
         set_hash.minus(state.hash[here], state.past[slot]),
         state.setting[suspicion.LIMIT],
     )
-    if not found:
-        return False
-    own = state.delivered[here, state.dcs.word[here, NODE]]
-    history.note_known(state.log, here, source, own, state.peel.mark[peeling.OLDEST_OWN])
-    state.counted[suspicion.ACCEPTED] += 1
-    return True
 
 
 @compiled.register(on_timer, State)
@@ -357,43 +358,3 @@ def _message_bytes(state: State, slot: int) -> int:
     carries = state.stamp[slot, CARRIES]
     size = 9 + state.dcs.plan[SPREAD] + carries * (1 + 4 * state.dcs.plan[ENTRIES])
     return size + 8 if state.dcs.plan[DETECTOR] != 0 else size
-
-
-def extra(state: State) -> dict[str, float]:
-    """The clock over the run, what the rounds did, and what the detector did if there is one."""
-    plan = state.dcs.plan
-    found: dict[str, float] = {
-        "entries_mean": _mean(state, ACTIVE_SUM, ACTIVE_COUNT),
-        "entries_sent_mean": _mean(state, SENT_SUM, SENT_COUNT),
-        "entries_at_end": int(plan[ENTRIES]) * float(state.dcs.word[:, ACTIVE].mean()),
-        "rounds": int(plan[STARTED]),
-        "rounds_packets": int(plan[PACKETS]),
-        "deactivated": int(plan[DEACTIVATED]),
-        "removed": int(plan[REMOVED]),
-        "malformed": int(plan[MALFORMED]),
-    }
-    if state.dcs.plan[DETECTOR] != 0:
-        found["hashes"] = int(state.peel.mark[peeling.HASHES])
-        found |= suspicion.counts(state)
-    return found
-
-
-def _rows(state: State) -> Int64s:
-    """The words of intervals of 10 s, up to the last one with a broadcast."""
-    rows = state.dcs.plan[SERIES:LIMIT].reshape(-1, SERIES_WORDS)
-    sent = np.flatnonzero(rows[:, SENT_COUNT])
-    return rows[: int(sent[-1]) + 1 if len(sent) else 1]
-
-
-def _mean(state: State, total: int, count: int) -> float:
-    """A mean number of entries."""
-    rows = _rows(state)
-    entries = int(state.dcs.plan[ENTRIES])
-    return entries * int(rows[:, total].sum()) / max(int(rows[:, count].sum()), 1)
-
-
-def series(state: State) -> dict[str, list[float]]:
-    """Entries of a clock, a mean over processes, in every 10 s."""
-    rows = _rows(state)
-    means = rows[:, ACTIVE_SUM] / np.maximum(rows[:, ACTIVE_COUNT], 1)
-    return {"entries": [float(one) for one in means * state.dcs.plan[ENTRIES]]}

@@ -17,8 +17,9 @@ none of them is on its way. A hash stands for the printed vector of N counters.
 
 An answer blocks for ``timeout_ms`` what is voluntary: to expand into the components of the round.
 What messages bring is never blocked. The first INITIATORS processes that have not crashed take
-turns; a process that blocks answers no to other rounds. Turns end when nothing is left to shrink,
-and after IDLE_TURNS without a delivery.
+turns; a process that blocks answers no to other rounds. After rounds that come to nothing an
+initiator waits longer for answers, twice as long each time up to 2^FAILED_MAX, and uses fewer
+turns. Turns end when nothing is left to shrink, and after IDLE_TURNS without a delivery.
 """
 
 from __future__ import annotations
@@ -57,11 +58,11 @@ from precedes.protocols.dcs_state import (
     DEACTIVATED,
     DOUBT,
     DOUBT_ROUND,
+    FAILED,
     GENERATION,
     HASH,
     HIGH,
     IDLE,
-    INCREMENT,
     KEEP_NS,
     KIND,
     LOW,
@@ -74,13 +75,13 @@ from precedes.protocols.dcs_state import (
     OVER,
     PACKETS,
     RANK,
+    REACH,
     REMOVED,
     ROUND,
     ROUND_NS,
     SEALS,
     SEVERAL,
     SIZE,
-    SPREAD,
     STARTED,
     TIMEOUT_NS,
     WIDTH,
@@ -91,13 +92,14 @@ from precedes.protocols.dcs_state import (
 ASK: Final = 4  # what the round is; SEAL items follow, one for each component
 DECIDE: Final = 5  # the same, with the components that all agree to
 SEAL: Final = 6
-ANSWER: Final = 7  # which round, and from which component on
+ANSWER: Final = 7  # which round, how many components are active, from which one on it agrees
 
 DEACTIVATE: Final = 0
 REMOVE: Final = 1
 
 INITIATORS: Final = 4
 IDLE_TURNS: Final = 64
+FAILED_MAX: Final = 5
 
 # What a round is: kind (1 bit), the components (8 bits each), the initiator's number of it.
 KIND_SHIFT: Final = 48
@@ -114,7 +116,8 @@ EXPIRY: Final = -2  # less the number of the round
 def arm(dcs: ClockSet, here: int, host: Host) -> None:
     """Set the timer of the next turn, if there is something to shrink."""
     word = dcs.word[here]
-    if word[SIZE] > dcs.plan[COMPONENTS] and word[ARMED] == 0 and word[RANK] < INITIATORS:
+    wanted = word[SIZE] > dcs.plan[COMPONENTS] and word[IDLE] < IDLE_TURNS
+    if wanted and word[ARMED] == 0 and word[RANK] < INITIATORS:
         word[ARMED] = 1
         cycle = INITIATORS * dcs.plan[ROUND_NS]
         delay = (word[RANK] * dcs.plan[ROUND_NS] - now_ns(host)) % cycle
@@ -146,21 +149,21 @@ def on_timer(dcs: ClockSet, here: int, key: int, host: Host) -> None:
         return
     word[ARMED] = 0
     policy.look(dcs, here, host)
-    if word[KIND] == NO_ROUND and now_ns(host) >= word[BLOCKED_UNTIL_NS]:
+    free = word[KIND] == NO_ROUND and now_ns(host) >= word[BLOCKED_UNTIL_NS]
+    # Rounds that fail may be in each other's way: one turn in 2, 4, 8, .. is used then.
+    if free and policy.draw(host, 1 << word[FAILED]) == 0:
         _begin(dcs, here, host)
     word[IDLE] += 1
-    if word[IDLE] < IDLE_TURNS:
-        arm(dcs, here, host)
+    arm(dcs, here, host)
 
 
 @compiled.function(inline=False)
 def _begin(dcs: ClockSet, here: int, host: Host) -> None:
     """Start a round if this process sees components that it could do without."""
     word = dcs.word[here]
-    if word[OVER] > word[WIDTH]:
-        policy.choose(dcs, here, word[WIDTH], host)
     kind = DEACTIVATE
-    low, high = max(word[WIDTH], word[OVER]), word[ACTIVE]
+    # Others may have more active than this process; it knows them, inactive.
+    low, high = word[WIDTH], max(word[ACTIVE], min(word[REACH], word[SIZE]))
     if low >= high:
         kind = REMOVE
         low, high = max(word[ACTIVE], dcs.plan[COMPONENTS]), word[SIZE]
@@ -173,6 +176,9 @@ def _begin(dcs: ClockSet, here: int, host: Host) -> None:
     word[KIND] = kind
     word[LOW] = word[AGREED] = low
     word[HIGH] = high
+    word[REACH] = 0
+    if word[OVER] > low:
+        policy.choose(dcs, here, low, host)
     word[AWAITED] = word[OTHERS]
     for c in range(low, high):
         dcs.word[here, SEALS + c - low] = seal(dcs, here, c, kind)
@@ -181,7 +187,7 @@ def _begin(dcs: ClockSet, here: int, host: Host) -> None:
     _block(dcs, here, _round(dcs.word[here, NODE], word[ROUND]), low, host)
     dcs.plan[STARTED] += 1
     _tell(dcs, here, ASK, low, host)
-    set_timer(host, EXPIRY - word[ROUND], dcs.plan[TIMEOUT_NS])
+    set_timer(host, EXPIRY - word[ROUND], dcs.plan[TIMEOUT_NS] << word[FAILED])
     if word[AWAITED] == 0:
         _conclude(dcs, here, low, host)
 
@@ -252,7 +258,8 @@ def _on_ask(dcs: ClockSet, here: int, sender: int, inbox: Int64s, host: Host) ->
             word[DOUBT_ROUND] = name if alone else SEVERAL
             word[DOUBT] = agreed if alone else min(word[DOUBT], agreed)
     dcs.plan[PACKETS] += 1
-    send(host, sender, ANSWER, ((value & NUMBER_MASK) << 8) | agreed)
+    number = value & NUMBER_MASK
+    send(host, sender, ANSWER, (number << 16) | (word[ACTIVE] << 8) | agreed)
 
 
 @compiled.function(inline=False)
@@ -286,15 +293,17 @@ def _same(dcs: ClockSet, here: int, kind: int, c: int, low: int, inbox: Int64s) 
 def _on_answer(dcs: ClockSet, here: int, sender: int, value: int, host: Host) -> None:
     word = dcs.word[here]
     agreed = value & 0xFF
-    if word[KIND] == NO_ROUND or value >> 8 != word[ROUND]:
+    active = (value >> 8) & 0xFF
+    if word[KIND] == NO_ROUND or value >> 16 != word[ROUND]:
         return  # an answer to a round that is over
     if dcs.member[here, sender] != 0:
         return  # a repeated packet
-    if not word[LOW] <= agreed <= word[HIGH]:
+    if not word[LOW] <= agreed <= word[HIGH] or active > dcs.plan[MOST]:
         dcs.plan[MALFORMED] += 1
         return
     dcs.member[here, sender] |= ANSWERED
     word[AGREED] = max(word[AGREED], agreed)
+    word[REACH] = max(word[REACH], active)
     word[AWAITED] -= 1
     if word[AWAITED] == 0:
         _conclude(dcs, here, word[AGREED], host)
@@ -314,6 +323,7 @@ def _conclude(dcs: ClockSet, here: int, agreed: int, host: Host) -> None:
     for c in range(word[HIGH] - 1, low - 1, -1):
         _leave(dcs, here, word[KIND], c, host)
     dcs.plan[REMOVED if word[KIND] == REMOVE else DEACTIVATED] += word[HIGH] - low
+    word[FAILED] = 0 if low < word[HIGH] else min(word[FAILED] + 1, FAILED_MAX)
     word[KIND] = NO_ROUND
     word[BLOCKED_UNTIL_NS] = 0
 
@@ -324,9 +334,6 @@ def _may_leave(dcs: ClockSet, here: int, kind: int, c: int, high: int) -> bool:
     word = dcs.word[here]
     if kind == REMOVE:
         return word[ACTIVE] <= c and word[SIZE] <= high
-    for s in range(dcs.plan[SPREAD]):
-        if word[INCREMENT + s] == c:
-            return False
     return word[ACTIVE] <= high
 
 
@@ -336,6 +343,9 @@ def _leave(dcs: ClockSet, here: int, kind: int, c: int, host: Host) -> None:
     if kind == REMOVE:
         remove_from(dcs, here, c)
     elif word[ACTIVE] == c + 1:
+        # Nothing was sent that increments it, or its seal would differ: to drain it is enough.
+        if word[OVER] > c:
+            policy.choose(dcs, here, c, host)
         deactivate_last(dcs, here, host)
 
 

@@ -98,8 +98,9 @@ class Parameters:
                 raise UserError(text)
         if self.hashes < 1:
             raise UserError(f"hashes must be at least 1, not {self.hashes}")
-        if not history.WINDOW <= self.log <= 1 << 24:
-            raise UserError(f"log must be between {history.WINDOW} and {1 << 24}, not {self.log}")
+        if not history.LENGTH_MIN <= self.log <= 1 << 24:
+            least = history.LENGTH_MIN
+            raise UserError(f"log must be between {least} and {1 << 24}, not {self.log}")
 
 
 def _check_shape(given: Parameters) -> None:

@@ -65,7 +65,9 @@ ARMED: Final = 27  # whether the timer of the next turn is set
 IDLE: Final = 28  # turns since the last delivery
 NODE: Final = 29  # the process's own number
 STALE: Final = 30  # components were removed: what waits has to be looked at again
-SEALS: Final = 31  # what the components of its open round looked like
+FAILED: Final = 31  # rounds in a row that came to nothing, up to a bound
+REACH: Final = 32  # the most active components that an answer to the last round told of
+SEALS: Final = 33  # what the components of its open round looked like
 COMPONENTS_A_ROUND: Final = 8  # with them a packet stays below 100 bytes
 WORDS: Final = SEALS + COMPONENTS_A_ROUND
 

@@ -90,8 +90,9 @@ class Parameters:
             raise UserError(f"hashes must be at least 1, not {self.hashes}")
         if not 0 <= self.grace_ms <= 1e6:
             raise UserError(f"grace_ms must be between 0 and 1e6, not {self.grace_ms:g}")
-        if not history.WINDOW <= self.log <= 1 << 24:
-            raise UserError(f"log must be between {history.WINDOW} and {1 << 24}, not {self.log}")
+        if not history.LENGTH_MIN <= self.log <= 1 << 24:
+            least = history.LENGTH_MIN
+            raise UserError(f"log must be between {least} and {1 << 24}, not {self.log}")
 
 
 class State(NamedTuple):

@@ -12,9 +12,9 @@ invertible Bloom table, not to try out all sets:
 - where nothing of this helps, a candidate of the tightest entry is tried, the newest first.
 
 A set that fits the filter is right if its hash is. R is among the newest deliveries, so the
-candidates are first the newest few, then more, up to WINDOW. Bounds: ``limit`` hashes in all,
-STAGE_HASHES of them and STAGE_TRIALS trials with the same candidates. At a bound the search ends
-without a result, as it does when something is missing; the caller asks the sender then.
+candidates are first the newest few, then more, up to the log's window. Bounds: ``limit`` hashes in
+all, STAGE_HASHES of them and STAGE_TRIALS trials with the same candidates. At a bound the search
+ends without a result, as it does when something is missing; the caller asks the sender then.
 """
 
 from __future__ import annotations
@@ -72,7 +72,12 @@ class Peeling(NamedTuple):
 
 
 def allocate(
-    *, width: int, nodes: int, per_process: int, part_entries: int = 0, per_part: int = 1
+    *,
+    width: int,
+    nodes: int,
+    per_process: int,
+    part_entries: int = 0,
+    per_part: int = 1,
 ) -> Peeling:
     """For clocks with rows of this width, and so many sources with so many entries each.
 
@@ -121,7 +126,7 @@ def find(
         return difference == 0
     for x in range(need.size, peel.excess.size):
         peel.excess[x] = 0
-    there = min(log.end[here, NEXT], WINDOW)
+    there = min(log.end[here, NEXT], log.hash.shape[1])
     if size > there or size * own.shape[1] != total:
         return False
     width = min(size + MORE, there)
@@ -146,7 +151,8 @@ def _gather(peel: Peeling, log: Log, own: Int32s, here: int, width: int, sender:
         position = log.end[here, NEXT] - back
         name = name_at(log, here, position)
         source = name >> 32
-        parts = log.parts[here, position & (WINDOW - 1)]
+        newest = position & (log.hash.shape[1] - 1)
+        parts = log.parts[here, newest]
         fits = source != sender
         for i in range(own.shape[1]):
             part = (parts >> (8 * (i // peel.mark[PER_PART]))) & 0xFF
@@ -159,7 +165,7 @@ def _gather(peel: Peeling, log: Log, own: Int32s, here: int, width: int, sender:
             peel.rest[source] += 1
             peel.work[count, SOURCE] = source
             peel.work[count, SEQUENCE] = name & 0xFFFFFFFF
-            peel.work[count, HASH] = log.hash[here, position & (WINDOW - 1)]
+            peel.work[count, HASH] = log.hash[here, newest]
             peel.work[count, VERDICT] = OPEN
             count += 1
     peel.mark[CANDIDATES] = count

@@ -68,6 +68,7 @@ class Protocol:
     assumes: frozenset[str]
     allocate: Callable[[Any, Group, Capacity], Any]
     extra: Callable[[Any], dict[str, float]]
+    series: Callable[[Any], dict[str, list[float]]]
     effects_words: Callable[[Capacity, int], int]
     sources: tuple[Path, ...]
 
@@ -259,6 +260,7 @@ def check(module: ModuleType, *, name: str, sources: tuple[Path, ...] = ()) -> P
         assumes=frozenset(module.ASSUMES),
         allocate=module.allocate,
         extra=getattr(module, "extra", lambda state: {}),
+        series=getattr(module, "series", lambda state: {}),
         effects_words=getattr(module, "effects_words", default_effects_words),
         sources=sources,
     )
