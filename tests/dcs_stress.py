@@ -9,7 +9,7 @@ import random
 
 import numpy as np
 
-from precedes.sim import Scenario
+from precedes.sim import Fault, Scenario
 from precedes.sim.run import Run
 
 NODES = 12
@@ -54,6 +54,66 @@ def schedule(seed, **changes):
         horizon_s=600.0,
     )
     return scenario.replace(**changes)
+
+
+def small(seed):
+    """A schedule that runs interpreted in about a second."""
+    draw = random.Random(seed ^ 0x5EE)
+    scenario = schedule(seed, nodes=draw.choice((3, 4, 6)))
+    quick = {"round_ms": 120.0, "timeout_ms": 400.0, "keep_ms": 0.0, "smoothing_ms": 80.0}
+    detector = draw.choice(("none", "hash"))
+    return scenario.replace(
+        workload="bell:1:40",
+        duration_s=2.5,
+        parameters={**scenario.parameters, **quick, "components": 1, "detector": detector},
+    )
+
+
+def pulses(seed):
+    """Messages few and far between, each a peak of its own to an estimate this quick.
+
+    Components are added, deactivated, removed and added again while messages are on their way.
+    """
+    draw = random.Random(seed ^ 0xB0)
+    scenario = schedule(seed, nodes=6)
+    quick = {
+        "error": 1e-3,
+        "components": 1,
+        "components_max": 5,
+        "component_entries": draw.choice((2, 4)),
+        "spread": 1,
+        "per_component": 1,
+        "smoothing_ms": 40.0,
+        "round_ms": draw.choice((40.0, 70.0)),
+        "timeout_ms": draw.choice((250.0, 500.0)),
+        "keep_ms": 0.0,
+    }
+    cut = Fault("cut", at_s=3.0, for_s=4.0, nodes=(5,), others=(4,), both_ways=False, holds=True)
+    return scenario.replace(
+        workload="poisson",
+        rate=draw.choice((2.0, 4.0, 7.0)),
+        duration_s=15.0,
+        parameters={**scenario.parameters, **quick},
+        # Rounds go on while messages from one node to another are held back for seconds.
+        faults=(cut,) if seed % 2 else (),
+    )
+
+
+def check_seeds(seeds, *, detector):
+    """Run the stress for these seeds; the first that fails is named."""
+    broadcasts = 0
+    for seed in seeds:
+        scenario = schedule(seed)
+        checked = {**scenario.parameters, "detector": detector}
+        made, result = run(scenario.replace(parameters=checked))
+        try:
+            check_at_rest(made, result)
+            if detector == "hash":
+                assert result.violations.deliveries == 0
+        except AssertionError as error:
+            raise AssertionError(f"tests.dcs_stress.schedule({seed}): {error}") from error
+        broadcasts += result.broadcasts
+    assert broadcasts > 50 * len(seeds), "the schedules are too small to show anything"
 
 
 def run(scenario, *, interpreted=False):

@@ -46,9 +46,7 @@ class Case:
 
     def find(self, excess, difference, limit=100):
         """What ``peeling.find`` says, and the oldest own message that it found."""
-        peel = peeling.allocate(
-            width=self.entries, nodes=NODES, per_process=self.own.shape[1]
-        )
+        peel = peeling.allocate(width=self.entries, nodes=NODES, per_process=self.own.shape[1])
         need = np.zeros(self.entries, np.int32)
         before = self.log.end.copy()
         found = peeling.find(

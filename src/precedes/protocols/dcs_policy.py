@@ -6,7 +6,7 @@ enough for, given the share of deliveries that may be out of order. A process lo
 estimate once an interval, at the first event after its end; nothing is done while nothing comes.
 
 - The estimate is an exponentially weighted mean: an interval counts for one eighth.
-- Above the limit of its width w a process widens, below 0.85 of the limit of w - 1 it narrows.
+- Above the limit of its width w a process widens, below 0.92 of the limit of w - 1 it narrows.
 - Of a width, every component is equally likely to be among those that the process increments
   (S_incr). When the width changes, no more of them move than has to: to leave a component is to
   choose another one, which needs nobody's consent, since S_incr travels with every message.
@@ -38,6 +38,7 @@ from precedes.protocols.dcs_state import (
     COMPONENTS,
     COUNT,
     DOUBT,
+    DOUBT_UNTIL_NS,
     HITS,
     INCREMENT,
     INTERVAL_END_NS,
@@ -58,7 +59,7 @@ INTERVALS: Final = 8  # that a full estimate is made of
 SHIFT: Final = 3
 FULL_WEIGHT: Final = 1 << 20
 FORGOTTEN: Final = 128  # intervals without an event after which nothing is left of an estimate
-NARROW_PERCENT: Final = 85
+NARROW_PERCENT: Final = 92
 CROWDED_PERCENT: Final = 130
 
 
@@ -195,10 +196,14 @@ def before_broadcast(dcs: ClockSet, here: int, host: Host) -> None:
     end = word[WIDTH]
     if now_ns(host) < word[BLOCKED_UNTIL_NS]:
         end = min(end, word[CEILING], word[ACTIVE])
-    elif end > word[ACTIVE]:
-        if end > word[DOUBT] and word[SIZE] > word[DOUBT]:
-            # Others may have removed these: use another generation, never the one in doubt.
+    elif end > word[DOUBT] and word[SIZE] > word[DOUBT]:
+        # Others may have removed these, or may be about to. Once no decision can come any more,
+        # the next generation is used, never the one in doubt.
+        if now_ns(host) < word[DOUBT_UNTIL_NS]:
+            end = word[DOUBT]
+        else:
             remove_from(dcs, here, word[DOUBT])
+    if end > word[ACTIVE]:
         activate(dcs, here, end, host)
     if end != word[OVER]:
         choose(dcs, here, end, host)

@@ -12,8 +12,8 @@ none of them is on its way. A hash stands for the printed vector of N counters.
 - Deactivate: who agrees does not increment the components. A decision that comes late applies only
   where the seal is still the same; a message that hits the component afterwards reactivates it.
 - Remove: who agrees does not reactivate the components by itself until it hears the decision. If
-  it never does, since the initiator has crashed, it is in doubt, and if it needs a component
-  of that index it takes the next generation of it.
+  it never does, since the initiator has crashed, it stays in doubt: it does without them until no
+  decision can come any more, then takes the next generation of that index.
 
 An answer blocks for ``timeout_ms`` what is voluntary: to expand into the components of the round.
 What messages bring is never blocked. The first INITIATORS processes that have not crashed take
@@ -58,6 +58,7 @@ from precedes.protocols.dcs_state import (
     DEACTIVATED,
     DOUBT,
     DOUBT_ROUND,
+    DOUBT_UNTIL_NS,
     FAILED,
     GENERATION,
     HASH,
@@ -257,6 +258,9 @@ def _on_ask(dcs: ClockSet, here: int, sender: int, inbox: Int64s, host: Host) ->
             alone = word[DOUBT] >= word[SIZE] or word[DOUBT_ROUND] == name
             word[DOUBT_ROUND] = name if alone else SEVERAL
             word[DOUBT] = agreed if alone else min(word[DOUBT], agreed)
+            # No initiator waits longer for answers; what it decided has come by then.
+            longest_ns = dcs.plan[TIMEOUT_NS] << (FAILED_MAX + 1)
+            word[DOUBT_UNTIL_NS] = now_ns(host) + longest_ns
     dcs.plan[PACKETS] += 1
     number = value & NUMBER_MASK
     send(host, sender, ANSWER, (number << 16) | (word[ACTIVE] << 8) | agreed)
@@ -378,6 +382,8 @@ def on_crash(dcs: ClockSet, here: int, crashed: int, host: Host) -> None:
     dcs.member[here, crashed] |= CRASHED
     word[OTHERS] -= 1
     word[RANK] -= crashed < dcs.word[here, NODE]
+    if word[DOUBT_ROUND] >> 32 == crashed:
+        word[DOUBT_UNTIL_NS] = 0
     if word[KIND] != NO_ROUND and not answered:
         word[AWAITED] -= 1
         if word[AWAITED] == 0:

@@ -67,7 +67,8 @@ NODE: Final = 29  # the process's own number
 STALE: Final = 30  # components were removed: what waits has to be looked at again
 FAILED: Final = 31  # rounds in a row that came to nothing, up to a bound
 REACH: Final = 32  # the most active components that an answer to the last round told of
-SEALS: Final = 33  # what the components of its open round looked like
+DOUBT_UNTIL_NS: Final = 33  # until then a decision may come
+SEALS: Final = 34  # what the components of its open round looked like
 COMPONENTS_A_ROUND: Final = 8  # with them a packet stays below 100 bytes
 WORDS: Final = SEALS + COMPONENTS_A_ROUND
 

@@ -157,8 +157,8 @@ def _targets(
 ) -> Floats:
     """Random targets of a load: anything between low and high, or low ones and so many peaks.
 
-    Paper 002 has a load that stays small but for three peaks. Peaks are drawn from the upper quarter
-    of the range, the other targets from the lower one, and no two peaks follow each other.
+    Paper 002 has a load that stays small but for three peaks. Peaks are drawn from the upper
+    quarter of the range, other targets from the lower one; no two peaks follow each other.
     """
     if peaks is None:
         return np.asarray(generator.uniform(low, high, count))
