@@ -66,7 +66,7 @@ MUTANTS = {
             "    blocked = now_ns(host) < dcs.word[here, BLOCKED_UNTIL_NS]\n"
             "    if not blocked and carries > dcs.word[here, ACTIVE] or",
         ),
-        ("components", "    ACTIVE,\n    CARRIED,", "    ACTIVE,\n    BLOCKED_UNTIL_NS,\n    CARRIED,"),
+        ("components", "    ACTIVE,\n    CARR", "    ACTIVE,\n    BLOCKED_UNTIL_NS,\n    CARR"),
         (
             "main",
             "                components.activate(state.dcs, here, c + 1, host)\n",
@@ -95,8 +95,10 @@ MUTANTS = {
     ),
     "a decision is taken before all have answered": (
         "rounds",
-        ("    if word[AWAITED] == 0:\n        _conclude(dcs, here, word[AGREED], host)\n\n\n@compiled.function(inline=False)\ndef _conclude",
-         "    _conclude(dcs, here, word[AGREED], host)\n\n\n@compiled.function(inline=False)\ndef _conclude"),
+        (
+            "    word[AWAITED] -= 1\n    if word[AWAITED] == 0:\n",
+            "    word[AWAITED] -= 1\n    if word[AWAITED] >= 0:\n",
+        ),
     ),
     "what waits for an entry that is gone is never looked at again": (
         "main",
@@ -127,12 +129,11 @@ def write(directory, file, first, *more):
         stem = "dcs" if name == "main" else f"dcs_{name}"
         text = (FOLDER / f"{stem}.py").read_text()
         text = edit(text, *[(old, new) for where, old, new in edits if where == name])
-        text = re.sub(
-            r"from precedes\.protocols import dcs_(\w+) as", rf"import {prefix}_\1 as", text
-        )
-        text = re.sub(
-            r"from precedes\.protocols\.dcs_(\w+) import", rf"from {prefix}_\1 import", text
-        )
+        for old, new in (
+            (r"from precedes\.protocols import dcs_(\w+) as", rf"import {prefix}_\1 as"),
+            (r"from precedes\.protocols\.dcs_(\w+) import", rf"from {prefix}_\1 import"),
+        ):
+            text = re.sub(old, new, text)
         target = "dcs_edited" if name == "main" else f"{prefix}_{name}"
         (directory / f"{target}.py").write_text(text)
     return str(directory / "dcs_edited.py")

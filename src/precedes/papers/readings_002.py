@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import Any, Final
 
-from precedes.papers.measured import Measured, Results, Run, measure, pooled, select
+from precedes.papers.measured import Run
 from precedes.sim import Scenario
 from precedes.sim.experiment import Experiment, grid
 from precedes.sizing import size
@@ -180,6 +180,11 @@ def entries(run: Run) -> float:
     return float(run["extra"]["entries_mean"])
 
 
+def growth_beyond_linear(one: Run, other: Run) -> float:
+    """By what the growth of the clock exceeds that of the load."""
+    return entries(other) / entries(one) - other["scenario"]["rate"] / one["scenario"]["rate"]
+
+
 def header_bytes(run: Run) -> float:
     """Bytes that the protocol adds to a message, those of its other packets included."""
     scenario = run["scenario"]
@@ -198,11 +203,6 @@ def over_intervals(name: str, first_s: int, last_s: int) -> Any:
     return read
 
 
-def at_point(results: Results, name: str, read: Any, **wanted: Any) -> Measured:
-    """A measurement at a point of an experiment."""
-    return measure(read, select(results[name], **wanted))
-
-
 def sum_between(first_s: int, last_s: int) -> Any:
     """A reader of the errors per second of all runs together, from one time to another."""
     read = over_intervals("violations", first_s, last_s)
@@ -211,8 +211,3 @@ def sum_between(first_s: int, last_s: int) -> Any:
         return float(sum(read(run) for run in runs)) / 10 / len(runs)
 
     return total
-
-
-def pooled_between(runs: Sequence[Run], first_s: int, last_s: int) -> Measured:
-    """Errors per second from one time to another."""
-    return pooled(sum_between(first_s, last_s), runs)
