@@ -42,6 +42,7 @@ bench: $(READY)
 	@$(BIN)/python bench/run.py
 	@$(BIN)/python bench/vcube.py
 	@$(BIN)/python bench/bundled.py --cells
+	@$(BIN)/python bench/dcs.py
 	@$(BIN)/python bench/pipeline.py
 
 swarm: $(READY)

@@ -24,7 +24,7 @@ LOADS_OVER_TIME: Final[dict[str, dict[str, Any]]] = {
     "random": {
         "workload": "random:10:200:3",
         "seconds": (140.0, 300.0),
-        "error": 4.5e-5,
+        "error": 4.2e-5,
         "fixed": 97,
     },
 }
