@@ -23,7 +23,7 @@ import simpy_peer
 
 NODES = 200
 BASELINE = "SimPy callbacks, oracle"
-PROBABILISTIC = {"entries": simpy_peer.ENTRIES, "per_process": simpy_peer.PER_NODE}
+CLOCK = {"entries": simpy_peer.ENTRIES, "per_process": simpy_peer.PER_NODE}
 
 
 def scenario(protocol, messages, *, oracle, seed=1):
@@ -37,7 +37,7 @@ def scenario(protocol, messages, *, oracle, seed=1):
         rate=1000 * simpy_peer.RATE_PER_MS,
         delay=f"normal:{simpy_peer.DELAY_MS_MEAN:g}:{simpy_peer.DELAY_MS_SD:g}",
         seed=seed,
-        parameters=PROBABILISTIC if protocol == "probabilistic" else {},
+        parameters=CLOCK if protocol in ("probabilistic", "hashed") else {},
         oracle=oracle,
     )
 
@@ -112,6 +112,7 @@ def rows(messages, messages_simpy, trace) -> dict[str, Callable[[], float]]:
     return {
         "probabilistic": lambda: rate_of_precedes("probabilistic", messages, oracle=False),
         "probabilistic, oracle": lambda: rate_of_precedes("probabilistic", messages, oracle=True),
+        "hashed, oracle": lambda: rate_of_precedes("hashed", messages, oracle=True),
         "vector": lambda: rate_of_precedes("vector", messages, oracle=False),
         "vector, oracle": lambda: rate_of_precedes("vector", messages, oracle=True),
         "audit": lambda: rate_of_audit(trace, reading=False),

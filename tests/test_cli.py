@@ -15,6 +15,7 @@ import pytest
 from precedes.cli import main
 from precedes.papers.registry import check
 from tests.papers.small_paper import paper_module
+from tests.signals import heed_interrupts
 
 # The keys that users' scripts rely on.
 SIMULATE_KEYS = {
@@ -209,7 +210,9 @@ def test_a_full_disk_leaves_nothing_behind(tmp_path):
 def test_an_interrupt_leaves_nothing_behind(tmp_path):
     line = [sys.executable, "-m", "precedes.cli", "simulate", "vector", "--nodes", "100"]
     line += ["--messages", "2000000", "--trace", str(tmp_path)]
-    with subprocess.Popen(line, stderr=subprocess.PIPE, text=True) as process:
+    with subprocess.Popen(
+        line, stderr=subprocess.PIPE, text=True, preexec_fn=heed_interrupts
+    ) as process:
         deadline = time.monotonic() + 120
         while not any(tmp_path.iterdir()) and time.monotonic() < deadline:
             time.sleep(0.05)

@@ -1,13 +1,17 @@
 """The sizing formula: against measured points, and as a command."""
 
 import json
+import re
+from pathlib import Path
 
 import pytest
 
-from precedes import cli, simulate
+from precedes import Scenario, cli, simulate
 from precedes.model import UserError
 from precedes.papers import paper_003
 from precedes.sizing import error_rate, missing_rate, size
+
+ROOT = Path(__file__).resolve().parents[1]
 
 # Entries for a load and an error in a group of 2,000, and measured shares of errors, from an
 # independent model of the protocol.
@@ -39,6 +43,44 @@ def test_entries_for_a_load_and_an_error(rate):
 def test_the_formula_is_within_its_accuracy_of_measured_points(rate, entries):
     expected = error_rate(rate=rate, entries=entries, per_process=2, nodes=2000)
     assert 0.6 < MEASURED[rate, entries] / expected < 1.1
+
+
+def table():
+    """The rows of the table in the documentation: numbers as they stand there."""
+    lines = (ROOT / "docs" / "sizing.md").read_text().splitlines()
+    rows = [line.strip("| ").split(" | ") for line in lines if re.match(r"\| \d", line)]
+    return [tuple(float(cell.replace(",", "")) for cell in row) for row in rows]
+
+
+def test_the_table_in_the_documentation():
+    rows = table()
+    assert len(rows) >= 8
+    for rate, entries, nodes, per_process, formula, simulated, ratio in rows:
+        found = size(
+            rate=rate, nodes=int(nodes), entries=int(entries), per_process=int(per_process)
+        )
+        assert found.error == pytest.approx(formula, rel=0.01)
+        assert simulated / formula == pytest.approx(ratio, abs=0.01)
+        assert 1 / 1.5 < ratio < 1.5
+        assert found.checked
+
+
+@pytest.mark.usefixtures("engine")
+@pytest.mark.parametrize("row", [row for row in table() if row[4] > 1e-3])
+def test_the_formula_against_simulations(row):
+    """Points of the table with enough errors for short runs, over other seeds."""
+    rate, entries, nodes, per_process, formula = row[:5]
+    scenario = Scenario(
+        protocol="probabilistic",
+        nodes=int(nodes),
+        messages=10_000,
+        rate=rate,
+        delay="normal:100:20",
+        parameters={"entries": int(entries), "per_process": int(per_process)},
+    )
+    runs = [simulate(scenario.replace(seed=seed)) for seed in range(11, 14)]
+    errors = sum(run.violations.deliveries for run in runs)
+    assert 1 / 1.5 < errors / sum(run.deliveries for run in runs) / formula < 1.5
 
 
 def test_how_many_messages_wait():

@@ -20,9 +20,12 @@ import hashlib
 import os
 import re
 import shutil
+import signal
 import sys
-from collections.abc import Callable, Iterable
+import threading
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
+from types import FrameType
 from typing import Any, Final, Generic, ParamSpec, TypeVar, cast
 
 import numba
@@ -206,6 +209,39 @@ def _in_short(text: str, sources: tuple[Path, ...]) -> str:
     return f"{where}: {cause[:160]} (run it with --interpreted to step through)"
 
 
+@contextlib.contextmanager
+def interruptible() -> Iterator[None]:
+    """Have Ctrl-C interrupt a compilation wherever it falls.
+
+    LLVM calls back into Python, where an exception is printed and forgotten; and after a long
+    stretch without Python that callback is the first place where an interrupt can be raised.
+    """
+    raised = signal.getsignal(signal.SIGINT)
+    if threading.current_thread() is not threading.main_thread() or not callable(raised):
+        yield
+        return
+    interrupts: list[int] = []
+    told = sys.unraisablehook
+
+    def interrupt(number: int, frame: FrameType | None) -> None:
+        interrupts.append(number)
+        raised(number, frame)
+
+    def tell(forgotten: Any) -> None:
+        if not issubclass(forgotten.exc_type, KeyboardInterrupt):
+            told(forgotten)
+
+    signal.signal(signal.SIGINT, interrupt)
+    sys.unraisablehook = tell
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, raised)
+        sys.unraisablehook = told
+    if interrupts:
+        raise KeyboardInterrupt
+
+
 class Entry(Generic[P, R]):
     """A loop called from Python: compiled on first use, cached on disk, or run interpreted.
 
@@ -240,7 +276,8 @@ class Entry(Generic[P, R]):
         If the cache cannot be written (a full disk), it goes on without one.
         """
         body = self.compiled(key, sources=sources)
-        with numba_inside.shortcuts() if SHORTCUTS else contextlib.nullcontext():
+        shortcuts = numba_inside.shortcuts() if SHORTCUTS else contextlib.nullcontext()
+        with interruptible(), shortcuts:
             try:
                 body(*arguments)  # type: ignore[call-arg]
             except OSError:

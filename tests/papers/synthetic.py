@@ -1,9 +1,19 @@
 """Results made up for experiments that nobody runs: every number drawn, none from a paper."""
 
+import itertools
 import random
+import tempfile
+from pathlib import Path
 
+import numpy as np
+
+from precedes.model import EventKind
 from precedes.sim import Scenario
 from precedes.sim.experiment import Experiment
+from precedes.trace import TraceWriter
+
+TRACES = tempfile.TemporaryDirectory()
+TRACE_NODES = 6
 
 
 class Extra(dict):
@@ -73,11 +83,39 @@ def result(scenario: Scenario, draw: random.Random) -> dict:
     }
 
 
+def trace(path: Path, draw: random.Random) -> str:
+    """Every one of a few nodes broadcasts once; packets have one message or two."""
+    now_us = itertools.count(draw.randint(1, 99), draw.randint(1, 9))
+    nodes = range(TRACE_NODES)
+    rows = [(1000 * next(now_us), node, EventKind.BROADCAST, node, 1, -1) for node in nodes]
+    for node in nodes:
+        others = [source for source in nodes if source != node]
+        for at, source in enumerate(others):
+            packet = 100 * node + at // draw.choice([1, 2])
+            rows.append((1000 * next(now_us), node, EventKind.RECEIVE, source, 1, packet))
+        for source in draw.sample(others, len(others)):
+            rows.append((1000 * next(now_us), node, EventKind.DELIVER, source, 1, -1))
+    return write(path, rows)
+
+
+def write(path: Path, rows: list[tuple[int, ...]]) -> str:
+    """A trace of rows (time in ns, node, kind, source, sequence, packet); the path of its file."""
+    columns = np.array(rows, np.int64).T
+    types = (np.int64, np.int32, np.int8, np.int32, np.int32, np.int64)
+    with TraceWriter(path, nodes=TRACE_NODES) as writer:
+        writer.write(*(column.astype(kind) for column, kind in zip(columns, types, strict=True)))
+    return str(path)
+
+
 def results(experiments: list[Experiment], seed: int) -> dict[str, list[dict]]:
     """Made-up results of experiments, by name."""
-    return {
-        one.name: [
-            result(s, random.Random(f"{seed} {one.name} {n}")) for n, s in enumerate(one.scenarios)
-        ]
-        for one in experiments
-    }
+    found: dict[str, list[dict]] = {}
+    for one in experiments:
+        found[one.name] = []
+        for n, scenario in enumerate(one.scenarios):
+            draw = random.Random(f"{seed} {one.name} {n}")
+            made_up = result(scenario, draw)
+            path = Path(TRACES.name) / f"{one.name}-{n}-{seed}.parquet"
+            made_up["trace"] = trace(path, draw) if one.trace else None
+            found[one.name].append(made_up)
+    return found

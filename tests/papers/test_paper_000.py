@@ -4,10 +4,12 @@ import statistics
 
 import pytest
 
-from precedes.papers import paper_000
+from precedes.model import EventKind
+from precedes.papers import pairs_000, paper_000
 from precedes.papers import readings_000 as read
 from precedes.papers.readings_000 import READINGS, scenario
 from precedes.sim import simulate
+from tests.papers import synthetic
 
 # % fewer packets and % of packets aggregated that another implementation gives for reading A.
 MODEL = {64: (8.41, 6.99), 128: (12.77, 9.83), 256: (18.27, 13.16)}
@@ -59,4 +61,26 @@ def test_every_size_has_seeds_at_both_scales():
             counts = [sum(one.nodes == n for one in experiment.scenarios) for n in groups]
             assert min(counts) >= 2, "an interval needs two runs"
             if scale == "full":
-                assert min(counts) >= 30
+                assert min(counts) >= (10 if experiment.trace else 30)
+
+
+def test_messages_in_packets_of_two(tmp_path):
+    """Node 2 gets 0 and 1 together at 130 and 3 alone; else 0 at 110, 1 at 130, held for it."""
+    born = [(1000 * 10 * node, node, EventKind.BROADCAST, node, 1, -1) for node in range(4)]
+
+    def run(name, *receptions):
+        rows = [(1000 * 130, 2, EventKind.DELIVER, source, 1, -1) for source in (0, 1)]
+        rows += [(1000 * 300, 2, EventKind.DELIVER, 3, 1, -1)]
+        received = [
+            (1000 * time_us, 2, EventKind.RECEIVE, source, 1, packet)
+            for source, time_us, packet in receptions
+        ]
+        path = tmp_path / f"{name}.parquet"
+        return {"trace": synthetic.write(path, sorted(born + received + rows))}
+
+    together = run("together", (0, 130, 7), (1, 130, 7), (3, 200, 8))
+    alone = run("alone", (0, 110, 3), (1, 130, 4), (3, 120, 5))
+    # Receptions 130 and 120 after the broadcasts against 110 and 120; held for 0 against 20 and 0.
+    assert pairs_000.change(pairs_000.RECEPTION)(together, alone) == pytest.approx(100 * 20 / 230)
+    assert pairs_000.change(pairs_000.HELD)(together, alone) == pytest.approx(-100)
+    assert pairs_000.change(pairs_000.DELIVERY)(together, alone) == pytest.approx(0)

@@ -18,6 +18,7 @@ from precedes.pipeline.plan import expand
 from precedes.sim import Scenario
 from precedes.sim.experiment import Experiment
 from tests.pipeline import samples
+from tests.signals import heed_interrupts
 
 PATIENCE_S = 240  # of a test on a machine that does much else
 
@@ -151,7 +152,9 @@ def test_a_worker_dies_on_a_standalone_cluster(swept, tmp_path):
     experiment, out = samples.write(tmp_path), tmp_path / "out"
     with cluster(tmp_path) as (url, workers):
         line = samples.command("sweep", experiment, "--out", out, "--master", url)
-        with subprocess.Popen(line, stderr=subprocess.PIPE, text=True) as process:
+        with subprocess.Popen(
+            line, stderr=subprocess.PIPE, text=True, preexec_fn=heed_interrupts
+        ) as process:
             wait_until(lambda: count(out) >= 2, process)
             # The executor too: without its worker it would live on for a while.
             kill_with_children(workers[0])

@@ -272,7 +272,9 @@ def test_run_experiments(spark, tmp_path):
     assert len(samples.records(tmp_path)) == 3
     assert shares == sorted(shares)
     before = samples.records(tmp_path)
-    worse = dataclasses.replace(second, scenarios=(base.replace(delay="matrix:/none", seed=7),))
+    latencies = tmp_path / "latencies.txt"
+    wanting = base.replace(delay=f"matrix:{latencies}", seed=7)
+    worse = dataclasses.replace(second, scenarios=(wanting,))
     third = Experiment("third", (base.replace(seed=3),))
     with pytest.raises(UserError) as caught:
         run_experiments([first, worse, third], tmp_path, session=spark)
@@ -285,6 +287,9 @@ def test_run_experiments(spark, tmp_path):
     after = samples.records(tmp_path)
     assert len(after) == 4
     assert before.items() <= after.items()
+    latencies.write_text("0 1 1 1\n1 0 1 1\n1 1 0 1\n1 1 1 0\n")
+    run_experiments([worse], tmp_path, session=spark)
+    assert not again.exists(), "it has finished since"
 
 
 def test_a_failed_run_is_in_the_tables(spark, tmp_path, capsys):

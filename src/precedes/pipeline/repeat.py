@@ -17,7 +17,7 @@ from precedes.sim.scenario import NETWORK, TOP, WORKLOAD
 
 def command_for(run: PlannedRun, directory: Path) -> str:
     """Write the run's scenario into the directory and return the command that runs it."""
-    path = directory / FAILED / f"{run.name}.toml"
+    path = _path(run, directory)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -26,6 +26,15 @@ def command_for(run: PlannedRun, directory: Path) -> str:
     trace = f" --trace {shlex.quote(str(directory / FAILED))}" if run.trace else ""
     packets = " --packets" if run.trace and run.packets else ""
     return f"precedes simulate --scenario {shlex.quote(str(path))}{trace}{packets}"
+
+
+def forget(run: PlannedRun, directory: Path) -> None:
+    """Remove what was kept of a run that failed: it has finished since."""
+    _path(run, directory).unlink(missing_ok=True)
+
+
+def _path(run: PlannedRun, directory: Path) -> Path:
+    return directory / FAILED / f"{run.name}.toml"
 
 
 def to_toml(scenario: Scenario) -> str:

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 from precedes.model import UserError
 from precedes.pipeline import records
-from precedes.pipeline.layout import LOG, record_path
+from precedes.pipeline.layout import LOG, record_path, trace_path
 from precedes.pipeline.plan import PlannedRun, expand
 from precedes.pipeline.records import Record
-from precedes.pipeline.repeat import command_for
+from precedes.pipeline.repeat import command_for, forget
 from precedes.sim import Scenario
 from precedes.sim.experiment import Experiment
 from precedes.sim.run import Progress
@@ -58,6 +58,7 @@ def run_experiments(
 ) -> dict[str, list[dict[str, Any]]]:
     """The results of experiments: for each name, ``Result.as_dict()`` of scenario after scenario.
 
+    ``trace`` in them is the path of the run's trace, or None if the experiment keeps none.
     What is finished is kept in ``directory``, which belongs to one version of the code: called
     again, also after a kill, it goes on where it was. If runs fail, a UserError names them when
     all others are finished.
@@ -67,7 +68,8 @@ def run_experiments(
     raise_failures(done)
     results: dict[str, list[dict[str, Any]]] = {experiment.name: [] for experiment in experiments}
     for run in done.runs:
-        results[run.experiment].append(done.found[run.run_id]["result"])
+        trace = str(trace_path(directory, run.name)) if run.trace else None
+        results[run.experiment].append({**done.found[run.run_id]["result"], "trace": trace})
     return results
 
 
@@ -129,7 +131,9 @@ def _carry_out(
         errors = {outcome.run_id: outcome.error for outcome in outcomes if outcome.error}
         found = {**before, **records.read_records(directory, missing)}
         for run in missing:
-            if run.run_id not in found:
+            if run.run_id in found:
+                forget(run, directory)
+            else:
                 errors.setdefault(run.run_id, "its record is not where it was written")
     return Sweep(
         runs=runs,

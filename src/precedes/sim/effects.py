@@ -280,13 +280,14 @@ def _transmit_copies(world: World, node: int, target: int, what: int, size_bytes
     w.count_sent(world.packets, world.host, world.trace, world.item_class, node, what)
     leaves_ns = world.host.cursor[contract.NOW_NS]
     if network.setting[net.QUEUED] != 0:
-        if world.host.cursor[w.ASIDE] != 0:
-            leaves_ns = max(leaves_ns, network.aside_until_ns[node])
-            leaves_ns += net.busy_ns(network, size_bytes)
+        aside = world.host.cursor[w.ASIDE] != 0
+        own_ns = world.node[8 * node + w.BUSY_UNTIL_NS]
+        wait_ns = max((network.aside_until_ns[node] if aside else own_ns) - leaves_ns, 0)
+        world.host.cursor[w.WAITED_NS] += wait_ns
+        leaves_ns += wait_ns + net.busy_ns(network, size_bytes)
+        if aside:
             network.aside_until_ns[node] = leaves_ns
         else:
-            leaves_ns = max(leaves_ns, world.node[8 * node + w.BUSY_UNTIL_NS])
-            leaves_ns += net.busy_ns(network, size_bytes)
             world.node[8 * node + w.BUSY_UNTIL_NS] = leaves_ns
     copies = 1
     if net.happens(network, network.number[net.DUPLICATION]):

@@ -80,11 +80,16 @@ def latency_of(counter: NDArray[np.int64], histogram: NDArray[np.int64]) -> Late
 
 def further_counts(counter: NDArray[np.int64], *, oracle: bool) -> dict[str, float]:
     """What ``Result.extra`` has of every protocol."""
-    found = {"dropped": int(counter[w.DROPPED]), "packets_lost": int(counter[w.PACKETS_LOST])}
+    wait_ns = int(counter[w.WAITED_NS]) / max(int(counter[w.PACKETS]), 1)
+    found: dict[str, float] = {
+        "dropped": int(counter[w.DROPPED]),
+        "packets_lost": int(counter[w.PACKETS_LOST]),
+        "queue_wait_ms": wait_ns / NANOSECONDS_PER_MS,
+    }
     if oracle:
         found["untagged_violations"] = int(counter[w.UNTAGGED_VIOLATIONS])
         found["untagged_messages"] = int(counter[w.UNTAGGED_MESSAGES])
-    return dict(found)
+    return found
 
 
 def series_of(counter: NDArray[np.int64], *, oracle: bool) -> dict[str, list[float]]:

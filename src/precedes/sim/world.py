@@ -103,8 +103,9 @@ ASIDE: Final = BROADCASTS + 29
 TAGGED: Final = BROADCASTS + 30
 UNTAGGED_VIOLATIONS: Final = BROADCASTS + 31
 UNTAGGED_MESSAGES: Final = BROADCASTS + 32
+WAITED_NS: Final = BROADCASTS + 33  # of all packets, in the queues of their senders
 # Packets that carry 0, 1, 2, .. messages; the last place counts those with more, too.
-PACKETS_OF: Final = BROADCASTS + 33
+PACKETS_OF: Final = BROADCASTS + 34
 PACKETS_OF_MAX: Final = 16
 # Packets of up to 100, 200, .. bytes; the last: or more.
 PACKETS_SIZED: Final = PACKETS_OF + PACKETS_OF_MAX + 1
