@@ -43,6 +43,7 @@ bench: $(READY)
 	@$(BIN)/python bench/vcube.py
 	@$(BIN)/python bench/bundled.py --cells
 	@$(BIN)/python bench/mobile.py
+	@$(BIN)/python bench/dcs.py
 	@$(BIN)/python bench/pipeline.py
 	@$(BIN)/python bench/live.py
 

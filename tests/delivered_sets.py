@@ -19,6 +19,7 @@ class DeliveredSets:
         self.check = check
         self.delivered = [set() for _ in range(nodes)]
         self.past = {}
+        self.slots = {}  # name -> the slot it had when it was broadcast
         self.wrong = set()  # (node, name) of deliveries out of causal order
         self.state = None
         self.steps = 0
@@ -48,6 +49,7 @@ class DeliveredSets:
             if handler == "broadcast":
                 name = self._name(host, arguments[0])
                 self.past[name] = frozenset(self.delivered[here])
+                self.slots[name] = int(arguments[0])
                 self.delivered[here].add(name)
             for code, values in _effects(host, start):
                 if code == contract.DELIVER:

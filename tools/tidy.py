@@ -27,7 +27,7 @@ MAY_IMPORT = {
     "clocks": frozenset({"model", "compiled", "topology"}),
     "sizing": frozenset({"model"}),
     "durable": frozenset({"model"}),
-    "protocols": BASE,
+    "protocols": BASE | {"sizing"},
     "sim": BASE | {"protocols"},
     # Whoever judges may not know the judged; a cluster may well ask for its own verdict.
     "live": BASE | {"protocols", "trace", "audit"},

@@ -28,6 +28,9 @@ NAME_BYTES: Final = 8
 ENTRY_BYTES: Final = 4
 HASH_BYTES: Final = 8
 
+RATE_MAX: Final = 1e6  # broadcasts per second that ``largest_rate`` looks at
+RATE_STEPS: Final = 48
+
 
 def error_rate(
     *,
@@ -37,6 +40,7 @@ def error_rate(
     nodes: int,
     delay_mean_ms: float = 100.0,
     delay_deviation_ms: float = 20.0,
+    alike: int | None = None,
 ) -> float:
     """The expected share of deliveries out of causal order.
 
@@ -44,14 +48,38 @@ def error_rate(
     A reception finds something of the message's past missing in two ways: the message was caused
     by one that is still on its way, or its sender had broadcast shortly before. It goes wrong if
     concurrent messages cover the entries of what is missing. The formula of paper 003 counts
-    more of them as concurrent than are, and leaves out processes with the same entries.
+    more of them as concurrent than are, and leaves out processes with the same entries: one in
+    ``alike`` has those of a given one, by default as many as there are ways to choose them.
     """
+    if alike is None:
+        alike = math.comb(entries, per_process)
     chained, repeated = _missing(rate, nodes, delay_mean_ms, delay_deviation_ms)
     concurrent = rate * delay_mean_ms / 1000
     # Of the messages broadcast within a delay, 0.73 are concurrent to a chain of two.
-    return chained * _coverage(0.73 * concurrent, entries, per_process) + repeated * _coverage(
-        concurrent, entries, per_process
+    return chained * _coverage(0.73 * concurrent, entries, per_process, alike) + (
+        repeated * _coverage(concurrent, entries, per_process, alike)
     )
+
+
+def largest_rate(
+    *, error: float, entries: int, per_process: int, nodes: int, delay: str = DELAY, alike: int
+) -> float:
+    """The load, up to RATE_MAX, at which a clock of so many entries errs this often."""
+    mean_ms, deviation_ms = delay_ms(delay)
+    low, high = 0.0, RATE_MAX
+    for _ in range(RATE_STEPS):
+        rate = (low + high) / 2
+        expected = error_rate(
+            rate=rate,
+            entries=entries,
+            per_process=per_process,
+            nodes=nodes,
+            delay_mean_ms=mean_ms,
+            delay_deviation_ms=deviation_ms,
+            alike=alike,
+        )
+        low, high = (rate, high) if expected <= error else (low, rate)
+    return low
 
 
 def missing_rate(
@@ -83,12 +111,12 @@ def _normal_loss(z: float) -> float:
     return density - z * math.erfc(z / math.sqrt(2)) / 2
 
 
-def _coverage(concurrent: float, entries: int, per_process: int) -> float:
+def _coverage(concurrent: float, entries: int, per_process: int, alike: int) -> float:
     """The chance that so many concurrent messages hit all entries of one process."""
     one = 1 - math.exp(-per_process * concurrent / entries)
     # With a single entry it is the same chance, counted already.
-    alike = concurrent / math.comb(entries, per_process) if per_process > 1 else 0.0
-    return min(1.0, one**per_process + alike)
+    same = concurrent / alike if per_process > 1 else 0.0
+    return min(1.0, one**per_process + same)
 
 
 @dataclass(frozen=True)
@@ -137,7 +165,7 @@ def size(
     delay: str = DELAY,
 ) -> Size:
     """The clock for a load and an error, or with ``entries`` what a clock of that size gives."""
-    mean_ms, deviation_ms = _delay_ms(delay)
+    mean_ms, deviation_ms = delay_ms(delay)
     _check(rate=rate, nodes=nodes, error=error, entries=entries, per_process=per_process)
 
     def expected(m: int) -> float:
@@ -163,7 +191,7 @@ def size(
         and CHECKED_RATES[0] <= rate <= CHECKED_RATES[1]
         and CHECKED_ENTRIES[0] <= entries <= CHECKED_ENTRIES[1]
         and CHECKED_PER_PROCESS[0] <= per_process <= CHECKED_PER_PROCESS[1]
-        and (mean_ms, deviation_ms) == _delay_ms(DELAY)
+        and (mean_ms, deviation_ms) == delay_ms(DELAY)
     )
     wrong = expected(entries)
     missing = sum(_missing(rate, nodes, mean_ms, deviation_ms))
@@ -192,7 +220,8 @@ def _smallest(low: int, high: int, good: Callable[[int], bool]) -> int | None:
     return low
 
 
-def _delay_ms(text: str) -> tuple[float, float]:
+def delay_ms(text: str) -> tuple[float, float]:
+    """Mean and standard deviation of delays that the formula takes."""
     law, *rest = text.split(":")
     try:
         mean_ms, deviation_ms = (float(part) for part in rest)

@@ -25,32 +25,32 @@ ONE_HASH = ("hashes: int = field(default=100,", "hashes: int = field(default=1,"
 # The mistake -> the file, then what stands there and what the mutant has, and other settings.
 MUTANTS = {
     "the hash is not looked at": (
-        "hashed",
-        ("covered and in_turn and _explains(state, here, slot, host)", "covered and in_turn"),
+        "suspicion",
+        ("covered and in_turn and explains(state, here, slot, host)", "covered and in_turn"),
     ),
     "what is suspect is neither tested again nor asked about": (
-        "hashed",
+        "suspicion",
         ("        set_timer(host, key, state.setting[GRACE_NS])\n", "        pass\n"),
         NO_RETRY,
     ),
     "retries, but nobody is ever asked": (
-        "hashed",
+        "suspicion",
         ("        set_timer(host, key, state.setting[GRACE_NS])\n", "        pass\n"),
         ONE_HASH,
     ),
     "repeated packets are not recognised": (
-        "hashed",
+        "suspicion",
         ("    if sequence <= before:\n", "    if sequence < 0:\n"),
     ),
     "a repeated packet that waits is kept for ever": (
-        "hashed",
+        "suspicion",
         ("    if missing < 0:\n        return AWAY\n", ""),
     ),
     "what waits is never looked at again": (
-        "hashed",
+        "suspicion",
         (
             "        if state.held.ends[here, waiting.BEGIN] != NONE:\n"
-            "            _settle(state, here, host)\n",
+            "            settle(state, here, host)\n",
             "",
         ),
     ),
@@ -116,37 +116,33 @@ WASTEFUL = {
         ),
     ),
 }
-IMPORTS = {
-    "answers": (
-        "from precedes.protocols import answers, peeling, set_hash\n",
-        "import {0} as answers\nfrom precedes.protocols import peeling, set_hash\n",
-    ),
-    "peeling": (
-        "from precedes.protocols import answers, peeling, set_hash\n",
-        "import {0} as peeling\nfrom precedes.protocols import answers, set_hash\n",
-    ),
-    "delivery_log": (
-        "from precedes.protocols import delivery_log as history\n",
-        "import {0} as history\n",
-    ),
-}
+FILES = ("hashed", "suspicion", "answers", "peeling", "delivery_log")
 
 
 def write(directory, file, *edits):
-    """The mutant: a copy of `hashed`, with a copy of the edited part beside it."""
-    main = (FOLDER / "hashed.py").read_text()
+    """The mutant: a copy of `hashed` and of its parts, one of them edited, under other names."""
+    prefix = f"edited_{directory.name}_".replace("-", "_")
     settings = [one for one in edits if one in (AT_ONCE, NO_RETRY, ONE_HASH)]
-    changes = [one for one in edits if one not in settings]
-    if file == "hashed":
-        main = edit(main, *changes)
-    else:
-        part = f"edited_{directory.name}_{file}".replace("-", "_")
-        (directory / f"{part}.py").write_text(edit((FOLDER / f"{file}.py").read_text(), *changes))
-        old, new = IMPORTS[file]
-        main = edit(main, (old, new.format(part)))
-    path = directory / "hashed_edited.py"
-    path.write_text(edit(main, SMALL, SHORT, *settings))
-    return str(path)
+    changes = {"hashed": [SMALL, SHORT, *settings]}
+    changes.setdefault(file, []).extend(one for one in edits if one not in settings)
+    for name in FILES:
+        text = edit((FOLDER / f"{name}.py").read_text(), *changes.get(name, []))
+        text = text.replace(
+            "from precedes.protocols import answers, peeling, set_hash, suspicion\n",
+            "from precedes.protocols import answers\nfrom precedes.protocols import peeling\n"
+            "from precedes.protocols import set_hash\nfrom precedes.protocols import suspicion\n",
+        )
+        for part in FILES[1:]:
+            text = text.replace(
+                f"from precedes.protocols import {part} as", f"import {prefix}{part} as"
+            )
+            text = text.replace(
+                f"from precedes.protocols import {part}\n", f"import {prefix}{part} as {part}\n"
+            )
+            text = text.replace(f"precedes.protocols.{part} import", f"{prefix}{part} import")
+        target = "hashed_edited" if name == "hashed" else f"{prefix}{name}"
+        (directory / f"{target}.py").write_text(text)
+    return str(directory / "hashed_edited.py")
 
 
 @pytest.mark.parametrize("mistake", MUTANTS)
@@ -159,7 +155,8 @@ def test_mutants_are_convicted(tmp_path, monkeypatch, mistake):
 
 
 @pytest.mark.parametrize("settings", [(), (AT_ONCE, NO_RETRY), (ONE_HASH,)], ids=str)
-def test_the_original_passes_the_same_schedules(tmp_path, settings):
+def test_the_original_passes_the_same_schedules(tmp_path, monkeypatch, settings):
+    monkeypatch.syspath_prepend(str(tmp_path))
     original = write(tmp_path, "hashed", *settings)
     found = conformance(original, schedules=len(SEEDS), seed=SEEDS[0], compiled=False)
     assert not found.failures, found.failures[0]
@@ -174,6 +171,7 @@ def requests(protocol):
 
 
 @pytest.mark.parametrize("mistake", WASTEFUL)
-def test_wasteful_mutants_are_convicted(tmp_path, mistake):
+def test_wasteful_mutants_are_convicted(tmp_path, monkeypatch, mistake):
+    monkeypatch.syspath_prepend(str(tmp_path))
     assert requests(write(tmp_path, *WASTEFUL[mistake])) > 0.2
     assert requests("hashed") < 0.01

@@ -28,6 +28,18 @@ class Extra(dict):
         return self[name]
 
 
+class Series(dict):
+    """What any protocol has in every 10 s: one that is asked for is drawn."""
+
+    def __init__(self, draw):
+        super().__init__()
+        self.draw = draw
+
+    def __missing__(self, name):
+        self[name] = [float(self.draw.randint(1, 1000)) for _ in range(64)]
+        return self[name]
+
+
 def result(scenario: Scenario, draw: random.Random) -> dict:
     """What a run of the scenario could give; deliveries are never 0."""
     from precedes.protocols import load
@@ -66,6 +78,7 @@ def result(scenario: Scenario, draw: random.Random) -> dict:
         "simulated_s": draw.uniform(1, 1000),
         "complete": True,
         "extra": Extra(draw),
+        "series": Series(draw),
         "scenario": echo,
     }
 

@@ -34,7 +34,7 @@ class Case:
         self.lacked = [(s, i) for s, i in self.names if s != SENDER and i > known[s]]
         self.log = delivery_log.allocate(processes=1, nodes=NODES, length=64)
         for name in self.names:
-            delivery_log.append(self.log, 0, set_hash.packed(*name), hashed(name))
+            delivery_log.append(self.log, 0, set_hash.packed(*name), hashed(name), 0)
         self.entries = entries
         self.excess = self.hits(self.lacked)
 
@@ -46,7 +46,7 @@ class Case:
 
     def find(self, excess, difference, limit=100):
         """What ``peeling.find`` says, and the oldest own message that it found."""
-        peel = peeling.allocate(width=self.entries, nodes=NODES)
+        peel = peeling.allocate(width=self.entries, nodes=NODES, per_process=self.own.shape[1])
         need = np.zeros(self.entries, np.int32)
         before = self.log.end.copy()
         found = peeling.find(

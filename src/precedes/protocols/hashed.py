@@ -28,7 +28,7 @@ import numpy as np
 
 from precedes import clocks, compiled
 from precedes.model import NANOSECONDS_PER_MS, UserError
-from precedes.protocols import answers, peeling, set_hash
+from precedes.protocols import answers, peeling, set_hash, suspicion
 from precedes.protocols import delivery_log as history
 from precedes.protocols import suspects as waiting
 from precedes.protocols.contract import (
@@ -42,16 +42,12 @@ from precedes.protocols.contract import (
     Int32s,
     Int64s,
     broadcast,
-    deliver,
-    drop,
     message_bytes,
     on_crash,
     on_timer,
     receive,
-    send,
     send_all,
     sequence_of,
-    set_timer,
     source_of,
     tag_of,
     value_of,
@@ -60,7 +56,7 @@ from precedes.protocols.delivery_log import Log
 from precedes.protocols.peeling import Peeling
 from precedes.protocols.probabilistic import check_size, entries_of_all
 from precedes.protocols.set_hash import Hasher
-from precedes.protocols.suspects import ASKED, COUNTS, NONE, PREDECESSOR, SUSPECT, TOLD, Suspects
+from precedes.protocols.suspects import NONE, Suspects
 
 DATA: Final = 0
 ITEMS: Final = (MESSAGE, NUMBER, NUMBER, NUMBER)
@@ -69,25 +65,8 @@ GUARANTEE: Final = "causal"
 ASSUMES: Final = frozenset({"reliable"})
 ROUTE: Final = "direct"
 
-# Places in ``setting``.
-ENTRIES: Final = 0
-LIMIT: Final = 1
-GRACE_NS: Final = 2
-RETRY: Final = 3
-SENDER_ORDER: Final = 4
-
-# Places in ``counted``; ``extra`` says what they count.
-ACCEPTED: Final = 0
-SUSPECTED: Final = 1
-REQUESTS: Final = 2
-REQUESTS_FALSE: Final = 3
-WITHDRAWN: Final = 4
-UNANSWERED: Final = 5
-COUNTS_KEPT: Final = 6
-
-STAY, GO, AWAY = 0, 1, 2  # what to do with a message that waits
-
-EVERYTHING: Final = 2**31 - 1
+# Place in ``setting``, after those of ``suspicion``.
+ENTRIES: Final = suspicion.SETTINGS
 
 
 @dataclass(frozen=True)
@@ -112,8 +91,9 @@ class Parameters:
             raise UserError(f"hashes must be at least 1, not {self.hashes}")
         if not 0 <= self.grace_ms <= 1e6:
             raise UserError(f"grace_ms must be between 0 and 1e6, not {self.grace_ms:g}")
-        if not history.WINDOW <= self.log <= 1 << 24:
-            raise UserError(f"log must be between {history.WINDOW} and {1 << 24}, not {self.log}")
+        if not history.LENGTH_MIN <= self.log <= 1 << 24:
+            least = history.LENGTH_MIN
+            raise UserError(f"log must be between {least} and {1 << 24}, not {self.log}")
 
 
 class State(NamedTuple):
@@ -140,11 +120,11 @@ def allocate(parameters: Parameters, group: Group, capacity: Capacity) -> State:
     width = clocks.padded(parameters.entries)
     processes = len(group.hosted)
     setting = [
-        parameters.entries,
         parameters.hashes,
         round(parameters.grace_ms * NANOSECONDS_PER_MS),
         parameters.retry,
         parameters.sender_order,
+        parameters.entries,
     ]
     return State(
         clock=np.zeros((processes, width), np.int32),
@@ -157,10 +137,10 @@ def allocate(parameters: Parameters, group: Group, capacity: Capacity) -> State:
         held=waiting.allocate(processes, capacity),
         log=history.allocate(processes=processes, nodes=group.nodes, length=parameters.log),
         hasher=set_hash.allocate(seed=group.seed, slots=capacity.slots),
-        peel=peeling.allocate(width=width, nodes=group.nodes),
+        peel=peeling.allocate(width=width, nodes=group.nodes, per_process=parameters.per_process),
         told=np.zeros(group.nodes, np.int64),
         setting=np.array(setting, np.int64),
-        counted=np.zeros(COUNTS_KEPT, np.int64),
+        counted=np.zeros(suspicion.COUNTED, np.int64),
     )
 
 
@@ -189,7 +169,7 @@ def _count_in(state: State, here: int, slot: int, host: Host) -> None:
     hashed = set_hash.hash_of(state.hasher, slot, host)
     state.hash[here] = set_hash.plus(state.hash[here], hashed)
     state.delivered[here, source] = sequence
-    history.append(state.log, here, set_hash.packed(source, sequence), hashed)
+    history.append(state.log, here, set_hash.packed(source, sequence), hashed, 0)
 
 
 @compiled.register(receive, State)
@@ -199,9 +179,9 @@ def _receive(state: State, here: int, sender: int, inbox: Int64s, count: int, ho
     for i in range(count):
         tag = tag_of(inbox, i)
         if tag == DATA:
-            _arrive(state, here, value_of(inbox, i), host)
+            suspicion.arrive(state, here, value_of(inbox, i), host)
         elif tag != answers.REQUEST:
-            _learn(state, here, sender, tag, value_of(inbox, i), host)
+            suspicion.learn(state, here, sender, tag, value_of(inbox, i), host)
         elif i == 0:
             # A request has a packet to itself, so that one answer is the most to be sent.
             node = state.node[here]
@@ -211,26 +191,30 @@ def _receive(state: State, here: int, sender: int, inbox: Int64s, count: int, ho
     return DONE
 
 
-@compiled.function()
-def _arrive(state: State, here: int, slot: int, host: Host) -> None:
-    source = source_of(host, slot)
-    before = state.delivered[here, source]
-    sequence = sequence_of(host, slot)
-    covered = clocks.covers(state.clock[here], state.need[slot])
-    in_turn = sequence == before + 1 or state.setting[SENDER_ORDER] == 0
-    if sequence <= before:
-        drop(host, slot)
-    elif covered and in_turn and _explains(state, here, slot, host):
-        _count_in(state, here, slot, host)
-        deliver(host, slot)
-        if state.held.ends[here, waiting.BEGIN] != NONE:
-            _settle(state, here, host)
-    else:
-        _hold(state, here, slot, covered, in_turn, host)
+@compiled.register(suspicion.lacks, State)
+def _lacks(state: State, here: int, slot: int) -> int:
+    if clocks.covers(state.clock[here], state.need[slot]):
+        return NONE
+    return clocks.first_missing(state.clock[here], state.need[slot])
+
+
+@compiled.register(suspicion.reached, State)
+def _reached(state: State, here: int, entry: int) -> int:
+    return state.clock[here, entry]
+
+
+@compiled.register(suspicion.count_in, State)
+def _count_in_delivery(state: State, here: int, slot: int, host: Host) -> None:
+    _count_in(state, here, slot, host)
+
+
+@compiled.register(suspicion.explains, State)
+def _explains(state: State, here: int, slot: int, host: Host) -> bool:
+    return _finds_set(state, here, slot, host)
 
 
 @compiled.function(inline=False)
-def _explains(state: State, here: int, slot: int, host: Host) -> bool:
+def _finds_set(state: State, here: int, slot: int, host: Host) -> bool:
     """Whether a set of own deliveries that the sender lacked is found (Algorithm 3)."""
     source = source_of(host, slot)
     difference = set_hash.minus(state.hash[here], state.past[slot])
@@ -244,139 +228,27 @@ def _explains(state: State, here: int, slot: int, host: Host) -> bool:
         state.node[here],
         source,
         difference,
-        state.setting[LIMIT],
+        state.setting[suspicion.LIMIT],
     )
     # What precedes the message includes the sender's last one; no hash is trusted against that.
     if not found or sequence_of(host, slot) != state.delivered[here, source] + 1:
         return False
-    first = state.peel.mark[peeling.OLDEST_OWN]
-    known = first - 1 if first > 0 else np.int64(state.delivered[here, state.node[here]])
-    if known > state.log.acknowledged[here, source]:
-        state.log.acknowledged[here, source] = known
-    state.counted[ACCEPTED] += 1
+    own = state.delivered[here, state.node[here]]
+    history.note_known(state.log, here, source, own, state.peel.mark[peeling.OLDEST_OWN])
+    state.counted[suspicion.ACCEPTED] += 1
     return True
-
-
-@compiled.function(inline=False)
-def _hold(state: State, here: int, slot: int, covered: bool, in_turn: bool, host: Host) -> None:
-    """Let a message wait for what it lacks."""
-    if not covered:
-        row = waiting.add(state.held, here, slot, COUNTS)
-        waiting.await_entry(state.held, row, state.clock[here], state.need[slot])
-    elif not in_turn:
-        waiting.add(state.held, here, slot, PREDECESSOR)
-    else:
-        _suspect(state, here, waiting.add(state.held, here, slot, SUSPECT), host)
-
-
-@compiled.function(inline=False)
-def _suspect(state: State, here: int, row: int, host: Host) -> None:
-    """A message failed its test: ask its sender, at once or after the grace time."""
-    state.counted[SUSPECTED] += 1
-    state.held.row[row, waiting.STAGE] = SUSPECT
-    if state.setting[GRACE_NS] == 0:
-        _ask(state, here, row, host)
-    else:
-        key = row | (state.held.row[row, waiting.GENERATION] << 32)
-        set_timer(host, key, state.setting[GRACE_NS])
-
-
-@compiled.function(inline=False)
-def _ask(state: State, here: int, row: int, host: Host) -> None:
-    """REQ (Algorithm 2, line 11)."""
-    slot = state.held.row[row, waiting.SLOT]
-    state.held.row[row, waiting.STAGE] = ASKED
-    state.held.row[row, waiting.SINCE] = state.log.end[here, history.NEXT]
-    state.counted[REQUESTS] += 1
-    send(host, source_of(host, slot), answers.REQUEST, sequence_of(host, slot))
 
 
 @compiled.register(on_timer, State)
 def _on_timer(state: State, here: int, key: int, host: Host) -> int:
-    row = key & 0xFFFFFFFF
-    current = state.held.row[row, waiting.GENERATION] == key >> 32
-    if current and state.held.row[row, waiting.STAGE] == SUSPECT:
-        # With retries every delivery has tested it; without them the end of the grace does.
-        slot = state.held.row[row, waiting.SLOT]
-        if state.setting[RETRY] == 0 and _explains(state, here, slot, host):
-            state.held.row[row, waiting.STAGE] = TOLD
-            _settle(state, here, host)
-        else:
-            _ask(state, here, row, host)
+    suspicion.after_grace(state, here, key, host)
     return DONE
 
 
 @compiled.register(on_crash, State)
 def _on_crash(state: State, here: int, crashed: int, host: Host) -> int:
-    # A process that has stopped asks about nothing; the log need not wait for it.
-    state.log.acknowledged[here, crashed] = EVERYTHING
+    history.ask_no_more(state.log, here, crashed)
     return DONE
-
-
-@compiled.function(inline=False)
-def _settle(state: State, here: int, host: Host) -> None:
-    """Deliver what waits and can be delivered now, until nothing more can."""
-    held = state.held
-    before = NONE
-    row = held.ends[here, waiting.BEGIN]
-    while row != NONE:
-        verdict = _examine(state, here, row, host)
-        if verdict == STAY:
-            before, row = row, held.row[row, waiting.LINK]
-            continue
-        slot = held.row[row, waiting.SLOT]
-        state.counted[WITHDRAWN] += held.row[row, waiting.STAGE] == ASKED
-        waiting.remove(held, here, row, before)
-        if verdict == GO:
-            _count_in(state, here, slot, host)
-            deliver(host, slot)
-        else:
-            drop(host, slot)
-        before = NONE
-        row = held.ends[here, waiting.BEGIN]
-
-
-@compiled.function(inline=False)
-def _examine(state: State, here: int, row: int, host: Host) -> int:
-    """What to do now with a message that waits."""
-    waits = state.held.row[row]
-    slot = waits[waiting.SLOT]
-    missing = sequence_of(host, slot) - state.delivered[here, source_of(host, slot)] - 1
-    if missing < 0:
-        return AWAY
-    if waits[waiting.STAGE] == TOLD:
-        complete = answers.all_delivered(state.held, state.delivered[here], row)
-        return GO if complete and missing == 0 else STAY
-    if waits[waiting.STAGE] == COUNTS:
-        if state.clock[here, waits[waiting.ENTRY]] < waits[waiting.VALUE]:
-            return STAY
-        if not clocks.covers(state.clock[here], state.need[slot]):
-            waiting.await_entry(state.held, row, state.clock[here], state.need[slot])
-            return STAY
-        waits[waiting.STAGE] = PREDECESSOR
-    tested = waits[waiting.STAGE] != PREDECESSOR
-    if missing > 0 and state.setting[SENDER_ORDER] != 0:
-        return STAY
-    if tested and state.setting[RETRY] == 0:
-        return STAY
-    if _explains(state, here, slot, host):
-        return GO
-    if not tested:
-        _suspect(state, here, row, host)
-    return STAY
-
-
-@compiled.function(inline=False)
-def _learn(state: State, here: int, sender: int, tag: int, value: int, host: Host) -> None:
-    """A part of an answer has come."""
-    row = answers.learn(state.held, state.told, here, sender, tag, value, host)
-    if row >= 0:
-        delivered = state.delivered[here]
-        needed = answers.was_needed(state.held, state.log, state.told, delivered, here, row, host)
-        state.counted[REQUESTS_FALSE] += not needed
-        _settle(state, here, host)
-    elif row == answers.NO_ANSWER:
-        state.counted[UNANSWERED] += 1
 
 
 @compiled.register(message_bytes, State)
@@ -386,13 +258,4 @@ def _message_bytes(state: State, slot: int) -> int:
 
 def extra(state: State) -> dict[str, float]:
     """What was tested, suspected and asked."""
-    return {
-        "hashes": int(state.peel.mark[peeling.HASHES]),
-        "accepted": int(state.counted[ACCEPTED]),
-        "suspected": int(state.counted[SUSPECTED]),
-        "requests": int(state.counted[REQUESTS]),
-        "requests_false": int(state.counted[REQUESTS_FALSE]),
-        "requests_withdrawn": int(state.counted[WITHDRAWN]),
-        "requests_unanswered": int(state.counted[UNANSWERED]),
-        "log_max": int(state.log.longest[0]),
-    }
+    return {"hashes": int(state.peel.mark[peeling.HASHES]), **suspicion.counts(state)}

@@ -13,9 +13,9 @@ invertible Bloom table, not to try out all sets:
 
 A set that fits the filter is right if its hash is. R is among the newest deliveries, so the newest
 ones that fit are taken first, without any search; then the candidates are the newest few, then
-more, up to WINDOW. Bounds: ``limit`` hashes in all,
-STAGE_HASHES of them and STAGE_TRIALS trials with the same candidates. At a bound the search ends
-without a result, as it does when something is missing; the caller asks the sender then.
+more, up to the log's window. Bounds: ``limit`` hashes in all, STAGE_HASHES of them and STAGE_TRIALS
+trials with the same candidates. At a bound the search ends without a result, as it does when
+something is missing; the caller asks the sender then.
 """
 
 from __future__ import annotations
@@ -45,7 +45,9 @@ COUNT: Final = 2  # candidates taken
 SUM: Final = 3  # of their hashes
 DECIDED: Final = 4  # length of the trail
 OLDEST_OWN: Final = 5  # the first own message in R that was found, or 0
-MARKS: Final = 6
+PART_ENTRIES: Final = 6  # entries of a part of the clock, and how many of its own entries
+PER_PART: Final = 7  # a process has in each of the parts that a message names
+MARKS: Final = 8
 
 # Columns of ``work``: of a candidate,
 SOURCE: Final = 0
@@ -65,19 +67,34 @@ class Peeling(NamedTuple):
 
     excess: Int32s  # entry -> hits of R that no candidate taken accounts for
     hits: Int32s  # entry -> candidates that hit it and are open; zero between searches
+    entry: Int32s  # candidate -> the entries that it hits
     rest: Int32s  # source -> candidates that are open; zero between searches
     work: Int64s
     mark: Int64s
 
 
-def allocate(*, width: int, nodes: int) -> Peeling:
-    """For clocks with rows of this width, and so many sources."""
+def allocate(
+    *,
+    width: int,
+    nodes: int,
+    per_process: int,
+    part_entries: int = 0,
+    per_part: int = 1,
+) -> Peeling:
+    """For clocks with rows of this width, and so many sources with so many entries each.
+
+    A clock may consist of parts of ``part_entries``: ``log.parts`` then says, in eight bits each,
+    in which part the first ``per_part`` entries of the source are, in which the next ones.
+    """
+    mark = np.zeros(MARKS, np.int64)
+    mark[PART_ENTRIES], mark[PER_PART] = part_entries, per_part
     return Peeling(
         excess=np.zeros(width, np.int32),
         hits=np.zeros(width, np.int32),
+        entry=np.zeros((WINDOW, per_process), np.int32),
         rest=np.zeros(nodes, np.int32),
         work=np.zeros((WINDOW, COLUMNS), np.int64),
-        mark=np.zeros(MARKS, np.int64),
+        mark=mark,
     )
 
 
@@ -105,7 +122,9 @@ def find(
         peel.mark[OLDEST_OWN] = 0
         peel.mark[HASHES] += 1
         return difference == 0
-    there = min(log.end[here, NEXT], WINDOW)
+    for x in range(need.size, peel.excess.size):
+        peel.excess[x] = 0
+    there = min(log.end[here, NEXT], log.hash.shape[1])
     if size > there or size * own.shape[1] != total:
         return False
     width = min(size + MORE, there)
@@ -117,8 +136,8 @@ def find(
     while peel.mark[HASHES] < end:
         allowed = min(end, peel.mark[HASHES] + STAGE_HASHES)
         enough = _gather(peel, log, own, here, width, sender) >= size
-        found = enough and _search(peel, own, size, difference, allowed)
-        _clear(peel, own, node)
+        found = enough and _search(peel, size, difference, allowed)
+        _clear(peel, node)
         if found or width == there:
             return found
         width = min(width + max(width // 4, 1), there)
@@ -134,6 +153,13 @@ def _excess_over(peel: Peeling, clock: Int32s, need: Int32s) -> np.int32:
         peel.excess[x] = excess
         total = np.int32(total + excess)
     return total
+
+
+@compiled.function()
+def _entry(peel: Peeling, own: Int32s, source: int, parts: int, i: int) -> int:
+    """The i-th entry of a source's message that hit these parts of the clock."""
+    part = (parts >> (8 * (i // peel.mark[PER_PART]))) & 0xFF
+    return own[source, i] + part * peel.mark[PART_ENTRIES]
 
 
 @compiled.function()
@@ -159,14 +185,16 @@ def _take_newest(
         position = log.end[here, NEXT] - back
         name = name_at(log, here, position)
         source = name >> 32
+        at = position & (log.hash.shape[1] - 1)
+        parts = log.parts[here, at]
         fits = source != sender
         for i in range(own.shape[1]):
-            fits = fits and peel.excess[own[source, i]] != 0
+            fits = fits and peel.excess[_entry(peel, own, source, parts, i)] != 0
         if not fits:
             continue
         for i in range(own.shape[1]):
-            peel.excess[own[source, i]] -= 1
-        total = plus(total, log.hash[here, position & (WINDOW - 1)])
+            peel.excess[_entry(peel, own, source, parts, i)] -= 1
+        total = plus(total, log.hash[here, at])
         if source == node:
             oldest_own = name & 0xFFFFFFFF
         taken += 1
@@ -185,16 +213,20 @@ def _gather(peel: Peeling, log: Log, own: Int32s, here: int, width: int, sender:
         position = log.end[here, NEXT] - back
         name = name_at(log, here, position)
         source = name >> 32
+        newest = position & (log.hash.shape[1] - 1)
+        parts = log.parts[here, newest]
         fits = source != sender
         for i in range(own.shape[1]):
-            fits = fits and peel.excess[own[source, i]] != 0
+            x = _entry(peel, own, source, parts, i)
+            peel.entry[count, i] = x
+            fits = fits and peel.excess[x] != 0
         if fits:
             for i in range(own.shape[1]):
-                peel.hits[own[source, i]] += 1
+                peel.hits[peel.entry[count, i]] += 1
             peel.rest[source] += 1
             peel.work[count, SOURCE] = source
             peel.work[count, SEQUENCE] = name & 0xFFFFFFFF
-            peel.work[count, HASH] = log.hash[here, position & (WINDOW - 1)]
+            peel.work[count, HASH] = log.hash[here, newest]
             peel.work[count, VERDICT] = OPEN
             count += 1
     peel.mark[CANDIDATES] = count
@@ -203,7 +235,7 @@ def _gather(peel: Peeling, log: Log, own: Int32s, here: int, width: int, sender:
 
 
 @compiled.function()
-def _search(peel: Peeling, own: Int32s, size: int, difference: int, allowed: int) -> bool:
+def _search(peel: Peeling, size: int, difference: int, allowed: int) -> bool:
     """Whether ``size`` of the candidates fit and have the hash; ``allowed`` ends the counting."""
     peel.mark[COUNT] = peel.mark[SUM] = peel.mark[DECIDED] = 0
     short = np.int32(0)
@@ -213,7 +245,7 @@ def _search(peel: Peeling, own: Int32s, size: int, difference: int, allowed: int
         return False
     trials = 0
     depth = 0
-    fits = _settle(peel, own)
+    fits = _settle(peel)
     while True:
         if fits and peel.mark[COUNT] == size:
             peel.mark[HASHES] += 1
@@ -222,24 +254,24 @@ def _search(peel: Peeling, own: Int32s, size: int, difference: int, allowed: int
             fits = False
         if peel.mark[HASHES] >= allowed or trials == STAGE_TRIALS:
             return False
-        choice = _tightest(peel, own) if fits else -1
+        choice = _tightest(peel) if fits else -1
         if choice >= 0:
             trials += 1
             peel.work[depth, TRIED] = choice
             peel.work[depth, TRAIL_BEFORE] = peel.mark[DECIDED]
             depth += 1
-            fits = _decide(peel, own, choice, TAKEN)
+            fits = _decide(peel, choice, TAKEN)
         elif depth > 0:
             depth -= 1
-            _undo(peel, own, peel.work[depth, TRAIL_BEFORE])
-            fits = _rule_out_from(peel, own, peel.work[depth, TRIED])
+            _undo(peel, peel.work[depth, TRAIL_BEFORE])
+            fits = _rule_out_from(peel, peel.work[depth, TRIED])
         else:
             return False
-        fits = fits and _settle(peel, own)
+        fits = fits and _settle(peel)
 
 
 @compiled.function(inline=False)
-def _settle(peel: Peeling, own: Int32s) -> bool:
+def _settle(peel: Peeling) -> bool:
     """Decide all candidates that the entries decide; False: they contradict each other."""
     changed = True
     while changed:
@@ -249,16 +281,29 @@ def _settle(peel: Peeling, own: Int32s) -> bool:
                 continue
             rest = peel.rest[peel.work[c, SOURCE]]
             used_up = forced = False
-            for i in range(own.shape[1]):
-                x = own[peel.work[c, SOURCE], i]
+            for i in range(peel.entry.shape[1]):
+                x = peel.entry[c, i]
                 used_up = used_up or peel.excess[x] == 0
+                alike = rest if rest == 1 else _open_alike(peel, c, x)
                 # Without any of this source the entry would have too few.
-                forced = forced or peel.hits[x] - rest < peel.excess[x]
+                forced = forced or peel.hits[x] - alike < peel.excess[x]
             if used_up or (forced and (rest == 1 or _is_newest(peel, c))):
                 changed = True
-                if not _decide(peel, own, c, RULED_OUT if used_up else TAKEN):
+                if not _decide(peel, c, RULED_OUT if used_up else TAKEN):
                     return False
     return True
+
+
+@compiled.function(inline=False)
+def _open_alike(peel: Peeling, c: int, x: int) -> int:
+    """How many open candidates of the same source hit the entry."""
+    count = 0
+    for other in range(peel.mark[CANDIDATES]):
+        same = peel.work[other, SOURCE] == peel.work[c, SOURCE]
+        if same and peel.work[other, VERDICT] == OPEN:
+            for i in range(peel.entry.shape[1]):
+                count += peel.entry[other, i] == x
+    return count
 
 
 @compiled.function(inline=False)
@@ -272,25 +317,25 @@ def _is_newest(peel: Peeling, c: int) -> bool:
 
 
 @compiled.function(inline=False)
-def _rule_out_from(peel: Peeling, own: Int32s, first: int) -> bool:
+def _rule_out_from(peel: Peeling, first: int) -> bool:
     """Leave out a candidate and the older ones of its source; False if an entry has too few."""
     enough = True
     for c in range(first, peel.mark[CANDIDATES]):
         same = peel.work[c, SOURCE] == peel.work[first, SOURCE]
         if same and peel.work[c, VERDICT] == OPEN:
-            enough = _decide(peel, own, c, RULED_OUT) and enough
+            enough = _decide(peel, c, RULED_OUT) and enough
     return enough
 
 
 @compiled.function(inline=False)
-def _tightest(peel: Peeling, own: Int32s) -> int:
+def _tightest(peel: Peeling) -> int:
     """The newest open candidate of the entry with the least choice, or -1."""
     best = -1
     least = 2**31 - 1
     for c in range(peel.mark[CANDIDATES]):
         if peel.work[c, VERDICT] == OPEN:
-            for i in range(own.shape[1]):
-                x = own[peel.work[c, SOURCE], i]
+            for i in range(peel.entry.shape[1]):
+                x = peel.entry[c, i]
                 if peel.hits[x] - peel.excess[x] < least:
                     least = peel.hits[x] - peel.excess[x]
                     best = c
@@ -298,12 +343,12 @@ def _tightest(peel: Peeling, own: Int32s) -> int:
 
 
 @compiled.function(inline=False)
-def _decide(peel: Peeling, own: Int32s, c: int, verdict: int) -> bool:
+def _decide(peel: Peeling, c: int, verdict: int) -> bool:
     """Take a candidate or leave it out; False if an entry then has too few."""
     taken = verdict == TAKEN
     enough = True
-    for i in range(own.shape[1]):
-        x = own[peel.work[c, SOURCE], i]
+    for i in range(peel.entry.shape[1]):
+        x = peel.entry[c, i]
         peel.hits[x] -= 1
         peel.excess[x] -= taken
         enough = enough and peel.hits[x] >= peel.excess[x]
@@ -318,14 +363,14 @@ def _decide(peel: Peeling, own: Int32s, c: int, verdict: int) -> bool:
 
 
 @compiled.function(inline=False)
-def _undo(peel: Peeling, own: Int32s, length: int) -> None:
+def _undo(peel: Peeling, length: int) -> None:
     """Open the candidates again that were decided after the trail had this length."""
     while peel.mark[DECIDED] > length:
         peel.mark[DECIDED] -= 1
         c = peel.work[peel.mark[DECIDED], TRAIL]
         taken = peel.work[c, VERDICT] == TAKEN
-        for i in range(own.shape[1]):
-            x = own[peel.work[c, SOURCE], i]
+        for i in range(peel.entry.shape[1]):
+            x = peel.entry[c, i]
             peel.hits[x] += 1
             peel.excess[x] += taken
         peel.rest[peel.work[c, SOURCE]] += 1
@@ -336,11 +381,11 @@ def _undo(peel: Peeling, own: Int32s, length: int) -> None:
 
 
 @compiled.function()
-def _clear(peel: Peeling, own: Int32s, node: int) -> None:
+def _clear(peel: Peeling, node: int) -> None:
     """Put the entries back to what they were, and keep the oldest own message that was taken."""
     for c in range(peel.mark[CANDIDATES]):
-        for i in range(own.shape[1]):
-            x = own[peel.work[c, SOURCE], i]
+        for i in range(peel.entry.shape[1]):
+            x = peel.entry[c, i]
             if peel.work[c, VERDICT] == OPEN:
                 peel.hits[x] -= 1
             elif peel.work[c, VERDICT] == TAKEN:

@@ -30,6 +30,12 @@ OTHERS: Final = frozenset(
         "awaited",
         "bundles",
         "contract",
+        "dcs_components",
+        "dcs_measures",
+        "dcs_policy",
+        "dcs_rounds",
+        "dcs_setup",
+        "dcs_state",
         "delivered",
         "delivery_log",
         "flooding_machines",
@@ -50,6 +56,7 @@ OTHERS: Final = frozenset(
         "registry",
         "set_hash",
         "suspects",
+        "suspicion",
         "vcube_arrivals",
         "vcube_crashes",
         "vcube_recovery",
@@ -84,6 +91,7 @@ class Protocol:
     assumes: frozenset[str]
     allocate: Callable[[Any, Group, Capacity], Any]
     extra: Callable[[Any], dict[str, float]]
+    series: Callable[[Any], dict[str, list[float]]]
     effects_words: Callable[[Capacity, int], int]
     sources: tuple[Path, ...]
     route: str = "any"
@@ -301,6 +309,7 @@ def check(module: ModuleType, *, name: str, sources: tuple[Path, ...] = ()) -> P
         assumes=frozenset(module.ASSUMES),
         allocate=module.allocate,
         extra=getattr(module, "extra", lambda state: {}),
+        series=getattr(module, "series", lambda state: {}),
         effects_words=getattr(module, "effects_words", default_effects_words),
         sources=sources,
         route=getattr(module, "ROUTE", "any"),

@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from precedes import clocks, compiled
+from precedes import compiled
 from precedes.protocols.contract import Capacity, Int32s, Int64s
 
 NONE: Final = -1
@@ -109,11 +109,19 @@ def add(held: Suspects, here: int, slot: int, stage: int) -> int:
 
 
 @compiled.function()
-def await_entry(held: Suspects, row: int, clock: Int32s, need: Int32s) -> None:
+def await_entry(held: Suspects, row: int, entry: int, need: Int32s) -> None:
     """Remember an entry of the clock that is too low: most examinations are one comparison."""
-    entry = clocks.first_missing(clock, need)
     held.row[row, ENTRY] = entry
     held.row[row, VALUE] = need[entry]
+
+
+@compiled.function(inline=False)
+def forget_entries(held: Suspects, here: int) -> None:
+    """Have everything that waits for an entry looked at again: entries have changed meaning."""
+    row = held.ends[here, BEGIN]
+    while row != NONE:
+        held.row[row, ENTRY] = held.row[row, VALUE] = 0
+        row = held.row[row, LINK]
 
 
 @compiled.function(inline=False)

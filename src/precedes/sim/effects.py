@@ -161,6 +161,8 @@ def _count_error(message: Int64s, cell: Int64s, node: int, slot: int, verdict: i
         cell[w.DUPLICATES] += 1
         return
     cell[w.VIOLATIONS] += 1
+    interval = min(cell[contract.NOW_NS] // w.TIMED_STEP_NS, w.TIMED_MAX)
+    cell[w.VIOLATIONS_TIMED + interval] += 1
     flagged = message[8 * slot + w.FLAGGED]
     if flagged == 0:
         flagged = 1

@@ -56,6 +56,7 @@ class Result:
     simulated_s: float
     complete: bool  # the run came to rest by itself
     extra: dict[str, float]
+    series: dict[str, list[float]]  # what is measured in every 10 s; the 64th: or later
     scenario: dict[str, Any]
 
     def as_dict(self) -> dict[str, Any]:
@@ -89,6 +90,14 @@ def further_counts(counter: NDArray[np.int64], *, oracle: bool) -> dict[str, flo
         found["untagged_violations"] = int(counter[w.UNTAGGED_VIOLATIONS])
         found["untagged_messages"] = int(counter[w.UNTAGGED_MESSAGES])
     return found
+
+
+def series_of(counter: NDArray[np.int64], *, oracle: bool) -> dict[str, list[float]]:
+    """What ``Result.series`` has of every protocol."""
+    if not oracle:
+        return {}
+    timed = counter[w.VIOLATIONS_TIMED : w.VIOLATIONS_TIMED + w.TIMED_MAX + 1]
+    return {"violations": [float(count) for count in trimmed(timed)]}
 
 
 def trimmed(counts: NDArray[np.int64]) -> list[int]:

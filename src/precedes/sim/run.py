@@ -20,7 +20,7 @@ from precedes.sim import oracle as judge
 from precedes.sim import queue as events
 from precedes.sim import world as w
 from precedes.sim.memory import nbytes
-from precedes.sim.result import Result, Violations, further_counts, latency_of, trimmed
+from precedes.sim.result import Result, Violations, further_counts, latency_of, series_of, trimmed
 from precedes.sim.scenario import Scenario
 
 # Events between two looks at the outside world: about a fifth of a second compiled.
@@ -346,7 +346,7 @@ class Run:
             packets=int(counter[w.PACKETS]),
             messages_sent=int(counter[w.MESSAGES_SENT]),
             packets_by_messages=trimmed(counter[w.PACKETS_OF : w.PACKETS_SIZED]),
-            packets_by_bytes=trimmed(counter[w.PACKETS_SIZED : w.CELLS]),
+            packets_by_bytes=trimmed(counter[w.PACKETS_SIZED : w.VIOLATIONS_TIMED]),
             nodes_by_largest_packet=trimmed(np.bincount(counter[w.CELLS :])),
             bytes_sent=int(counter[w.BYTES_SENT]),
             violations=Violations(int(counter[w.VIOLATIONS]), int(counter[w.VIOLATING_MESSAGES]))
@@ -365,5 +365,6 @@ class Run:
                 **further_counts(counter, oracle=oracle),
                 **self.protocol.extra(self.state),
             },
+            series={**series_of(counter, oracle=oracle), **self.protocol.series(self.state)},
             scenario=scenario,
         )

@@ -20,7 +20,8 @@ Floats = NDArray[np.float64]
 
 WORKLOAD_HELP: Final = (
     "poisson, periodic, window:MS, window:MS:TIMES, exponential:MS, exponential:MS:TIMES, "
-    "burst:NODES:EACH, bell:LOW:HIGH, random:LOW:HIGH or replay:FILE"
+    "burst:NODES:EACH, bell:LOW:HIGH, random:LOW:HIGH, random:LOW:HIGH:PEAKS, "
+    "shift:AT_S:SHARE:EVERY or replay:FILE"
 )
 # Every node broadcasts, once or so many times, at independent times of this law.
 STARTS: Final = ("window", "exponential")
@@ -46,6 +47,7 @@ def make_workload(scenario: Scenario, generator: np.random.Generator, drawn: Dra
         "burst": _burst,
         "bell": _profile,
         "random": _profile,
+        "shift": _shift,
         "replay": _replay,
     }
     if name not in makers:
@@ -56,7 +58,7 @@ def make_workload(scenario: Scenario, generator: np.random.Generator, drawn: Dra
         raise UserError(f"workload {name} ends by itself: leave out duration")
     if name in ("poisson", "periodic") and scenario.messages is None and not scenario.duration_s:
         raise UserError("say how long: --messages K or --duration S (a file: messages, duration_s)")
-    if name in ("bell", "random") and not scenario.duration_s:
+    if name in ("bell", "random", "shift") and not scenario.duration_s:
         raise UserError(f"workload {name} needs a duration")
     return makers[name](scenario, generator, drawn)
 
@@ -123,8 +125,9 @@ def _poisson(scenario: Scenario, generator: np.random.Generator, drawn: Drawn) -
 
 def _profile(scenario: Scenario, generator: np.random.Generator, drawn: Drawn) -> Workload:
     """A rate that varies, by thinning: a bell over the duration, or random targets."""
-    name, (low, high) = numbers_of(
-        scenario.workload, what="workload", count=2, help_text=WORKLOAD_HELP
+    count = 3 if scenario.workload.startswith("random") and scenario.workload.count(":") == 3 else 2
+    name, (low, high, *peaks) = numbers_of(
+        scenario.workload, what="workload", count=count, help_text=WORKLOAD_HELP
     )
     if low > high or high == 0:
         raise UserError(f"workload {scenario.workload!r}: rates are LOW:HIGH with HIGH above 0")
@@ -136,12 +139,68 @@ def _profile(scenario: Scenario, generator: np.random.Generator, drawn: Drawn) -
     else:
         count = int(np.ceil(scenario.duration_s / TARGET_SECONDS)) + 1
         times_s = np.arange(count, dtype=np.float64) * TARGET_SECONDS
-        rates = np.asarray(generator.uniform(low, high, count))
+        rates = _targets(scenario, generator, low, high, count, *peaks)
         drawn["targets_per_s"] = rates.tolist()
     points_ns = _poisson_times(generator, high, count=None, duration_s=scenario.duration_s)
     rate = np.interp(points_ns / NANOSECONDS_PER_S, times_s, rates)
     kept = points_ns[generator.random(len(points_ns)) * high < rate]
     return _scheduled(scenario, kept, _senders(scenario, generator, len(kept)))
+
+
+def _targets(
+    scenario: Scenario,
+    generator: np.random.Generator,
+    low: float,
+    high: float,
+    count: int,
+    peaks: float | None = None,
+) -> Floats:
+    """Random targets of a load: anything between low and high, or low ones and so many peaks.
+
+    Paper 002 has a load that stays small but for three peaks. Peaks are drawn from the upper
+    quarter of the range, other targets from the lower one; no two peaks follow each other.
+    """
+    if peaks is None:
+        return np.asarray(generator.uniform(low, high, count))
+    if peaks != round(peaks) or not 1 <= peaks <= (count - 1) // 2:
+        raise UserError(
+            f"workload {scenario.workload!r}: PEAKS is a whole number from 1 to half of the "
+            f"targets, of which there is one every {TARGET_SECONDS} s"
+        )
+    quarter = (high - low) / 4
+    rates = np.asarray(generator.uniform(low, low + quarter, count))
+    # Places of peaks with a gap between them: places without gaps, spread out by their rank.
+    free = count - 1 - int(peaks)
+    places = np.sort(generator.choice(free, int(peaks), replace=False)) + np.arange(int(peaks)) + 1
+    rates[places] = generator.uniform(high - quarter, high, int(peaks))
+    return rates
+
+
+def _shift(scenario: Scenario, generator: np.random.Generator, drawn: Drawn) -> Workload:
+    """A Poisson process whose senders change: from a time on some have a share of the load.
+
+    They are the nodes whose number is a multiple of EVERY (paper 002, Fig. 10: those that increment
+    one component of four).
+    """
+    _, (at_s, share, every) = numbers_of(
+        scenario.workload, what="workload", count=3, help_text=WORKLOAD_HELP
+    )
+    if not share < 1 or not 2 <= every <= scenario.nodes or every % 1:
+        raise UserError(
+            f"workload {scenario.workload!r}: SHARE is below 1, EVERY a whole number from 2 to "
+            f"{scenario.nodes}"
+        )
+    times_ns = _poisson_times(generator, scenario.rate, count=None, duration_s=scenario.duration_s)
+    nodes = _senders(scenario, generator, len(times_ns))
+    later = times_ns >= at_s * NANOSECONDS_PER_S
+    busy = np.arange(0, scenario.nodes, int(every), dtype=np.int64)
+    others = np.setdiff1d(np.arange(scenario.nodes, dtype=np.int64), busy)
+    chosen = np.where(
+        generator.random(len(times_ns)) < share,
+        generator.choice(busy, len(times_ns)),
+        generator.choice(others, len(times_ns)),
+    )
+    return _scheduled(scenario, times_ns, np.where(later, chosen, nodes))
 
 
 def _periodic(scenario: Scenario, generator: np.random.Generator, drawn: Drawn) -> Workload:

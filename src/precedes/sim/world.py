@@ -111,7 +111,11 @@ PACKETS_OF_MAX: Final = 16
 PACKETS_SIZED: Final = PACKETS_OF + PACKETS_OF_MAX + 1
 SIZE_STEP_BYTES: Final = 100
 SIZES_MAX: Final = 15
-CELLS: Final = PACKETS_SIZED + SIZES_MAX + 1
+# Deliveries out of order in every 10 s; the last: or later.
+VIOLATIONS_TIMED: Final = PACKETS_SIZED + SIZES_MAX + 1
+TIMED_STEP_NS: Final = 10_000_000_000
+TIMED_MAX: Final = 63
+CELLS: Final = VIOLATIONS_TIMED + TIMED_MAX + 1
 # Behind them, a cell for every node: the messages of the largest packet that it has sent.
 
 # What ``engine.run`` returns.
