@@ -345,6 +345,7 @@ def _check_machines(
         assumes=frozenset(module.ASSUMES),
         allocate=lambda parameters, group, capacity: None,
         extra=lambda state: {},
+        series=lambda state: {},
         effects_words=default_effects_words,
         sources=sources,
         **{function: getattr(module, function) for function in functions},

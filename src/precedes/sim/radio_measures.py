@@ -243,5 +243,6 @@ class Measures:
             simulated_s=run.now_ns / NANOSECONDS_PER_S,
             complete=run._is_quiet(),
             extra=self.extra(),
+            series={},
             scenario=scenario,
         )
