@@ -235,6 +235,13 @@ def test_a_host_that_stays_away_is_expelled_and_the_others_go_on():
     assert freed.extra["stored_max"] < kept.extra["stored_max"] / 2
 
 
+def test_a_horizon_ends_a_run():
+    scenario = Scenario(protocol="mobile", nodes=10, rate=20.0, duration_s=10.0, horizon_s=4.0)
+    result = simulate(scenario)
+    assert 3.9 < result.simulated_s <= 4.0
+    assert 40 < result.broadcasts < 120
+
+
 @pytest.mark.parametrize(
     ("change", "wrong"),
     [

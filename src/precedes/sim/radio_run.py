@@ -16,7 +16,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from precedes.model import NANOSECONDS_PER_MS, NANOSECONDS_PER_S, EventKind
+from precedes.model import NANOSECONDS_PER_MS, NANOSECONDS_PER_S, TIME_NS_MAX, EventKind
 from precedes.protocols import mobile_messages as mm
 from precedes.protocols import registry
 from precedes.protocols.mobile_messages import Surroundings
@@ -124,7 +124,9 @@ class RadioRun:
         heap, pop = self.heap, heapq.heappop
         events = 0
         self.resting = False
-        while heap and not self.resting:
+        horizon_s = self.scenario.horizon_s
+        horizon_ns = 2 * TIME_NS_MAX if horizon_s is None else horizon_s * NANOSECONDS_PER_S
+        while heap and not self.resting and heap[0][0] <= horizon_ns:
             self.now_ns, _, task = pop(heap)
             task()
             events += 1
