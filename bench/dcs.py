@@ -85,7 +85,7 @@ def measure(*, quick):
     report = {"rounds": [alone(nodes) for nodes in groups]}
     if not quick:
         report["random"] = alone("random")
-    messages = 2_000 if quick else 50_000
+    messages = 2_000 if quick else 20_000
     bench.rate_of_precedes("probabilistic", 1, oracle=True)
     rate(1, oracle=True, detector="none")
     rates = {name: [] for name in (REFERENCE, *ROWS)}
