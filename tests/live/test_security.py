@@ -16,6 +16,12 @@ from tests.live.test_group import Impostor, end, take
 
 NAME = "group"
 
+# The standard library leaves the transport of a refused handshake to the garbage collector.
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
+    pytest.mark.filterwarnings("ignore::ResourceWarning"),
+]
+
 
 def files(directory, member):
     return Security(
