@@ -17,7 +17,7 @@ import socket
 import time
 from collections.abc import AsyncIterator, Callable
 from types import TracebackType
-from typing import Self
+from typing import Final, Self
 
 from precedes.live import arrays as a
 from precedes.live import layout, tracelog, wire
@@ -31,6 +31,9 @@ from precedes.live.tcp import Links
 from precedes.model import UserError
 
 __all__ = ["Group", "Missing"]
+
+# At the end, for the last frames: also over connections that have just broken.
+FLUSH_S: Final = 2.0
 
 
 class Group(Core):
@@ -221,7 +224,7 @@ class Group(Core):
         if self._error is None and not complete:
             self._leave()
         with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(1.0):
+            async with asyncio.timeout(FLUSH_S):
                 while self._error is None and not self._links.is_flushed:
                     self._links.tend(self.config.evict_after_s)
                     await asyncio.sleep(0.005)

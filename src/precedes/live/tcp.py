@@ -49,6 +49,7 @@ class Links:
         self._strangers: set[Connection] = set()
         self._dialling: dict[int, asyncio.Task[None]] = {}
         self._banned: set[int] = set()
+        self._ended: set[int] = set()
         self._tasks: set[asyncio.Task[None]] = set()
         self._backlog: dict[int, list[bytes]] = {}
         self._server: asyncio.Server | None = None
@@ -254,6 +255,8 @@ class Links:
         if link is None or self.connections.get(link.peer) is not connection:
             return
         del self.connections[link.peer]
+        if error is None and self.group.is_finished:
+            self._ended.add(link.peer)  # it closed the connection because it has everything
         if not self.group.is_over:
             self.group.on_disconnected(link.peer, error)
             self.loop.call_soon(self.want, link.peer)
@@ -270,9 +273,11 @@ class Links:
 
     @property
     def is_flushed(self) -> bool:
-        """Whether everything that was sent over connections that there are has arrived."""
-        links = [connection.link for connection in self.connections.values()]
-        return all(link is None or link.acknowledged == link.sent for link in links)
+        """Whether everything has arrived, but for what was sent to those who have ended."""
+        return all(
+            link.acknowledged == link.sent or peer in self._ended
+            for peer, link in self.links.items()
+        )
 
     async def close(self) -> None:
         """End all connections."""
