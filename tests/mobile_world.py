@@ -17,7 +17,7 @@ from tests.mobile_options import MS, draw, tree
 from tests.mobile_oracle import Oracle, Violation
 
 REST_NS = 900_000 * MS  # a run that has not come to rest by then has stalled
-REST_TRIALS, REST_TRIAL_NS = 100, 3000 * MS  # the same for runs that never fall silent
+REST_TRIALS, REST_TRIAL_NS = 300, 3000 * MS  # the same for runs that never fall silent
 
 DATAGRAM, WIRED, TIMER, MOVE, CRASH, RECOVER, BROADCAST, CHURN, REJOIN, RESTART = range(10)
 
