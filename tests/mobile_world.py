@@ -26,7 +26,7 @@ class World:
     """One run."""
 
     checks_disk = True  # that nothing durable changes without PERSIST
-    events_max = 150_000  # three times what the longest of hundreds of runs takes
+    events_max = 400_000  # twice what the longest of thousands of runs takes, with heartbeats
 
     def __init__(self, options, *, host_class=MobileHost, station_class=MobileStation):
         self.options = options
