@@ -13,9 +13,9 @@ invertible Bloom table, not to try out all sets:
 
 A set that fits the filter is right if its hash is. R is among the newest deliveries, so the newest
 ones that fit are taken first, without any search; then the candidates are the newest few, then
-more, up to the log's window. Bounds: ``limit`` hashes in all, STAGE_HASHES of them and STAGE_TRIALS
-trials with the same candidates. At a bound the search ends without a result, as it does when
-something is missing; the caller asks the sender then.
+more, up to WIDE. Bounds: ``limit`` hashes in all, STAGE_HASHES of them and STAGE_TRIALS trials
+with the same candidates. At a bound the search ends without a result, as it does when something
+is missing; the caller asks the sender then.
 """
 
 from __future__ import annotations
@@ -30,6 +30,7 @@ from precedes.protocols.delivery_log import NEXT, WINDOW, Log, name_at
 from precedes.protocols.set_hash import minus, plus
 
 MORE: Final = 3  # candidates at first, beyond the size of R
+WIDE: Final = 64  # candidates in the end; a larger R is taken from the newest, or not at all
 MORE_OF_NEWEST: Final = 14  # the same, before anything is searched
 STAGE_HASHES: Final = 8
 STAGE_TRIALS: Final = 16
@@ -127,11 +128,14 @@ def find(
     there = min(log.end[here, NEXT], log.hash.shape[1])
     if size > there or size * own.shape[1] != total:
         return False
+    there = min(there, max(WIDE, size + MORE_OF_NEWEST))
     width = min(size + MORE, there)
     end = peel.mark[HASHES] + limit
     newest = min(size + MORE_OF_NEWEST, there)
     if _take_newest(peel, log, own, here, newest, node, sender, size, difference):
         return True
+    if size > WIDE:
+        return False
     _excess_over(peel, clock, need)
     while peel.mark[HASHES] < end:
         allowed = min(end, peel.mark[HASHES] + STAGE_HASHES)
