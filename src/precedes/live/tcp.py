@@ -179,10 +179,16 @@ class Links:
         if (link.life and link.life != hello.life) or hello.known not in (self.life, bytes(16)):
             raise PeerError(f"member {peer} was restarted: it cannot come back into this group")
         other = self.connections.get(peer)
-        if other is not None and not connection.is_dialled and self.me > peer:
+        # When both have dialled, both sides keep the one of the member with the higher number.
+        kept = other is not None and self._is_regular(other, peer)
+        if kept and not self._is_regular(connection, peer):
             connection.refuse("there is a connection already")
             return False
         return self._attach(connection, link, hello, other)
+
+    def _is_regular(self, connection: Connection, peer: int) -> bool:
+        """Whether the member with the higher number has dialled."""
+        return connection.is_dialled == (self.me > peer)
 
     def _attach(
         self, connection: Connection, link: Link, hello: wire.Hello, other: Connection | None
