@@ -184,6 +184,15 @@ def interrupt_from_within():
     signal.raise_signal(signal.SIGINT)
 
 
+@pytest.fixture
+def heeded():
+    """Ctrl-C raises, also if a shell has started the tests with ``&``."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("heeded")
 def test_an_interrupt_is_never_forgotten(capfd):
     before = signal.getsignal(signal.SIGINT), sys.unraisablehook
     reached = []
