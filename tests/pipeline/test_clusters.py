@@ -56,8 +56,9 @@ def test_killed_again_and_again(swept, tmp_path, paths_without_java):
     for how, wanted in ((signal.SIGINT, 2), (signal.SIGKILL, 5)):
         # A group of its own, as a terminal would signal it all.
         with subprocess.Popen(
-            line, env=environment, stderr=subprocess.PIPE, text=True, start_new_session=True
-        ) as process:
+            line, env=environment, stderr=subprocess.PIPE, text=True, start_new_session=True,
+            preexec_fn=heed_interrupts,
+        ) as process:  # fmt: skip
             wait_until(lambda n=wanted: out.is_dir() and count(out) >= n, process)
             os.kill(process.pid, how)
             _, error = process.communicate(timeout=PATIENCE_S)
