@@ -7,6 +7,7 @@ import pytest
 
 from precedes.live import arrays as a
 from precedes.live import views
+from precedes.live.cluster import Cluster
 from precedes.live.node import Node, Settings
 from precedes.model import InternalError, UserError
 from precedes.sim import Scenario
@@ -212,3 +213,11 @@ def test_settings_that_make_no_sense_are_refused():
     for wrong in ({"members": 1}, {"member": 9}, {"window": 0}, {"payload_max_bytes": -1}):
         with pytest.raises(UserError):
             Settings(**{"member": 0, "members": 3, **wrong})
+
+
+@pytest.mark.parametrize("protocol", ["mobile", "flooding"])
+def test_a_protocol_for_a_radio_is_refused(protocol):
+    with pytest.raises(UserError, match="simulated radio"):
+        Node(Settings(member=0, members=3, protocol=protocol))
+    with pytest.raises(UserError, match="simulated radio"):
+        Cluster(members=3, protocol=protocol)

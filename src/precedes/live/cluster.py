@@ -63,7 +63,7 @@ class Cluster:
             raise UserError(f"rate must be between 0.1 and 1e7, not {self.rate:g}")
         if not 8 <= self.payload_bytes <= 1 << 20:
             raise UserError(f"a payload here has 8 to 1048576 bytes, not {self.payload_bytes}")
-        registry.load(self.protocol).make_parameters(self.parameters)
+        registry.load_linked(self.protocol).make_parameters(self.parameters)
 
     def schedule(self) -> list[Fault]:
         """The faults of this run."""

@@ -167,6 +167,14 @@ def linked() -> tuple[str, ...]:
     return tuple(name for name in names() if load(name).network == "links")
 
 
+def load_linked(name: str) -> Protocol:
+    """``load``, for a host whose nodes have links to each other: a radio's protocol is refused."""
+    protocol = load(name)
+    if protocol.network != "links":
+        raise UserError(f"{name} runs on a simulated radio alone; elsewhere: {', '.join(linked())}")
+    return protocol
+
+
 def load(name: str) -> Protocol:
     """The protocol of that name, or of that file if the name ends in ``.py``.
 
