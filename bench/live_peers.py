@@ -92,6 +92,11 @@ class RawPeer(asyncio.Protocol):
         self.paused = False
         self.member.writable.set()
 
+    def connection_lost(self, exception):
+        """The first to end closes: the others write on, to those who are left."""
+        self.member.peers.remove(self)
+        self.member.writable.set()
+
     def data_received(self, data):
         if self.rest:
             data = self.rest + data
@@ -151,7 +156,8 @@ def raw_mesh(members, seconds, payload_bytes):
             parts = [payload_bytes.to_bytes(4, "little") + stamp + filler for _ in range(BATCH)]
             data = b"".join(parts)
             for peer in member.peers:
-                peer.transport.write(data)
+                if not peer.transport.is_closing():
+                    peer.transport.write(data)
             while any(peer.paused for peer in member.peers):
                 member.writable.clear()
                 await member.writable.wait()
