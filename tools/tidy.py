@@ -22,7 +22,8 @@ BASE = frozenset({"model", "topology", "clocks", "compiled"})
 MAY_IMPORT = {
     "model": frozenset(),
     "numba_inside": frozenset(),
-    "compiled": frozenset({"model", "numba_inside"}),
+    "by_reference": frozenset(),
+    "compiled": frozenset({"model", "numba_inside", "by_reference"}),
     "topology": frozenset({"model", "compiled"}),
     "clocks": frozenset({"model", "compiled", "topology"}),
     "sizing": frozenset({"model"}),
@@ -45,8 +46,8 @@ FREE = frozenset({"cli", "testing", "__init__", "__main__"})  # may import every
 # Modules that only these parts of the package may import. The pipeline knocks at a Spark master
 # before Spark waits a minute for it; whatever else is sent or received is live's.
 OWNERS = {
-    "numba": ("compiled", "numba_inside"),
-    "llvmlite": ("compiled", "numba_inside"),
+    "numba": ("compiled", "numba_inside", "by_reference"),
+    "llvmlite": ("compiled", "numba_inside", "by_reference"),
     "pyspark": ("pipeline",),
     "asyncio": ("live",),
     "socket": ("live", "pipeline"),

@@ -1,4 +1,4 @@
-"""Compilation in one place: with ``numba_inside`` the only file that knows Numba.
+"""Compilation in one place: with ``numba_inside`` and ``by_reference`` all that knows Numba.
 
 Three decorators cover the package. Each leaves a plain Python function behind, so that the
 same source runs compiled or interpreted in one process, with identical results.
@@ -17,6 +17,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import hashlib
+import operator
 import os
 import re
 import shutil
@@ -29,11 +30,14 @@ from types import FrameType
 from typing import Any, Final, Generic, ParamSpec, TypeVar, cast
 
 import numba
+import numpy as np
 from numba.core import event as numba_event
 from numba.core.errors import NumbaError
 from numba.extending import overload
+from numpy.typing import NDArray
 
 from precedes import numba_inside
+from precedes.by_reference import Reference
 from precedes.model import InternalError
 
 P = ParamSpec("P")
@@ -88,6 +92,19 @@ def function(*, inline: bool = True) -> Callable[[F], F]:
         return body
 
     return decorate
+
+
+def copy_bytes(
+    source: NDArray[np.uint8], first: int, target: NDArray[np.uint8], at: int, count: int
+) -> None:
+    """Copy bytes from one array to another; the caller has made sure that they are there.
+
+    Compiled, a loop would look at every index whether it is negative, and a slice would allocate.
+    """
+    target[at : at + count] = source[first : first + count]
+
+
+numba_inside.make_copy(copy_bytes)
 
 
 class GenericFunction(Generic[P, R]):
@@ -242,6 +259,21 @@ def interruptible() -> Iterator[None]:
         raise KeyboardInterrupt
 
 
+def _by_reference(body: Callable[P, R]) -> Callable[P, R]:
+    """The same with its tuples handed over by reference, and those of the last call kept."""
+    given: tuple[Any, ...] = ()
+    references: list[Any] = []
+
+    def call(*arguments: P.args, **_none: P.kwargs) -> R:
+        nonlocal given, references
+        if len(given) != len(arguments) or not all(map(operator.is_, arguments, given)):
+            references = [Reference(x) if isinstance(x, tuple) else x for x in arguments]
+            given = arguments
+        return body(*references)  # type: ignore[call-arg]
+
+    return call
+
+
 class Entry(Generic[P, R]):
     """A loop called from Python: compiled on first use, cached on disk, or run interpreted.
 
@@ -250,9 +282,10 @@ class Entry(Generic[P, R]):
     own protocol) can take part in the digest through ``sources``.
     """
 
-    def __init__(self, body: Callable[P, R], *, label: str) -> None:
+    def __init__(self, body: Callable[P, R], *, label: str, by_reference: bool = False) -> None:
         self.interpreted = body
         self.label = label
+        self._refer = _by_reference if by_reference else lambda plain: plain
         self._dispatchers: dict[tuple[type | None, tuple[Path, ...]], Callable[P, R]] = {}
 
     def compiled(
@@ -275,14 +308,15 @@ class Entry(Generic[P, R]):
 
         If the cache cannot be written (a full disk), it goes on without one.
         """
-        body = self.compiled(key, sources=sources)
+        body = self._refer(self.compiled(key, sources=sources))
         shortcuts = numba_inside.shortcuts() if SHORTCUTS else contextlib.nullcontext()
         with interruptible(), shortcuts:
             try:
                 body(*arguments)  # type: ignore[call-arg]
             except OSError:
-                body = cast(Callable[P, R], numba.njit(**OPTIONS)(self.interpreted))
-                self._dispatchers[key, sources] = body
+                plain = cast(Callable[P, R], numba.njit(**OPTIONS)(self.interpreted))
+                self._dispatchers[key, sources] = plain
+                body = self._refer(plain)
                 body(*arguments)  # type: ignore[call-arg]
             except NumbaError as error:
                 raise InternalError(_in_short(str(error), sources)) from error

@@ -10,19 +10,19 @@ if TYPE_CHECKING:
     from precedes.live.errors import Evicted, GroupClosed, GroupLost, SlowMember, WouldBlock
     from precedes.live.events import Event
     from precedes.live.group import Group, Missing
-    from precedes.live.node import Batch, Message
+    from precedes.live.output import Batch, Message
     from precedes.live.security import make_keys
 
 # Loaded on first use: the command line answers before Numba has been imported.
 _HOMES = {
-    "Batch": "node",
+    "Batch": "output",
     "Config": "config",
     "Event": "events",
     "Evicted": "errors",
     "Group": "group",
     "GroupClosed": "errors",
     "GroupLost": "errors",
-    "Message": "node",
+    "Message": "output",
     "Missing": "group",
     "Security": "config",
     "SlowMember": "errors",

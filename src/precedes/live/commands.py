@@ -16,7 +16,7 @@ from typing import Any
 from precedes.live import cluster as clusters
 from precedes.live.config import Config, Security, from_toml
 from precedes.live.group import Group
-from precedes.live.node import Message
+from precedes.live.output import Message
 from precedes.live.security import make_keys
 from precedes.model import UserError
 

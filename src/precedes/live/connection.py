@@ -59,14 +59,9 @@ class Connection(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         """Bytes have come; after a handshake perhaps before ``connection_made``."""
         self.heard_s = time.monotonic()
-        if self.transport is None:
-            self._early += data
-            return
-        if not data:
-            return
         try:
             if self.link is None:
-                data = self._greet(data)
+                data = self._before(data)
             if self.link is not None and data:
                 self._take(self.link, data)
         except PeerError as error:
@@ -81,6 +76,13 @@ class Connection(asyncio.Protocol):
                 self.links.group.on_body(link.peer, body)
         if link.is_overdue and not self.paused:
             self.write(link.acknowledgement())
+
+    def _before(self, data: bytes) -> bytes:
+        """Bytes before there is a link; what of them is for the link."""
+        if self.transport is None:
+            self._early += data
+            return b""
+        return self._greet(data) if data else b""
 
     def _greet(self, data: bytes) -> bytes:
         """Take the other side's greeting; what follows it."""

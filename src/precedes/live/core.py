@@ -20,7 +20,8 @@ from precedes.live.config import Config
 from precedes.live.errors import Evicted, GroupLost
 from precedes.live.events import Event, Events
 from precedes.live.metrics import Metrics
-from precedes.live.node import Batch, Message, Node, Output
+from precedes.live.node import Node
+from precedes.live.output import Batch, Message, Output
 from precedes.live.tcp import Links
 from precedes.model import NANOSECONDS_PER_S, PrecedesError
 
@@ -132,7 +133,7 @@ class Core:
     def is_finished(self) -> bool:
         """Whether all in the view have finished and everything is delivered."""
         known = self._node.member.known
-        if not known[self.member, a.FINISHED]:
+        if not self._finished or not known[self.member, a.FINISHED]:
             return False
         return bool((known[:, a.FINISHED] | known[:, a.GONE]).all())
 
@@ -201,18 +202,17 @@ class Core:
         if output.common:
             common = b"".join(output.common)
             for peer in self._others:
-                self._links.send(peer, b"".join([common, *output.own.pop(peer, ())]))
+                own = output.own.pop(peer, None)
+                self._links.send(peer, common if own is None else b"".join((common, *own)))
         for peer, parts in output.own.items():
             if not self._node.is_gone(peer):
                 self._links.send(peer, b"".join(parts))
 
     def _after_run(self) -> None:
         """Wake who waits, and see to the timers."""
-        stable = int(self._node.cell[a.OWN_STABLE])
-        if stable > self._last_stable:
+        stable = self._node.own_stable
+        if stable > self._last_stable or self._node.is_all_stable:
             self._last_stable, self._last_progress_s = stable, time.monotonic()
-        elif self._node.cell[a.OWN_SEQUENCE] == stable:
-            self._last_progress_s = time.monotonic()
         self._changed.set()
         if self.is_finished:
             self._news.set()

@@ -26,7 +26,7 @@ from precedes.live.core import Core, Missing, log
 from precedes.live.errors import GroupClosed, GroupLost, SlowMember, WouldBlock
 from precedes.live.events import Event
 from precedes.live.metrics import serve
-from precedes.live.node import Batch, Message
+from precedes.live.output import Batch, Message
 from precedes.live.tcp import Links
 from precedes.model import UserError
 

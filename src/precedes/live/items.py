@@ -51,7 +51,8 @@ def read(data: Bytes, at: int, count: int) -> int:
     """A number of ``count`` bytes, the least significant first."""
     value = np.int64(0)
     for i in range(count):
-        value |= np.int64(data[at + i]) << (8 * i)
+        # An index without a sign is not looked at whether it is negative: the loop is one load.
+        value |= np.int64(data[np.uint64(at + i)]) << (8 * i)
     return int(value)
 
 
@@ -59,7 +60,7 @@ def read(data: Bytes, at: int, count: int) -> int:
 def write(data: Bytes, at: int, value: int, count: int) -> int:
     """Write a number in ``count`` bytes; where it ends."""
     for i in range(count):
-        data[at + i] = (value >> (8 * i)) & 0xFF
+        data[np.uint64(at + i)] = (value >> (8 * i)) & 0xFF
     return at + count
 
 

@@ -35,18 +35,6 @@ REPORTS: Final = 64
 TIMERS: Final = 256
 DELIVERIES: Final = 4096
 
-# Cells that are emptied when the output of a step has been taken.
-OUTPUTS: Final = (
-    a.ROWS,
-    a.COMMON_BYTES,
-    a.OUT_BYTES,
-    a.PACKETS,
-    a.DELIVERIES,
-    a.DELIVERED_BYTES,
-    a.TIMERS,
-    a.REPORTS,
-)
-
 # What is counted, by the names that metrics have.
 COUNTS: Final = {
     "broadcasts": a.OWN_SEQUENCE,

@@ -11,6 +11,7 @@ from collections import deque
 from typing import Final
 
 from precedes.live import wire
+from precedes.live.wire import DATA, HEADER, OVERHEAD_BYTES
 from precedes.model import PeerError
 
 # An acknowledgement goes out by itself when so many frames have come and nothing was sent back.
@@ -32,18 +33,19 @@ class Link:
 
     def put(self, body: bytes) -> bytes:
         """Number a body and keep it; the frame to send."""
-        self.sent += 1
-        self._kept.append((self.sent, body))
+        number = self.sent = self.sent + 1
+        self._kept.append((number, body))
         self.unacknowledged_bytes += len(body)
-        return self._frame(self.sent, body)
+        self._told = self.received
+        return HEADER.pack(OVERHEAD_BYTES + len(body), DATA, number, self.received) + body
 
     def _frame(self, number: int, body: bytes) -> bytes:
-        self._told = self.received
         return wire.frame_header(wire.DATA, number, self.received, len(body)) + body
 
     def resume(self, received: int) -> list[bytes]:
         """The other side has so many frames: those that it lacks, to be sent again."""
         self.on_acknowledged(received)
+        self._told = self.received
         return [self._frame(number, body) for number, body in self._kept]
 
     def on_acknowledged(self, received: int) -> None:
@@ -57,13 +59,15 @@ class Link:
 
     def on_frame(self, kind: int, number: int, received: int) -> bool:
         """Whether the body of this frame is to be looked at; PeerError if it cannot be right."""
-        self.on_acknowledged(received)
-        if kind == wire.DATA:
-            if number > self.received + 1:
+        if received != self.acknowledged:
+            self.on_acknowledged(received)
+        if kind == DATA:
+            if number == self.received + 1:
+                self.received = number
+                return True
+            if number > self.received:
                 raise PeerError(wire.REASONS[9])
-            fresh = number > self.received
-            self.received = max(self.received, number)
-            return fresh  # what came over the connection before this one comes again
+            return False  # what came over the connection before this one comes again
         if kind not in (wire.ACK, wire.PING):
             raise PeerError(wire.REASONS[10])
         return False

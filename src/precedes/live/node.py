@@ -9,20 +9,26 @@ times gives the same output, byte by byte.
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable, Iterable, Iterator
+import struct
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from precedes.live import arrays as a
 from precedes.live import layout, names, status, step
 from precedes.live.arrays import Member
+from precedes.live.output import Batch, Output
 from precedes.model import NODES_MAX, InternalError, UserError
 from precedes.protocols import admission, contract, registry
 from precedes.protocols import failure_detector as tester
 from precedes.protocols.contract import Capacity, grow
+
+# What a step has left when it was taken: nothing.
+NOTHING: Final = np.zeros(a.ROWS + 1 - a.COMMON_BYTES, np.int64).data
+# A batch is counted by sender one by one up to this size, and by NumPy beyond.
+FEW: Final = 16
 
 # Registers what the protocols let through.
 ADMISSION: Final = admission
@@ -30,69 +36,6 @@ ADMISSION: Final = admission
 # Timers that run out at once, such as the news of a crash, are handled in the same call, in at
 # most so many rounds; one that sets itself for ever is a defect.
 ROUNDS_MAX: Final = 1000
-
-
-class Message(NamedTuple):
-    """A delivered message."""
-
-    sender: int
-    sequence: int
-    payload: bytes
-
-
-class Batch:
-    """Messages delivered together, in order: iterate over them, or take a whole column.
-
-    ``payloads``, ``senders`` and ``sequences`` are lists of all of them: a fraction of the time
-    that an object for each message takes.
-    """
-
-    __slots__ = ("_data", "_first", "_rows")
-
-    def __init__(self, rows: NDArray[np.int64], data: bytes) -> None:
-        self._rows = rows
-        self._data = data
-        self._first = 0
-
-    def __len__(self) -> int:
-        return len(self._rows) - self._first
-
-    def __iter__(self) -> Iterator[Message]:
-        return map(Message, self.senders, self.sequences, self.payloads)
-
-    def __getitem__(self, place: int) -> Message:
-        source, sequence, begin, end = self._rows[self._first + place].tolist()
-        return Message(source, sequence, self._data[begin:end])
-
-    @property
-    def senders(self) -> list[int]:
-        """Who broadcast each of them."""
-        return self._column(a.SOURCE)
-
-    @property
-    def sequences(self) -> list[int]:
-        """Which of its sender's broadcasts each of them is, from 1."""
-        return self._column(a.SEQUENCE)
-
-    @property
-    def payloads(self) -> list[bytes]:
-        """What was broadcast."""
-        data = self._data
-        begins, ends = self._column(a.FIRST_BYTE), self._column(a.LAST_BYTE)
-        return [data[begin:end] for begin, end in zip(begins, ends, strict=True)]
-
-    def _column(self, place: int) -> list[int]:
-        found: list[int] = self._rows[self._first :, place].tolist()
-        return found
-
-    def counts(self, members: int) -> NDArray[np.int64]:
-        """How many there are of each sender."""
-        return np.bincount(self._rows[self._first :, a.SOURCE], minlength=members)
-
-    def pop(self) -> Message:
-        """Take the first of them away."""
-        self._first += 1
-        return self[-1]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -123,21 +66,6 @@ class Settings:
             )
 
 
-class Output:
-    """What a call of ``run`` asks for."""
-
-    __slots__ = ("common", "deliveries", "evicted", "left", "malformed", "own", "trace")
-
-    def __init__(self) -> None:
-        self.common: list[bytes] = []  # records for every member in the view
-        self.own: dict[int, list[bytes]] = {}  # records for single members, to follow those
-        self.deliveries: list[Batch] = []
-        self.trace: list[bytes] = []  # rows, to be written before anything is sent
-        self.evicted: list[int] = []
-        self.left: list[int] = []
-        self.malformed: list[tuple[int, int]] = []  # peer, reason
-
-
 class Node:
     """One member of a group; see the module."""
 
@@ -155,7 +83,7 @@ class Node:
         self.member: Member = layout.make_member(
             settings, self.protocol, self.state, self.capacity, entropy=entropy
         )
-        self.cell = self.member.host.cursor
+        self._look()
         self.cell[a.RECORDING] = recording
         self._body: Callable[..., int] = step.run
         self._segments: list[tuple[int, int, bytes]] = []
@@ -171,7 +99,18 @@ class Node:
         self._body = step.ENTRY.prepare(
             self.protocol.state, self.protocol.sources, self.member, self.state
         )
-        self._empty_bounds()
+        self._empty()
+
+    def _look(self) -> None:
+        """See the arrays as memory: reading or writing a word of it takes a third of the time."""
+        member = self.member
+        self.cell = member.host.cursor.data
+        self._known = member.known.data.cast("B").cast("q")
+        self._input = member.input.data
+        self._segment = member.segment.data.cast("B")
+        self._common = member.common.data
+        self._routed = member.routed.data
+        self._delivered = member.delivered.data
 
     def _allocate_state(self) -> Any:
         return self.protocol.allocate(self.parameters, self.group, self.capacity)
@@ -203,11 +142,15 @@ class Node:
 
     def take(self, source: int, count: int) -> None:
         """The application has taken so many messages of a source."""
-        self.member.known[source, a.CONSUMED] += count
+        self._known[source * a.KNOWN_WORDS + a.CONSUMED] += count
 
     def take_batch(self, batch: Batch) -> None:
         """The application has taken a whole batch."""
-        self.member.known[:, a.CONSUMED] += batch.counts(self.settings.members)
+        if len(batch) > FEW:
+            self.member.known[:, a.CONSUMED] += batch.counts(self.settings.members)
+            return
+        for source in batch.senders:
+            self._known[source * a.KNOWN_WORDS + a.CONSUMED] += 1
 
     def close(self) -> None:
         """Nothing more will be broadcast here."""
@@ -228,7 +171,17 @@ class Node:
     @property
     def untold(self) -> bool:
         """Whether others wait to hear what was taken; ``run`` with ``force`` tells them."""
-        return bool(self.cell[a.UNTOLD])
+        return self.cell[a.UNTOLD] != 0
+
+    @property
+    def own_stable(self) -> int:
+        """How many of its own messages all are known to have taken."""
+        return self.cell[a.OWN_STABLE]
+
+    @property
+    def is_all_stable(self) -> bool:
+        """Whether that is all that it has broadcast."""
+        return self.cell[a.OWN_STABLE] == self.cell[a.OWN_SEQUENCE]
 
     @property
     def next_timer_ns(self) -> int | None:
@@ -252,14 +205,14 @@ class Node:
         self.cell[contract.NOW_NS] = now_ns
         self.cell[a.FORCED] = force
         for _ in range(ROUNDS_MAX):
-            evictions = self.cell[a.EVICTIONS].copy()
+            evictions = self.cell[a.EVICTIONS]
             self._load(now_ns)
             self._work(output)
             if self.cell[a.EVICTIONS] != evictions:
                 # What the others have taken now counts anew.
                 layout.place_in_view(self.member, self.settings)
             elif not self._timers or self._timers[0][0] > now_ns:
-                self._stable = int(self.cell[a.OWN_STABLE])
+                self._stable = self.cell[a.OWN_STABLE]
                 return output
         raise InternalError(f"protocol {self.protocol.name}: a timer sets itself without end")
 
@@ -280,19 +233,22 @@ class Node:
         while self._timers and self._timers[0][0] <= now_ns:
             _, _, owner, key = heapq.heappop(self._timers)
             segments.append((a.TEST_TIMER if owner else a.TIMER, key, b""))
-        rows, at = [], 0
+        words: list[int] = []
+        at = 0
         for kind, who, body in segments:
-            rows.append((kind, who, at, at + len(body)))
-            at += len(body)
+            end = at + len(body)
+            words += (kind, who, at, end)
+            at = end
         member = self.member
-        if at > member.input.size or len(rows) > len(member.segment):
-            member = self.member = layout.with_input(member, size_bytes=at, segments=len(rows))
+        if at > member.input.size or len(segments) > len(member.segment):
+            self.member = layout.with_input(member, size_bytes=at, segments=len(segments))
+            self._look()
         if at:
             data = segments[0][2] if len(segments) == 1 else b"".join([s[2] for s in segments])
-            member.input[:at] = np.frombuffer(data, np.uint8)
-        if rows:
-            member.segment[: len(rows)] = rows
-        self.cell[a.SEGMENTS] = len(rows)
+            self._input[:at] = data
+        if words:
+            struct.pack_into(f"{len(words)}q", self._segment, 0, *words)
+        self.cell[a.SEGMENTS] = len(segments)
         self.cell[a.SEGMENT] = self.cell[a.POSITION] = 0
 
     def _work(self, output: Output) -> None:
@@ -308,6 +264,7 @@ class Node:
                 self._grow(held=2)
             elif found == status.GROW_BLOCKS:
                 self.member = layout.with_blocks(self.member)
+                self._look()
             elif found != status.FLUSH:
                 raise InternalError(
                     f"protocol {self.protocol.name}: a handler returned neither DONE nor FULL, or "
@@ -327,57 +284,62 @@ class Node:
             name=names.larger(self.member.name, self.capacity.slots),
             field=a.fields_of(self.state, self.protocol.message_fields, self.capacity.slots),
         )
-        self.cell = self.member.host.cursor
+        self._look()
 
     def _drain(self, output: Output) -> None:
         """Take what the step has left."""
-        member, cell = self.member, self.cell.tolist()
-        if cell[a.ROWS]:
-            output.trace.append(member.trace[: cell[a.ROWS]].tobytes())
-        if cell[a.COMMON_BYTES]:
-            output.common.append(member.common[: cell[a.COMMON_BYTES]].tobytes())
-        if cell[a.PACKETS]:
-            data = member.routed[: cell[a.OUT_BYTES]].tobytes()
+        member = self.member
+        common_bytes, out_bytes, packets, deliveries, delivered_bytes, timers, reports, rows = (
+            self.cell[a.COMMON_BYTES : a.ROWS + 1]
+        )
+        if rows:
+            output.trace.append(member.trace[:rows].tobytes())
+        if common_bytes:
+            output.common.append(bytes(self._common[:common_bytes]))
+        if packets:
+            data = self._routed[:out_bytes]
             for target, (first, last) in enumerate(member.bound.tolist()):
                 if last > first:
-                    output.own.setdefault(target, []).append(data[first:last])
-        if cell[a.DELIVERIES]:
-            data = member.delivered[: cell[a.DELIVERED_BYTES]].tobytes()
-            rows = member.delivery[: cell[a.DELIVERIES]].copy()
-            output.deliveries.append(Batch(rows, data))
-        for key, due_ns, owner in member.timer[: cell[a.TIMERS]].tolist():
-            self._serial += 1
-            heapq.heappush(self._timers, (due_ns, self._serial, owner, key))
-        for what, about, reason in member.report[: cell[a.REPORTS]].tolist():
-            if what == a.EVICTED:
-                output.evicted.append(about)
-            elif what == a.LEFT:
-                output.left.append(about)
-            else:
-                output.malformed.append((about, reason))
-        self._empty_bounds()
+                    output.own.setdefault(target, []).append(bytes(data[first:last]))
+        if deliveries:
+            data = self._delivered[:delivered_bytes]
+            output.deliveries.append(Batch(member.delivery[:deliveries].copy(), bytes(data)))
+        if timers:
+            for key, due_ns, owner in member.timer[:timers].tolist():
+                self._serial += 1
+                heapq.heappush(self._timers, (due_ns, self._serial, owner, key))
+        if reports:
+            for what, about, reason in member.report[:reports].tolist():
+                if what == a.EVICTED:
+                    output.evicted.append(about)
+                elif what == a.LEFT:
+                    output.left.append(about)
+                else:
+                    output.malformed.append((about, reason))
+        self._empty()
 
-    def _empty_bounds(self) -> None:
-        self.member.bound[:] = 0
-        for place in layout.OUTPUTS:
-            self.cell[place] = 0
+    def _empty(self) -> None:
+        """What was left has been taken. Without packets the bounds are 0 as they are."""
+        if self.cell[a.PACKETS]:
+            self.member.bound[:] = 0
+        self.cell[a.COMMON_BYTES : a.ROWS + 1] = NOTHING
 
     # What people ask ------------------------------------------------------------------------
 
     def counts(self) -> dict[str, int]:
         """What has been counted since the start, and what is held now."""
-        return {name: int(self.cell[place]) for name, place in layout.COUNTS.items()}
+        return {name: self.cell[place] for name, place in layout.COUNTS.items()}
 
     def oldest_waiting_ns(self) -> int | None:
         """Since when the message waits here that has waited longest."""
-        words = self.member.message.reshape(-1, a.WORDS)[: int(self.cell[a.SLOT_HIGH])]
+        words = self.member.message.reshape(-1, a.WORDS)[: self.cell[a.SLOT_HIGH]]
         waits = (words[:, a.REFERENCES] > 0) & (words[:, a.WAITING] > 0)
         return int(words[waits, a.SINCE_NS].min()) if waits.any() else None
 
     def waiting(self) -> list[tuple[int, int, int, list[tuple[int, int]]]]:
         """Messages that wait here: sender, sequence, since when, and what is missing of each."""
         member, found = self.member, []
-        words = member.message.reshape(-1, a.WORDS)[: int(self.cell[a.SLOT_HIGH])]
+        words = member.message.reshape(-1, a.WORDS)[: self.cell[a.SLOT_HIGH]]
         for slot in np.flatnonzero((words[:, a.REFERENCES] > 0) & (words[:, a.WAITING] > 0)):
             source, sequence = member.host.name[2 * slot : 2 * slot + 2].tolist()
             missing = self.protocol.missing(self.state, int(slot)) if self.protocol.missing else []

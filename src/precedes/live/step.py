@@ -68,7 +68,7 @@ def _sort_by_target(member: Member) -> None:
         member.bound[target, 1] = member.bound[target, 0]
     for i in range(cell[a.PACKETS]):
         target, first, last = member.packet[i, 0], member.packet[i, 1], member.packet[i, 2]
-        store.copy_bytes(member.out, first, member.routed, member.bound[target, 1], last - first)
+        compiled.copy_bytes(member.out, first, member.routed, member.bound[target, 1], last - first)
         member.bound[target, 1] += last - first
 
 
@@ -298,4 +298,4 @@ def _is_admitted(member: Member, state: Any, sender: int, count: int) -> bool:
     return True
 
 
-ENTRY: Final = compiled.Entry(run, label="a live member")
+ENTRY: Final = compiled.Entry(run, label="a live member", by_reference=True)

@@ -92,13 +92,6 @@ def end_reference(member: Member, slot: int) -> None:
 
 
 @compiled.function(inline=False)
-def copy_bytes(source: Bytes, first: int, target: Bytes, at: int, count: int) -> None:
-    """Copy bytes; assignment of slices would allocate views in compiled code."""
-    for i in range(count):
-        target[at + i] = source[first + i]
-
-
-@compiled.function(inline=False)
 def keep_payload(member: Member, slot: int, source: Bytes, first: int, size_bytes: int) -> None:
     """Store the payload of a new message; the caller has asked ``has_blocks``."""
     cell = member.host.cursor
@@ -119,7 +112,7 @@ def keep_payload(member: Member, slot: int, source: Bytes, first: int, size_byte
         else:
             member.block_link[last] = block
         count = min(size_bytes - done, BLOCK_BYTES)
-        copy_bytes(source, first + done, member.block, BLOCK_BYTES * block, count)
+        compiled.copy_bytes(source, first + done, member.block, BLOCK_BYTES * block, count)
         done += count
         last = block
 
@@ -131,7 +124,7 @@ def copy_payload(member: Member, slot: int, target: Bytes, at: int) -> int:
     block = member.message[WORDS * slot + FIRST_BLOCK]
     while left > 0:
         count = min(left, BLOCK_BYTES)
-        copy_bytes(member.block, BLOCK_BYTES * block, target, at, count)
+        compiled.copy_bytes(member.block, BLOCK_BYTES * block, target, at, count)
         at += count
         left -= count
         block = member.block_link[block]

@@ -212,7 +212,8 @@ class Links:
     def send(self, peer: int, body: bytes) -> None:
         """Send a frame: now, or when there is a connection that takes it."""
         connection = self.connections.get(peer)
-        frame = self.link(peer).put(body)
+        link = self.links.get(peer) or self.link(peer)
+        frame = link.put(body)
         if connection is None:
             self.want(peer, anyhow=True)
         elif connection.paused:

@@ -151,7 +151,7 @@ def read_routed(member: Member, at: int, end: int) -> int:
         if not credits.has_room(member, ROUTED_BYTES + length, 1):
             return REFUSED + FLUSH
         place = credits.open_record(member, hop, ROUTED)
-        store.copy_bytes(member.input, at, member.out, place, 8 + length)
+        compiled.copy_bytes(member.input, at, member.out, place, 8 + length)
         credits.close_record(member, place + 8 + length)
         member.host.cursor[a.ROUTED_ON] += 1
     return last

@@ -1,0 +1,128 @@
+"""Named tuples of arrays, handed to compiled code by reference.
+
+Numba hands a tuple over by value: each array of it as seven numbers or more, anew at every call
+of a helper, and from Python after a look at every array. A member of a live group has some fifty
+of them. Here the numbers are written down once, and what is handed over is where they stand;
+compiled code reads those that it uses. Nothing changes for code that runs interpreted, nor in the
+source of the functions: an attribute of the reference is the array, or a reference to the tuple,
+of that name.
+
+This relies on how Numba lays out arrays and tuples in memory; a test compares.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Any, Final
+
+import numba
+import numpy as np
+from llvmlite import ir
+from numba.core import cgutils, types
+from numba.core.datamodel import models
+from numba.core.imputils import lower_getattr_generic
+from numba.core.typing.templates import AttributeTemplate, infer_getattr
+from numba.extending import NativeValue, register_model, unbox
+
+NamedTupleType: Final[Any] = types.containers.BaseNamedTuple
+
+
+class ReferenceType(types.Type):
+    """The type of a reference to a named tuple of a given type."""
+
+    def __init__(self, referent: Any) -> None:
+        self.referent = referent
+        # As for the tuple itself: what a generic function is chosen by.
+        self.instance_class = referent.instance_class
+        # Types name compiled functions, and the whole list of arrays would be in every name.
+        digest = hashlib.sha256(str(referent).encode()).hexdigest()[:12]
+        super().__init__(f"reference({referent.instance_class.__name__} {digest})")
+
+    @property
+    def key(self) -> Any:
+        """What makes two of them the same."""
+        return self.referent
+
+    def place(self, name: str) -> int:
+        """Which field has a name."""
+        return int(self.referent.fields.index(name))
+
+
+@register_model(ReferenceType)
+class _Model(models.PrimitiveModel):  # type: ignore[misc]
+    def __init__(self, manager: Any, reference: ReferenceType) -> None:
+        struct = manager.lookup(reference.referent).get_value_type()
+        super().__init__(manager, reference, struct.as_pointer())
+
+
+@infer_getattr
+class _Attributes(AttributeTemplate):  # type: ignore[misc]
+    key = ReferenceType
+
+    def generic_resolve(self, reference: ReferenceType, name: str) -> Any:
+        if name not in reference.referent.fields:
+            return None
+        found = reference.referent[reference.place(name)]
+        return ReferenceType(found) if isinstance(found, NamedTupleType) else found
+
+
+@lower_getattr_generic(ReferenceType)  # type: ignore[untyped-decorator]
+def _get(context: Any, builder: Any, reference: ReferenceType, value: Any, name: str) -> Any:
+    place = reference.place(name)
+    pointer = cgutils.gep_inbounds(builder, value, 0, place)
+    if isinstance(reference.referent[place], NamedTupleType):
+        return pointer
+    return _load(builder, pointer, context.get_value_type(reference.referent[place]))
+
+
+def _load(builder: Any, pointer: Any, kind: Any) -> Any:
+    """Load word by word: what is not used is left out.
+
+    Nothing that runs compiled changes what it reads here, so that a value need not be read again
+    behind every write to an array.
+    """
+    if not isinstance(kind, (ir.LiteralStructType, ir.ArrayType)):
+        loaded = builder.load(pointer)
+        loaded.set_metadata("invariant.load", builder.module.add_metadata([]))
+        return loaded
+    found = ir.Constant(kind, ir.Undefined)
+    for i, element in enumerate(kind.elements if hasattr(kind, "elements") else kind):
+        part = _load(builder, cgutils.gep_inbounds(builder, pointer, 0, i), element)
+        found = builder.insert_value(found, part, i)
+    return found
+
+
+class Reference:
+    """Where the arrays of a named tuple are written down; it keeps them from being freed."""
+
+    __slots__ = ("_numba_type_", "_words", "address", "referent")
+
+    def __init__(self, referent: Any) -> None:
+        words: list[int] = []
+        _write_down(referent, words)
+        self._words = np.array(words, np.int64)
+        self._numba_type_ = ReferenceType(numba.typeof(referent))
+        self.referent = referent
+        self.address = self._words.ctypes.data
+
+
+def _write_down(value: Any, words: list[int]) -> None:
+    """The words of an array, or of all in a tuple, as compiled code expects them."""
+    if isinstance(value, tuple):
+        for part in value:
+            _write_down(part, words)
+    elif isinstance(value, np.ndarray):
+        no_owner = (0, 0)
+        layout = (value.size, value.itemsize, value.ctypes.data, *value.shape, *value.strides)
+        words += (*no_owner, *layout)
+    else:
+        raise TypeError(f"only arrays can be handed over by reference, not {type(value)}")
+
+
+@unbox(ReferenceType)  # type: ignore[untyped-decorator]
+def _unbox(reference: ReferenceType, value: Any, context: Any) -> NativeValue:
+    address = context.pyapi.object_getattr_string(value, "address")
+    number = context.pyapi.long_as_longlong(address)
+    context.pyapi.decref(address)
+    pointer = context.builder.inttoptr(number, context.context.get_value_type(reference))
+    return NativeValue(pointer)
