@@ -352,7 +352,9 @@ def test_a_gap_is_reported_with_what_is_missing():
             # Member 2 does not hear member 0 for a while.
             held = []
             keep = three.on_body
-            three.on_body = lambda peer, body: held.append(body) if peer == 0 else keep(peer, body)
+            three.on_body = lambda peer, body: (
+                held.append(bytes(body)) if peer == 0 else keep(peer, body)
+            )
             events = three.events()
             await one.broadcast(b"cause")
             await take(two, 1)

@@ -28,7 +28,7 @@ class Pair:
         frames = wire.Frames(frame_max_bytes=1 << 20)
         queue = self.wire[1 - side]
         for data in queue[:count]:
-            for kind, number, received, body in frames.feed(data):
+            for kind, number, received, body in frames.put(data):
                 if self.sides[side].on_frame(kind, number, received):
                     self.got[side].append(body)
         del queue[:count]
@@ -72,7 +72,7 @@ def test_a_side_that_forgets_loses_frames():
         link.put(body)
     link.on_acknowledged(2)
     frames = wire.Frames(frame_max_bytes=1 << 20)
-    ((kind, number, received, _),) = frames.feed(b"".join(link.resume(2)))
+    ((kind, number, received, _),) = frames.put(b"".join(link.resume(2)))
     with pytest.raises(PeerError, match="out of sequence"):
         other.on_frame(kind, number, received)
 

@@ -84,16 +84,44 @@ def test_frames_come_out_however_the_stream_is_cut():
         frames, found, at = wire.Frames(frame_max_bytes=1000), [], 0
         while at < len(stream):
             size = rng.randrange(1, 300)
-            found += [body for *_, body in frames.feed(stream[at : at + size])]
+            found += [body for *_, body in frames.put(stream[at : at + size])]
             at += size
         assert found == bodies
+
+
+def test_frames_come_out_of_a_buffer_that_grows_and_shrinks():
+    """As from the operating system, which fills some of the room; frames of all sizes."""
+    rng = random.Random(2)
+    sizes = [rng.choice([5, 1000, 60_000, 300_000]) for _ in range(60)]
+    bodies = [rng.randbytes(rng.randrange(size)) for size in sizes]
+    stream = b"".join(
+        wire.frame_header(wire.DATA, i, 0, len(body)) + body for i, body in enumerate(bodies)
+    )
+    frames, found, at, rooms = wire.Frames(frame_max_bytes=400_000), [], 0, set()
+    while at < len(stream):
+        room = frames.room()
+        rooms.add(len(room))
+        size = min(rng.randrange(1, len(room) + 1), len(stream) - at)
+        room[:size] = stream[at : at + size]
+        found += [bytes(body) for *_, body in frames.advance(size)]
+        at += size
+    assert found == bodies
+    # No more than four times the largest frame, and no more than at first when it is through.
+    assert wire.BUFFER_BYTES < max(rooms) <= 4 * 300_000
+    assert len(frames.room()) == wire.BUFFER_BYTES
+
+
+def test_a_length_that_is_claimed_takes_no_memory():
+    frames = wire.Frames(frame_max_bytes=1 << 24)
+    assert not frames.put((1 << 24).to_bytes(4, "little") + bytes(60_000))
+    assert len(frames.room()) <= 2 * wire.BUFFER_BYTES
 
 
 @pytest.mark.parametrize("length", [0, wire.OVERHEAD_BYTES - 1, 1001, 2**32 - 1])
 def test_a_length_that_is_not_allowed(length):
     frames = wire.Frames(frame_max_bytes=1000)
     with pytest.raises(PeerError, match="longer than allowed"):
-        frames.feed(length.to_bytes(4, "little") + bytes(40))
+        frames.put(length.to_bytes(4, "little") + bytes(40))
 
 
 def mutated(rng, body):

@@ -39,6 +39,7 @@ KIND: Final = 0
 WHO: Final = 1  # the peer, the key of a timer, or the member to evict
 BEGIN: Final = 2  # of its bytes in ``input``
 END: Final = 3
+SEGMENT_WORDS: Final = 4
 FRAME: Final = 0
 BROADCAST: Final = 1
 TIMER: Final = 2
@@ -51,6 +52,7 @@ SOURCE: Final = 0
 SEQUENCE: Final = 1
 FIRST_BYTE: Final = 2
 LAST_BYTE: Final = 3
+DELIVERY_WORDS: Final = 4
 
 # Columns of ``timer``.
 KEY: Final = 0

@@ -22,7 +22,7 @@ def address_of(transport: asyncio.BaseTransport | None) -> str:
     return f"{name[0]}:{name[1]}" if name else "an unknown address"
 
 
-class Connection(asyncio.Protocol):
+class Connection(asyncio.BufferedProtocol):
     """One TCP connection, dialled (``target`` is known) or accepted."""
 
     def __init__(self, links: Links, target: int | None) -> None:
@@ -46,7 +46,7 @@ class Connection(asyncio.Protocol):
         """Speak first if this side has dialled."""
         self.transport = cast(asyncio.Transport, transport)
         early, self._early = self._early, b""
-        self.links.loop.call_soon(self.data_received, early)
+        self.links.loop.call_soon(self._hear, early)
         if self.target is not None:
             self.transport.write(self.links.hello(self.target).encode())
         elif not self.links.admit(self):
@@ -56,33 +56,42 @@ class Connection(asyncio.Protocol):
         if self.link is None:
             self.fail("it did not say who it is in time")
 
-    def data_received(self, data: bytes) -> None:
+    def get_buffer(self, sizehint: int) -> memoryview:
+        """Where the operating system puts what comes."""
+        return self._frames.room()
+
+    def buffer_updated(self, count: int) -> None:
         """Bytes have come; after a handshake perhaps before ``connection_made``."""
         self.heard_s = time.monotonic()
+        if self.link is None:
+            self._hear(self._frames.take(count))
+            return
         try:
-            if self.link is None:
-                data = self._before(data)
-            if self.link is not None and data:
-                self._take(self.link, data)
+            self._take(self.link, self._frames.advance(count))
         except PeerError as error:
             self.fail(str(error))
 
-    def _take(self, link: Link, data: bytes) -> None:
-        for kind, number, received, body in self._frames.feed(data):
+    def _hear(self, data: bytes) -> None:
+        """Bytes before there is a link, and what follows in the same bytes."""
+        if self.transport is None:
+            self._early += data
+            return
+        try:
+            rest = self._greet(data) if data else b""
+            if self.link is not None and rest:
+                self._take(self.link, self._frames.put(rest))
+        except PeerError as error:
+            self.fail(str(error))
+
+    def _take(self, link: Link, frames: list[wire.Frame]) -> None:
+        for kind, number, received, body in frames:
             if kind == wire.REFUSED:
-                self.links.on_refused(self, number, body)
+                self.links.on_refused(self, number, bytes(body))
                 return
             if link.on_frame(kind, number, received):
                 self.links.group.on_body(link.peer, body)
         if link.is_overdue and not self.paused:
             self.write(link.acknowledgement())
-
-    def _before(self, data: bytes) -> bytes:
-        """Bytes before there is a link; what of them is for the link."""
-        if self.transport is None:
-            self._early += data
-            return b""
-        return self._greet(data) if data else b""
 
     def _greet(self, data: bytes) -> bytes:
         """Take the other side's greeting; what follows it."""
@@ -91,10 +100,10 @@ class Connection(asyncio.Protocol):
         if opening != wire.MAGIC[: len(opening)]:
             if not self.is_dialled:
                 raise PeerError("it does not speak this protocol")
-            for kind, number, _, body in self._frames.feed(data):
+            for kind, number, _, body in self._frames.put(data):
                 if kind != wire.REFUSED:
                     raise PeerError("it answers with no greeting")
-                self.links.on_refused(self, number, body)
+                self.links.on_refused(self, number, bytes(body))
             return b""
         if len(self._greeting) < wire.HELLO_BYTES:
             return b""

@@ -16,6 +16,7 @@ from typing import Final, NamedTuple
 
 from precedes.live import arrays as a
 from precedes.live import layout, tracelog, wire
+from precedes.live.bell import Bell
 from precedes.live.config import Config
 from precedes.live.errors import Evicted, GroupLost
 from precedes.live.events import Event, Events
@@ -60,8 +61,8 @@ class Core:
         self._queue: deque[Batch] = deque()
         self._callbacks: list[Callable[[Message], None]] = []
         self._events = Events()
-        self._news = asyncio.Event()  # something was delivered, or the group is over
-        self._changed = asyncio.Event()  # credit, stability or the view
+        self._news = Bell()  # something was delivered, or the group is over
+        self._changed = Bell()  # credit, stability or the view
         self._flushing = False
         self._telling: asyncio.TimerHandle | None = None
         self._timer: asyncio.TimerHandle | None = None
@@ -150,8 +151,8 @@ class Core:
             self._flushing = True
             self._loop.call_soon(self._flush)
 
-    def on_body(self, peer: int, body: bytes) -> None:
-        """A frame has come from a peer."""
+    def on_body(self, peer: int, body: bytes | memoryview) -> None:
+        """A frame has come from a peer; its body is copied."""
         self._node.receive(peer, body)
         self._schedule()
 
@@ -176,7 +177,7 @@ class Core:
             self.metrics.delivered += sum(map(len, output.deliveries))
             self._queue.extend(output.deliveries)
             self._call_back()
-            self._news.set()
+            self._news.ring()
         self._after_run()
 
     def _forgive_own_pause(self) -> None:
@@ -188,15 +189,16 @@ class Core:
 
     def _record(self, output: Output) -> None:
         """Log before anything is sent: nobody delivers what is in no log."""
-        if (
-            self._trace is not None
-            and output.trace
-            and not self._trace.write(b"".join(output.trace))
+        if self._trace is not None and not self._trace.append(
+            output.trace, at_once=bool(output.common or output.own)
         ):
-            self.metrics.trace_failed = True
-            failure = f"tracing has stopped: {self._trace.failure} ({self._trace.path})"
-            log.error("%s; the group goes on", failure)
-            self._tell(Event("trace", self.member, failure))
+            self._on_trace_failed(self._trace)
+
+    def _on_trace_failed(self, trace: tracelog.TraceLog) -> None:
+        self.metrics.trace_failed = True
+        failure = f"tracing has stopped: {trace.failure} ({trace.path})"
+        log.error("%s; the group goes on", failure)
+        self._tell(Event("trace", self.member, failure))
 
     def _send(self, output: Output) -> None:
         if output.common:
@@ -213,9 +215,9 @@ class Core:
         stable = self._node.own_stable
         if stable > self._last_stable or self._node.is_all_stable:
             self._last_stable, self._last_progress_s = stable, time.monotonic()
-        self._changed.set()
+        self._changed.ring()
         if self.is_finished:
-            self._news.set()
+            self._news.ring()
         if self._node.untold and self._telling is None:
             self._telling = self._loop.call_later(TELL_AFTER_S, self._tell_now)
         due_ns = self._node.next_timer_ns
@@ -267,8 +269,8 @@ class Core:
             self._wake()
 
     def _wake(self) -> None:
-        self._news.set()
-        self._changed.set()
+        self._news.ring()
+        self._changed.ring()
 
     def _tell(self, event: Event) -> None:
         log.info("member %d: %s %d %s", self.member, event.kind, event.member, event.text)
@@ -283,6 +285,8 @@ class Core:
             self._forgive_own_pause()
             self._beat_s = time.monotonic()
             self._links.tend(self.config.evict_after_s)
+            if self._trace is not None and not self._trace.write():
+                self._on_trace_failed(self._trace)
             if time.monotonic() - looked_s > self.config.gap_after_s / 2:
                 looked_s = time.monotonic()
                 since_ns = self._node.oldest_waiting_ns()

@@ -128,14 +128,14 @@ class Group(Core):
         return self._node.credit > 0
 
     def _broadcast(self, payload: bytes) -> tuple[int, int]:
-        sequence = self._node.broadcast(bytes(payload))
-        self._schedule()
+        sequence = self._node.broadcast(payload if type(payload) is bytes else bytes(payload))
+        if not self._flushing:
+            self._schedule()
         return self.member, sequence
 
     async def _wait_for_credit(self) -> None:
         config, started_s = self.config, time.monotonic()
         limit_s = None if config.slow == "block" else config.slow_after_s
-        self._changed.clear()
         try:
             async with asyncio.timeout(limit_s):
                 await self._changed.wait()
@@ -164,12 +164,12 @@ class Group(Core):
         return self._messages()
 
     async def _messages(self) -> AsyncIterator[Message]:
-        while await self._has_messages():
+        while self._queue or await self._has_messages():
             yield self._pop()
 
     async def batches(self) -> AsyncIterator[Batch]:
         """Messages as they are delivered, many at once: the fastest way."""
-        while await self._has_messages():
+        while self._queue or await self._has_messages():
             batch = self._queue.popleft()
             self._node.take_batch(batch)
             self._told_later(len(batch))
@@ -181,7 +181,6 @@ class Group(Core):
             self._raise_error()
             if self.is_over or self.is_finished:
                 return False
-            self._news.clear()
             await self._news.wait()
         return True
 
@@ -201,7 +200,6 @@ class Group(Core):
             self._raise_error()
             if self.is_over or self.is_gone(source):
                 raise GroupLost(f"whether all have {source}:{sequence} cannot be known any more")
-            self._changed.clear()
             await self._changed.wait()
 
     async def finish(self) -> None:
@@ -244,7 +242,6 @@ class Group(Core):
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(limit_s):
                     while not is_done() and self._error is None:
-                        self._changed.clear()
                         await self._changed.wait()
 
     def _leave(self) -> None:

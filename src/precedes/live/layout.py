@@ -83,14 +83,14 @@ def make_member(
         item_class=np.array([*protocol.items, *detector_items], np.int64),
         setting=setting,
         input=np.zeros(INPUT_FIRST, np.uint8),
-        segment=np.zeros((SEGMENTS_FIRST, 4), np.int64),
+        segment=np.zeros((SEGMENTS_FIRST, a.SEGMENT_WORDS), np.int64),
         common=np.zeros(max(1 << 18, 2 * widest), np.uint8),
         out=np.zeros(out_bytes, np.uint8),
         packet=np.zeros((records, 3), np.int64),
         routed=np.zeros(out_bytes, np.uint8),
         bound=np.zeros((n, 2), np.int64),
         delivered=np.zeros(max(1 << 18, 2 * widest), np.uint8),
-        delivery=np.zeros((DELIVERIES, 4), np.int64),
+        delivery=np.zeros((DELIVERIES, a.DELIVERY_WORDS), np.int64),
         timer=np.zeros((TIMERS, 3), np.int64),
         report=np.zeros((REPORTS, 3), np.int64),
         trace=np.zeros((TRACE_ROWS + 2 * ITEMS_MAX, 2), np.int64),
@@ -120,13 +120,14 @@ def _make_detector(settings: Settings, first_tag: int) -> tester.Detector:
     )
 
 
-def with_input(member: Member, *, size_bytes: int, segments: int) -> Member:
+def with_input(member: Member, *, size_bytes: int) -> Member:
     """Room for more input; a batch is as large as what the links had in one turn of the loop."""
-    size_bytes = max(2 * size_bytes, member.input.size)
-    segments = max(2 * segments, len(member.segment))
-    return member._replace(
-        input=np.zeros(size_bytes, np.uint8), segment=np.zeros((segments, 4), np.int64)
-    )
+    return member._replace(input=grow(member.input, np.zeros(2 * size_bytes, np.uint8)))
+
+
+def with_segments(member: Member, *, segments: int) -> Member:
+    """Room for more segments, none of which is there as yet."""
+    return member._replace(segment=np.zeros((2 * segments, a.SEGMENT_WORDS), np.int64))
 
 
 def with_blocks(member: Member) -> Member:

@@ -19,7 +19,7 @@ import numpy as np
 from precedes.live import arrays as a
 from precedes.live import layout, names, status, step
 from precedes.live.arrays import Member
-from precedes.live.output import Batch, Output
+from precedes.live.output import FEW, Batch, Output
 from precedes.model import NODES_MAX, InternalError, UserError
 from precedes.protocols import admission, contract, registry
 from precedes.protocols import failure_detector as tester
@@ -27,8 +27,10 @@ from precedes.protocols.contract import Capacity, grow
 
 # What a step has left when it was taken: nothing.
 NOTHING: Final = np.zeros(a.ROWS + 1 - a.COMMON_BYTES, np.int64).data
-# A batch is counted by sender one by one up to this size, and by NumPy beyond.
-FEW: Final = 16
+
+WORD_BYTES: Final = 8
+TRACE_ROW_BYTES: Final = 2 * WORD_BYTES
+DELIVERY_BYTES: Final = a.DELIVERY_WORDS * WORD_BYTES
 
 # Registers what the protocols let through.
 ADMISSION: Final = admission
@@ -86,11 +88,13 @@ class Node:
         self._look()
         self.cell[a.RECORDING] = recording
         self._body: Callable[..., int] = step.run
-        self._segments: list[tuple[int, int, bytes]] = []
+        self._words: list[int] = []  # segments to be handled
+        self._filled = 0  # bytes of them in the input
         self._broadcasts: list[bytes] = []
         self._timers: list[tuple[int, int, int, int]] = []
         self._promised = self._stable = 0  # own messages: broadcast or about to be, and stable
         self._window = settings.window
+        self._no_bound = np.zeros(2 * settings.members, np.int64).data.cast("B").cast("q")
         self._serial = 0
         layout.place_in_view(self.member, settings)
 
@@ -110,7 +114,10 @@ class Node:
         self._segment = member.segment.data.cast("B")
         self._common = member.common.data
         self._routed = member.routed.data
+        self._bound = member.bound.data.cast("B").cast("q")
         self._delivered = member.delivered.data
+        self._delivery = member.delivery.data.cast("B")
+        self._trace = member.trace.data.cast("B")
 
     def _allocate_state(self) -> Any:
         return self.protocol.allocate(self.parameters, self.group, self.capacity)
@@ -119,26 +126,37 @@ class Node:
 
     def start(self, *, tests: bool = True) -> None:
         """Begin: the protocol's own start, and the first round of tests for crashes."""
-        self._segments.append((a.START, 0, b""))
+        self._add(a.START)
         if tests:
-            self._segments.append((a.TEST_TIMER, 0, b""))
+            self._add(a.TEST_TIMER)
 
-    def receive(self, peer: int, body: bytes) -> None:
+    def receive(self, peer: int, body: bytes | memoryview) -> None:
         """The body of a frame has come from a peer."""
-        self._segments.append((a.FRAME, peer, body))
+        self._add(a.FRAME, peer, body)
+
+    def _add(self, kind: int, who: int = 0, body: bytes | memoryview = b"") -> None:
+        """One more segment for the step."""
+        begin = self._filled
+        end = begin + len(body)
+        if end > len(self._input):
+            self.member = layout.with_input(self.member, size_bytes=end)
+            self._look()
+        if body:
+            self._input[begin:end] = body
+        self._filled = end
+        self._words += (kind, who, begin, end)
 
     def broadcast(self, payload: bytes) -> int:
         """Broadcast a message; its sequence number. The caller has asked for ``credit``."""
         if self._promised - self._stable >= self._window:
             raise InternalError("a broadcast without credit")
-        self._broadcasts.append(len(payload).to_bytes(4, "little"))
-        self._broadcasts.append(payload)
+        self._broadcasts += (len(payload).to_bytes(4, "little"), payload)
         self._promised += 1
         return self._promised
 
     def evict(self, who: int) -> None:
         """Take a member out of the view."""
-        self._segments.append((a.EVICT, who, b""))
+        self._add(a.EVICT, who)
 
     def take(self, source: int, count: int) -> None:
         """The application has taken so many messages of a source."""
@@ -166,7 +184,7 @@ class Node:
     @property
     def is_idle(self) -> bool:
         """Whether there is nothing that ``run`` would handle."""
-        return not self._segments and not self._broadcasts
+        return not self._words and not self._broadcasts
 
     @property
     def untold(self) -> bool:
@@ -226,29 +244,20 @@ class Node:
 
     def _load(self, now_ns: int) -> None:
         """Put all input into the arrays of the step."""
-        segments, self._segments = self._segments, []
         if self._broadcasts:
-            segments.append((a.BROADCAST, 0, b"".join(self._broadcasts)))
+            self._add(a.BROADCAST, 0, b"".join(self._broadcasts))
             self._broadcasts = []
         while self._timers and self._timers[0][0] <= now_ns:
             _, _, owner, key = heapq.heappop(self._timers)
-            segments.append((a.TEST_TIMER if owner else a.TIMER, key, b""))
-        words: list[int] = []
-        at = 0
-        for kind, who, body in segments:
-            end = at + len(body)
-            words += (kind, who, at, end)
-            at = end
-        member = self.member
-        if at > member.input.size or len(segments) > len(member.segment):
-            self.member = layout.with_input(member, size_bytes=at, segments=len(segments))
+            self._add(a.TEST_TIMER if owner else a.TIMER, key)
+        words, self._words, self._filled = self._words, [], 0
+        count = len(words) // a.SEGMENT_WORDS
+        if count > len(self.member.segment):
+            self.member = layout.with_segments(self.member, segments=count)
             self._look()
-        if at:
-            data = segments[0][2] if len(segments) == 1 else b"".join([s[2] for s in segments])
-            self._input[:at] = data
-        if words:
+        if count:
             struct.pack_into(f"{len(words)}q", self._segment, 0, *words)
-        self.cell[a.SEGMENTS] = len(segments)
+        self.cell[a.SEGMENTS] = count
         self.cell[a.SEGMENT] = self.cell[a.POSITION] = 0
 
     def _work(self, output: Output) -> None:
@@ -293,17 +302,19 @@ class Node:
             self.cell[a.COMMON_BYTES : a.ROWS + 1]
         )
         if rows:
-            output.trace.append(member.trace[:rows].tobytes())
+            output.trace.append(bytes(self._trace[: TRACE_ROW_BYTES * rows]))
         if common_bytes:
             output.common.append(bytes(self._common[:common_bytes]))
         if packets:
             data = self._routed[:out_bytes]
-            for target, (first, last) in enumerate(member.bound.tolist()):
+            bounds = iter(self._bound)
+            for target, (first, last) in enumerate(zip(bounds, bounds, strict=True)):
                 if last > first:
                     output.own.setdefault(target, []).append(bytes(data[first:last]))
         if deliveries:
+            table = self._delivery[: DELIVERY_BYTES * deliveries]
             data = self._delivered[:delivered_bytes]
-            output.deliveries.append(Batch(member.delivery[:deliveries].copy(), bytes(data)))
+            output.deliveries.append(Batch(bytes(table), bytes(data)))
         if timers:
             for key, due_ns, owner in member.timer[:timers].tolist():
                 self._serial += 1
@@ -321,7 +332,7 @@ class Node:
     def _empty(self) -> None:
         """What was left has been taken. Without packets the bounds are 0 as they are."""
         if self.cell[a.PACKETS]:
-            self.member.bound[:] = 0
+            self._bound[:] = self._no_bound
         self.cell[a.COMMON_BYTES : a.ROWS + 1] = NOTHING
 
     # What people ask ------------------------------------------------------------------------

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from precedes.live import arrays as a
+
+# Up to so many messages are handled one by one.
+FEW: Final = 16
 
 
 class Message(NamedTuple):
@@ -28,19 +31,20 @@ class Batch:
 
     __slots__ = ("_data", "_first", "_rows")
 
-    def __init__(self, rows: NDArray[np.int64], data: bytes) -> None:
-        self._rows = rows
+    def __init__(self, rows: bytes, data: bytes) -> None:
+        self._rows = memoryview(rows).cast("q")
         self._data = data
         self._first = 0
 
     def __len__(self) -> int:
-        return len(self._rows) - self._first
+        return len(self._rows) // a.DELIVERY_WORDS - self._first
 
     def __iter__(self) -> Iterator[Message]:
         return map(Message, self.senders, self.sequences, self.payloads)
 
     def __getitem__(self, place: int) -> Message:
-        source, sequence, begin, end = self._rows[self._first + place].tolist()
+        at = a.DELIVERY_WORDS * (self._first + place)
+        source, sequence, begin, end = self._rows[at : at + a.DELIVERY_WORDS]
         return Message(source, sequence, self._data[begin:end])
 
     @property
@@ -61,12 +65,19 @@ class Batch:
         return [data[begin:end] for begin, end in zip(begins, ends, strict=True)]
 
     def _column(self, place: int) -> list[int]:
-        found: list[int] = self._rows[self._first :, place].tolist()
-        return found
+        # NumPy is faster for many, and much slower for a few.
+        if len(self) > FEW:
+            return self._table()[:, place].tolist()
+        first = a.DELIVERY_WORDS * self._first + place
+        return self._rows[first :: a.DELIVERY_WORDS].tolist()
+
+    def _table(self) -> NDArray[np.int64]:
+        rows = np.frombuffer(self._rows, np.int64).reshape(-1, a.DELIVERY_WORDS)
+        return rows[self._first :]
 
     def counts(self, members: int) -> NDArray[np.int64]:
         """How many there are of each sender."""
-        return np.bincount(self._rows[self._first :, a.SOURCE], minlength=members)
+        return np.bincount(self._table()[:, a.SOURCE], minlength=members)
 
     def pop(self) -> Message:
         """Take the first of them away."""

@@ -14,6 +14,7 @@ import contextlib
 import json
 import os
 import time
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, Final
 
@@ -29,6 +30,10 @@ ENDED: Final = 1  # everything there was to deliver has been
 LEFT: Final = 2  # ended before the others, or evicted
 BROKEN: Final = 3  # rows are missing: the disk was full
 
+# Rows wait for more of them up to this size, unless something is sent: nobody else can know then
+# what this member has done.
+WAITING_BYTES_MAX: Final = 1 << 16
+
 
 class TraceLog:
     """Appends rows; a failure stops it, is remembered in the file, and stops nothing else."""
@@ -36,6 +41,8 @@ class TraceLog:
     def __init__(self, directory: str, *, member: int, members: int, about: dict[str, Any]) -> None:
         self.path = Path(directory) / f"member-{member:04d}{SUFFIX}"
         self.failure: str | None = None
+        self._waiting: list[bytes] = []
+        self._waiting_bytes = 0
         header = {
             "member": member,
             "members": members,
@@ -53,8 +60,19 @@ class TraceLog:
         except OSError as error:
             raise UserError(f"cannot write the trace {self.path}: {error.strerror}") from None
 
-    def write(self, rows: bytes) -> bool:
-        """Append rows; False when tracing has just failed, and ``failure`` says why."""
+    def append(self, rows: Iterable[bytes], *, at_once: bool) -> bool:
+        """Append rows, ``at_once`` or when there are more; as ``write``."""
+        for row in rows:
+            self._waiting.append(row)
+            self._waiting_bytes += len(row)
+        return self.write() if at_once or self._waiting_bytes > WAITING_BYTES_MAX else True
+
+    def write(self) -> bool:
+        """Write what waits; False when tracing has just failed, and ``failure`` says why."""
+        if not self._waiting:
+            return True
+        rows = b"".join(self._waiting)
+        self._waiting, self._waiting_bytes = [], 0
         if self.failure is not None:
             return True
         try:
@@ -70,6 +88,7 @@ class TraceLog:
         """End the log."""
         if self._file < 0:
             return
+        self.write()
         if self.failure is None:
             self._set_status(status)
         with contextlib.suppress(OSError):

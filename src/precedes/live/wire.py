@@ -66,6 +66,9 @@ HELLO_BYTES: Final = _HELLO.size
 
 REASON_BYTES_MAX: Final = 200
 
+# What a connection reads at once, at first.
+BUFFER_BYTES: Final = 1 << 16
+
 # Why input was refused, by the numbers of ``items`` with the sign left out.
 REASONS: Final = {
     1: "a record is cut short",
@@ -132,30 +135,70 @@ def refusal(reason: str) -> bytes:
     return frame_header(REFUSED, 0, 0, len(body)) + body
 
 
-class Frames:
-    """Cuts a byte stream into frames; what is kept of an unfinished one is bounded by its length.
+Frame = tuple[int, int, int, memoryview]
 
-    ``feed`` returns (kind, number, received, body) for each complete frame.
+
+class Frames:
+    """Cuts a byte stream into frames, in the buffer that the operating system has filled.
+
+    The buffer grows while an unfinished frame fills it, so that memory is spent on what has come,
+    not on what a length claims; it is given back when that frame has been taken.
     """
 
     def __init__(self, *, frame_max_bytes: int) -> None:
         self._max_bytes = frame_max_bytes
-        self._rest = b""
+        self._view = memoryview(bytearray(BUFFER_BYTES))
+        self._begin = self._end = 0  # of what has come and is in no frame yet
 
-    def feed(self, data: bytes) -> list[tuple[int, int, int, bytes]]:
-        """The frames that these bytes complete; PeerError for a length that is not allowed."""
-        if self._rest:
-            data = self._rest + data
+    def room(self) -> memoryview:
+        """Where the next bytes go; frames that ``advance`` returned are no longer there."""
+        view, begin, end = self._view, self._begin, self._end
+        if begin == end or 4 * (len(view) - end) < len(view):
+            kept = view[begin:end]
+            if 2 * len(kept) > len(view):
+                self._view = memoryview(bytearray(2 * len(view)))
+            elif 2 * len(kept) <= BUFFER_BYTES < len(view):
+                self._view = memoryview(bytearray(BUFFER_BYTES))
+            self._begin, self._end = 0, len(kept)
+            self._view[: self._end] = kept
+        return self._view[self._end :]
+
+    def advance(self, count: int) -> list[Frame]:
+        """So many bytes have come: the frames that they complete.
+
+        Each is (kind, number, received, body); PeerError for a length that is not allowed.
+        """
+        self._end += count
         found = []
-        at, size = 0, len(data)
-        while size - at >= HEADER.size:
-            length, kind, number, received = HEADER.unpack_from(data, at)
+        view, at, end = self._view, self._begin, self._end
+        while end - at >= HEADER.size:
+            length, kind, number, received = HEADER.unpack_from(view, at)
             if not OVERHEAD_BYTES <= length <= self._max_bytes:
                 raise PeerError(REASONS[8])
-            end = at + LENGTH_BYTES + length
-            if end > size:
+            after = at + LENGTH_BYTES + length
+            if after > end:
                 break
-            found.append((kind, number, received, data[at + HEADER.size : end]))
-            at = end
-        self._rest = data[at:] if at < size else b""
+            found.append((kind, number, received, view[at + HEADER.size : after]))
+            at = after
+        self._begin = at
+        return found
+
+    def take(self, count: int) -> bytes:
+        """So many bytes have come that are no frames: those, and what was left before them."""
+        self._end += count
+        found = bytes(self._view[self._begin : self._end])
+        self._begin = self._end
+        return found
+
+    def put(self, data: bytes) -> list[Frame]:
+        """Bytes that did not come through the buffer; as ``advance``, with bodies that stay."""
+        found: list[Frame] = []
+        at = 0
+        while at < len(data):
+            room = self.room()
+            part = data[at : at + len(room)]
+            room[: len(part)] = part
+            for kind, number, received, body in self.advance(len(part)):
+                found.append((kind, number, received, memoryview(bytes(body))))
+            at += len(part)
         return found
