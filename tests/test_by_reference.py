@@ -76,19 +76,20 @@ def test_compiled_code_sees_and_changes_what_python_does(seed):
     compiled_outer, plain_outer = make(seed), make(seed)
     compiled_found, plain_found = np.zeros(5, np.int64), np.zeros(5, np.int64)
     body = ENTRY.prepare(None, (), make(seed), np.zeros(5, np.int64))
-    assert body(compiled_outer, compiled_found) == probe(plain_outer, plain_found) == 77
+    found = ENTRY.bind(body, compiled_outer, compiled_found)()
+    assert found == ENTRY.bind(probe, plain_outer, plain_found)() == 77
     assert compiled_found.tolist() == plain_found.tolist()
     assert str(compiled_outer) == str(plain_outer)
     assert plain_outer.numbers[0] == -1
 
 
-def test_another_tuple_is_seen_at_the_next_call():
+def test_another_tuple_is_seen():
     """As after an array has grown."""
     found = np.zeros(5, np.int64)
     body = ENTRY.prepare(None, (), make(1), np.zeros(5, np.int64))
     first = make(1)
-    body(first, found)
-    body(first._replace(numbers=np.array([1000, 2000])), found)
+    ENTRY.bind(body, first, found)()
+    ENTRY.bind(body, first._replace(numbers=np.array([1000, 2000])), found)()
     assert found[0] == make(1).numbers.sum() + 3000
 
 

@@ -17,7 +17,6 @@ from __future__ import annotations
 import contextlib
 import functools
 import hashlib
-import operator
 import os
 import re
 import shutil
@@ -259,21 +258,6 @@ def interruptible() -> Iterator[None]:
         raise KeyboardInterrupt
 
 
-def _by_reference(body: Callable[P, R]) -> Callable[P, R]:
-    """The same with its tuples handed over by reference, and those of the last call kept."""
-    given: tuple[Any, ...] = ()
-    references: list[Any] = []
-
-    def call(*arguments: P.args, **_none: P.kwargs) -> R:
-        nonlocal given, references
-        if len(given) != len(arguments) or not all(map(operator.is_, arguments, given)):
-            references = [Reference(x) if isinstance(x, tuple) else x for x in arguments]
-            given = arguments
-        return body(*references)  # type: ignore[call-arg]
-
-    return call
-
-
 class Entry(Generic[P, R]):
     """A loop called from Python: compiled on first use, cached on disk, or run interpreted.
 
@@ -285,7 +269,7 @@ class Entry(Generic[P, R]):
     def __init__(self, body: Callable[P, R], *, label: str, by_reference: bool = False) -> None:
         self.interpreted = body
         self.label = label
-        self._refer = _by_reference if by_reference else lambda plain: plain
+        self._by_reference = by_reference
         self._dispatchers: dict[tuple[type | None, tuple[Path, ...]], Callable[P, R]] = {}
 
     def compiled(
@@ -306,21 +290,36 @@ class Entry(Generic[P, R]):
     ) -> Callable[P, R]:
         """The compiled form after one call with these arguments, which must have no effect.
 
+        An entry that takes its tuples by reference is called through ``bind``.
         If the cache cannot be written (a full disk), it goes on without one.
         """
-        body = self._refer(self.compiled(key, sources=sources))
+        arguments = self._refer(arguments)
+        body = self.compiled(key, sources=sources)
         shortcuts = numba_inside.shortcuts() if SHORTCUTS else contextlib.nullcontext()
         with interruptible(), shortcuts:
             try:
                 body(*arguments)  # type: ignore[call-arg]
             except OSError:
-                plain = cast(Callable[P, R], numba.njit(**OPTIONS)(self.interpreted))
-                self._dispatchers[key, sources] = plain
-                body = self._refer(plain)
+                body = cast(Callable[P, R], numba.njit(**OPTIONS)(self.interpreted))
+                self._dispatchers[key, sources] = body
                 body(*arguments)  # type: ignore[call-arg]
             except NumbaError as error:
                 raise InternalError(_in_short(str(error), sources)) from error
         return body
+
+    def bind(self, body: Callable[..., R], *arguments: Any) -> Callable[[], R]:
+        """A body, interpreted or as ``prepare`` returned it, with its arguments.
+
+        For loops that are called often: what is handed over by reference is looked at once.
+        """
+        if body is not self.interpreted:
+            arguments = self._refer(arguments)
+        return functools.partial(body, *arguments)
+
+    def _refer(self, arguments: Any) -> Any:
+        if not self._by_reference:
+            return arguments
+        return [Reference(x) if isinstance(x, tuple) else x for x in arguments]
 
     def _dispatcher(self, directory: Path | None) -> Callable[P, R]:
         # Fires only for a real compilation, not for a load from the cache.

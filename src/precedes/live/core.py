@@ -68,7 +68,9 @@ class Core:
         self._timer: asyncio.TimerHandle | None = None
         self._timer_ns = 0
         self._others = [who for who in range(len(config.addresses)) if who != config.member]
-        self._beat_s = time.monotonic()
+        # When the regular duties are due at the latest, and how late they may come.
+        self._beat_ns = time.monotonic_ns()
+        self._patience_ns = round(config.evict_after_s / 4 * NANOSECONDS_PER_S)
         self._taken = 0
         self._eager = int(self._node.member.setting[a.EAGER])
         self._finished = self._leaving = False
@@ -162,37 +164,41 @@ class Core:
         if self.is_over:
             return
         self._taken = 0
-        self._forgive_own_pause()
+        now_ns = time.monotonic_ns()
+        self._forgive_own_pause(now_ns)
         try:
-            output = self._node.run(self._now_ns(), force=force)
+            output = self._node.run(now_ns - self._start_ns, force=force)
         except PrecedesError as error:
             self._stop(error)
             return
-        self._record(output)
+        if self._trace is not None:
+            self._record(self._trace, output)
         if output.evicted:
             self._others = [who for who in self.view if who != self.member]
-        self._send(output)
-        self._attend(output)
+        if output.common or output.own:
+            self._send(output)
+        if output.evicted or output.malformed or self._node.is_fenced:
+            self._attend(output)
         if output.deliveries:
-            self.metrics.delivered += sum(map(len, output.deliveries))
-            self._queue.extend(output.deliveries)
-            self._call_back()
+            for batch in output.deliveries:
+                self.metrics.delivered += len(batch)
+                self._queue.append(batch)
+            if self._callbacks:
+                self._call_back()
             self._news.ring()
         self._after_run()
 
-    def _forgive_own_pause(self) -> None:
+    def _forgive_own_pause(self, now_ns: int) -> None:
         """If this process was stopped for a while, the silence of others proves nothing."""
-        late_s = time.monotonic() - self._beat_s - TEND_EVERY_S
-        if late_s > self.config.evict_after_s / 4:
-            self._node.forgive(round(late_s * NANOSECONDS_PER_S))
-            self._beat_s = time.monotonic()
+        late_ns = now_ns - self._beat_ns
+        if late_ns > self._patience_ns:
+            self._node.forgive(late_ns)
+            self._beat_ns = now_ns
 
-    def _record(self, output: Output) -> None:
+    def _record(self, trace: tracelog.TraceLog, output: Output) -> None:
         """Log before anything is sent: nobody delivers what is in no log."""
-        if self._trace is not None and not self._trace.append(
-            output.trace, at_once=bool(output.common or output.own)
-        ):
-            self._on_trace_failed(self._trace)
+        if not trace.append(output.trace, at_once=bool(output.common or output.own)):
+            self._on_trace_failed(trace)
 
     def _on_trace_failed(self, trace: tracelog.TraceLog) -> None:
         self.metrics.trace_failed = True
@@ -282,8 +288,9 @@ class Core:
         looked_s = 0.0
         while True:
             await asyncio.sleep(TEND_EVERY_S)
-            self._forgive_own_pause()
-            self._beat_s = time.monotonic()
+            now_ns = time.monotonic_ns()
+            self._forgive_own_pause(now_ns)
+            self._beat_ns = now_ns + round(TEND_EVERY_S * NANOSECONDS_PER_S)
             self._links.tend(self.config.evict_after_s)
             if self._trace is not None and not self._trace.write():
                 self._on_trace_failed(self._trace)

@@ -72,7 +72,7 @@ class Group(Core):
             await self._end(tracelog.LEFT)
             raise
         self._node.start()
-        self._beat_s = time.monotonic()
+        self._beat_ns = time.monotonic_ns()
         self._tasks.append(self._loop.create_task(self._tend()))
         self._schedule()
         self.metrics.ready = True

@@ -85,9 +85,9 @@ class Node:
         self.member: Member = layout.make_member(
             settings, self.protocol, self.state, self.capacity, entropy=entropy
         )
+        self._body: Callable[..., int] = step.run
         self._look()
         self.cell[a.RECORDING] = recording
-        self._body: Callable[..., int] = step.run
         self._words: list[int] = []  # segments to be handled
         self._filled = 0  # bytes of them in the input
         self._broadcasts: list[bytes] = []
@@ -103,13 +103,16 @@ class Node:
         self._body = step.ENTRY.prepare(
             self.protocol.state, self.protocol.sources, self.member, self.state
         )
+        self._look()
         self._empty()
 
     def _look(self) -> None:
         """See the arrays as memory: reading or writing a word of it takes a third of the time."""
         member = self.member
+        self._step = step.ENTRY.bind(self._body, member, self.state)
         self.cell = member.host.cursor.data
         self._known = member.known.data.cast("B").cast("q")
+        self._tested = member.detector.process.data.cast("B").cast("q")
         self._input = member.input.data
         self._segment = member.segment.data.cast("B")
         self._common = member.common.data
@@ -209,7 +212,7 @@ class Node:
     @property
     def is_fenced(self) -> bool:
         """Whether the others have taken this member for crashed."""
-        return bool(self.member.detector.process[0, tester.FENCED])
+        return self._tested[tester.FENCED] != 0
 
     def is_gone(self, who: int) -> bool:
         """Whether a member is out of the view."""
@@ -263,7 +266,7 @@ class Node:
     def _work(self, output: Output) -> None:
         """Call the step until all is done."""
         while True:
-            found = self._body(self.member, self.state)
+            found = self._step()
             self._drain(output)
             if found == status.FINISHED:
                 return

@@ -218,8 +218,8 @@ class Links:
             self.want(peer, anyhow=True)
         elif connection.paused:
             self._backlog[peer].append(frame)
-        else:
-            connection.write(frame)
+        elif (transport := connection.transport) is not None and not transport.is_closing():
+            transport.write(frame)
 
     def on_writable(self, connection: Connection) -> None:
         """A connection takes bytes again."""
