@@ -27,7 +27,7 @@ def scenario(seed, **parameters):
 
 def test_survivors_of_crashes_agree():
     crashed = found = 0
-    for seed in range(60):
+    for seed in range(30):
         chosen = scenario(seed)
         try:
             seen = observe(chosen)
@@ -36,23 +36,23 @@ def test_survivors_of_crashes_agree():
             raise AssertionError(f"seed {seed}: {error}\n{chosen}") from error
         found += seen.result.extra["suspicions_by_test"]
         assert seen.result.extra["fenced"] == 0
-    assert crashed > 100
+    assert crashed > 50
     assert found >= crashed
 
 
 def test_without_tests_they_do_not():
     """The twin: after a single round, later crashes are not found."""
     failed = 0
-    for seed in range(60):
+    for seed in range(30):
         chosen = scenario(seed, rounds=1)
         try:
             vcube_checks.check_survivors(chosen, observe(chosen))
         except AssertionError:
             failed += 1
-    assert failed > 10
+    assert failed > 5
 
 
 def test_interpreted_gives_the_same():
-    chosen = scenario(3)
+    chosen = scenario(1)
     ours, theirs = observe(chosen), observe(chosen, interpreted=True)
     assert (ours.rows == theirs.rows).all()

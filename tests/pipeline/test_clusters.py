@@ -90,6 +90,7 @@ def settled(out):
     return now
 
 
+@pytest.mark.swarm
 def test_local_cluster(swept, tmp_path):
     """Executors in processes of their own: everything is sent, nothing is shared by accident."""
     experiment, out = samples.write(tmp_path), tmp_path / "out"

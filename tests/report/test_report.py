@@ -192,11 +192,11 @@ def test_a_report_that_cannot_be_written_changes_nothing(outcomes, tmp_path):
     (tmp_path / "index.html").unlink()
     (tmp_path / "index.html").mkdir()
     with pytest.raises(UserError, match="cannot write the report"):
-        write_report(outcomes, tmp_path)
+        write_report(outcomes[:1], tmp_path)
     assert (tmp_path / "claims.csv").read_bytes() == before
     assert not list(tmp_path.rglob("*.tmp-*"))
     with pytest.raises(UserError, match="cannot write the report"):
-        write_report(outcomes, tmp_path / "claims.csv")
+        write_report(outcomes[:1], tmp_path / "claims.csv")
 
 
 SCRIPT = """

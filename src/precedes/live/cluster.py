@@ -48,7 +48,7 @@ class Cluster:
     seconds: float = 10.0
     rate: float | None = None  # broadcasts a second of all together; None: as many as possible
     payload_bytes: int = 100
-    window: int = 256
+    window: int = 512
     faults: int | None = None  # a seed; None: none
     evict_after_s: float = 5.0
     secure: bool = False

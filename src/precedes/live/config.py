@@ -43,7 +43,7 @@ class Config:
     protocol: str = "vector"
     parameters: dict[str, Any] = field(default_factory=dict)
     key: str = field(default="", repr=False)
-    window: int = 256  # own messages that some member has not taken yet
+    window: int = 512  # own messages that some member has not taken yet
     payload_max_bytes: int = 1 << 20
     evict_after_s: float = 5.0  # a member that answers no test for so long is evicted
     test_every_s: float = 0.5

@@ -48,7 +48,7 @@ class Settings:
     members: int
     protocol: str = "vector"
     parameters: dict[str, Any] = field(default_factory=dict)
-    window: int = 256
+    window: int = 512
     payload_max_bytes: int = 1 << 20
     key: int = 1
     test_interval_ms: float = 500.0

@@ -54,7 +54,7 @@ def _add_cluster(commands: Any) -> None:
     parser.add_argument("--seconds", type=float, default=10.0, metavar="S", help="of load (10)")
     parser.add_argument("--rate", type=float, metavar="R", help="broadcasts/s of all; none: most")
     parser.add_argument("--payload", type=int, default=100, metavar="BYTES", help="(100)")
-    parser.add_argument("--window", type=int, default=256, metavar="W", help="messages (256)")
+    parser.add_argument("--window", type=int, default=512, metavar="W", help="messages (512)")
     parser.add_argument(
         "--faults", type=int, metavar="SEED", help="kills, pauses, cuts, partitions"
     )
