@@ -84,13 +84,12 @@ class Connection(asyncio.BufferedProtocol):
             self.fail(str(error))
 
     def _take(self, link: Link, frames: list[wire.Frame]) -> None:
-        for kind, number, received, body in frames:
-            if kind == wire.REFUSED:
-                self.links.on_refused(self, number, bytes(body))
-                return
-            if link.on_frame(kind, number, received):
-                self.links.group.on_body(link.peer, body)
-        if link.is_overdue and not self.paused:
+        refused = frames[-1] if frames and frames[-1][0] == wire.REFUSED else None
+        for body in link.take(frames if refused is None else frames[:-1]):
+            self.links.group.on_body(link.peer, body)
+        if refused is not None:
+            self.links.on_refused(self, refused[1], bytes(refused[3]))
+        elif link.is_overdue and not self.paused:
             self.write(link.acknowledgement())
 
     def _greet(self, data: bytes) -> bytes:

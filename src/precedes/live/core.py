@@ -156,7 +156,8 @@ class Core:
     def on_body(self, peer: int, body: bytes | memoryview) -> None:
         """A frame has come from a peer; its body is copied."""
         self._node.receive(peer, body)
-        self._schedule()
+        if not self._flushing:
+            self._schedule()
 
     def _flush(self, force: bool = False) -> None:
         """Handle all input, send what comes of it, hand out what is delivered."""

@@ -57,6 +57,17 @@ class Link:
         while self._kept and self._kept[0][0] <= received:
             self.unacknowledged_bytes -= len(self._kept.popleft()[1])
 
+    def take(self, frames: list[wire.Frame]) -> list[memoryview]:
+        """The bodies that are to be looked at; PeerError if a frame cannot be right."""
+        found = []
+        for kind, number, received, body in frames:
+            if kind == DATA and number == self.received + 1 and received == self.acknowledged:
+                self.received = number
+            elif not self.on_frame(kind, number, received):
+                continue
+            found.append(body)
+        return found
+
     def on_frame(self, kind: int, number: int, received: int) -> bool:
         """Whether the body of this frame is to be looked at; PeerError if it cannot be right."""
         if received != self.acknowledged:

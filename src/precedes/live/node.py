@@ -19,7 +19,7 @@ import numpy as np
 from precedes.live import arrays as a
 from precedes.live import layout, names, status, step
 from precedes.live.arrays import Member
-from precedes.live.output import FEW, Batch, Output
+from precedes.live.output import FEW, ROW_BYTES, Batch, Output
 from precedes.model import NODES_MAX, InternalError, UserError
 from precedes.protocols import admission, contract, registry
 from precedes.protocols import failure_detector as tester
@@ -30,7 +30,6 @@ NOTHING: Final = np.zeros(a.ROWS + 1 - a.COMMON_BYTES, np.int64).data
 
 WORD_BYTES: Final = 8
 TRACE_ROW_BYTES: Final = 2 * WORD_BYTES
-DELIVERY_BYTES: Final = a.DELIVERY_WORDS * WORD_BYTES
 
 # Registers what the protocols let through.
 ADMISSION: Final = admission
@@ -315,7 +314,7 @@ class Node:
                 if last > first:
                     output.own.setdefault(target, []).append(bytes(data[first:last]))
         if deliveries:
-            table = self._delivery[: DELIVERY_BYTES * deliveries]
+            table = self._delivery[: ROW_BYTES * deliveries]
             data = self._delivered[:delivered_bytes]
             output.deliveries.append(Batch(bytes(table), bytes(data)))
         if timers:

@@ -12,6 +12,7 @@ from precedes.live import arrays as a
 
 # Up to so many messages are handled one by one.
 FEW: Final = 16
+ROW_BYTES: Final = 8 * a.DELIVERY_WORDS
 
 
 class Message(NamedTuple):
@@ -29,22 +30,25 @@ class Batch:
     that an object for each message takes.
     """
 
-    __slots__ = ("_data", "_first", "_rows")
+    __slots__ = ("_data", "_first", "_size", "_words")
 
     def __init__(self, rows: bytes, data: bytes) -> None:
-        self._rows = memoryview(rows).cast("q")
+        self._size = len(rows) // ROW_BYTES
+        # NumPy is faster for many, and much slower for a few.
+        words = memoryview(rows).cast("q")
+        self._words = np.frombuffer(words, np.int64) if self._size > FEW else words.tolist()
         self._data = data
         self._first = 0
 
     def __len__(self) -> int:
-        return len(self._rows) // a.DELIVERY_WORDS - self._first
+        return self._size - self._first
 
     def __iter__(self) -> Iterator[Message]:
         return map(Message, self.senders, self.sequences, self.payloads)
 
     def __getitem__(self, place: int) -> Message:
         at = a.DELIVERY_WORDS * (self._first + place)
-        source, sequence, begin, end = self._rows[at : at + a.DELIVERY_WORDS]
+        source, sequence, begin, end = map(int, self._words[at : at + a.DELIVERY_WORDS])
         return Message(source, sequence, self._data[begin:end])
 
     @property
@@ -65,19 +69,12 @@ class Batch:
         return [data[begin:end] for begin, end in zip(begins, ends, strict=True)]
 
     def _column(self, place: int) -> list[int]:
-        # NumPy is faster for many, and much slower for a few.
-        if len(self) > FEW:
-            return self._table()[:, place].tolist()
-        first = a.DELIVERY_WORDS * self._first + place
-        return self._rows[first :: a.DELIVERY_WORDS].tolist()
-
-    def _table(self) -> NDArray[np.int64]:
-        rows = np.frombuffer(self._rows, np.int64).reshape(-1, a.DELIVERY_WORDS)
-        return rows[self._first :]
+        found = self._words[place + a.DELIVERY_WORDS * self._first :: a.DELIVERY_WORDS]
+        return found if isinstance(found, list) else found.tolist()
 
     def counts(self, members: int) -> NDArray[np.int64]:
         """How many there are of each sender."""
-        return np.bincount(self._table()[:, a.SOURCE], minlength=members)
+        return np.bincount(self.senders, minlength=members)
 
     def pop(self) -> Message:
         """Take the first of them away."""
