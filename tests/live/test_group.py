@@ -16,6 +16,7 @@ from precedes.live import (
     GroupLost,
     SlowMember,
     WouldBlock,
+    tracelog,
     wire,
 )
 from precedes.live import arrays as a
@@ -174,6 +175,21 @@ def test_what_callers_do_wrong_is_said():
                 await one.broadcast(b"")
         with pytest.raises(GroupClosed):
             await two.broadcast(b"")
+
+    run(test())
+
+
+def test_who_is_left_alone_has_not_finished():
+    """Nobody has its message: that there is nobody left to deliver it to is no success."""
+
+    async def test():
+        async with group_of(3, evict_after_s=0.6) as (one, two, three):
+            for gone in (one, two):
+                await gone._end(tracelog.LEFT)
+            await three.broadcast(b"alone")
+            await three.finish()
+            with pytest.raises(GroupLost, match="only 1 of 3 members left"):
+                await take(three, 1)
 
     run(test())
 

@@ -167,6 +167,8 @@ class Core:
         self._taken = 0
         now_ns = time.monotonic_ns()
         self._forgive_own_pause(now_ns)
+        # Not what it is afterwards: without the others everything is delivered to all.
+        was_finished = self.is_finished
         try:
             output = self._node.run(now_ns - self._start_ns, force=force)
         except PrecedesError as error:
@@ -179,7 +181,7 @@ class Core:
         if output.common or output.own:
             self._send(output)
         if output.evicted or output.malformed or self._node.is_fenced:
-            self._attend(output)
+            self._attend(output, was_finished=was_finished)
         if output.deliveries:
             for batch in output.deliveries:
                 self.metrics.delivered += len(batch)
@@ -239,7 +241,7 @@ class Core:
         self._timer_ns = 0
         self._schedule()
 
-    def _attend(self, output: Output) -> None:
+    def _attend(self, output: Output, *, was_finished: bool) -> None:
         """What the step has to report: evictions, and mistakes of peers."""
         for peer, reason in output.malformed:
             self.on_peer_error(peer, wire.REASONS[reason], "its link")
@@ -247,11 +249,11 @@ class Core:
             if (connection := self._links.connections.get(peer)) is not None:
                 connection.abort()
         for who in output.evicted:
-            self._on_evicted(who, left=who in output.left)
+            self._on_evicted(who, left=who in output.left, was_finished=was_finished)
         if self._node.is_fenced:
             self._stop(Evicted("the others have taken this member for dead and go on without it"))
 
-    def _on_evicted(self, who: int, *, left: bool) -> None:
+    def _on_evicted(self, who: int, *, left: bool, was_finished: bool) -> None:
         if who == self.member:
             self._stop(Evicted("the others have taken this member out of the view"))
             return
@@ -261,7 +263,7 @@ class Core:
         view = self.view
         half = 2 * len(view) - len(self.config.addresses)
         is_minority = half < 0 or (half == 0 and 0 not in view)
-        if self.config.quorum and not self.is_finished and is_minority:
+        if self.config.quorum and not was_finished and is_minority:
             self._stop(GroupLost(f"only {len(view)} of {len(self.config.addresses)} members left"))
             return
         gone = self._node.member.known[:, a.GONE]
