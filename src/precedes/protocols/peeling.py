@@ -30,10 +30,7 @@ from precedes.protocols.delivery_log import NEXT, WINDOW, Log, name_at
 from precedes.protocols.set_hash import minus, plus
 
 MORE: Final = 3  # candidates at first, beyond the size of R
-# Candidates in the end: twice as many as the clock has entries, since more of them cannot be told
-# apart, within these bounds. A larger R is taken from the newest, or not at all.
-WIDE_LEAST: Final = 64
-WIDE: Final = 192
+WIDE: Final = (64, 192)  # candidates in the end: twice the entries, as more look alike
 MORE_OF_NEWEST: Final = 14  # the same, before anything is searched
 STAGE_HASHES: Final = 8
 STAGE_TRIALS: Final = 16
@@ -131,7 +128,7 @@ def find(
     there = min(log.end[here, NEXT], log.hash.shape[1])
     if size > there or size * own.shape[1] != total:
         return False
-    wide = min(WIDE, max(WIDE_LEAST, 2 * need.size))
+    wide = max(WIDE[0], min(WIDE[1], 2 * need.size))
     there = min(there, max(wide, size + MORE_OF_NEWEST))
     width = min(size + MORE, there)
     end = peel.mark[HASHES] + limit
