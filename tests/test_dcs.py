@@ -27,6 +27,12 @@ def test_the_stress_ends_with_everything_delivered_and_equal(first, detector):
 
 
 @pytest.mark.usefixtures("engine")
+def test_a_group_at_rest_does_not_give_up_while_rounds_succeed():
+    """A schedule in which the first round after the last message succeeds in the last turn."""
+    dcs_stress.check_seeds([446], detector="hash")
+
+
+@pytest.mark.usefixtures("engine")
 @pytest.mark.parametrize("seed", range(1, 21))
 def test_with_the_hash_nothing_is_out_of_order_by_the_audit(seed):
     """The independent audit, under the stress; the same schedule without the hash errs."""

@@ -19,7 +19,8 @@ An answer blocks for ``timeout_ms`` what is voluntary: to expand into the compon
 What messages bring is never blocked. The first INITIATORS processes that have not crashed take
 turns; a process that blocks answers no to other rounds. After rounds that come to nothing an
 initiator waits longer for answers, twice as long each time up to 2^FAILED_MAX, and uses fewer
-turns. Turns end when nothing is left to shrink, and after IDLE_TURNS without a delivery.
+turns. Turns end when nothing is left to shrink, and after IDLE_TURNS in which nothing was delivered
+and nothing shrank.
 """
 
 from __future__ import annotations
@@ -344,6 +345,8 @@ def _may_leave(dcs: ClockSet, here: int, kind: int, c: int, high: int) -> bool:
 @compiled.function()
 def _leave(dcs: ClockSet, here: int, kind: int, c: int, host: Host) -> None:
     word = dcs.word[here]
+    # There may be more to leave: turns that have come to something are not idle.
+    word[IDLE] = 0
     if kind == REMOVE:
         remove_from(dcs, here, c)
     elif word[ACTIVE] == c + 1:

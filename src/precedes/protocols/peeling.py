@@ -30,7 +30,7 @@ from precedes.protocols.delivery_log import NEXT, WINDOW, Log, name_at
 from precedes.protocols.set_hash import minus, plus
 
 MORE: Final = 3  # candidates at first, beyond the size of R
-WIDE: Final = 64  # candidates in the end; a larger R is taken from the newest, or not at all
+WIDE: Final = (64, 192)  # candidates in the end: twice the entries, as more look alike
 MORE_OF_NEWEST: Final = 14  # the same, before anything is searched
 STAGE_HASHES: Final = 8
 STAGE_TRIALS: Final = 16
@@ -128,13 +128,14 @@ def find(
     there = min(log.end[here, NEXT], log.hash.shape[1])
     if size > there or size * own.shape[1] != total:
         return False
-    there = min(there, max(WIDE, size + MORE_OF_NEWEST))
+    wide = max(WIDE[0], min(WIDE[1], 2 * need.size))
+    there = min(there, max(wide, size + MORE_OF_NEWEST))
     width = min(size + MORE, there)
     end = peel.mark[HASHES] + limit
     newest = min(size + MORE_OF_NEWEST, there)
     if _take_newest(peel, log, own, here, newest, node, sender, size, difference):
         return True
-    if size > WIDE:
+    if size > wide:
         return False
     _excess_over(peel, clock, need)
     while peel.mark[HASHES] < end:
