@@ -73,6 +73,16 @@ def draw(
     return sorted(faults, key=lambda fault: fault.at_s)
 
 
+async def _until_one_ends(tasks: list[asyncio.Task[None]]) -> None:
+    """Wait for the first to end, whatever it ends with, and end the others."""
+    try:
+        await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
 class Relays:
     """A listening socket for every ordered pair of members, passing bytes on to the second."""
 
@@ -115,9 +125,8 @@ class Relays:
                 )
                 ends.add(other)
                 self._open.setdefault(pair, set()).update(ends)
-                await asyncio.gather(
-                    self._pump(pair, reader, other), self._pump(pair, other_reader, writer)
-                )
+                both = (self._pump(pair, reader, other), self._pump(pair, other_reader, writer))
+                await _until_one_ends([asyncio.ensure_future(pump) for pump in both])
             except (OSError, asyncio.CancelledError):
                 pass  # the end of the run cancels what is still open
             finally:
@@ -139,7 +148,6 @@ class Relays:
             await self._pass(pair)
             writer.write(data)
             await writer.drain()
-        raise ConnectionResetError  # the other direction ends as well
 
     def reset(self, one: int, other: int) -> None:
         """Break all connections between two members, with whatever is on its way."""
