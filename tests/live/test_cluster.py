@@ -13,14 +13,15 @@ from precedes.live.faults import draw
 from precedes.model import UserError
 from precedes.trace import load, read_members
 from precedes.trace.members import join
+from tests import warm
 from tests.live.groups import listeners
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 pytestmark = pytest.mark.usefixtures("live")
 
 COMMON = {"seconds": 1.2, "rate": 300.0, "evict_after_s": 2.0}
-# A dozen schedules over all protocols and sizes of groups; `make swarm` runs 200.
-DOZEN = [(seed, ("vector", "vcube", "bundled", "hashed", "probabilistic")[seed % 5], 4 + seed % 3)
+# A dozen schedules over protocols and sizes of groups; `make swarm` runs 200, over all protocols.
+DOZEN = [(seed, warm.LIVE[seed % 4], 4 + seed % 3)
          for seed in range(1, 13)]  # fmt: skip
 
 
