@@ -150,7 +150,9 @@ class Links:
         )
 
     def admit(self, connection: Connection) -> bool:
-        """Whether one more connection of an unknown is let in."""
+        """Whether one more connection of an unknown is let in; none when all have been closed."""
+        if self.group.is_over:
+            return False
         if len(self._strangers) >= STRANGERS_MAX:
             self.group.on_peer_error(None, "too many connections at once", connection.address)
             return False
