@@ -126,8 +126,7 @@ class Connection(asyncio.BufferedProtocol):
 
     def refuse(self, reason: str, *, code: int = 0) -> None:
         """Say why, and close."""
-        body = reason.encode()[: wire.REASON_BYTES_MAX]
-        self.write(wire.frame_header(wire.REFUSED, code, 0, len(body)) + body)
+        self.write(wire.refusal(reason, code=code))
         self.close()
 
     def fail(self, reason: str) -> None:

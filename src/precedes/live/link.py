@@ -11,7 +11,7 @@ from collections import deque
 from typing import Final
 
 from precedes.live import wire
-from precedes.live.wire import DATA, HEADER, OVERHEAD_BYTES
+from precedes.live.wire import DATA
 from precedes.model import PeerError
 
 # An acknowledgement goes out by itself when so many frames have come and nothing was sent back.
@@ -37,10 +37,10 @@ class Link:
         self._kept.append((number, body))
         self.unacknowledged_bytes += len(body)
         self._told = self.received
-        return HEADER.pack(OVERHEAD_BYTES + len(body), DATA, number, self.received) + body
+        return self._frame(number, body)
 
     def _frame(self, number: int, body: bytes) -> bytes:
-        return wire.frame_header(wire.DATA, number, self.received, len(body)) + body
+        return wire.frame_header(DATA, number, self.received, len(body)) + body
 
     def resume(self, received: int) -> list[bytes]:
         """The other side has so many frames: those that it lacks, to be sent again."""

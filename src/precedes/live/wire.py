@@ -129,10 +129,10 @@ def frame_header(kind: int, number: int, received: int, body_bytes: int) -> byte
     return HEADER.pack(OVERHEAD_BYTES + body_bytes, kind, number, received)
 
 
-def refusal(reason: str) -> bytes:
+def refusal(reason: str, *, code: int = 0) -> bytes:
     """A frame that tells the other side why it is not spoken to."""
     body = reason.encode()[:REASON_BYTES_MAX]
-    return frame_header(REFUSED, 0, 0, len(body)) + body
+    return frame_header(REFUSED, code, 0, len(body)) + body
 
 
 Frame = tuple[int, int, int, memoryview]
