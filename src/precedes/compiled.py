@@ -310,10 +310,12 @@ class Entry(Generic[P, R]):
     def bind(self, body: Callable[..., R], *arguments: Any) -> Callable[[], R]:
         """A body, interpreted or as ``prepare`` returned it, with its arguments.
 
-        For loops that are called often: what is handed over by reference is looked at once.
+        For loops that are called often: what is handed over by reference, and of which types the
+        arguments are, is looked at once.
         """
         if body is not self.interpreted:
             arguments = self._refer(arguments)
+            body = numba_inside.entry_point(body, arguments)
         return functools.partial(body, *arguments)
 
     def _refer(self, arguments: Any) -> Any:

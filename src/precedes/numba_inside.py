@@ -52,6 +52,11 @@ def make_copy(body: Any) -> None:
     extending.overload(body, strict=False, jit_options=options)(choose)
 
 
+def entry_point(dispatcher: Any, arguments: Any) -> Any:
+    """What a dispatcher calls for arguments of these types, which are not looked at any more."""
+    return dispatcher.overloads[tuple(map(dispatcher.typeof_pyval, arguments))].entry_point
+
+
 # Environments of compiled functions that have no address as yet.
 _waiting: Final[dict[str, Any]] = {}
 

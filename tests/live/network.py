@@ -57,10 +57,10 @@ class Network:
             self.delivered[i].append(message)
             self.order[i].append((message.sender, message.sequence))
             node.take(message.sender, 1)
-        common = b"".join(output.common)
+        common = output.common
         for j in self.alive:
             if j != i:
-                body = (b"" if node.is_gone(j) else common) + b"".join(output.own.get(j, ()))
+                body = (b"" if node.is_gone(j) else common) + output.own.get(j, b"")
                 if body:
                     self.links.setdefault((i, j), []).append(body)
 

@@ -66,6 +66,29 @@ def test_all_get_everything(protocol):
     run(test())
 
 
+def test_many_at_once_wait_for_credit_and_stay_in_order():
+    async def test():
+        async with group_of(2, window=8) as (one, two):
+            payloads = [bytes(number % 5) for number in range(50)]
+            equal = [number.to_bytes(2, "little") for number in range(30)]
+            sender = asyncio.create_task(one.broadcast_many(payloads))
+            await until(lambda: one.credit == 0)
+            assert not sender.done()
+            assert [m.payload for m in await take(two, 50)] == payloads
+            assert await sender == (0, 50)
+            sender = asyncio.create_task(one.broadcast_many(equal))
+            found = await take(two, 30)
+            assert await sender == (0, 80)
+            assert [(m.sequence, m.payload) for m in found] == list(enumerate(equal, 51))
+            with pytest.raises(UserError, match="at least one"):
+                await one.broadcast_many([])
+            with pytest.raises(UserError, match="at most"):
+                await one.broadcast_many([b"", bytes(one.config.payload_max_bytes + 1)])
+            assert one.counts()["broadcasts"] == 80
+
+    run(test())
+
+
 def test_batches_callbacks_and_the_rest_of_a_batch():
     async def test():
         async with group_of(3) as (one, two, three):
@@ -367,9 +390,9 @@ def test_a_gap_is_reported_with_what_is_missing():
         async with group_of(3, gap_after_s=0.2) as (one, two, three):
             # Member 2 does not hear member 0 for a while.
             held = []
-            keep = three.on_body
-            three.on_body = lambda peer, body: (
-                held.append(bytes(body)) if peer == 0 else keep(peer, body)
+            keep = three.on_bodies
+            three.on_bodies = lambda peer, bodies: (
+                held.extend(map(bytes, bodies)) if peer == 0 else keep(peer, bodies)
             )
             events = three.events()
             await one.broadcast(b"cause")
@@ -382,9 +405,8 @@ def test_a_gap_is_reported_with_what_is_missing():
             (gap,) = three.missing()
             assert gap.message == (1, 1)
             assert gap.needs == [(0, 1)]
-            three.on_body = keep
-            for body in held:
-                keep(0, body)
+            three.on_bodies = keep
+            keep(0, held)
             assert [m.payload for m in await take(three, 2)] == [b"cause", b"effect"]
             assert int(three._node.cell[a.PENDING]) == 0
 

@@ -159,17 +159,17 @@ def replay(scenario, schedule, delays_ns):
         else:
             node.receive(sender, body)
         output = node.run(now_ns)
-        words = np.frombuffer(b"".join(output.trace), np.int64).reshape(-1, 2)
+        words = np.frombuffer(output.trace, np.int64).reshape(-1, 2)
         rows += [
             (int(t), i, int(w >> 56), int(w >> 32 & 0xFFFFFF), int(w & 0xFFFFFFFF))
             for t, w in words
         ]
         for batch in output.deliveries:
             node.take_batch(batch)
-        common = b"".join(output.common)
+        common = output.common
         for step in range(1, n):
             j = (i + step) % n
-            body = common + b"".join(output.own.get(j, ()))
+            body = common + output.own.get(j, b"")
             if body:
                 serial += 1
                 heapq.heappush(queue, (now_ns + delays_ns[i, j], serial, j, i, body))

@@ -67,7 +67,8 @@ class Connection(asyncio.BufferedProtocol):
             self._hear(self._frames.take(count))
             return
         try:
-            self._take(self.link, self._frames.advance(count))
+            if frames := self._frames.advance(count):
+                self._take(self.link, frames)
         except PeerError as error:
             self.fail(str(error))
 
@@ -78,17 +79,19 @@ class Connection(asyncio.BufferedProtocol):
             return
         try:
             rest = self._greet(data) if data else b""
-            if self.link is not None and rest:
-                self._take(self.link, self._frames.put(rest))
+            if self.link is not None and rest and (frames := self._frames.put(rest)):
+                self._take(self.link, frames)
         except PeerError as error:
             self.fail(str(error))
 
     def _take(self, link: Link, frames: list[wire.Frame]) -> None:
-        refused = frames[-1] if frames and frames[-1][0] == wire.REFUSED else None
-        for body in link.take(frames if refused is None else frames[:-1]):
-            self.links.group.on_body(link.peer, body)
-        if refused is not None:
-            self.links.on_refused(self, refused[1], bytes(refused[3]))
+        kind, number, _, reason = frames[-1]
+        if kind == wire.REFUSED:
+            frames = frames[:-1]
+        if bodies := link.take(frames):
+            self.links.group.on_bodies(link.peer, bodies)
+        if kind == wire.REFUSED:
+            self.links.on_refused(self, number, bytes(reason))
         elif link.is_overdue and not self.paused:
             self.write(link.acknowledgement())
 

@@ -65,6 +65,7 @@ class Core:
         self._changed = Bell()  # credit, stability or the view
         self._flushing = False
         self._telling: asyncio.TimerHandle | None = None
+        self._untold_ns = 0  # since when others do not know all that was taken here, or 0
         self._timer: asyncio.TimerHandle | None = None
         self._timer_ns = 0
         self._others = [who for who in range(len(config.addresses)) if who != config.member]
@@ -75,7 +76,7 @@ class Core:
         self._eager = int(self._node.member.setting[a.EAGER])
         self._finished = self._leaving = False
         self._last_stable = 0
-        self._last_progress_s = time.monotonic()
+        self._last_progress_ns = time.monotonic_ns()
         self._tasks: list[asyncio.Task[None]] = []
         self._trace: tracelog.TraceLog | None = None
         self._start_ns = time.monotonic_ns()
@@ -97,21 +98,40 @@ class Core:
         self._taken += count
         if self._taken >= self._eager:
             self._schedule()
-        elif self._telling is None and not self.is_over:
+        elif self._untold_ns == 0:
+            self._tell_soon(time.monotonic_ns())
+
+    def _tell_soon(self, now_ns: int) -> None:
+        """There is something that others do not know from now on."""
+        self._untold_ns = now_ns
+        if self._telling is None and not self.is_over:
             self._telling = self._loop.call_later(TELL_AFTER_S, self._tell_now)
 
     def _tell_now(self) -> None:
+        """Tell what no other frame has told in the meantime."""
         self._telling = None
-        self._flush(force=True)
+        if self._untold_ns:
+            wait_s = TELL_AFTER_S - (time.monotonic_ns() - self._untold_ns) / NANOSECONDS_PER_S
+            if wait_s > TELL_AFTER_S / 8:
+                self._telling = self._loop.call_later(wait_s, self._tell_now)
+            else:
+                self._flush(force=True)
 
     def _call_back(self) -> None:
         while self._queue and self._callbacks:
-            message = self._pop()
-            for callback in self._callbacks:
-                try:
-                    callback(message)
-                except Exception:
-                    log.exception("a callback failed on %d:%d", message.sender, message.sequence)
+            for message in self._take_batch():
+                for callback in self._callbacks:
+                    try:
+                        callback(message)
+                    except Exception:
+                        name = f"{message.sender}:{message.sequence}"
+                        log.exception("a callback failed on %s", name)
+
+    def _take_batch(self) -> Batch:
+        batch = self._queue.popleft()
+        self._node.take_batch(batch)
+        self._told_later(len(batch))
+        return batch
 
     @property
     def view(self) -> list[int]:
@@ -153,9 +173,10 @@ class Core:
             self._flushing = True
             self._loop.call_soon(self._flush)
 
-    def on_body(self, peer: int, body: bytes | memoryview) -> None:
-        """A frame has come from a peer; its body is copied."""
-        self._node.receive(peer, body)
+    def on_bodies(self, peer: int, bodies: Iterable[bytes | memoryview]) -> None:
+        """Frames have come from a peer; their bodies are copied."""
+        for body in bodies:
+            self._node.receive(peer, body)
         if not self._flushing:
             self._schedule()
 
@@ -166,30 +187,41 @@ class Core:
             return
         self._taken = 0
         now_ns = time.monotonic_ns()
-        self._forgive_own_pause(now_ns)
+        if now_ns - self._beat_ns > self._patience_ns:
+            self._forgive_own_pause(now_ns)
         # Not what it is afterwards: without the others everything is delivered to all.
-        was_finished = self.is_finished
+        was_finished = self._finished and self.is_finished
         try:
             output = self._node.run(now_ns - self._start_ns, force=force)
         except PrecedesError as error:
             self._stop(error)
             return
-        if self._trace is not None:
-            self._record(self._trace, output)
+        if not self._node.untold:
+            self._untold_ns = 0
+        elif self._untold_ns == 0:
+            self._tell_soon(now_ns)
+        sends = bool(output.common or output.own)
+        # Before anything is sent: nobody delivers what is in no log.
+        if (trace := self._trace) and not trace.append(output.trace, at_once=sends):
+            self._on_trace_failed(trace)
         if output.evicted:
             self._others = [who for who in self.view if who != self.member]
-        if output.common or output.own:
+        if sends:
             self._send(output)
         if output.evicted or output.malformed or self._node.is_fenced:
             self._attend(output, was_finished=was_finished)
         if output.deliveries:
-            for batch in output.deliveries:
-                self.metrics.delivered += len(batch)
-                self._queue.append(batch)
-            if self._callbacks:
-                self._call_back()
+            self._hand_out(output.deliveries)
+        self._after_run(now_ns)
+
+    def _hand_out(self, batches: list[Batch]) -> None:
+        for batch in batches:
+            self.metrics.delivered += len(batch)
+            self._queue.append(batch)
+        if self._callbacks:
+            self._call_back()
+        if self._queue:
             self._news.ring()
-        self._after_run()
 
     def _forgive_own_pause(self, now_ns: int) -> None:
         """If this process was stopped for a while, the silence of others proves nothing."""
@@ -198,11 +230,6 @@ class Core:
             self._node.forgive(late_ns)
             self._beat_ns = now_ns
 
-    def _record(self, trace: tracelog.TraceLog, output: Output) -> None:
-        """Log before anything is sent: nobody delivers what is in no log."""
-        if not trace.append(output.trace, at_once=bool(output.common or output.own)):
-            self._on_trace_failed(trace)
-
     def _on_trace_failed(self, trace: tracelog.TraceLog) -> None:
         self.metrics.trace_failed = True
         failure = f"tracing has stopped: {trace.failure} ({trace.path})"
@@ -210,25 +237,22 @@ class Core:
         self._tell(Event("trace", self.member, failure))
 
     def _send(self, output: Output) -> None:
-        if output.common:
-            common = b"".join(output.common)
+        own, send = output.own, self._links.send
+        if common := output.common:
             for peer in self._others:
-                own = output.own.pop(peer, None)
-                self._links.send(peer, common if own is None else b"".join((common, *own)))
-        for peer, parts in output.own.items():
+                send(peer, common + own.pop(peer, b""))
+        for peer, body in own.items():
             if not self._node.is_gone(peer):
-                self._links.send(peer, b"".join(parts))
+                send(peer, body)
 
-    def _after_run(self) -> None:
+    def _after_run(self, now_ns: int) -> None:
         """Wake who waits, and see to the timers."""
         stable = self._node.own_stable
         if stable > self._last_stable or self._node.is_all_stable:
-            self._last_stable, self._last_progress_s = stable, time.monotonic()
+            self._last_stable, self._last_progress_ns = stable, now_ns
         self._changed.ring()
-        if self.is_finished:
+        if self._finished and self.is_finished:
             self._news.ring()
-        if self._node.untold and self._telling is None:
-            self._telling = self._loop.call_later(TELL_AFTER_S, self._tell_now)
         due_ns = self._node.next_timer_ns
         if due_ns is not None and due_ns != self._timer_ns:
             if self._timer is not None:

@@ -15,7 +15,7 @@ import asyncio
 import contextlib
 import socket
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from types import TracebackType
 from typing import Final, Self
 
@@ -28,7 +28,7 @@ from precedes.live.events import Event
 from precedes.live.metrics import serve
 from precedes.live.output import Batch, Message
 from precedes.live.tcp import Links
-from precedes.model import UserError
+from precedes.model import NANOSECONDS_PER_S, UserError
 
 __all__ = ["Group", "Missing"]
 
@@ -112,6 +112,24 @@ class Group(Core):
             raise WouldBlock(f"no credit: member {self.laggard} has not taken enough")
         return self._broadcast(payload)
 
+    async def broadcast_many(self, payloads: Sequence[bytes]) -> tuple[int, int]:
+        """Broadcast messages in this order, as with ``broadcast``; the name of the last.
+
+        As many at once as there is credit for, in a fraction of the time that single ones take.
+        """
+        if not payloads:
+            raise UserError("broadcast_many needs at least one payload")
+        largest = max(payloads, key=len)
+        name, done = (self.member, 0), 0
+        while done < len(payloads):
+            while not self._may_send(largest):
+                await self._wait_for_credit()
+            some = payloads[done : done + self._node.credit]
+            done += len(some)
+            name = self.member, self._node.broadcast_many(list(map(bytes, some)))
+            self._schedule()
+        return name
+
     @property
     def credit(self) -> int:
         """How many messages may be broadcast now without waiting."""
@@ -140,7 +158,8 @@ class Group(Core):
             async with asyncio.timeout(limit_s):
                 await self._changed.wait()
         except TimeoutError:
-            self._on_slow(time.monotonic() - self._last_progress_s)
+            waited_ns = time.monotonic_ns() - self._last_progress_ns
+            self._on_slow(waited_ns / NANOSECONDS_PER_S)
         self.metrics.blocked_s += time.monotonic() - started_s
 
     def _on_slow(self, waited_s: float) -> None:
@@ -152,7 +171,7 @@ class Group(Core):
             raise SlowMember(who, waited_s)
         self._tell(Event("slow", who, f"has taken no message for {waited_s:.1f} s"))
         self._node.evict(who)
-        self._last_progress_s = time.monotonic()
+        self._last_progress_ns = time.monotonic_ns()
         self._schedule()
 
     @property
@@ -170,10 +189,7 @@ class Group(Core):
     async def batches(self) -> AsyncIterator[Batch]:
         """Messages as they are delivered, many at once: the fastest way."""
         while self._queue or await self._has_messages():
-            batch = self._queue.popleft()
-            self._node.take_batch(batch)
-            self._told_later(len(batch))
-            yield batch
+            yield self._take_batch()
 
     async def _has_messages(self) -> bool:
         """Wait for messages; False when there will be none any more."""

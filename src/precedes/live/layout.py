@@ -125,9 +125,12 @@ def with_input(member: Member, *, size_bytes: int) -> Member:
     return member._replace(input=grow(member.input, np.zeros(2 * size_bytes, np.uint8)))
 
 
-def with_segments(member: Member, *, segments: int) -> Member:
-    """Room for more segments, none of which is there as yet."""
-    return member._replace(segment=np.zeros((2 * segments, a.SEGMENT_WORDS), np.int64))
+def with_segments(member: Member) -> Member:
+    """Twice the room for segments."""
+    segments = 2 * len(member.segment)
+    return member._replace(
+        segment=grow(member.segment, np.zeros((segments, a.SEGMENT_WORDS), np.int64))
+    )
 
 
 def with_blocks(member: Member) -> Member:

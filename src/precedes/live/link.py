@@ -27,35 +27,38 @@ class Link:
         self.sent = 0  # number of the last frame
         self.received = 0  # frames of the other side that have come
         self.acknowledged = 0  # frames that have come there
-        self.unacknowledged_bytes = 0
         self._told = 0  # what the other side knows to have come here
-        self._kept: deque[tuple[int, bytes]] = deque()
+        self._kept: deque[bytes] = deque()  # the bodies behind the acknowledged ones
 
     def put(self, body: bytes) -> bytes:
         """Number a body and keep it; the frame to send."""
         number = self.sent = self.sent + 1
-        self._kept.append((number, body))
-        self.unacknowledged_bytes += len(body)
-        self._told = self.received
-        return self._frame(number, body)
+        received = self._told = self.received
+        self._kept.append(body)
+        return wire.frame_header(DATA, number, received, len(body)) + body
 
-    def _frame(self, number: int, body: bytes) -> bytes:
-        return wire.frame_header(DATA, number, self.received, len(body)) + body
+    @property
+    def unacknowledged_bytes(self) -> int:
+        """What has not come at the other side as far as is known."""
+        return sum(map(len, self._kept))
 
     def resume(self, received: int) -> list[bytes]:
         """The other side has so many frames: those that it lacks, to be sent again."""
         self.on_acknowledged(received)
         self._told = self.received
-        return [self._frame(number, body) for number, body in self._kept]
+        return [
+            wire.frame_header(DATA, number, self.received, len(body)) + body
+            for number, body in enumerate(self._kept, self.acknowledged + 1)
+        ]
 
     def on_acknowledged(self, received: int) -> None:
         """So many frames have come at the other side; PeerError if there were never as many."""
         if received > self.sent:
             raise PeerError(wire.REASONS[11])
         # A greeting may be older than what came over the connection before it.
+        for _ in range(received - self.acknowledged):
+            self._kept.popleft()
         self.acknowledged = max(self.acknowledged, received)
-        while self._kept and self._kept[0][0] <= received:
-            self.unacknowledged_bytes -= len(self._kept.popleft()[1])
 
     def take(self, frames: list[wire.Frame]) -> list[memoryview]:
         """The bodies that are to be looked at; PeerError if a frame cannot be right."""

@@ -116,38 +116,46 @@ class _Driver:
         self._task = task
         self._group = group
         self._latency_us: list[float] = []
-        self._every = 1
+        self._calls, self._every = 0, 1
+        self._is_warm = False
         self._deliveries = self._cold = 0
         self._cpu_s = self._active_s = 0.0
 
     async def drive(self) -> None:
         """Send and receive at the same time, until all have finished."""
-        cpu_s, began_s = time.process_time(), time.monotonic()
-        warm_s: float | None = began_s + min(WARM_UP_S, self._task.seconds / 4)
+        self._begin()
+        warm_up_s = min(WARM_UP_S, self._task.seconds / 4)
+        warm = asyncio.get_running_loop().call_later(warm_up_s, self._be_warm)
         sender = asyncio.create_task(self._send())
+        if self._task.rate is not None:
+            self._group.on_message(lambda message: self._take([message.payload]))
         try:
             async for batch in self._group.batches():
-                payloads = batch.payloads
-                self._deliveries += len(payloads)
-                if warm_s is None:
-                    self._sample(payloads)
-                elif time.monotonic() > warm_s:
-                    # Pages of memory that are touched for the first time are no part of the rate.
-                    cpu_s, began_s, warm_s = time.process_time(), time.monotonic(), None
-                    self._cold = self._deliveries
+                self._take(batch.payloads)
         finally:
-            self._cpu_s = time.process_time() - cpu_s
-            self._active_s = time.monotonic() - began_s
+            self._cpu_s = time.process_time() - self._cpu_s
+            self._active_s = time.monotonic() - self._active_s
+            warm.cancel()
             sender.cancel()
             with contextlib.suppress(asyncio.CancelledError, GroupLost):
                 await sender
 
-    def _sample(self, payloads: list[bytes]) -> None:
-        now_ns = time.monotonic_ns()
-        step = self._every if self._task.rate is not None else max(len(payloads), 1)
-        for payload in payloads[::step]:
-            sent_ns = int.from_bytes(payload[:STAMP_BYTES], "little")
-            self._latency_us.append((now_ns - sent_ns) / 1000)
+    def _begin(self) -> None:
+        self._cpu_s, self._active_s = time.process_time(), time.monotonic()
+
+    def _be_warm(self) -> None:
+        """Pages of memory that are touched for the first time are no part of the rate."""
+        self._begin()
+        self._cold, self._is_warm = self._deliveries, True
+
+    def _take(self, payloads: list[bytes]) -> None:
+        """Count, and keep the latency of the first of them."""
+        self._deliveries += len(payloads)
+        self._calls += 1
+        if not self._is_warm or self._calls % self._every:
+            return
+        sent_ns = int.from_bytes(payloads[0][:STAMP_BYTES], "little")
+        self._latency_us.append((time.monotonic_ns() - sent_ns) / 1000)
         if len(self._latency_us) > SAMPLES_MAX:
             self._latency_us = self._latency_us[::2]
             self._every *= 2
@@ -167,9 +175,8 @@ class _Driver:
                     await asyncio.sleep(due_s - now_s)
             payload = time.monotonic_ns().to_bytes(STAMP_BYTES, "little") + filler
             await group.broadcast(payload)
-            if task.rate is None:
-                for _ in range(group.credit):
-                    group.broadcast_nowait(payload)
+            if task.rate is None and group.credit:
+                await group.broadcast_many([payload] * group.credit)
         await group.finish()
 
     def found(self) -> dict[str, Any]:

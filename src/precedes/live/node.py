@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import heapq
 import struct
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -28,6 +28,7 @@ from precedes.protocols.contract import Capacity, grow
 # What a step has left when it was taken: nothing.
 NOTHING: Final = np.zeros(a.ROWS + 1 - a.COMMON_BYTES, np.int64).data
 
+SEGMENT: Final = struct.Struct(f"{a.SEGMENT_WORDS}q")
 WORD_BYTES: Final = 8
 TRACE_ROW_BYTES: Final = 2 * WORD_BYTES
 
@@ -87,13 +88,15 @@ class Node:
         self._body: Callable[..., int] = step.run
         self._look()
         self.cell[a.RECORDING] = recording
-        self._words: list[int] = []  # segments to be handled
+        self._segments = 0  # to be handled
         self._filled = 0  # bytes of them in the input
         self._broadcasts: list[bytes] = []
         self._timers: list[tuple[int, int, int, int]] = []
         self._promised = self._stable = 0  # own messages: broadcast or about to be, and stable
         self._window = settings.window
         self._no_bound = np.zeros(2 * settings.members, np.int64).data.cast("B").cast("q")
+        # Who passes a message on to most others gets it first: in a tree the farthest by number.
+        self._order = sorted(range(settings.members), key=lambda who: -(who ^ settings.member))
         self._serial = 0
         layout.place_in_view(self.member, settings)
 
@@ -138,15 +141,18 @@ class Node:
 
     def _add(self, kind: int, who: int = 0, body: bytes | memoryview = b"") -> None:
         """One more segment for the step."""
-        begin = self._filled
-        end = begin + len(body)
+        begin, at = self._filled, self._segments
+        end = self._filled = begin + len(body)
+        self._segments = at + 1
         if end > len(self._input):
             self.member = layout.with_input(self.member, size_bytes=end)
             self._look()
+        if SEGMENT.size * at == len(self._segment):
+            self.member = layout.with_segments(self.member)
+            self._look()
         if body:
             self._input[begin:end] = body
-        self._filled = end
-        self._words += (kind, who, begin, end)
+        SEGMENT.pack_into(self._segment, SEGMENT.size * at, kind, who, begin, end)
 
     def broadcast(self, payload: bytes) -> int:
         """Broadcast a message; its sequence number. The caller has asked for ``credit``."""
@@ -154,6 +160,20 @@ class Node:
             raise InternalError("a broadcast without credit")
         self._broadcasts += (len(payload).to_bytes(4, "little"), payload)
         self._promised += 1
+        return self._promised
+
+    def broadcast_many(self, payloads: Sequence[bytes]) -> int:
+        """Broadcast messages; the sequence number of the last. There is credit for all."""
+        if len(payloads) > self.credit:
+            raise InternalError("broadcasts without credit")
+        sizes = set(map(len, payloads))
+        if len(sizes) == 1:
+            length = sizes.pop().to_bytes(4, "little")
+            self._broadcasts += (length, length.join(payloads))
+        else:
+            for payload in payloads:
+                self._broadcasts += (len(payload).to_bytes(4, "little"), payload)
+        self._promised += len(payloads)
         return self._promised
 
     def evict(self, who: int) -> None:
@@ -169,8 +189,8 @@ class Node:
         if len(batch) > FEW:
             self.member.known[:, a.CONSUMED] += batch.counts(self.settings.members)
             return
-        for source in batch.senders:
-            self._known[source * a.KNOWN_WORDS + a.CONSUMED] += 1
+        for message in batch:
+            self._known[message.sender * a.KNOWN_WORDS + a.CONSUMED] += 1
 
     def close(self) -> None:
         """Nothing more will be broadcast here."""
@@ -186,7 +206,7 @@ class Node:
     @property
     def is_idle(self) -> bool:
         """Whether there is nothing that ``run`` would handle."""
-        return not self._words and not self._broadcasts
+        return not self._segments and not self._broadcasts
 
     @property
     def untold(self) -> bool:
@@ -227,7 +247,10 @@ class Node:
         for _ in range(ROUNDS_MAX):
             evictions = self.cell[a.EVICTIONS]
             self._load(now_ns)
-            self._work(output)
+            while (found := self._step()) != status.FINISHED:
+                self._drain(output)
+                self._make_room(found)
+            self._drain(output)
             if self.cell[a.EVICTIONS] != evictions:
                 # What the others have taken now counts anew.
                 layout.place_in_view(self.member, self.settings)
@@ -252,35 +275,25 @@ class Node:
         while self._timers and self._timers[0][0] <= now_ns:
             _, _, owner, key = heapq.heappop(self._timers)
             self._add(a.TEST_TIMER if owner else a.TIMER, key)
-        words, self._words, self._filled = self._words, [], 0
-        count = len(words) // a.SEGMENT_WORDS
-        if count > len(self.member.segment):
-            self.member = layout.with_segments(self.member, segments=count)
-            self._look()
-        if count:
-            struct.pack_into(f"{len(words)}q", self._segment, 0, *words)
-        self.cell[a.SEGMENTS] = count
-        self.cell[a.SEGMENT] = self.cell[a.POSITION] = 0
+        cell = self.cell
+        cell[a.SEGMENTS] = self._segments
+        cell[a.SEGMENT] = cell[a.POSITION] = 0
+        self._segments = self._filled = 0
 
-    def _work(self, output: Output) -> None:
-        """Call the step until all is done."""
-        while True:
-            found = self._step()
-            self._drain(output)
-            if found == status.FINISHED:
-                return
-            if found == status.GROW_SLOTS:
-                self._grow(slots=2)
-            elif found == status.GROW_STATE:
-                self._grow(held=2)
-            elif found == status.GROW_BLOCKS:
-                self.member = layout.with_blocks(self.member)
-                self._look()
-            elif found != status.FLUSH:
-                raise InternalError(
-                    f"protocol {self.protocol.name}: a handler returned neither DONE nor FULL, or "
-                    f"asked for more effects than its effects_words allows ({found})"
-                )
+    def _make_room(self, found: int) -> None:
+        """Attend to what the step has stopped for; what it had to give away is taken."""
+        if found == status.GROW_SLOTS:
+            self._grow(slots=2)
+        elif found == status.GROW_STATE:
+            self._grow(held=2)
+        elif found == status.GROW_BLOCKS:
+            self.member = layout.with_blocks(self.member)
+            self._look()
+        elif found != status.FLUSH:
+            raise InternalError(
+                f"protocol {self.protocol.name}: a handler returned neither DONE nor FULL, or "
+                f"asked for more effects than its effects_words allows ({found})"
+            )
 
     def _grow(self, *, slots: int = 1, held: int = 1) -> None:
         before = self.capacity
@@ -300,23 +313,23 @@ class Node:
     def _drain(self, output: Output) -> None:
         """Take what the step has left."""
         member = self.member
-        common_bytes, out_bytes, packets, deliveries, delivered_bytes, timers, reports, rows = (
-            self.cell[a.COMMON_BYTES : a.ROWS + 1]
-        )
+        common_bytes, _, packets, deliveries, delivered_bytes, timers, reports, rows = self.cell[
+            a.COMMON_BYTES : a.ROWS + 1
+        ]
         if rows:
-            output.trace.append(bytes(self._trace[: TRACE_ROW_BYTES * rows]))
+            output.trace += self._trace[: TRACE_ROW_BYTES * rows]
         if common_bytes:
-            output.common.append(bytes(self._common[:common_bytes]))
+            output.common += self._common[:common_bytes]
         if packets:
-            data = self._routed[:out_bytes]
-            bounds = iter(self._bound)
-            for target, (first, last) in enumerate(zip(bounds, bounds, strict=True)):
+            bound, own = self._bound, output.own
+            for target in self._order:
+                first, last = bound[2 * target], bound[2 * target + 1]
                 if last > first:
-                    output.own.setdefault(target, []).append(bytes(data[first:last]))
+                    own[target] = own.get(target, b"") + self._routed[first:last]
         if deliveries:
             table = self._delivery[: ROW_BYTES * deliveries]
             data = self._delivered[:delivered_bytes]
-            output.deliveries.append(Batch(bytes(table), bytes(data)))
+            output.deliveries.append(Batch(table, data))
         if timers:
             for key, due_ns, owner in member.timer[:timers].tolist():
                 self._serial += 1

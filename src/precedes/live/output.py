@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,56 +30,81 @@ class Batch:
     that an object for each message takes.
     """
 
-    __slots__ = ("_data", "_first", "_size", "_words")
+    __slots__ = ("_data", "_few", "_first", "_rows", "_size")
 
-    def __init__(self, rows: bytes, data: bytes) -> None:
+    def __init__(self, rows: memoryview, data: memoryview) -> None:
         self._size = len(rows) // ROW_BYTES
-        # NumPy is faster for many, and much slower for a few.
-        words = memoryview(rows).cast("q")
-        self._words = np.frombuffer(words, np.int64) if self._size > FEW else words.tolist()
-        self._data = data
         self._first = 0
+        self._data = bytes(data)
+        # NumPy is faster for many, and much slower for a few.
+        if self._size > FEW:
+            self._few: list[Message] | None = None
+            self._rows = np.frombuffer(bytes(rows), np.int64).reshape(-1, a.DELIVERY_WORDS)
+            return
+        words = iter(rows.cast("q").tolist())
+        self._few = [
+            Message(source, sequence, self._data[begin:end])
+            for source, sequence, begin, end in zip(words, words, words, words, strict=True)
+        ]
 
     def __len__(self) -> int:
         return self._size - self._first
 
     def __iter__(self) -> Iterator[Message]:
+        if self._few is not None:
+            return iter(self._few[self._first :] if self._first else self._few)
         return map(Message, self.senders, self.sequences, self.payloads)
 
     def __getitem__(self, place: int) -> Message:
-        at = a.DELIVERY_WORDS * (self._first + place)
-        source, sequence, begin, end = map(int, self._words[at : at + a.DELIVERY_WORDS])
+        if not 0 <= place < len(self):
+            raise IndexError(f"there are {len(self)} messages, and none at {place}")
+        if self._few is not None:
+            return self._few[self._first + place]
+        source, sequence, begin, end = self._rows[self._first + place].tolist()
         return Message(source, sequence, self._data[begin:end])
 
     @property
     def senders(self) -> list[int]:
         """Who broadcast each of them."""
-        return self._column(a.SOURCE)
+        if self._few is not None:
+            return [message.sender for message in self]
+        return cast(list[int], self._column(a.SOURCE).tolist())
 
     @property
     def sequences(self) -> list[int]:
         """Which of its sender's broadcasts each of them is, from 1."""
-        return self._column(a.SEQUENCE)
+        if self._few is not None:
+            return [message.sequence for message in self]
+        return cast(list[int], self._column(a.SEQUENCE).tolist())
 
     @property
     def payloads(self) -> list[bytes]:
         """What was broadcast."""
+        if self._few is not None:
+            return [message.payload for message in self]
         data = self._data
         begins, ends = self._column(a.FIRST_BYTE), self._column(a.LAST_BYTE)
-        return [data[begin:end] for begin, end in zip(begins, ends, strict=True)]
+        sizes = ends - begins
+        # Most often all are of one size: then NumPy cuts them in a quarter of the time.
+        if len(sizes) and sizes[0] and (sizes == sizes[0]).all():
+            cut = np.frombuffer(data, f"V{sizes[0]}", len(sizes), int(begins[0]))
+            return cast(list[bytes], cut.tolist())
+        places = zip(begins.tolist(), ends.tolist(), strict=True)
+        return [data[begin:end] for begin, end in places]
 
-    def _column(self, place: int) -> list[int]:
-        found = self._words[place + a.DELIVERY_WORDS * self._first :: a.DELIVERY_WORDS]
-        return found if isinstance(found, list) else found.tolist()
+    def _column(self, place: int) -> NDArray[np.int64]:
+        return self._rows[self._first :, place]
 
     def counts(self, members: int) -> NDArray[np.int64]:
         """How many there are of each sender."""
-        return np.bincount(self.senders, minlength=members)
+        senders = self.senders if self._few is not None else self._column(a.SOURCE)
+        return np.bincount(senders, minlength=members)
 
     def pop(self) -> Message:
         """Take the first of them away."""
+        message = self[0]
         self._first += 1
-        return self[-1]
+        return message
 
 
 class Output:
@@ -88,10 +113,10 @@ class Output:
     __slots__ = ("common", "deliveries", "evicted", "left", "malformed", "own", "trace")
 
     def __init__(self) -> None:
-        self.common: list[bytes] = []  # records for every member in the view
-        self.own: dict[int, list[bytes]] = {}  # records for single members, to follow those
+        self.common = b""  # records for every member in the view
+        self.own: dict[int, bytes] = {}  # records for single members, to follow those
         self.deliveries: list[Batch] = []
-        self.trace: list[bytes] = []  # rows, to be written before anything is sent
+        self.trace = b""  # rows, to be written before anything is sent
         self.evicted: list[int] = []
         self.left: list[int] = []
         self.malformed: list[tuple[int, int]] = []  # peer, reason

@@ -214,14 +214,15 @@ class Links:
     def send(self, peer: int, body: bytes) -> None:
         """Send a frame: now, or when there is a connection that takes it."""
         connection = self.connections.get(peer)
-        link = self.links.get(peer) or self.link(peer)
-        frame = link.put(body)
-        if connection is None:
+        if connection is None or (link := connection.link) is None:
+            self.link(peer).put(body)
             self.want(peer, anyhow=True)
-        elif connection.paused:
+            return
+        frame = link.put(body)
+        if connection.paused:
             self._backlog[peer].append(frame)
-        elif (transport := connection.transport) is not None and not transport.is_closing():
-            transport.write(frame)
+        else:
+            connection.write(frame)
 
     def on_writable(self, connection: Connection) -> None:
         """A connection takes bytes again."""

@@ -14,7 +14,6 @@ import contextlib
 import json
 import os
 import time
-from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, Final
 
@@ -60,11 +59,11 @@ class TraceLog:
         except OSError as error:
             raise UserError(f"cannot write the trace {self.path}: {error.strerror}") from None
 
-    def append(self, rows: Iterable[bytes], *, at_once: bool) -> bool:
+    def append(self, rows: bytes, *, at_once: bool) -> bool:
         """Append rows, ``at_once`` or when there are more; as ``write``."""
-        for row in rows:
-            self._waiting.append(row)
-            self._waiting_bytes += len(row)
+        if rows:
+            self._waiting.append(rows)
+            self._waiting_bytes += len(rows)
         return self.write() if at_once or self._waiting_bytes > WAITING_BYTES_MAX else True
 
     def write(self) -> bool:
