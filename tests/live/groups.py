@@ -61,3 +61,26 @@ def run(coroutine):
             return await coroutine
 
     return asyncio.run(limited())
+
+
+async def until(is_so):
+    """Wait for something that other tasks do."""
+    while not is_so():  # noqa: ASYNC110 - nobody tells when it is so
+        await asyncio.sleep(0.01)
+
+
+async def end(writer):
+    """Close a connection."""
+    writer.close()
+    with contextlib.suppress(OSError):
+        await writer.wait_closed()
+
+
+async def take(group, count):
+    """The next messages."""
+    found = []
+    async for message in group:
+        found.append(message)
+        if len(found) == count:
+            return found
+    return found

@@ -1,10 +1,8 @@
-"""``Group`` over real sockets: the interface, back-pressure, bad peers, full disks."""
+"""``Group`` over real sockets: the interface, back-pressure, full disks."""
 
 import asyncio
-import contextlib
 import logging
 import os
-import struct
 
 import pytest
 
@@ -17,36 +15,12 @@ from precedes.live import (
     SlowMember,
     WouldBlock,
     tracelog,
-    wire,
 )
 from precedes.live import arrays as a
-from precedes.live.metrics import exposition, health, serve
+from precedes.live.metrics import health, serve
 from precedes.model import UserError
 from precedes.trace import read_members
-from tests.live.groups import configs, group_of, listeners, run
-
-
-async def until(is_so):
-    """Wait for something that other tasks do."""
-    while not is_so():  # noqa: ASYNC110 - nobody tells when it is so
-        await asyncio.sleep(0.01)
-
-
-async def end(writer):
-    """Close a connection."""
-    writer.close()
-    with contextlib.suppress(OSError):
-        await writer.wait_closed()
-
-
-async def take(group, count):
-    """The next messages."""
-    found = []
-    async for message in group:
-        found.append(message)
-        if len(found) == count:
-            return found
-    return found
+from tests.live.groups import configs, end, group_of, listeners, run, take, until
 
 
 @pytest.mark.parametrize("protocol", ["vector", "vcube", "bundled", "probabilistic", "hashed"])
@@ -237,105 +211,6 @@ def test_nobody_listens_beyond_this_machine_by_accident():
     Config(member=0, addresses=addresses, insecure=True)
     with pytest.raises(UserError, match="metrics are served in the clear"):
         Config(member=0, addresses=("127.0.0.1:1", "127.0.0.1:2"), metrics="0.0.0.0:9")
-
-
-GARBAGE = {
-    "noise": os.urandom(4096),
-    "nothing at all": b"",
-    "another protocol": b"GET / HTTP/1.1\r\n\r\n",
-    "a huge length": struct.pack("<I", 2**31) + bytes(100),
-}
-
-
-@pytest.mark.parametrize("what", GARBAGE)
-def test_strangers_are_dropped_and_counted_while_the_group_goes_on(what, monkeypatch):
-    monkeypatch.setattr("precedes.live.connection.HANDSHAKE_S", 0.3)
-
-    async def test():
-        async with group_of(2) as (one, two):
-            port = one.listener.getsockname()[1]
-            reader, writer = await asyncio.open_connection("127.0.0.1", port)
-            writer.write(GARBAGE[what])
-            with contextlib.suppress(ConnectionError):
-                await reader.read()  # until it is closed
-            await end(writer)
-            await two.broadcast(b"fine")
-            assert (await take(one, 1))[0].payload == b"fine"
-            assert sum(one.metrics.refusals.values()) == 1
-            assert "precedes_refused_total" in exposition(one)
-
-    run(test())
-
-
-class Impostor:
-    """A member with the right greeting and the wrong intentions."""
-
-    def __init__(self, config, socks):
-        self.config = config
-        self.socks = socks
-        self.writers = []
-
-    async def connect(self, target):
-        reader, self.writer = await asyncio.open_connection(*self.socks[target].getsockname())
-        hello = wire.Hello(
-            member=self.config.member,
-            target=target,
-            group=self.config.group_digest(),
-            life=b"i" * 16,
-            known=bytes(16),
-            received=0,
-        )
-        self.writers.append(self.writer)
-        self.writer.write(hello.encode())
-        return await reader.readexactly(wire.HELLO_BYTES)
-
-    def send(self, number, body):
-        self.writer.write(wire.frame_header(wire.DATA, number, 0, len(body)) + body)
-
-
-def message(source, sequence, need, payload=b""):
-    """A packet with one message of ``vector``, as bytes."""
-    words = b"".join(bytes([2 * word]) for word in need)
-    head = struct.pack("<BHBHI", wire.PACKET, 1, 0, source, sequence)
-    return head + struct.pack("<H", len(need)) + words + struct.pack("<I", len(payload)) + payload
-
-
-BAD = {
-    "a clock that claims our messages": (message(2, 1, [5, 0, 0]), "impossible"),
-    "a sequence far ahead": (message(2, 900, [0, 0, 0]), "does not come by"),
-    "a message of somebody else": (message(1, 1, [0, 0, 0]), "does not come by"),
-    "a member that is not there": (message(9, 1, [0, 0, 0]), "names no member"),
-    "an unknown record": (b"\xff", "unknown kind"),
-    "a record cut short": (message(2, 1, [0, 0, 0])[:-2], "cut short"),
-    "an oversized payload": (message(2, 1, [0, 0, 0])[:-4] + b"\xff\xff\xff\x7f", "longer"),
-}
-
-
-@pytest.mark.parametrize("what", BAD)
-def test_a_member_that_sends_nonsense_is_evicted_and_the_others_go_on(what):
-    body, reason = BAD[what]
-
-    async def test():
-        socks = listeners(3)
-        given = configs(socks, evict_after_s=0.5, test_every_s=0.1)
-        bad = Impostor(given[2], socks)
-        one, two = (Group.open(given[i], listener=socks[i]) for i in (0, 1))
-        async with asyncio.TaskGroup() as tasks:
-            entering = [tasks.create_task(group.__aenter__()) for group in (one, two)]
-            await bad.connect(1)
-            await bad.connect(0)
-            await asyncio.gather(*entering)
-            bad.send(1, body)
-            await until(lambda: one.view == two.view == [0, 1])
-            assert any(reason in text for text in one.metrics.refusals), one.metrics.refusals
-            await two.broadcast(b"fine")
-            assert (await take(one, 1))[0].payload == b"fine"
-            await asyncio.gather(*(g.__aexit__(None, None, None) for g in (one, two)))
-        for writer in bad.writers:
-            await end(writer)
-        socks[2].close()
-
-    run(test())
 
 
 def test_a_full_disk_stops_tracing_and_nothing_else(tmp_path, caplog):
