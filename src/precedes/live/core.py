@@ -200,13 +200,12 @@ class Core:
             self._untold_ns = 0
         elif self._untold_ns == 0:
             self._tell_soon(now_ns)
-        sends = bool(output.common or output.own)
-        # Before anything is sent: nobody delivers what is in no log.
-        if (trace := self._trace) and not trace.append(output.trace, at_once=sends):
+        # Before an own message is sent: nobody delivers what is in no log.
+        if (trace := self._trace) and not trace.append(output.trace, at_once=output.broadcasts):
             self._on_trace_failed(trace)
         if output.evicted:
             self._others = [who for who in self.view if who != self.member]
-        if sends:
+        if output.common or output.own:
             self._send(output)
         if output.evicted or output.malformed or self._node.is_fenced:
             self._attend(output, was_finished=was_finished)

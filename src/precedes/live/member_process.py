@@ -80,6 +80,10 @@ def end(process: int) -> None:
 
 def _run(task: Task, listener: socket.socket) -> None:
     """In the child: the whole life of a member."""
+    if hasattr(os, "SCHED_BATCH"):
+        # Members share the cores: one that gets a frame must not push aside the one that sends
+        # it, which has others to send to.
+        os.sched_setscheduler(0, os.SCHED_BATCH, os.sched_param(0))
     new_loop = None
     if task.uvloop:
         with contextlib.suppress(ImportError):

@@ -242,6 +242,7 @@ class Node:
     def run(self, now_ns: int, *, force: bool = False) -> Output:
         """Handle all input and the timers that have run out."""
         output = Output()
+        output.broadcasts = bool(self._broadcasts)
         self.cell[contract.NOW_NS] = now_ns
         self.cell[a.FORCED] = force
         for _ in range(ROUNDS_MAX):

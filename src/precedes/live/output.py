@@ -35,55 +35,47 @@ class Batch:
     def __init__(self, rows: memoryview, data: memoryview) -> None:
         self._size = len(rows) // ROW_BYTES
         self._first = 0
+        self._rows = bytes(rows)
         self._data = bytes(data)
-        # NumPy is faster for many, and much slower for a few.
-        if self._size > FEW:
-            self._few: list[Message] | None = None
-            self._rows = np.frombuffer(bytes(rows), np.int64).reshape(-1, a.DELIVERY_WORDS)
-            return
-        words = iter(rows.cast("q").tolist())
-        self._few = [
-            Message(source, sequence, self._data[begin:end])
-            for source, sequence, begin, end in zip(words, words, words, words, strict=True)
-        ]
+        self._few: list[Message] = []
 
     def __len__(self) -> int:
         return self._size - self._first
 
     def __iter__(self) -> Iterator[Message]:
-        if self._few is not None:
-            return iter(self._few[self._first :] if self._first else self._few)
+        if self._size <= FEW:
+            return iter(self._messages())
         return map(Message, self.senders, self.sequences, self.payloads)
 
     def __getitem__(self, place: int) -> Message:
         if not 0 <= place < len(self):
             raise IndexError(f"there are {len(self)} messages, and none at {place}")
-        if self._few is not None:
-            return self._few[self._first + place]
-        source, sequence, begin, end = self._rows[self._first + place].tolist()
+        if self._size <= FEW:
+            return self._messages()[place]
+        source, sequence, begin, end = self._table()[place].tolist()
         return Message(source, sequence, self._data[begin:end])
 
     @property
     def senders(self) -> list[int]:
         """Who broadcast each of them."""
-        if self._few is not None:
+        if self._size <= FEW:
             return [message.sender for message in self]
-        return cast(list[int], self._column(a.SOURCE).tolist())
+        return cast(list[int], self._table()[:, a.SOURCE].tolist())
 
     @property
     def sequences(self) -> list[int]:
         """Which of its sender's broadcasts each of them is, from 1."""
-        if self._few is not None:
+        if self._size <= FEW:
             return [message.sequence for message in self]
-        return cast(list[int], self._column(a.SEQUENCE).tolist())
+        return cast(list[int], self._table()[:, a.SEQUENCE].tolist())
 
     @property
     def payloads(self) -> list[bytes]:
         """What was broadcast."""
-        if self._few is not None:
+        if self._size <= FEW:
             return [message.payload for message in self]
-        data = self._data
-        begins, ends = self._column(a.FIRST_BYTE), self._column(a.LAST_BYTE)
+        data, table = self._data, self._table()
+        begins, ends = table[:, a.FIRST_BYTE], table[:, a.LAST_BYTE]
         sizes = ends - begins
         # Most often all are of one size: then NumPy cuts them in a quarter of the time.
         if len(sizes) and sizes[0] and (sizes == sizes[0]).all():
@@ -92,13 +84,23 @@ class Batch:
         places = zip(begins.tolist(), ends.tolist(), strict=True)
         return [data[begin:end] for begin, end in places]
 
-    def _column(self, place: int) -> NDArray[np.int64]:
-        return self._rows[self._first :, place]
-
     def counts(self, members: int) -> NDArray[np.int64]:
         """How many there are of each sender."""
-        senders = self.senders if self._few is not None else self._column(a.SOURCE)
-        return np.bincount(senders, minlength=members)
+        return np.bincount(self._table()[:, a.SOURCE], minlength=members)
+
+    def _table(self) -> NDArray[np.int64]:
+        """The rows of those that are left."""
+        return np.frombuffer(self._rows, np.int64).reshape(-1, a.DELIVERY_WORDS)[self._first :]
+
+    def _messages(self) -> list[Message]:
+        """A few messages, made when they are first asked for: others may wait for what is sent."""
+        if not self._few:
+            words = iter(memoryview(self._rows).cast("q").tolist())
+            self._few = [
+                Message(source, sequence, self._data[begin:end])
+                for source, sequence, begin, end in zip(words, words, words, words, strict=True)
+            ]
+        return self._few[self._first :] if self._first else self._few
 
     def pop(self) -> Message:
         """Take the first of them away."""
@@ -110,13 +112,16 @@ class Batch:
 class Output:
     """What a call of ``run`` asks for."""
 
-    __slots__ = ("common", "deliveries", "evicted", "left", "malformed", "own", "trace")
+    __slots__ = (
+        "broadcasts", "common", "deliveries", "evicted", "left", "malformed", "own", "trace"
+    )  # fmt: skip
 
     def __init__(self) -> None:
         self.common = b""  # records for every member in the view
         self.own: dict[int, bytes] = {}  # records for single members, to follow those
         self.deliveries: list[Batch] = []
-        self.trace = b""  # rows, to be written before anything is sent
+        self.trace = b""  # rows, to be logged in this order
+        self.broadcasts = False  # whether own messages are sent: after their rows are logged
         self.evicted: list[int] = []
         self.left: list[int] = []
         self.malformed: list[tuple[int, int]] = []  # peer, reason

@@ -1,9 +1,10 @@
 """A member's log of its own events, cheap enough to be always on: rows appended to a file.
 
 A row has 16 bytes: nanoseconds since the member started, then kind (1 byte), source (3) and
-sequence (4) in one little endian word. Rows reach the operating system before what they tell is
+sequence (4) in one little endian word. Rows reach the operating system before an own message is
 sent, so that a member that is killed leaves a log in which every message that others may have
-delivered is broadcast. ``precedes.trace.members`` reads the logs of a directory.
+delivered is broadcast, after all that it may depend on. ``precedes.trace.members`` reads the logs
+of a directory.
 
 The header's status is written again at the end, in place: a disk without room cannot prevent it.
 """
@@ -29,8 +30,8 @@ ENDED: Final = 1  # everything there was to deliver has been
 LEFT: Final = 2  # ended before the others, or evicted
 BROKEN: Final = 3  # rows are missing: the disk was full
 
-# Rows wait for more of them up to this size, unless something is sent: nobody else can know then
-# what this member has done.
+# Rows wait for more of them up to this size, unless an own message is sent: until then nothing
+# depends on what this member has delivered.
 WAITING_BYTES_MAX: Final = 1 << 16
 
 
