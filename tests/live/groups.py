@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 import socket
 
-from precedes.live import Config, Group
+from precedes.live import Config, Group, wire
 
 LIMIT_S = 60.0
 
@@ -84,3 +84,29 @@ async def take(group, count):
         if len(found) == count:
             return found
     return found
+
+
+class Impostor:
+    """A member with the right greeting and the wrong intentions."""
+
+    def __init__(self, config, socks):
+        self.config = config
+        self.socks = socks
+        self.writers = []
+
+    async def connect(self, target):
+        reader, self.writer = await asyncio.open_connection(*self.socks[target].getsockname())
+        hello = wire.Hello(
+            member=self.config.member,
+            target=target,
+            group=self.config.group_digest(),
+            life=b"i" * 16,
+            known=bytes(16),
+            received=0,
+        )
+        self.writers.append(self.writer)
+        self.writer.write(hello.encode())
+        return await reader.readexactly(wire.HELLO_BYTES)
+
+    def send(self, number, body):
+        self.writer.write(wire.frame_header(wire.DATA, number, 0, len(body)) + body)

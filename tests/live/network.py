@@ -25,7 +25,7 @@ class Network:
         for node in self.nodes:
             if compiled:
                 node.prepare()
-            node.start(tests=False)
+            node.start()
 
     @property
     def alive(self):

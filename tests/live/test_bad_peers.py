@@ -9,7 +9,7 @@ import pytest
 
 from precedes.live import Group, wire
 from precedes.live.metrics import exposition
-from tests.live.groups import configs, end, group_of, listeners, run, take, until
+from tests.live.groups import Impostor, configs, end, group_of, listeners, run, take, until
 
 GARBAGE = {
     "noise": random.Random(1).randbytes(4096),
@@ -37,32 +37,6 @@ def test_strangers_are_dropped_and_counted_while_the_group_goes_on(what, monkeyp
             assert "precedes_refused_total" in exposition(one)
 
     run(test())
-
-
-class Impostor:
-    """A member with the right greeting and the wrong intentions."""
-
-    def __init__(self, config, socks):
-        self.config = config
-        self.socks = socks
-        self.writers = []
-
-    async def connect(self, target):
-        reader, self.writer = await asyncio.open_connection(*self.socks[target].getsockname())
-        hello = wire.Hello(
-            member=self.config.member,
-            target=target,
-            group=self.config.group_digest(),
-            life=b"i" * 16,
-            known=bytes(16),
-            received=0,
-        )
-        self.writers.append(self.writer)
-        self.writer.write(hello.encode())
-        return await reader.readexactly(wire.HELLO_BYTES)
-
-    def send(self, number, body):
-        self.writer.write(wire.frame_header(wire.DATA, number, 0, len(body)) + body)
 
 
 def message(source, sequence, need, payload=b""):
@@ -106,5 +80,27 @@ def test_a_member_that_sends_nonsense_is_evicted_and_the_others_go_on(what):
         for writer in bad.writers:
             await end(writer)
         socks[2].close()
+
+    run(test())
+
+
+def test_who_is_evicted_before_it_came_is_not_waited_for():
+    """Member 1 has greeted member 0 and dies before it meets member 3, its other neighbour."""
+
+    async def test():
+        socks = listeners(4)
+        given = configs(socks, protocol="vcube", evict_after_s=0.5, test_every_s=0.1)
+        dead = Impostor(given[1], socks)
+        groups = [Group.open(given[i], listener=socks[i]) for i in (0, 2, 3)]
+        async with asyncio.TaskGroup() as tasks:
+            entering = [tasks.create_task(group.__aenter__()) for group in groups]
+            await dead.connect(0)
+            await asyncio.gather(*entering)
+            assert all(group.view == [0, 2, 3] for group in (groups[0], groups[2]))
+            await groups[2].broadcast(b"fine")
+            assert (await take(groups[0], 1))[0].payload == b"fine"
+            await asyncio.gather(*(g.__aexit__(None, None, None) for g in groups))
+        await end(dead.writer)
+        socks[1].close()
 
     run(test())

@@ -11,8 +11,7 @@ from precedes.live.certificates import Authority
 from precedes.live.config import from_toml
 from precedes.live.security import member_name
 from precedes.model import UserError
-from tests.live.groups import configs, group_of, listeners, run
-from tests.live.test_group import Impostor, end, take
+from tests.live.groups import Impostor, configs, end, group_of, listeners, run, take
 
 NAME = "group"
 

@@ -160,7 +160,7 @@ def fuzz(protocol, frames, seed, *, compiled):
         node = Node(Settings(member=3, members=4, protocol=protocol, payload_max_bytes=4096))
         if compiled:
             node.prepare()
-        node.start(tests=False)
+        node.start()
         for turn in range(40):
             batch = min(500, frames - done)
             for _ in range(batch):

@@ -196,7 +196,7 @@ class Core:
         except PrecedesError as error:
             self._stop(error)
             return
-        if not self._node.untold:
+        if self._node.cell[a.UNTOLD] == 0:
             self._untold_ns = 0
         elif self._untold_ns == 0:
             self._tell_soon(now_ns)
@@ -246,8 +246,9 @@ class Core:
 
     def _after_run(self, now_ns: int) -> None:
         """Wake who waits, and see to the timers."""
-        stable = self._node.own_stable
-        if stable > self._last_stable or self._node.is_all_stable:
+        cell = self._node.cell
+        stable = cell[a.OWN_STABLE]
+        if stable > self._last_stable or stable == cell[a.OWN_SEQUENCE]:
             self._last_stable, self._last_progress_ns = stable, now_ns
         self._changed.ring()
         if self._finished and self.is_finished:
@@ -292,6 +293,7 @@ class Core:
         gone = self._node.member.known[:, a.GONE]
         for peer in layout.neighbours(self._node.settings, self._route, gone):
             self._links.want(peer, anyhow=True)
+        self._links.attached.set()  # who waits for its neighbours has others now
 
     def _stop(self, error: PrecedesError) -> None:
         if self._error is None:
@@ -308,10 +310,11 @@ class Core:
         log.info("member %d: %s %d %s", self.member, event.kind, event.member, event.text)
         self._events.put(event)
 
-    async def _tend(self) -> None:
+    async def _tend(self, first_s: float) -> None:
         """Regular duties: acknowledgements, silent connections, messages that wait too long."""
         reported: set[tuple[int, int]] = set()
         looked_s = 0.0
+        await asyncio.sleep(first_s)
         while True:
             await asyncio.sleep(TEND_EVERY_S)
             now_ns = time.monotonic_ns()

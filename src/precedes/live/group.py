@@ -22,7 +22,7 @@ from typing import Final, Self
 from precedes.live import arrays as a
 from precedes.live import layout, tracelog, wire
 from precedes.live.config import Config
-from precedes.live.core import Core, Missing, log
+from precedes.live.core import TEND_EVERY_S, Core, Missing, log
 from precedes.live.errors import GroupClosed, GroupLost, SlowMember, WouldBlock
 from precedes.live.events import Event
 from precedes.live.metrics import serve
@@ -71,22 +71,23 @@ class Group(Core):
         except BaseException:
             await self._end(tracelog.LEFT)
             raise
-        self._node.start()
+        # Members that do their regular duties at the same time would hinder each other.
+        share = self.member / len(config.addresses)
+        first_ns = round(share * config.test_every_s * NANOSECONDS_PER_S)
+        self._node.start(tests_at_ns=self._now_ns() + first_ns)
         self._beat_ns = time.monotonic_ns()
-        self._tasks.append(self._loop.create_task(self._tend()))
+        self._tasks.append(self._loop.create_task(self._tend(share * TEND_EVERY_S)))
         self._schedule()
         self.metrics.ready = True
         log.info("member %d of %s is ready", self.member, config.name)
         return self
 
     async def _wait_for_neighbours(self) -> None:
-        gone = self._node.member.known[:, a.GONE]
-        wanted = layout.neighbours(self._node.settings, self._route, gone)
-        for peer in wanted:
-            self._links.want(peer)
+        """Wait for a connection to each; who is evicted meanwhile is no neighbour any more."""
+        missing: list[int] = []
         try:
             async with asyncio.timeout(self.config.start_s):
-                while missing := [p for p in wanted if p not in self._links.connections]:
+                while missing := self._find_missing():
                     self._links.attached.clear()
                     await self._links.attached.wait()
                     self._raise_error()
@@ -96,14 +97,23 @@ class Group(Core):
                 f"member {names} did not come within {self.config.start_s:g} s"
             ) from None
 
+    def _find_missing(self) -> list[int]:
+        """The neighbours that there is no connection to; one is wanted from now on."""
+        gone = self._node.member.known[:, a.GONE]
+        wanted = layout.neighbours(self._node.settings, self._route, gone)
+        missing = [peer for peer in wanted if peer not in self._links.connections]
+        for peer in missing:
+            self._links.want(peer)
+        return missing
+
     async def broadcast(self, payload: bytes) -> tuple[int, int]:
         """Broadcast a message, after waiting for credit; its name (member, sequence).
 
         Without credit some member has not taken a whole window of messages: ``slow`` says what
         happens then.
         """
-        while not self._may_send(payload):
-            await self._wait_for_credit()
+        if not self._may_send(payload):
+            await self._wait_for_credit(payload)
         return self._broadcast(payload)
 
     def broadcast_nowait(self, payload: bytes) -> tuple[int, int]:
@@ -122,8 +132,8 @@ class Group(Core):
         largest = max(payloads, key=len)
         name, done = (self.member, 0), 0
         while done < len(payloads):
-            while not self._may_send(largest):
-                await self._wait_for_credit()
+            if not self._may_send(largest):
+                await self._wait_for_credit(largest)
             some = payloads[done : done + self._node.credit]
             done += len(some)
             name = self.member, self._node.broadcast_many(list(map(bytes, some)))
@@ -151,21 +161,24 @@ class Group(Core):
             self._schedule()
         return self.member, sequence
 
-    async def _wait_for_credit(self) -> None:
-        config, started_s = self.config, time.monotonic()
-        limit_s = None if config.slow == "block" else config.slow_after_s
+    async def _wait_for_credit(self, payload: bytes) -> None:
+        """Wait until the payload may be sent; whatever else happens, only what is taken counts."""
+        config, began_ns = self.config, time.monotonic_ns()
         try:
-            async with asyncio.timeout(limit_s):
-                await self._changed.wait()
-        except TimeoutError:
-            waited_ns = time.monotonic_ns() - self._last_progress_ns
-            self._on_slow(waited_ns / NANOSECONDS_PER_S)
-        self.metrics.blocked_s += time.monotonic() - started_s
+            while not self._may_send(payload):
+                since_ns = max(began_ns, self._last_progress_ns)
+                waited_s = (time.monotonic_ns() - since_ns) / NANOSECONDS_PER_S
+                if config.slow != "block" and waited_s >= config.slow_after_s:
+                    self._on_slow(waited_s)
+                left_s = None if config.slow == "block" else config.slow_after_s - waited_s
+                with contextlib.suppress(TimeoutError):
+                    async with asyncio.timeout(left_s):
+                        await self._changed.wait()
+        finally:
+            self.metrics.blocked_s += (time.monotonic_ns() - began_ns) / NANOSECONDS_PER_S
 
     def _on_slow(self, waited_s: float) -> None:
         """Nobody has taken anything for a while: the member that lags behind is too slow."""
-        if waited_s < self.config.slow_after_s:
-            return
         who = self.laggard
         if self.config.slow == "raise":
             raise SlowMember(who, waited_s)

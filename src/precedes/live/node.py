@@ -106,7 +106,7 @@ class Node:
             self.protocol.state, self.protocol.sources, self.member, self.state
         )
         self._look()
-        self._empty()
+        self._drain(Output())
 
     def _look(self) -> None:
         """See the arrays as memory: reading or writing a word of it takes a third of the time."""
@@ -129,11 +129,15 @@ class Node:
 
     # Input ----------------------------------------------------------------------------------
 
-    def start(self, *, tests: bool = True) -> None:
-        """Begin: the protocol's own start, and the first round of tests for crashes."""
+    def start(self, *, tests_at_ns: int | None = None) -> None:
+        """Begin: the protocol's own start, and at a given time the first tests for crashes."""
         self._add(a.START)
-        if tests:
-            self._add(a.TEST_TIMER)
+        if tests_at_ns is not None:
+            self._set_timer(tests_at_ns, owner=1, key=0)
+
+    def _set_timer(self, due_ns: int, *, owner: int, key: int) -> None:
+        self._serial += 1
+        heapq.heappush(self._timers, (due_ns, self._serial, owner, key))
 
     def receive(self, peer: int, body: bytes | memoryview) -> None:
         """The body of a frame has come from a peer."""
@@ -204,26 +208,6 @@ class Node:
         return self._window - (self._promised - self._stable)
 
     @property
-    def is_idle(self) -> bool:
-        """Whether there is nothing that ``run`` would handle."""
-        return not self._segments and not self._broadcasts
-
-    @property
-    def untold(self) -> bool:
-        """Whether others wait to hear what was taken; ``run`` with ``force`` tells them."""
-        return self.cell[a.UNTOLD] != 0
-
-    @property
-    def own_stable(self) -> int:
-        """How many of its own messages all are known to have taken."""
-        return self.cell[a.OWN_STABLE]
-
-    @property
-    def is_all_stable(self) -> bool:
-        """Whether that is all that it has broadcast."""
-        return self.cell[a.OWN_STABLE] == self.cell[a.OWN_SEQUENCE]
-
-    @property
     def next_timer_ns(self) -> int | None:
         """When ``run`` has to be called at the latest."""
         return self._timers[0][0] if self._timers else None
@@ -235,7 +219,7 @@ class Node:
 
     def is_gone(self, who: int) -> bool:
         """Whether a member is out of the view."""
-        return bool(self.member.known[who, a.GONE])
+        return self._known[who * a.KNOWN_WORDS + a.GONE] != 0
 
     # Running --------------------------------------------------------------------------------
 
@@ -327,14 +311,14 @@ class Node:
                 first, last = bound[2 * target], bound[2 * target + 1]
                 if last > first:
                     own[target] = own.get(target, b"") + self._routed[first:last]
+            bound[:] = self._no_bound  # as they are without packets
         if deliveries:
             table = self._delivery[: ROW_BYTES * deliveries]
             data = self._delivered[:delivered_bytes]
             output.deliveries.append(Batch(table, data))
         if timers:
             for key, due_ns, owner in member.timer[:timers].tolist():
-                self._serial += 1
-                heapq.heappush(self._timers, (due_ns, self._serial, owner, key))
+                self._set_timer(due_ns, owner=owner, key=key)
         if reports:
             for what, about, reason in member.report[:reports].tolist():
                 if what == a.EVICTED:
@@ -343,12 +327,6 @@ class Node:
                     output.left.append(about)
                 else:
                     output.malformed.append((about, reason))
-        self._empty()
-
-    def _empty(self) -> None:
-        """What was left has been taken. Without packets the bounds are 0 as they are."""
-        if self.cell[a.PACKETS]:
-            self._bound[:] = self._no_bound
         self.cell[a.COMMON_BYTES : a.ROWS + 1] = NOTHING
 
     # What people ask ------------------------------------------------------------------------

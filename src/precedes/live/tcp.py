@@ -44,7 +44,7 @@ class Links:
         self.frame_max_bytes = group.frame_max_bytes
         self.links: dict[int, Link] = {}
         self.connections: dict[int, Connection] = {}
-        self.attached = asyncio.Event()  # set whenever a link has got a connection
+        self.attached = asyncio.Event()  # set when a link has got a connection, or needs none
         self.reconnections = 0
         self._strangers: set[Connection] = set()
         self._dialling: dict[int, asyncio.Task[None]] = {}
