@@ -2,9 +2,11 @@
 
 import dataclasses
 import json
+import logging
 import math
 import re
 import shutil
+import signal
 import statistics
 from pathlib import Path
 
@@ -293,7 +295,7 @@ def test_run_experiments(spark, tmp_path):
 
 
 def test_a_failed_run_is_in_the_tables(spark, tmp_path, capsys):
-    text = samples.EXPERIMENT.replace("messages = 6_000", "messages = 50")
+    text = samples.EXPERIMENT.replace("messages = 3_000", "messages = 50")
     text = text.replace("entries = [10, 40]", 'delay = ["constant:1", "matrix:/none"]')
     path = samples.write(tmp_path, text)
     out = tmp_path / "out"
@@ -392,4 +394,27 @@ def test_a_session_of_another_master_is_not_replaced(spark):
         assert active is spark
     with pytest.raises(UserError, match="is running in this process"), open_session(master="x"):
         pass
+    assert spark.range(3).count() == 3
+
+
+def test_an_interrupt_within_a_call_of_java_is_not_logged(spark, caplog):
+    """py4j would print a traceback; without our block it does."""
+
+    def interrupted():
+        before = signal.signal(signal.SIGALRM, signal.default_int_handler)
+        try:
+            signal.setitimer(signal.ITIMER_REAL, 0.2)
+            with pytest.raises(KeyboardInterrupt):
+                spark.sparkContext._jvm.java.lang.Thread.sleep(5_000)
+        finally:
+            signal.setitimer(signal.ITIMER_REAL, 0)
+            signal.signal(signal.SIGALRM, before)
+
+    with open_session(session=spark):
+        interrupted()
+        assert caplog.messages == []
+        logging.error("somebody else's")
+    assert caplog.messages == ["somebody else's"]
+    interrupted()
+    assert "KeyboardInterrupt while sending command." in caplog.messages
     assert spark.range(3).count() == 3
