@@ -7,6 +7,7 @@ TOGETHER = {
     "tests/pipeline/test_clusters.py": "spark",
     "tests/pipeline/test_reproduce.py": "spark",
     "tests/pipeline/test_spark.py": "spark",
+    "tests/report/test_report.py": "report",
     "tests/test_vcube_with_tests.py": "vcube_with_tests",
 }
 
