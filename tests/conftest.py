@@ -31,6 +31,7 @@ def pytest_collection_modifyitems(items):
     items.sort(key=lambda item: schedule.place(item.nodeid))
 
 
+@pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config, log):
     """Keep tests together that share what takes long to make."""
     return schedule.Scheduling(config, log)

@@ -5,6 +5,7 @@ from xdist.scheduler import LoadScopeScheduling
 # Tests that share what takes long to make: one process makes it, and runs them all.
 TOGETHER = {
     "tests/pipeline/test_clusters.py": "spark",
+    "tests/pipeline/test_interrupts.py": "spark",
     "tests/pipeline/test_reproduce.py": "spark",
     "tests/pipeline/test_spark.py": "spark",
     "tests/report/test_report.py": "report",
@@ -15,6 +16,7 @@ TOGETHER = {
 # engines for Spark's tests, the other the steps of live members.
 FIRST = (
     "tests/pipeline/test_spark.py",
+    "tests/pipeline/test_interrupts.py",
     "tests/pipeline/test_reproduce.py",
     "tests/pipeline/test_clusters.py",
     "tests/live/",

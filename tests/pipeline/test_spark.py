@@ -2,12 +2,9 @@
 
 import dataclasses
 import json
-import logging
 import math
 import re
 import shutil
-import signal
-import socket
 import statistics
 from pathlib import Path
 
@@ -15,8 +12,6 @@ import duckdb
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from py4j.clientserver import JavaClient, JavaParameters, PythonParameters
-from py4j.java_gateway import GatewayProperty, PythonProxyPool
 
 from precedes.audit import audit, to_json
 from precedes.cli import main
@@ -398,36 +393,3 @@ def test_a_session_of_another_master_is_not_replaced(spark):
     with pytest.raises(UserError, match="is running in this process"), open_session(master="x"):
         pass
     assert spark.range(3).count() == 3
-
-
-def test_an_interrupt_within_a_call_of_java_is_not_logged(spark, caplog, monkeypatch):
-    """py4j would print a traceback; without what a session adds to the root logger it does.
-
-    The call goes to a socket that never answers: an interrupted one closes its connections, and
-    those of the session are needed by other tests.
-    """
-
-    def interrupted():
-        with socket.create_server(("127.0.0.1", 0)) as server:
-            there = JavaParameters(port=server.getsockname()[1])
-            known = GatewayProperty(auto_field=False, pool=PythonProxyPool())
-            client = JavaClient(there, PythonParameters(), known)
-            connection = client._get_connection()
-            before = signal.signal(signal.SIGALRM, signal.default_int_handler)
-            try:
-                signal.setitimer(signal.ITIMER_REAL, 0.2)
-                with pytest.raises(KeyboardInterrupt):
-                    client.send_command("a command")
-            finally:
-                signal.setitimer(signal.ITIMER_REAL, 0)
-                signal.signal(signal.SIGALRM, before)
-                connection.close()
-
-    with open_session(session=spark):
-        interrupted()
-        assert caplog.messages == []
-        logging.error("somebody else's")
-    assert caplog.messages == ["somebody else's"]
-    monkeypatch.setattr(logging.getLogger(), "filters", [])
-    interrupted()
-    assert "KeyboardInterrupt while sending command." in caplog.messages
