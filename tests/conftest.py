@@ -34,6 +34,7 @@ def pytest_collection_modifyitems(items):
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config, log):
     """Keep tests together that share what takes long to make."""
+    config.option.loadscopereorder = False  # the order is that of schedule.FIRST
     return schedule.Scheduling(config, log)
 
 
