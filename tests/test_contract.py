@@ -22,7 +22,7 @@ IMPORTED = "    deliver,\n"
 @pytest.mark.usefixtures("engine")
 @pytest.mark.parametrize("name", linked())
 def test_conforms(name):
-    found = assert_conforms(name, schedules=30, seed=1)
+    found = assert_conforms(name, schedules=20, seed=1)
     print(found)
     assert found.deliveries > 1000
     if load(name).guarantee == "none":
@@ -32,7 +32,7 @@ def test_conforms(name):
 @pytest.mark.usefixtures("engine")
 @pytest.mark.parametrize("name", linked())
 def test_keeps_the_rules_on_networks_it_does_not_assume(name):
-    assert_conforms(name, schedules=30, seed=1, hostile=True)
+    assert_conforms(name, schedules=15, seed=1, hostile=True)
 
 
 @pytest.mark.usefixtures("engine")

@@ -9,9 +9,6 @@ pytest.importorskip("precedes.protocols.vcube")
 from precedes.testing import observe
 from tests import vcube_checks
 
-# In one process, which compiles this protocol once.
-pytestmark = pytest.mark.xdist_group("vcube_with_tests")
-
 PROTOCOL = str(Path(__file__).parent / "protocols_for_tests" / "vcube_with_tests.py")
 
 

@@ -10,9 +10,9 @@ import pytest
 
 from precedes.model import InternalError, UserError
 from precedes.papers import registry, reproduce
-from precedes.papers.claims import EQUAL, HOLDS, VERDICTS, About, finding
+from precedes.papers.claims import VERDICTS, About, finding
 from precedes.papers.measured import Measured, measure
-from precedes.papers.outcome import counts, judge
+from precedes.papers.outcome import judge
 from precedes.papers.registry import PaperError, check, leaves, load, papers
 from precedes.papers.shown import Printed
 from precedes.report.files import claims_csv
@@ -186,30 +186,11 @@ def test_claims_that_cannot_be_told_apart_are_refused():
         judge(paper, results(paper.experiments("quick"), seed=1), scale="quick")
 
 
-@pytest.mark.usefixtures("engine")
-def test_reproduce_runs_resumes_and_refuses(tmp_path, monkeypatch):
-    """A real run of a small paper: finished runs are used again, half of them at a time."""
-    monkeypatch.setattr(registry, "papers", lambda: ("900",))
-    module = paper_module()
-    monkeypatch.setattr("precedes.papers.outcome.load", lambda n: check(module, number=n))
-    shares = []
-    first = reproduce(["900", "900"], directory=tmp_path, master="local[1]", progress=shares.append)
-    assert [(o.paper, o.runs, o.claims[0].verdict) for o in first] == [("900", 2, EQUAL)]
-    assert shares == sorted(shares)
-    assert shares[-1] == 1.0
-    assert counts(first)[EQUAL] == 1
-    assert counts(first)[HOLDS] == 0
-    kept = sorted((tmp_path / "runs").glob("*/records/*.json"))
-    assert len(kept) == 2
-    kept[0].unlink()
-    times = kept[1].stat().st_mtime_ns
-    assert reproduce(["900"], directory=tmp_path, master="local[1]") == first
-    assert sorted((tmp_path / "runs").glob("*/records/*.json")) == kept
-    assert kept[1].stat().st_mtime_ns == times
+def test_reproduce_refuses(tmp_path):
     with pytest.raises(UserError, match="scale is one of"):
-        reproduce(["900"], directory=tmp_path, scale="huge")
+        reproduce(["003"], directory=tmp_path, scale="huge")
     with pytest.raises(UserError, match="master"):
-        reproduce(["900"], directory=tmp_path / "new", master="spark://127.0.0.1:1")
+        reproduce(["003"], directory=tmp_path, master="spark://127.0.0.1:1")
 
 
 def test_results_in_another_order_are_refused(tmp_path, monkeypatch):

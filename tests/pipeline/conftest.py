@@ -1,14 +1,10 @@
 """One Spark session and one finished sweep for all the tests of a process."""
 
-from pathlib import Path
-
 import pytest
 
 from precedes.pipeline.session import open_session
 from precedes.pipeline.sweep import run_sweep
 from tests.pipeline import samples
-
-HERE = Path(__file__).parent
 
 
 @pytest.fixture(scope="session")
@@ -36,10 +32,3 @@ def swept(spark, tmp_path_factory):
     directory = tmp_path_factory.mktemp("swept")
     done = run_sweep(samples.experiment(directory), directory / "out", session=spark)
     return directory / "out", done
-
-
-def pytest_collection_modifyitems(items):
-    """Give all tests here to one process: a second session would cost twenty seconds of CPU."""
-    for item in items:
-        if item.path.parent == HERE:
-            item.add_marker(pytest.mark.xdist_group("spark"))

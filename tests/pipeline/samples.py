@@ -11,7 +11,7 @@ nodes = 30
 
 [workload]
 rate = 200
-messages = 6_000
+messages = 3_000
 
 [network]
 delay = "normal:100:20"

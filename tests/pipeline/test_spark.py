@@ -293,7 +293,7 @@ def test_run_experiments(spark, tmp_path):
 
 
 def test_a_failed_run_is_in_the_tables(spark, tmp_path, capsys):
-    text = samples.EXPERIMENT.replace("messages = 6_000", "messages = 50")
+    text = samples.EXPERIMENT.replace("messages = 3_000", "messages = 50")
     text = text.replace("entries = [10, 40]", 'delay = ["constant:1", "matrix:/none"]')
     path = samples.write(tmp_path, text)
     out = tmp_path / "out"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 import os
 import platform
 import re
@@ -37,6 +38,8 @@ START_S: Final = 180.0
 # Java runs for seconds and plans small queries: compiling its code with care and collecting
 # garbage in parallel would double the CPU time of a session.
 JAVA_OPTIONS: Final = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+
+PY4J_LOGGERS: Final = ("py4j.java_gateway", "py4j.clientserver")
 
 LOG4J: Final = """status = error
 rootLogger.level = warn
@@ -91,18 +94,44 @@ def open_session(
             found = SparkSession.active()
     if found is not None:
         _check_master(found, master)
-        yield found
+        with _py4j_unlogged():
+            yield found
         return
     scratch = _scratch()
     try:
         where = master or _with_retries(DEFAULT_MASTER)
-        made = _start(where, scratch, log or scratch / "spark.log", settings or {})
-        try:
-            yield made
-        finally:
-            _stop(made)
+        with _py4j_unlogged():
+            made = _start(where, scratch, log or scratch / "spark.log", settings or {})
+            try:
+                yield made
+            finally:
+                _stop(made)
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
+
+
+@contextlib.contextmanager
+def _py4j_unlogged() -> Iterator[None]:
+    """Have py4j not log the calls that fail, which would print their tracebacks.
+
+    It does so for every call that Ctrl-C interrupts or that Java dies in, partly with the root
+    logger, and raises as well.
+    """
+    import py4j
+
+    home = str(Path(py4j.__file__).parent)
+
+    def is_wanted(record: logging.LogRecord) -> bool:
+        return record.levelno < logging.ERROR or not record.pathname.startswith(home)
+
+    loggers = [logging.getLogger(name) for name in (None, *PY4J_LOGGERS)]
+    for logger in loggers:
+        logger.addFilter(is_wanted)
+    try:
+        yield
+    finally:
+        for logger in loggers:
+            logger.removeFilter(is_wanted)
 
 
 def require_pyspark() -> None:
