@@ -20,7 +20,6 @@ FIRST = (
     "tests/pipeline/test_reproduce.py",
     "tests/pipeline/test_clusters.py",
     "tests/live/",
-    "tests/test_vcube_with_tests.py",
     "tests/test_compiled.py",
 )
 

@@ -9,6 +9,10 @@ pytest.importorskip("precedes.protocols.vcube")
 from precedes.testing import observe
 from tests import vcube_checks
 
+# Compiles an engine of its own; in `make test` the schedules of faults of live groups, and the
+# survivors of crashes that are told, show the halves of it.
+pytestmark = pytest.mark.swarm
+
 PROTOCOL = str(Path(__file__).parent / "protocols_for_tests" / "vcube_with_tests.py")
 
 

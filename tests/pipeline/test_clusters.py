@@ -15,8 +15,9 @@ from precedes.model import UserError
 from precedes.pipeline import java, run_experiments
 from precedes.pipeline.execute import ATTEMPTS_MAX
 from precedes.pipeline.plan import expand
+from precedes.pipeline.sweep import run_sweep
 from precedes.sim import Scenario
-from precedes.sim.experiment import Experiment
+from precedes.sim.experiment import Experiment, from_file
 from tests.pipeline import samples
 from tests.signals import heed_interrupts
 
@@ -45,8 +46,8 @@ def wait_until(condition, process=None):
     return found
 
 
-def test_killed_again_and_again(swept, tmp_path, paths_without_java):
-    """On a machine without Java: ctrl-C, kill -9, and the third time to the end."""
+def test_killed_again_and_again(spark, swept, tmp_path, paths_without_java):
+    """On a machine without Java: ctrl-C, kill -9; the third time, with a session, to the end."""
     whole = samples.tables(swept[0])
     experiment, out = samples.write(tmp_path), tmp_path / "out"
     line = samples.command("sweep", experiment, "--out", out, "--master", "local[2]")
@@ -69,10 +70,8 @@ def test_killed_again_and_again(swept, tmp_path, paths_without_java):
         before, finished = finished, settled(out)
         assert before.items() <= finished.items()
         assert wanted <= len(finished) < samples.RUNS
-    done = samples.run("sweep", experiment, "--out", out, env=environment)
-    assert done.returncode == 0, done.stderr
-    kept = int(re.search(r"12 runs, (\d+) of them finished before, 0 failed", done.stdout)[1])
-    assert kept == len(finished)
+    done = run_sweep(from_file(experiment), out, session=spark)
+    assert (done.kept, done.failures) == (len(finished), [])
     assert finished.items() <= samples.records(out).items()
     assert samples.tables(out) == whole
 
