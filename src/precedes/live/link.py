@@ -35,7 +35,7 @@ class Link:
         number = self.sent = self.sent + 1
         received = self._told = self.received
         self._kept.append(body)
-        return wire.HEADER.pack(wire.OVERHEAD_BYTES + len(body), DATA, number, received) + body
+        return wire.frame_header(DATA, number, received, len(body)) + body
 
     @property
     def unacknowledged_bytes(self) -> int:
