@@ -53,14 +53,15 @@ async def close(groups):
     )
 
 
-def run(coroutine):
+def run(coroutine, *, new_loop=asyncio.new_event_loop):
     """Run a test's coroutine, not for ever."""
 
     async def limited():
         async with asyncio.timeout(LIMIT_S):
             return await coroutine
 
-    return asyncio.run(limited())
+    with asyncio.Runner(loop_factory=new_loop) as runner:
+        return runner.run(limited())
 
 
 async def until(is_so):

@@ -2,14 +2,16 @@
 
 import asyncio
 import logging
+import socket
 import stat
 
 import pytest
+import uvloop
 
 from precedes.live import Group, GroupLost, Security, make_keys
 from precedes.live.certificates import Authority
 from precedes.live.config import from_toml
-from precedes.live.security import member_name
+from precedes.live.security import contexts, member_name
 from precedes.model import UserError
 from tests.live.groups import Impostor, configs, end, group_of, listeners, run, take
 
@@ -199,3 +201,29 @@ def test_a_group_file(tmp_path, keys):
     path.write_text("adresses = []")
     with pytest.raises(UserError, match="unknown setting 'adresses'"):
         from_toml(path, member=0)
+
+
+def test_what_is_said_at_once_is_heard(keys):
+    """With uvloop: it reads as soon as a connection is there, whatever its protocol says."""
+
+    def shake_hands(address):
+        context = contexts(files(keys, 2)).client
+        with (
+            socket.create_connection(address, timeout=5) as plain,
+            context.wrap_socket(plain) as secured,
+        ):
+            return secured.version()
+
+    async def test():
+        socks = listeners(2)
+        groups = [
+            Group.open(config, listener=sock)
+            for config, sock in zip(secured(socks, keys), socks, strict=True)
+        ]
+        await asyncio.gather(*(group.__aenter__() for group in groups))
+        for _ in range(40):
+            version = await asyncio.to_thread(shake_hands, socks[0].getsockname())
+            assert version == "TLSv1.3"
+        await asyncio.gather(*(group.__aexit__(None, None, None) for group in groups))
+
+    run(test(), new_loop=uvloop.new_event_loop)

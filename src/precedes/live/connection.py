@@ -16,26 +16,21 @@ if TYPE_CHECKING:
 HANDSHAKE_S: Final = 5.0
 
 
-def address_of(transport: asyncio.BaseTransport | None) -> str:
-    """Where the other side of a connection is."""
-    name = transport.get_extra_info("peername") if transport else None
-    return f"{name[0]}:{name[1]}" if name else "an unknown address"
-
-
 class Connection(asyncio.BufferedProtocol):
     """One TCP connection, dialled (``target`` is known) or accepted."""
 
-    def __init__(self, links: Links, target: int | None) -> None:
+    def __init__(self, links: Links, target: int | None, address: str) -> None:
         self.links = links
         self.target = target
+        self.address = address
         self.link: Link | None = None
         self.transport: asyncio.Transport | None = None
         self.paused = False
         self.heard_s = time.monotonic()
         self.closed: asyncio.Future[None] = links.loop.create_future()
-        self._greeting = self._early = b""
+        self._greeting = b""
         self._frames = wire.Frames(frame_max_bytes=links.frame_max_bytes)
-        self._limit = links.loop.call_later(HANDSHAKE_S, self._too_late)
+        self._limit: asyncio.TimerHandle | None = None
 
     @property
     def is_dialled(self) -> bool:
@@ -45,23 +40,24 @@ class Connection(asyncio.BufferedProtocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Speak first if this side has dialled."""
         self.transport = cast(asyncio.Transport, transport)
-        early, self._early = self._early, b""
-        self.links.loop.call_soon(self._hear, early)
+        self._limit = self.links.loop.call_later(HANDSHAKE_S, self._too_late)
         if self.target is not None:
             self.transport.write(self.links.hello(self.target).encode())
-        elif not self.links.admit(self):
-            self.transport.abort()
 
     def _too_late(self) -> None:
         if self.link is None:
             self.fail("it did not say who it is in time")
+
+    def _stop_waiting(self) -> None:
+        if self._limit is not None:
+            self._limit.cancel()
 
     def get_buffer(self, sizehint: int) -> memoryview:
         """Where the operating system puts what comes."""
         return self._frames.room()
 
     def buffer_updated(self, count: int) -> None:
-        """Bytes have come; after a handshake perhaps before ``connection_made``."""
+        """Bytes have come."""
         self.heard_s = time.monotonic()
         if self.link is None:
             self._hear(self._frames.take(count))
@@ -74,11 +70,8 @@ class Connection(asyncio.BufferedProtocol):
 
     def _hear(self, data: bytes) -> None:
         """Bytes before there is a link, and what follows in the same bytes."""
-        if self.transport is None:
-            self._early += data
-            return
         try:
-            rest = self._greet(data) if data else b""
+            rest = self._greet(data)
             if self.link is not None and rest and (frames := self._frames.put(rest)):
                 self._take(self.link, frames)
         except PeerError as error:
@@ -113,7 +106,7 @@ class Connection(asyncio.BufferedProtocol):
         rest = self._greeting[wire.HELLO_BYTES :]
         self._greeting = b""
         if self.links.greet(self, hello):
-            self._limit.cancel()
+            self._stop_waiting()
             return rest
         return b""
 
@@ -142,11 +135,6 @@ class Connection(asyncio.BufferedProtocol):
             self.links.ban(self.link.peer)
             self.abort()
 
-    @property
-    def address(self) -> str:
-        """Where the other side is."""
-        return address_of(self.transport)
-
     def pause_writing(self) -> None:
         """The other side is slow: frames wait in the link."""
         self.paused = True
@@ -168,20 +156,7 @@ class Connection(asyncio.BufferedProtocol):
 
     def connection_lost(self, error: Exception | None) -> None:
         """It is over."""
-        self._limit.cancel()
+        self._stop_waiting()
         self.links.on_lost(self, error)
         if not self.closed.done():
             self.closed.set_result(None)
-
-
-class Door(asyncio.Protocol):
-    """An accepted connection before its handshake: nothing is read until TLS does."""
-
-    def __init__(self, links: Links) -> None:
-        self._links = links
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Have the handshake done."""
-        plain = cast(asyncio.Transport, transport)
-        plain.pause_reading()
-        self._links.keep(self._links.loop.create_task(self._links.let_in(plain)))

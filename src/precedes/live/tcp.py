@@ -9,25 +9,31 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 import os
+import socket
 import ssl
 import time
-from collections.abc import Iterator
+from collections.abc import Coroutine, Iterator
 from typing import TYPE_CHECKING, Any, Final
 
 from precedes.live import security, wire
 from precedes.live.config import split_address
-from precedes.live.connection import HANDSHAKE_S, Connection, Door, address_of
+from precedes.live.connection import HANDSHAKE_S, Connection
 from precedes.live.link import Link
 from precedes.model import PeerError
 
 if TYPE_CHECKING:
     from precedes.live.group import Group
 
+log = logging.getLogger("precedes.live")
+
 REDIAL_FIRST_S: Final = 0.02
 REDIAL_LAST_S: Final = 0.5
 # Connections that have not said yet who they are; more are closed at once.
 STRANGERS_MAX: Final = 64
+# Connections that the operating system holds until they are taken.
+ACCEPTED_MAX: Final = 256
 
 EVICTED: Final = 1  # in the number of a refusal: the others go on without you
 
@@ -52,41 +58,74 @@ class Links:
         self._ended: set[int] = set()
         self._tasks: set[asyncio.Task[None]] = set()
         self._backlog: dict[int, list[bytes]] = {}
-        self._server: asyncio.Server | None = None
+        self._listeners: list[socket.socket] = []
         self._tls = security.contexts(self.config.security)
 
     async def listen(self) -> None:
         """Accept connections from now on."""
-        where: dict[str, Any] = {"sock": self.group.listener}
-        if self.group.listener is None:
-            where = dict(
-                zip(("host", "port"), split_address(self.config.addresses[self.me]), strict=True)
-            )
-        accept = self._accept if self._tls.server is None else lambda: Door(self)
-        self._server = await self.loop.create_server(accept, backlog=256, **where)
+        self._listeners = await self._bound()
+        for sock in self._listeners:
+            sock.setblocking(False)
+            self._keep(self._accept(sock))
 
-    def _accept(self) -> Connection:
-        return Connection(self, None)
+    async def _bound(self) -> list[socket.socket]:
+        if self.group.listener is not None:
+            return [self.group.listener]
+        host, port = split_address(self.config.addresses[self.me])
+        found = await self.loop.getaddrinfo(
+            host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        )
+        with contextlib.ExitStack() as made:
+            socks = [
+                made.enter_context(
+                    socket.create_server(address, family=family, backlog=ACCEPTED_MAX)
+                )
+                for family, _, _, _, address in found
+            ]
+            made.pop_all()
+        return socks
 
-    async def let_in(self, transport: asyncio.Transport) -> None:
-        """Do the handshake of TLS for an accepted connection, and say why if it fails."""
-        connection = self._accept()
-        assert self._tls.server is not None
+    async def _accept(self, listener: socket.socket) -> None:
+        """Take connections; the handshake of each is no business of the next.
+
+        Not ``create_server``: with TLS it does not say why a handshake has failed, and to start
+        TLS on a connection that it has accepted loses what uvloop has read before.
+        """
+        while True:
+            try:
+                sock, address = await self.loop.sock_accept(listener)
+            except ConnectionError:
+                continue  # it has gone before it was taken
+            except OSError as error:
+                log.error("cannot take connections for now: %s", error.strerror)
+                await asyncio.sleep(REDIAL_LAST_S)
+                continue
+            connection = Connection(self, None, f"{address[0]}:{address[1]}")
+            if self._admits(connection):
+                self._keep(self._let_in(connection, sock))
+            else:
+                sock.close()
+
+    def _admits(self, connection: Connection) -> bool:
+        """Whether one more connection of an unknown is let in."""
+        if len(self._strangers) >= STRANGERS_MAX:
+            self.group.on_peer_error(None, "too many connections at once", connection.address)
+            return False
+        self._strangers.add(connection)
+        return True
+
+    async def _let_in(self, connection: Connection, sock: socket.socket) -> None:
+        """Do the handshake of an accepted connection, and say why if it fails."""
+        limit_s = HANDSHAKE_S if self._tls.server is not None else None
         try:
-            secured = await self.loop.start_tls(
-                transport,
-                connection,
-                self._tls.server,
-                server_side=True,
-                ssl_handshake_timeout=HANDSHAKE_S,
+            await self.loop.connect_accepted_socket(
+                lambda: connection, sock, ssl=self._tls.server, ssl_handshake_timeout=limit_s
             )
-        except (OSError, asyncio.CancelledError) as error:
-            connection.connection_lost(None)
-            self.group.on_peer_error(None, security.why(error), address_of(transport))
-            transport.abort()
-            return
-        if secured is not None:
-            connection.connection_made(secured)
+        except OSError as error:
+            self.group.on_peer_error(None, security.why(error), connection.address)
+        finally:
+            if connection.transport is None:
+                connection.connection_lost(None)
 
     def link(self, peer: int) -> Link:
         """The link to a member, made when it is first needed."""
@@ -111,7 +150,10 @@ class Links:
                 with contextlib.suppress(OSError, asyncio.TimeoutError), self._told(peer):
                     async with asyncio.timeout(HANDSHAKE_S):
                         _, connection = await self.loop.create_connection(
-                            lambda: Connection(self, peer), host, port, ssl=self._tls.client
+                            lambda: Connection(self, peer, self.config.addresses[peer]),
+                            host,
+                            port,
+                            ssl=self._tls.client,
                         )
                     await asyncio.shield(connection.closed)
                     if connection.link is not None:
@@ -132,8 +174,9 @@ class Links:
             self.group.on_peer_error(peer, security.why(error), self.config.addresses[peer])
             raise
 
-    def keep(self, task: asyncio.Task[None]) -> None:
-        """Hold a task that runs by itself until it is done."""
+    def _keep(self, work: Coroutine[Any, Any, None]) -> None:
+        """Do something beside the rest, until it is done or all is over."""
+        task = self.loop.create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
@@ -148,16 +191,6 @@ class Links:
             known=link.life or bytes(16),
             received=link.received,
         )
-
-    def admit(self, connection: Connection) -> bool:
-        """Whether one more connection of an unknown is let in; none when all have been closed."""
-        if self.group.is_over:
-            return False
-        if len(self._strangers) >= STRANGERS_MAX:
-            self.group.on_peer_error(None, "too many connections at once", connection.address)
-            return False
-        self._strangers.add(connection)
-        return True
 
     def greet(self, connection: Connection, hello: wire.Hello) -> bool:
         """A greeting has come: refuse it, or let the link go on over this connection."""
@@ -291,8 +324,6 @@ class Links:
 
     async def close(self) -> None:
         """End all connections."""
-        if self._server is not None:
-            self._server.close()
         for task in [*self._dialling.values(), *self._tasks]:
             task.cancel()
         connections = [*self.connections.values(), *self._strangers]
@@ -303,3 +334,5 @@ class Links:
         for connection in connections:
             connection.abort()
         await asyncio.gather(*self._dialling.values(), *self._tasks, return_exceptions=True)
+        for sock in self._listeners:
+            sock.close()
