@@ -1,11 +1,12 @@
 """Shorter ways through the inside of Numba, taken while a loop of this package is compiled.
 
-Nothing here changes what is compiled. Three things that Numba does over and over are done once:
+Nothing here changes what is compiled. What Numba does over and over is done once:
 
 - a helper is linked into the loop that calls it, not into every other helper on the way;
 - a helper is compiled once for given types, not once more for every caller whose own options
   differ: the options of the helpers are all their own;
-- what an operator means for given types is looked up once, not at every place it stands.
+- what an operator means for given types is looked up once, not at every place it stands;
+- garbage, of which a compilation makes millions of objects, is collected seldom.
 
 All of it relies on names that are private to Numba, whose version constraints.txt therefore
 fixes. The rest of the process keeps Numba as it is.
@@ -14,6 +15,7 @@ fixes. The rest of the process keeps Numba as it is.
 from __future__ import annotations
 
 import contextlib
+import gc
 import operator
 from collections.abc import Iterator
 from typing import Any, Final
@@ -96,11 +98,8 @@ class _Library(codegen.JITCodeLibrary):  # type: ignore[misc]
             return False
 
     def _optimize_functions(self, ll_module: Any) -> None:
+        """Nothing: all is optimised once, in the loop at the top."""
         ll_module.data_layout = self._codegen._data_layout
-        passes, builder = self._codegen._function_pass_manager()
-        for function in ll_module.functions:
-            if not function.is_declaration:
-                passes.run(function, builder)
 
     def _get_module_for_linking(self) -> Any:
         # As it is: what is exported stays until all that refer to it are there.
@@ -146,6 +145,9 @@ class _Codegen(codegen.JITCPUCodegen):  # type: ignore[misc]
 
 # What tells the helpers of this package from those of Numba: the wrapper they do without.
 OWN_OPTION: Final = "no_cfunc_wrapper"
+
+# Objects between two collections of garbage, instead of 700; it comes to about 10 MB.
+GARBAGE_OBJECTS: Final = 100_000
 
 _options_seen: Final[list[dict[str, Any]]] = []
 
@@ -202,9 +204,12 @@ def shortcuts() -> Iterator[None]:
     target.__class__ = _Codegen
     _Template._get_impl = _find_helper
     _Function.get_call_type = _meaning
+    thresholds = gc.get_threshold()
+    gc.set_threshold(GARBAGE_OBJECTS, *thresholds[1:])
     try:
         yield
     finally:
+        gc.set_threshold(*thresholds)
         target.__class__ = codegen.JITCPUCodegen
         _Template._get_impl = _get_impl
         _Function.get_call_type = _look_up
