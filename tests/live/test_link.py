@@ -32,7 +32,7 @@ class Pair:
                 if self.sides[side].on_frame(kind, number, received):
                     self.got[side].append(body)
         del queue[:count]
-        if self.sides[side].owes_acknowledgement and self.rng.random() < 0.3:
+        if self.sides[side].owes_acknowledgement() and self.rng.random() < 0.3:
             self.wire[side].append(self.sides[side].acknowledgement())
 
     def break_and_resume(self):
@@ -95,7 +95,18 @@ def test_many_frames_are_acknowledged_at_once():
     assert link.on_frame(wire.DATA, ACK_AFTER, 0)
     assert link.is_overdue
     link.acknowledgement()
-    assert not link.owes_acknowledgement
+    assert not link.owes_acknowledgement()
+
+
+def test_what_is_sent_anyway_acknowledges():
+    """An acknowledgement goes out by itself only where nothing else goes out."""
+    link = Link(1)
+    link.put(b"one")
+    assert link.on_frame(wire.DATA, 1, 0)
+    assert not link.owes_acknowledgement(), "something was sent since the last look"
+    assert link.owes_acknowledgement(), "and nothing since then"
+    link.put(b"two")
+    assert not link.owes_acknowledgement(), "the second frame has told it"
 
 
 @pytest.mark.parametrize(

@@ -28,6 +28,7 @@ class Link:
         self.received = 0  # frames of the other side that have come
         self.acknowledged = 0  # frames that have come there
         self._told = 0  # what the other side knows to have come here
+        self._sent_before = 0  # the last frame when it was looked at last
         self._kept: deque[bytes] = deque()  # the bodies behind the acknowledged ones
 
     def put(self, body: bytes) -> bytes:
@@ -86,10 +87,13 @@ class Link:
             raise PeerError(wire.REASONS[10])
         return False
 
-    @property
     def owes_acknowledgement(self) -> bool:
-        """Whether the other side may be waiting to hear what has come."""
-        return self.received > self._told
+        """Whether the other side waits to hear what has come, and no frame will tell it soon.
+
+        If something was sent since the last time it was asked, more is likely to be on its way.
+        """
+        is_quiet, self._sent_before = self.sent == self._sent_before, self.sent
+        return is_quiet and self.received > self._told
 
     @property
     def is_overdue(self) -> bool:

@@ -273,10 +273,10 @@ class Links:
             if now_s - connection.heard_s > silent_s:
                 connection.abort()
             elif not connection.paused:
-                ping = now_s - connection.heard_s > silent_s / 4
-                if link.owes_acknowledgement or ping:
-                    kind = wire.ACK if link.owes_acknowledgement else wire.PING
-                    connection.write(link.acknowledgement(kind))
+                if link.owes_acknowledgement():
+                    connection.write(link.acknowledgement())
+                elif now_s - connection.heard_s > silent_s / 4:
+                    connection.write(link.acknowledgement(wire.PING))
 
     def on_refused(self, connection: Connection, code: int, body: bytes) -> None:
         """The other side does not want to speak to this member."""
