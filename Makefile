@@ -37,7 +37,7 @@ $(READY): pyproject.toml constraints.txt
 	@touch $@
 
 test: $(READY)
-	@$(BIN)/python -m pytest -q -n 3 $(PYTEST_ARGS)
+	@$(BIN)/python -m pytest -q -n 2 $(PYTEST_ARGS)
 
 lint: $(READY)
 	@$(BIN)/ruff check --quiet
