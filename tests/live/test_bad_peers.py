@@ -7,7 +7,7 @@ import struct
 
 import pytest
 
-from precedes.live import Group, wire
+from precedes.live import Group, GroupLost, wire
 from precedes.live.metrics import exposition
 from tests.live.groups import Impostor, configs, end, group_of, listeners, run, take, until
 
@@ -102,5 +102,49 @@ def test_who_is_evicted_before_it_came_is_not_waited_for():
             await asyncio.gather(*(g.__aexit__(None, None, None) for g in groups))
         await end(dead.writer)
         socks[1].close()
+
+    run(test())
+
+
+def test_who_was_met_and_dies_before_all_are_there_is_found_out():
+    """Member 1 has greeted member 0 and is gone when member 2 comes, the other one it waits for."""
+
+    async def test():
+        socks = listeners(4)
+        given = configs(socks, protocol="vcube", evict_after_s=0.5, test_every_s=0.1, start_s=10.0)
+        dead = Impostor(given[1], socks)
+        groups = [Group.open(given[i], listener=socks[i]) for i in (0, 2, 3)]
+        async with asyncio.TaskGroup() as tasks:
+            entering = [tasks.create_task(groups[i].__aenter__()) for i in (0, 2)]
+            await dead.connect(0)
+            await end(dead.writer)
+            socks[1].close()
+            await asyncio.sleep(0.2)
+            entering.append(tasks.create_task(groups[1].__aenter__()))
+            await asyncio.gather(*entering)
+            await until(lambda: all(group.view == [0, 2, 3] for group in groups))
+            await groups[2].broadcast(b"fine")
+            assert (await take(groups[0], 1))[0].payload == b"fine"
+            await asyncio.gather(*(g.__aexit__(None, None, None) for g in groups))
+
+    run(test())
+
+
+def test_who_was_met_and_is_lost_is_evicted_by_those_who_wait_for_others():
+    """Of four members the second dies after it was met, and the third never comes."""
+
+    async def test():
+        socks = listeners(4)
+        given = configs(socks, protocol="vector", evict_after_s=0.3, start_s=2.0)
+        dead = Impostor(given[1], socks)
+        one = Group.open(given[0], listener=socks[0])
+        entering = asyncio.create_task(one.__aenter__())
+        await dead.connect(0)
+        await end(dead.writer)
+        with pytest.raises(GroupLost, match="member 2, 3 did not come"):
+            await entering
+        assert one.view == [0, 2, 3]
+        for sock in socks[1:]:
+            sock.close()
 
     run(test())

@@ -83,8 +83,8 @@ MUTANTS = {
 @pytest.mark.parametrize("mistake", MUTANTS)
 def test_mutants_are_convicted(tmp_path, mistake):
     mutant = protocol(tmp_path, "vector", MUTANTS[mistake])
-    found = conformance(mutant, schedules=len(SEEDS), seed=SEEDS[0], compiled=False)
-    print(f"{mistake}: convicted by {len(found.failures)} of {len(SEEDS)} schedules")
+    found = conformance(mutant, schedules=len(SEEDS), seed=SEEDS[0], compiled=False, failures_max=1)
+    print(f"{mistake}: convicted by schedule {found.schedules} of {len(SEEDS)}")
     assert found.failures, f"{mistake}: nobody noticed"
 
 

@@ -167,6 +167,7 @@ def _config(
         evict_after_s=cluster.evict_after_s,
         test_every_s=min(0.5, cluster.evict_after_s / 4),
         linger_s=2 * cluster.evict_after_s + 5,
+        start_s=GRACE_S,
         trace=str(directory),
         security=security,
     )

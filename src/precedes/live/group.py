@@ -67,29 +67,36 @@ class Group(Core):
                 raise UserError(f"cannot listen at {address}: {error.strerror or error}") from None
             if config.metrics is not None:
                 self._server = await serve(self, config.metrics)
+            # Members that do their regular duties at the same time would hinder each other.
+            share = self.member / len(config.addresses)
+            self._beat_ns = time.monotonic_ns()
+            self._tasks.append(self._loop.create_task(self._tend(share * TEND_EVERY_S)))
             await self._wait_for_neighbours()
         except BaseException:
             await self._end(tracelog.LEFT)
             raise
-        # Members that do their regular duties at the same time would hinder each other.
-        share = self.member / len(config.addresses)
         first_ns = round(share * config.test_every_s * NANOSECONDS_PER_S)
         self._node.start(tests_at_ns=self._now_ns() + first_ns)
-        self._beat_ns = time.monotonic_ns()
-        self._tasks.append(self._loop.create_task(self._tend(share * TEND_EVERY_S)))
         self._schedule()
         self.metrics.ready = True
         log.info("member %d of %s is ready", self.member, config.name)
         return self
 
     async def _wait_for_neighbours(self) -> None:
-        """Wait for a connection to each; who is evicted meanwhile is no neighbour any more."""
+        """Wait until each has been met; who is evicted meanwhile is no neighbour any more.
+
+        Tests for crashes begin only afterwards: until then a lost connection has to do.
+        """
         missing: list[int] = []
+        lost_s: dict[int, float] = {}
         try:
             async with asyncio.timeout(self.config.start_s):
                 while missing := self._find_missing():
+                    self._evict_lost(lost_s)
                     self._links.attached.clear()
-                    await self._links.attached.wait()
+                    with contextlib.suppress(TimeoutError):
+                        async with asyncio.timeout(TEND_EVERY_S):
+                            await self._links.attached.wait()
                     self._raise_error()
         except TimeoutError:
             names = ", ".join(map(str, missing))
@@ -98,13 +105,25 @@ class Group(Core):
             ) from None
 
     def _find_missing(self) -> list[int]:
-        """The neighbours that there is no connection to; one is wanted from now on."""
+        """The neighbours that have never been met; a connection is wanted from now on."""
         gone = self._node.member.known[:, a.GONE]
         wanted = layout.neighbours(self._node.settings, self._route, gone)
-        missing = [peer for peer in wanted if peer not in self._links.connections]
+        missing = [peer for peer in wanted if not self._links.link(peer).life]
         for peer in missing:
             self._links.want(peer)
         return missing
+
+    def _evict_lost(self, lost_s: dict[int, float]) -> None:
+        """Evict who was met and has had no connection for long; ``lost_s`` says since when."""
+        now_s = time.monotonic()
+        if time.monotonic_ns() - self._beat_ns > self._patience_ns:
+            lost_s.clear()  # it is this member that was away
+        for peer, link in self._links.links.items():
+            if peer in self._links.connections or not link.life or self.is_gone(peer):
+                lost_s.pop(peer, None)
+            elif now_s - lost_s.setdefault(peer, now_s) > self.config.evict_after_s:
+                self._node.evict(peer)
+                self._schedule()
 
     async def broadcast(self, payload: bytes) -> tuple[int, int]:
         """Broadcast a message, after waiting for credit; its name (member, sequence).
