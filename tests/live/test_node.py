@@ -44,7 +44,9 @@ def test_the_oracle_sees_what_unordered_gets_wrong():
 
 
 @pytest.mark.parametrize("protocol", ["vector", "vcube", "bundled"])
-@pytest.mark.parametrize("seed", range(1, 6))
+@pytest.mark.parametrize(
+    "seed", [1, 2, 3, *(pytest.param(seed, marks=pytest.mark.swarm) for seed in range(4, 34))]
+)
 def test_a_lost_member_takes_nothing_with_it(protocol, seed):
     network = Network(protocol, 8, seed)
     victims = network.rng.sample(range(8), 1 + seed % 3)
@@ -68,7 +70,8 @@ def test_without_relays_a_lost_member_blocks_others(monkeypatch):
     for seed in range(1, 6):
         network = Network("vector", 8, seed)
         network.random_run(500, victims=[3])
-        lacking += len(network.lacking())
+        if lacking := len(network.lacking()):
+            break
     assert lacking > 0
 
 
