@@ -131,7 +131,7 @@ def test_who_was_met_and_dies_before_all_are_there_is_found_out():
 
 
 def test_who_was_met_and_is_lost_is_evicted_by_those_who_wait_for_others():
-    """Of four members the second dies after it was met, and the third never comes."""
+    """Of four members the second dies after it was met, and the other two never come."""
 
     async def test():
         socks = listeners(4)
