@@ -13,7 +13,10 @@ from pathlib import Path
 
 import pytest
 
-from precedes import compiled
+from precedes import compiled, sources
+from precedes.live import step
+from precedes.protocols import vcube, vector
+from precedes.sim import engine
 from precedes.testing import observe, random_scenario
 from tests import edited
 
@@ -28,9 +31,7 @@ class Tree:
     def __init__(self, directory):
         self.package = directory / "src" / "precedes"
         self.cache = directory / "cache"
-        shutil.copytree(
-            compiled.PACKAGE, self.package, ignore=shutil.ignore_patterns("__pycache__")
-        )
+        shutil.copytree(sources.PACKAGE, self.package, ignore=shutil.ignore_patterns("__pycache__"))
         # Bytecode is told from its source by size and second alone; the edits here keep both.
         self.environment = {
             **os.environ,
@@ -128,7 +129,7 @@ def run(x):
 ENTRY = compiled.Entry(run, label="a small loop")
 """
 HELPER = """
-from precedes import compiled
+from precedes import compiled, sources
 @compiled.function()
 def add(x):
     return x + 1
@@ -151,6 +152,26 @@ def test_edits_of_helpers(small):
     assert list(small.cache.rglob("*.nb?")) == files
     change(small.package / "small_helper.py", "x + 1", "x + 2")
     assert small.run("-c", ASK)[0] == "2\n"
+
+
+def test_an_edit_beside_what_is_compiled(small):
+    """Nothing is compiled anew for it."""
+    small.run("-c", ASK)
+    files = list(small.cache.rglob("*.nb?"))
+    change(small.package / "cli.py", "The command line", "The c0mmand line")
+    assert small.run("-c", ASK)[0] == "1\n"
+    assert list(small.cache.rglob("*.nb?")) == files
+
+
+def test_what_a_loop_is_made_of():
+    """Its imports and the protocol's, and nothing else."""
+    engine_parts, step_parts = (
+        {path.relative_to(sources.PACKAGE).as_posix() for path in entry.parts(state, ())}
+        for entry, state in ((engine.ENTRY, vector.State), (step.ENTRY, vcube.State))
+    )
+    assert {"sim/queue.py", "clocks.py", "protocols/vector.py"} <= engine_parts
+    assert not {"cli.py", "sim/run.py", "protocols/vcube.py", "topology.py"} & engine_parts
+    assert {"topology.py", "protocols/vcube_waiting.py", "protocols/admission.py"} <= step_parts
 
 
 def test_an_edit_while_a_process_runs(small):

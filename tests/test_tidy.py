@@ -82,13 +82,6 @@ def test_part_without_a_place_is_found(plant):
     assert "misc has no place" in finding
 
 
-def test_long_file_is_found(plant):
-    lines = DOCUMENTED + "\n" * (tidy.FILE_LINES_MAX - 1)
-    assert plant({"tests/test_a.py": lines}) == []
-    (finding,) = plant({"tests/test_a.py": lines + "\n"})
-    assert "file of 401 lines" in finding
-
-
 def test_long_function_is_found(plant):
     body = "def f():\n" + "    pass\n" * (tidy.FUNCTION_LINES_MAX - 1)
     assert plant({"bench/a.py": body}) == []

@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import hashlib
 import os
 import re
 import shutil
@@ -35,7 +34,7 @@ from numba.core.errors import NumbaError
 from numba.extending import overload
 from numpy.typing import NDArray
 
-from precedes import numba_inside
+from precedes import numba_inside, sources
 from precedes.by_reference import Reference
 from precedes.model import InternalError
 
@@ -43,10 +42,8 @@ P = ParamSpec("P")
 R = TypeVar("R")
 F = TypeVar("F", bound=Callable[..., Any])
 
-# Versions of the sources whose compiled code is kept, a few MB each.
-VERSIONS_KEPT: Final = 12
-
-PACKAGE: Final = Path(__file__).parent
+# Loops whose compiled code is kept, a megabyte each: all protocols in a few versions.
+VERSIONS_KEPT: Final = 200
 
 # Added to a number of any size it makes one of 64 bits: a helper called with numbers of 32 bits
 # here and of 64 bits there would be compiled twice.
@@ -174,24 +171,15 @@ def registered(target: Callable[..., Any], state_class: type) -> bool:
     return dispatch.registered(state_class)
 
 
+def _how() -> str:
+    """What compiled code depends on beside its sources."""
+    versions = f"numba {numba.__version__} python {sys.version_info[:3]}"
+    return f"{sorted(OPTIONS.items())!r} {versions}"
+
+
 def sources_digest(extra: Iterable[Path] = ()) -> str:
-    """A digest of every source file of the package, of ``extra``, and of the compile options.
-
-    Numba keys a cache entry by the file that defines the entry point alone: an edited protocol
-    would go on returning its old results. The digest names the cache directory instead.
-    """
-    digest = hashlib.sha256(repr(sorted(OPTIONS.items())).encode())
-    digest.update(f"numba {numba.__version__} python {sys.version_info[:3]}".encode())
-    for path in [*sorted(PACKAGE.rglob("*.py")), *sorted(extra)]:
-        name = path.relative_to(PACKAGE) if path.is_relative_to(PACKAGE) else path
-        digest.update(f"{name}\0{path.stat().st_size}\0".encode())
-        digest.update(path.read_bytes())
-    return digest.hexdigest()[:24]
-
-
-# What the running code was made of. Code that is compiled after an edit is still that of before
-# and must not be filed under the sources of after.
-_DIGEST_AT_IMPORT: Final = sources_digest()
+    """A digest of every source file of the package, of ``extra``, and of the compile options."""
+    return sources.digest([*sources.files(), *extra], more=_how())
 
 
 def cache_root() -> Path:
@@ -204,18 +192,18 @@ def cache_root() -> Path:
 
 
 def _forget_oldest(root: Path) -> None:
-    """Keep the compiled code of the few versions of the sources that were used last."""
+    """Keep the compiled code that was used last."""
     versions = sorted(root.glob("*/"), key=lambda path: path.stat().st_mtime, reverse=True)
     for path in versions[VERSIONS_KEPT - 1 :]:
         shutil.rmtree(path, ignore_errors=True)
 
 
-def _in_short(text: str, sources: tuple[Path, ...]) -> str:
+def _in_short(text: str, own: tuple[Path, ...]) -> str:
     """The line of the user's file that does not compile, from the pages that Numba prints."""
     places = re.findall(r'File "([^"]+)", line (\d+)', text)
-    names = {path.name for path in sources}
-    own = [f"{file}:{line}" for file, line in places if Path(file).name in names]
-    where = own[-1] if own else (f"{places[-1][0]}:{places[-1][1]}" if places else "the engine")
+    names = {path.name for path in own}
+    found = [f"{file}:{line}" for file, line in places if Path(file).name in names]
+    where = found[-1] if found else (f"{places[-1][0]}:{places[-1][1]}" if places else "the engine")
     causes = re.findall(
         r"(Unknown attribute .*|Untyped global name .*|Cannot unify .*|NameError: .*|"
         r"Cannot determine .*|Only accept returning .*|Use of unsupported .*)",
@@ -262,8 +250,8 @@ class Entry(Generic[P, R]):
     """A loop called from Python: compiled on first use, cached on disk, or run interpreted.
 
     There is one compiled dispatcher per ``key`` (the state's class), so that the cache index of
-    one protocol never has to import another's file, and sources outside the package (a user's
-    own protocol) can take part in the digest through ``sources``.
+    one protocol never has to import another's file, and files outside the package (a user's own
+    protocol) can take part in the digest through ``own``.
     """
 
     def __init__(self, body: Callable[P, R], *, label: str, by_reference: bool = False) -> None:
@@ -272,21 +260,36 @@ class Entry(Generic[P, R]):
         self._by_reference = by_reference
         self._dispatchers: dict[tuple[type | None, tuple[Path, ...]], Callable[P, R]] = {}
 
-    def compiled(
-        self, key: type | None = None, *, sources: tuple[Path, ...] = ()
-    ) -> Callable[P, R]:
+    def compiled(self, key: type | None = None, *, own: tuple[Path, ...] = ()) -> Callable[P, R]:
         """The compiled form for one state class."""
-        found = self._dispatchers.get((key, sources))
+        found = self._dispatchers.get((key, own))
         if found is None:
-            name = "none" if key is None else f"{key.__module__}.{key.__qualname__}"
-            directory = cache_root() / sources_digest(sources) / name
-            edited = sources_digest() != _DIGEST_AT_IMPORT
-            found = self._dispatcher(None if edited else directory)
-            self._dispatchers[key, sources] = found
+            found = self._dispatcher(self._directory(key, own))
+            self._dispatchers[key, own] = found
         return found
 
+    def parts(self, key: type | None, own: tuple[Path, ...]) -> tuple[Path, ...]:
+        """The files that the compiled form for a state class is made of.
+
+        Numba keys a cache entry by the file that defines the loop alone: an edited protocol would
+        go on returning its old results. A digest of these files names the directory instead. A
+        body of a generic function must therefore be in a file that the loop or the state imports.
+        """
+        starts = [Path(self.interpreted.__code__.co_filename), *own]
+        if key is not None and (file := getattr(sys.modules.get(key.__module__), "__file__", None)):
+            starts.append(Path(file))
+        return sources.closure(starts)
+
+    def _directory(self, key: type | None, own: tuple[Path, ...]) -> Path | None:
+        """Where the compiled form is kept, or None if it was edited since this process began."""
+        parts = self.parts(key, own)
+        if not sources.are_as_imported(parts):
+            return None
+        name = "none" if key is None else f"{key.__module__}.{key.__qualname__}"
+        return cache_root() / sources.digest(parts, more=_how()) / name
+
     def prepare(
-        self, key: type | None, sources: tuple[Path, ...], *arguments: P.args, **_none: P.kwargs
+        self, key: type | None, own: tuple[Path, ...], *arguments: P.args, **_none: P.kwargs
     ) -> Callable[P, R]:
         """The compiled form after one call with these arguments, which must have no effect.
 
@@ -294,17 +297,17 @@ class Entry(Generic[P, R]):
         If the cache cannot be written (a full disk), it goes on without one.
         """
         arguments = self._refer(arguments)
-        body = self.compiled(key, sources=sources)
+        body = self.compiled(key, own=own)
         shortcuts = numba_inside.shortcuts() if SHORTCUTS else contextlib.nullcontext()
         with interruptible(), shortcuts:
             try:
                 body(*arguments)  # type: ignore[call-arg]
             except OSError:
                 body = cast(Callable[P, R], numba.njit(**OPTIONS)(self.interpreted))
-                self._dispatchers[key, sources] = body
+                self._dispatchers[key, own] = body
                 body(*arguments)  # type: ignore[call-arg]
             except NumbaError as error:
-                raise InternalError(_in_short(str(error), sources)) from error
+                raise InternalError(_in_short(str(error), own)) from error
         return body
 
     def bind(self, body: Callable[..., R], *arguments: Any) -> Callable[[], R]:

@@ -21,7 +21,7 @@ from precedes.live import layout, names, status, step
 from precedes.live.arrays import Member
 from precedes.live.output import FEW, ROW_BYTES, Batch, Output
 from precedes.model import NODES_MAX, InternalError, UserError
-from precedes.protocols import admission, contract, registry
+from precedes.protocols import contract, registry
 from precedes.protocols import failure_detector as tester
 from precedes.protocols.contract import Capacity, grow
 
@@ -31,9 +31,6 @@ NOTHING: Final = np.zeros(a.ROWS + 1 - a.COMMON_BYTES, np.int64).data
 SEGMENT: Final = struct.Struct(f"{a.SEGMENT_WORDS}q")
 WORD_BYTES: Final = 8
 TRACE_ROW_BYTES: Final = 2 * WORD_BYTES
-
-# Registers what the protocols let through.
-ADMISSION: Final = admission
 
 # Timers that run out at once, such as the news of a crash, are handled in the same call, in at
 # most so many rounds; one that sets itself for ever is a defect.

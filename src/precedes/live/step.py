@@ -26,8 +26,11 @@ from precedes.live.status import (
 )
 from precedes.live.wire import DOWN, FROZEN, LEAVE, PACKET, RELAY, ROUTED, UP
 from precedes.model import EventKind
-from precedes.protocols import contract
+from precedes.protocols import admission, contract
 from precedes.protocols import failure_detector as tester
+
+# Registers what the protocols let through.
+ADMISSION: Final = admission
 
 BROADCAST_KIND: Final = int(EventKind.BROADCAST)
 # Rows of the trace that one packet or broadcast may take beside its effects.

@@ -21,6 +21,7 @@ from precedes import compiled
 from precedes.model import UserError
 from precedes.protocols import contract
 from precedes.protocols.contract import Capacity, Group
+from precedes.sources import PACKAGE, digest, imports
 
 # Files of the folder that are not protocols.
 OTHERS: Final = frozenset(
@@ -224,7 +225,7 @@ def _texts(sources: tuple[Path, ...]) -> list[bytes]:
 
 def _import_file(path: Path) -> ModuleType:
     # The digest in the name keeps two versions of a file apart within one process.
-    module_name = f"precedes_file_{path.stem}_{compiled.sources_digest([path])}"
+    module_name = f"precedes_file_{path.stem}_{digest([path])}"
     spec = importlib.util.spec_from_file_location(module_name, path)
     assert spec is not None
     module = importlib.util.module_from_spec(spec)
@@ -244,7 +245,8 @@ def _helpers(path: Path) -> tuple[Path, ...]:
     found: list[Path] = []
     unread = [path]
     while unread:
-        for name in sorted(_imports(ast.parse(unread.pop().read_bytes()))):
+        named = set(imports(ast.parse(unread.pop().read_bytes())))
+        for name in sorted(named | {name.rpartition(".")[0] for name in named}):
             file = getattr(sys.modules.get(name), "__file__", None)
             helper = Path(file).resolve() if file else path
             if helper not in (path, *found) and _is_beside(helper, path):
@@ -256,19 +258,8 @@ def _helpers(path: Path) -> tuple[Path, ...]:
 def _is_beside(helper: Path, path: Path) -> bool:
     """Whether a module is the user's: in the folder of the file, and in no installed package."""
     installed = [sysconfig.get_path(name) for name in ("stdlib", "purelib", "platlib")]
-    places = [compiled.PACKAGE, *map(Path, installed)]
+    places = [PACKAGE, *map(Path, installed)]
     return helper.is_relative_to(path.parent) and not any(map(helper.is_relative_to, places))
-
-
-def _imports(tree: ast.Module) -> set[str]:
-    """The names of modules that a file imports; of ``from a import b`` both a and a.b."""
-    found: set[str] = set()
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Import):
-            found |= {alias.name for alias in node.names}
-        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
-            found |= {node.module, *(f"{node.module}.{alias.name}" for alias in node.names)}
-    return found
 
 
 def _forget(helpers: tuple[Path, ...]) -> None:
