@@ -14,6 +14,7 @@ import pytest
 
 from precedes.cli import main
 from precedes.papers.registry import check
+from tests import edited
 from tests.papers.small_paper import paper_module
 from tests.signals import heed_interrupts
 
@@ -47,6 +48,7 @@ AUDIT_KEYS = {
     "undelivered_at_end",
 }
 SMALL = ["--nodes", "5", "--messages", "40", "--rate", "1000"]
+SIZE = ["size", "--rate", "100", "--error", "1e-4", "--nodes", "2000"]
 
 
 def command(*arguments, **options):
@@ -115,7 +117,7 @@ def test_text_output(capsys):
 def test_an_empty_log_is_unknown(tmp_path, capsys):
     log = tmp_path / "empty.jsonl"
     log.write_text("")
-    assert main(["audit", str(log), "--json"]) == 2
+    assert main(["audit", str(log), "--json"]) == 3
     assert json.loads(capsys.readouterr().out)["verdict"] == "unknown"
 
 
@@ -225,8 +227,79 @@ def test_an_interrupt_leaves_nothing_behind(tmp_path):
 
 
 def test_a_closed_pipe_is_quiet():
-    line = f"{sys.executable} -m precedes.cli protocols --json | head -c 1"
-    done = subprocess.run(["sh", "-c", line], capture_output=True, text=True, timeout=60)
+    reader, writer = os.pipe()
+    os.close(reader)
+    line = [sys.executable, "-m", "precedes.cli", *SIZE, "--json"]
+    done = subprocess.run(line, stdout=writer, stderr=subprocess.PIPE, text=True, timeout=60)
+    os.close(writer)
+    assert (done.returncode, done.stderr) == (141, "")
+
+
+def redirected(redirections, *arguments):
+    """A command as a shell runs it."""
+    line = [sys.executable, "-m", "precedes.cli", *arguments]
+    script = f'exec "$@" {redirections}'
+    return subprocess.run(
+        ["sh", "-c", script, "sh", *line], capture_output=True, text=True, timeout=60
+    )
+
+
+@pytest.mark.parametrize("redirections", ["> /dev/full", ">&-", ">&- <&-"])
+@pytest.mark.parametrize("arguments", [SIZE, ["--help"], ["protocols", "--json"]])
+def test_output_that_cannot_be_written_is_no_verdict(redirections, arguments):
+    done = redirected(redirections, *arguments)
+    assert done.returncode == 2, done.stderr
+    assert len(done.stderr.splitlines()) == 1
+    assert "standard output" in done.stderr
+
+
+@pytest.mark.parametrize("redirections", ["2> /dev/full", "2>&-", "2>&- <&-"])
+def test_errors_that_cannot_be_written_change_nothing(redirections):
+    """Nor do they end up in what was asked for."""
+    done = redirected(redirections, *SIZE)
+    assert done.returncode == 0
+    assert done.stdout == redirected("", *SIZE).stdout != ""
+    wrong = redirected(redirections, *SIZE, "--entries", "40")
+    assert (wrong.returncode, wrong.stdout) == (2, "")
+
+
+def failing(directory, statement):
+    """A protocol that fails when it broadcasts."""
+    return edited.protocol(
+        directory,
+        "unordered",
+        ("    send_all(host", f"    {statement}\n    send_all(host"),
+        rename="mine",
+    )
+
+
+@pytest.mark.parametrize(
+    "statement", ["raise KeyError('a\\nb')", "raise SystemExit(0)", "assert 0"]
+)
+def test_a_failure_that_nobody_foresaw_is_no_verdict(tmp_path, capsys, statement):
+    line = ["simulate", failing(tmp_path, statement), *SMALL, "--interpreted"]
+    assert main(line) == 3
+    told = capsys.readouterr()
+    assert told.out == ""
+    assert told.err.startswith("precedes: this is a defect of precedes: ")
+    assert len(told.err.splitlines()) == 1
+    for debugged in (["--debug", *line], [*line, "--debug"]):
+        assert main(debugged) == 3
+        lines = capsys.readouterr().err.splitlines()
+        assert lines[0].startswith("Traceback")
+        assert lines[-1] == told.err.rstrip()
+
+
+def test_names_that_the_locale_cannot_write_are_escaped(tmp_path):
+    log = tmp_path / "log.jsonl"
+    rows = [("é", "broadcast", "one"), ("é", "broadcast", "two"), ("b", "deliver", "two")]
+    text = [json.dumps({"node": node, "kind": event, "message": m}) for node, event, m in rows]
+    log.write_text("\n".join([*text, text[-1].replace("two", "one")]))
+    plain = {"LC_ALL": "C", "PYTHONCOERCECLOCALE": "0", "PYTHONUTF8": "0"}
+    done = command("audit", log, env={**os.environ, **plain})
+    assert done.returncode == 1
+    assert done.stdout.startswith("violated")
+    assert r"node \xe9 broadcast one" in done.stdout
     assert done.stderr == ""
 
 

@@ -31,12 +31,14 @@ MAY_IMPORT = {
     "protocols": BASE | {"sizing"},
     "sim": BASE | {"protocols"},
     # Whoever judges may not know the judged; a cluster may well ask for its own verdict.
-    "live": BASE | {"protocols", "trace", "audit"},
+    "live": BASE | {"console", "protocols", "trace", "audit"},
     "trace": frozenset({"model"}),
     "recorded": BASE | {"protocols", "sim", "trace"},
-    "progress": frozenset(),
+    "console": frozenset({"model"}),
+    "progress": frozenset({"console"}),
     "audit": frozenset({"model", "compiled", "trace"}),
-    "pipeline": BASE | {"protocols", "sim", "live", "trace", "recorded", "audit", "progress"},
+    "pipeline": BASE
+    | {"protocols", "sim", "live", "trace", "recorded", "audit", "console", "progress"},
     "papers": BASE
     | {"sizing", "protocols", "sim", "live", "trace", "recorded", "audit", "pipeline"},
     "report": frozenset({"model", "papers"}),

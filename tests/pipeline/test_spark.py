@@ -297,7 +297,7 @@ def test_a_failed_run_is_in_the_tables(spark, tmp_path, capsys):
     text = text.replace("entries = [10, 40]", 'delay = ["constant:1", "matrix:/none"]')
     path = samples.write(tmp_path, text)
     out = tmp_path / "out"
-    assert main(["sweep", str(path), "--out", str(out), "--json"]) == 2
+    assert main(["sweep", str(path), "--out", str(out), "--json"]) == 3
     captured = capsys.readouterr()
     assert len(captured.err.splitlines()) == 1
     assert "9 of 18 runs failed" in captured.err
@@ -306,7 +306,7 @@ def test_a_failed_run_is_in_the_tables(spark, tmp_path, capsys):
     assert {failure["seed"] for failure in said["failed"]} == {1, 2, 3}
     states = [(row["params"], row["status"]) for row in rows(out, "runs")]
     assert set(states) == {("delay=constant:1", "finished"), ("delay=matrix:/none", "failed")}
-    assert main(["sweep", str(path), "--out", str(out)]) == 2
+    assert main(["sweep", str(path), "--out", str(out)]) == 3
     assert "18 runs, 9 of them finished before, 9 failed" in capsys.readouterr().out
 
 

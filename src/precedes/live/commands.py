@@ -13,14 +13,13 @@ import threading
 from pathlib import Path
 from typing import Any
 
+from precedes.console import say, show
 from precedes.live import cluster as clusters
 from precedes.live.config import Config, Security, from_toml
 from precedes.live.group import Group
 from precedes.live.output import Message
 from precedes.live.security import make_keys
-from precedes.model import UserError
-
-EXITS = {"held": 0, "violated": 1}
+from precedes.model import Exit, UserError
 
 
 def node(options: argparse.Namespace) -> int:
@@ -79,7 +78,7 @@ async def _take_part(config: Config, *, json_lines: bool) -> None:
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, stopped.set)
     async with Group.open(config) as group:
-        print(f"precedes: member {config.member} is ready", file=sys.stderr, flush=True)
+        say(f"member {config.member} is ready")
         lines: asyncio.Queue[bytes | None] = asyncio.Queue()
         turn = threading.Semaphore(1)
         threading.Thread(target=_read, args=(loop, lines, turn), daemon=True).start()
@@ -128,7 +127,7 @@ async def _say(group: Group, lines: asyncio.Queue[bytes | None], turn: threading
 async def _print(group: Group, *, json_lines: bool) -> None:
     async for batch in group.batches():
         shown = [_json(message) if json_lines else _text(message) for message in batch]
-        print("\n".join(shown), flush=True)
+        show("\n".join(shown))
 
 
 def _text(message: Message) -> str:
@@ -157,8 +156,8 @@ def cluster(options: argparse.Namespace) -> int:
         ),
         directory=options.trace,
     )
-    print(json.dumps(found) if options.json else _to_text(found))
-    return EXITS.get(found["verdict"], 2)
+    show(json.dumps(found) if options.json else _to_text(found))
+    return Exit.of(found["verdict"])
 
 
 def _to_text(found: dict[str, Any]) -> str:
@@ -193,5 +192,5 @@ def keys(options: argparse.Namespace) -> int:
     if not 1 <= options.members <= 1024:
         raise UserError(f"a group has 1 to 1024 members, not {options.members}")
     make_keys(options.directory, group=options.name, members=options.members, days=options.days)
-    print(f"authority and keys of {options.members} members in {options.directory}")
+    show(f"authority and keys of {options.members} members in {options.directory}")
     return 0

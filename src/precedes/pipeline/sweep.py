@@ -8,7 +8,7 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from precedes.model import UserError
+from precedes.model import Exit, UserError
 from precedes.pipeline import records
 from precedes.pipeline.layout import LOG, record_path, trace_path
 from precedes.pipeline.plan import PlannedRun, expand
@@ -23,6 +23,12 @@ if TYPE_CHECKING:
 
 # Failed runs that are told one by one; the table of runs has them all.
 FAILURES_TOLD: Final = 20
+
+
+class RunsFailed(UserError):
+    """Runs failed, in what was asked of them or in the protocol; the others are kept."""
+
+    exit_status = Exit.UNKNOWN
 
 
 @dataclass(frozen=True)
@@ -60,7 +66,7 @@ def run_experiments(
 
     ``trace`` in them is the path of the run's trace, or None if the experiment keeps none.
     What is finished is kept in ``directory``, which belongs to one version of the code: called
-    again, also after a kill, it goes on where it was. If runs fail, a UserError names them when
+    again, also after a kill, it goes on where it was. If runs fail, RunsFailed names them when
     all others are finished.
     """
     with records.hold(directory):
@@ -170,7 +176,7 @@ def _failures(
 
 
 def raise_failures(done: Sweep) -> None:
-    """A UserError that names the runs that failed, if there are any."""
+    """Name the runs that failed, if there are any."""
     if not done.failures:
         return
     told = [
@@ -181,7 +187,7 @@ def raise_failures(done: Sweep) -> None:
     more = len(done.failures) - len(told)
     rest = f" | and {more} more" if more else ""
     total = len({run.run_id for run in done.runs})
-    raise UserError(
+    raise RunsFailed(
         f"{len(done.failures)} of {total} runs failed, the others are kept: "
         f"{' | '.join(told)}{rest}"
     )
