@@ -152,6 +152,8 @@ def test_a_network_outside_the_assumptions_is_said(capsys):
         (["simulate"], "name a protocol"),
         (["simulate", "--scenario", "/none.toml"], "cannot read"),
         (["audit", "/none"], "there is no log"),
+        (["node", "--member", "0", *2 * ["--address", "127.0.0.1:7000"]], "have one address"),
+        (["node", "--member", "0"], "--address once for each member"),
         (["reproduce", "999", "--out", "/tmp/none"], "is not here"),
     ],
 )

@@ -1,6 +1,8 @@
 """Groups of real processes: load, faults, and an audit that is not fooled."""
 
+import contextlib
 import json
+import signal
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
@@ -11,11 +13,13 @@ import pytest
 
 from precedes.audit import audit
 from precedes.live.faults import draw
+from precedes.live.seldom import Seldom
 from precedes.model import UserError
 from precedes.trace import load, read_members
 from precedes.trace.members import join
 from tests import warm
 from tests.live.groups import listeners
+from tests.signals import heed_interrupts
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 pytestmark = pytest.mark.usefixtures("live")
@@ -186,32 +190,84 @@ def test_logs_join_into_one_trace(logs, tmp_path):
     assert (report.verdict, report.deliveries) == (same.verdict, same.deliveries)
 
 
-def test_a_node_broadcasts_lines_and_prints_what_comes():
+@contextlib.contextmanager
+def nodes(*given):
+    """Processes of ``precedes node``, one for each list of options; their input stays open."""
     socks = listeners(2)
-    ports = [str(sock.getsockname()[1]) for sock in socks]
+    addresses = [f"--address=127.0.0.1:{sock.getsockname()[1]}" for sock in socks]
     for sock in socks:
         sock.close()
-    addresses = [f"--address=127.0.0.1:{port}" for port in ports]
     processes = [
         subprocess.Popen(
-            [sys.executable, "-m", "precedes.cli", "node", f"--member={i}", *addresses, *more],
+            [sys.executable, "-m", "precedes.cli", "node", f"--member={i}", *addresses, *options],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
             cwd=ROOT,
+            preexec_fn=heed_interrupts,
         )
-        for i, more in ((0, []), (1, ["--json"]))
+        for i, options in enumerate(given)
     ]
     try:
-        for process, text in zip(processes, ("hello\n", "answer\n"), strict=True):
-            process.stdin.write(text)
-            process.stdin.close()
-            process.stdin = None
-        outputs = [process.communicate(timeout=90) for process in processes]
+        yield processes
     finally:
         for process in processes:
             process.kill()
-            process.wait()
+            process.communicate()
+
+
+def line_with(text, stream):
+    """The first line of a process that has this in it, and those before."""
+    read = []
+    for line in stream:
+        read.append(line)
+        if text in line:
+            return read
+    raise AssertionError(f"no line with {text!r}: {read}")
+
+
+def test_a_node_broadcasts_lines_and_prints_what_comes():
+    with nodes([], ["--json"]) as (one, two):
+        for process, text in ((one, "hello\r\n\nlast"), (two, "answer\n")):
+            process.stdin.write(text)
+            process.stdin.close()
+            process.stdin = None
+        outputs = [process.communicate(timeout=90) for process in (one, two)]
     assert outputs[0][0] == "1: answer\n", outputs
-    assert json.loads(outputs[1][0]) == {"sender": 0, "sequence": 1, "payload": "hello"}
+    found = [json.loads(line) for line in outputs[1][0].splitlines()]
+    assert [message["payload"] for message in found] == ["hello", "", "last"]
+    assert found[0] == {"sender": 0, "sequence": 1, "payload": "hello"}
+
+
+def test_a_node_ends_by_ctrl_c_although_its_input_is_open():
+    with nodes([], []) as (one, two):
+        line_with("is ready", two.stderr)
+        one.stdin.write("hello\n")
+        one.stdin.flush()
+        assert two.stdout.readline() == "0: hello\n"
+        two.send_signal(signal.SIGINT)
+        assert two.wait(timeout=60) == 130
+        assert two.stderr.read() == "precedes: interrupted; member 1 has left the group\n"
+
+
+def test_a_node_that_waits_says_for_whom_and_ends_by_a_signal():
+    with nodes([]) as (one,):
+        said = line_with("waiting for member 1 at 127.0.0.1:", one.stderr)
+        assert len(said) == 1
+        one.send_signal(signal.SIGTERM)
+        assert one.wait(timeout=60) == 130
+        assert one.stderr.read() == "precedes: interrupted; member 0 has left the group\n"
+
+
+def test_the_log_hears_of_what_goes_on_ever_more_seldom():
+    seldom, told = Seldom(), []
+    for tenth in range(36_000):
+        now_s = 1000.0 + tenth / 10
+        if seldom.lets("wrong key", now_s=now_s):
+            told.append(now_s - 1000.0)
+    assert told[:5] == [0.0, 1.0, 3.0, 7.0, 15.0]
+    assert len(told) < 70, "one a minute"
+    assert seldom.lets("another", now_s=now_s)
+    assert seldom.lets("wrong key", now_s=now_s + 1000.0)
+    assert seldom.lets("wrong key", now_s=now_s + 1001.0), "as new"

@@ -7,19 +7,26 @@ import asyncio
 import contextlib
 import json
 import logging
+import os
 import signal
 import sys
 import threading
+from collections.abc import AsyncIterator
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from precedes.console import say, show
 from precedes.live import cluster as clusters
 from precedes.live.config import Config, Security, from_toml
 from precedes.live.group import Group
+from precedes.live.node import Node
 from precedes.live.output import Message
 from precedes.live.security import make_keys
 from precedes.model import Exit, UserError
+
+READ_BYTES: Final = 1 << 16
+TELL_EVERY_S: Final = 1.0  # who is missing, if that changes
+NAMED_MAX: Final = 8
 
 
 def node(options: argparse.Namespace) -> int:
@@ -27,14 +34,20 @@ def node(options: argparse.Namespace) -> int:
     level = logging.INFO if options.verbose else logging.WARNING
     logging.basicConfig(level=level, format="precedes: %(message)s", stream=sys.stderr)
     config = _config(options)
+    # Here, where a signal ends it at once; the loop would hear of one afterwards.
+    Node(config.settings()).prepare()
     new_loop = None
     with contextlib.suppress(ImportError):
         import uvloop
 
         new_loop = uvloop.new_event_loop
-    with asyncio.Runner(loop_factory=new_loop) as runner:
-        runner.run(_take_part(config, json_lines=options.json))
-    return 0
+    try:
+        with asyncio.Runner(loop_factory=new_loop) as runner:
+            runner.run(_take_part(config, json_lines=options.json))
+    except (KeyboardInterrupt, asyncio.CancelledError):
+        say(f"interrupted; member {config.member} has left the group")
+        return Exit.INTERRUPTED
+    return Exit.DONE
 
 
 def _config(options: argparse.Namespace) -> Config:
@@ -72,56 +85,89 @@ def _assignments(texts: list[str]) -> dict[str, str]:
 
 
 async def _take_part(config: Config, *, json_lines: bool) -> None:
-    """Until the input has ended here and at all others, or somebody interrupts."""
-    loop = asyncio.get_running_loop()
-    stopped = asyncio.Event()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        loop.add_signal_handler(number, stopped.set)
-    async with Group.open(config) as group:
-        say(f"member {config.member} is ready")
-        lines: asyncio.Queue[bytes | None] = asyncio.Queue()
-        turn = threading.Semaphore(1)
-        threading.Thread(target=_read, args=(loop, lines, turn), daemon=True).start()
-        tasks = [
-            asyncio.create_task(_say(group, lines, turn)),
-            asyncio.create_task(_print(group, json_lines=json_lines)),
-        ]
-        stop = asyncio.create_task(stopped.wait())
-        try:
-            done, _ = await asyncio.wait(
-                [tasks[1], stop, asyncio.create_task(_first_error(tasks[0]))],
-                return_when=asyncio.FIRST_COMPLETED,
-            )
-            for task in done:
-                task.result()
-        finally:
-            for task in (*tasks, stop):
-                task.cancel()
-            await asyncio.gather(*tasks, stop, return_exceptions=True)
+    """Until the input has ended here and at all others; a signal cancels it, as Ctrl-C does."""
+    this = asyncio.current_task()
+    assert this is not None
+    with contextlib.suppress(NotImplementedError):  # Windows
+        asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, this.cancel)
+    group = Group.open(config)
+    telling = asyncio.create_task(_name_missing(group))
+    try:
+        async with group:
+            telling.cancel()
+            say(f"member {config.member} is ready")
+            tasks = [
+                asyncio.create_task(_broadcast_lines(group)),
+                asyncio.create_task(_print(group, json_lines=json_lines)),
+            ]
+            try:
+                await asyncio.gather(*tasks)
+            finally:
+                for task in tasks:
+                    task.cancel()
+                await asyncio.gather(*tasks, return_exceptions=True)
+    finally:
+        telling.cancel()
 
 
-async def _first_error(task: asyncio.Task[None]) -> None:
-    """Ends when the task fails, never when it succeeds."""
-    await task
-    await asyncio.Event().wait()
+async def _name_missing(group: Group) -> None:
+    """Say who has not come, when that changes."""
+    told: list[int] = []
+    while True:
+        await asyncio.sleep(TELL_EVERY_S)
+        missing = sorted(group.missing_links())
+        if missing and missing != told:
+            names = [f"{who} at {group.config.addresses[who]}" for who in missing[:NAMED_MAX]]
+            more = len(missing) - len(names)
+            rest = f" and {more} more" if more else ""
+            say(f"waiting for member {', '.join(names)}{rest}; Ctrl-C ends it")
+            told = missing
 
 
-def _read(
-    loop: asyncio.AbstractEventLoop, lines: asyncio.Queue[bytes | None], turn: threading.Semaphore
-) -> None:
-    """Lines of the standard input, one at a time: without credit they stay in the pipe."""
-    with contextlib.suppress(RuntimeError, ValueError, OSError):
-        for line in sys.stdin.buffer:
-            turn.acquire()
-            loop.call_soon_threadsafe(lines.put_nowait, line.rstrip(b"\r\n"))
-        loop.call_soon_threadsafe(lines.put_nowait, None)
-
-
-async def _say(group: Group, lines: asyncio.Queue[bytes | None], turn: threading.Semaphore) -> None:
-    while (line := await lines.get()) is not None:
+async def _broadcast_lines(group: Group) -> None:
+    async for line in _lines(group.config.payload_max_bytes):
         await group.broadcast(line)
-        turn.release()
     await group.finish()
+
+
+async def _lines(size_bytes_max: int) -> AsyncIterator[bytes]:
+    """Lines of the standard input, read as they are taken: without credit they stay in the pipe.
+
+    A thread reads them, which is all that terminals, pipes and files have in common. It is left
+    behind in the end, and holds no lock then: that of ``sys.stdin`` would abort the interpreter.
+    """
+    loop = asyncio.get_running_loop()
+    parts: asyncio.Queue[bytes] = asyncio.Queue()
+    turn = threading.Semaphore(1)
+    descriptor = sys.stdin.fileno()
+
+    def read() -> None:
+        with contextlib.suppress(RuntimeError):  # the loop has ended
+            while data := _read(descriptor):
+                turn.acquire()
+                loop.call_soon_threadsafe(parts.put_nowait, data)
+            loop.call_soon_threadsafe(parts.put_nowait, b"")
+
+    threading.Thread(target=read, daemon=True).start()
+    rest = b""
+    while data := await parts.get():
+        *lines, rest = (rest + data).split(b"\n")
+        for line in lines:
+            yield line.rstrip(b"\r")
+        if len(rest) > size_bytes_max:
+            raise UserError(f"a line of the input has more than {size_bytes_max} bytes")
+        turn.release()
+    if rest:
+        yield rest
+
+
+def _read(descriptor: int) -> bytes:
+    """What there is of the input, or nothing at its end."""
+    try:
+        return os.read(descriptor, READ_BYTES)
+    except OSError as error:
+        say(f"cannot read standard input any more: {error.strerror}")
+        return b""
 
 
 async def _print(group: Group, *, json_lines: bool) -> None:

@@ -69,8 +69,13 @@ class Config:
             if not 0.001 <= getattr(self, name) <= 1e6:
                 raise UserError(f"{name} must be between 0.001 and 1e6, not {getattr(self, name)}")
         self.settings()  # refuses what makes no sense
-        for address in self.addresses:
-            split_address(address)
+        places = [split_address(address) for address in self.addresses]
+        for number, place in enumerate(places):
+            if place in places[:number]:
+                first = places.index(place)
+                raise UserError(
+                    f"members {first} and {number} have one address, {self.addresses[number]}"
+                )
         self._check_exposure(self.addresses[self.member])
         if self.metrics is not None:
             self._check_exposure(self.metrics)

@@ -9,6 +9,7 @@ from collections import Counter
 from typing import TYPE_CHECKING, Final
 
 from precedes.live.config import split_address
+from precedes.live.seldom import Seldom
 
 if TYPE_CHECKING:
     from precedes.live.config import Config
@@ -16,8 +17,7 @@ if TYPE_CHECKING:
 
 REQUEST_BYTES_MAX: Final = 8192
 REQUEST_S: Final = 5.0
-LOG_EVERY_S: Final = 1.0
-# Reasons and peers that are told apart; all further ones are counted together.
+# Reasons that are told apart; all further ones are counted together.
 DIFFERENT_MAX: Final = 64
 
 GAUGES: Final = frozenset(
@@ -38,7 +38,7 @@ class Metrics:
         self.blocked_s = 0.0
         self.oldest_s = 0.0
         self.refusals: Counter[str] = Counter()
-        self._logged: dict[tuple[int | None, str], float] = {}
+        self._logged = Seldom()
 
     def count_refusal(self, reason: str) -> None:
         """Somebody was refused."""
@@ -46,15 +46,9 @@ class Metrics:
         self.refusals[reason if known else "other"] += 1
 
     def may_log(self, peer: int | None, where: str) -> bool:
-        """Whether a line about this peer may be logged: one a second for each."""
-        now_s = time.monotonic()
+        """Whether to log a line about this peer: not too often for each."""
         place = (peer, "" if peer is None else where)
-        if now_s - self._logged.get(place, -LOG_EVERY_S) < LOG_EVERY_S:
-            return False
-        if len(self._logged) >= DIFFERENT_MAX:
-            self._logged.clear()
-        self._logged[place] = now_s
-        return True
+        return self._logged.lets(place, now_s=time.monotonic())
 
 
 def health(group: Group) -> str:
