@@ -153,12 +153,28 @@ def test_a_network_outside_the_assumptions_is_said(capsys):
         (["simulate", "--scenario", "/none.toml"], "cannot read"),
         (["audit", "/none"], "there is no log"),
         (["node", "--member", "0", *2 * ["--address", "127.0.0.1:7000"]], "have one address"),
+        (["keys", "/dev/null/keys", "-n", "2", "--days", "99999999"], "at most 36500 days"),
+        (["keys", "/dev/null/keys", "-n", "2", "--days", "-1"], "a day or more"),
+        (["keys", "/dev/null/keys", "-n", "2", "--name", "a b"], "letters, digits"),
+        (["keys", "/dev/null/keys", "-n", "2", "--name", "a/b"], "letters, digits"),
+        (["keys", "/dev/null/keys", "-n", "2", "--name", ""], "letters, digits"),
         (["node", "--member", "0"], "--address once for each member"),
         (["reproduce", "999", "--out", "/tmp/none"], "is not here"),
     ],
 )
 def test_mistakes_get_one_line(capsys, arguments, said):
     assert said in fails(capsys, *arguments)
+
+
+def test_keys_that_are_there_stay(tmp_path, capsys):
+    line = ["keys", str(tmp_path / "keys"), "-n", "2", "--name", "orders-2.eu"]
+    assert main(line) == 0
+    before = {path: path.read_bytes() for path in (tmp_path / "keys").iterdir()}
+    capsys.readouterr()
+    assert "replace it with --force" in fails(capsys, *line)
+    assert {path: path.read_bytes() for path in (tmp_path / "keys").iterdir()} == before
+    assert main([*line, "--force"]) == 0
+    assert all(path.read_bytes() != old for path, old in before.items())
 
 
 def test_malformed_toml_is_reported_with_its_line(tmp_path, capsys):

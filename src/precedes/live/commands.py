@@ -21,7 +21,7 @@ from precedes.live.config import Config, Security, from_toml
 from precedes.live.group import Group
 from precedes.live.node import Node
 from precedes.live.output import Message
-from precedes.live.security import make_keys
+from precedes.live.security import key_files, make_keys
 from precedes.model import Exit, UserError
 
 READ_BYTES: Final = 1 << 16
@@ -237,6 +237,13 @@ def keys(options: argparse.Namespace) -> int:
     """Make keys for a group."""
     if not 1 <= options.members <= 1024:
         raise UserError(f"a group has 1 to 1024 members, not {options.members}")
+    if options.days < 1:
+        raise UserError(f"keys are good for a day or more, not {options.days}")
+    existing = [path for path in key_files(options.directory, options.members) if path.exists()]
+    if existing and not options.force:
+        raise UserError(
+            f"{existing[0]} is there already: name another directory, or replace it with --force"
+        )
     make_keys(options.directory, group=options.name, members=options.members, days=options.days)
     show(f"authority and keys of {options.members} members in {options.directory}")
-    return 0
+    return Exit.DONE

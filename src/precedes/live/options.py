@@ -73,6 +73,7 @@ def _add_keys(commands: Any) -> None:
     parser.add_argument("-n", "--members", type=int, required=True, metavar="N")
     parser.add_argument("--name", default="group", metavar="NAME", help="of the group (group)")
     parser.add_argument("--days", type=int, default=30, metavar="D", help="until they expire (30)")
+    parser.add_argument("--force", action="store_true", help="replace keys that are there")
     parser.set_defaults(run=_keys)
 
 

@@ -7,6 +7,7 @@ alternative names hold ``precedes:GROUP/MEMBER``, and the greeting of the other 
 from __future__ import annotations
 
 import os
+import re
 import ssl
 from collections.abc import Mapping
 from pathlib import Path
@@ -18,7 +19,11 @@ if TYPE_CHECKING:
     from precedes.live.config import Security
 
 DAYS: Final = 30
+DAYS_MAX: Final = 36_500
 AUTHORITY: Final = "authority"
+# What needs no escapes in a URI, and leaves room for a member's number in a common name.
+GROUP_NAME_MAX: Final = 48
+GROUP_NAME: Final = re.compile(rf"[A-Za-z0-9._-]{{1,{GROUP_NAME_MAX}}}")
 
 
 class Contexts(NamedTuple):
@@ -81,6 +86,12 @@ def check_name(names: list[str], group: str, member: int) -> None:
         raise PeerError(f"it says to be member {member}, but its certificate is of {shown}")
 
 
+def key_files(directory: Path, members: int) -> list[Path]:
+    """The files that ``make_keys`` writes."""
+    names = [f"member-{member}.{kind}" for member in range(members) for kind in ("pem", "key")]
+    return [directory / name for name in (f"{AUTHORITY}.pem", *names)]
+
+
 def make_keys(
     directory: str | os.PathLike[str], *, group: str, members: int, days: int = DAYS
 ) -> None:
@@ -93,6 +104,13 @@ def make_keys(
         from precedes.live.certificates import Authority
     except ImportError:
         raise UserError("keys need the extra 'live': pip install 'precedes[live]'") from None
+    if not GROUP_NAME.fullmatch(group):
+        raise UserError(
+            f"the name of a group with keys has up to {GROUP_NAME_MAX} letters, digits or ._-, "
+            f"unlike {group!r:.80}"
+        )
+    if not abs(days) <= DAYS_MAX:
+        raise UserError(f"a certificate is good for at most {DAYS_MAX} days, not {days}")
     target = Path(directory)
     authority = Authority(f"precedes {group}", days=days)
     try:
