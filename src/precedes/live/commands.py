@@ -212,12 +212,17 @@ def _to_text(found: dict[str, Any]) -> str:
         f"{found['broadcasts']:,} broadcasts, {found['deliveries']:,} deliveries",
         f"throughput  {found['deliveries_per_s']:,.0f} deliveries/s, "
         f"{found['deliveries_per_core_s']:,.0f} per core-second",
-        f"latency     p50 {found['p50_ms']:.2f} ms, p99 {found['p99_ms']:.2f} ms",
+        f"latency     {_latency(found, 'ms')}",
         f"pending     at most {found['pending_max']:,} at a member "
         f"(bound {found['pending_bound']:,})",
         f"audit       {found['violations']:,} out of order, {found['lost']:,} lost, "
         f"{found['duplicates']:,} twice, {found['phantom']:,} from nowhere",
     ]
+    if found["disturbed_s"]:
+        lines[3:3] = [
+            f"  while nobody was missing: {_latency(found, 'undisturbed_ms')}; in "
+            f"{found['disturbed_s']:.1f} s somebody was, until it came back or was evicted"
+        ]
     for fault in found["faults"]:
         who = ", ".join(map(str, fault["members"]))
         for_s = f" for {fault['for_s']:.2f} s" if fault["for_s"] else ""
@@ -231,6 +236,12 @@ def _to_text(found: dict[str, Any]) -> str:
         lines.append(f"  member {who} ended unexpectedly: {found['ended'][str(who)]}")
     lines += [f"  - {sentence}" for sentence in found["witnesses"]]
     return "\n".join(lines)
+
+
+def _latency(found: dict[str, Any], kind: str) -> str:
+    if found[f"p50_{kind}"] is None:
+        return "not known: no message was measured"
+    return f"p50 {found[f'p50_{kind}']:.2f} ms, p99 {found[f'p99_{kind}']:.2f} ms"
 
 
 def keys(options: argparse.Namespace) -> int:
