@@ -131,7 +131,14 @@ def test_a_network_outside_the_assumptions_is_said(capsys):
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["simulate", "nobody", *SMALL], "there is no protocol 'nobody'"),
+        (["simulate", "nobody", *SMALL], "there is no protocol 'nobody': choose"),
+        (["simulate", "vecotr", *SMALL], "did you mean 'vector'?"),
+        (["simulte", "vector", *SMALL], "did you mean 'simulate'?"),
+        (["simulate", "hashed", *SMALL, "--set", "entrys=9"], "did you mean 'entries'?"),
+        (["simulate", "vector", *SMALL, "--workload", "possion"], "did you mean 'poisson'?"),
+        (["simulate", "vector", *SMALL, "--delay", "lognromal:9:1"], "did you mean 'lognormal'?"),
+        (["simulate", "vector", *SMALL, "--node", "9"], "did you mean '--nodes'?"),
+        (["simulate", "vector", *SMALL, "--nope"], "see 'precedes simulate --help'"),
         (["simulate", "./nobody.py", *SMALL], "there is no protocol file"),
         (["simulate", "vector", *SMALL, "--set", "size=3"], "has no parameter 'size'"),
         (["simulate", "probabilistic", *SMALL, "--set", "entries=x"], "a whole number"),
@@ -142,6 +149,9 @@ def test_a_network_outside_the_assumptions_is_said(capsys):
         (["simulate", "vector", "--nodes", "many"], "invalid int"),
         (["simulate", "vector", *SMALL, "--rate", "-3"], "rate must be above 0"),
         (["simulate", "vector", *SMALL, "--rate", "nan"], "takes a number"),
+        (["simulate", "vector", *SMALL, "--rate", "1e300"], "between 1e-06 and 1e+09"),
+        (["size", "--nodes", "9", "--error", "0.1", "--rate", "2e9"], "at most 1e+09"),
+        (["simulate", "mobile", "--nodes", "3", "--messages", "5"], "none of the 5 broadcasts"),
         (["simulate", "vector", *SMALL, "--loss", "1.5"], "probability"),
         (["simulate", "vector", *SMALL, "--delay", "normal:1"], "is not understood"),
         (["simulate", "vector", *SMALL, "--delay", "matrix:/none"], "cannot read"),
@@ -177,6 +187,14 @@ def test_keys_that_are_there_stay(tmp_path, capsys):
     assert all(path.read_bytes() != old for path, old in before.items())
 
 
+MISSPELT = {
+    "sede = 3": "seed",
+    "[network]\nlos = 0.1": "loss",
+    "[[faults]]\nkind = 'crash'\nndoe = 1": "node",
+    "[[faults]]\nkind = 'crsh'\nnode = 1": "crash",
+}
+
+
 def test_malformed_toml_is_reported_with_its_line(tmp_path, capsys):
     scenario = tmp_path / "scenario.toml"
     scenario.write_text('protocol = "vector"\nnodes = = 3\n')
@@ -184,7 +202,16 @@ def test_malformed_toml_is_reported_with_its_line(tmp_path, capsys):
     scenario.write_text('protocol = "vector"\nnodes = 3\n\n[network]\nspeed = 3\n')
     error = fails(capsys, "simulate", "--scenario", scenario)
     assert f"{scenario}:5:" in error
-    assert "'speed'" in error
+    assert "'speed'; [network] has" in error
+    for text, meant in MISSPELT.items():
+        scenario.write_text(f'protocol = "vector"\nnodes = 3\n{text}\n')
+        assert f"did you mean '{meant}'?" in fails(capsys, "simulate", "--scenario", scenario)
+    scenario.write_text('protocol = "vector"\nnodes = 3\n[sweep]\nbandwith_bytes_per_s = [1]\n')
+    error = fails(capsys, "sweep", scenario, "--out", tmp_path / "out")
+    assert "did you mean 'bandwidth_bytes_per_s'?" in error
+    scenario.write_text('adresses = ["127.0.0.1:7000", "127.0.0.1:7001"]\n')
+    error = fails(capsys, "node", "--member", "0", "--group", scenario)
+    assert "did you mean 'addresses'?" in error
 
 
 def test_damaged_traces_get_one_line(tmp_path, capsys):

@@ -130,7 +130,7 @@ def test_no_such_file(tmp_path):
 
 
 def test_no_such_protocol():
-    with pytest.raises(UserError, match=r"there is no protocol 'vectr': choose one of .*vector"):
+    with pytest.raises(UserError, match=r"there is no protocol 'vectr' .did you mean 'vector'"):
         load("vectr")
 
 

@@ -115,7 +115,7 @@ def _add_simulate(commands: Any) -> None:
         "--delay",
         metavar="D",
         help="normal:100:20 (default), constant:MS, uniform:LOW:HIGH, loguniform:LOW:HIGH, "
-        "lognormal:MEDIAN:SIGMA, exponential:MEAN, spiky:MS:PEAK, matrix:FILE",
+        "lognormal:MEDIAN:SIGMA, exponential:MEAN, spiky:MS:PEAK, matrix:FILE, matrix_s:FILE",
     )
     parser.add_argument("--per-link", action="store_true", help="draw a delay once for each link")
     parser.add_argument("--loss", type=float, metavar="P", help="probability to lose a packet")

@@ -80,9 +80,10 @@ BAD_FILES = {
     'protocol = "vector\nnodes = 3\n': r"line 1",
     HEAD + "[network\n": r"line 3",
     HEAD + "nodes = 4\n": r"line 3",
-    'nodes = 3\nprotokol = "vector"\n': r":2: unknown name 'protokol'; a scenario has protocol",
+    'nodes = 3\nprotokol = "vector"\n': r":2: unknown name 'protokol' .did you mean 'protocol'",
     HEAD + "[network]\nspeed = 3\n": r":4: unknown name 'speed'; \[network\] has delay",
-    HEAD + "[workload]\nmessages = 3\nrates = 3\n": r":5: unknown name 'rates'; \[workload\] has",
+    HEAD
+    + "[workload]\nmessages = 3\nrates = 3\n": r":5: unknown name 'rates' .did you mean 'rate'",
     HEAD + '[[faults]]\nkind = "pause"\nnode = 1\nlasts = 3\n': r":6: unknown name 'lasts'",
     HEAD + "[[faults]]\nnode = 1\n": r":3: a fault needs a kind",
     HEAD + "faults = 3\n": r":3: a fault is a table",
@@ -235,7 +236,9 @@ NUMBERS = st.one_of(
     st.integers(-5, 5),
     st.sampled_from([0, 1e-320, 1e-9, 0.3, 1e7, 1e12, 1e300, 10**30, 10**400, -1, 1 << 62]),
 )
-LAWS = st.sampled_from(["constant", "uniform", "normal", "lognormal", "exponential", "matrix", ""])
+LAWS = st.sampled_from(
+    ["constant", "uniform", "normal", "lognormal", "exponential", "matrix", "matrix_s"]
+)
 WORKLOADS = st.sampled_from(["poisson", "periodic", "window", "bell", "random", "replay", ""])
 TEXTS = st.builds(
     lambda name, numbers: ":".join([name, *map(str, numbers)]),

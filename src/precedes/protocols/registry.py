@@ -18,7 +18,7 @@ from typing import Any, ClassVar, Final, cast
 import numpy as np
 
 from precedes import compiled
-from precedes.model import UserError
+from precedes.model import UserError, meant
 from precedes.protocols import contract
 from precedes.protocols.contract import Capacity, Group
 from precedes.sources import PACKAGE, digest, imports
@@ -106,7 +106,9 @@ class Protocol:
         for name, value in given.items():
             if name not in known:
                 hint = f"it has {', '.join(known)}" if known else "it has none"
-                raise UserError(f"{self.name} has no parameter {name!r}: {hint}")
+                raise UserError(
+                    f"{self.name} has no parameter {name!r}{meant(name, known)}: {hint}"
+                )
             values[name] = _read_value(name, value, known[name].default)
         return self.parameters(**values)
 
@@ -189,7 +191,8 @@ def load(name: str) -> Protocol:
 @functools.cache
 def _load_name(name: str) -> Protocol:
     if name not in names():
-        raise UserError(f"there is no protocol {name!r}: choose one of {', '.join(names())}")
+        hint = meant(name, names())
+        raise UserError(f"there is no protocol {name!r}{hint}: choose one of {', '.join(names())}")
     module = importlib.import_module(f"precedes.protocols.{name}")
     return check(module, name=name)
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, Final
 
-from precedes.model import UserError
+from precedes.model import UserError, meant
 from precedes.protocols import registry
 from precedes.sim.scenario import Scenario, at_key, from_table, reading
 
@@ -115,9 +115,10 @@ def _varied(sweep: dict[str, Any], protocols: list[Any]) -> dict[str, list[Any]]
         if field in NOT_VARIED:
             raise at_key(name, f"{name} is not varied so: use {NOT_VARIED[field]}")
         if field not in known and not any(_applies(field, protocol) for protocol in protocols):
-            raise at_key(
-                name, f"{name} is neither a field of a scenario nor a parameter of {protocols}"
-            )
+            own = [row["name"] for one in protocols for row in registry.load(one).parameter_help()]
+            hint = meant(name, (*known, *own))
+            what = f"neither a field of a scenario nor a parameter of {protocols}"
+            raise at_key(name, f"{name} is {what}{hint}")
         found[field] = _list(name, value)
     return found
 

@@ -16,7 +16,13 @@ from typing import Any, Final
 
 import numpy as np
 
-from precedes.model import NANOSECONDS_PER_MS, NANOSECONDS_PER_S, TIME_NS_MAX, EventKind
+from precedes.model import (
+    NANOSECONDS_PER_MS,
+    NANOSECONDS_PER_S,
+    TIME_NS_MAX,
+    EventKind,
+    UserError,
+)
 from precedes.protocols import mobile_messages as mm
 from precedes.protocols import registry
 from precedes.protocols.mobile_messages import Surroundings
@@ -132,9 +138,19 @@ class RadioRun:
             events += 1
             if progress is not None and events % PROGRESS_EVENTS == 0:
                 progress(min(self.now_ns / max(self.duration_ns, 1), 1.0))
+        if self.workload and self.measures.skipped == len(self.workload):
+            raise UserError(self._why_nothing())
         self.trace.close()
         return self.measures.result(
             cpu_s=time.process_time() - cpu_s, wall_s=time.perf_counter() - wall_s
+        )
+
+    def _why_nothing(self) -> str:
+        last_s = self.workload[-1][0] / NANOSECONDS_PER_S
+        return (
+            f"none of the {len(self.workload)} broadcasts happened: their hosts were out, or had "
+            f"not joined when the last was due, after {last_s:.3g} s; hosts join within joins_s, "
+            f"{self.parameters.joins_s:g} s: broadcast for longer, or set joins_s"
         )
 
     def _schedule_first(self) -> None:
