@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from precedes.live import wire
 from precedes.live.node import Settings
-from precedes.model import UserError
+from precedes.model import UserError, meant
 
 SLOW_POLICIES: Final = ("block", "evict", "raise")
 PORT_MAX: Final = 65_535
@@ -154,7 +154,8 @@ def from_toml(path: str | os.PathLike[str], *, member: int, **more: Any) -> Conf
     known = {item.name for item in dataclasses.fields(Config)}
     unknown = sorted(set(found) - known)
     if unknown:
-        raise UserError(f"{path}: unknown setting {unknown[0]!r}; known are {', '.join(known)}")
+        name, names = unknown[0], ", ".join(sorted(known))
+        raise UserError(f"{path}: unknown setting {name!r}{meant(name, known)}; known are {names}")
     try:
         if isinstance(found.get("security"), dict):
             filled = {
