@@ -1,7 +1,9 @@
 """The command line: what it prints, how it fails, and what it leaves behind."""
 
+import ctypes
 import json
 import os
+import re
 import resource
 import signal
 import subprocess
@@ -73,11 +75,25 @@ def fails(capsys, *arguments):
 
 def test_protocols(capsys):
     assert main(["protocols"]) == 0
-    assert "vector" in capsys.readouterr().out
+    text = " ".join(capsys.readouterr().out.split())
+    for name, order in (("vector", "causal"), ("hashed", "causal"), ("unordered", "none")):
+        assert re.search(rf" {name} [^=]*? guarantee: {order}; assumes reliable", text), name
     assert main(["protocols", "--json"]) == 0
     rows = {row["name"]: row for row in json.loads(capsys.readouterr().out)}
     assert {"vector", "probabilistic", "unordered"} <= set(rows)
     assert rows["probabilistic"]["parameters"][0]["name"] == "entries"
+
+
+def test_reproduce_names_all_that_is_not_installed(tmp_path):
+    """Modules that cannot be imported stand in front of the real ones."""
+    line = ("reproduce", "--out", tmp_path / "out")
+    for name, wanted in (("matplotlib", "[report]"), ("pyspark", "[report,spark]")):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "__init__.py").write_text("raise ImportError")
+        done = command(*line, env={**os.environ, "PYTHONPATH": str(tmp_path)})
+        assert (done.returncode, done.stdout) == (2, "")
+        assert f"pip install 'precedes{wanted}'" in done.stderr
+        assert len(done.stderr.splitlines()) == 1
 
 
 def test_simulate_and_audit(tmp_path, capsys):
@@ -121,6 +137,7 @@ def test_an_empty_log_is_unknown(tmp_path, capsys):
     assert json.loads(capsys.readouterr().out)["verdict"] == "unknown"
 
 
+@pytest.mark.usefixtures("engine")
 def test_a_network_outside_the_assumptions_is_said(capsys):
     assert main(["simulate", "probabilistic", *SMALL, "--duplication", "0.1", "--json"]) == 0
     assert "assumes" in capsys.readouterr().err
@@ -240,6 +257,25 @@ def test_an_unwritable_directory(tmp_path, capsys):
     assert list(tmp_path.iterdir()) == [blocked]
 
 
+def test_a_directory_that_may_not_be_read(tmp_path):
+    def be_nobody_special():
+        # Root may read everything, unless its next program may not.
+        for capability in (1, 2):  # CAP_DAC_OVERRIDE, CAP_DAC_READ_SEARCH
+            ctypes.CDLL(None).prctl(24, capability, 0, 0, 0)  # PR_CAPBSET_DROP
+
+    (tmp_path / "logs" / "below").mkdir(parents=True)
+    (tmp_path / "logs").chmod(0)
+    try:
+        for path in (tmp_path / "logs", tmp_path / "logs" / "below"):
+            done = command("audit", path, preexec_fn=be_nobody_special)
+            assert (done.returncode, done.stdout) == (2, "")
+            assert done.stderr.startswith(f"precedes: {path}")
+            assert done.stderr.endswith(": Permission denied\n")
+    finally:
+        (tmp_path / "logs").chmod(0o700)
+
+
+@pytest.mark.usefixtures("engine")
 def test_a_full_disk_leaves_nothing_behind(tmp_path):
     def limit():
         # A file larger than this fails as on a full disk, without a signal.
@@ -335,6 +371,7 @@ def test_a_failure_that_nobody_foresaw_is_no_verdict(tmp_path, capsys, statement
         assert lines[-1] == told.err.rstrip()
 
 
+@pytest.mark.usefixtures("engine")
 def test_names_that_the_locale_cannot_write_are_escaped(tmp_path):
     log = tmp_path / "log.jsonl"
     rows = [("é", "broadcast", "one"), ("é", "broadcast", "two"), ("b", "deliver", "two")]

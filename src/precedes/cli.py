@@ -215,6 +215,8 @@ def _protocols(options: argparse.Namespace) -> int:
     width = max(len(p.name) for p in protocols)
     for p in protocols:
         show(f"{p.name:{width}}  {p.summary}")
+        assumes = f"; assumes {', '.join(sorted(p.assumes))}" if p.assumes else ""
+        show(f"{'':{width}}  guarantee: {p.guarantee}{assumes}")
         for row in p.parameter_help():
             show(f"{'':{width}}    {row['name']}={row['default']}  {row['help']}")
     return 0
@@ -350,9 +352,18 @@ def _size(options: argparse.Namespace) -> int:
 
 def _reproduce(options: argparse.Namespace) -> int:
     from precedes.papers import reproduce
+    from precedes.pipeline.session import require_pyspark
     from precedes.report import check_available, write_report
 
-    check_available()
+    missing = []
+    for extra, check in {"report": check_available, "spark": require_pyspark}.items():
+        try:
+            check()
+        except UserError:
+            missing.append(extra)
+    if missing:
+        extras = ",".join(missing)
+        raise UserError(f"this needs what is not installed: pip install 'precedes[{extras}]'")
     with Bar("reproduce") as bar:
         outcomes = reproduce(
             options.paper,
