@@ -325,8 +325,16 @@ def redirected(redirections, *arguments):
     )
 
 
-@pytest.mark.parametrize("redirections", ["> /dev/full", ">&-", ">&- <&-"])
-@pytest.mark.parametrize("arguments", [SIZE, ["--help"], ["protocols", "--json"]])
+@pytest.mark.parametrize(
+    ("redirections", "arguments"),
+    [
+        ("> /dev/full", SIZE),
+        ("> /dev/full", ["--help"]),
+        ("> /dev/full", ["protocols", "--json"]),  # more than a buffer holds
+        (">&-", SIZE),
+        (">&- <&-", ["--version"]),
+    ],
+)
 def test_output_that_cannot_be_written_is_no_verdict(redirections, arguments):
     done = redirected(redirections, *arguments)
     assert done.returncode == 2, done.stderr
