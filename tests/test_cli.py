@@ -269,8 +269,9 @@ def test_a_directory_that_may_not_be_read(tmp_path):
         for path in (tmp_path / "logs", tmp_path / "logs" / "below"):
             done = command("audit", path, preexec_fn=be_nobody_special)
             assert (done.returncode, done.stdout) == (2, "")
-            assert done.stderr.startswith(f"precedes: {path}")
-            assert done.stderr.endswith(": Permission denied\n")
+            assert len(done.stderr.splitlines()) == 1
+            assert str(path) in done.stderr
+            assert "Permission denied" in done.stderr
     finally:
         (tmp_path / "logs").chmod(0o700)
 

@@ -15,6 +15,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(
         prog="python -m precedes.testing",
         description="Run a protocol on random schedules and check the contract and its promises.",
+        allow_abbrev=False,
     )
     parser.add_argument("protocol", help="a name, or a file of your own ending in .py")
     parser.add_argument("--schedules", type=int, default=20, metavar="K", help="how many (20)")
