@@ -212,7 +212,7 @@ class _Attended:
         self._relays = relays
 
     async def attend(self, limit_s: float) -> list[int]:
-        """Wait for the members, and the members that did not end in time.
+        """Wait until the members have ended; those that did not in time.
 
         The clock of the faults and the limit start when all members that live are ready: how long
         that takes is up to the machine.

@@ -34,8 +34,9 @@ def node(options: argparse.Namespace) -> int:
     level = logging.INFO if options.verbose else logging.WARNING
     logging.basicConfig(level=level, format="precedes: %(message)s", stream=sys.stderr)
     config = _config(options)
-    # Here, where a signal ends it at once; the loop would hear of one afterwards.
-    Node(config.settings()).prepare()
+    if not config.interpreted:
+        # Here, where a signal ends it at once; the loop would hear of one afterwards.
+        Node(config.settings()).prepare()
     new_loop = None
     with contextlib.suppress(ImportError):
         import uvloop
