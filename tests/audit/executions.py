@@ -153,13 +153,15 @@ def position(execution, node, m):
 def judge(execution):
     """Every number of a report, from the definitions."""
     past = pasts(execution)
+    circles = {m for m in past if m in past[m]}
+    resolved = {m for m in past if not (past[m] | {m}) & circles}
     nodes = range(len(execution.logs))
     correct = [node for node in nodes if node not in execution.crashed]
     violations = set()
     for node in nodes:
         place = {m: position(execution, node, m) for m in past}
         delivered = {m for kind, m in execution.logs[node] if kind == DELIVER}
-        for m in delivered & set(past):
+        for m in delivered & resolved:
             if any(place[y] > place[m] for y in past[m]):
                 violations.add((node, m))
     undelivered = sum(
@@ -177,7 +179,8 @@ def judge(execution):
         "deliveries": sum(m not in past or m[0] != node for node, m in delivered),
         "duplicates": len(known) - len(set(known)),
         "phantom": len(delivered) - len(known),
-        "cycles": sum(m in past[m] for m in past),
+        "cycles": len(circles),
+        "unjudged": len({(node, m) for node, m in known if m not in resolved}),
         "lost": undelivered if execution.complete else 0,
         "undelivered_at_end": 0 if execution.complete else undelivered,
     }

@@ -9,8 +9,9 @@ The rules, all from each node's own order of broadcasts and deliveries:
   never delivers has the position of its first join after all that it has of the message's past.
 - A delivery of m at p is a violation iff some y in m's past has a later position at p.
 - Messages that nobody broadcast are reported as phantoms and are in nobody's past.
-- A message in its own past is a contradiction in the log: it is reported, and the deliveries
-  that close the circle are not counted as causes.
+- A message in its own past is a contradiction in the log and is reported. A message is resolved
+  if nothing in its past, itself included, lies in such a circle; only deliveries of resolved
+  messages are judged, and first deliveries of the others are counted as unjudged.
 
 ``kernel`` holds the loops: time grows with rows plus nodes times generators, memory with four
 bytes a row for places, four for generators and 64 a message for one tile of nodes.
@@ -25,7 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from precedes.audit import kernel, witness
-from precedes.audit.cycles import cyclic_messages
+from precedes.audit.cycles import cyclic_messages, resolved_messages
 from precedes.audit.witness import Witness
 from precedes.trace import History
 
@@ -41,7 +42,8 @@ class Report:
     """The verdict on one run and the counts behind it.
 
     ``deliveries`` are deliver rows at nodes other than the source. ``lost`` is counted only in
-    complete histories; in others the same pairs are ``undelivered_at_end``.
+    complete histories; in others the same pairs are ``undelivered_at_end``. ``unjudged`` are
+    first deliveries, at the source too, of messages with a circle in their past.
     """
 
     origin: str
@@ -56,6 +58,7 @@ class Report:
     duplicates: int
     phantom: int
     cycles: int
+    unjudged: int
     undelivered_at_end: int
     witnesses: tuple[Witness, ...]
 
@@ -70,7 +73,7 @@ class Prepared(NamedTuple):
     place_message: NDArray[np.int32]  # place
     correct: NDArray[np.uint8]  # node: never crashed
     joins: kernel.Joins
-    contradictory: bool  # some message lies in its own past
+    resolved: int  # places below are of messages without a circle in their past
 
 
 class Judgement(NamedTuple):
@@ -96,8 +99,9 @@ def audit(
     judgement = judge(prepared, block_nodes=block_nodes)
     totals = judgement.tallies.sum(axis=0)
     missing = _missing(prepared, judgement)
-    contradictory = prepared.contradictory
+    contradictory = prepared.resolved < prepared.place_message.size
     cyclic = cyclic_messages(prepared.log) if contradictory else np.empty(0, np.int64)
+    unjudged = _unjudged(prepared) if contradictory else 0
     undelivered = int(missing.sum())
     lost = undelivered if history.complete else 0
     columns = [kernel.VIOLATIONS, kernel.DUPLICATES, kernel.PHANTOM]
@@ -108,7 +112,7 @@ def audit(
         run_id=history.run_id,
         nodes=history.nodes,
         messages=history.messages,
-        verdict=VIOLATED if wrong else HELD if deliveries else UNKNOWN,
+        verdict=VIOLATED if wrong else UNKNOWN if unjudged or not deliveries else HELD,
         deliveries=deliveries,
         violations=int(totals[kernel.VIOLATIONS]),
         violating_messages=int(judgement.violating.sum()),
@@ -116,6 +120,7 @@ def audit(
         duplicates=int(totals[kernel.DUPLICATES]),
         phantom=int(totals[kernel.PHANTOM]),
         cycles=int(cyclic.size),
+        unjudged=unjudged,
         undelivered_at_end=undelivered - lost,
         witnesses=_witnesses(prepared, judgement, missing, cyclic, witnesses_max),
     )
@@ -134,7 +139,7 @@ def prepare(history: History) -> Prepared:
         message_source=history.message_source,
         broadcast_row=broadcast_row,
     )
-    place, heard, ignored = _places(log, rows)
+    place, heard, resolved = _places(log, rows)
     place_message = np.empty(broadcasts.size, np.int32)
     place_message[place[broadcasts]] = broadcasts
     placed = kernel.Placed(
@@ -152,11 +157,11 @@ def prepare(history: History) -> Prepared:
         history=history,
         log=log,
         placed=placed,
-        past=_past(placed),
+        past=_past(placed, resolved),
         place_message=place_message,
         correct=correct,
         joins=_joins(history),
-        contradictory=ignored > 0,
+        resolved=resolved,
     )
 
 
@@ -171,14 +176,34 @@ def _joins(history: History) -> kernel.Joins:
 def _places(
     log: kernel.Log, broadcast_rows: NDArray[np.int64]
 ) -> tuple[NDArray[np.int32], NDArray[np.uint8], int]:
-    """Each message's place, whether it may lie in a past, and how many rows were passed over."""
-    nodes = log.offsets.size - 1
+    """Each message's place, whether it may lie in a past, and how many are resolved.
+
+    Messages that are not come last, in no order that means anything.
+    """
     broadcasts = log.message[broadcast_rows]
     source = log.message_source[broadcasts]
     # Starting from broadcasts in the order of how far down their node's own log they stand
     # keeps places near to time, also for nodes that deliver nothing: generators are pruned best.
     lengths = np.diff(log.offsets)
     progress = (broadcast_rows - log.offsets[source]) / np.maximum(lengths[source], 1)
+    roots = broadcasts[np.argsort(progress, kind="stable")]
+    place, heard, in_circles = _walk(log, roots)
+    if in_circles:
+        resolved = resolved_messages(log)
+        roots = roots[resolved[roots]]
+        place, heard, _ = _walk(log, roots)
+        left = broadcasts[~resolved[broadcasts]]
+        place[left] = np.arange(roots.size, broadcasts.size)
+    # All but a source's last message lie in the past of the next.
+    heard[broadcasts[:-1][source[:-1] == source[1:]]] = 1
+    return place, heard, roots.size
+
+
+def _walk(
+    log: kernel.Log, roots: NDArray[np.int32]
+) -> tuple[NDArray[np.int32], NDArray[np.uint8], int]:
+    """Places of these messages and their pasts, and how many rows stand in circles."""
+    nodes = log.offsets.size - 1
     walk = kernel.Walk(
         cursor=log.offsets[:-1].copy(),
         goal=np.zeros(nodes, np.int64),
@@ -187,14 +212,10 @@ def _places(
     )
     place = np.full(log.message_source.size, -1, np.int32)
     heard = np.zeros(log.message_source.size, np.uint8)
-    roots = broadcasts[np.argsort(progress, kind="stable")]
-    ignored = kernel.ORDER.compiled()(log, walk, roots, place, heard)
-    # All but a source's last message lie in the past of the next.
-    heard[broadcasts[:-1][source[:-1] == source[1:]]] = 1
-    return place, heard, ignored
+    return place, heard, kernel.ORDER.compiled()(log, walk, roots, place, heard)
 
 
-def _past(placed: kernel.Placed) -> kernel.Past:
+def _past(placed: kernel.Placed, resolved: int) -> kernel.Past:
     nodes, messages = placed.offsets.size - 1, placed.place_source.size
     past = kernel.Past(
         # A row gives one generator at most; pages of the array that stay unused cost nothing.
@@ -207,6 +228,7 @@ def _past(placed: kernel.Placed) -> kernel.Past:
     slot = np.full(nodes, -1, np.int64)
     kernel.FIND.compiled()(placed, past, known, slot)
     kernel.PRUNE.compiled()(past)
+    past.end[resolved:] = past.begin[resolved:]  # nothing is asked of what is not judged
     return past
 
 
@@ -256,6 +278,15 @@ def excused_at(prepared: Prepared, node: int) -> NDArray[np.bool_]:
         judgement = judge(prepared, first_node=node, last_node=node + 1, block_nodes=1)
         found[prepared.place_message[np.flatnonzero(judgement.excused)]] = True
     return found
+
+
+def _unjudged(prepared: Prepared) -> int:
+    """How many first deliveries are of messages with a circle in their past."""
+    placed = prepared.placed
+    chosen = (placed.kind != kernel.BROADCAST) & (placed.row_place >= prepared.resolved)
+    rows = np.flatnonzero(chosen)
+    node = np.searchsorted(placed.offsets, rows, side="right") - 1
+    return int(np.unique(node * placed.place_source.size + placed.row_place[rows]).size)
 
 
 def _missing(prepared: Prepared, judgement: Judgement) -> NDArray[np.int64]:

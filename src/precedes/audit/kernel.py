@@ -101,15 +101,15 @@ def order_messages(
     place: NDArray[np.int32],
     heard: NDArray[np.uint8],
 ) -> int:
-    """Number the messages, pasts first; return how many rows had to be ignored as causes.
+    """Number the roots and their pasts, pasts first; return how many rows stand in circles.
 
     Depth first over rows: a node's rows are read up to a broadcast, and a delivery of a message
     without a place first reads its source's rows up to that broadcast. Every row is read once.
     A source that is itself waiting means that the delivery lies in its own message's past: the
-    log contradicts itself, and that row is passed over.
+    log contradicts itself, and the numbers mean nothing.
     """
     count = 0
-    ignored = 0
+    in_circles = 0
     for i in range(roots.size):
         depth = _wait_for(log, walk, roots[i], 0) if place[roots[i]] < 0 else 0
         while depth > 0:
@@ -125,14 +125,14 @@ def order_messages(
                         place[m] = count
                         count += 1
                     else:
-                        ignored += place[m] < 0
+                        in_circles += place[m] < 0
                 elif source >= 0:
                     heard[m] = 1
                     if place[m] < 0:
                         if walk.on_stack[source] == 0:
                             wanted = m
                             break
-                        ignored += 1
+                        in_circles += 1
                 row += 1
             walk.cursor[node] = row
             if wanted < 0:
@@ -140,7 +140,7 @@ def order_messages(
                 depth -= 1
             else:
                 depth = _wait_for(log, walk, wanted, depth)
-    return ignored
+    return in_circles
 
 
 @compiled.function()
@@ -176,7 +176,7 @@ def find_generators(
             while row < last:
                 place = placed.row_place[row]
                 row += 1
-                # A cause with a later place is one of the rows that were passed over.
+                # A cause with a later place stands before a message that is not resolved.
                 if place < 0 or place >= current:
                     continue
                 source = placed.place_source[place]

@@ -31,7 +31,7 @@ def combined_verdict(reports: Sequence[Report]) -> str:
 
 def to_json(reports: Sequence[Report]) -> dict[str, Any]:
     """One object for all the runs, ready for ``json.dumps``: verdict, sums and witnesses."""
-    counts = ("deliveries", *FINDINGS, "undelivered_at_end", "violating_messages")
+    counts = ("deliveries", *FINDINGS, "unjudged", "undelivered_at_end", "violating_messages")
     return {
         "verdict": combined_verdict(reports),
         "runs": len(reports),
@@ -53,6 +53,10 @@ def to_text(reports: Sequence[Report]) -> str:
         total = _total(reports, name)
         if total:
             lines.append(f"  {_counted(total, one, many)}{_of_messages(reports, name)}")
+    unjudged = _total(reports, "unjudged")
+    if unjudged:
+        counted = _counted(unjudged, "delivery", "deliveries")
+        lines.append(f"  {counted} not judged, after messages in their own past")
     undelivered = _total(reports, "undelivered_at_end")
     if undelivered:
         lines.append(f"  {undelivered:,} not delivered by the end of the log (not an error)")
