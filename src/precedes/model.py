@@ -34,6 +34,14 @@ class EventKind(enum.IntEnum):
     LEAVE = 9
 
 
+def printable(text: str) -> str:
+    """Text that others wrote, in one line for a terminal: what could steer it is escaped."""
+    return "".join(
+        letter if letter.isprintable() else letter.encode("unicode_escape").decode()
+        for letter in text
+    )
+
+
 class PrecedesError(Exception):
     """Base of every error raised on purpose."""
 

@@ -5,8 +5,9 @@ The rules, all from each node's own order of broadcasts and deliveries:
 - The past of m is the closure of "broadcast or delivered at m's source before m's broadcast".
 - A node's position of y is that of its first delivery of y; at y's source, without a delivery
   of its own, that of the broadcast; never delivered is later than everything.
-- A member that joins later, or again, need not have what lies before its join: a message that it
-  never delivers has the position of its first join after all that it has of the message's past.
+- A join says what its node begins with. A message that it names, and the earlier ones of that
+  message's source, the node has from the join on, unless it delivered them before; to deliver one
+  after that is a duplicate. Nothing else is excused.
 - A delivery of m at p is a violation iff some y in m's past has a later position at p.
 - Messages that nobody broadcast are reported as phantoms and are in nobody's past.
 - A message in its own past is a contradiction in the log and is reported. A message is resolved
@@ -47,7 +48,7 @@ class Report:
     """
 
     origin: str
-    run_id: int
+    run_id: int | str
     nodes: int
     messages: int
     verdict: str
@@ -81,7 +82,6 @@ class Judgement(NamedTuple):
 
     tallies: NDArray[np.int64]
     violating: NDArray[np.uint8]
-    excused: NDArray[np.uint8]
 
 
 def audit(
@@ -97,6 +97,7 @@ def audit(
     """
     prepared = prepare(history)
     judgement = judge(prepared, block_nodes=block_nodes)
+    judgement.tallies[:, kernel.PHANTOM] += _phantom_joins(history)
     totals = judgement.tallies.sum(axis=0)
     missing = _missing(prepared, judgement)
     contradictory = prepared.resolved < prepared.place_message.size
@@ -160,16 +161,36 @@ def prepare(history: History) -> Prepared:
         past=_past(placed, resolved),
         place_message=place_message,
         correct=correct,
-        joins=_joins(history),
+        joins=_joins(history, placed, broadcast_row),
         resolved=resolved,
     )
 
 
-def _joins(history: History) -> kernel.Joins:
-    order = np.lexsort((history.join_row, history.join_node))
+def _joins(
+    history: History, placed: kernel.Placed, broadcast_row: NDArray[np.int64]
+) -> kernel.Joins:
+    """The joins that cover something, each with what the node's earlier ones do not."""
+    known = history.join_message >= 0
+    known[known] = history.message_source[history.join_message[known]] >= 0
+    message = history.join_message[known]
+    node, row = history.join_node[known], history.join_row[known]
+    source = history.message_source[message]
+    # Counted in rows: what a caller says of sequences is for people.
+    last = np.searchsorted(placed.broadcast_rows, broadcast_row[message], side="right")
+    last = last - placed.broadcast_offsets[source]
+    order = np.lexsort((row, source, node))
+    node, row, source, last = node[order], row[order], source[order], last[order]
+    group = np.cumsum(np.diff(node, prepend=-1) | np.diff(source, prepend=-1) != 0)
+    top = int(last.max(initial=0)) + 1
+    first = np.maximum.accumulate(group * top + last) - group * top
+    first = np.where(np.diff(group, prepend=-1) != 0, 0, np.roll(first, 1))
+    kept = last > first
     return kernel.Joins(
-        offsets=np.searchsorted(history.join_node[order], np.arange(history.nodes + 1)),
-        position=(2 * history.join_row[order]).astype(np.int32),
+        offsets=np.searchsorted(node[kept], np.arange(history.nodes + 1)),
+        position=(2 * row[kept]).astype(np.int32),
+        source=source[kept],
+        first=first[kept],
+        last=last[kept],
     )
 
 
@@ -251,7 +272,6 @@ def judge(
     findings = kernel.Findings(
         self_delivered=np.zeros(messages, np.uint8),
         violating=np.zeros(messages, np.uint8),
-        excused=np.zeros(messages, np.uint8),
         tallies=np.zeros((nodes, kernel.TALLIES), np.int64),
     )
     for first in range(first_node, end, block_nodes):
@@ -260,24 +280,22 @@ def judge(
         kernel.JUDGE.compiled()(
             first, last, placed, past, prepared.correct, prepared.joins, tile, findings
         )
-    return Judgement(findings.tallies, findings.violating, findings.excused)
+    return Judgement(findings.tallies, findings.violating)
 
 
 def violations_at(prepared: Prepared, node: int) -> NDArray[np.int32]:
     """The messages whose delivery at this node is a violation, in the order of delivery."""
     judgement = judge(prepared, first_node=node, last_node=node + 1, block_nodes=1)
     messages = prepared.place_message[np.flatnonzero(judgement.violating)]
-    position = witness.first_positions(prepared.history, node)
+    position = witness.first_positions(prepared.history, prepared.log.broadcast_row, node)
     return messages[np.argsort(position[messages], kind="stable")]
 
 
-def excused_at(prepared: Prepared, node: int) -> NDArray[np.bool_]:
-    """Messages that this node need not have because it joined after them."""
-    found = np.zeros(prepared.history.messages, np.bool_)
-    if prepared.joins.position.size:
-        judgement = judge(prepared, first_node=node, last_node=node + 1, block_nodes=1)
-        found[prepared.place_message[np.flatnonzero(judgement.excused)]] = True
-    return found
+def _phantom_joins(history: History) -> NDArray[np.int64]:
+    """How many joins of each node name a message that nobody broadcast."""
+    known = history.join_message >= 0
+    phantom = history.message_source[history.join_message[known]] < 0
+    return np.bincount(history.join_node[known][phantom], minlength=history.nodes)
 
 
 def _unjudged(prepared: Prepared) -> int:
@@ -290,11 +308,16 @@ def _unjudged(prepared: Prepared) -> int:
 
 
 def _missing(prepared: Prepared, judgement: Judgement) -> NDArray[np.int64]:
-    """How many messages of correct sources each correct node never delivered."""
+    """How many messages of correct sources each correct node never delivered.
+
+    Own ones are due too in a run in which sources deliver theirs.
+    """
     correct = prepared.correct.astype(bool)
+    tallies = judgement.tallies
     sent = np.bincount(prepared.placed.place_source, minlength=correct.size)
-    due = int(sent[correct].sum()) - sent - judgement.tallies[:, kernel.DUE]
-    due -= judgement.tallies[:, kernel.EXCUSED]
+    due = int(sent[correct].sum()) - sent - tallies[:, kernel.DUE] - tallies[:, kernel.EXCUSED]
+    if tallies[:, kernel.OWN].any():
+        due += sent - tallies[:, kernel.OWN] - tallies[:, kernel.OWN_EXCUSED]
     # What comes after a member has left is not due to it.
     correct[prepared.history.departed] = False
     return np.where(correct, due, 0)
@@ -308,9 +331,7 @@ def _witnesses(
     limit: int,
 ) -> tuple[Witness, ...]:
     history = prepared.history
-    explain = witness.Explainer(
-        history, prepared.log.broadcast_row, lambda node: excused_at(prepared, node)
-    )
+    explain = witness.Explainer(history, prepared.log.broadcast_row)
     found = [explain.cycle(int(m)) for m in cyclic[:limit]]
     violations: list[Witness] = []
     for node in np.flatnonzero(judgement.tallies[:, kernel.VIOLATIONS])[:limit]:
@@ -318,7 +339,8 @@ def _witnesses(
         violations += [explain.violation(int(node), int(m)) for m in late]
     found += violations
     if history.complete:
-        found += explain.lost(np.flatnonzero(missing), prepared.correct, limit)
+        own = bool(judgement.tallies[:, kernel.OWN].any())
+        found += explain.lost(np.flatnonzero(missing), prepared.correct, limit, own=own)
     duplicated = np.flatnonzero(judgement.tallies[:, kernel.DUPLICATES])
     found += explain.duplicates(duplicated, limit)
     found += explain.phantoms(np.flatnonzero(judgement.tallies[:, kernel.PHANTOM]), limit)

@@ -7,6 +7,7 @@ from dataclasses import asdict
 from typing import Any, Final
 
 from precedes.audit.causal_order import HELD, UNKNOWN, VIOLATED, Report
+from precedes.model import printable
 
 # Counts that make a run "violated", with the words for one and for many.
 FINDINGS: Final = {
@@ -63,7 +64,9 @@ def to_text(reports: Sequence[Report]) -> str:
     if deliveries == 0:
         lines.append("  nothing was delivered, so nothing was checked")
     for report in reports:
-        lines += [f"  - {_title(report, reports)}{w.sentence}" for w in report.witnesses]
+        title = _title(report, reports)
+        # Names come from the log, and may hold anything.
+        lines += [f"  - {printable(title + witness.sentence)}" for witness in report.witnesses]
     return "\n".join(lines) + "\n"
 
 

@@ -1,6 +1,6 @@
 """Traces: the file format of a run, its writer and reader, and readers of foreign logs."""
 
-from precedes.trace.detect import FORMATS, detect, load
+from precedes.trace.detect import FORMATS, load
 from precedes.trace.history import History
 from precedes.trace.importers.jsonl import read_jsonl
 from precedes.trace.members import join, read_members
@@ -14,7 +14,6 @@ __all__ = [
     "SCHEMA_VERSION",
     "History",
     "TraceWriter",
-    "detect",
     "is_trace",
     "join",
     "load",
