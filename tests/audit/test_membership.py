@@ -142,6 +142,7 @@ def test_traces_keep_joins_and_leaves(tmp_path, left):
 def test_a_join_that_compiled_code_could_not_index_is_refused():
     history = Execution([[(BROADCAST, (0, 1))], []], joins=[(1, 0, (0, 1))]).history()
     fields = {name: getattr(history, name) for name in history.__dataclass_fields__}
-    for value in ([1], [-2], [0, 0]):
+    wrong = [("join_message", [1]), ("join_message", [-2]), ("join_message", [0, 0])]
+    for name, value in [*wrong, ("join_row", [1]), ("join_row", [-1]), ("join_node", [2])]:
         with pytest.raises(UserError, match="join"):
-            type(history)(**{**fields, "join_message": np.array(value)})
+            type(history)(**{**fields, name: np.array(value)})

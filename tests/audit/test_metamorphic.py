@@ -9,6 +9,8 @@ from precedes import audit
 from precedes.protocols import load, names
 from precedes.recorded import simulate
 from precedes.sim import Scenario
+from precedes.sim.runs import open_run
+from precedes.testing.collector import Collector
 from precedes.trace import read_trace
 from precedes.trace.history import DELIVER
 
@@ -67,3 +69,13 @@ def test_a_dropped_delivery_is_missed_on_the_air(tmp_path, protocol, seed):
     assert (history.join_message >= 0).any()
     assert audit.audit(history).verdict == "held"
     assert never_held(history) > 50
+
+
+def test_a_trace_in_memory_says_the_same(tmp_path):
+    """Joins are kept there too, with what hosts begin with."""
+    history = recorded(tmp_path, **ON_THE_AIR)
+    collector = Collector()
+    open_run(Scenario(**ON_THE_AIR), writer=collector).go()
+    again = collector.history(nodes=history.nodes)
+    assert audit.audit(again) == dataclasses.replace(audit.audit(history), origin="")
+    assert again.join_message.tolist() == history.join_message.tolist()

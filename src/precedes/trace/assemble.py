@@ -23,7 +23,7 @@ JUDGED: Final = {name: KINDS[name] for name in ("broadcast", "deliver", "crash",
 NO_MESSAGE: Final = -1
 
 # Names that are sorted as numbers: whatever a trace or a database calls a node.
-_NUMBER: Final = re.compile(r"-?[0-9]{1,18}", re.ASCII)
+_NUMBER: Final = re.compile(r"-?[0-9]{1,18}")
 
 
 def numbered_history(

@@ -67,7 +67,9 @@ class History:
             raise UserError(
                 f"{self._title()}: join_node, join_row and join_message differ in length"
             )
-        _check_range(self.join_row, 0, rows + 1, f"{self._title()}: the row of a join")
+        lengths = np.diff(self.offsets)[self.join_node]
+        if np.any((self.join_row < 0) | (self.join_row > lengths)):
+            raise UserError(f"{self._title()}: a join is outside the rows of its node")
         _check_range(self.join_message, -1, self.messages, f"{self._title()}: a join's message")
         self._check_broadcasts()
 

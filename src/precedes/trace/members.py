@@ -120,7 +120,7 @@ def read_members(directory: str | os.PathLike[str]) -> History:
         time_us=np.concatenate([log.time_ns[rows] // 1000 for log, rows in pairs]),
         origin=str(directory),
     )
-    return replace(history, crashed=np.flatnonzero(~ended).astype(np.int32))
+    return replace(history, crashed=np.union1d(history.crashed, np.flatnonzero(~ended)))
 
 
 def _logs_of(directory: Path) -> list[MemberLog]:
