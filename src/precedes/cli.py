@@ -365,6 +365,8 @@ def _reproduce(options: argparse.Namespace) -> int:
 
 def _logs(paths: list[Path]) -> list[Path]:
     """The files named, and those in the directories named."""
+    from os.path import isdir  # False for what may not be looked at, where Path raises
+
     from precedes.trace.members import holds_member_logs
     from precedes.trace.source import STANDARD_INPUT
 
@@ -373,7 +375,7 @@ def _logs(paths: list[Path]) -> list[Path]:
     endings = (".parquet", ".jsonl", ".jsonl.gz")
     found: list[Path] = []
     for path in paths:
-        if os.path.isdir(path) and not holds_member_logs(path):
+        if isdir(path) and not holds_member_logs(path):
             inside = sorted(p for p in path.iterdir() if p.name.endswith(endings))
             if not inside:
                 raise UserError(f"{path} holds no traces or logs ({', '.join(endings)})")

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -49,15 +47,6 @@ class _Sorted(NamedTuple):
     seq: NDArray[np.int32]
     kind: NDArray[np.int8]
     time_us: NDArray[np.int64]
-
-
-def is_trace(path: str | os.PathLike[str]) -> bool:
-    """Whether this file begins as a trace does; it may still be damaged or not of precedes."""
-    try:
-        with Path(path).open("rb") as file:
-            return file.read(len(MAGIC)) == MAGIC
-    except OSError:
-        return False
 
 
 def read_metadata(log: Log) -> dict[str, Any]:
