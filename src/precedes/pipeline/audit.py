@@ -13,7 +13,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 
@@ -27,6 +27,8 @@ from precedes.sim.run import Progress
 from precedes.trace import load
 from precedes.trace.reader import MAGIC
 from precedes.trace.source import STANDARD_INPUT
+
+HIDDEN: Final = ("_", ".")  # how the names of files begin that Spark passes over
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -109,11 +111,15 @@ def check_tables(paths: Sequence[str | os.PathLike[str]]) -> None:
 
 def _shown_files(directory: Path) -> list[Path]:
     """The files that Spark reads in a directory: not those whose names begin with _ or a dot."""
+
+    def fail(error: OSError) -> None:
+        raise error
+
     found = []
-    for path in sorted(directory.iterdir()):
-        if not path.name.startswith(("_", ".")):
-            found += _shown_files(path) if path.is_dir() else [path]
-    return found
+    for folder, inside, files in os.walk(directory, onerror=fail):
+        inside[:] = [name for name in inside if not name.startswith(HIDDEN)]
+        found += [Path(folder, name) for name in files if not name.startswith(HIDDEN)]
+    return sorted(found)
 
 
 def read_tables(spark: SparkSession, paths: Sequence[str | os.PathLike[str]]) -> DataFrame:
