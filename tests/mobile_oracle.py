@@ -5,6 +5,8 @@ happen, and looks at the machines' state only for the invariants that speak of i
 I9).
 """
 
+from collections import Counter
+
 from precedes.protocols import mobile_attachment as mh
 from precedes.protocols import mobile_record as cell
 
@@ -61,6 +63,9 @@ class Oracle:
             self.missed[host] |= 1 << message
         self.missed[host] &= ~self.delivered[host]
         self.rows.append((host, "join", None))
+        counts = Counter(self.names[message][0] for message in self.logs[station][:start])
+        for source, count in counts.items():
+            self.rows.append((host, "join", (source, count - 1)))
 
     def on_left(self, host):
         self.living[host] = False

@@ -47,6 +47,7 @@ AUDIT_KEYS = {
     "lost",
     "duplicates",
     "phantom",
+    "unjudged",
     "undelivered_at_end",
 }
 SMALL = ["--nodes", "5", "--messages", "40", "--rate", "1000"]

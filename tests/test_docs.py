@@ -189,6 +189,20 @@ def names_in(page: str) -> set[str]:
     return {word.rpartition(".")[2] for word in re.findall(r"`([\w.]+)`", page)}
 
 
+def test_the_page_says_which_protocol_writes_notes():
+    page = PAGES["docs/trace-format.md"]
+    written = {
+        (kind.lower(), path.stem.partition("_")[0])
+        for path in (ROOT / "src/precedes/protocols").glob("*.py")
+        for kind in re.findall(r"EventKind\.(\w+)", path.read_text(encoding="utf-8"))
+    }
+    assert len(written) >= 3
+    for kind, protocol in written:
+        row = re.search(rf"^\| `{kind}` \| (.*) \|$", page, re.MULTILINE)
+        assert row, kind
+        assert f"`{protocol}`" in row[1], kind
+
+
 @pytest.mark.usefixtures("engine")
 def test_every_key_is_explained(workplace, capsys):
     assert cli.main(shlex.split("simulate unordered --nodes 9 --messages 90 --json --trace t")) == 0

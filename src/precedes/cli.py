@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import signal
 from collections.abc import Sequence
 from pathlib import Path
@@ -158,7 +159,12 @@ def _add_audit(commands: Any) -> None:
         help="check causal order in logs, with a witness for what is wrong",
         description="Check causal order. Exit status 0: held, 1: violated, 3: unknown.",
     )
-    parser.add_argument("path", nargs="+", type=Path, help="traces, logs, or directories of them")
+    parser.add_argument(
+        "path",
+        nargs="+",
+        type=Path,
+        help="traces, logs, directories of them, or - (standard input)",
+    )
     parser.add_argument("--format", default="auto", choices=FORMATS)
     parser.add_argument("--master", metavar="URL", help="use Spark, on this master")
     parser.add_argument("--json", action="store_true", help="print JSON")
@@ -381,11 +387,15 @@ def _reproduce(options: argparse.Namespace) -> int:
 def _logs(paths: list[Path]) -> list[Path]:
     """The files named, and those in the directories named."""
     from precedes.trace.members import holds_member_logs
+    from precedes.trace.source import STANDARD_INPUT
 
+    if paths.count(STANDARD_INPUT) > 1:
+        raise UserError("standard input can be read only once: name - once")
     endings = (".parquet", ".jsonl", ".jsonl.gz")
     found: list[Path] = []
     for path in paths:
-        if path.is_dir() and not holds_member_logs(path):
+        # Path.is_dir raises for what may not be looked at.
+        if os.path.isdir(path) and not holds_member_logs(path):
             inside = sorted(p for p in path.iterdir() if p.name.endswith(endings))
             if not inside:
                 raise UserError(f"{path} holds no traces or logs ({', '.join(endings)})")

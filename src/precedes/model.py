@@ -52,6 +52,14 @@ class Exit(enum.IntEnum):
         return {"held": cls.DONE, "violated": cls.VIOLATED}.get(verdict, cls.UNKNOWN)
 
 
+def printable(text: str) -> str:
+    """Text that others wrote, in one line for a terminal: what could steer it is escaped."""
+    return "".join(
+        letter if letter.isprintable() else letter.encode("unicode_escape").decode()
+        for letter in text
+    )
+
+
 class PrecedesError(Exception):
     """Base of every error raised on purpose."""
 

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from precedes.audit import Report
 from precedes.console import say, show
-from precedes.model import Exit, UserError
+from precedes.model import Exit
 from precedes.progress import Bar
 
 # Of the many metrics in the summary, those that are printed.
@@ -87,15 +87,12 @@ def _lines(summary: Sequence[dict[str, Any]]) -> list[str]:
 
 def audit_on_spark(paths: Sequence[Path], *, format: str, master: str | None) -> list[Report]:
     """The reports on logs, by Spark; ``events`` are tables that hold many runs in any order."""
-    from precedes.pipeline.audit import audit_events, audit_files
+    from precedes.pipeline.audit import audit_events, audit_files, check_tables, read_tables
     from precedes.pipeline.session import open_session
 
+    if format == "events":
+        check_tables(paths)
     with Bar("audit") as bar, open_session(master=master) as spark:
         if format != "events":
             return audit_files(spark, paths, format=format, progress=bar.update)
-        try:
-            events = spark.read.parquet(*(str(path.absolute()) for path in paths))
-        except Exception as error:  # whatever Spark makes of files that are no tables
-            reason = str(error).splitlines()[0][:200]
-            raise UserError(f"these are no Parquet tables of events: {reason}") from None
-        return audit_events(spark, events)
+        return audit_events(spark, read_tables(spark, paths))

@@ -65,7 +65,7 @@ class RadioRun:
         self.duration_ns = self._duration_ns()
         self._place(generators[2])
         self._make_machines()
-        self.trace = RadioTrace(writer)
+        self.trace = RadioTrace(writer, hosts=scenario.nodes, stations=self.parameters.stations)
         self.measures = Measures(self)
 
     def _duration_ns(self) -> int:
@@ -112,6 +112,7 @@ class RadioRun:
         self.cells: list[int | None] = [None] * hosts
         self.members: list[dict[int, None]] = [{} for _ in range(stations)]
         self.up = [True] * hosts
+        self.down_ns: dict[int, int] = {}  # since when, of hosts that are down
         self.lives = [0] * hosts  # timers of before a crash are void
         self.disks: list[Any] = [None] * hosts
         self.wire_free_ns: dict[tuple[int, int], int] = {}
@@ -140,7 +141,7 @@ class RadioRun:
                 progress(min(self.now_ns / max(self.duration_ns, 1), 1.0))
         if self.workload and self.measures.skipped == len(self.workload):
             raise UserError(self._why_nothing())
-        self.trace.close()
+        self.trace.end(self.now_ns, self.down_ns)
         return self.measures.result(
             cpu_s=time.process_time() - cpu_s, wall_s=time.perf_counter() - wall_s
         )
@@ -261,6 +262,7 @@ class RadioRun:
         if not self.up[host]:
             return
         self.up[host] = False
+        self.down_ns[host] = self.now_ns
         self.lives[host] += 1
         self.disks[host] = self.hosts[host].disk()
         self.mobility.standing.add(host)
@@ -271,6 +273,7 @@ class RadioRun:
 
     def _recover(self, host: int) -> None:
         self.up[host] = True
+        del self.down_ns[host]
         self.mobility.standing.discard(host)
         self.around[host].effects = []
         self.hosts[host] = self.protocol.make_host(
@@ -304,10 +307,10 @@ class RadioRun:
                 self.measures.persists += 1
             elif kind == mm.JOINED:
                 self.measures.on_join(host, effect[2], effect[3])
-                self.trace.membership(self.now_ns, host, EventKind.JOIN)
+                self.trace.join(self.now_ns, host, effect[2], effect[3])
             elif kind == mm.LEFT:
                 self.measures.on_left(host)
-                self.trace.membership(self.now_ns, host, EventKind.LEAVE)
+                self.trace.leave(self.now_ns, host)
             elif kind == mm.EXPELLED:
                 self.measures.expelled += 1
                 machine = self.hosts[host]
@@ -336,6 +339,7 @@ class RadioRun:
                 self._transmit(self.scenario.nodes + station, effect[1])
             elif kind == mm.STAMPED:
                 self.measures.on_stamp(station, effect[1])
+                self.trace.stamp(station, effect[1][0])
             elif kind == mm.WIRE:
                 self._wire(station, effect[1], effect[2])
             elif kind == mm.TIMER:
