@@ -205,7 +205,7 @@ class Core:
             self._on_trace_failed(trace)
         if output.evicted:
             self._others = [who for who in self.view if who != self.member]
-        if output.common or output.own:
+        if output.frames:
             self._send(output)
         if output.evicted or output.malformed or self._node.is_fenced:
             self._attend(output, was_finished=was_finished)
@@ -236,13 +236,14 @@ class Core:
         self._tell(Event("trace", self.member, failure))
 
     def _send(self, output: Output) -> None:
-        own, send = output.own, self._links.send
-        if common := output.common:
-            for peer in self._others:
-                send(peer, common + own.pop(peer, b""))
-        for peer, body in own.items():
-            if not self._node.is_gone(peer):
-                send(peer, body)
+        send = self._links.send
+        for common, own in output.frames:
+            if common:
+                for peer in self._others:
+                    send(peer, common + own.pop(peer, b""))
+            for peer, body in own.items():
+                if not self._node.is_gone(peer):
+                    send(peer, body)
 
     def _after_run(self, now_ns: int) -> None:
         """Wake who waits, and see to the timers."""

@@ -17,7 +17,7 @@ import socket
 import time
 from collections.abc import AsyncIterator, Callable, Sequence
 from types import TracebackType
-from typing import Final, Self
+from typing import TYPE_CHECKING, Final, Self, cast
 
 from precedes.live import arrays as a
 from precedes.live import layout, tracelog, wire
@@ -28,12 +28,27 @@ from precedes.live.events import Event
 from precedes.live.metrics import serve
 from precedes.live.output import Batch, Message
 from precedes.live.tcp import Links
+from precedes.live.wire import FRAME_BYTES
 from precedes.model import NANOSECONDS_PER_S, UserError
+
+if TYPE_CHECKING:
+    from typing_extensions import Buffer
 
 __all__ = ["Group", "Missing"]
 
 # At the end, for the last frames: also over connections that have just broken.
 FLUSH_S: Final = 2.0
+
+
+def _to_bytes(payload: Buffer) -> bytes:
+    """The bytes of a buffer: its ``len`` may count something else."""
+    if type(payload) is bytes:
+        return payload
+    try:
+        return memoryview(payload).tobytes()
+    except TypeError:
+        kind = type(payload).__name__
+        raise TypeError(f"a payload is bytes or another buffer, not {kind}") from None
 
 
 class Group(Core):
@@ -125,66 +140,81 @@ class Group(Core):
                 self._node.evict(peer)
                 self._schedule()
 
-    async def broadcast(self, payload: bytes) -> tuple[int, int]:
+    async def broadcast(self, payload: Buffer) -> tuple[int, int]:
         """Broadcast a message, after waiting for credit; its name (member, sequence).
 
         Without credit some member has not taken a whole window of messages: ``slow`` says what
-        happens then.
+        happens then. The payload is bytes, or any other buffer, of which the bytes are sent.
         """
-        if not self._may_send(payload):
-            await self._wait_for_credit(payload)
-        return self._broadcast(payload)
+        data = _to_bytes(payload)
+        self._check_size(len(data))
+        if self._node.waiting_bytes >= FRAME_BYTES:
+            await asyncio.sleep(0)  # no loop of broadcasts keeps others from their turn
+        if not self._may_send():
+            await self._wait_for_credit()
+        return self._broadcast(data)
 
-    def broadcast_nowait(self, payload: bytes) -> tuple[int, int]:
+    def broadcast_nowait(self, payload: Buffer) -> tuple[int, int]:
         """Broadcast a message, or raise WouldBlock if there is no credit."""
-        if not self._may_send(payload):
+        data = _to_bytes(payload)
+        self._check_size(len(data))
+        if not self._may_send():
             raise WouldBlock(f"no credit: member {self.laggard} has not taken enough")
-        return self._broadcast(payload)
+        return self._broadcast(data)
 
-    async def broadcast_many(self, payloads: Sequence[bytes]) -> tuple[int, int]:
+    async def broadcast_many(self, payloads: Sequence[Buffer]) -> tuple[int, int]:
         """Broadcast messages in this order, as with ``broadcast``; the name of the last.
 
         As many at once as there is credit for, in a fraction of the time that single ones take.
         """
-        if not payloads:
+        given = list(payloads)
+        are_bytes = set(map(type, given)) == {bytes}
+        data = cast(list[bytes], given) if are_bytes else list(map(_to_bytes, given))
+        if not data:
             raise UserError("broadcast_many needs at least one payload")
-        largest = max(payloads, key=len)
+        largest_bytes = max(map(len, data))
+        self._check_size(largest_bytes)
+        at_once = max(FRAME_BYTES // (largest_bytes + 1), 1)
         name, done = (self.member, 0), 0
-        while done < len(payloads):
-            if not self._may_send(largest):
-                await self._wait_for_credit(largest)
-            some = payloads[done : done + self._node.credit]
+        while done < len(data):
+            if self._node.waiting_bytes >= FRAME_BYTES:
+                await asyncio.sleep(0)
+            if not self._may_send():
+                await self._wait_for_credit()
+            some = data[done : done + min(self._node.credit, at_once)]
             done += len(some)
-            name = self.member, self._node.broadcast_many(list(map(bytes, some)))
+            name = self.member, self._node.broadcast_many(some)
             self._schedule()
         return name
+
+    def _check_size(self, size_bytes: int) -> None:
+        limit = self.config.payload_max_bytes
+        if size_bytes > limit:
+            raise UserError(f"a payload has at most {limit} bytes, not {size_bytes}")
 
     @property
     def credit(self) -> int:
         """How many messages may be broadcast now without waiting."""
         return self._node.credit
 
-    def _may_send(self, payload: bytes) -> bool:
+    def _may_send(self) -> bool:
         if self._error is not None:
             raise self._error
         if self.is_over or self._finished:
             raise GroupClosed("the group is closed, or finish() was called")
-        if len(payload) > self.config.payload_max_bytes:
-            limit = self.config.payload_max_bytes
-            raise UserError(f"a payload has at most {limit} bytes, not {len(payload)}")
         return self._node.credit > 0
 
     def _broadcast(self, payload: bytes) -> tuple[int, int]:
-        sequence = self._node.broadcast(payload if type(payload) is bytes else bytes(payload))
+        sequence = self._node.broadcast(payload)
         if not self._flushing:
             self._schedule()
         return self.member, sequence
 
-    async def _wait_for_credit(self, payload: bytes) -> None:
-        """Wait until the payload may be sent; whatever else happens, only what is taken counts."""
+    async def _wait_for_credit(self) -> None:
+        """Wait until a message may be sent; whatever else happens, only what is taken counts."""
         config, began_ns = self.config, time.monotonic_ns()
         try:
-            while not self._may_send(payload):
+            while not self._may_send():
                 since_ns = max(began_ns, self._last_progress_ns)
                 waited_s = (time.monotonic_ns() - since_ns) / NANOSECONDS_PER_S
                 if config.slow != "block" and waited_s >= config.slow_after_s:

@@ -2,7 +2,8 @@
 
 All numbers are little endian. A connection begins with a HELLO of each side; after that, frames:
 
-    length   4  bytes that follow, at most the group's ``frame_max_bytes``
+    length   4  bytes that follow, at most the group's ``frame_max_bytes``; a sender ends a frame
+                before the record that would bring it beyond ``FRAME_BYTES``, far below that
     kind     1  DATA, ACK, PING or REFUSED
     number   8  DATA: 1, 2, ... on this link, going on after a reconnection; else 0
     received 8  how many DATA frames of the other side have arrived
@@ -65,6 +66,9 @@ _HELLO: Final = struct.Struct("<4sHHH16s16s16sQ")
 HELLO_BYTES: Final = _HELLO.size
 
 REASON_BYTES_MAX: Final = 200
+
+# A frame with more than one record for everybody, or for its receiver alone, is cut here.
+FRAME_BYTES: Final = 1 << 19
 
 # What a connection reads at once, at first.
 BUFFER_BYTES: Final = 1 << 16
