@@ -6,7 +6,8 @@ import asyncio
 import numpy as np
 import pytest
 
-from precedes.live import wire
+from precedes.live import arrays as a
+from precedes.live import items, wire
 from precedes.live.node import Node, Settings
 from precedes.model import InternalError, UserError
 from tests.live.groups import group_of, run, take
@@ -141,5 +142,31 @@ def test_a_loop_of_broadcasts_lets_others_run(many):
                     await one.broadcast(payload)
             assert turns >= 5, "there was credit for all of them"
             assert await one.broadcast(b"") == (0, 41)
+
+    run(test())
+
+
+def test_the_last_number_of_a_message():
+    """A sender says so itself; others would take it for a liar."""
+
+    async def test():
+        async with group_of(2, protocol="unordered") as (one, two):
+            before = items.SEQUENCE_MAX - 2
+            for group in (one, two):
+                for column in (a.RECEIVED, a.CONSUMED, a.STABLE, a.FORGOTTEN):
+                    group._node.member.known[0, column] = before
+            one._node.member.heard[:, 0] = one._node.member.behind[:, 0] = before
+            one._node.cell[a.OWN_SEQUENCE] = one._node.cell[a.OWN_STABLE] = before
+            one._node._promised = before
+            one._node._count_credit()
+            assert one.credit == 2
+            with pytest.raises(UserError, match="go on in a new one"):
+                await one.broadcast_many([b"a", b"b", b"c"])
+            with pytest.raises(UserError, match="go on in a new one"):
+                one.broadcast_nowait(b"c")
+            with pytest.raises(UserError, match="go on in a new one"):
+                await one.broadcast(b"c")
+            assert [message.payload for message in await take(two, 2)] == [b"a", b"b"]
+            assert one.view == two.view == [0, 1]
 
     run(test())

@@ -20,7 +20,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Final, Self, cast
 
 from precedes.live import arrays as a
-from precedes.live import layout, tracelog, wire
+from precedes.live import items, layout, tracelog, wire
 from precedes.live.config import Config
 from precedes.live.core import TEND_EVERY_S, Core, Missing, log
 from precedes.live.errors import GroupClosed, GroupLost, SlowMember, WouldBlock
@@ -202,7 +202,14 @@ class Group(Core):
             raise self._error
         if self.is_over or self._finished:
             raise GroupClosed("the group is closed, or finish() was called")
-        return self._node.credit > 0
+        if self._node.credit > 0:
+            return True
+        if self._node.is_spent:
+            raise UserError(
+                f"this member has broadcast {items.SEQUENCE_MAX} messages, all that have a "
+                "number: finish this group, and go on in a new one with another name"
+            )
+        return False
 
     def _broadcast(self, payload: bytes) -> tuple[int, int]:
         sequence = self._node.broadcast(payload)

@@ -17,7 +17,7 @@ from typing import Any, Final
 import numpy as np
 
 from precedes.live import arrays as a
-from precedes.live import layout, names, status, step
+from precedes.live import items, layout, names, status, step
 from precedes.live.arrays import Member
 from precedes.live.output import FEW, ROW_BYTES, Batch, Output
 from precedes.model import NODES_MAX, InternalError, UserError
@@ -209,8 +209,14 @@ class Node:
         """How many more messages may be broadcast now."""
         return self._promised_max - self._promised
 
+    @property
+    def is_spent(self) -> bool:
+        """Whether all numbers are used that a message may have."""
+        return self._promised >= items.SEQUENCE_MAX
+
     def _count_credit(self) -> None:
-        self._promised_max = self.cell[a.OWN_STABLE] + self.settings.window
+        window_end = self.cell[a.OWN_STABLE] + self.settings.window
+        self._promised_max = min(window_end, items.SEQUENCE_MAX)
 
     @property
     def next_timer_ns(self) -> int | None:
