@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from precedes.live.tcp import Links
 
 HANDSHAKE_S: Final = 5.0
+CLOSE_S: Final = 1.0
 
 
 class Connection(asyncio.BufferedProtocol):
@@ -145,9 +146,11 @@ class Connection(asyncio.BufferedProtocol):
         self.links.on_writable(self)
 
     def close(self) -> None:
-        """Close after what was written has gone."""
+        """Close after what was written has gone, or a moment later."""
         if self.transport is not None:
             self.transport.close()
+            self._stop_waiting()
+            self._limit = self.links.loop.call_later(CLOSE_S, self.abort)
 
     def abort(self) -> None:
         """Close at once."""

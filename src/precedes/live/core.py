@@ -74,10 +74,11 @@ class Core:
         self._patience_ns = round(config.evict_after_s / 4 * NANOSECONDS_PER_S)
         self._taken = 0
         self._eager = int(self._node.member.setting[a.EAGER])
-        self._finished = self._leaving = False
+        self._finished = False
         self._last_stable = 0
         self._last_progress_ns = time.monotonic_ns()
         self._tasks: list[asyncio.Task[None]] = []
+        self._arrival_s: float | None = None  # how long the end waits for the last frames
         self._trace: tracelog.TraceLog | None = None
         self._start_ns = time.monotonic_ns()
 
@@ -175,6 +176,8 @@ class Core:
 
     def on_bodies(self, peer: int, bodies: Iterable[bytes | memoryview]) -> None:
         """Frames have come from a peer; their bodies are copied."""
+        if self.is_over:
+            return
         for body in bodies:
             self._node.receive(peer, body)
         if not self._flushing:
@@ -354,7 +357,7 @@ class Core:
 
     def on_refused(self, peer: int | None, reason: str, *, evicted: bool) -> None:
         """A peer does not want to speak to this member."""
-        if self._leaving or self.is_finished:
+        if self.is_over or self.is_finished:
             return
         if self.metrics.may_log(peer, "refused us"):
             log.warning("member %s refuses this member: %s", peer, reason)

@@ -67,13 +67,13 @@ class Group(Core):
         if not config.interpreted:
             # Loading or compiling takes a while and would look like a dead member later.
             self._node.prepare()
+        self._loop = asyncio.get_running_loop()
+        self._links = Links(self)
         if config.trace is not None:
             about = {"group": config.name, "protocol": config.protocol, "window": config.window}
             self._trace = tracelog.TraceLog(
                 config.trace, member=self.member, members=len(config.addresses), about=about
             )
-        self._loop = asyncio.get_running_loop()
-        self._links = Links(self)
         try:
             try:
                 await self._links.listen()
@@ -88,7 +88,7 @@ class Group(Core):
             self._tasks.append(self._loop.create_task(self._tend(share * TEND_EVERY_S)))
             await self._wait_for_neighbours()
         except BaseException:
-            await self._end(tracelog.LEFT)
+            await self._close()
             raise
         first_ns = round(share * config.test_every_s * NANOSECONDS_PER_S)
         self._node.start(tests_at_ns=self._now_ns() + first_ns)
@@ -198,8 +198,7 @@ class Group(Core):
         return self._node.credit
 
     def _may_send(self) -> bool:
-        if self._error is not None:
-            raise self._error
+        self._raise_error()
         if self.is_over or self._finished:
             raise GroupClosed("the group is closed, or finish() was called")
         if self._node.credit > 0:
@@ -301,20 +300,13 @@ class Group(Core):
     ) -> None:
         if self.is_over:
             return
-        if kind is None and self._error is None:
-            await self._drain()
-        complete = self.is_finished and self._error is None
-        if self._error is None and not complete:
-            self._leave()
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(FLUSH_S):
-                while self._error is None and not self._links.is_flushed:
-                    self._links.tend(self.config.evict_after_s)
-                    await asyncio.sleep(0.005)
-        self._links.tend(self.config.evict_after_s)
-        await self._end(tracelog.ENDED if complete else tracelog.LEFT)
-        if kind is None and self._error is not None:
-            raise self._error
+        try:
+            if kind is None and self._error is None:
+                await self._drain()
+        finally:
+            await self._close()
+        if kind is None:
+            self._raise_error()
 
     async def _drain(self) -> None:
         """Wait until all have the own messages, then a little for the others."""
@@ -328,26 +320,53 @@ class Group(Core):
                 async with asyncio.timeout(limit_s):
                     while not is_done() and self._error is None:
                         await self._changed.wait()
+        if self.is_finished:
+            await self._await_arrival()
+
+    async def _close(self) -> None:
+        """Leave at once, then let the last frames arrive: may be cancelled at any point."""
+        try:
+            self._leave()
+            await self._await_arrival()
+        finally:
+            self._links.close()
+        await self._links.wait_closed()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
 
     def _leave(self) -> None:
-        """Have the others go on without this member at once, not after their patience."""
-        self._leaving = True
-        for peer in list(self._links.connections):
-            self._links.send(peer, bytes([wire.LEAVE]))
+        """End all but the connections: nothing is awaited, so that nothing stays half open.
 
-    async def _end(self, status: int) -> None:
-        self.is_over = True
-        self.metrics.ready = False
-        for handle in (self._timer, self._telling):
-            if handle is not None:
-                handle.cancel()
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
-        if (server := getattr(self, "_server", None)) is not None:
-            server.close()
-        await self._links.close()
-        if self._trace is not None:
-            self._trace.close(status)
-        self._wake()
-        self._events.close()
+        Unless all have finished, the others go on without this member at once, not after their
+        patience, and with all that it has broadcast.
+        """
+        is_complete = False
+        try:
+            if self._error is None and not self.is_finished:
+                self._flush(force=True)
+            is_complete = self._error is None and self.is_finished
+            if self._error is None and not is_complete:
+                self._links.send_all(bytes([wire.LEAVE]))
+        finally:
+            self.is_over = True
+            self.metrics.ready = False
+            for handle in (self._timer, self._telling, *self._tasks):
+                if handle is not None:
+                    handle.cancel()
+            if (server := getattr(self, "_server", None)) is not None:
+                server.close()
+            self._links.stop_listening()
+            if self._trace is not None:
+                self._trace.close(tracelog.ENDED if is_complete else tracelog.LEFT)
+            self._wake()
+            self._events.close()
+
+    async def _await_arrival(self) -> None:
+        """Wait until everything that was sent has arrived, in all no longer than ``FLUSH_S``."""
+        if self._arrival_s is None:
+            self._arrival_s = self._loop.time() + FLUSH_S
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout_at(self._arrival_s):
+                while self._error is None and not self._links.is_flushed:
+                    self._links.tend(self.config.evict_after_s)
+                    await asyncio.sleep(0.005)
+        self._links.tend(self.config.evict_after_s)
