@@ -2,10 +2,11 @@
 
 import asyncio
 import socket
+import traceback
 
 import pytest
 
-from precedes.live import Group, tracelog
+from precedes.live import Evicted, Group, GroupLost, tracelog
 from tests.live.groups import Impostor, configs, end, group_of, listeners, run, take, until
 
 # For an end that would wait for ever if it waited for what does not come.
@@ -159,5 +160,28 @@ def test_a_member_that_is_cancelled_while_it_waits_for_others_is_gone(tmp_path, 
         with pytest.raises(asyncio.CancelledError):
             await entering[1]
         socks[2].close()
+
+    run(test())
+
+
+def test_every_call_after_the_end_raises_an_error_of_its_own():
+    async def test():
+        async with group_of(3) as (one, two, three):
+            two._node.evict(0)
+            two._schedule()
+            three.on_message(lambda message: None)
+            await until(lambda: one._error is not None)
+            found = []
+            for _ in range(20):
+                for call in (one.broadcast(b""), one.stable((1, 1)), take(one, 1)):
+                    with pytest.raises(Evicted) as caught:
+                        await call
+                    found.append(caught.value)
+            assert len({id(error) for error in found}) == len(found)
+            lines = [len(traceback.extract_tb(error.__traceback__)) for error in found]
+            assert max(lines) < 8
+            assert len({str(error) for error in found}) == 1
+            with pytest.raises(GroupLost):
+                await one.__aexit__(None, None, None)
 
     run(test())

@@ -197,6 +197,7 @@ class Core:
         try:
             output = self._node.run(now_ns - self._start_ns, force=force)
         except PrecedesError as error:
+            log.debug("the step of member %d failed", self.member, exc_info=True)
             self._stop(error)
             return
         if self._node.cell[a.UNTOLD] == 0:
@@ -385,5 +386,6 @@ class Core:
         return [peer for peer in wanted if peer not in self._links.connections]
 
     def _raise_error(self) -> None:
-        if self._error is not None:
-            raise self._error
+        """Raise why this member has stopped; every time anew, or tracebacks would add up."""
+        if (error := self._error) is not None:
+            raise type(error)(*error.args)
