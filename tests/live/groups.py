@@ -110,4 +110,4 @@ class Impostor:
         return await self.reader.readexactly(wire.HELLO_BYTES)
 
     def send(self, number, body):
-        self.writer.write(wire.frame_header(wire.DATA, number, 0, len(body)) + body)
+        self.writer.write(wire.frame(wire.DATA, number, 0, body))

@@ -13,6 +13,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterable
 from typing import Final, NamedTuple
+from zlib import crc32
 
 from precedes.live import arrays as a
 from precedes.live import layout, tracelog, wire
@@ -243,8 +244,10 @@ class Core:
         send = self._links.send
         for common, own in output.frames:
             if common:
+                checksum = crc32(common)
                 for peer in self._others:
-                    send(peer, common + own.pop(peer, b""))
+                    more = own.pop(peer, b"")
+                    send(peer, common + more, crc32(more, checksum))
             for peer, body in own.items():
                 if not self._node.is_gone(peer):
                     send(peer, body)
@@ -355,6 +358,13 @@ class Core:
             who = "somebody" if peer is None else f"member {peer}"
             log.warning("refused %s at %s: %s", who, where, reason)
         self._events.put(Event("refused", -1 if peer is None else peer, reason))
+
+    def on_damaged(self, peer: int | None, where: str) -> None:
+        """Bytes have changed on the way; what is missing comes again over another connection."""
+        self.metrics.damaged += 1
+        if self.metrics.may_log(peer, "damaged"):
+            who = "somebody" if peer is None else f"member {peer}"
+            log.warning("what came from %s at %s has changed on the way", who, where)
 
     def on_refused(self, peer: int | None, reason: str, *, evicted: bool) -> None:
         """A peer does not want to speak to this member."""

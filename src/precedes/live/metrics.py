@@ -35,6 +35,7 @@ class Metrics:
         self.delivered = 0
         self.evictions = 0
         self.disconnections = 0
+        self.damaged = 0
         self.blocked_s = 0.0
         self.oldest_s = 0.0
         self.refusals: Counter[str] = Counter()
@@ -77,6 +78,7 @@ def exposition(group: Group) -> str:
         "delivered": metrics.delivered,
         "evictions": metrics.evictions,
         "disconnections": metrics.disconnections,
+        "damaged": metrics.damaged,
         "blocked_seconds": metrics.blocked_s,
         "trace_failed": metrics.trace_failed,
     }

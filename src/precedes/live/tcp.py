@@ -259,14 +259,14 @@ class Links:
         self.attached.set()
         return True
 
-    def send(self, peer: int, body: bytes) -> None:
+    def send(self, peer: int, body: bytes, checksum: int | None = None) -> None:
         """Send a frame: now, or when there is a connection that takes it."""
         connection = self.connections.get(peer)
         if connection is None or (link := connection.link) is None:
-            self.link(peer).put(body)
+            self.link(peer).put(body, checksum)
             self.want(peer, anyhow=True)
             return
-        frame = link.put(body)
+        frame = link.put(body, checksum)
         if connection.paused:
             self._backlog[peer].append(frame)
         else:
@@ -321,7 +321,7 @@ class Links:
         if link is None or self.connections.get(link.peer) is not connection:
             return
         del self.connections[link.peer]
-        if error is None and self._is_ending:
+        if error is None and self._is_ending and not connection.is_damaged:
             self._ended.add(link.peer)  # it closed the connection because it has everything
         if not self.group.is_over:
             self.group.on_disconnected(link.peer, error)
