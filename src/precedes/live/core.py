@@ -24,6 +24,7 @@ from precedes.live.events import Event, Events
 from precedes.live.metrics import Metrics
 from precedes.live.node import Node
 from precedes.live.output import Batch, Message, Output
+from precedes.live.security import Credentials
 from precedes.live.tcp import Links
 from precedes.model import NANOSECONDS_PER_S, PrecedesError
 
@@ -329,6 +330,7 @@ class Core:
             self._forgive_own_pause(now_ns)
             self._beat_ns = now_ns + round(TEND_EVERY_S * NANOSECONDS_PER_S)
             self._links.tend(self.config.evict_after_s)
+            self._links.credentials.tend()
             if self._trace is not None and not self._trace.write():
                 self._on_trace_failed(self._trace)
             if time.monotonic() - looked_s > self.config.gap_after_s / 2:
@@ -383,6 +385,11 @@ class Core:
     def lags(self) -> dict[int, int]:
         """For each link, bytes that have not arrived at its other side."""
         return {peer: link.unacknowledged_bytes for peer, link in self._links.links.items()}
+
+    @property
+    def credentials(self) -> Credentials:
+        """The member's certificate, and how long it is good."""
+        return self._links.credentials
 
     @property
     def links_used(self) -> int:

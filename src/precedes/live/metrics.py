@@ -64,6 +64,7 @@ def health(group: Group) -> str:
         return "live"
     wrong = (
         group.metrics.trace_failed
+        or group.credentials.is_late
         or any(group.missing_links())
         or group.metrics.oldest_s > group.config.gap_after_s
     )
@@ -88,6 +89,8 @@ def exposition(group: Group) -> str:
         "members": len(group.view),
         "ready": metrics.ready,
     }
+    if (left_s := group.credentials.left_s) is not None:
+        gauges["certificate_expiry_seconds"] = left_s
     lines = []
     for name, value in {**values, **gauges}.items():
         is_gauge = name in GAUGES or name in gauges

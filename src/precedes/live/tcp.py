@@ -59,7 +59,7 @@ class Links:
         self._tasks: set[asyncio.Task[None]] = set()
         self._backlog: dict[int, list[bytes]] = {}
         self._listeners: list[socket.socket] = []
-        self._tls = security.contexts(self.config.security)
+        self.credentials = security.Credentials(self.config.security)
         self._is_closed = False
         self._closing: list[Connection] = []
 
@@ -118,10 +118,11 @@ class Links:
 
     async def _let_in(self, connection: Connection, sock: socket.socket) -> None:
         """Do the handshake of an accepted connection, and say why if it fails."""
-        limit_s = HANDSHAKE_S if self._tls.server is not None else None
+        tls = self.credentials.contexts().server
+        limit_s = HANDSHAKE_S if tls is not None else None
         try:
             await self.loop.connect_accepted_socket(
-                lambda: connection, sock, ssl=self._tls.server, ssl_handshake_timeout=limit_s
+                lambda: connection, sock, ssl=tls, ssl_handshake_timeout=limit_s
             )
         except OSError as error:
             self.group.on_peer_error(None, security.why(error), connection.address)
@@ -157,7 +158,7 @@ class Links:
                             lambda: Connection(self, peer, self.config.addresses[peer]),
                             host,
                             port,
-                            ssl=self._tls.client,
+                            ssl=self.credentials.contexts().client,
                         )
                     try:
                         await asyncio.shield(connection.closed)
