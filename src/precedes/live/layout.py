@@ -34,6 +34,7 @@ SEGMENTS_FIRST: Final = 256
 TRACE_ROWS: Final = 4096
 REPORTS: Final = 64
 TIMERS: Final = 256
+PACKETS: Final = 8192  # small ones fill a frame: fewer would have it cut before
 DELIVERIES: Final = 4096
 
 # What is counted, by the names that metrics have.
@@ -70,7 +71,7 @@ def make_member(
     words = protocol.effects_words(capacity, n)
     fields = a.fields_of(state, protocol.message_fields, slots)
     widest = settings.payload_max_bytes + 64 + sum(2 + 5 * f.shape[1] for f in fields)
-    records = n * (n + 1) + n * (1 + branches) + 1024
+    records = n * (n + 1) + n * (1 + branches) + PACKETS
     out_bytes = max(FRAME_BYTES, PIECE_BYTES + widest + 9 * records)
     detector_items = (contract.NUMBER, contract.NUMBER, contract.NUMBER)
     return Member(
