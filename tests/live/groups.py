@@ -96,7 +96,7 @@ class Impostor:
         self.writers = []
 
     async def connect(self, target):
-        reader, self.writer = await asyncio.open_connection(*self.socks[target].getsockname())
+        self.reader, self.writer = await asyncio.open_connection(*self.socks[target].getsockname())
         hello = wire.Hello(
             member=self.config.member,
             target=target,
@@ -107,7 +107,7 @@ class Impostor:
         )
         self.writers.append(self.writer)
         self.writer.write(hello.encode())
-        return await reader.readexactly(wire.HELLO_BYTES)
+        return await self.reader.readexactly(wire.HELLO_BYTES)
 
     def send(self, number, body):
-        self.writer.write(wire.frame_header(wire.DATA, number, 0, len(body)) + body)
+        self.writer.write(wire.frame(wire.DATA, number, 0, body))

@@ -14,7 +14,6 @@ from precedes.live import (
     GroupLost,
     SlowMember,
     WouldBlock,
-    tracelog,
 )
 from precedes.live import arrays as a
 from precedes.live.metrics import health, serve
@@ -182,7 +181,8 @@ def test_who_is_left_alone_has_not_finished():
     async def test():
         async with group_of(3, evict_after_s=0.6) as (one, two, three):
             for gone in (one, two):
-                await gone._end(tracelog.LEFT)
+                gone._stop(GroupLost("it dies"))
+                await gone._close()
             await three.broadcast(b"alone")
             await three.finish()
             with pytest.raises(GroupLost, match="only 1 of 3 members left"):

@@ -162,20 +162,20 @@ def replay(scenario, schedule, delays_ns):
         else:
             node.receive(sender, body)
         output = node.run(now_ns)
-        words = np.frombuffer(output.trace, np.int64).reshape(-1, 2)
+        words = np.frombuffer(b"".join(output.trace), np.int64).reshape(-1, 2)
         rows += [
             (int(t), i, int(w >> 56), int(w >> 32 & 0xFFFFFF), int(w & 0xFFFFFFFF))
             for t, w in words
         ]
         for batch in output.deliveries:
             node.take_batch(batch)
-        common = output.common
-        for step in range(1, n):
-            j = (i + step) % n
-            body = common + output.own.get(j, b"")
-            if body:
-                serial += 1
-                heapq.heappush(queue, (now_ns + delays_ns[i, j], serial, j, i, body))
+        for common, own in output.frames:
+            for step in range(1, n):
+                j = (i + step) % n
+                body = common + own.get(j, b"")
+                if body:
+                    serial += 1
+                    heapq.heappush(queue, (now_ns + delays_ns[i, j], serial, j, i, body))
     return rows
 
 

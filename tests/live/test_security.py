@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import shutil
 import socket
 import stat
 
@@ -11,9 +12,10 @@ import uvloop
 from precedes.live import Group, GroupLost, Security, make_keys
 from precedes.live.certificates import Authority
 from precedes.live.config import from_toml
+from precedes.live.metrics import exposition, health
 from precedes.live.security import contexts, member_name
 from precedes.model import UserError
-from tests.live.groups import Impostor, configs, end, group_of, listeners, run, take
+from tests.live.groups import Impostor, configs, end, group_of, listeners, run, take, until
 
 NAME = "group"
 
@@ -203,16 +205,18 @@ def test_a_group_file(tmp_path, keys):
         from_toml(path, member=0)
 
 
+def shake_hands(address, keys):
+    """As member 2, which has nothing to say."""
+    context = contexts(files(keys, 2)).client
+    with (
+        socket.create_connection(address, timeout=5) as plain,
+        context.wrap_socket(plain) as secured,
+    ):
+        return secured.version()
+
+
 def test_what_is_said_at_once_is_heard(keys):
     """With uvloop: it reads as soon as a connection is there, whatever its protocol says."""
-
-    def shake_hands(address):
-        context = contexts(files(keys, 2)).client
-        with (
-            socket.create_connection(address, timeout=5) as plain,
-            context.wrap_socket(plain) as secured,
-        ):
-            return secured.version()
 
     async def test():
         socks = listeners(2)
@@ -222,8 +226,94 @@ def test_what_is_said_at_once_is_heard(keys):
         ]
         await asyncio.gather(*(group.__aenter__() for group in groups))
         for _ in range(40):
-            version = await asyncio.to_thread(shake_hands, socks[0].getsockname())
+            version = await asyncio.to_thread(shake_hands, socks[0].getsockname(), keys)
             assert version == "TLSv1.3"
         await asyncio.gather(*(group.__aexit__(None, None, None) for group in groups))
 
     run(test(), new_loop=uvloop.new_event_loop)
+
+
+async def entered(keys, **more):
+    """Two members with keys."""
+    socks = listeners(2)
+    groups = [
+        Group.open(config, listener=sock)
+        for config, sock in zip(secured(socks, keys, **more), socks, strict=True)
+    ]
+    await asyncio.gather(*(group.__aenter__() for group in groups))
+    return groups
+
+
+def seen_by(group, peer):
+    """The number of the certificate that a peer has shown."""
+    connection = group._links.connections.get(peer)
+    return connection and connection.transport.get_extra_info("peercert")["serialNumber"]
+
+
+def test_certificates_that_are_replaced_are_used(keys, tmp_path, caplog):
+    """By both sides, also if the authority is another one."""
+    make_keys(tmp_path / "new", group=NAME, members=3)
+
+    async def test():
+        one, two = await entered(keys)
+        assert health(one) == "ready"
+        before = seen_by(one, 1), seen_by(two, 0)
+        shutil.copytree(tmp_path / "new", keys, dirs_exist_ok=True)
+        one._links.connections[1].abort()
+        await one.broadcast(b"again")
+        assert (await take(two, 1))[0].payload == b"again"
+        assert seen_by(one, 1) != before[0]
+        assert seen_by(two, 0) != before[1]
+        assert await asyncio.to_thread(shake_hands, one.listener.getsockname(), tmp_path / "new")
+        await asyncio.gather(*(group.__aexit__(None, None, None) for group in (one, two)))
+
+    with caplog.at_level(logging.WARNING):
+        run(test())
+    assert "replace it" not in caplog.text
+
+
+def test_files_that_cannot_be_used_change_nothing(keys, caplog):
+    async def test():
+        one, two = await entered(keys)
+        (keys / "member-0.pem").write_text("half of a certif")
+        (keys / "authority.pem").unlink()
+        two._links.connections[0].abort()
+        await one.broadcast(b"again")
+        assert (await take(two, 1))[0].payload == b"again"
+        await asyncio.gather(*(group.__aexit__(None, None, None) for group in (one, two)))
+
+    with caplog.at_level(logging.WARNING):
+        run(test())
+    said = [line for line in caplog.messages if "what was read before stays in use" in line]
+    assert 1 <= len(said) <= 4
+
+
+def test_a_certificate_that_is_nearly_over_is_said_to_be(tmp_path, caplog):
+    """A minute and a half are left of six and a half."""
+    authority = Authority(f"precedes {NAME}", days=90 / 86_400)
+    (tmp_path / "authority.pem").write_bytes(authority.certificate)
+    for member in (0, 1):
+        certificate, key = authority.issue(f"member {member}", member_name(NAME, member))
+        (tmp_path / f"member-{member}.pem").write_bytes(certificate)
+        (tmp_path / f"member-{member}.key").write_bytes(key)
+
+    async def test():
+        one, two = await entered(tmp_path)
+        await until(lambda: "member-0.pem is good until" in caplog.text)
+        assert health(one) == "degraded"
+        name = "precedes_certificate_expiry_seconds"
+        (line,) = (line for line in exposition(one).splitlines() if line.startswith(name))
+        assert 0 < float(line.split()[-1]) <= 90
+        await asyncio.gather(*(group.__aexit__(None, None, None) for group in (one, two)))
+
+    with caplog.at_level(logging.WARNING):
+        run(test())
+
+
+def test_without_certificates_nothing_is_said_of_them():
+    async def test():
+        async with group_of(2) as (one, _):
+            assert health(one) == "ready"
+            assert "certificate" not in exposition(one)
+
+    run(test())

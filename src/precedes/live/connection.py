@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from precedes.live.tcp import Links
 
 HANDSHAKE_S: Final = 5.0
+CLOSE_S: Final = 1.0
 
 
 class Connection(asyncio.BufferedProtocol):
@@ -26,6 +27,7 @@ class Connection(asyncio.BufferedProtocol):
         self.link: Link | None = None
         self.transport: asyncio.Transport | None = None
         self.paused = False
+        self.is_damaged = False
         self.heard_s = time.monotonic()
         self.closed: asyncio.Future[None] = links.loop.create_future()
         self._greeting = b""
@@ -65,6 +67,8 @@ class Connection(asyncio.BufferedProtocol):
         try:
             if frames := self._frames.advance(count):
                 self._take(self.link, frames)
+        except wire.Damaged:
+            self._drop()
         except PeerError as error:
             self.fail(str(error))
 
@@ -74,8 +78,17 @@ class Connection(asyncio.BufferedProtocol):
             rest = self._greet(data)
             if self.link is not None and rest and (frames := self._frames.put(rest)):
                 self._take(self.link, frames)
+        except wire.Damaged:
+            self._drop()
         except PeerError as error:
             self.fail(str(error))
+
+    def _drop(self) -> None:
+        """Bytes have changed on the way: have another connection made."""
+        self.is_damaged = True
+        who = self.target if self.link is None else self.link.peer
+        self.links.group.on_damaged(who, self.address)
+        self.abort()
 
     def _take(self, link: Link, frames: list[wire.Frame]) -> None:
         kind, number, _, reason = frames[-1]
@@ -95,7 +108,11 @@ class Connection(asyncio.BufferedProtocol):
         if opening != wire.MAGIC[: len(opening)]:
             if not self.is_dialled:
                 raise PeerError("it does not speak this protocol")
-            for kind, number, _, body in self._frames.put(data):
+            try:
+                frames = self._frames.put(data)
+            except wire.Damaged:
+                raise PeerError("it answers with no greeting") from None
+            for kind, number, _, body in frames:
                 if kind != wire.REFUSED:
                     raise PeerError("it answers with no greeting")
                 self.links.on_refused(self, number, bytes(body))
@@ -145,9 +162,11 @@ class Connection(asyncio.BufferedProtocol):
         self.links.on_writable(self)
 
     def close(self) -> None:
-        """Close after what was written has gone."""
+        """Close after what was written has gone, or a moment later."""
         if self.transport is not None:
             self.transport.close()
+            self._stop_waiting()
+            self._limit = self.links.loop.call_later(CLOSE_S, self.abort)
 
     def abort(self) -> None:
         """Close at once."""

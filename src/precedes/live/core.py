@@ -13,6 +13,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterable
 from typing import Final, NamedTuple
+from zlib import crc32
 
 from precedes.live import arrays as a
 from precedes.live import layout, tracelog, wire
@@ -23,6 +24,7 @@ from precedes.live.events import Event, Events
 from precedes.live.metrics import Metrics
 from precedes.live.node import Node
 from precedes.live.output import Batch, Message, Output
+from precedes.live.security import Credentials
 from precedes.live.tcp import Links
 from precedes.model import NANOSECONDS_PER_S, PrecedesError
 
@@ -74,10 +76,11 @@ class Core:
         self._patience_ns = round(config.evict_after_s / 4 * NANOSECONDS_PER_S)
         self._taken = 0
         self._eager = int(self._node.member.setting[a.EAGER])
-        self._finished = self._leaving = False
+        self._finished = False
         self._last_stable = 0
         self._last_progress_ns = time.monotonic_ns()
         self._tasks: list[asyncio.Task[None]] = []
+        self._arrival_s: float | None = None  # how long the end waits for the last frames
         self._trace: tracelog.TraceLog | None = None
         self._start_ns = time.monotonic_ns()
 
@@ -175,6 +178,8 @@ class Core:
 
     def on_bodies(self, peer: int, bodies: Iterable[bytes | memoryview]) -> None:
         """Frames have come from a peer; their bodies are copied."""
+        if self.is_over:
+            return
         for body in bodies:
             self._node.receive(peer, body)
         if not self._flushing:
@@ -194,6 +199,7 @@ class Core:
         try:
             output = self._node.run(now_ns - self._start_ns, force=force)
         except PrecedesError as error:
+            log.debug("the step of member %d failed", self.member, exc_info=True)
             self._stop(error)
             return
         if self._node.cell[a.UNTOLD] == 0:
@@ -205,7 +211,7 @@ class Core:
             self._on_trace_failed(trace)
         if output.evicted:
             self._others = [who for who in self.view if who != self.member]
-        if output.common or output.own:
+        if output.frames:
             self._send(output)
         if output.evicted or output.malformed or self._node.is_fenced:
             self._attend(output, was_finished=was_finished)
@@ -236,13 +242,16 @@ class Core:
         self._tell(Event("trace", self.member, failure))
 
     def _send(self, output: Output) -> None:
-        own, send = output.own, self._links.send
-        if common := output.common:
-            for peer in self._others:
-                send(peer, common + own.pop(peer, b""))
-        for peer, body in own.items():
-            if not self._node.is_gone(peer):
-                send(peer, body)
+        send = self._links.send
+        for common, own in output.frames:
+            if common:
+                checksum = crc32(common)
+                for peer in self._others:
+                    more = own.pop(peer, b"")
+                    send(peer, common + more, crc32(more, checksum))
+            for peer, body in own.items():
+                if not self._node.is_gone(peer):
+                    send(peer, body)
 
     def _after_run(self, now_ns: int) -> None:
         """Wake who waits, and see to the timers."""
@@ -321,6 +330,7 @@ class Core:
             self._forgive_own_pause(now_ns)
             self._beat_ns = now_ns + round(TEND_EVERY_S * NANOSECONDS_PER_S)
             self._links.tend(self.config.evict_after_s)
+            self._links.credentials.tend()
             if self._trace is not None and not self._trace.write():
                 self._on_trace_failed(self._trace)
             if time.monotonic() - looked_s > self.config.gap_after_s / 2:
@@ -351,9 +361,16 @@ class Core:
             log.warning("refused %s at %s: %s", who, where, reason)
         self._events.put(Event("refused", -1 if peer is None else peer, reason))
 
+    def on_damaged(self, peer: int | None, where: str) -> None:
+        """Bytes have changed on the way; what is missing comes again over another connection."""
+        self.metrics.damaged += 1
+        if self.metrics.may_log(peer, "damaged"):
+            who = "somebody" if peer is None else f"member {peer}"
+            log.warning("what came from %s at %s has changed on the way", who, where)
+
     def on_refused(self, peer: int | None, reason: str, *, evicted: bool) -> None:
         """A peer does not want to speak to this member."""
-        if self._leaving or self.is_finished:
+        if self.is_over or self.is_finished:
             return
         if self.metrics.may_log(peer, "refused us"):
             log.warning("member %s refuses this member: %s", peer, reason)
@@ -370,6 +387,11 @@ class Core:
         return {peer: link.unacknowledged_bytes for peer, link in self._links.links.items()}
 
     @property
+    def credentials(self) -> Credentials:
+        """The member's certificate, and how long it is good."""
+        return self._links.credentials
+
+    @property
     def links_used(self) -> int:
         """Members that there has been a link to."""
         return len(self._links.links)
@@ -381,5 +403,6 @@ class Core:
         return [peer for peer in wanted if peer not in self._links.connections]
 
     def _raise_error(self) -> None:
-        if self._error is not None:
-            raise self._error
+        """Raise why this member has stopped; every time anew, or tracebacks would add up."""
+        if (error := self._error) is not None:
+            raise type(error)(*error.args)

@@ -11,6 +11,7 @@ from precedes.live import arrays as a
 from precedes.live import names
 from precedes.live.arrays import Member
 from precedes.live.effects import PIECE_BYTES
+from precedes.live.wire import FRAME_BYTES
 from precedes.protocols import contract
 from precedes.protocols import failure_detector as tester
 from precedes.protocols.contract import Capacity, grow
@@ -33,6 +34,7 @@ SEGMENTS_FIRST: Final = 256
 TRACE_ROWS: Final = 4096
 REPORTS: Final = 64
 TIMERS: Final = 256
+PACKETS: Final = 8192  # small ones fill a frame: fewer would have it cut before
 DELIVERIES: Final = 4096
 
 # What is counted, by the names that metrics have.
@@ -69,8 +71,8 @@ def make_member(
     words = protocol.effects_words(capacity, n)
     fields = a.fields_of(state, protocol.message_fields, slots)
     widest = settings.payload_max_bytes + 64 + sum(2 + 5 * f.shape[1] for f in fields)
-    records = n * (n + 1) + n * (1 + branches) + 1024
-    out_bytes = 2 * (PIECE_BYTES + widest) + 9 * records
+    records = n * (n + 1) + n * (1 + branches) + PACKETS
+    out_bytes = max(FRAME_BYTES, PIECE_BYTES + widest + 9 * records)
     detector_items = (contract.NUMBER, contract.NUMBER, contract.NUMBER)
     return Member(
         host=a.make_host(slots=slots, effects=words, seed=entropy),
@@ -84,7 +86,7 @@ def make_member(
         setting=setting,
         input=np.zeros(INPUT_FIRST, np.uint8),
         segment=np.zeros((SEGMENTS_FIRST, a.SEGMENT_WORDS), np.int64),
-        common=np.zeros(max(1 << 18, 2 * widest), np.uint8),
+        common=np.zeros(max(FRAME_BYTES, widest), np.uint8),
         out=np.zeros(out_bytes, np.uint8),
         packet=np.zeros((records, 3), np.int64),
         routed=np.zeros(out_bytes, np.uint8),

@@ -31,12 +31,12 @@ class Link:
         self._sent_before = 0  # the last frame when it was looked at last
         self._kept: deque[bytes] = deque()  # the bodies behind the acknowledged ones
 
-    def put(self, body: bytes) -> bytes:
-        """Number a body and keep it; the frame to send."""
+    def put(self, body: bytes, checksum: int | None = None) -> bytes:
+        """Number a body and keep it; the frame to send. ``checksum`` as for ``wire.frame``."""
         number = self.sent = self.sent + 1
         received = self._told = self.received
         self._kept.append(body)
-        return wire.frame_header(DATA, number, received, len(body)) + body
+        return wire.frame(DATA, number, received, body, checksum)
 
     @property
     def unacknowledged_bytes(self) -> int:
@@ -48,7 +48,7 @@ class Link:
         self.on_acknowledged(received)
         self._told = self.received
         return [
-            wire.frame_header(DATA, number, self.received, len(body)) + body
+            wire.frame(DATA, number, self.received, body)
             for number, body in enumerate(self._kept, self.acknowledged + 1)
         ]
 
@@ -103,4 +103,4 @@ class Link:
     def acknowledgement(self, kind: int = wire.ACK) -> bytes:
         """A frame that says what has come; a PING if nothing has."""
         self._told = self.received
-        return wire.frame_header(kind, 0, self.received, 0)
+        return wire.frame(kind, 0, self.received)

@@ -35,6 +35,7 @@ class Metrics:
         self.delivered = 0
         self.evictions = 0
         self.disconnections = 0
+        self.damaged = 0
         self.blocked_s = 0.0
         self.oldest_s = 0.0
         self.refusals: Counter[str] = Counter()
@@ -57,6 +58,7 @@ def health(group: Group) -> str:
         return "live"
     wrong = (
         group.metrics.trace_failed
+        or group.credentials.is_late
         or any(group.missing_links())
         or group.metrics.oldest_s > group.config.gap_after_s
     )
@@ -71,6 +73,7 @@ def exposition(group: Group) -> str:
         "delivered": metrics.delivered,
         "evictions": metrics.evictions,
         "disconnections": metrics.disconnections,
+        "damaged": metrics.damaged,
         "blocked_seconds": metrics.blocked_s,
         "trace_failed": metrics.trace_failed,
     }
@@ -80,6 +83,8 @@ def exposition(group: Group) -> str:
         "members": len(group.view),
         "ready": metrics.ready,
     }
+    if (left_s := group.credentials.left_s) is not None:
+        gauges["certificate_expiry_seconds"] = left_s
     lines = []
     for name, value in {**values, **gauges}.items():
         is_gauge = name in GAUGES or name in gauges

@@ -45,7 +45,7 @@ from precedes.live.arrays import (
 )
 from precedes.live.items import write
 from precedes.live.store import end_reference
-from precedes.live.wire import DOWN, DOWN_BYTES, UP, UP_BYTES
+from precedes.live.wire import DOWN, DOWN_BYTES, FRAME_BYTES, UP, UP_BYTES
 
 ALL = 1 << 31
 ENDED = 1 << 30  # in ``told``: beside the stable number, that nothing more will come
@@ -180,10 +180,15 @@ def close_record(member: Member, at: int) -> None:
 
 @compiled.function(inline=False)
 def has_room(member: Member, size_bytes: int, records: int) -> bool:
-    """Whether records of together that many bytes can be written for single members."""
+    """Whether records of together that many bytes can be written for single members.
+
+    What is written until the next flush becomes one frame for each of them.
+    """
     cell = member.host.cursor
-    return (
-        cell[OUT_BYTES] + size_bytes <= member.out.size
+    end = cell[OUT_BYTES] + size_bytes
+    return bool(
+        end <= member.out.size
+        and (end <= FRAME_BYTES or cell[OUT_BYTES] == 0)
         and cell[PACKETS] + records <= member.packet.shape[0]
     )
 

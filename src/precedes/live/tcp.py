@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from precedes.live import security, wire
 from precedes.live.config import split_address
-from precedes.live.connection import HANDSHAKE_S, Connection
+from precedes.live.connection import CLOSE_S, HANDSHAKE_S, Connection
 from precedes.live.link import Link
 from precedes.model import PeerError
 
@@ -59,7 +59,9 @@ class Links:
         self._tasks: set[asyncio.Task[None]] = set()
         self._backlog: dict[int, list[bytes]] = {}
         self._listeners: list[socket.socket] = []
-        self._tls = security.contexts(self.config.security)
+        self.credentials = security.Credentials(self.config.security)
+        self._is_closed = False
+        self._closing: list[Connection] = []
 
     async def listen(self) -> None:
         """Accept connections from now on."""
@@ -116,10 +118,11 @@ class Links:
 
     async def _let_in(self, connection: Connection, sock: socket.socket) -> None:
         """Do the handshake of an accepted connection, and say why if it fails."""
-        limit_s = HANDSHAKE_S if self._tls.server is not None else None
+        tls = self.credentials.contexts().server
+        limit_s = HANDSHAKE_S if tls is not None else None
         try:
             await self.loop.connect_accepted_socket(
-                lambda: connection, sock, ssl=self._tls.server, ssl_handshake_timeout=limit_s
+                lambda: connection, sock, ssl=tls, ssl_handshake_timeout=limit_s
             )
         except OSError as error:
             self.group.on_peer_error(None, security.why(error), connection.address)
@@ -136,7 +139,9 @@ class Links:
     def want(self, peer: int, *, anyhow: bool = False) -> None:
         """See to it that there is a connection: dial if it is ours to dial, or ``anyhow``."""
         self.link(peer)
-        if peer in self.connections or peer in self._dialling or peer in self._banned:
+        if self._is_closed or peer in self._banned:
+            return
+        if peer in self.connections or peer in self._dialling:
             return
         if (self.me > peer or anyhow) and not self.group.is_gone(peer):
             self._dialling[peer] = self.loop.create_task(self._dial(peer))
@@ -146,19 +151,26 @@ class Links:
         host, port = split_address(self.config.addresses[peer])
         wait_s = REDIAL_FIRST_S
         try:
-            while not self.group.is_over and not self.group.is_gone(peer):
+            while not self._is_closed and not self.group.is_gone(peer):
                 with contextlib.suppress(OSError, asyncio.TimeoutError), self._told(peer):
                     async with asyncio.timeout(HANDSHAKE_S):
                         _, connection = await self.loop.create_connection(
                             lambda: Connection(self, peer, self.config.addresses[peer]),
                             host,
                             port,
-                            ssl=self._tls.client,
+                            ssl=self.credentials.contexts().client,
                         )
-                    await asyncio.shield(connection.closed)
+                    try:
+                        await asyncio.shield(connection.closed)
+                    except asyncio.CancelledError:
+                        if connection.link is None:
+                            connection.close()
+                        raise
                     if connection.link is not None:
                         wait_s = REDIAL_FIRST_S
                 if peer in self._banned or (peer in self.connections and self.me < peer):
+                    return
+                if peer in self._ended:
                     return
                 await asyncio.sleep(wait_s)
                 wait_s = min(2 * wait_s, REDIAL_LAST_S)
@@ -172,6 +184,10 @@ class Links:
             yield
         except ssl.SSLError as error:
             self.group.on_peer_error(peer, security.why(error), self.config.addresses[peer])
+            raise
+        except ConnectionRefusedError:
+            if self._is_ending:
+                self._ended.add(peer)
             raise
 
     def _keep(self, work: Coroutine[Any, Any, None]) -> None:
@@ -244,18 +260,24 @@ class Links:
         self.attached.set()
         return True
 
-    def send(self, peer: int, body: bytes) -> None:
+    def send(self, peer: int, body: bytes, checksum: int | None = None) -> None:
         """Send a frame: now, or when there is a connection that takes it."""
         connection = self.connections.get(peer)
         if connection is None or (link := connection.link) is None:
-            self.link(peer).put(body)
+            self.link(peer).put(body, checksum)
             self.want(peer, anyhow=True)
             return
-        frame = link.put(body)
+        frame = link.put(body, checksum)
         if connection.paused:
             self._backlog[peer].append(frame)
         else:
             connection.write(frame)
+
+    def send_all(self, body: bytes) -> None:
+        """Send a frame to everybody whom there is a link to."""
+        for peer, link in list(self.links.items()):
+            if link.life:
+                self.send(peer, body)
 
     def on_writable(self, connection: Connection) -> None:
         """A connection takes bytes again."""
@@ -283,6 +305,8 @@ class Links:
         reason = body[: wire.REASON_BYTES_MAX].decode(errors="replace")
         who = connection.target if connection.link is None else connection.link.peer
         self.group.on_refused(who, reason, evicted=code == EVICTED)
+        if who is not None and self._is_ending and self.connections.get(who) in (None, connection):
+            self._ended.add(who)
         connection.abort()
 
     def ban(self, peer: int) -> None:
@@ -298,11 +322,13 @@ class Links:
         if link is None or self.connections.get(link.peer) is not connection:
             return
         del self.connections[link.peer]
-        if error is None and self.group.is_finished:
+        if error is None and self._is_ending and not connection.is_damaged:
             self._ended.add(link.peer)  # it closed the connection because it has everything
         if not self.group.is_over:
             self.group.on_disconnected(link.peer, error)
             self.loop.call_soon(self.want, link.peer)
+        elif not self._has_arrived(link.peer):
+            self.want(link.peer, anyhow=True)  # nobody can dial this member any more
 
     def cut(self, peer: int) -> None:
         """End a link for good."""
@@ -315,24 +341,41 @@ class Links:
         self.links.pop(peer, None)
 
     @property
+    def _is_ending(self) -> bool:
+        """Whether others may end before they have acknowledged everything."""
+        return self.group.is_over or self.group.is_finished
+
+    @property
     def is_flushed(self) -> bool:
         """Whether everything has arrived, but for what was sent to those who have ended."""
-        return all(
-            link.acknowledged == link.sent or peer in self._ended
-            for peer, link in self.links.items()
-        )
+        return all(map(self._has_arrived, self.links))
 
-    async def close(self) -> None:
-        """End all connections."""
-        for task in [*self._dialling.values(), *self._tasks]:
+    def _has_arrived(self, peer: int) -> bool:
+        link = self.links[peer]
+        # Who leaves does not wait for those whom it has never met.
+        is_stranger = self.group.is_over and not link.life
+        return link.acknowledged == link.sent or peer in self._ended or is_stranger
+
+    def stop_listening(self) -> None:
+        """Free the port, and let nobody in any more."""
+        for task in self._tasks:
             task.cancel()
-        connections = [*self.connections.values(), *self._strangers]
-        for connection in connections:
-            connection.close()
-        if connections:
-            await asyncio.wait([connection.closed for connection in connections], timeout=1.0)
-        for connection in connections:
-            connection.abort()
-        await asyncio.gather(*self._dialling.values(), *self._tasks, return_exceptions=True)
         for sock in self._listeners:
+            self.loop.remove_reader(sock)
             sock.close()
+
+    def close(self) -> None:
+        """End all connections, at once but for what was written to them."""
+        self._is_closed = True
+        for task in self._dialling.values():
+            task.cancel()
+        self._closing = [*self.connections.values(), *self._strangers]
+        for connection in self._closing:
+            connection.close()
+
+    async def wait_closed(self) -> None:
+        """Wait until nothing is left of connections and tasks."""
+        if self._closing:
+            closed = [connection.closed for connection in self._closing]
+            await asyncio.wait(closed, timeout=2 * CLOSE_S)
+        await asyncio.gather(*self._dialling.values(), *self._tasks, return_exceptions=True)
