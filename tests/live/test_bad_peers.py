@@ -10,6 +10,7 @@ import pytest
 from precedes.live import Group, GroupLost, wire
 from precedes.live.metrics import exposition
 from tests.live.groups import Impostor, configs, end, group_of, listeners, run, take, until
+from tests.live.liars import LIES, PARAMETERS, broadcast_claiming
 
 GARBAGE = {
     "noise": random.Random(1).randbytes(4096),
@@ -60,11 +61,26 @@ BAD = {
 @pytest.mark.parametrize("what", BAD)
 def test_a_member_that_sends_nonsense_is_evicted_and_the_others_go_on(what):
     body, reason = BAD[what]
+    send_nonsense(lambda config: body, reason)
+
+
+@pytest.mark.parametrize("protocol", LIES)
+def test_a_clock_that_claims_messages_that_nobody_sent_is_nonsense(protocol):
+    def lie(config):
+        return broadcast_claiming(config.settings(), config.window + 1, target=0)
+
+    parameters = PARAMETERS.get(protocol, {})
+    send_nonsense(lie, "impossible", protocol=protocol, parameters=parameters)
+
+
+def send_nonsense(make_body, reason, **settings):
+    """Member 2 sends something to member 0, which finds a reason to go on without it."""
 
     async def test():
         socks = listeners(3)
-        given = configs(socks, evict_after_s=0.5, test_every_s=0.1)
+        given = configs(socks, evict_after_s=0.5, test_every_s=0.1, **settings)
         bad = Impostor(given[2], socks)
+        body = make_body(given[2])
         one, two = (Group.open(given[i], listener=socks[i]) for i in (0, 1))
         async with asyncio.TaskGroup() as tasks:
             entering = [tasks.create_task(group.__aenter__()) for group in (one, two)]

@@ -74,8 +74,10 @@ def make_member(
     records = n * (n + 1) + n * (1 + branches) + PACKETS
     out_bytes = max(FRAME_BYTES, PIECE_BYTES + widest + 9 * records)
     detector_items = (contract.NUMBER, contract.NUMBER, contract.NUMBER)
+    host = a.make_host(slots=slots, effects=words, seed=entropy)
+    host.cursor[contract.WINDOW] = settings.window
     return Member(
-        host=a.make_host(slots=slots, effects=words, seed=entropy),
+        host=host,
         message=np.zeros(a.WORDS * (slots - 1), np.int64),
         field=fields,
         block=np.zeros(BLOCKS_FIRST * a.BLOCK_BYTES, np.uint8),

@@ -42,6 +42,10 @@ WHICH_MASK: Final = (1 << 14) - 1
 CONTENT_MASK: Final = (1 << FORM_SHIFT) - 1
 FORGOTTEN: Final = CONTENT_MASK  # in place of a number of dependencies
 
+# An answer has one part for each process at most; of repeated ones, no more are kept than so many
+# times that.
+REPEATS_MAX: Final = 16
+
 # What a part of an answer came to.
 NOTHING: Final = -1
 NO_ANSWER: Final = -2
@@ -123,7 +127,7 @@ def learn(
         return NOTHING
     if tag == ANNOUNCE:
         held.row[row, waiting.ANNOUNCED] = content
-    elif content >> 32 < told.size:
+    elif content >> 32 < told.size and held.row[row, waiting.KNOWN] < REPEATS_MAX * told.size:
         waiting.add_dependency(held, row, content)
     if not _is_complete(held, told, row):
         return NOTHING

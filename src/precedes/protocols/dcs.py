@@ -194,7 +194,7 @@ def _afterwards(state: State, here: int, host: Host) -> None:
 @compiled.function()
 def _arrive(state: State, here: int, slot: int, host: Host) -> None:
     """A message has come: deliver it, or let it wait."""
-    if not _is_sound(state, slot):
+    if not is_sound(state, slot):
         state.dcs.plan[MALFORMED] += 1
         drop(host, slot)
         return
@@ -214,7 +214,7 @@ def _arrive(state: State, here: int, slot: int, host: Host) -> None:
 
 
 @compiled.function()
-def _is_sound(state: State, slot: int) -> bool:
+def is_sound(state: State, slot: int) -> bool:
     """Whether a correct process may have sent this: what it names exists."""
     carries = state.stamp[slot, CARRIES]
     sound = 1 <= carries <= state.dcs.plan[MOST]

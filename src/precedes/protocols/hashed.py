@@ -54,7 +54,7 @@ from precedes.protocols.contract import (
 )
 from precedes.protocols.delivery_log import Log
 from precedes.protocols.peeling import Peeling
-from precedes.protocols.probabilistic import check_size, entries_of_all
+from precedes.protocols.probabilistic import check_size, entries_of_all, owners_of
 from precedes.protocols.set_hash import Hasher
 from precedes.protocols.suspects import NONE, Suspects
 
@@ -65,8 +65,9 @@ GUARANTEE: Final = "causal"
 ASSUMES: Final = frozenset({"reliable"})
 ROUTE: Final = "direct"
 
-# Place in ``setting``, after those of ``suspicion``.
+# Places in ``setting``, after those of ``suspicion``.
 ENTRIES: Final = suspicion.SETTINGS
+OWNERS: Final = ENTRIES + 1  # from here on, for each entry of a row: see ``owners_of``
 
 
 @dataclass(frozen=True)
@@ -119,12 +120,14 @@ def allocate(parameters: Parameters, group: Group, capacity: Capacity) -> State:
     """A state for the hosted processes of a group; the group's seed is the key of the hash."""
     width = clocks.padded(parameters.entries)
     processes = len(group.hosted)
+    own = entries_of_all(parameters.entries, parameters.per_process, group)
     setting = [
         parameters.hashes,
         round(parameters.grace_ms * NANOSECONDS_PER_MS),
         parameters.retry,
         parameters.sender_order,
         parameters.entries,
+        *owners_of(own, group, width),
     ]
     return State(
         clock=np.zeros((processes, width), np.int32),
@@ -132,7 +135,7 @@ def allocate(parameters: Parameters, group: Group, capacity: Capacity) -> State:
         delivered=np.zeros((processes, group.nodes), np.int32),
         need=np.zeros((capacity.slots, width), np.int32),
         past=np.zeros(capacity.slots, np.int64),
-        own=entries_of_all(parameters.entries, parameters.per_process, group),
+        own=own,
         node=np.array(group.hosted, np.int32),
         held=waiting.allocate(processes, capacity),
         log=history.allocate(processes=processes, nodes=group.nodes, length=parameters.log),

@@ -61,6 +61,7 @@ DETECTORS: Final = ("none", "mostefaoui")
 # Places in ``setting``.
 ENTRIES: Final = 0
 DETECTOR: Final = 1  # of DETECTORS
+OWNERS: Final = 2  # from here on, for each entry of a row: see ``owners_of``
 
 TAG: Final = int(EventKind.TAG)
 
@@ -118,15 +119,26 @@ def entries_of_all(entries: int, per_process: int, group: Group) -> Int32s:
     return np.array(rows, np.int32)
 
 
+def owners_of(own: Int32s, group: Group, width: int) -> list[int]:
+    """How many processes own each entry; one that is hosted alone knows its own count and is not
+    among them."""
+    others = np.delete(own, group.hosted, axis=0) if len(group.hosted) == 1 else own
+    return np.bincount(others.ravel(), minlength=width).tolist()
+
+
 def allocate(parameters: Parameters, group: Group, capacity: Capacity) -> State:
     """A state for the hosted processes of a group."""
     width = clocks.padded(parameters.entries)
+    own = entries_of_all(parameters.entries, parameters.per_process, group)
+    detector = DETECTORS.index(parameters.detector)
     return State(
         clock=np.zeros((len(group.hosted), width), np.int32),
         need=np.zeros((capacity.slots, width), np.int32),
-        own=entries_of_all(parameters.entries, parameters.per_process, group),
+        own=own,
         held=waiting.allocate(len(group.hosted), capacity),
-        setting=np.array([parameters.entries, DETECTORS.index(parameters.detector)], np.int64),
+        setting=np.array(
+            [parameters.entries, detector, *owners_of(own, group, width)], np.int64
+        ),
         tagged=np.zeros(1, np.int64),
     )
 

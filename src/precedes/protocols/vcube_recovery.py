@@ -285,6 +285,8 @@ def hear(
         recovery.own[here, UNACKNOWLEDGED] -= value
         return
     if tag == ENDED:
+        if recovery.word[at + ENDS] == nodes:
+            return  # each crash is ended with once: no peer has more sent to it by saying so again
         crashed = value & NODE_MASK
         value >>= NODE_BITS
         if recovery.crashed[here, crashed] == 0:
