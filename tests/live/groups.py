@@ -53,6 +53,11 @@ async def close(groups):
     )
 
 
+async def leave(group):
+    """Leave as with an error: without waiting for others to take anything."""
+    await group.__aexit__(RuntimeError, RuntimeError("enough"), None)
+
+
 def run(coroutine, *, new_loop=asyncio.new_event_loop):
     """Run a test's coroutine, not for ever."""
 
@@ -96,7 +101,8 @@ class Impostor:
         self.writers = []
 
     async def connect(self, target):
-        self.reader, self.writer = await asyncio.open_connection(*self.socks[target].getsockname())
+        address = self.socks[target].getsockname()
+        self.reader, self.writer = await asyncio.open_connection(*address)
         hello = wire.Hello(
             member=self.config.member,
             target=target,

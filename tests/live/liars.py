@@ -50,4 +50,4 @@ def broadcast_claiming(settings, ahead, *, target):
 
 def body_for(output, target):
     """All that a node sends to one member."""
-    return output.common + output.own.get(target, b"")
+    return b"".join(common + own.get(target, b"") for common, own, _ in output.frames)

@@ -57,7 +57,7 @@ class Network:
             self.delivered[i].append(message)
             self.order[i].append((message.sender, message.sequence))
             node.take(message.sender, 1)
-        for common, own in output.frames:
+        for common, own, _ in output.frames:
             for j in self.alive:
                 if j != i:
                     body = (b"" if node.is_gone(j) else common) + own.get(j, b"")

@@ -22,7 +22,9 @@ from precedes.trace import read_members
 from tests.live.groups import configs, end, group_of, listeners, run, take, until
 
 
-@pytest.mark.parametrize("protocol", ["vector", "vcube", "bundled", "probabilistic", "hashed", "dcs"])
+@pytest.mark.parametrize(
+    "protocol", ["vector", "vcube", "bundled", "probabilistic", "hashed", "dcs"]
+)
 def test_all_get_everything(protocol):
     async def test():
         async with group_of(4, protocol=protocol) as groups:

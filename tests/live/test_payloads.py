@@ -106,7 +106,7 @@ def test_frames_are_cut_between_records(protocol, size_bytes):
     for _ in range(count):
         node.broadcast(bytes(size_bytes))
     frames = node.run(0).frames
-    bodies = [common + own.get(1, b"") for common, own in frames]
+    bodies = [common + own.get(1, b"") for common, own, _ in frames]
     assert 3 <= len(bodies) <= 6  # also for stops to make room
     assert max(map(len, bodies)) <= max(wire.FRAME_BYTES, size_bytes + 100)
     receiver = network.nodes[1]

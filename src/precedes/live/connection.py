@@ -150,7 +150,6 @@ class Connection(asyncio.BufferedProtocol):
             self.refuse(reason)
         else:
             self.links.ban(self.link.peer)
-            self.abort()
 
     def pause_writing(self) -> None:
         """The other side is slow: frames wait in the link."""

@@ -16,7 +16,7 @@ from typing import Final, NamedTuple
 from zlib import crc32
 
 from precedes.live import arrays as a
-from precedes.live import layout, tracelog, wire
+from precedes.live import items, layout, tracelog, wire
 from precedes.live.bell import Bell
 from precedes.live.config import Config
 from precedes.live.errors import Evicted, GroupLost
@@ -76,6 +76,7 @@ class Core:
         self._patience_ns = round(config.evict_after_s / 4 * NANOSECONDS_PER_S)
         self._taken = 0
         self._eager = int(self._node.member.setting[a.EAGER])
+        self._beside_payload_bytes = items.message_bytes_max(self._node.member)
         self._finished = False
         self._last_stable = 0
         self._last_progress_ns = time.monotonic_ns()
@@ -243,15 +244,16 @@ class Core:
 
     def _send(self, output: Output) -> None:
         send = self._links.send
-        for common, own in output.frames:
+        for common, own, messages_bytes in output.frames:
             if common:
-                checksum = crc32(common)
+                checksum, size_bytes = crc32(common), len(common)
                 for peer in self._others:
                     more = own.pop(peer, b"")
-                    send(peer, common + more, crc32(more, checksum))
+                    of_messages = size_bytes + messages_bytes.get(peer, 0)
+                    send(peer, common + more, crc32(more, checksum), messages_bytes=of_messages)
             for peer, body in own.items():
                 if not self._node.is_gone(peer):
-                    send(peer, body)
+                    send(peer, body, messages_bytes=messages_bytes.get(peer, 0))
 
     def _after_run(self, now_ns: int) -> None:
         """Wake who waits, and see to the timers."""
@@ -279,8 +281,6 @@ class Core:
         for peer, reason in output.malformed:
             self.on_peer_error(peer, wire.REASONS[reason], "its link")
             self._links.ban(peer)
-            if (connection := self._links.connections.get(peer)) is not None:
-                connection.abort()
         for who in output.evicted:
             self._on_evicted(who, left=who in output.left, was_finished=was_finished)
         if self._node.is_fenced:
@@ -381,6 +381,11 @@ class Core:
         """A connection broke; the link goes on when there is another."""
         self.metrics.disconnections += 1
         log.debug("lost the connection to member %d: %s", peer, error or "closed")
+
+    @property
+    def largest_message_bytes(self) -> int:
+        """The most that a message has taken on the wire so far."""
+        return self._node.cell[a.LARGEST_BYTES] + self._beside_payload_bytes
 
     def lags(self) -> dict[int, int]:
         """For each link, bytes that have not arrived at its other side."""

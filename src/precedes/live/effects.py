@@ -197,8 +197,11 @@ def _write_packet(member: Member, target: int, at: int, first: int, last: int) -
     place = items.write(out, place, last - first, 2)
     for i in range(first, last):
         tag, value = effects[at + 3 + 2 * i], effects[at + 4 + 2 * i]
+        before = place
         place = items.write_item(member, out, place, tag, value)
-        cell[a.MESSAGES_SENT] += member.item_class[tag] == contract.MESSAGE
+        if member.item_class[tag] == contract.MESSAGE:
+            cell[a.MESSAGES_SENT] += 1
+            member.bound[target, a.OF_MESSAGES] += place - before
     if length_at > 0:
         items.write(out, length_at, place - length_at - 4, 4)
     credits.close_record(member, place)

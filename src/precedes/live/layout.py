@@ -20,7 +20,7 @@ from precedes.protocols.registry import Protocol
 if TYPE_CHECKING:
     from precedes.live.node import Settings
 
-# A member keeps some arrays of members x members; 1024 take 12 MB, and are far more than a
+# A member keeps some arrays of members x members; 1024 take 16 MB, and are far more than a
 # group with one window for everybody is good for.
 MEMBERS_MAX: Final = 1024
 WINDOW_MAX: Final = 1 << 16
@@ -92,7 +92,7 @@ def make_member(
         out=np.zeros(out_bytes, np.uint8),
         packet=np.zeros((records, 3), np.int64),
         routed=np.zeros(out_bytes, np.uint8),
-        bound=np.zeros((n, 2), np.int64),
+        bound=np.zeros((n, a.BOUND_WORDS), np.int64),
         delivered=np.zeros(max(1 << 18, 2 * widest), np.uint8),
         delivery=np.zeros((DELIVERIES, a.DELIVERY_WORDS), np.int64),
         timer=np.zeros((TIMERS, 3), np.int64),
@@ -100,6 +100,7 @@ def make_member(
         trace=np.zeros((TRACE_ROWS + 2 * ITEMS_MAX, 2), np.int64),
         known=np.zeros((n, a.KNOWN_WORDS), np.int64),
         kept=np.full((n, 2 * settings.window), a.NONE, np.int32),
+        relayed=np.zeros((n, n), np.int32),
         heard=np.zeros((n, n), np.int32),
         lag=np.repeat(np.arange(n, dtype=np.int32)[:, None], n, axis=1).copy(),
         told=np.zeros((n, n), np.int32),

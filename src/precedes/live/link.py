@@ -19,7 +19,11 @@ ACK_AFTER: Final = 32
 
 
 class Link:
-    """One side of a link; what is kept is bounded by the windows of all senders."""
+    """One side of a link.
+
+    It keeps what the other side does not acknowledge; ``tcp.Links`` gives up a member for which
+    that is more than windows allow.
+    """
 
     def __init__(self, peer: int) -> None:
         self.peer = peer
@@ -29,19 +33,25 @@ class Link:
         self.acknowledged = 0  # frames that have come there
         self._told = 0  # what the other side knows to have come here
         self._sent_before = 0  # the last frame when it was looked at last
-        self._kept: deque[bytes] = deque()  # the bodies behind the acknowledged ones
+        # The bodies behind the acknowledged ones, and how many bytes of each are messages.
+        self._kept: deque[tuple[bytes, int]] = deque()
+        self.unacknowledged_bytes = 0  # what has not come at the other side as far as is known,
+        self.unacknowledged_messages_bytes = 0  # and what of it is messages
 
-    def put(self, body: bytes, checksum: int | None = None) -> bytes:
+    def put(self, body: bytes, checksum: int | None = None, *, messages_bytes: int = 0) -> bytes:
         """Number a body and keep it; the frame to send. ``checksum`` as for ``wire.frame``."""
         number = self.sent = self.sent + 1
         received = self._told = self.received
-        self._kept.append(body)
+        self._kept.append((body, messages_bytes))
+        self.unacknowledged_bytes += len(body)
+        self.unacknowledged_messages_bytes += messages_bytes
         return wire.frame(DATA, number, received, body, checksum)
 
-    @property
-    def unacknowledged_bytes(self) -> int:
-        """What has not come at the other side as far as is known."""
-        return sum(map(len, self._kept))
+    def forget(self) -> None:
+        """Keep nothing: the other side will not be spoken to again."""
+        self.acknowledged = self.sent
+        self._kept.clear()
+        self.unacknowledged_bytes = self.unacknowledged_messages_bytes = 0
 
     def resume(self, received: int) -> list[bytes]:
         """The other side has so many frames: those that it lacks, to be sent again."""
@@ -49,7 +59,7 @@ class Link:
         self._told = self.received
         return [
             wire.frame(DATA, number, self.received, body)
-            for number, body in enumerate(self._kept, self.acknowledged + 1)
+            for number, (body, _) in enumerate(self._kept, self.acknowledged + 1)
         ]
 
     def on_acknowledged(self, received: int) -> None:
@@ -58,7 +68,9 @@ class Link:
             raise PeerError(wire.REASONS[11])
         # A greeting may be older than what came over the connection before it.
         for _ in range(received - self.acknowledged):
-            self._kept.popleft()
+            body, messages_bytes = self._kept.popleft()
+            self.unacknowledged_bytes -= len(body)
+            self.unacknowledged_messages_bytes -= messages_bytes
         self.acknowledged = max(self.acknowledged, received)
 
     def take(self, frames: list[wire.Frame]) -> list[memoryview]:

@@ -92,7 +92,7 @@ class Node:
         self._promised = 0  # own messages, broadcast or about to be
         self._promised_max = 0  # how many there may be of them now
         self.waiting_bytes = 0  # what the broadcasts until the next run will take, about
-        self._no_bound = np.zeros(2 * settings.members, np.int64).data.cast("B").cast("q")
+        self._no_bound = np.zeros(self.member.bound.size, np.int64).data.cast("B").cast("q")
         # Who passes a message on to most others gets it first: in a tree the farthest by number.
         self._order = sorted(range(settings.members), key=lambda who: -(who ^ settings.member))
         self._serial = 0
@@ -316,8 +316,8 @@ class Node:
         if rows:
             output.trace.append(self._trace[: TRACE_ROW_BYTES * rows].tobytes())
         if common_bytes or packets:
-            own = self._take_packets() if packets else {}
-            output.frames.append((self._common[:common_bytes].tobytes(), own))
+            own, messages_bytes = self._take_packets() if packets else ({}, {})
+            output.frames.append((self._common[:common_bytes].tobytes(), own, messages_bytes))
         if deliveries:
             table = self._delivery[: ROW_BYTES * deliveries]
             data = self._delivered[:delivered_bytes]
@@ -336,15 +336,20 @@ class Node:
         self.cell[a.COMMON_BYTES : a.ROWS + 1] = NOTHING
         return bool(rows or common_bytes or packets or deliveries or timers or reports)
 
-    def _take_packets(self) -> dict[int, bytes]:
-        """What is for single members."""
-        bound, own = self._bound, {}
+    def _take_packets(self) -> tuple[dict[int, bytes], dict[int, int]]:
+        """What is for single members, and how many bytes of it are messages."""
+        own: dict[int, bytes] = {}
+        messages_bytes: dict[int, int] = {}
+        bound = self._bound
         for target in self._order:
-            first, last = bound[2 * target], bound[2 * target + 1]
+            at = a.BOUND_WORDS * target
+            first, last = bound[at + a.FIRST], bound[at + a.LAST]
             if last > first:
                 own[target] = self._routed[first:last].tobytes()
+                if messages := bound[at + a.OF_MESSAGES]:
+                    messages_bytes[target] = messages
         bound[:] = self._no_bound  # as they are without packets
-        return own
+        return own, messages_bytes
 
     # What people ask ------------------------------------------------------------------------
 

@@ -117,8 +117,9 @@ class Output:
     )  # fmt: skip
 
     def __init__(self) -> None:
-        # For every frame: records for every member in the view, and for single members to follow.
-        self.frames: list[tuple[bytes, dict[int, bytes]]] = []
+        # For every frame: records for every member in the view, those for single members to follow,
+        # and how many bytes of the latter are messages.
+        self.frames: list[tuple[bytes, dict[int, bytes], dict[int, int]]] = []
         self.deliveries: list[Batch] = []
         self.trace: list[bytes] = []  # rows, to be logged in this order
         self.broadcasts = False  # whether own messages are sent: after their rows are logged

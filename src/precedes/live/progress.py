@@ -26,6 +26,7 @@ from precedes.live.arrays import (
     FORGOTTEN,
     GONE,
     LAGGARD,
+    LAST,
     LEAVES,
     ME,
     NODES,
@@ -118,7 +119,7 @@ def tell(member: Member) -> None:
 @compiled.function(inline=False)
 def _goes_now(member: Member, peer: int, change: int) -> bool:
     cell = member.host.cursor
-    going = member.bound[peer, 1] > 0 or cell[COMMON_BYTES] > 0
+    going = member.bound[peer, LAST] > 0 or cell[COMMON_BYTES] > 0
     return going or cell[FORCED] != 0 or change >= member.setting[EAGER]
 
 
@@ -173,7 +174,7 @@ def close_record(member: Member, at: int) -> None:
     cell = member.host.cursor
     row = member.packet[cell[PACKETS]]
     row[2] = at
-    member.bound[row[0], 1] += at - row[1]
+    member.bound[row[0], LAST] += at - row[1]
     cell[OUT_BYTES] = at
     cell[PACKETS] += 1
 

@@ -34,6 +34,10 @@ REDIAL_LAST_S: Final = 0.5
 STRANGERS_MAX: Final = 64
 # Connections that the operating system holds until they are taken.
 ACCEPTED_MAX: Final = 256
+# What is kept in any case for a member that acknowledges nothing; beyond that the messages of all
+# windows, and so many bytes of other records for each of them.
+KEPT_BYTES: Final = 1 << 16
+OTHERS_BYTES: Final = 256
 
 EVICTED: Final = 1  # in the number of a refusal: the others go on without you
 
@@ -224,7 +228,7 @@ class Links:
             connection.refuse("you are out of the view: the others go on", code=EVICTED)
             return False
         if peer in self._banned:
-            connection.refuse("you sent what no member sends")
+            connection.refuse("you did what no member does")
             return False
         link = self.link(peer)
         if (link.life and link.life != hello.life) or hello.known not in (self.life, bytes(16)):
@@ -260,18 +264,41 @@ class Links:
         self.attached.set()
         return True
 
-    def send(self, peer: int, body: bytes, checksum: int | None = None) -> None:
+    def send(
+        self, peer: int, body: bytes, checksum: int | None = None, *, messages_bytes: int = 0
+    ) -> None:
         """Send a frame: now, or when there is a connection that takes it."""
+        if peer in self._banned:
+            return
         connection = self.connections.get(peer)
         if connection is None or (link := connection.link) is None:
-            self.link(peer).put(body, checksum)
+            link = self.link(peer)
+            link.put(body, checksum, messages_bytes=messages_bytes)
             self.want(peer, anyhow=True)
-            return
-        frame = link.put(body, checksum)
-        if connection.paused:
-            self._backlog[peer].append(frame)
         else:
-            connection.write(frame)
+            frame = link.put(body, checksum, messages_bytes=messages_bytes)
+            if connection.paused:
+                self._backlog[peer].append(frame)
+            else:
+                connection.write(frame)
+        if link.unacknowledged_bytes > KEPT_BYTES and self._keeps_too_much(link):
+            self.group.on_peer_error(peer, "it does not acknowledge what it is sent", "its link")
+            self.ban(peer)
+
+    def _keeps_too_much(self, link: Link) -> bool:
+        """Whether a correct member would have acknowledged some of what is kept for it.
+
+        It takes a message only after its link has acknowledged it, so of messages there are no more
+        than the windows of all, twice if they were sent again after a crash, each no larger than
+        the largest that there was. Anything else is told because messages came or were taken.
+        """
+        messages = len(self.config.addresses) * self.config.window
+        largest_bytes = self.group.largest_message_bytes
+        others_bytes = link.unacknowledged_bytes - link.unacknowledged_messages_bytes
+        return (
+            others_bytes > KEPT_BYTES + OTHERS_BYTES * messages
+            or link.unacknowledged_messages_bytes > 2 * messages * largest_bytes
+        )
 
     def send_all(self, body: bytes) -> None:
         """Send a frame to everybody whom there is a link to."""
@@ -312,6 +339,10 @@ class Links:
     def ban(self, peer: int) -> None:
         """Never speak to this member again; the failure detector will find it silent."""
         self._banned.add(peer)
+        self.link(peer).forget()
+        self._backlog.pop(peer, None)
+        if (connection := self.connections.get(peer)) is not None:
+            connection.abort()
 
     def on_lost(self, connection: Connection, error: Exception | None) -> None:
         """A connection has ended: have another one made."""
@@ -322,6 +353,7 @@ class Links:
         if link is None or self.connections.get(link.peer) is not connection:
             return
         del self.connections[link.peer]
+        self._backlog.pop(link.peer, None)  # it is kept, and goes over the next one
         if error is None and self._is_ending and not connection.is_damaged:
             self._ended.add(link.peer)  # it closed the connection because it has everything
         if not self.group.is_over:

@@ -127,8 +127,10 @@ def _is_talk(delivered: Int32s, me: int, tag: int, value: int, host: Host) -> bo
     return bool((content & SEQUENCE_MASK) <= delivered[source] + ahead)
 
 
-@compiled.register(admits, dcs.State)
-def _admits_dcs(state: dcs.State, here: int, sender: int, tag: int, value: int, host: Host) -> bool:
+@compiled.register(admits, dcs_state.State)
+def _admits_dcs(
+    state: dcs_state.State, here: int, sender: int, tag: int, value: int, host: Host
+) -> bool:
     if tag == dcs.DATA:
         return bool(
             dcs.is_sound(state, value)
@@ -143,7 +145,7 @@ def _admits_dcs(state: dcs.State, here: int, sender: int, tag: int, value: int, 
 
 
 @compiled.function(inline=False)
-def _are_hits(state: dcs.State, here: int, slot: int, host: Host) -> bool:
+def _are_hits(state: dcs_state.State, here: int, slot: int, host: Host) -> bool:
     """Whether the components of a message can be counted up so far.
 
     Any message of the others may hit any entry, once. A component of a newer generation has been

@@ -136,9 +136,7 @@ def allocate(parameters: Parameters, group: Group, capacity: Capacity) -> State:
         need=np.zeros((capacity.slots, width), np.int32),
         own=own,
         held=waiting.allocate(len(group.hosted), capacity),
-        setting=np.array(
-            [parameters.entries, detector, *owners_of(own, group, width)], np.int64
-        ),
+        setting=np.array([parameters.entries, detector, *owners_of(own, group, width)], np.int64),
         tagged=np.zeros(1, np.int64),
     )
 
