@@ -1,6 +1,7 @@
 """Nobody gets in without the right certificate, and nobody's key gets out."""
 
 import asyncio
+import contextlib
 import logging
 import shutil
 import socket
@@ -9,13 +10,14 @@ import stat
 import pytest
 import uvloop
 
-from precedes.live import Group, GroupLost, Security, make_keys
+from precedes.live import Group, GroupLost, Security, make_keys, wire
 from precedes.live.certificates import Authority
 from precedes.live.config import from_toml
 from precedes.live.metrics import exposition, health
-from precedes.live.security import contexts, member_name
-from precedes.model import UserError
-from tests.live.groups import Impostor, configs, end, group_of, listeners, run, take, until
+from precedes.live.security import check_name, contexts, member_name
+from precedes.live.tcp import EVICTED
+from precedes.model import PeerError, UserError
+from tests.live.groups import Impostor, close, configs, end, group_of, listeners, run, take, until
 
 NAME = "group"
 
@@ -317,3 +319,103 @@ def test_without_certificates_nothing_is_said_of_them():
             assert "certificate" not in exposition(one)
 
     run(test())
+
+
+def linger(address, context, hello):
+    """Greet as no member does, and neither read nor close; when the other side has."""
+    with (
+        socket.create_connection(address, timeout=10) as plain,
+        context.wrap_socket(plain) as secured,
+    ):
+        secured.sendall(hello)
+        # What comes over the wire: the refusal and the end of TLS, which is not answered.
+        while socket.socket.recv(secured, 1 << 16):
+            pass
+
+
+def strange_hello(config):
+    """The greeting of a member of another group."""
+    hello = wire.Hello(
+        member=2, target=0, group=bytes(16), life=b"l" * 16, known=bytes(16), received=0
+    )
+    assert hello.group != config.group_digest()
+    return hello.encode()
+
+
+def test_who_is_refused_does_not_stay(keys, monkeypatch):
+    monkeypatch.setattr("precedes.live.connection.CLOSE_S", 0.1)
+
+    async def test():
+        async with secured_pair(keys) as (one, address):
+            context = contexts(files(keys, 2)).client
+            await asyncio.to_thread(linger, address, context, strange_hello(one.config))
+            assert sum(one.metrics.refusals.values()) == 1
+
+    run(test())
+
+
+def test_the_refused_count_among_strangers_until_they_have_gone(keys, monkeypatch):
+    monkeypatch.setattr("precedes.live.connection.CLOSE_S", 2.0)
+    monkeypatch.setattr("precedes.live.tcp.STRANGERS_MAX", 2)
+
+    async def test():
+        async with secured_pair(keys) as (one, address):
+            context = contexts(files(keys, 2)).client
+            hello = strange_hello(one.config)
+            staying = [
+                asyncio.create_task(asyncio.to_thread(linger, address, context, hello))
+                for _ in range(2)
+            ]
+            await until(lambda: sum(one.metrics.refusals.values()) == 2)
+            with pytest.raises(OSError):  # noqa: PT011 - a reset, or an end within the handshake
+                await asyncio.to_thread(linger, address, context, hello)
+            assert one.metrics.refusals["too many connections at once"] == 1
+        await asyncio.gather(*staying)
+
+    run(test())
+
+
+@contextlib.asynccontextmanager
+async def secured_pair(keys):
+    """The first of two members with keys, and where it listens."""
+    socks = listeners(2)
+    groups = [
+        Group.open(config, listener=sock)
+        for config, sock in zip(secured(socks, keys), socks, strict=True)
+    ]
+    await asyncio.gather(*(group.__aenter__() for group in groups))
+    try:
+        yield groups[0], socks[0].getsockname()
+    finally:
+        await close(groups)
+
+
+def test_names_in_a_certificate_are_spelt_out():
+    with pytest.raises(PeerError) as caught:
+        check_name(["precedes:group/1\nall is well \x1b[2J"], NAME, 1)
+    assert "group/1\\nall is well \\x1b[2J" in str(caught.value)
+
+
+@pytest.mark.parametrize("code", [0, EVICTED])
+def test_the_words_of_a_refusal_are_spelt_out(code, caplog):
+    text = "no\nWARNING all is lost \x1b[31m\u202e"
+
+    async def refuse(reader, writer):
+        await reader.readexactly(wire.HELLO_BYTES)
+        writer.write(wire.refusal(text, code=code))
+        await end(writer)
+
+    async def test():
+        socks = listeners(2)
+        server = await asyncio.start_server(refuse, sock=socks[0])
+        config = configs(socks, start_s=0.5)[1]
+        with pytest.raises(GroupLost) as caught:
+            async with Group.open(config, listener=socks[1]):
+                pass
+        server.close()
+        return str(caught.value)
+
+    with caplog.at_level(logging.WARNING):
+        said = [run(test()), *caplog.messages]
+    assert all(line.isprintable() for line in said)
+    assert any("no\\nWARNING all is lost \\x1b[31m\\u202e" in line for line in said)

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from precedes.live.tcp import Links
 
 HANDSHAKE_S: Final = 5.0
+# How long the other side has for reading the last words and ending the connection with us.
 CLOSE_S: Final = 1.0
 
 
@@ -74,6 +75,8 @@ class Connection(asyncio.BufferedProtocol):
 
     def _hear(self, data: bytes) -> None:
         """Bytes before there is a link, and what follows in the same bytes."""
+        if self.transport is None or self.transport.is_closing():
+            return
         try:
             rest = self._greet(data)
             if self.link is not None and rest and (frames := self._frames.put(rest)):
@@ -138,7 +141,7 @@ class Connection(asyncio.BufferedProtocol):
             self.transport.write(data)
 
     def refuse(self, reason: str, *, code: int = 0) -> None:
-        """Say why, and close."""
+        """Say why, and close; with TLS the other side has a part in that, which it may not do."""
         self.write(wire.refusal(reason, code=code))
         self.close()
 
@@ -162,7 +165,8 @@ class Connection(asyncio.BufferedProtocol):
 
     def close(self) -> None:
         """Close after what was written has gone, or a moment later."""
-        if self.transport is not None:
+        # Once: a transport of TLS that is closed again can no longer be aborted.
+        if self.transport is not None and not self.transport.is_closing():
             self.transport.close()
             self._stop_waiting()
             self._limit = self.links.loop.call_later(CLOSE_S, self.abort)

@@ -16,6 +16,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from precedes.live.wire import printable
 from precedes.model import PeerError, UserError
 
 if TYPE_CHECKING:
@@ -208,7 +209,7 @@ def names_in(certificate: Mapping[str, Any] | None) -> list[str]:
 def check_name(names: list[str], group: str, member: int) -> None:
     """PeerError unless the certificate is that of the member."""
     if member_name(group, member) not in names:
-        shown = ", ".join(names) or "nobody"
+        shown = printable(", ".join(names)) or "nobody"
         raise PeerError(f"it says to be member {member}, but its certificate is of {shown}")
 
 

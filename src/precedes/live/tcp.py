@@ -30,7 +30,7 @@ log = logging.getLogger("precedes.live")
 
 REDIAL_FIRST_S: Final = 0.02
 REDIAL_LAST_S: Final = 0.5
-# Connections that have not said yet who they are; more are closed at once.
+# Connections that have not said yet who they are, or were refused; more are closed at once.
 STRANGERS_MAX: Final = 64
 # Connections that the operating system holds until they are taken.
 ACCEPTED_MAX: Final = 256
@@ -214,7 +214,6 @@ class Links:
 
     def greet(self, connection: Connection, hello: wire.Hello) -> bool:
         """A greeting has come: refuse it, or let the link go on over this connection."""
-        self._strangers.discard(connection)
         peer = hello.member
         if peer >= len(self.config.addresses) or peer == self.me or hello.target != self.me:
             raise PeerError(f"it says to be member {peer} and to speak to {hello.target}")
@@ -256,6 +255,7 @@ class Links:
             other.link = None
             other.abort()
         self.reconnections += link.received + link.sent > 0
+        self._strangers.discard(connection)
         connection.link = link
         self.connections[link.peer] = connection
         self._backlog[link.peer] = []
@@ -329,7 +329,7 @@ class Links:
 
     def on_refused(self, connection: Connection, code: int, body: bytes) -> None:
         """The other side does not want to speak to this member."""
-        reason = body[: wire.REASON_BYTES_MAX].decode(errors="replace")
+        reason = wire.reason_in(body)
         who = connection.target if connection.link is None else connection.link.peer
         self.group.on_refused(who, reason, evicted=code == EVICTED)
         if who is not None and self._is_ending and self.connections.get(who) in (None, connection):
@@ -367,6 +367,7 @@ class Links:
         connection = self.connections.pop(peer, None)
         if connection is not None:
             connection.link = None
+            self._strangers.add(connection)
             connection.refuse("you are out of the view: the others go on", code=EVICTED)
         if task := self._dialling.get(peer):
             task.cancel()

@@ -165,6 +165,18 @@ def refusal(reason: str, *, code: int = 0) -> bytes:
     return frame(REFUSED, code, 0, reason.encode()[:REASON_BYTES_MAX])
 
 
+def reason_in(body: bytes) -> str:
+    """The reason that a refusal gives, safe to be logged."""
+    return printable(body[:REASON_BYTES_MAX].decode(errors="replace"))
+
+
+def printable(text: str) -> str:
+    """A text of somebody else, with line ends and whatever else a terminal obeys spelt out."""
+    return "".join(
+        char if char.isprintable() else char.encode("unicode_escape").decode() for char in text
+    )
+
+
 Frame = tuple[int, int, int, memoryview]
 
 
