@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 import socket
 
-from precedes.live import Config, Group, wire
+from precedes.live import Config, Group, prometheus, wire
 
 LIMIT_S = 60.0
 
@@ -51,6 +51,16 @@ async def close(groups):
         *(group.__aexit__(None, None, None) for group in groups if not group.is_over),
         return_exceptions=True,
     )
+
+
+def exposed(group):
+    """The group's metrics as text."""
+    registry = prometheus.new_registry()
+    prometheus.register(registry, group)
+    try:
+        return prometheus.exposition(registry).decode()
+    finally:
+        prometheus.unregister(registry, group)
 
 
 async def leave(group):

@@ -6,8 +6,7 @@ import contextlib
 import pytest
 
 from precedes.live import Group, wire
-from precedes.live.metrics import exposition
-from tests.live.groups import configs, listeners, run, take, until
+from tests.live.groups import configs, exposed, listeners, run, take, until
 
 
 class Proxy:
@@ -82,7 +81,7 @@ def test_a_changed_byte_costs_a_connection_and_nothing_else(at, side):
             assert [message.payload for message in await take(receiver, 20)] == sent
             await until(lambda: receiver.metrics.damaged > 0)
             assert receiver.metrics.damaged == 1
-            assert "precedes_damaged_total" in exposition(receiver)
+            assert "precedes_damaged_total" in exposed(receiver)
             assert not sender.metrics.refusals
             assert not receiver.metrics.refusals
             assert sender.view == receiver.view == [0, 1]

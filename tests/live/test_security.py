@@ -13,11 +13,22 @@ import uvloop
 from precedes.live import Group, GroupLost, Security, make_keys, wire
 from precedes.live.certificates import Authority
 from precedes.live.config import from_toml
-from precedes.live.metrics import exposition, health
+from precedes.live.metrics import health
 from precedes.live.security import check_name, contexts, member_name
 from precedes.live.tcp import EVICTED
 from precedes.model import PeerError, UserError
-from tests.live.groups import Impostor, close, configs, end, group_of, listeners, run, take, until
+from tests.live.groups import (
+    Impostor,
+    close,
+    configs,
+    end,
+    exposed,
+    group_of,
+    listeners,
+    run,
+    take,
+    until,
+)
 
 NAME = "group"
 
@@ -258,7 +269,7 @@ def test_certificates_that_are_replaced_are_used(keys, tmp_path, caplog):
 
     async def test():
         one, two = await entered(keys)
-        assert health(one) == "ready"
+        assert health(one).status == "ready"
         before = seen_by(one, 1), seen_by(two, 0)
         shutil.copytree(tmp_path / "new", keys, dirs_exist_ok=True)
         one._links.connections[1].abort()
@@ -302,9 +313,9 @@ def test_a_certificate_that_is_nearly_over_is_said_to_be(tmp_path, caplog):
     async def test():
         one, two = await entered(tmp_path)
         await until(lambda: "member-0.pem is good until" in caplog.text)
-        assert health(one) == "degraded"
+        assert health(one).wrong == ["the certificate expires soon"]
         name = "precedes_certificate_expiry_seconds"
-        (line,) = (line for line in exposition(one).splitlines() if line.startswith(name))
+        (line,) = (line for line in exposed(one).splitlines() if line.startswith(name))
         assert 0 < float(line.split()[-1]) <= 90
         await asyncio.gather(*(group.__aexit__(None, None, None) for group in (one, two)))
 
@@ -315,8 +326,8 @@ def test_a_certificate_that_is_nearly_over_is_said_to_be(tmp_path, caplog):
 def test_without_certificates_nothing_is_said_of_them():
     async def test():
         async with group_of(2) as (one, _):
-            assert health(one) == "ready"
-            assert "certificate" not in exposition(one)
+            assert health(one).status == "ready"
+            assert "precedes_certificate_expiry_seconds{" not in exposed(one)
 
     run(test())
 

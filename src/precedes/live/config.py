@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
+import importlib.util
 import ipaddress
 import json
 import os
@@ -79,6 +80,8 @@ class Config:
         self._check_exposure(self.addresses[self.member])
         if self.metrics is not None:
             self._check_exposure(self.metrics)
+            if importlib.util.find_spec("prometheus_client") is None:
+                raise UserError("metrics need the extra 'live': pip install 'precedes[live]'")
 
     def _check_exposure(self, address: str) -> None:
         host = split_address(address)[0]

@@ -15,6 +15,8 @@ from collections.abc import Callable, Iterable
 from typing import Final, NamedTuple
 from zlib import crc32
 
+import numpy as np
+
 from precedes.live import arrays as a
 from precedes.live import items, layout, tracelog, wire
 from precedes.live.bell import Bell
@@ -48,6 +50,7 @@ class Missing(NamedTuple):
 class Core:
     """What a ``Group`` consists of, without what applications call."""
 
+    metrics: Metrics
     _loop: asyncio.AbstractEventLoop
     _links: Links
 
@@ -56,7 +59,7 @@ class Core:
         self.listener = listener
         self.member = config.member
         self.frame_max_bytes = 8 * (config.payload_max_bytes + (1 << 20))
-        self.metrics = Metrics(config)
+        self.metrics = Metrics()
         self.is_over = False
         self._error: PrecedesError | None = None
         self._node = Node(config.settings(), recording=config.trace is not None)
@@ -389,7 +392,8 @@ class Core:
 
     def lags(self) -> dict[int, int]:
         """For each link, bytes that have not arrived at its other side."""
-        return {peer: link.unacknowledged_bytes for peer, link in self._links.links.items()}
+        links = list(self._links.links.items())
+        return {peer: link.unacknowledged_bytes for peer, link in links}
 
     @property
     def credentials(self) -> Credentials:
@@ -401,8 +405,17 @@ class Core:
         """Members that there has been a link to."""
         return len(self._links.links)
 
-    def missing_links(self) -> Iterable[int]:
-        """Neighbours without a connection at the moment."""
+    @property
+    def error(self) -> PrecedesError | None:
+        """Why this member cannot go on, or None."""
+        return self._error
+
+    def lost(self) -> list[int]:
+        """The members that are out of the view, whether they were evicted or have left."""
+        return [int(who) for who in np.flatnonzero(self._node.member.known[:, a.GONE])]
+
+    def missing_links(self) -> list[int]:
+        """Neighbours in the view without a connection at the moment."""
         gone = self._node.member.known[:, a.GONE]
         wanted = layout.neighbours(self._node.settings, self._route, gone)
         return [peer for peer in wanted if peer not in self._links.connections]

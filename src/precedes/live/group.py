@@ -32,6 +32,7 @@ from precedes.live.wire import FRAME_BYTES
 from precedes.model import NANOSECONDS_PER_S, UserError
 
 if TYPE_CHECKING:
+    from prometheus_client import CollectorRegistry
     from typing_extensions import Buffer
 
 __all__ = ["Group", "Missing"]
@@ -54,13 +55,27 @@ def _to_bytes(payload: Buffer) -> bytes:
 class Group(Core):
     """One member of a group; make it with ``Group.open``."""
 
+    _registry: CollectorRegistry | None = None
+    _server: asyncio.Server | None = None
+
     @classmethod
-    def open(cls, config: Config, *, listener: socket.socket | None = None) -> Self:
+    def open(
+        cls,
+        config: Config,
+        *,
+        listener: socket.socket | None = None,
+        registry: CollectorRegistry | None = None,
+    ) -> Self:
         """A member to be entered with ``async with``.
 
-        ``listener`` is a socket that listens already, instead of the member's own address.
+        ``listener`` is a socket that listens already, instead of the member's own address;
+        ``registry`` one of ``prometheus_client`` that exposes the group's metrics while it is open.
         """
-        return cls(config, listener=listener)
+        group = cls(config, listener=listener)
+        if registry is not None and not callable(getattr(registry, "register", None)):
+            raise UserError(f"a registry is one of prometheus_client, not {registry!r}")
+        group._registry = registry
+        return group
 
     async def __aenter__(self) -> Self:
         config = self.config
@@ -80,8 +95,7 @@ class Group(Core):
             except OSError as error:
                 address = config.addresses[self.member]
                 raise UserError(f"cannot listen at {address}: {error.strerror or error}") from None
-            if config.metrics is not None:
-                self._server = await serve(self, config.metrics)
+            await self._serve_metrics()
             # Members that do their regular duties at the same time would hinder each other.
             share = self.member / len(config.addresses)
             self._beat_ns = time.monotonic_ns()
@@ -96,6 +110,38 @@ class Group(Core):
         self.metrics.ready = True
         log.info("member %d of %s is ready", self.member, config.name)
         return self
+
+    async def _serve_metrics(self) -> None:
+        """Have metrics read from outside, if anybody wants to."""
+        address = self.config.metrics
+        if address is None and self._registry is None:
+            return
+        from precedes.live import prometheus
+
+        registry = self._registry = self._registry or prometheus.new_registry()
+        prometheus.register(registry, self)
+        if address is not None:
+            try:
+                self._server = await serve(self, address, lambda: prometheus.exposition(registry))
+            except OSError as error:
+                text = f"cannot serve metrics at {address}: {error.strerror or error}"
+                raise UserError(text) from None
+
+    def _end_metrics(self) -> None:
+        if self._server is not None:
+            self._server.close()
+        if self._registry is not None:
+            from precedes.live import prometheus
+
+            prometheus.unregister(self._registry, self)
+
+    @property
+    def metrics_address(self) -> tuple[str, int] | None:
+        """Where metrics and health are served: host, and the port that was chosen for port 0."""
+        if self._server is None or not self._server.sockets:
+            return None
+        host, port = self._server.sockets[0].getsockname()[:2]
+        return host, port
 
     async def _wait_for_neighbours(self) -> None:
         """Wait until each has been met; who is evicted meanwhile is no neighbour any more.
@@ -352,8 +398,7 @@ class Group(Core):
             for handle in (self._timer, self._telling, *self._tasks):
                 if handle is not None:
                     handle.cancel()
-            if (server := getattr(self, "_server", None)) is not None:
-                server.close()
+            self._end_metrics()
             self._links.stop_listening()
             if self._trace is not None:
                 self._trace.close(tracelog.ENDED if is_complete else tracelog.LEFT)
