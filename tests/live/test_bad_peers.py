@@ -149,7 +149,7 @@ def test_who_was_met_and_is_lost_is_evicted_by_those_who_wait_for_others():
 
     async def test():
         socks = listeners(4)
-        given = configs(socks, protocol="vector", evict_after_s=0.3, start_s=2.0)
+        given = configs(socks, protocol="vector", evict_after_s=0.3, test_every_s=0.1, start_s=2.0)
         dead = Impostor(given[1], socks)
         one = Group.open(given[0], listener=socks[0])
         entering = asyncio.create_task(one.__aenter__())

@@ -7,6 +7,7 @@ one call of the node, logged, sent, and handed out.
 from __future__ import annotations
 
 import asyncio
+import inspect
 import logging
 import socket
 import time
@@ -28,7 +29,7 @@ from precedes.live.node import Node
 from precedes.live.output import Batch, Message, Output
 from precedes.live.security import Credentials
 from precedes.live.tcp import Links
-from precedes.model import NANOSECONDS_PER_S, PrecedesError
+from precedes.model import NANOSECONDS_PER_S, PrecedesError, UserError
 
 log = logging.getLogger("precedes.live")
 
@@ -61,10 +62,11 @@ class Core:
         self.frame_max_bytes = 8 * (config.payload_max_bytes + (1 << 20))
         self.metrics = Metrics()
         self.is_over = False
+        self._opened = self._entered = False
         self._error: PrecedesError | None = None
         self._node = Node(config.settings(), recording=config.trace is not None)
         self._queue: deque[Batch] = deque()
-        self._callbacks: list[Callable[[Message], None]] = []
+        self._callbacks: list[Callable[[Message], object]] = []
         self._events = Events()
         self._news = Bell()  # something was delivered, or the group is over
         self._changed = Bell()  # credit, stability or the view
@@ -129,10 +131,20 @@ class Core:
             for message in self._take_batch():
                 for callback in self._callbacks:
                     try:
-                        callback(message)
+                        result = callback(message)
+                        if result is not None and inspect.iscoroutine(result):
+                            result.close()
+                            raise TypeError("it returned a coroutine, which nobody awaits")
                     except Exception:
-                        name = f"{message.sender}:{message.sequence}"
-                        log.exception("a callback failed on %s", name)
+                        self._on_callback_failed(message)
+
+    def _on_callback_failed(self, message: Message) -> None:
+        """Log the exception at hand, not that of every message."""
+        self.metrics.callback_failures += 1
+        if self.metrics.may_log(self.member, "callback"):
+            name = f"{message.sender}:{message.sequence}"
+            failures = self.metrics.callback_failures
+            log.exception("a callback failed on %s, failure %d so far", name, failures)
 
     def _take_batch(self) -> Batch:
         batch = self._queue.popleft()
@@ -419,6 +431,10 @@ class Core:
         gone = self._node.member.known[:, a.GONE]
         wanted = layout.neighbours(self._node.settings, self._route, gone)
         return [peer for peer in wanted if peer not in self._links.connections]
+
+    def _check_entered(self) -> None:
+        if not self._entered:
+            raise UserError("enter the group first: async with Group.open(config) as group")
 
     def _raise_error(self) -> None:
         """Raise why this member has stopped; every time anew, or tracebacks would add up."""

@@ -13,6 +13,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import inspect
+import operator
 import socket
 import time
 from collections.abc import AsyncIterator, Callable, Sequence
@@ -52,6 +54,10 @@ def _to_bytes(payload: Buffer) -> bytes:
         raise TypeError(f"a payload is bytes or another buffer, not {kind}") from None
 
 
+def _is_async(function: object) -> bool:
+    return inspect.iscoroutinefunction(function) or inspect.isasyncgenfunction(function)
+
+
 class Group(Core):
     """One member of a group; make it with ``Group.open``."""
 
@@ -79,6 +85,9 @@ class Group(Core):
 
     async def __aenter__(self) -> Self:
         config = self.config
+        if self._opened:
+            raise GroupClosed("a group is entered once: open another one")
+        self._opened = True
         if not config.interpreted:
             # Loading or compiling takes a while and would look like a dead member later.
             self._node.prepare()
@@ -107,7 +116,7 @@ class Group(Core):
         first_ns = round(share * config.test_every_s * NANOSECONDS_PER_S)
         self._node.start(tests_at_ns=self._now_ns() + first_ns)
         self._schedule()
-        self.metrics.ready = True
+        self._entered = self.metrics.ready = True
         log.info("member %d of %s is ready", self.member, config.name)
         return self
 
@@ -211,7 +220,9 @@ class Group(Core):
     async def broadcast_many(self, payloads: Sequence[Buffer]) -> tuple[int, int]:
         """Broadcast messages in this order, as with ``broadcast``; the name of the last.
 
-        As many at once as there is credit for, in a fraction of the time that single ones take.
+        As many at once as there is credit for, in a fraction of the time that single ones take. If
+        it ends early, cancelled or with an error, ``broadcast_count`` of that exception says how
+        many went out (after ``asyncio.timeout`` it is the cause of the TimeoutError).
         """
         given = list(payloads)
         are_bytes = set(map(type, given)) == {bytes}
@@ -222,15 +233,21 @@ class Group(Core):
         self._check_size(largest_bytes)
         at_once = max(FRAME_BYTES // (largest_bytes + 1), 1)
         name, done = (self.member, 0), 0
-        while done < len(data):
-            if self._node.waiting_bytes >= FRAME_BYTES:
-                await asyncio.sleep(0)
-            if not self._may_send():
-                await self._wait_for_credit()
-            some = data[done : done + min(self._node.credit, at_once)]
-            done += len(some)
-            name = self.member, self._node.broadcast_many(some)
-            self._schedule()
+        try:
+            while done < len(data):
+                if self._node.waiting_bytes >= FRAME_BYTES:
+                    await asyncio.sleep(0)
+                if not self._may_send():
+                    await self._wait_for_credit()
+                some = data[done : done + min(self._node.credit, at_once)]
+                name = self.member, self._node.broadcast_many(some)
+                done += len(some)
+                self._schedule()
+        except BaseException as error:
+            # No exception of its own: asyncio has to see its CancelledError again.
+            error.broadcast_count = done  # type: ignore[attr-defined]
+            error.add_note(f"{done} of {len(data)} messages were broadcast")
+            raise
         return name
 
     def _check_size(self, size_bytes: int) -> None:
@@ -244,6 +261,8 @@ class Group(Core):
         return self._node.credit
 
     def _may_send(self) -> bool:
+        if not self._entered:
+            self._check_entered()
         self._raise_error()
         if self.is_over or self._finished:
             raise GroupClosed("the group is closed, or finish() was called")
@@ -307,6 +326,7 @@ class Group(Core):
 
     async def _has_messages(self) -> bool:
         """Wait for messages; False when there will be none any more."""
+        self._check_entered()
         while not self._queue:
             self._raise_error()
             if self.is_over or self.is_finished:
@@ -314,8 +334,18 @@ class Group(Core):
             await self._news.wait()
         return True
 
-    def on_message(self, callback: Callable[[Message], None]) -> None:
-        """Have every message handed to a function as soon as it is delivered."""
+    def on_message(self, callback: Callable[[Message], object]) -> None:
+        """Have every message handed to a function as soon as it is delivered.
+
+        Not to an ``async`` one: nothing bounds how many of its calls would be under way. If the
+        function raises, that is logged, at most once a second, and counted.
+        """
+        called = getattr(callback, "__call__", None)  # noqa: B004 - an object may have an async one
+        if called is None or any(map(_is_async, (callback, called))):
+            raise TypeError(
+                f"on_message takes a plain function, not {callback!r}: iterate over the group to "
+                "await something for each message"
+            )
         self._callbacks.append(callback)
         self._call_back()
 
@@ -325,15 +355,30 @@ class Group(Core):
 
     async def stable(self, message: tuple[int, int]) -> None:
         """Wait until every member in the view has taken the message."""
-        source, sequence = message
+        self._check_entered()
+        source, sequence = self._read_name(message)
         while self._node.member.known[source, a.STABLE] < sequence:
             self._raise_error()
             if self.is_over or self.is_gone(source):
                 raise GroupLost(f"whether all have {source}:{sequence} cannot be known any more")
             await self._changed.wait()
 
+    def _read_name(self, message: tuple[int, int]) -> tuple[int, int]:
+        """The name of a message that there may be, or UserError."""
+        try:
+            source, sequence = map(operator.index, message)
+        except (TypeError, ValueError):
+            source = sequence = -1
+        known = 0 <= source < len(self.config.addresses) and 1 <= sequence <= items.SEQUENCE_MAX
+        if not known:
+            raise UserError(f"a message is named (member, sequence), from 0 and 1, not {message!r}")
+        if source == self.member and sequence > self._node.broadcasts:
+            raise UserError(f"message {source}:{sequence} has not been broadcast")
+        return source, sequence
+
     async def finish(self) -> None:
         """Say that nothing more will be broadcast here; iterations end when all have said so."""
+        self._check_entered()
         self._finished = True
         self._node.close()
         self._flush(force=True)

@@ -219,6 +219,11 @@ class Node:
         self._promised_max = min(window_end, items.SEQUENCE_MAX)
 
     @property
+    def broadcasts(self) -> int:
+        """How many messages were broadcast, those included that the next ``run`` sends."""
+        return self._promised
+
+    @property
     def next_timer_ns(self) -> int | None:
         """When ``run`` has to be called at the latest."""
         return self._timers[0][0] if self._timers else None

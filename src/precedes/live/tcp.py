@@ -11,6 +11,7 @@ import asyncio
 import contextlib
 import logging
 import os
+import random
 import socket
 import ssl
 import time
@@ -40,6 +41,15 @@ KEPT_BYTES: Final = 1 << 16
 OTHERS_BYTES: Final = 256
 
 EVICTED: Final = 1  # in the number of a refusal: the others go on without you
+
+
+def redial_waits_s() -> Iterator[float]:
+    """How long to wait before dialling again: twice as long each time, up to a bound, give or take
+    a half, so that members which lost a connection together do not dial together."""
+    wait_s = REDIAL_FIRST_S
+    while True:
+        yield wait_s * random.uniform(0.5, 1.5)
+        wait_s = min(2 * wait_s, REDIAL_LAST_S)
 
 
 class Links:
@@ -153,7 +163,7 @@ class Links:
     async def _dial(self, peer: int) -> None:
         """Try until there is a connection or the member is out of the view."""
         host, port = split_address(self.config.addresses[peer])
-        wait_s = REDIAL_FIRST_S
+        waits_s = redial_waits_s()
         try:
             while not self._is_closed and not self.group.is_gone(peer):
                 with contextlib.suppress(OSError, asyncio.TimeoutError), self._told(peer):
@@ -171,13 +181,12 @@ class Links:
                             connection.close()
                         raise
                     if connection.link is not None:
-                        wait_s = REDIAL_FIRST_S
+                        waits_s = redial_waits_s()
                 if peer in self._banned or (peer in self.connections and self.me < peer):
                     return
                 if peer in self._ended:
                     return
-                await asyncio.sleep(wait_s)
-                wait_s = min(2 * wait_s, REDIAL_LAST_S)
+                await asyncio.sleep(next(waits_s))
         finally:
             self._dialling.pop(peer, None)
 
