@@ -55,6 +55,7 @@ OWNERS = {
     "socket": ("live", "pipeline"),
     "uvloop": ("live",),
     "matplotlib": ("report",),
+    "prometheus_client": ("live",),
 }
 
 TEXT_SUFFIXES = frozenset({".py", ".md", ".toml", ".js", ".css", ".html", ".txt", ".cfg", ""})
