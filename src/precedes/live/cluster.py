@@ -42,6 +42,7 @@ NO_CRASHES: Final = frozenset({"hashed"})
 PAUSE_SHORT_S: Final = 0.5
 # What a member may take beyond the time of the run: the others' patience, and the end.
 GRACE_S: Final = 30.0
+READY_BYTES: Final = 1024 * member_process.NUMBER.size
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -227,7 +228,8 @@ class _Attended:
         while left and time.monotonic() < deadline_s:
             left = {who: one for who, one in left.items() if not member_process.ended(one)}
             with contextlib.suppress(BlockingIOError):
-                ready.update(os.read(self._ready, len(self.processes)))
+                data = os.read(self._ready, READY_BYTES)
+                ready.update(who for (who,) in member_process.NUMBER.iter_unpack(data))
             if not began and ready.issuperset(left):
                 began, deadline_s = True, time.monotonic() + limit_s
                 tasks = [asyncio.create_task(self._cause(fault)) for fault in self.faults]

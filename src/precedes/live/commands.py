@@ -22,7 +22,7 @@ from precedes.live.group import Group
 from precedes.live.node import Node
 from precedes.live.output import Message
 from precedes.live.security import key_files, make_keys
-from precedes.model import Exit, UserError
+from precedes.model import Exit, UserError, printable
 
 READ_BYTES: Final = 1 << 16
 TELL_EVERY_S: Final = 1.0  # who is missing, if that changes
@@ -178,7 +178,9 @@ async def _print(group: Group, *, json_lines: bool) -> None:
 
 
 def _text(message: Message) -> str:
-    return f"{message.sender}: {message.payload.decode(errors='replace')}"
+    text = message.payload.decode(errors="replace")
+    # Others choose the bytes; a terminal obeys some of them.
+    return f"{message.sender}: {printable(text) if sys.stdout.isatty() else text}"
 
 
 def _json(message: Message) -> str:

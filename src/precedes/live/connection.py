@@ -26,6 +26,7 @@ class Connection(asyncio.BufferedProtocol):
         self.target = target
         self.address = address
         self.link: Link | None = None
+        self.had_link = False  # it was greeted rightly, whatever came later
         self.transport: asyncio.Transport | None = None
         self.paused = False
         self.is_damaged = False

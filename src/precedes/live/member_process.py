@@ -10,6 +10,7 @@ import os
 import random
 import signal
 import socket
+import struct
 import sys
 import time
 from dataclasses import dataclass
@@ -23,6 +24,7 @@ from precedes.live.group import Group
 # Latencies kept by a member; with more messages, one in two, in four, ... is kept.
 SAMPLES_MAX: Final = 20_000
 STAMP_BYTES: Final = 8
+NUMBER: Final = struct.Struct("<H")  # of a member that is ready
 WARM_UP_S: Final = 1.0
 
 
@@ -104,7 +106,7 @@ async def _live(task: Task, listener: socket.socket) -> dict[str, Any]:
     ended = "all"
     try:
         async with group:
-            os.write(task.ready, bytes([task.config.member]))
+            os.write(task.ready, NUMBER.pack(task.config.member))
             await driver.drive()
             if not group.is_finished:
                 ended = "left"

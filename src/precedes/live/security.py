@@ -16,8 +16,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from precedes.live.wire import printable
-from precedes.model import PeerError, UserError
+from precedes.model import PeerError, UserError, printable
 
 if TYPE_CHECKING:
     from precedes.live.config import Security

@@ -180,7 +180,7 @@ class Links:
                         if connection.link is None:
                             connection.close()
                         raise
-                    if connection.link is not None:
+                    if connection.had_link:
                         waits_s = redial_waits_s()
                 if peer in self._banned or (peer in self.connections and self.me < peer):
                     return
@@ -265,7 +265,7 @@ class Links:
             other.abort()
         self.reconnections += link.received + link.sent > 0
         self._strangers.discard(connection)
-        connection.link = link
+        connection.link, connection.had_link = link, True
         self.connections[link.peer] = connection
         self._backlog[link.peer] = []
         if frames:

@@ -37,7 +37,7 @@ from dataclasses import dataclass
 from typing import Final
 from zlib import crc32
 
-from precedes.model import PeerError, PrecedesError
+from precedes.model import PeerError, PrecedesError, printable
 
 MAGIC: Final = b"prcd"
 VERSION: Final = 2
@@ -168,13 +168,6 @@ def refusal(reason: str, *, code: int = 0) -> bytes:
 def reason_in(body: bytes) -> str:
     """The reason that a refusal gives, safe to be logged."""
     return printable(body[:REASON_BYTES_MAX].decode(errors="replace"))
-
-
-def printable(text: str) -> str:
-    """A text of somebody else, with line ends and whatever else a terminal obeys spelt out."""
-    return "".join(
-        char if char.isprintable() else char.encode("unicode_escape").decode() for char in text
-    )
 
 
 Frame = tuple[int, int, int, memoryview]
