@@ -10,6 +10,7 @@ from precedes.model import UserError
 from precedes.pipeline import plan
 from precedes.pipeline.plan import TASK_S, cost_s, expand, pack, scenario_of
 from precedes.pipeline.repeat import to_toml
+from precedes.pipeline.sweep import params_of
 from precedes.sim import Fault, Scenario, from_toml
 from precedes.sim.experiment import Experiment, from_file
 from tests.pipeline import samples
@@ -152,3 +153,27 @@ def test_mistakes_in_an_experiment_file(tmp_path, sweep, said):
     with pytest.raises(UserError, match=said) as caught:
         from_file(path)
     assert str(caught.value).startswith(str(path))
+
+
+def texts(*scenarios):
+    return list(params_of(Experiment("all", scenarios)).values())
+
+
+def test_runs_of_one_cell_differ_in_the_seed_alone():
+    """Whatever else differs is in the text that means are grouped by, faults too."""
+    assert texts(BASE, BASE.replace(seed=2)) == ["", ""]
+    assert texts(BASE, BASE.replace(loss=0.5)) == ["loss=0.0", "loss=0.5"]
+    crash = BASE.replace(faults=FAULTS[:1])
+    both = texts(BASE, crash, crash.replace(seed=2), BASE.replace(faults=FAULTS))
+    assert both[:3] == [
+        "faults=none",
+        "faults=crash(node=1,after_sends=3,detection_ms=1.5/2.0)",
+        "faults=crash(node=1,after_sends=3,detection_ms=1.5/2.0)",
+    ]
+    assert both[3].startswith("faults=2-"), "a long list is told apart by a digest"
+    assert texts(crash, crash.replace(seed=2)) == ["", ""]
+
+
+def test_a_run_that_would_count_twice_is_refused():
+    with pytest.raises(UserError, match=r"scenarios 0 and 2 of all are the same run \(vector"):
+        texts(BASE, BASE.replace(seed=2), BASE)
