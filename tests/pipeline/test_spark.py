@@ -16,7 +16,7 @@ import pytest
 from precedes.audit import audit, to_json
 from precedes.cli import main
 from precedes.model import UserError
-from precedes.pipeline import layout, run_experiments, run_sweep, tables
+from precedes.pipeline import jobs, layout, run_experiments, run_sweep, session, tables
 from precedes.pipeline.audit import audit_events, audit_files
 from precedes.pipeline.session import open_session
 from precedes.sim import Scenario, simulate
@@ -363,6 +363,50 @@ def test_audit_of_a_table_of_events(swept, spark, tmp_path, capsys):
         audit_events(spark, named.drop("local_seq"))
     with pytest.raises(UserError, match="share a local_seq"):
         audit_events(spark, named.replace(1, 0, "local_seq"))
+
+
+def failing_task(spark):
+    """Its function goes to the workers as it is; one of a module would have them import that."""
+
+    def fail(batches):
+        yield from batches
+        raise ValueError("no such thing")
+
+    return spark.range(0, 1, 1, 1).mapInArrow(fail, "id long").toArrow()
+
+
+def impossible_cast(spark):
+    return spark.sql("select cast('x' as int)").toArrow()
+
+
+def unknown_column(spark):
+    return spark.range(3).select("none")
+
+
+@pytest.mark.parametrize(
+    ("job", "said"),
+    [
+        (failing_task, "ValueError: no such thing"),
+        (impossible_cast, "'x' .* cannot be cast"),
+        (unknown_column, "`none` cannot be resolved"),
+    ],
+)
+def test_errors_of_spark_in_a_line(spark, capfd, job, said):
+    """The cause, and where to read more; pages of Java reach neither the message nor stderr."""
+    with open_session(session=spark), pytest.raises(jobs.SparkError, match=said) as caught:
+        jobs.wait_for(spark, lambda: job(spark), title="fail")
+    text = str(caught.value)
+    assert text.startswith("Spark gave up: ")
+    assert text.endswith("(more in the log of your Spark session)")
+    assert "Exception" not in text
+    assert len(text) < 500
+    assert capfd.readouterr().err == ""
+
+
+def test_errors_name_the_log(spark, tmp_path, monkeypatch):
+    monkeypatch.setitem(session._logs, spark, tmp_path / "spark.log")
+    with pytest.raises(jobs.SparkError, match=f"more in {tmp_path / 'spark.log'}"):
+        jobs.wait_for(spark, lambda: unknown_column(spark), title="fail")
 
 
 def test_every_column_is_explained(swept):

@@ -14,10 +14,11 @@ import hashlib
 import json
 import os
 import platform
+import time
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from precedes.compiled import sources_digest
 from precedes.model import UserError
@@ -28,12 +29,23 @@ from precedes.pipeline.layout import (
     RECORDS,
     STARTED,
     TRACES,
+    WORK,
     record_path,
+    start_path,
     trace_path,
 )
 from precedes.pipeline.plan import PlannedRun
 
 Record = dict[str, Any]
+
+# Spark ends a task within seconds of its job, and a process of a dead driver's as soon.
+WRITERS_S: Final = 60.0
+WRITERS_POLL_S: Final = 0.05
+
+# A run during which the process died so often is given up, so that the others can go on.
+ATTEMPTS_MAX: Final = 3
+# What faulthandler writes into the note of a start before it ends the process.
+TIMED_OUT: Final = "Timeout"
 
 
 def write_aside(path: Path, content: bytes) -> None:
@@ -58,7 +70,9 @@ def _hint(error: OSError) -> str:
 def hold(directory: Path) -> Iterator[None]:
     """Make the directory, and be its only user: one sweep at a time, of one version of code.
 
-    The lock goes with the process, however it ends.
+    The lock goes with the process, however it ends. Tasks may outlive both: the directory is
+    given up, and taken over, when none of them writes any more. After ``WRITERS_S`` it is given
+    up all the same, and refused to the next.
     """
     try:
         for name in (RECORDS, TRACES, STARTED):
@@ -73,9 +87,54 @@ def hold(directory: Path) -> Iterator[None]:
             raise UserError(
                 f"another process is at work in {directory}: wait for it, or choose another"
             ) from None
+        if not _is_quiet(directory):
+            raise UserError(
+                f"tasks of an earlier sweep still write into {directory}: wait for them, or "
+                "choose another"
+            )
         _check_owner(directory)
         _clean(directory)
+        (directory / WORK).touch()
+        try:
+            yield
+        finally:
+            _is_quiet(directory)
+
+
+@contextlib.contextmanager
+def writing(directory: Path) -> Iterator[None]:
+    """Keep the directory for a task, which writes into it, until the end of the block."""
+    over = UserError(f"the sweep in {directory} has ended")
+    try:
+        file = (directory / WORK).open("rb")
+    except FileNotFoundError:
+        raise over from None
+    with file:
+        fcntl.flock(file, fcntl.LOCK_SH)
+        if os.fstat(file.fileno()).st_nlink == 0:
+            raise over
         yield
+
+
+def _is_quiet(directory: Path) -> bool:
+    """Whether all tasks have ended, after ``WRITERS_S`` at the latest; no other can begin then."""
+    path = directory / WORK
+    deadline_s = time.monotonic() + WRITERS_S
+    try:
+        file = path.open("r+b")
+    except FileNotFoundError:
+        return True
+    with file:
+        while True:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                if time.monotonic() > deadline_s:
+                    return False
+                time.sleep(WRITERS_POLL_S)
+            else:
+                path.unlink(missing_ok=True)
+                return True
 
 
 def _check_owner(directory: Path) -> None:
@@ -160,3 +219,24 @@ def finished_names(directory: Path) -> set[str]:
     """The names of runs that have a record, without looking into it."""
     with os.scandir(directory / RECORDS) as entries:
         return {e.name.removesuffix(".json") for e in entries if not e.name.startswith(".")}
+
+
+def begun_names(directory: Path) -> set[str]:
+    """The names of runs that a process has begun, and neither finished nor found to fail."""
+    with os.scandir(directory / STARTED) as entries:
+        return {entry.name.rpartition("-")[0] for entry in entries}
+
+
+def forget_starts(directory: Path, name: str) -> None:
+    """Forget the processes that died of a run, unless it was for a lack of time."""
+    for attempt in range(ATTEMPTS_MAX):
+        note = start_path(directory, name, attempt)
+        if not has_timed_out(note):
+            note.unlink(missing_ok=True)
+
+
+def has_timed_out(note: Path) -> bool:
+    """Whether the process that began a run was ended because the run took too long."""
+    with contextlib.suppress(OSError):
+        return TIMED_OUT in note.read_text(encoding="utf-8", errors="replace")
+    return False

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
@@ -12,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 from precedes.model import Exit, UserError
 from precedes.pipeline import records
 from precedes.pipeline.layout import LOG, record_path, trace_path
-from precedes.pipeline.plan import PlannedRun, expand
+from precedes.pipeline.plan import PlannedRun, expand, learned
 from precedes.pipeline.records import Record
 from precedes.pipeline.repeat import command_for, forget
 from precedes.sim import Scenario
@@ -60,7 +61,7 @@ class Sweep:
 
 def run_experiments(
     experiments: Sequence[Experiment],
-    directory: Path,
+    directory: str | os.PathLike[str],
     *,
     master: str | None = None,
     session: SparkSession | None = None,
@@ -73,6 +74,7 @@ def run_experiments(
     again, also after a kill, it goes on where it was. If runs fail, RunsFailed names them when
     all others are finished.
     """
+    directory = Path(directory)
     with records.hold(directory):
         done = _carry_out(experiments, directory, master=master, session=session, progress=progress)
     raise_failures(done)
@@ -85,7 +87,7 @@ def run_experiments(
 
 def run_sweep(
     experiment: Experiment,
-    directory: Path,
+    directory: str | os.PathLike[str],
     *,
     master: str | None = None,
     session: SparkSession | None = None,
@@ -98,6 +100,7 @@ def run_sweep(
     from precedes.pipeline.session import open_session, require_pyspark
 
     require_pyspark()
+    directory = Path(directory)
     params = params_of(experiment)
     with (
         records.hold(directory),
@@ -130,7 +133,7 @@ def _carry_out(
 
     runs = expand(experiments)
     before = records.read_records(directory, runs)
-    missing = [run for run in runs if run.run_id not in before]
+    missing = [run for run in learned(runs, before) if run.run_id not in before]
     errors: dict[int, str] = {}
     found = before
     for run in missing:
