@@ -117,7 +117,7 @@ def test_costs_follow_finished_runs():
     more = Experiment("more", (BASE.replace(protocol="dcs", messages=4000),))
     traced = dataclasses.replace(more, name="traced", trace=True)
     runs = expand([slow, other, more, traced])
-    found = plan.learned(runs, {runs[0].run_id: {"task_cpu_s": 50 * runs[0].cost_s}})
+    found = plan.learned(runs, {runs[0].run_id: 50 * runs[0].cost_s})
     ratios = [new.cost_s / old.cost_s for new, old in zip(found, runs, strict=True)]
     assert ratios == pytest.approx([50, 1, 50, 1])
     assert plan.learned(runs, {}) == runs

@@ -10,17 +10,24 @@ import subprocess
 import sys
 import textwrap
 import threading
+import time
+import tracemalloc
 from pathlib import Path
 
 import pytest
 
+from precedes import sources
+from precedes.compiled import sources_digest
 from precedes.model import UserError
 from precedes.pipeline import layout, records
 from precedes.pipeline.execute import FAILED, FINISHED, run_orders
 from precedes.pipeline.plan import expand
 from precedes.pipeline.records import ATTEMPTS_MAX
+from precedes.pipeline.simulate import _Watch
+from precedes.recorded import simulate
 from precedes.sim import Scenario, memory
 from precedes.sim.experiment import Experiment
+from precedes.trace import read_metadata
 
 BASE = Scenario(protocol="unordered", nodes=5, messages=30, rate=1000.0)
 
@@ -56,6 +63,57 @@ def test_a_record_says_what_the_run_yields(tmp_path):
         "traces",
     ]
     assert list((tmp_path / "started").iterdir()) == []
+
+
+@pytest.mark.usefixtures("engine")
+def test_records_are_read_when_they_are_asked_for(tmp_path):
+    """A sweep may have a hundred thousand, of which each takes tens of kilobytes."""
+    runs = plan(*(BASE.replace(seed=seed) for seed in range(20)))
+    carry_out(tmp_path, runs)
+    tracemalloc.start()
+    found = records.read_records(tmp_path, runs)
+    kept, _ = tracemalloc.get_traced_memory()
+    in_memory = {run_id: found[run_id] for run_id in found}
+    all_of_them = tracemalloc.get_traced_memory()[0] - kept
+    tracemalloc.stop()
+    assert len(in_memory) == 20
+    assert kept < all_of_them / 5
+    assert set(found.costs_s) == {run.run_id for run in runs}
+    assert min(found.costs_s.values()) > 0
+    with pytest.raises(KeyError):
+        found[runs[0].run_id ^ 1]
+    layout.record_path(tmp_path, runs[0].name).unlink()
+    with pytest.raises(UserError, match="has changed"):
+        found[runs[0].run_id]
+
+
+@pytest.mark.usefixtures("engine")
+def test_the_sources_are_read_once_a_process(tmp_path, monkeypatch):
+    """Whatever is read for every run makes a sweep of many small ones slow."""
+    simulate(BASE, trace=tmp_path / "first.parquet")
+    monkeypatch.setattr(sources, "digest_of_file", lambda path: pytest.fail(f"{path} is read"))
+    simulate(BASE, trace=tmp_path / "second.parquet")
+    assert read_metadata(tmp_path / "second.parquet")["code_version"] == sources_digest()
+
+
+def test_the_records_are_looked_at_as_often_as_that_is_quick(tmp_path, monkeypatch):
+    runs = plan(*(BASE.replace(seed=seed) for seed in range(4)))
+    looks, shares = [], []
+
+    def look(directory):
+        time.sleep(0.02)  # as long as some ten thousand records take
+        looks.append(directory)
+        return {run.name for run in runs[: len(looks)]}
+
+    monkeypatch.setattr(records, "finished_names", look)
+    watch = _Watch(tmp_path, runs, shares.append)
+    for _ in range(50):
+        watch()
+    assert len(looks) == 1
+    for _ in range(4):
+        watch._next_s = 0.0
+        watch()
+    assert shares == pytest.approx([0.25, 0.5, 0.75, 1.0, 1.0])
 
 
 def damage_record(directory, run):

@@ -16,7 +16,7 @@ import pytest
 from precedes.audit import audit, to_json
 from precedes.cli import main
 from precedes.model import UserError
-from precedes.pipeline import jobs, layout, run_experiments, run_sweep, session, tables
+from precedes.pipeline import jobs, layout, output, run_experiments, run_sweep, session, tables
 from precedes.pipeline.audit import audit_events, audit_files
 from precedes.pipeline.session import open_session
 from precedes.sim import Scenario, simulate
@@ -258,6 +258,23 @@ def test_nothing_finished_is_redone(swept, spark, tmp_path):
     assert samples.tables(copy) == expected
     touched = {name for name, time in samples.records(copy).items() if before[name] != time}
     assert touched == {f"{done.runs[4].name}.json"} | {f"{done.runs[3].name}.json"}
+
+
+def test_tables_do_not_depend_on_how_many_records_are_read_at_once(
+    swept, spark, tmp_path, monkeypatch
+):
+    """Rows of many portions, in a directory whose name Spark would take for a pattern."""
+    directory, _ = swept
+    copy = tmp_path / "a[1]{2}*"
+    shutil.copytree(directory, copy)
+    monkeypatch.setattr(output, "RUNS_AT_ONCE", 5)
+    run_sweep(samples.experiment(tmp_path), str(copy), session=spark)
+    assert pq.read_metadata(copy / "latency_hist.parquet").num_row_groups == 3
+    for name in output.ORDER:
+        one, many = (pq.read_table(place / f"{name}.parquet") for place in (directory, copy))
+        assert one.equals(many), name
+        assert (directory / f"{name}.csv").read_bytes() == (copy / f"{name}.csv").read_bytes()
+    assert list(copy.glob(".*.tmp-*")) == []
 
 
 def test_run_experiments(spark, tmp_path):

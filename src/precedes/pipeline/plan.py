@@ -151,19 +151,17 @@ def cost_s(scenario: Scenario, *, trace: bool) -> float:
     return SETUP_S + scenario.nodes * _broadcasts(scenario) * delivery_s
 
 
-def learned(
-    runs: Sequence[PlannedRun], finished: Mapping[int, Mapping[str, Any]]
-) -> list[PlannedRun]:
-    """The runs with costs that follow the records of finished ones, as far as there are any.
+def learned(runs: Sequence[PlannedRun], costs_s: Mapping[int, float]) -> list[PlannedRun]:
+    """The runs with costs that follow those of finished ones, by id, as far as there are any.
 
     What runs of a protocol, traced or not, have cost is divided by what was guessed for them.
     """
     guessed_s: dict[tuple[str, bool], float] = defaultdict(float)
     taken_s: dict[tuple[str, bool], float] = defaultdict(float)
     for run in runs:
-        if run.run_id in finished:
+        if run.run_id in costs_s:
             guessed_s[run.kind] += run.cost_s
-            taken_s[run.kind] += finished[run.run_id]["task_cpu_s"]
+            taken_s[run.kind] += costs_s[run.run_id]
     ratios = {kind: taken_s[kind] / guess_s for kind, guess_s in guessed_s.items()}
     # A clock that stands still between two looks would make runs cost nothing.
     return [

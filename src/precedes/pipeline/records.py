@@ -15,7 +15,7 @@ import json
 import os
 import platform
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, Final
@@ -30,6 +30,7 @@ from precedes.pipeline.layout import (
     STARTED,
     TRACES,
     WORK,
+    name_of,
     record_path,
     start_path,
     trace_path,
@@ -48,16 +49,25 @@ ATTEMPTS_MAX: Final = 3
 TIMED_OUT: Final = "Timeout"
 
 
+@contextlib.contextmanager
+def aside(path: Path) -> Iterator[Path]:
+    """Where to write a file that is to be there whole, or not at all: in place after the block."""
+    temporary = path.with_name(f".{path.name}.tmp-{platform.node()}-{os.getpid()}")
+    try:
+        yield temporary
+        temporary.replace(path)
+    except OSError as error:
+        reason = error.strerror or str(error)
+        raise UserError(f"cannot write {path}: {reason}; {_hint(error)}") from None
+    finally:
+        with contextlib.suppress(OSError):
+            temporary.unlink(missing_ok=True)
+
+
 def write_aside(path: Path, content: bytes) -> None:
     """Write a file so that it is there whole, or not at all."""
-    aside = path.with_name(f".{path.name}.tmp-{platform.node()}-{os.getpid()}")
-    try:
-        aside.write_bytes(content)
-        aside.replace(path)
-    except OSError as error:
-        with contextlib.suppress(OSError):
-            aside.unlink()
-        raise UserError(f"cannot write {path}: {error.strerror}; {_hint(error)}") from None
+    with aside(path) as temporary:
+        temporary.write_bytes(content)
 
 
 def _hint(error: OSError) -> str:
@@ -173,40 +183,72 @@ def write_record(directory: Path, name: str, record: Record) -> None:
     write_aside(record_path(directory, name), content.encode())
 
 
-def read_records(directory: Path, runs: Iterable[PlannedRun]) -> dict[int, Record]:
-    """The records of finished runs, by run id.
+class Records(Mapping[int, Record]):
+    """The records of finished runs by id, each read from its file whenever it is asked for.
+
+    A record of a traced run takes a hundred kilobytes in memory, and a sweep may have 100,000.
+    """
+
+    def __init__(self, directory: Path, costs_s: Mapping[int, float]) -> None:
+        self.costs_s = dict(costs_s)  # CPU seconds that each run took
+        self._directory = directory
+
+    def __getitem__(self, run_id: int) -> Record:
+        if run_id not in self.costs_s:
+            raise KeyError(run_id)
+        path = record_path(self._directory, name_of(run_id))
+        try:
+            return dict(json.loads(path.read_bytes()))
+        except (OSError, ValueError, TypeError):
+            raise UserError(f"{path} has changed: the same command does its run again") from None
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(self.costs_s)
+
+    def __len__(self) -> int:
+        return len(self.costs_s)
+
+    def with_more(self, more: Records) -> Records:
+        """These and others."""
+        return Records(self._directory, self.costs_s | more.costs_s)
+
+
+def read_records(directory: Path, runs: Iterable[PlannedRun]) -> Records:
+    """The records of those of the runs that are finished.
 
     A record that is damaged, or whose trace is missing or not the one it was written with, is
     left out: the run will be done again. One of other code is refused.
     """
     wanted = {run.run_id: run for run in runs}
-    present = {entry.name for entry in os.scandir(directory / RECORDS)}
-    there = [run for run in wanted.values() if f"{run.name}.json" in present]
+    names = finished_names(directory)
+    there = [run for run in wanted.values() if run.name in names]
     with ThreadPoolExecutor() as pool:
-        found = list(pool.map(lambda run: _read_record(directory, run), there))
-    records = {run.run_id: record for run, record in zip(there, found, strict=True) if record}
-    for run_id, record in records.items():
-        if record["code_version"] != wanted[run_id].code_version:
-            raise UserError(
-                f"{directory} holds runs of {wanted[run_id].scenario.protocol} as it was before "
-                "a change: choose another directory, or remove this one"
-            )
-    return records
+        costs_s = list(pool.map(lambda run: _check_record(directory, run), there))
+    return Records(
+        directory,
+        {run.run_id: cost for run, cost in zip(there, costs_s, strict=True) if cost is not None},
+    )
 
 
-def _read_record(directory: Path, run: PlannedRun) -> Record | None:
+def _check_record(directory: Path, run: PlannedRun) -> float | None:
+    """What the run took, or None if it has to be done again."""
     try:
         record = json.loads(record_path(directory, run.name).read_bytes())
         same = record["version"] == RECORD_VERSION and record["digest"] == run.digest
-        result, trace = record["result"], record["trace"]
-        known = bool(record["code_version"]) and isinstance(result, dict)
-        if not (same and known):
+        result, trace, code = record["result"], record["trace"], record["code_version"]
+        if not (same and code and isinstance(result, dict)):
             return None
         if run.trace and digest_of_file(trace_path(directory, run.name)) != trace["sha256"]:
             return None
+        cost_s = float(record["task_cpu_s"])
     except (OSError, ValueError, KeyError, TypeError):
         return None
-    return dict(record)
+    if code != run.code_version:
+        raise UserError(
+            f"{directory} holds runs of {run.scenario.protocol} as it was before a change: choose "
+            "another directory, or remove this one"
+        )
+    return cost_s
 
 
 def digest_of_file(path: Path) -> str:

@@ -53,7 +53,7 @@ class Sweep:
     """What is known of experiments after a sweep."""
 
     runs: list[PlannedRun]
-    found: dict[int, Record]  # by run id
+    found: Mapping[int, Record]  # by run id, read from the directory when asked for
     kept: int  # runs that were finished before
     failures: list[Failure]
     errors: dict[int, str]
@@ -133,7 +133,7 @@ def _carry_out(
 
     runs = expand(experiments)
     before = records.read_records(directory, runs)
-    missing = [run for run in learned(runs, before) if run.run_id not in before]
+    missing = [run for run in learned(runs, before.costs_s) if run.run_id not in before]
     errors: dict[int, str] = {}
     found = before
     for run in missing:
@@ -143,7 +143,7 @@ def _carry_out(
         with open_session(master=master, session=session, log=directory / LOG) as spark:
             outcomes = simulate_runs(spark, missing, directory=directory, progress=progress)
         errors = {outcome.run_id: outcome.error for outcome in outcomes if outcome.error}
-        found = {**before, **records.read_records(directory, missing)}
+        found = before.with_more(records.read_records(directory, missing))
         for run in missing:
             if run.run_id in found:
                 forget(run, directory)
