@@ -29,7 +29,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 from processes import cpu_s_of_tree
 
-LIMITS = {"audit_cpu_s": 10.0, "simulate_ratio": 1.25, "tiny_ratio": 3.0, "driver_gb": 4.0}
+LIMITS = {"audit_cpu_s": 10.0, "simulate_ratio": 1.25, "tiny_ratio": 3.0, "driver_gb": 3.0}
 
 # Runs in a process of its own: what a Spark task does, without Spark.
 ALONE = """
