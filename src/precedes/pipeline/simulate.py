@@ -47,13 +47,15 @@ def simulate_runs(
     watch = _Watch(directory, list(once.values()), progress)
     done: dict[int, Outcome] = {}
     left = list(once.values())
+    in_vain = 0
     try:
         while left:
             try:
                 found = _carry_out(spark, left, work, watch)
             except jobs.TaskError:
                 found = _apart(spark, left, work, watch, directory=directory)
-                if not found:
+                in_vain = 0 if found else in_vain + 1  # nobody was at a run
+                if in_vain == records.ATTEMPTS_MAX:
                     raise
             done |= {outcome.run_id: outcome for outcome in found}
             names = records.finished_names(directory)
@@ -62,6 +64,7 @@ def simulate_runs(
         raise UserError(
             f"{error}; finished runs are kept in {directory}, and the same command goes on"
         ) from None
+    watch.end()
     return [done.get(run_id, Outcome(run_id, execute.FINISHED, None)) for run_id in once]
 
 
@@ -171,3 +174,8 @@ class _Watch:
             self._done_s += self._left_s.pop(name)
         self._next_s = begin_s + LOOK_EVERY * (time.monotonic() - begin_s)
         self._progress(self._done_s / self._total_s if self._left_s else 1.0)
+
+    def end(self) -> None:
+        """Nothing is left to do."""
+        if self._progress is not None:
+            self._progress(1.0)
