@@ -1,6 +1,7 @@
 """What a directory of a sweep survives, and what a run may do to its neighbours. No Spark."""
 
 import contextlib
+import dataclasses
 import json
 import os
 import resource
@@ -290,13 +291,13 @@ def make_host(host, *arguments):
 
 
 def misbehaving(folder, body, *, before="", run_seconds_max=60.0):
-    """Runs of a protocol of one's own, of which the second calls ``body``."""
+    """Runs of a protocol of one's own, of which the second calls ``body``, and has a limit."""
     path = folder / "own.py"
     function = f"def misbehave():\n{textwrap.indent(body, '    ')}\n"
     path.write_text(f"{MISBEHAVING}\n{before}\n\n{function}")
     fine = Scenario(protocol=str(path), nodes=3, messages=2)
-    scenarios = (fine, fine.replace(nodes=5), fine.replace(seed=2))
-    return expand([Experiment("own", scenarios, run_seconds_max=run_seconds_max)])
+    first, bad, last = plan(fine, fine.replace(nodes=5), fine.replace(seed=2), trace=False)
+    return [first, dataclasses.replace(bad, run_seconds_max=run_seconds_max), last]
 
 
 @pytest.mark.parametrize(
@@ -312,10 +313,13 @@ def misbehaving(folder, body, *, before="", run_seconds_max=60.0):
         ),
     ],
 )
-def test_a_protocol_that_would_end_it_all_ends_one_run(tmp_path, monkeypatch, body, said):
-    monkeypatch.setattr(signal, "getsignal", lambda _: signal.SIG_IGN)  # as in a task
+def test_a_protocol_that_would_end_it_all_ends_one_run(tmp_path, body, said):
     runs = misbehaving(tmp_path, body, run_seconds_max=0.3 if "while" in body else 60.0)
-    outcomes = carry_out(tmp_path / "out", runs)
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)  # as in a task
+    try:
+        outcomes = carry_out(tmp_path / "out", runs)
+    finally:
+        signal.signal(signal.SIGINT, before)
     assert [outcome.status for outcome in outcomes] == [FINISHED, FAILED, FINISHED]
     assert said in outcomes[1].error
     assert len(records.read_records(tmp_path / "out", runs)) == 2
