@@ -110,6 +110,10 @@ REFUSED = {
         "cannot be imported",
     ),
     "syntax": ([("class State(", "class class State(")], "cannot be imported"),
+    "a program's end": (
+        [("import numpy as np", "import numpy as np\nraise SystemExit(0)")],
+        "cannot be imported: it ends the program",
+    ),
 }
 
 

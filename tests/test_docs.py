@@ -173,7 +173,6 @@ def test_the_scenario_file_of_the_page(tmp_path):
     shown_as_default = {
         "seed",
         "oracle",
-        "memory_max_bytes",
         "rate",
         "skew",
         "gap_ms",

@@ -27,6 +27,7 @@ MAY_IMPORT = {
     "topology": frozenset({"model", "compiled"}),
     "clocks": frozenset({"model", "compiled", "topology"}),
     "sizing": frozenset({"model"}),
+    "intervals": frozenset(),
     "durable": frozenset({"model"}),
     "protocols": BASE | {"sizing"},
     "sim": BASE | {"protocols"},
@@ -38,9 +39,19 @@ MAY_IMPORT = {
     "progress": frozenset({"console"}),
     "audit": frozenset({"model", "compiled", "trace"}),
     "pipeline": BASE
-    | {"protocols", "sim", "live", "trace", "recorded", "audit", "console", "progress"},
+    | {
+        "intervals",
+        "protocols",
+        "sim",
+        "live",
+        "trace",
+        "recorded",
+        "audit",
+        "console",
+        "progress",
+    },
     "papers": BASE
-    | {"sizing", "protocols", "sim", "live", "trace", "recorded", "audit", "pipeline"},
+    | {"intervals", "sizing", "protocols", "sim", "live", "trace", "recorded", "audit", "pipeline"},
     "report": frozenset({"model", "papers"}),
 }
 FREE = frozenset({"cli", "testing", "__init__", "__main__"})  # may import everything

@@ -14,6 +14,7 @@ from precedes import __version__, console
 from precedes.console import one_line, say, show, tell
 from precedes.live.options import add_live
 from precedes.model import Exit, UserError, meant
+from precedes.pipeline.daemons import add_spark
 from precedes.progress import Bar
 
 FORMATS = ("auto", "precedes", "jsonl", "members", "events")
@@ -83,6 +84,7 @@ def _parser() -> argparse.ArgumentParser:
     _add_size(commands)
     _add_reproduce(commands)
     add_live(commands)
+    add_spark(commands)
     return parser
 
 

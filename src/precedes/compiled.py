@@ -178,8 +178,8 @@ def _how() -> str:
 
 
 def sources_digest(extra: Iterable[Path] = ()) -> str:
-    """A digest of every source file of the package, of ``extra``, and of the compile options."""
-    return sources.digest([*sources.files(), *extra], more=_how())
+    """A digest of the package as this process runs it, of ``extra``, and of the compile options."""
+    return sources.digest(extra, more=f"{_how()} {sources.digest_at_import()}")
 
 
 def cache_root() -> Path:

@@ -17,6 +17,7 @@ FAILED: Final = "failed"
 STARTED: Final = "started"
 OWNER: Final = "sweep.json"
 LOCK: Final = ".lock"
+WORK: Final = ".work"
 LOG: Final = "spark.log"
 RECORD_VERSION: Final = 1
 
@@ -42,6 +43,11 @@ def record_path(directory: Path, name: str) -> Path:
 def trace_path(directory: Path, name: str) -> Path:
     """Where the trace of a run is."""
     return directory / TRACES / f"{name}.parquet"
+
+
+def start_path(directory: Path, name: str, attempt: int) -> Path:
+    """Where it is noted that a run has begun."""
+    return directory / STARTED / f"{name}-{attempt}"
 
 
 def logs_in(directory: Path) -> Path:

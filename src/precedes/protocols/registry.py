@@ -235,11 +235,12 @@ def _import_file(path: Path) -> ModuleType:
     sys.modules[module_name] = module
     try:
         exec(compile(path.read_bytes(), path, "exec", dont_inherit=True), vars(module))
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         del sys.modules[module_name]
         if isinstance(error, UserError):
             raise
-        raise ContractError(f"{path}: cannot be imported: {error}") from error
+        what = "it ends the program" if isinstance(error, SystemExit) else error
+        raise ContractError(f"{path}: cannot be imported: {what}") from error
     return module
 
 
@@ -364,7 +365,7 @@ def _check_state(protocol: Protocol, fail: Callable[[str], ContractError]) -> No
     group = Group(nodes=4, hosted=np.arange(4, dtype=np.int32), seed=1)
     try:
         state = protocol.allocate(parameters, group, capacity)
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise fail(f"allocate(parameters, group, capacity) fails: {error}") from error
     if type(state) is not protocol.state:
         raise fail(f"allocate returns {type(state).__name__}, not its State")

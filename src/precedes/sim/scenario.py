@@ -88,7 +88,7 @@ class Scenario:
     parameters: dict[str, Any] = field(default_factory=dict)
     oracle: bool = True
     horizon_s: float | None = None  # stop here even if something is still going on
-    memory_max_bytes: int = 8 << 30  # refuse to grow beyond this
+    memory_max_bytes: int | None = None  # refuse to grow beyond this; None: the run's share
 
     def __post_init__(self) -> None:
         _check_types(self)
