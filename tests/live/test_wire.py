@@ -2,9 +2,12 @@
 
 import random
 import resource
+import zlib
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from precedes.live import arrays as a
 from precedes.live import wire
@@ -226,3 +229,8 @@ def test_the_compiled_decoder_survives_nonsense():
 @pytest.mark.parametrize("protocol", ["vector", "vcube"])
 def test_half_a_million_frames(protocol):
     assert fuzz(protocol, 500_000, 3, compiled=True) > 20_000
+
+
+@given(st.binary(max_size=5000), st.integers(0, 2**32 - 1))
+def test_checksums_do_not_depend_on_who_makes_them(data, before):
+    assert wire.crc32(memoryview(data), before) == zlib.crc32(data, before)

@@ -14,7 +14,6 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterable
 from typing import Final, NamedTuple
-from zlib import crc32
 
 import numpy as np
 
@@ -261,11 +260,13 @@ class Core:
         send = self._links.send
         for common, own, messages_bytes in output.frames:
             if common:
-                checksum, size_bytes = crc32(common), len(common)
+                checksum, size_bytes = wire.crc32(common), len(common)
                 for peer in self._others:
                     more = own.pop(peer, b"")
                     of_messages = size_bytes + messages_bytes.get(peer, 0)
-                    send(peer, common + more, crc32(more, checksum), messages_bytes=of_messages)
+                    send(
+                        peer, common + more, wire.crc32(more, checksum), messages_bytes=of_messages
+                    )
             for peer, body in own.items():
                 if not self._node.is_gone(peer):
                     send(peer, body, messages_bytes=messages_bytes.get(peer, 0))
