@@ -273,11 +273,16 @@ class Entry(Generic[P, R]):
 
         Numba keys a cache entry by the file that defines the loop alone: an edited protocol would
         go on returning its old results. A digest of these files names the directory instead. A
-        body of a generic function must therefore be in a file that the loop or the state imports.
+        body of a generic function must therefore be in a file that the loop imports, the state's
+        file, or the package that has the state's class as its own.
         """
         starts = [Path(self.interpreted.__code__.co_filename), *own]
-        if key is not None and (file := getattr(sys.modules.get(key.__module__), "__file__", None)):
-            starts.append(Path(file))
+        if key is not None:
+            package = sys.modules.get(key.__module__.rpartition(".")[0])
+            is_its_own = getattr(package, key.__name__, None) is key
+            for module in (sys.modules.get(key.__module__), package if is_its_own else None):
+                if file := getattr(module, "__file__", None):
+                    starts.append(Path(file))
         return sources.closure(starts)
 
     def _directory(self, key: type | None, own: tuple[Path, ...]) -> Path | None:

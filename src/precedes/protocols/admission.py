@@ -20,10 +20,24 @@ from precedes.protocols import (
     vcube,
     vector,
 )
-from precedes.protocols import vcube_recovery as recover
 from precedes.protocols.contract import Host, Int32s, admits, sequence_of, source_of
-from precedes.protocols.vcube_state import ENTRIES, FIRST_ENTRY, NODES, STABLE, TOLERANT
-from precedes.protocols.vcube_waiting import CLOCK_WORDS, RECEIVED
+from precedes.protocols.vcube.state import (
+    ACKNOWLEDGED,
+    CLOCK_WORDS,
+    DATA,
+    DIRECT,
+    ENDED,
+    ENTRIES,
+    FIRST_ENTRY,
+    NODE_BITS,
+    NODE_MASK,
+    NODES,
+    OUTSTANDING,
+    PEER_WORDS,
+    RECEIVED,
+    STABLE,
+    TOLERANT,
+)
 
 SEQUENCE_MAX: Final = (1 << 31) - 1
 
@@ -82,21 +96,21 @@ def _admits_vcube(
     me = state.hosted[here]
     nodes = state.setting[NODES]
     own = state.clock[CLOCK_WORDS * (here * nodes + me) + RECEIVED]
-    if tag < recover.ENDED:
-        if tag != recover.DATA and state.setting[TOLERANT] == 0:
+    if tag < ENDED:
+        if tag != DATA and state.setting[TOLERANT] == 0:
             return False
-        if tag == recover.DIRECT and source_of(host, value) != sender:
+        if tag == DIRECT and source_of(host, value) != sender:
             return False
         return _is_stamp(state, value, me, own, sequence_of(host, value))
     if state.setting[TOLERANT] == 0 or value < 0:
         return False
-    if tag == recover.ENDED:
-        crashed = value & recover.NODE_MASK
-        return bool(crashed < nodes and crashed != me and value >> recover.NODE_BITS <= own)
-    if tag == recover.ACKNOWLEDGED:
+    if tag == ENDED:
+        crashed = value & NODE_MASK
+        return bool(crashed < nodes and crashed != me and value >> NODE_BITS <= own)
+    if tag == ACKNOWLEDGED:
         return value <= own
-    at = recover.WORDS * (here * nodes + sender) + recover.OUTSTANDING
-    return value <= state.recovery.word[at]
+    at = PEER_WORDS * (here * nodes + sender) + OUTSTANDING
+    return value <= state.recovery.peer[at]
 
 
 @compiled.function(inline=False)

@@ -13,9 +13,8 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from precedes import compiled
-from precedes.protocols import pool as rows
+from precedes.parts.pool import NONE, Pool, free_row, take_row
 from precedes.protocols.contract import Int32s
-from precedes.protocols.pool import NONE, Pool
 
 # Words of a row in the pool.
 SLOT: Final = 0  # the message
@@ -77,7 +76,7 @@ def asks_first(awaited: Awaited, pool: Pool, here: int, row: int, s: int) -> boo
 @compiled.function(inline=False)
 def begin(awaited: Awaited, pool: Pool, here: int, slot: int, parent: int, clusters: int) -> None:
     """A row more: the parent waits for these clusters; the caller has room in the pool."""
-    row = rows.take(pool)
+    row = take_row(pool)
     word, ends = pool.row, awaited.ends[here]
     word[row + SLOT] = slot
     word[row + PARENT] = parent
@@ -116,4 +115,4 @@ def end(awaited: Awaited, pool: Pool, here: int, row: int) -> None:
     else:
         word[following + PREVIOUS] = previous
     ends[COUNT] -= 1
-    rows.give_back(pool, row)
+    free_row(pool, row)

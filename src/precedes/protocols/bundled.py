@@ -27,11 +27,11 @@ import numpy as np
 from precedes import compiled, topology
 from precedes.compiled import ZERO
 from precedes.model import DELAY_MS_MAX, NANOSECONDS_PER_MS, EventKind, UserError
+from precedes.parts.pool import NONE, Pool, allocate_pool, has_rows
 from precedes.protocols import awaited as answers
 from precedes.protocols import bundles as bundling
 from precedes.protocols import delivered
 from precedes.protocols import failure_detector as tester
-from precedes.protocols import pool as rows
 from precedes.protocols.awaited import Awaited
 from precedes.protocols.bundles import Bundles, give
 from precedes.protocols.contract import (
@@ -63,7 +63,6 @@ from precedes.protocols.contract import (
     value_of,
 )
 from precedes.protocols.failure_detector import Detector
-from precedes.protocols.pool import NONE, Pool
 
 TREE: Final = 0
 ACK: Final = 1
@@ -74,6 +73,7 @@ ASSUMES: Final = frozenset({"reliable"})
 ROUTE: Final = "tree"
 
 COMPLETE_KIND: Final = int(EventKind.COMPLETE)
+ROW_WORDS: Final = 6  # of the pool: as many as those of ``awaited`` have
 # Words of a process.
 PROCESS: Final = 0  # its number in the group
 CHILD: Final = 0  # CHILD + s: the process that it takes for the first fault-free of cluster s
@@ -142,7 +142,7 @@ def allocate(parameters: Parameters, group: Group, capacity: Capacity) -> State:
     mark = np.array([nodes, dimension] + [0] * (MARKS - 2), np.int64)
     return State(
         # A quarter of the processes may wait for as many messages each.
-        pool=rows.allocate(capacity.held * (1 + hosted // 4)),
+        pool=allocate_pool(rows=capacity.held * (1 + hosted // 4), words=ROW_WORDS),
         awaited=answers.allocate(hosted, capacity.slots),
         bundles=bundling.allocate(
             hosted=group.hosted,
@@ -195,7 +195,7 @@ def _has_room(state: State, here: int, items: int, others: int, host: Host) -> b
     leaving = items + state.bundles.waiting[here]
     words = 64 + bundling.WORDS_PER_ITEM * leaving + 8 * others
     unused = host.effects.size - host.cursor[LENGTH]
-    return words <= unused and rows.has_room(state.pool, items + others)
+    return words <= unused and has_rows(state.pool, items + others)
 
 
 @compiled.register(start, State)

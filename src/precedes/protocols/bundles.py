@@ -16,7 +16,7 @@ import numpy as np
 
 from precedes import compiled
 from precedes.compiled import ZERO
-from precedes.protocols import pool as rows
+from precedes.parts.pool import NONE, Pool, free_row, take_row
 from precedes.protocols.contract import (
     Host,
     Int32s,
@@ -29,7 +29,6 @@ from precedes.protocols.contract import (
     send,
     set_timer,
 )
-from precedes.protocols.pool import NONE, Pool
 
 # Words of a bundle in ``bundle[here, target]``.
 FIRST: Final = 0
@@ -159,7 +158,7 @@ def _add(
 ) -> None:
     keep(host, slot)
     bundle = bundles.bundle[here, target]
-    item = rows.take(pool)
+    item = take_row(pool)
     pool.row[item + LINK] = NONE
     pool.row[item + TAG] = tag
     pool.row[item + SLOT] = slot
@@ -195,7 +194,7 @@ def discard(bundles: Bundles, pool: Pool, here: int, target: int, host: Host) ->
     while item != NONE:
         following = int(pool.row[item + LINK])
         drop(host, int(pool.row[item + SLOT]))
-        rows.give_back(pool, item)
+        free_row(pool, item)
         bundles.waiting[here] -= 1
         item = following
     bundle[FIRST] = bundle[LAST] = NONE

@@ -10,9 +10,8 @@ from __future__ import annotations
 from typing import Final
 
 from precedes import compiled
-from precedes.protocols import pool as rows
+from precedes.parts.pool import NONE, Pool, free_row, take_row
 from precedes.protocols.contract import Int32s
-from precedes.protocols.pool import NONE, Pool
 
 # Words of a source in ``source[here, process]``.
 BASE: Final = 0  # how many of its messages have been delivered without a gap
@@ -39,7 +38,7 @@ def is_new(source: Int32s, pool: Pool, sequence: int) -> bool:
             return False
         row = word[row + LINK]
     if sequence > source[BASE] + 1:
-        row = rows.take(pool)
+        row = take_row(pool)
         word[row + LINK] = source[EARLY]
         word[row + SEQUENCE] = sequence
         source[EARLY] = row
@@ -63,7 +62,7 @@ def _close_gap(source: Int32s, pool: Pool) -> bool:
         source[EARLY] = word[row + LINK]
     else:
         word[before + LINK] = word[row + LINK]
-    rows.give_back(pool, row)
+    free_row(pool, row)
     return True
 
 
@@ -73,4 +72,4 @@ def forget(source: Int32s, pool: Pool) -> None:
     while source[EARLY] != NONE:
         row = int(source[EARLY])
         source[EARLY] = pool.row[row + LINK]
-        rows.give_back(pool, row)
+        free_row(pool, row)

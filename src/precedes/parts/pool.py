@@ -13,12 +13,12 @@ from precedes import compiled
 from precedes.protocols.contract import Int32s
 
 NONE: Final = -1
-WORDS: Final = 6
 
 # Places in ``mark``.
 FREE: Final = 0  # head of the list of free rows, linked by their first words
 HIGH: Final = 1  # words ever used
 COUNT: Final = 2  # rows in use
+WORDS: Final = 3  # of a row
 
 
 class Pool(NamedTuple):
@@ -28,32 +28,32 @@ class Pool(NamedTuple):
     mark: Int32s
 
 
-def allocate(rows: int) -> Pool:
+def allocate_pool(*, rows: int, words: int) -> Pool:
     """Room for that many rows; a larger pool may take over the contents of a smaller one."""
-    return Pool(row=np.zeros(WORDS * rows, np.int32), mark=np.array([NONE, 0, 0], np.int32))
+    return Pool(row=np.zeros(words * rows, np.int32), mark=np.array([NONE, 0, 0, words], np.int32))
 
 
 @compiled.function()
-def has_room(pool: Pool, count: int) -> bool:
+def has_rows(pool: Pool, count: int) -> bool:
     """Whether that many more rows can be taken."""
-    return WORDS * (pool.mark[COUNT] + count) <= pool.row.size
+    return pool.mark[WORDS] * (pool.mark[COUNT] + count) <= pool.row.size
 
 
 @compiled.function()
-def take(pool: Pool) -> int:
-    """A row, with whatever its last owner left in it; the caller has asked ``has_room``."""
+def take_row(pool: Pool) -> int:
+    """A row, with whatever its last owner left in it; the caller has asked ``has_rows``."""
     row = int(pool.mark[FREE])
     if row != NONE:
         pool.mark[FREE] = pool.row[row]
     else:
         row = int(pool.mark[HIGH])
-        pool.mark[HIGH] = row + WORDS
+        pool.mark[HIGH] = row + pool.mark[WORDS]
     pool.mark[COUNT] += 1
     return row
 
 
 @compiled.function()
-def give_back(pool: Pool, row: int) -> None:
+def free_row(pool: Pool, row: int) -> None:
     """The row is free."""
     pool.row[row] = pool.mark[FREE]
     pool.mark[FREE] = row
