@@ -183,8 +183,8 @@ BROKEN = {
     ),
     "full after a change": (
         "vector",
-        [("    if not waiting.has_room(state.held, count):\n",
-          "    state.clock[here, -1] += 1\n    if not waiting.has_room(state.held, count):\n")],
+        [("    if not can_hold(state.held, count):\n",
+          "    state.clock[here, -1] += 1\n    if not can_hold(state.held, count):\n")],
         "receive returned FULL after it had changed something",
     ),
     "neither done nor full": (

@@ -10,8 +10,8 @@ from __future__ import annotations
 from typing import Final
 
 from precedes import compiled
+from precedes.parts.hash_check import requests
 from precedes.protocols import (
-    answers,
     bundled,
     failure_detector,
     hashed,
@@ -84,7 +84,7 @@ def _admits_hashed(
         return bool(
             _are_counts(state.need[value], state.setting[hashed.ENTRIES]) and 0 <= past < (1 << 62)
         )
-    if tag == answers.REQUEST:
+    if tag == requests.REQUEST:
         return 0 < value <= SEQUENCE_MAX
     return value >= 0
 

@@ -11,7 +11,7 @@ components are enough for adds some by itself (``dcs_policy``); to leave compone
 round with everybody (``dcs_rounds``, ``dcs_components``).
 
 With ``detector = "hash"`` a message also carries the hash of all that its sender had delivered,
-and is delivered only if that is explained (``suspicion``, ``peeling``), as in ``hashed``.
+and is delivered only if that is explained (``precedes.parts.hash_check``), as in ``hashed``.
 
 Assumes that every packet arrives exactly once; with the detector repeated ones are recognised.
 
@@ -27,12 +27,11 @@ from __future__ import annotations
 from typing import Final
 
 from precedes import compiled
-from precedes.protocols import answers, peeling, set_hash, suspicion
+from precedes.parts.hash_check import check, log, queue, search, set_hash
+from precedes.parts.hash_check.queue import NONE
 from precedes.protocols import dcs_components as components
 from precedes.protocols import dcs_policy as policy
 from precedes.protocols import dcs_rounds as rounds
-from precedes.protocols import delivery_log as history
-from precedes.protocols import suspects as waiting
 from precedes.protocols.contract import (
     DONE,
     FULL,
@@ -87,7 +86,6 @@ from precedes.protocols.dcs_state import (
     State,
     series_row,
 )
-from precedes.protocols.suspects import NONE
 
 DATA: Final = 0
 ITEMS: Final = (MESSAGE, *[NUMBER] * 7)
@@ -106,9 +104,9 @@ def _broadcast(state: State, here: int, slot: int, host: Host) -> int:
     policy.look(state.dcs, here, host)
     policy.before_broadcast(state.dcs, here, host)
     _stamp(state, here, slot, host)
-    _count_in(state, here, slot, host)
+    _record_delivery(state, here, slot, host)
     if state.dcs.plan[DETECTOR] != 0:
-        history.collect(state.log, here, state.dcs.word[here, NODE])
+        log.collect(state.log, here, state.dcs.word[here, NODE])
     send_all(host, DATA, slot)
     _afterwards(state, here, host)
     return DONE
@@ -134,7 +132,7 @@ def _stamp(state: State, here: int, slot: int, host: Host) -> None:
 
 
 @compiled.function(inline=False)
-def _count_in(state: State, here: int, slot: int, host: Host) -> None:
+def _record_delivery(state: State, here: int, slot: int, host: Host) -> None:
     """Enter a message into all that counts deliveries: always by increments, never by maxima."""
     word = state.dcs.word[here]
     source = source_of(host, slot)
@@ -162,12 +160,12 @@ def _count_in(state: State, here: int, slot: int, host: Host) -> None:
         sequence = sequence_of(host, slot)
         state.hash[here] = set_hash.plus(state.hash[here], hashed)
         state.delivered[here, source] = sequence
-        history.append(state.log, here, set_hash.packed(source, sequence), hashed, parts)
+        log.append(state.log, here, set_hash.packed(source, sequence), hashed, parts)
 
 
 @compiled.register(receive, State)
 def _receive(state: State, here: int, sender: int, inbox: Int64s, count: int, host: Host) -> int:
-    if not waiting.has_room(state.held, count):
+    if not queue.has_room(state.held, count):
         return FULL
     policy.look(state.dcs, here, host)
     if tag_of(inbox, 0) >= rounds.ASK:
@@ -200,17 +198,17 @@ def _arrive(state: State, here: int, slot: int, host: Host) -> None:
         return
     components.adapt(state.dcs, state.need, state.stamp, here, slot, host)
     if state.dcs.plan[DETECTOR] != 0:
-        suspicion.arrive(state, here, slot, host)
+        check.arrive(state, here, slot, host)
     else:
         entry = components.lacks(state.dcs, state.need, state.stamp, here, slot)
         if entry == NONE:
-            _count_in(state, here, slot, host)
+            _record_delivery(state, here, slot, host)
             deliver(host, slot)
-            if state.held.ends[here, waiting.BEGIN] != NONE:
+            if state.held.ends[here, queue.BEGIN] != NONE:
                 _settle(state, here, host)
         else:
-            row = waiting.add(state.held, here, slot, waiting.COUNTS)
-            waiting.await_entry(state.held, row, entry, state.need[slot])
+            row = queue.add(state.held, here, slot, queue.COUNTS)
+            queue.await_entry(state.held, row, entry, state.need[slot])
 
 
 @compiled.function()
@@ -226,17 +224,10 @@ def _is_sound(state: State, slot: int) -> bool:
 @compiled.function(inline=False)
 def _talk(state: State, here: int, sender: int, inbox: Int64s, i: int, host: Host) -> None:
     """Questions about dependencies, and answers; without the detector nobody asks."""
-    tag = tag_of(inbox, i)
-    if state.dcs.plan[DETECTOR] == 0 or tag >= rounds.ASK:
+    if state.dcs.plan[DETECTOR] == 0 or tag_of(inbox, i) >= rounds.ASK:
         state.dcs.plan[MALFORMED] += 1
-    elif tag != answers.REQUEST:
-        suspicion.learn(state, here, sender, tag, value_of(inbox, i), host)
-    elif i == 0:
-        # A request has a packet to itself, so that one answer is the most to be sent.
-        node = state.dcs.word[here, NODE]
-        delivered = state.delivered[here]
-        sequence = value_of(inbox, i)
-        answers.answer(state.log, state.told, delivered, here, node, sender, sequence, host)
+    else:
+        check.talk(state, here, state.dcs.word[here, NODE], sender, inbox, i, host)
 
 
 @compiled.function(inline=False)
@@ -245,44 +236,44 @@ def _settle(state: State, here: int, host: Host) -> None:
     if state.dcs.word[here, STALE] != 0:
         # What waits may wait for an entry that is gone.
         state.dcs.word[here, STALE] = 0
-        waiting.forget_entries(state.held, here)
+        queue.forget_entries(state.held, here)
     if state.dcs.plan[DETECTOR] != 0:
-        suspicion.settle(state, here, host)
+        check.settle(state, here, host)
         return
     held = state.held
     before = NONE
-    row = held.ends[here, waiting.BEGIN]
+    row = held.ends[here, queue.BEGIN]
     while row != NONE:
-        slot = held.row[row, waiting.SLOT]
-        if state.dcs.clock[here, held.row[row, waiting.ENTRY]] >= held.row[row, waiting.VALUE]:
+        slot = held.row[row, queue.SLOT]
+        if state.dcs.clock[here, held.row[row, queue.ENTRY]] >= held.row[row, queue.VALUE]:
             entry = components.lacks(state.dcs, state.need, state.stamp, here, slot)
             if entry == NONE:
-                waiting.remove(held, here, row, before)
-                _count_in(state, here, slot, host)
+                queue.remove(held, here, row, before)
+                _record_delivery(state, here, slot, host)
                 deliver(host, slot)
                 before = NONE
-                row = held.ends[here, waiting.BEGIN]
+                row = held.ends[here, queue.BEGIN]
                 continue
-            waiting.await_entry(held, row, entry, state.need[slot])
-        before, row = row, held.row[row, waiting.LINK]
+            queue.await_entry(held, row, entry, state.need[slot])
+        before, row = row, held.row[row, queue.LINK]
 
 
-@compiled.register(suspicion.lacks, State)
+@compiled.register(check.lacks, State)
 def _lacks(state: State, here: int, slot: int) -> int:
     return components.lacks(state.dcs, state.need, state.stamp, here, slot)
 
 
-@compiled.register(suspicion.reached, State)
+@compiled.register(check.reached, State)
 def _reached(state: State, here: int, entry: int) -> int:
     return state.dcs.clock[here, entry]
 
 
-@compiled.register(suspicion.count_in, State)
-def _count_in_delivery(state: State, here: int, slot: int, host: Host) -> None:
-    _count_in(state, here, slot, host)
+@compiled.register(check.record_delivery, State)
+def _record_checked(state: State, here: int, slot: int, host: Host) -> None:
+    _record_delivery(state, here, slot, host)
 
 
-@compiled.register(suspicion.explains, State)
+@compiled.register(check.explains, State)
 def _explains(state: State, here: int, slot: int, host: Host) -> bool:
     return _finds_set(state, here, slot, host)
 
@@ -312,15 +303,15 @@ def _finds_set(state: State, here: int, slot: int, host: Host) -> bool:
     found = found or (since and _search(state, here, slot, source, first))
     if found:
         own = state.delivered[here, state.dcs.word[here, NODE]]
-        history.note_known(state.log, here, source, own, state.peel.mark[peeling.OLDEST_OWN])
-        state.counted[suspicion.ACCEPTED] += 1
+        log.note_known(state.log, here, source, own, state.peel.mark[search.OLDEST_OWN])
+        state.counted[check.ACCEPTED] += 1
     return found
 
 
 @compiled.function(inline=False)
 def _search(state: State, here: int, slot: int, source: int, end: int) -> bool:
     """Whether the first ``end`` entries, less what was expected, are those of a fitting set."""
-    return peeling.find(
+    return search.find(
         state.peel,
         state.log,
         state.own,
@@ -330,14 +321,14 @@ def _search(state: State, here: int, slot: int, source: int, end: int) -> bool:
         state.dcs.word[here, NODE],
         source,
         set_hash.minus(state.hash[here], state.past[slot]),
-        state.setting[suspicion.LIMIT],
+        state.setting[check.LIMIT],
     )
 
 
 @compiled.register(on_timer, State)
 def _on_timer(state: State, here: int, key: int, host: Host) -> int:
     if key >= 0:
-        suspicion.after_grace(state, here, key, host)
+        check.after_grace(state, here, key, host)
     else:
         rounds.on_timer(state.dcs, here, key, host)
         _afterwards(state, here, host)
@@ -347,7 +338,7 @@ def _on_timer(state: State, here: int, key: int, host: Host) -> int:
 @compiled.register(on_crash, State)
 def _on_crash(state: State, here: int, crashed: int, host: Host) -> int:
     if state.dcs.plan[DETECTOR] != 0:
-        history.ask_no_more(state.log, here, crashed)
+        log.ask_no_more(state.log, here, crashed)
     rounds.on_crash(state.dcs, here, crashed, host)
     _afterwards(state, here, host)
     return DONE

@@ -12,7 +12,8 @@ Source: paper 002, section III, with these rules in place of printed ones that b
 from __future__ import annotations
 
 from precedes import clocks, compiled
-from precedes.protocols import set_hash
+from precedes.parts.hash_check import set_hash
+from precedes.parts.hash_check.queue import NONE
 from precedes.protocols.contract import Host, Int32s, now_ns
 from precedes.protocols.dcs_state import (
     ACTIVE,
@@ -32,7 +33,6 @@ from precedes.protocols.dcs_state import (
     STALE,
     ClockSet,
 )
-from precedes.protocols.suspects import NONE
 
 
 @compiled.function()

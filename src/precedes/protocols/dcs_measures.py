@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from precedes.protocols import peeling, suspicion
+from precedes.parts.hash_check import check, search
 from precedes.protocols.contract import Int64s
 from precedes.protocols.dcs_state import (
     ACTIVE,
@@ -40,8 +40,8 @@ def extra(state: State) -> dict[str, float]:
         "malformed": int(plan[MALFORMED]),
     }
     if state.dcs.plan[DETECTOR] != 0:
-        found["hashes"] = int(state.peel.mark[peeling.HASHES])
-        found |= suspicion.counts(state)
+        found["hashes"] = int(state.peel.mark[search.HASHES])
+        found |= check.counts(state)
     return found
 
 

@@ -28,8 +28,8 @@ from __future__ import annotations
 from typing import Final
 
 from precedes import compiled
+from precedes.parts.hash_check import set_hash
 from precedes.protocols import dcs_policy as policy
-from precedes.protocols import set_hash
 from precedes.protocols.contract import (
     Host,
     Int64s,
@@ -109,7 +109,7 @@ LOW_SHIFT: Final = 40
 HIGH_SHIFT: Final = 32
 NUMBER_MASK: Final = (1 << 31) - 1
 
-# Keys of timers; keys of 0 and above are those of ``suspicion``.
+# Keys of timers; keys of 0 and above are those of ``hash_check.check``.
 TURN: Final = -1
 EXPIRY: Final = -2  # less the number of the round
 

@@ -9,10 +9,8 @@ import numpy as np
 
 from precedes import clocks, sizing
 from precedes.model import NANOSECONDS_PER_MS, NODES_MAX, UserError
+from precedes.parts.hash_check import check, log, queue, search, set_hash
 from precedes.protocols import dcs_policy as policy
-from precedes.protocols import delivery_log as history
-from precedes.protocols import peeling, set_hash, suspicion
-from precedes.protocols import suspects as waiting
 from precedes.protocols.contract import Capacity, Group, Int64s
 from precedes.protocols.dcs_state import (
     ACTIVE,
@@ -39,7 +37,6 @@ from precedes.protocols.dcs_state import (
     ClockSet,
     State,
 )
-from precedes.protocols.probabilistic import entries_of_all
 
 DETECTORS: Final = ("none", "hash")
 
@@ -98,8 +95,8 @@ class Parameters:
                 raise UserError(text)
         if self.hashes < 1:
             raise UserError(f"hashes must be at least 1, not {self.hashes}")
-        if not history.LENGTH_MIN <= self.log <= 1 << 24:
-            least = history.LENGTH_MIN
+        if not log.LENGTH_MIN <= self.log <= 1 << 24:
+            least = log.LENGTH_MIN
             raise UserError(f"log must be between {least} and {1 << 24}, not {self.log}")
 
 
@@ -146,26 +143,31 @@ def allocate(parameters: Parameters, group: Group, capacity: Capacity) -> State:
         need=np.zeros((capacity.slots, width), np.int32),
         stamp=np.zeros((capacity.slots, GENERATIONS + most), np.int32),
         past=np.zeros(capacity.slots, np.int64),
-        own=entries_of_all(parameters.component_entries, own_count, group),
+        own=clocks.entries_of_all(
+            entries=parameters.component_entries,
+            per_process=own_count,
+            nodes=group.nodes,
+            seed=group.seed,
+        ),
         expected=np.zeros(width if checked else 0, np.int32),
         hash=np.zeros(watched, np.int64),
         delivered=np.zeros((watched, group.nodes), np.int32),
-        held=waiting.allocate(processes, capacity),
-        log=history.allocate(
+        held=queue.allocate(processes, capacity),
+        log=log.allocate(
             processes=watched, nodes=group.nodes, length=parameters.log if checked else 0
         ),
         hasher=hasher,
-        peel=peeling.allocate(
+        peel=search.allocate(
             width=width if checked else 0,
             nodes=group.nodes,
             per_process=own_count,
             part_entries=parameters.component_entries,
             per_part=parameters.per_component,
         ),
-        told=np.zeros(group.nodes, np.int64),
+        scratch=np.zeros(group.nodes, np.int64),
         # Test again after every delivery, and await the sender's message before.
         setting=np.array([parameters.hashes, grace_ns, True, True], np.int64),
-        counted=np.zeros(suspicion.COUNTED, np.int64),
+        counted=np.zeros(check.COUNTED, np.int64),
     )
 
 

@@ -13,11 +13,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from precedes import compiled
+from precedes.parts.hash_check.log import Log
+from precedes.parts.hash_check.queue import Queue
+from precedes.parts.hash_check.search import Peeling
+from precedes.parts.hash_check.set_hash import Hasher
 from precedes.protocols.contract import Int32s, Int64s
-from precedes.protocols.delivery_log import Log
-from precedes.protocols.peeling import Peeling
-from precedes.protocols.set_hash import Hasher
-from precedes.protocols.suspects import Suspects
 
 COMPONENTS_MAX: Final = 128  # an index fits into a byte, and so does their number
 SPREAD_MAX: Final = 4
@@ -138,12 +138,12 @@ class State(NamedTuple):
     expected: Int32s  # one row, for a search: what the sender of a message had counted
     hash: Int64s
     delivered: Int32s
-    held: Suspects
+    held: Queue
     log: Log
     hasher: Hasher
     peel: Peeling
-    told: Int64s
-    setting: Int64s  # of ``suspicion``, as is ``counted``
+    scratch: Int64s
+    setting: Int64s  # of ``hash_check.check``, as is ``counted``
     counted: Int64s
 
 

@@ -16,7 +16,8 @@ import numpy as np
 
 from precedes import compiled
 from precedes.protocols.contract import Int32s, Int64s
-from precedes.protocols.set_hash import packed
+
+from .set_hash import packed
 
 # Newest deliveries that are searched for what a sender lacked. With delays of 0.1 s, 256 are more
 # than enough for 1,000 broadcasts a second; 64 are too few from 200 on. Too few make a search

@@ -11,8 +11,6 @@ from __future__ import annotations
 from typing import Final
 
 from precedes import compiled
-from precedes.protocols import delivery_log as history
-from precedes.protocols import suspects as waiting
 from precedes.protocols.contract import (
     Host,
     Int32s,
@@ -22,9 +20,11 @@ from precedes.protocols.contract import (
     sequence_of,
     source_of,
 )
-from precedes.protocols.delivery_log import Log
-from precedes.protocols.set_hash import packed
-from precedes.protocols.suspects import ASKED, NONE, TOLD, Suspects
+
+from . import log, queue
+from .log import Log
+from .queue import ANSWERED, ASKED, NONE, Queue
+from .set_hash import packed
 
 # Tags of items.
 REQUEST: Final = 1  # sequence number of the message that is asked about
@@ -35,8 +35,7 @@ DEPENDENCY: Final = 3  # of which message, name
 # of answers apart, and the lower bits of the sequence number of the message that it is about: a
 # packet would have to be 16,384 broadcasts late to be mistaken.
 FORM_SHIFT: Final = 48
-DIRECT: Final = 0  # what was delivered since the own message before
-WHOLE: Final = 1  # all that was delivered
+WHOLE: Final = 1  # all that was delivered, not only what was since the own message before
 WHICH_SHIFT: Final = 49
 WHICH_MASK: Final = (1 << 14) - 1
 CONTENT_MASK: Final = (1 << FORM_SHIFT) - 1
@@ -49,8 +48,8 @@ NO_ANSWER: Final = -2
 
 @compiled.function(inline=False)
 def answer(
-    log: Log,
-    told: Int64s,
+    kept: Log,
+    scratch: Int64s,
     delivered: Int32s,
     here: int,
     node: int,
@@ -63,11 +62,11 @@ def answer(
     Deliveries keep each source's order, so the last of each source says it all. If the log does
     not go back to the own message before this one, what it still has is taken from the counts of
     now: the message's whole past, one dependency for each source. If the message itself is too
-    old, there is no answer. ``told`` marks sources and is all zeros before and after.
+    old, there is no answer. ``scratch`` marks sources and is all zeros before and after.
     """
     which = (sequence & WHICH_MASK) << WHICH_SHIFT
-    position = history.find_own(log, here, node, sequence)
-    before = history.find_own(log, here, node, sequence - 1)
+    position = log.find_own(kept, here, node, sequence)
+    before = log.find_own(kept, here, node, sequence - 1)
     open_packet(host, asker)
     if position == NONE:
         put(host, ANNOUNCE, which | FORGOTTEN)
@@ -75,79 +74,79 @@ def answer(
     found = 0
     if before != NONE:
         for back in range(1, position - before):
-            name = history.name_at(log, here, position - back)
-            if told[name >> 32] == 0:
-                told[name >> 32] = 1
+            name = log.name_at(kept, here, position - back)
+            if scratch[name >> 32] == 0:
+                scratch[name >> 32] = 1
                 put(host, DEPENDENCY, which | name)
                 found += 1
         for back in range(1, position - before):
-            told[history.name_at(log, here, position - back) >> 32] = 0
+            scratch[log.name_at(kept, here, position - back) >> 32] = 0
     else:
         which |= WHOLE << FORM_SHIFT
-        for later in range(position, log.end[here, history.NEXT]):
-            told[history.name_at(log, here, later) >> 32] += 1
-        for source in range(told.size):
-            count = delivered[source] - told[source]
+        for later in range(position, kept.end[here, log.NEXT]):
+            scratch[log.name_at(kept, here, later) >> 32] += 1
+        for source in range(scratch.size):
+            count = delivered[source] - scratch[source]
             if count > 0 and source != node:
                 put(host, DEPENDENCY, which | packed(source, count))
                 found += 1
-            told[source] = 0
+            scratch[source] = 0
     put(host, ANNOUNCE, which | found)
 
 
 @compiled.function(inline=False)
 def learn(
-    held: Suspects, told: Int64s, here: int, sender: int, tag: int, value: int, host: Host
+    held: Queue, scratch: Int64s, here: int, sender: int, tag: int, value: int, host: Host
 ) -> int:
     """Keep a part of an answer; the row of the message if all of its answer is here now.
 
     What no correct process would send, and an answer that nobody waits for, is ignored. So is the
     other form of an answer that has begun to come: a repeated request may have two.
     """
-    row = held.ends[here, waiting.BEGIN]
+    row = held.ends[here, queue.BEGIN]
     while row != NONE:
-        slot = held.row[row, waiting.SLOT]
+        slot = held.row[row, queue.SLOT]
         same = sequence_of(host, slot) & WHICH_MASK == value >> WHICH_SHIFT
-        if held.row[row, waiting.STAGE] == ASKED and source_of(host, slot) == sender and same:
+        if held.row[row, queue.STAGE] == ASKED and source_of(host, slot) == sender and same:
             break
-        row = held.row[row, waiting.LINK]
+        row = held.row[row, queue.LINK]
     if row == NONE:
         return NOTHING
     content = value & CONTENT_MASK
     form = (value >> FORM_SHIFT) & 1
     if content == FORGOTTEN:
         return NO_ANSWER
-    if held.row[row, waiting.FORM] == NONE:
-        held.row[row, waiting.FORM] = form
-    if held.row[row, waiting.FORM] != form:
+    if held.row[row, queue.FORM] == NONE:
+        held.row[row, queue.FORM] = form
+    if held.row[row, queue.FORM] != form:
         return NOTHING
     if tag == ANNOUNCE:
-        held.row[row, waiting.ANNOUNCED] = content
-    elif content >> 32 < told.size:
-        waiting.add_dependency(held, row, content)
-    if not _is_complete(held, told, row):
+        held.row[row, queue.ANNOUNCED] = content
+    elif content >> 32 < scratch.size:
+        queue.add_dependency(held, row, content)
+    if not _is_complete(held, scratch, row):
         return NOTHING
-    held.row[row, waiting.STAGE] = TOLD
+    held.row[row, queue.STAGE] = ANSWERED
     return row
 
 
 @compiled.function()
-def _is_complete(held: Suspects, told: Int64s, row: int) -> bool:
+def _is_complete(held: Queue, scratch: Int64s, row: int) -> bool:
     """Whether as many different dependencies have come as were announced, one for each source."""
-    announced = held.row[row, waiting.ANNOUNCED]
-    if announced == NONE or held.row[row, waiting.KNOWN] < announced:
+    announced = held.row[row, queue.ANNOUNCED]
+    if announced == NONE or held.row[row, queue.KNOWN] < announced:
         return False
     different = 0
-    at = held.row[row, waiting.FIRST]
+    at = held.row[row, queue.FIRST]
     while at != NONE:
-        source = held.dependency[at, waiting.NAME] >> 32
-        different += told[source] == 0
-        told[source] = 1
-        at = held.dependency[at, waiting.NEXT]
-    at = held.row[row, waiting.FIRST]
+        source = held.dependency[at, queue.NAME] >> 32
+        different += scratch[source] == 0
+        scratch[source] = 1
+        at = held.dependency[at, queue.NEXT]
+    at = held.row[row, queue.FIRST]
     while at != NONE:
-        told[held.dependency[at, waiting.NAME] >> 32] = 0
-        at = held.dependency[at, waiting.NEXT]
+        scratch[held.dependency[at, queue.NAME] >> 32] = 0
+        at = held.dependency[at, queue.NEXT]
     return different == announced
 
 
@@ -158,33 +157,33 @@ def is_delivered(delivered: Int32s, name: int) -> bool:
 
 
 @compiled.function(inline=False)
-def all_delivered(held: Suspects, delivered: Int32s, row: int) -> bool:
+def all_delivered(held: Queue, delivered: Int32s, row: int) -> bool:
     """Whether all that the sender named is delivered (line 15); what is, is forgotten."""
-    while held.row[row, waiting.FIRST] != NONE:
-        name = held.dependency[held.row[row, waiting.FIRST], waiting.NAME]
+    while held.row[row, queue.FIRST] != NONE:
+        name = held.dependency[held.row[row, queue.FIRST], queue.NAME]
         if not is_delivered(delivered, name):
             return False
-        waiting.drop_dependency(held, row)
+        queue.drop_dependency(held, row)
     return True
 
 
 @compiled.function(inline=False)
 def was_needed(
-    held: Suspects, log: Log, told: Int64s, delivered: Int32s, here: int, row: int, host: Host
+    held: Queue, kept: Log, scratch: Int64s, delivered: Int32s, here: int, row: int, host: Host
 ) -> bool:
     """Whether a dependency was undelivered when the sender was asked; the answer is complete."""
-    slot = held.row[row, waiting.SLOT]
+    slot = held.row[row, queue.SLOT]
     source = source_of(host, slot)
-    end = log.end[here, history.NEXT]
-    begin = max(held.row[row, waiting.SINCE], end - log.name.shape[1])
+    end = kept.end[here, log.NEXT]
+    begin = max(held.row[row, queue.SINCE], end - kept.name.shape[1])
     for position in range(begin, end):
-        told[history.name_at(log, here, position) >> 32] += 1
-    needed = sequence_of(host, slot) - 1 > delivered[source] - told[source]
-    at = held.row[row, waiting.FIRST]
+        scratch[log.name_at(kept, here, position) >> 32] += 1
+    needed = sequence_of(host, slot) - 1 > delivered[source] - scratch[source]
+    at = held.row[row, queue.FIRST]
     while at != NONE:
-        name = held.dependency[at, waiting.NAME]
-        needed = needed or (name & 0xFFFFFFFF) > delivered[name >> 32] - told[name >> 32]
-        at = held.dependency[at, waiting.NEXT]
+        name = held.dependency[at, queue.NAME]
+        needed = needed or (name & 0xFFFFFFFF) > delivered[name >> 32] - scratch[name >> 32]
+        at = held.dependency[at, queue.NEXT]
     for position in range(begin, end):
-        told[history.name_at(log, here, position) >> 32] = 0
+        scratch[log.name_at(kept, here, position) >> 32] = 0
     return needed

@@ -26,8 +26,9 @@ import numpy as np
 
 from precedes import compiled
 from precedes.protocols.contract import Int32s, Int64s
-from precedes.protocols.delivery_log import NEXT, WINDOW, Log, name_at
-from precedes.protocols.set_hash import minus, plus
+
+from .log import NEXT, WINDOW, Log, name_at
+from .set_hash import minus, plus
 
 MORE: Final = 3  # candidates at first, beyond the size of R
 WIDE: Final = (64, 192)  # candidates in the end: twice the entries, as more look alike

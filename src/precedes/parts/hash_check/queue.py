@@ -2,7 +2,7 @@
 
 A message first waits for its clock (COUNTS) and for the message before it of the same sender
 (PREDECESSOR). If its hash cannot be explained then, it is SUSPECT; after some time its sender is
-ASKED for the direct dependencies; once they are known (TOLD) it waits for them. The lists keep
+ASKED for the direct dependencies; once they are known (ANSWERED) it waits for them. The lists keep
 the order of arrival.
 """
 
@@ -21,7 +21,7 @@ COUNTS: Final = 0
 PREDECESSOR: Final = 1
 SUSPECT: Final = 2
 ASKED: Final = 3
-TOLD: Final = 4
+ANSWERED: Final = 4
 
 # Columns of ``ends``.
 BEGIN: Final = 0
@@ -34,7 +34,7 @@ LINK: Final = 2
 ENTRY: Final = 3  # COUNTS: an entry of the clock that is too low,
 VALUE: Final = 4  # and the value that it waits for
 GENERATION: Final = 5  # of the row: a timer of an earlier message in it has another one
-FIRST: Final = 6  # ASKED, TOLD: the list of dependencies
+FIRST: Final = 6  # ASKED, ANSWERED: the list of dependencies
 KNOWN: Final = 7  # how many have come, repeated ones included
 ANNOUNCED: Final = 8  # how many there are; NONE until the sender has said so
 FORM: Final = 9  # which of two answers; NONE until a part of one has come
@@ -56,7 +56,7 @@ DEPENDENCIES: Final = 5
 PER_ROW: Final = 4  # dependencies that there is room for, for each message that can wait
 
 
-class Suspects(NamedTuple):
+class Queue(NamedTuple):
     """One list per hosted process; ``ends`` are its first and its last row."""
 
     ends: Int64s
@@ -65,9 +65,9 @@ class Suspects(NamedTuple):
     mark: Int64s
 
 
-def allocate(processes: int, capacity: Capacity) -> Suspects:
+def allocate(processes: int, capacity: Capacity) -> Queue:
     """Empty lists with room for ``capacity.held`` messages in all."""
-    return Suspects(
+    return Queue(
         ends=np.full((processes, 2), NONE, np.int64),
         row=np.zeros((capacity.held, WORDS), np.int64),
         dependency=np.zeros((PER_ROW * capacity.held, 2), np.int64),
@@ -76,14 +76,14 @@ def allocate(processes: int, capacity: Capacity) -> Suspects:
 
 
 @compiled.function()
-def has_room(held: Suspects, count: int) -> bool:
+def has_room(held: Queue, count: int) -> bool:
     """Whether that many more messages and as many dependencies can be kept."""
     rows = held.mark[COUNT] + count <= held.row.shape[0]
     return rows and held.mark[DEPENDENCIES] + count <= held.dependency.shape[0]
 
 
 @compiled.function(inline=False)
-def add(held: Suspects, here: int, slot: int, stage: int) -> int:
+def add(held: Queue, here: int, slot: int, stage: int) -> int:
     """Let a message wait; its row."""
     row = held.mark[FREE]
     if row != NONE:
@@ -109,14 +109,14 @@ def add(held: Suspects, here: int, slot: int, stage: int) -> int:
 
 
 @compiled.function()
-def await_entry(held: Suspects, row: int, entry: int, need: Int32s) -> None:
+def await_entry(held: Queue, row: int, entry: int, need: Int32s) -> None:
     """Remember an entry of the clock that is too low: most examinations are one comparison."""
     held.row[row, ENTRY] = entry
     held.row[row, VALUE] = need[entry]
 
 
 @compiled.function(inline=False)
-def forget_entries(held: Suspects, here: int) -> None:
+def forget_entries(held: Queue, here: int) -> None:
     """Have everything that waits for an entry looked at again: entries have changed meaning."""
     row = held.ends[here, BEGIN]
     while row != NONE:
@@ -125,7 +125,7 @@ def forget_entries(held: Suspects, here: int) -> None:
 
 
 @compiled.function(inline=False)
-def remove(held: Suspects, here: int, row: int, before: int) -> None:
+def remove(held: Queue, here: int, row: int, before: int) -> None:
     """Take a message out of the list; ``before`` is the one in front of it, or NONE."""
     while held.row[row, FIRST] != NONE:
         drop_dependency(held, row)
@@ -144,7 +144,7 @@ def remove(held: Suspects, here: int, row: int, before: int) -> None:
 
 
 @compiled.function(inline=False)
-def add_dependency(held: Suspects, row: int, name: int) -> None:
+def add_dependency(held: Queue, row: int, name: int) -> None:
     """Keep a dependency, also one that has come before."""
     at = held.mark[DEPENDENCY_FREE]
     if at != NONE:
@@ -160,7 +160,7 @@ def add_dependency(held: Suspects, row: int, name: int) -> None:
 
 
 @compiled.function(inline=False)
-def drop_dependency(held: Suspects, row: int) -> None:
+def drop_dependency(held: Queue, row: int) -> None:
     """Forget the first dependency of a message."""
     at = held.row[row, FIRST]
     held.row[row, FIRST] = held.dependency[at, NEXT]

@@ -3,11 +3,11 @@
 Source: paper 003, Algorithm 2. A message waits for its clock (COUNTS), then for the message before
 it of the same sender (PREDECESSOR). If its hash is not explained then, it is SUSPECT and is tested
 again after every delivery. After a grace time its sender is ASKED for the direct dependencies,
-and it is delivered once they are (``answers``).
+and it is delivered once they are (``requests``).
 
 What a clock is, and what explains a hash, differs between protocols: each registers ``lacks``,
-``reached``, ``explains`` and ``count_in`` for its state. The state has the fields ``need``,
-``delivered``, ``held``, ``log``, ``told``, ``setting`` and ``counted``; the places below are the
+``reached``, ``explains`` and ``record_delivery`` for its state. The state has the fields ``need``,
+``delivered``, ``held``, ``log``, ``scratch``, ``setting`` and ``counted``; the places below are the
 first ones of the last two.
 """
 
@@ -16,19 +16,21 @@ from __future__ import annotations
 from typing import Any, Final
 
 from precedes import compiled
-from precedes.protocols import answers
-from precedes.protocols import delivery_log as history
-from precedes.protocols import suspects as waiting
 from precedes.protocols.contract import (
     Host,
+    Int64s,
     deliver,
     drop,
     send,
     sequence_of,
     set_timer,
     source_of,
+    tag_of,
+    value_of,
 )
-from precedes.protocols.suspects import ASKED, COUNTS, NONE, PREDECESSOR, SUSPECT, TOLD
+
+from . import log, queue, requests
+from .queue import ANSWERED, ASKED, COUNTS, NONE, PREDECESSOR, SUSPECT
 
 # Places in ``setting``.
 LIMIT: Final = 0
@@ -68,7 +70,7 @@ def explains(state: Any, here: int, slot: int, host: Host) -> bool:
 
 
 @compiled.generic()
-def count_in(state: Any, here: int, slot: int, host: Host) -> None:
+def record_delivery(state: Any, here: int, slot: int, host: Host) -> None:
     """Enter a message into all that counts deliveries."""
 
 
@@ -85,9 +87,9 @@ def arrive(state: Any, here: int, slot: int, host: Host) -> None:
     covered = entry == NONE
     in_turn = sequence == before + 1 or state.setting[SENDER_ORDER] == 0
     if covered and in_turn and explains(state, here, slot, host):
-        count_in(state, here, slot, host)
+        record_delivery(state, here, slot, host)
         deliver(host, slot)
-        if state.held.ends[here, waiting.BEGIN] != NONE:
+        if state.held.ends[here, queue.BEGIN] != NONE:
             settle(state, here, host)
     else:
         _hold(state, here, slot, entry, in_turn, host)
@@ -97,46 +99,46 @@ def arrive(state: Any, here: int, slot: int, host: Host) -> None:
 def _hold(state: Any, here: int, slot: int, entry: int, in_turn: bool, host: Host) -> None:
     """Let a message wait for what it lacks."""
     if entry != NONE:
-        row = waiting.add(state.held, here, slot, COUNTS)
-        waiting.await_entry(state.held, row, entry, state.need[slot])
+        row = queue.add(state.held, here, slot, COUNTS)
+        queue.await_entry(state.held, row, entry, state.need[slot])
     elif not in_turn:
-        waiting.add(state.held, here, slot, PREDECESSOR)
+        queue.add(state.held, here, slot, PREDECESSOR)
     else:
-        _suspect(state, here, waiting.add(state.held, here, slot, SUSPECT), host)
+        _suspect(state, here, queue.add(state.held, here, slot, SUSPECT), host)
 
 
 @compiled.function(inline=False)
 def _suspect(state: Any, here: int, row: int, host: Host) -> None:
     """A message failed its test: ask its sender, at once or after the grace time."""
     state.counted[SUSPECTED] += 1
-    state.held.row[row, waiting.STAGE] = SUSPECT
+    state.held.row[row, queue.STAGE] = SUSPECT
     if state.setting[GRACE_NS] == 0:
         _ask(state, here, row, host)
     else:
-        key = row | (state.held.row[row, waiting.GENERATION] << 32)
+        key = row | (state.held.row[row, queue.GENERATION] << 32)
         set_timer(host, key, state.setting[GRACE_NS])
 
 
 @compiled.function(inline=False)
 def _ask(state: Any, here: int, row: int, host: Host) -> None:
     """REQ (Algorithm 2, line 11)."""
-    slot = state.held.row[row, waiting.SLOT]
-    state.held.row[row, waiting.STAGE] = ASKED
-    state.held.row[row, waiting.SINCE] = state.log.end[here, history.NEXT]
+    slot = state.held.row[row, queue.SLOT]
+    state.held.row[row, queue.STAGE] = ASKED
+    state.held.row[row, queue.SINCE] = state.log.end[here, log.NEXT]
     state.counted[REQUESTS] += 1
-    send(host, source_of(host, slot), answers.REQUEST, sequence_of(host, slot))
+    send(host, source_of(host, slot), requests.REQUEST, sequence_of(host, slot))
 
 
 @compiled.function(inline=False)
 def after_grace(state: Any, here: int, key: int, host: Host) -> None:
     """The grace time of a message is over; ``key`` is that of its timer."""
     row = key & 0xFFFFFFFF
-    current = state.held.row[row, waiting.GENERATION] == key >> 32
-    if current and state.held.row[row, waiting.STAGE] == SUSPECT:
+    current = state.held.row[row, queue.GENERATION] == key >> 32
+    if current and state.held.row[row, queue.STAGE] == SUSPECT:
         # With retries every delivery has tested it; without them the end of the grace does.
-        slot = state.held.row[row, waiting.SLOT]
+        slot = state.held.row[row, queue.SLOT]
         if state.setting[RETRY] == 0 and explains(state, here, slot, host):
-            state.held.row[row, waiting.STAGE] = TOLD
+            state.held.row[row, queue.STAGE] = ANSWERED
             settle(state, here, host)
         else:
             _ask(state, here, row, host)
@@ -147,44 +149,44 @@ def settle(state: Any, here: int, host: Host) -> None:
     """Deliver what waits and can be delivered now, until nothing more can."""
     held = state.held
     before = NONE
-    row = held.ends[here, waiting.BEGIN]
+    row = held.ends[here, queue.BEGIN]
     while row != NONE:
         verdict = _examine(state, here, row, host)
         if verdict == STAY:
-            before, row = row, held.row[row, waiting.LINK]
+            before, row = row, held.row[row, queue.LINK]
             continue
-        slot = held.row[row, waiting.SLOT]
-        state.counted[WITHDRAWN] += held.row[row, waiting.STAGE] == ASKED
-        waiting.remove(held, here, row, before)
+        slot = held.row[row, queue.SLOT]
+        state.counted[WITHDRAWN] += held.row[row, queue.STAGE] == ASKED
+        queue.remove(held, here, row, before)
         if verdict == GO:
-            count_in(state, here, slot, host)
+            record_delivery(state, here, slot, host)
             deliver(host, slot)
         else:
             drop(host, slot)
         before = NONE
-        row = held.ends[here, waiting.BEGIN]
+        row = held.ends[here, queue.BEGIN]
 
 
 @compiled.function(inline=False)
 def _examine(state: Any, here: int, row: int, host: Host) -> int:
     """What to do now with a message that waits."""
     waits = state.held.row[row]
-    slot = waits[waiting.SLOT]
+    slot = waits[queue.SLOT]
     missing = sequence_of(host, slot) - state.delivered[here, source_of(host, slot)] - 1
     if missing < 0:
         return AWAY
-    if waits[waiting.STAGE] == TOLD:
-        complete = answers.all_delivered(state.held, state.delivered[here], row)
+    if waits[queue.STAGE] == ANSWERED:
+        complete = requests.all_delivered(state.held, state.delivered[here], row)
         return GO if complete and missing == 0 else STAY
-    if waits[waiting.STAGE] == COUNTS:
-        if reached(state, here, waits[waiting.ENTRY]) < waits[waiting.VALUE]:
+    if waits[queue.STAGE] == COUNTS:
+        if reached(state, here, waits[queue.ENTRY]) < waits[queue.VALUE]:
             return STAY
         entry = lacks(state, here, slot)
         if entry != NONE:
-            waiting.await_entry(state.held, row, entry, state.need[slot])
+            queue.await_entry(state.held, row, entry, state.need[slot])
             return STAY
-        waits[waiting.STAGE] = PREDECESSOR
-    tested = waits[waiting.STAGE] != PREDECESSOR
+        waits[queue.STAGE] = PREDECESSOR
+    tested = waits[queue.STAGE] != PREDECESSOR
     if missing > 0 and state.setting[SENDER_ORDER] != 0:
         return STAY
     if tested and state.setting[RETRY] == 0:
@@ -196,16 +198,29 @@ def _examine(state: Any, here: int, row: int, host: Host) -> int:
     return STAY
 
 
+@compiled.function()
+def talk(state: Any, here: int, node: int, sender: int, inbox: Int64s, i: int, host: Host) -> None:
+    """An item that is no message: a request, or a part of an answer to one."""
+    if tag_of(inbox, i) != requests.REQUEST:
+        _learn(state, here, sender, tag_of(inbox, i), value_of(inbox, i), host)
+    elif i == 0:
+        # A request has a packet to itself, so that one answer is the most to be sent.
+        sequence, delivered = value_of(inbox, i), state.delivered[here]
+        requests.answer(state.log, state.scratch, delivered, here, node, sender, sequence, host)
+
+
 @compiled.function(inline=False)
-def learn(state: Any, here: int, sender: int, tag: int, value: int, host: Host) -> None:
+def _learn(state: Any, here: int, sender: int, tag: int, value: int, host: Host) -> None:
     """A part of an answer has come."""
-    row = answers.learn(state.held, state.told, here, sender, tag, value, host)
+    row = requests.learn(state.held, state.scratch, here, sender, tag, value, host)
     if row >= 0:
         delivered = state.delivered[here]
-        needed = answers.was_needed(state.held, state.log, state.told, delivered, here, row, host)
+        needed = requests.was_needed(
+            state.held, state.log, state.scratch, delivered, here, row, host
+        )
         state.counted[REQUESTS_FALSE] += not needed
         settle(state, here, host)
-    elif row == answers.NO_ANSWER:
+    elif row == requests.NO_ANSWER:
         state.counted[UNANSWERED] += 1
 
 
