@@ -30,22 +30,22 @@ LAST: Final = 1
 COUNT: Final = 2
 
 
-class Awaited(NamedTuple):
+class AckSet(NamedTuple):
     """The heads of the lists; the rows are in the protocol's pool."""
 
     first: Int32s  # here, slot -> the first row of the message, or NONE
     ends: Int32s  # here -> first and last row, and how many
 
 
-def allocate(processes: int, slots: int) -> Awaited:
+def allocate(processes: int, slots: int) -> AckSet:
     """Nothing is awaited."""
     ends = np.full((processes, 3), NONE, np.int32)
     ends[:, COUNT] = 0
-    return Awaited(first=np.full((processes, slots), NONE, np.int32), ends=ends)
+    return AckSet(first=np.full((processes, slots), NONE, np.int32), ends=ends)
 
 
 @compiled.function()
-def row_of(awaited: Awaited, pool: Pool, here: int, slot: int, parent: int) -> int:
+def row_of(awaited: AckSet, pool: Pool, here: int, slot: int, parent: int) -> int:
     """The row in which this parent waits for this message, or NONE."""
     row = awaited.first[here, slot]
     while row != NONE and pool.row[row + PARENT] != parent:
@@ -54,7 +54,7 @@ def row_of(awaited: Awaited, pool: Pool, here: int, slot: int, parent: int) -> i
 
 
 @compiled.function()
-def clusters_of(awaited: Awaited, pool: Pool, here: int, slot: int) -> int:
+def clusters_of(awaited: AckSet, pool: Pool, here: int, slot: int) -> int:
     """The clusters that have not answered for this message, whoever of the parents asked."""
     clusters = 0
     row = awaited.first[here, slot]
@@ -65,7 +65,7 @@ def clusters_of(awaited: Awaited, pool: Pool, here: int, slot: int) -> int:
 
 
 @compiled.function()
-def asks_first(awaited: Awaited, pool: Pool, here: int, row: int, s: int) -> bool:
+def asks_first(awaited: AckSet, pool: Pool, here: int, row: int, s: int) -> bool:
     """Whether this row is the first of its message that waits for cluster s."""
     first = awaited.first[here, pool.row[row + SLOT]]
     while pool.row[first + CLUSTERS] & (1 << s) == 0:
@@ -74,7 +74,7 @@ def asks_first(awaited: Awaited, pool: Pool, here: int, row: int, s: int) -> boo
 
 
 @compiled.function(inline=False)
-def begin(awaited: Awaited, pool: Pool, here: int, slot: int, parent: int, clusters: int) -> None:
+def begin(awaited: AckSet, pool: Pool, here: int, slot: int, parent: int, clusters: int) -> None:
     """A row more: the parent waits for these clusters; the caller has room in the pool."""
     row = take_row(pool)
     word, ends = pool.row, awaited.ends[here]
@@ -94,7 +94,7 @@ def begin(awaited: Awaited, pool: Pool, here: int, slot: int, parent: int, clust
 
 
 @compiled.function(inline=False)
-def end(awaited: Awaited, pool: Pool, here: int, row: int) -> None:
+def end(awaited: AckSet, pool: Pool, here: int, row: int) -> None:
     """The row is over: take it out of both lists."""
     word, ends = pool.row, awaited.ends[here]
     slot = word[row + SLOT]

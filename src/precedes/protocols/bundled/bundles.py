@@ -41,9 +41,7 @@ LINK: Final = 0
 TAG: Final = 1
 SLOT: Final = 2
 
-# Places in ``setting``: sizes by tag first.
-TREE_BYTES: Final = 0
-ACK_BYTES: Final = 1
+# Places in ``setting``, behind the sizes of items by tag.
 PAYLOAD_MAX_BYTES: Final = 2
 DELAY_NS: Final = 3
 PROFILE_HERE: Final = 4
@@ -111,12 +109,12 @@ def allocate(
 
 
 @compiled.function()
-def give(
+def check_bundle(
     bundles: Bundles, pool: Pool, here: int, target: int, tag: int, slot: int, host: Host
 ) -> None:
     """Send an item to the target now or in a bundle; the caller has room for it in the pool."""
     # One type of numbers for all callers, also for constants: what follows is compiled once.
-    _give(
+    _check_bundle(
         bundles,
         pool,
         here + ZERO,
@@ -128,7 +126,7 @@ def give(
 
 
 @compiled.function(inline=False)
-def _give(
+def _check_bundle(
     bundles: Bundles, pool: Pool, here: int, target: int, tag: int, slot: int, host: Host
 ) -> None:
     size_bytes = bundles.setting[tag]
