@@ -18,16 +18,15 @@ Integers throughout: compiled and interpreted code agree to the last bit.
 
 from __future__ import annotations
 
-import functools
-import math
 from typing import Final
 
 import numpy as np
 
-from precedes import compiled, sizing
+from precedes import compiled
 from precedes.protocols.contract import Host, Int64s, now_ns, random_bits
-from precedes.protocols.dcs_components import activate, remove_from
-from precedes.protocols.dcs_state import (
+
+from .components import activate, remove
+from .state import (
     ACTIVE,
     ACTIVE_COUNT,
     ACTIVE_SUM,
@@ -43,7 +42,6 @@ from precedes.protocols.dcs_state import (
     INCREMENT,
     INTERVAL_END_NS,
     INTERVAL_NS,
-    LIMIT,
     MOST,
     OVER,
     RATE,
@@ -55,65 +53,34 @@ from precedes.protocols.dcs_state import (
     series_row,
 )
 
-INTERVALS: Final = 8  # that a full estimate is made of
-SHIFT: Final = 3
+SHIFT: Final = 3  # of INTERVALS
 FULL_WEIGHT: Final = 1 << 20
 FORGOTTEN: Final = 128  # intervals without an event after which nothing is left of an estimate
 NARROW_PERCENT: Final = 92
 CROWDED_PERCENT: Final = 130
 
 
-@functools.lru_cache(maxsize=64)
-def limits(
-    *,
-    error: float,
-    entries: int,
-    per_component: int,
-    spread: int,
-    components_max: int,
-    nodes: int,
-    delay: str,
-) -> tuple[int, ...]:
-    """Place w: the load, in 1/1000 broadcasts per second, that w components are enough for."""
-    found = [0]
-    for components in range(1, components_max + 1):
-        if spread == 1:
-            alike = components * math.comb(entries, per_component)
-        else:
-            alike = math.comb(components * entries, per_component * spread)
-        rate = sizing.largest_rate(
-            error=error,
-            entries=components * entries,
-            per_process=per_component * spread,
-            nodes=nodes,
-            delay=delay,
-            alike=alike,
-        )
-        found.append(int(1000 * rate))
-    return tuple(found)
-
-
 @compiled.function()
-def look(dcs: ClockSet, here: int, host: Host) -> None:
+def update_estimate(dcs: ClockSet, here: int, host: Host) -> None:
     """Bring the estimate, the width and the balance up to date, if an interval is over."""
     if now_ns(host) >= dcs.word[here, INTERVAL_END_NS]:
-        _look(dcs, here, host)
+        _update_estimate(dcs, here, host)
 
 
 @compiled.function(inline=False)
-def _look(dcs: ClockSet, here: int, host: Host) -> None:
+def _update_estimate(dcs: ClockSet, here: int, host: Host) -> None:
     word = dcs.word[here]
     now = now_ns(host)
-    step = dcs.plan[INTERVAL_NS]
+    step = dcs.settings[INTERVAL_NS]
     passed = (now - word[INTERVAL_END_NS]) // step + 1
     word[INTERVAL_END_NS] += passed * step
     row = series_row(now)
-    dcs.plan[row + ACTIVE_SUM] += word[ACTIVE] * passed
-    dcs.plan[row + ACTIVE_COUNT] += passed
+    dcs.series[row + ACTIVE_SUM] += word[ACTIVE] * passed
+    dcs.series[row + ACTIVE_COUNT] += passed
     _narrow_or_widen(dcs, here, _estimate(word, passed, step))
-    if dcs.plan[BALANCE_NS] > 0 and now >= word[BALANCE_END_NS]:
+    if dcs.settings[BALANCE_NS] > 0 and now >= word[BALANCE_END_NS]:
         _balance(dcs, here, host)
-        word[BALANCE_END_NS] = now - now % dcs.plan[BALANCE_NS] + dcs.plan[BALANCE_NS]
+        word[BALANCE_END_NS] = now - now % dcs.settings[BALANCE_NS] + dcs.settings[BALANCE_NS]
 
 
 @compiled.function()
@@ -136,10 +103,10 @@ def _estimate(word: Int64s, passed: int, step: int) -> int:
 @compiled.function()
 def _narrow_or_widen(dcs: ClockSet, here: int, rate: int) -> None:
     width = dcs.word[here, WIDTH]
-    while width < dcs.plan[MOST] and rate > dcs.plan[LIMIT + width]:
+    while width < dcs.settings[MOST] and rate > dcs.limits[width]:
         width += 1
-    while width > dcs.plan[COMPONENTS] and (
-        100 * rate < NARROW_PERCENT * dcs.plan[LIMIT + width - 1]
+    while width > dcs.settings[COMPONENTS] and (
+        100 * rate < NARROW_PERCENT * dcs.limits[width - 1]
     ):
         width -= 1
     dcs.word[here, WIDTH] = width
@@ -154,7 +121,7 @@ def _balance(dcs: ClockSet, here: int, host: Host) -> None:
     for c in range(over):
         total += dcs.part[here, c, HITS]
     if over > 1 and now_ns(host) >= word[BLOCKED_UNTIL_NS]:
-        for s in range(dcs.plan[SPREAD]):
+        for s in range(dcs.settings[SPREAD]):
             c = word[INCREMENT + s]
             hits = over * dcs.part[here, c, HITS]
             crowded = 100 * hits > CROWDED_PERCENT * total
@@ -163,7 +130,7 @@ def _balance(dcs: ClockSet, here: int, host: Host) -> None:
             if crowded and random_bits(host) & np.uint64(1 << 40) != 0:
                 other = draw(host, over - 1)
                 word[INCREMENT + s] = other + (other >= c)
-    for c in range(dcs.plan[MOST]):
+    for c in range(dcs.settings[MOST]):
         dcs.part[here, c, HITS] = 0
 
 
@@ -179,7 +146,7 @@ def choose(dcs: ClockSet, here: int, end: int, host: Host) -> None:
     """Have S_incr among the first ``end`` components, all equally likely."""
     word = dcs.word[here]
     over = word[OVER]
-    for s in range(dcs.plan[SPREAD]):
+    for s in range(dcs.settings[SPREAD]):
         if end > over:
             c = draw(host, end)
             if c >= over:
@@ -202,7 +169,7 @@ def before_broadcast(dcs: ClockSet, here: int, host: Host) -> None:
         if now_ns(host) < word[DOUBT_UNTIL_NS]:
             end = word[DOUBT]
         else:
-            remove_from(dcs, here, word[DOUBT])
+            remove(dcs, here, word[DOUBT])
     if end > word[ACTIVE]:
         activate(dcs, here, end, host)
     if end != word[OVER]:

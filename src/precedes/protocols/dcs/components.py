@@ -15,7 +15,8 @@ from precedes import clocks, compiled
 from precedes.parts.hash_check import set_hash
 from precedes.parts.hash_check.queue import NONE
 from precedes.protocols.contract import Host, Int32s, now_ns
-from precedes.protocols.dcs_state import (
+
+from .state import (
     ACTIVE,
     CARRIED,
     CARRIES,
@@ -48,26 +49,30 @@ def common(dcs: ClockSet, stamp: Int32s, here: int, slot: int) -> int:
 @compiled.function()
 def lacks(dcs: ClockSet, need: Int32s, stamp: Int32s, here: int, slot: int) -> int:
     """An entry of a common component that has not reached what the message needs, or NONE."""
-    end = common(dcs, stamp, here, slot) * dcs.plan[ENTRIES]
+    end = common(dcs, stamp, here, slot) * dcs.settings[ENTRIES]
     clock = dcs.clock[here][:end]
     needed = need[slot][:end]
     return NONE if clocks.covers(clock, needed) else clocks.first_missing(clock, needed)
 
 
 @compiled.function()
-def adapt(dcs: ClockSet, need: Int32s, stamp: Int32s, here: int, slot: int, host: Host) -> None:
-    """Have the components of a message that has come (paper 002, checkExpand)."""
+def check_expand(
+    dcs: ClockSet, need: Int32s, stamp: Int32s, here: int, slot: int, host: Host
+) -> None:
+    """checkExpand: have the components of a message that has come."""
     carries = stamp[slot, CARRIES]
     if carries > dcs.word[here, ACTIVE] or common(dcs, stamp, here, slot) < carries:
-        _adapt(dcs, need, stamp, here, slot, host)
+        _check_expand(dcs, need, stamp, here, slot, host)
 
 
 @compiled.function(inline=False)
-def _adapt(dcs: ClockSet, need: Int32s, stamp: Int32s, here: int, slot: int, host: Host) -> None:
+def _check_expand(
+    dcs: ClockSet, need: Int32s, stamp: Int32s, here: int, slot: int, host: Host
+) -> None:
     for c in range(stamp[slot, CARRIES]):
         newer = stamp[slot, GENERATIONS + c]
         if newer > dcs.part[here, c, GENERATION]:
-            remove_from(dcs, here, c)
+            remove(dcs, here, c)
             dcs.part[here, c, GENERATION] = newer
     shared = common(dcs, stamp, here, slot)
     if shared > dcs.word[here, SIZE]:
@@ -82,11 +87,11 @@ def _adapt(dcs: ClockSet, need: Int32s, stamp: Int32s, here: int, slot: int, hos
 @compiled.function()
 def _is_news(dcs: ClockSet, need: Int32s, stamp: Int32s, here: int, slot: int, c: int) -> bool:
     """Whether the message hits an inactive component, or carries more of it than is here."""
-    for s in range(dcs.plan[SPREAD]):
+    for s in range(dcs.settings[SPREAD]):
         if stamp[slot, INCREMENTS + s] == c:
             return True
-    first = c * dcs.plan[ENTRIES]
-    end = first + dcs.plan[ENTRIES]
+    first = c * dcs.settings[ENTRIES]
+    end = first + dcs.settings[ENTRIES]
     return not clocks.covers(dcs.clock[here][first:end], need[slot][first:end])
 
 
@@ -94,31 +99,31 @@ def _is_news(dcs: ClockSet, need: Int32s, stamp: Int32s, here: int, slot: int, c
 def activate(dcs: ClockSet, here: int, end: int, host: Host) -> None:
     """Activate() and Add(): the first ``end`` components are there and active.
 
-    What is added is 0: so it was at the start, and so ``remove_from`` leaves it.
+    What is added is 0: so it was at the start, and so ``remove`` leaves it.
     """
     word = dcs.word[here]
     if end > word[ACTIVE]:
         word[ACTIVE] = end
         word[CHANGED_NS] = now_ns(host)
-        # Nobody agreed to remove what was in use: what is under way about it comes to nothing.
+        # Nobody consents to removing a component in use: such a round fails.
         word[DOUBT] = max(word[DOUBT], end)
     word[SIZE] = max(word[SIZE], end)
 
 
 @compiled.function(inline=False)
-def deactivate_last(dcs: ClockSet, here: int, host: Host) -> None:
+def deactivate(dcs: ClockSet, here: int, host: Host) -> None:
     """Deactivate(): the last active component stays behind, with what everybody has of it."""
     word = dcs.word[here]
     word[ACTIVE] -= 1
     word[CHANGED_NS] = now_ns(host)
     if dcs.base.shape[1] > 0:
-        first = word[ACTIVE] * dcs.plan[ENTRIES]
-        for x in range(first, first + dcs.plan[ENTRIES]):
+        first = word[ACTIVE] * dcs.settings[ENTRIES]
+        for x in range(first, first + dcs.settings[ENTRIES]):
             dcs.base[here, x] = dcs.clock[here, x]
 
 
 @compiled.function(inline=False)
-def remove_from(dcs: ClockSet, here: int, first: int) -> None:
+def remove(dcs: ClockSet, here: int, first: int) -> None:
     """Remove(): this component and those after it, as if they had never been."""
     word = dcs.word[here]
     size = word[SIZE]
@@ -131,11 +136,11 @@ def remove_from(dcs: ClockSet, here: int, first: int) -> None:
         carried = set_hash.plus(dcs.part[here, first, CARRIED], dcs.part[here, c + 1, CARRIED])
         dcs.part[here, first, CARRIED] = carried
         dcs.part[here, c + 1, CARRIED] = 0
-    for x in range(first * dcs.plan[ENTRIES], size * dcs.plan[ENTRIES]):
+    for x in range(first * dcs.settings[ENTRIES], size * dcs.settings[ENTRIES]):
         dcs.clock[here, x] = 0
         if dcs.base.shape[1] > 0:
             dcs.base[here, x] = 0
     word[SIZE] = first
     word[ACTIVE] = min(word[ACTIVE], first)
-    word[DOUBT] = dcs.plan[MOST]
+    word[DOUBT] = dcs.settings[MOST]
     word[STALE] = 1

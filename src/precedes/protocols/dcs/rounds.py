@@ -29,7 +29,6 @@ from typing import Final
 
 from precedes import compiled
 from precedes.parts.hash_check import set_hash
-from precedes.protocols import dcs_policy as policy
 from precedes.protocols.contract import (
     Host,
     Int64s,
@@ -41,8 +40,10 @@ from precedes.protocols.contract import (
     tag_of,
     value_of,
 )
-from precedes.protocols.dcs_components import deactivate_last, remove_from
-from precedes.protocols.dcs_state import (
+
+from . import policy
+from .components import deactivate, remove
+from .state import (
     ACTIVE,
     AGREED,
     ANSWERED,
@@ -90,7 +91,7 @@ from precedes.protocols.dcs_state import (
     ClockSet,
 )
 
-# Tags of items, after those of ``answers``.
+# Tags of items, after those of ``hash_check.requests``.
 ASK: Final = 4  # what the round is; SEAL items follow, one for each component
 DECIDE: Final = 5  # the same, with the components that all agree to
 SEAL: Final = 6
@@ -118,11 +119,11 @@ EXPIRY: Final = -2  # less the number of the round
 def arm(dcs: ClockSet, here: int, host: Host) -> None:
     """Set the timer of the next turn, if there is something to shrink."""
     word = dcs.word[here]
-    wanted = word[SIZE] > dcs.plan[COMPONENTS] and word[IDLE] < IDLE_TURNS
+    wanted = word[SIZE] > dcs.settings[COMPONENTS] and word[IDLE] < IDLE_TURNS
     if wanted and word[ARMED] == 0 and word[RANK] < INITIATORS:
         word[ARMED] = 1
-        cycle = INITIATORS * dcs.plan[ROUND_NS]
-        delay = (word[RANK] * dcs.plan[ROUND_NS] - now_ns(host)) % cycle
+        cycle = INITIATORS * dcs.settings[ROUND_NS]
+        delay = (word[RANK] * dcs.settings[ROUND_NS] - now_ns(host)) % cycle
         set_timer(host, TURN, delay if delay > 0 else cycle)
 
 
@@ -150,7 +151,7 @@ def on_timer(dcs: ClockSet, here: int, key: int, host: Host) -> None:
             _conclude(dcs, here, word[HIGH], host)
         return
     word[ARMED] = 0
-    policy.look(dcs, here, host)
+    policy.update_estimate(dcs, here, host)
     free = word[KIND] == NO_ROUND and now_ns(host) >= word[BLOCKED_UNTIL_NS]
     # Rounds that fail may be in each other's way: one turn in 2, 4, 8, .. is used then.
     if free and policy.draw(host, 1 << word[FAILED]) == 0:
@@ -168,8 +169,8 @@ def _begin(dcs: ClockSet, here: int, host: Host) -> None:
     low, high = word[WIDTH], max(word[ACTIVE], min(word[REACH], word[SIZE]))
     if low >= high:
         kind = REMOVE
-        low, high = max(word[ACTIVE], dcs.plan[COMPONENTS]), word[SIZE]
-        if now_ns(host) - word[CHANGED_NS] < dcs.plan[KEEP_NS]:
+        low, high = max(word[ACTIVE], dcs.settings[COMPONENTS]), word[SIZE]
+        if now_ns(host) - word[CHANGED_NS] < dcs.settings[KEEP_NS]:
             return
     low = max(low, high - COMPONENTS_A_ROUND)
     if low >= high:
@@ -187,9 +188,9 @@ def _begin(dcs: ClockSet, here: int, host: Host) -> None:
     for other in range(dcs.member.shape[1]):
         dcs.member[here, other] &= CRASHED
     _block(dcs, here, _round(dcs.word[here, NODE], word[ROUND]), low, host)
-    dcs.plan[STARTED] += 1
+    dcs.counters[STARTED] += 1
     _tell(dcs, here, ASK, low, host)
-    set_timer(host, EXPIRY - word[ROUND], dcs.plan[TIMEOUT_NS] << word[FAILED])
+    set_timer(host, EXPIRY - word[ROUND], dcs.settings[TIMEOUT_NS] << word[FAILED])
     if word[AWAITED] == 0:
         _conclude(dcs, here, low, host)
 
@@ -202,7 +203,7 @@ def _round(initiator: int, number: int) -> int:
 @compiled.function()
 def _block(dcs: ClockSet, here: int, name: int, low: int, host: Host) -> None:
     word = dcs.word[here]
-    word[BLOCKED_UNTIL_NS] = now_ns(host) + dcs.plan[TIMEOUT_NS]
+    word[BLOCKED_UNTIL_NS] = now_ns(host) + dcs.settings[TIMEOUT_NS]
     word[BLOCKER] = name
     word[CEILING] = low
 
@@ -218,7 +219,7 @@ def _tell(dcs: ClockSet, here: int, tag: int, low: int, host: Host) -> None:
             put(host, tag, what | word[ROUND])
             for c in range(low, word[HIGH]):
                 put(host, SEAL, dcs.word[here, SEALS + c - word[LOW]])
-            dcs.plan[PACKETS] += 1
+            dcs.counters[PACKETS] += 1
 
 
 @compiled.function(inline=False)
@@ -232,11 +233,11 @@ def on_packet(dcs: ClockSet, here: int, sender: int, inbox: Int64s, count: int, 
     low = (value >> LOW_SHIFT) & 0xFF
     high = (value >> HIGH_SHIFT) & 0xFF
     fits = tag in (ASK, DECIDE) and 0 <= value < 2 << KIND_SHIFT
-    fits = fits and 0 < low <= high <= dcs.plan[MOST] and count == 1 + high - low
+    fits = fits and 0 < low <= high <= dcs.settings[MOST] and count == 1 + high - low
     for i in range(1, count):
         fits = fits and tag_of(inbox, i) == SEAL
     if not fits:
-        dcs.plan[MALFORMED] += 1
+        dcs.counters[MALFORMED] += 1
     elif tag == ASK:
         _on_ask(dcs, here, sender, inbox, host)
     else:
@@ -250,7 +251,7 @@ def _on_ask(dcs: ClockSet, here: int, sender: int, inbox: Int64s, host: Host) ->
     word = dcs.word[here]
     name = _round(sender, value & NUMBER_MASK)
     agreed = high
-    policy.look(dcs, here, host)
+    policy.update_estimate(dcs, here, host)
     if now_ns(host) >= word[BLOCKED_UNTIL_NS] or word[BLOCKER] == name:
         agreed = _agrees_from(dcs, here, kind, low, high, inbox, host)
     if agreed < high:
@@ -260,9 +261,9 @@ def _on_ask(dcs: ClockSet, here: int, sender: int, inbox: Int64s, host: Host) ->
             word[DOUBT_ROUND] = name if alone else SEVERAL
             word[DOUBT] = agreed if alone else min(word[DOUBT], agreed)
             # No initiator waits longer for answers; what it decided has come by then.
-            longest_ns = dcs.plan[TIMEOUT_NS] << (FAILED_MAX + 1)
+            longest_ns = dcs.settings[TIMEOUT_NS] << (FAILED_MAX + 1)
             word[DOUBT_UNTIL_NS] = now_ns(host) + longest_ns
-    dcs.plan[PACKETS] += 1
+    dcs.counters[PACKETS] += 1
     number = value & NUMBER_MASK
     send(host, sender, ANSWER, (number << 16) | (word[ACTIVE] << 8) | agreed)
 
@@ -303,8 +304,8 @@ def _on_answer(dcs: ClockSet, here: int, sender: int, value: int, host: Host) ->
         return  # an answer to a round that is over
     if dcs.member[here, sender] != 0:
         return  # a repeated packet
-    if not word[LOW] <= agreed <= word[HIGH] or active > dcs.plan[MOST]:
-        dcs.plan[MALFORMED] += 1
+    if not word[LOW] <= agreed <= word[HIGH] or active > dcs.settings[MOST]:
+        dcs.counters[MALFORMED] += 1
         return
     dcs.member[here, sender] |= ANSWERED
     word[AGREED] = max(word[AGREED], agreed)
@@ -327,7 +328,7 @@ def _conclude(dcs: ClockSet, here: int, agreed: int, host: Host) -> None:
     _tell(dcs, here, DECIDE, low, host)
     for c in range(word[HIGH] - 1, low - 1, -1):
         _leave(dcs, here, word[KIND], c, host)
-    dcs.plan[REMOVED if word[KIND] == REMOVE else DEACTIVATED] += word[HIGH] - low
+    dcs.counters[REMOVED if word[KIND] == REMOVE else DEACTIVATED] += word[HIGH] - low
     word[FAILED] = 0 if low < word[HIGH] else min(word[FAILED] + 1, FAILED_MAX)
     word[KIND] = NO_ROUND
     word[BLOCKED_UNTIL_NS] = 0
@@ -348,12 +349,12 @@ def _leave(dcs: ClockSet, here: int, kind: int, c: int, host: Host) -> None:
     # There may be more to leave: turns that have come to something are not idle.
     word[IDLE] = 0
     if kind == REMOVE:
-        remove_from(dcs, here, c)
+        remove(dcs, here, c)
     elif word[ACTIVE] == c + 1:
         # Nothing was sent that increments it, or its seal would differ: to drain it is enough.
         if word[OVER] > c:
             policy.choose(dcs, here, c, host)
-        deactivate_last(dcs, here, host)
+        deactivate(dcs, here, host)
 
 
 @compiled.function()
@@ -367,7 +368,7 @@ def _on_decision(dcs: ClockSet, here: int, sender: int, inbox: Int64s, host: Hos
         word[BLOCKER] = NOBODY
     if word[DOUBT_ROUND] == name:
         word[DOUBT_ROUND] = NOBODY
-        word[DOUBT] = dcs.plan[MOST]
+        word[DOUBT] = dcs.settings[MOST]
     for c in range(high - 1, low - 1, -1):
         there = c < word[SIZE] and _same(dcs, here, kind, c, low, inbox)
         if not there or not _may_leave(dcs, here, kind, c, c + 1):

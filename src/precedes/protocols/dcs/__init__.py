@@ -7,8 +7,8 @@ prefix of all, travel with every message. A process increments k = ``per_compone
 each of ``spread`` components (S_incr), and S_incr travels too. The receiver adds or activates the
 components that it lacks, waits until those it shares have reached the message's, increments the
 *sender's* entries in the message's S_incr, and delivers. A process that sees more load than its
-components are enough for adds some by itself (``dcs_policy``); to leave components behind takes a
-round with everybody (``dcs_rounds``, ``dcs_components``).
+components are enough for adds some by itself (``policy``); to leave components behind takes a
+round with everybody (``rounds``, ``components``).
 
 With ``detector = "hash"`` a message also carries the hash of all that its sender had delivered,
 and is delivered only if that is explained (``precedes.parts.hash_check``), as in ``hashed``.
@@ -29,9 +29,6 @@ from typing import Final
 from precedes import compiled
 from precedes.parts.hash_check import check, log, queue, search, set_hash
 from precedes.parts.hash_check.queue import NONE
-from precedes.protocols import dcs_components as components
-from precedes.protocols import dcs_policy as policy
-from precedes.protocols import dcs_rounds as rounds
 from precedes.protocols.contract import (
     DONE,
     FULL,
@@ -54,11 +51,9 @@ from precedes.protocols.contract import (
     tag_of,
     value_of,
 )
-from precedes.protocols.dcs_measures import extra as extra
-from precedes.protocols.dcs_measures import series as series
-from precedes.protocols.dcs_setup import Parameters as Parameters
-from precedes.protocols.dcs_setup import allocate as allocate
-from precedes.protocols.dcs_state import (
+
+from . import components, policy, rounds
+from .state import (
     ACTIVE,
     ARMED,
     CARRIED,
@@ -83,9 +78,15 @@ from precedes.protocols.dcs_state import (
     SPREAD,
     SPREAD_MAX,
     STALE,
+    Parameters,
     State,
+    allocate,
+    extra,
+    series,
     series_row,
 )
+
+__all__ = ["Parameters", "State", "allocate", "effects_words", "extra", "series"]
 
 DATA: Final = 0
 ITEMS: Final = (MESSAGE, *[NUMBER] * 7)
@@ -101,11 +102,11 @@ def effects_words(capacity: Capacity, nodes: int) -> int:
 
 @compiled.register(broadcast, State)
 def _broadcast(state: State, here: int, slot: int, host: Host) -> int:
-    policy.look(state.dcs, here, host)
+    policy.update_estimate(state.dcs, here, host)
     policy.before_broadcast(state.dcs, here, host)
     _stamp(state, here, slot, host)
     _record_delivery(state, here, slot, host)
-    if state.dcs.plan[DETECTOR] != 0:
+    if state.dcs.settings[DETECTOR] != 0:
         log.collect(state.log, here, state.dcs.word[here, NODE])
     send_all(host, DATA, slot)
     _afterwards(state, here, host)
@@ -116,19 +117,19 @@ def _broadcast(state: State, here: int, slot: int, host: Host) -> int:
 def _stamp(state: State, here: int, slot: int, host: Host) -> None:
     """What travels: the active components as they were before the message, and S_incr."""
     active = state.dcs.word[here, ACTIVE]
-    end = active * state.dcs.plan[ENTRIES]
+    end = active * state.dcs.settings[ENTRIES]
     for x in range(state.need.shape[1]):
         state.need[slot, x] = state.dcs.clock[here, x] if x < end else 0
     state.stamp[slot, CARRIES] = active
     for s in range(SPREAD_MAX):
         state.stamp[slot, INCREMENTS + s] = state.dcs.word[here, INCREMENT + s]
-    for c in range(state.dcs.plan[MOST]):
+    for c in range(state.dcs.settings[MOST]):
         generation = state.dcs.part[here, c, GENERATION] if c < active else 0
         state.stamp[slot, GENERATIONS + c] = generation
-    state.past[slot] = state.hash[here] if state.dcs.plan[DETECTOR] != 0 else 0
+    state.past[slot] = state.hash[here] if state.dcs.settings[DETECTOR] != 0 else 0
     row = series_row(now_ns(host))
-    state.dcs.plan[row + SENT_SUM] += active
-    state.dcs.plan[row + SENT_COUNT] += 1
+    state.dcs.series[row + SENT_SUM] += active
+    state.dcs.series[row + SENT_COUNT] += 1
 
 
 @compiled.function(inline=False)
@@ -138,9 +139,9 @@ def _record_delivery(state: State, here: int, slot: int, host: Host) -> None:
     source = source_of(host, slot)
     hashed = set_hash.hash_of(state.hasher, slot, host)
     shared = components.common(state.dcs, state.stamp, here, slot)
-    per_component = state.dcs.plan[PER_COMPONENT]
+    per_component = state.dcs.settings[PER_COMPONENT]
     parts = 0
-    for s in range(state.dcs.plan[SPREAD]):
+    for s in range(state.dcs.settings[SPREAD]):
         c = int(state.stamp[slot, INCREMENTS + s])
         parts |= c << (8 * s)
         if c < shared:
@@ -149,14 +150,14 @@ def _record_delivery(state: State, here: int, slot: int, host: Host) -> None:
                 components.activate(state.dcs, here, c + 1, host)
             state.dcs.part[here, c, HASH] = set_hash.plus(state.dcs.part[here, c, HASH], hashed)
             state.dcs.part[here, c, HITS] += 1
-            first = c * state.dcs.plan[ENTRIES]
+            first = c * state.dcs.settings[ENTRIES]
             for i in range(per_component):
                 state.dcs.clock[here, first + state.own[source, s * per_component + i]] += 1
     carried = set_hash.plus(state.dcs.part[here, shared, CARRIED], hashed)
     state.dcs.part[here, shared, CARRIED] = carried
     word[COUNT] += 1
     word[IDLE] = 0
-    if state.dcs.plan[DETECTOR] != 0:
+    if state.dcs.settings[DETECTOR] != 0:
         sequence = sequence_of(host, slot)
         state.hash[here] = set_hash.plus(state.hash[here], hashed)
         state.delivered[here, source] = sequence
@@ -167,7 +168,7 @@ def _record_delivery(state: State, here: int, slot: int, host: Host) -> None:
 def _receive(state: State, here: int, sender: int, inbox: Int64s, count: int, host: Host) -> int:
     if not queue.has_room(state.held, count):
         return FULL
-    policy.look(state.dcs, here, host)
+    policy.update_estimate(state.dcs, here, host)
     if tag_of(inbox, 0) >= rounds.ASK:
         rounds.on_packet(state.dcs, here, sender, inbox, count, host)
     else:
@@ -193,11 +194,11 @@ def _afterwards(state: State, here: int, host: Host) -> None:
 def _arrive(state: State, here: int, slot: int, host: Host) -> None:
     """A message has come: deliver it, or let it wait."""
     if not _is_sound(state, slot):
-        state.dcs.plan[MALFORMED] += 1
+        state.dcs.counters[MALFORMED] += 1
         drop(host, slot)
         return
-    components.adapt(state.dcs, state.need, state.stamp, here, slot, host)
-    if state.dcs.plan[DETECTOR] != 0:
+    components.check_expand(state.dcs, state.need, state.stamp, here, slot, host)
+    if state.dcs.settings[DETECTOR] != 0:
         check.arrive(state, here, slot, host)
     else:
         entry = components.lacks(state.dcs, state.need, state.stamp, here, slot)
@@ -215,8 +216,8 @@ def _arrive(state: State, here: int, slot: int, host: Host) -> None:
 def _is_sound(state: State, slot: int) -> bool:
     """Whether a correct process may have sent this: what it names exists."""
     carries = state.stamp[slot, CARRIES]
-    sound = 1 <= carries <= state.dcs.plan[MOST]
-    for s in range(state.dcs.plan[SPREAD]):
+    sound = 1 <= carries <= state.dcs.settings[MOST]
+    for s in range(state.dcs.settings[SPREAD]):
         sound = sound and 0 <= state.stamp[slot, INCREMENTS + s] < carries
     return sound
 
@@ -224,8 +225,8 @@ def _is_sound(state: State, slot: int) -> bool:
 @compiled.function(inline=False)
 def _talk(state: State, here: int, sender: int, inbox: Int64s, i: int, host: Host) -> None:
     """Questions about dependencies, and answers; without the detector nobody asks."""
-    if state.dcs.plan[DETECTOR] == 0 or tag_of(inbox, i) >= rounds.ASK:
-        state.dcs.plan[MALFORMED] += 1
+    if state.dcs.settings[DETECTOR] == 0 or tag_of(inbox, i) >= rounds.ASK:
+        state.dcs.counters[MALFORMED] += 1
     else:
         check.talk(state, here, state.dcs.word[here, NODE], sender, inbox, i, host)
 
@@ -237,7 +238,7 @@ def _settle(state: State, here: int, host: Host) -> None:
         # What waits may wait for an entry that is gone.
         state.dcs.word[here, STALE] = 0
         queue.forget_entries(state.held, here)
-    if state.dcs.plan[DETECTOR] != 0:
+    if state.dcs.settings[DETECTOR] != 0:
         check.settle(state, here, host)
         return
     held = state.held
@@ -292,8 +293,8 @@ def _finds_set(state: State, here: int, slot: int, host: Host) -> bool:
         return False
     if sequence_of(host, slot) != state.delivered[here, source] + 1:
         return False
-    first = carries * state.dcs.plan[ENTRIES]
-    end = max(carries, state.dcs.word[here, ACTIVE]) * state.dcs.plan[ENTRIES]
+    first = carries * state.dcs.settings[ENTRIES]
+    end = max(carries, state.dcs.word[here, ACTIVE]) * state.dcs.settings[ENTRIES]
     since = False
     for x in range(end):
         had = state.need[slot, x] if x < first else state.dcs.base[here, x]
@@ -337,7 +338,7 @@ def _on_timer(state: State, here: int, key: int, host: Host) -> int:
 
 @compiled.register(on_crash, State)
 def _on_crash(state: State, here: int, crashed: int, host: Host) -> int:
-    if state.dcs.plan[DETECTOR] != 0:
+    if state.dcs.settings[DETECTOR] != 0:
         log.ask_no_more(state.log, here, crashed)
     rounds.on_crash(state.dcs, here, crashed, host)
     _afterwards(state, here, host)
@@ -347,5 +348,5 @@ def _on_crash(state: State, here: int, crashed: int, host: Host) -> int:
 @compiled.register(message_bytes, State)
 def _message_bytes(state: State, slot: int) -> int:
     carries = state.stamp[slot, CARRIES]
-    size = 9 + state.dcs.plan[SPREAD] + carries * (1 + 4 * state.dcs.plan[ENTRIES])
-    return size + 8 if state.dcs.plan[DETECTOR] != 0 else size
+    size = 9 + state.dcs.settings[SPREAD] + carries * (1 + 4 * state.dcs.settings[ENTRIES])
+    return size + 8 if state.dcs.settings[DETECTOR] != 0 else size
