@@ -5,7 +5,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from precedes import topology
 from precedes.model import EventKind, UserError
 from precedes.protocols import contract, registry, vcube
 from precedes.protocols.contract import Capacity, Group
@@ -13,7 +12,7 @@ from precedes.protocols.vcube.recovery import WINDOW
 from precedes.sim import Fault, Scenario, simulate
 from precedes.testing import observe
 from precedes.testing.collector import NODE, PACKET, SEQUENCE, SOURCE
-from tests import vcube_checks
+from tests import trees, vcube_checks
 
 LITERAL = str(Path(__file__).parent / "protocols_for_tests" / "vcube_literal.py")
 
@@ -200,7 +199,7 @@ class TestCompiled:
         for row in sent.tolist():
             to = target[row[PACKET], row[SOURCE], row[SEQUENCE]]
             up = row[NODE] == row[SOURCE] and to == 0
-            assert up or topology.parent(to, 0, n) == row[NODE]
+            assert up or trees.parent(to, 0, n) == row[NODE]
 
     def test_kept_messages_are_let_go(self):
         """In a long run nobody keeps much more than what is in flight."""
