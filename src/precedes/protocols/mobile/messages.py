@@ -1,4 +1,4 @@
-"""What hosts and stations of ``mobile`` say to each other, and what they ask of whoever runs them.
+"""What hosts and stations of ``mobile`` say to each other, beside the ``Flood`` of a message.
 
 The names are those of the paper in whole words: a *session* is one attachment of a host to a
 station, a *birth* is the session of the join that began a life, a *stamp* is a station's own
@@ -8,23 +8,13 @@ stamps of the last session the host has delivered. NONE stands for "no position 
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
-from precedes.model import UserError
+from precedes.model import NANOSECONDS_PER_MS, UserError
+from precedes.protocols.machines import Flood, Message, Name, Surroundings
 
 NONE: Final = -1
-NANOSECONDS_PER_MS: Final = 1_000_000
-
-Name = tuple[int, int]  # host, number: who broadcast the message, and which of its own it is
-
-
-class Message(NamedTuple):
-    """An application message; the data belong to the application and are never looked at."""
-
-    name: Name
-    data: Any
 
 
 # Radio, host to station. ``cell`` is the station addressed.
@@ -138,12 +128,6 @@ class LeaveAck(NamedTuple):
 
 
 # Wired, flooded.
-class Flood(NamedTuple):
-    """An application message (app_ss)."""
-
-    message: Message
-
-
 class Request(NamedTuple):
     """Who has this host's record? (req1)"""
 
@@ -221,32 +205,6 @@ Datagram = (
 )  # fmt: skip
 Wired = Flood | Request | Cancel | Joined | Left | Grant | Want | Handover
 ROUTED: Final = (Grant, Want, Handover)
-
-# Effects. Whoever runs a machine first makes PERSIST durable together with the deliveries, in one
-# step, and only then lets anything of the same call leave the machine.
-RADIO: Final = 1  # datagram
-WIRE: Final = 2  # neighbour, message
-TIMER: Final = 3  # delay in ns, key
-DELIVER: Final = 4  # message
-PERSIST: Final = 5
-EXPELLED: Final = 6  # the station ended this host's life; join again to go on
-JOINED: Final = 7  # birth, station, first stamp of the life
-LEFT: Final = 8  # birth
-STAMPED: Final = 9  # name of a message that a station has just given its next stamp
-
-Effect = tuple[Any, ...]
-
-# What a number takes in the memory of a machine, when its size is told.
-NUMBER_BYTES: Final = 8
-
-
-@dataclass(slots=True)
-class Surroundings:
-    """What a machine may see of the world, and where it leaves its effects."""
-
-    random: Callable[[], float]  # uniform in [0, 1)
-    now_ns: int = 0
-    effects: list[Effect] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True)

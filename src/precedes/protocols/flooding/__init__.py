@@ -2,7 +2,7 @@
 
 Section V-A after Nedelec and others: stations flood over FIFO links and send every message to each
 of their hosts by itself, on a connection that is reliable and FIFO. That keeps causal order as long
-as nobody moves. The connection is in ``reno.py``, hosts and stations in ``flooding_machines.py``.
+as nobody moves. The connection is in ``reno.py``, hosts and stations in ``machines.py``.
 Assumptions: hosts neither move, nor crash, nor leave.
 """
 
@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from typing import Final
 
 from precedes.model import NANOSECONDS_PER_MS, UserError
-from precedes.protocols.flooding_machines import FloodingHost, FloodingStation
-from precedes.protocols.mobile_messages import Flood, Surroundings
-from precedes.protocols.radio_settings import RadioParameters, option
-from precedes.protocols.reno import RenoSettings, Segment
+from precedes.protocols.machines import Flood, RadioParameters, Surroundings, option
+
+from .machines import FloodingHost, FloodingStation
+from .reno import RenoSettings, Segment
 
 NETWORK: Final = "radio"
 GUARANTEE: Final = "causal"

@@ -5,7 +5,7 @@ a tree of reliable FIFO links and flood on it. A station numbers what it receive
 its cell until every host there has acknowledged it. When a host changes its cell, the two stations
 work out between them what it has delivered. No message carries a clock.
 
-The machines are in ``mobile_host.py`` and ``mobile_station.py`` (with ``mobile_cell.py``): plain
+The machines are in ``host`` (Algorithm 1) and ``station`` (Algorithms 2 to 4, with ``cell``): plain
 Python, since nearly all of it is rare cases over small tables, run by the simulator's radio and by
 anything else that carries out their effects. Guarantee: each message that the station of a join
 stamps from the start of that life on is delivered there exactly once, after all of its causal past
@@ -19,20 +19,18 @@ from dataclasses import dataclass
 from typing import Final
 
 from precedes.model import NANOSECONDS_PER_MS, NANOSECONDS_PER_S
-from precedes.protocols import mobile_codec
-from precedes.protocols.mobile_attachment import Disk
-from precedes.protocols.mobile_host import MobileHost
-from precedes.protocols.mobile_messages import (
+from precedes.protocols.machines import Flood, RadioParameters, Surroundings, option
+
+from . import codec
+from .host import Disk, MobileHost
+from .messages import (
     CatchUp,
-    Flood,
     FromHost,
     FromStation,
     Handover,
     Settings,
-    Surroundings,
 )
-from precedes.protocols.mobile_station import MobileStation
-from precedes.protocols.radio_settings import RadioParameters, option
+from .station import MobileStation
 
 NETWORK: Final = "radio"
 GUARANTEE: Final = "causal"
@@ -100,7 +98,7 @@ def messages_in(datagram: object) -> int:
 
 def control_bytes(datagram: object) -> int:
     """What the protocol adds to the application's data."""
-    return len(mobile_codec.encode(datagram))
+    return len(codec.encode(datagram))
 
 
 def air_bytes(datagram: object, parameters: Parameters) -> int:

@@ -13,28 +13,31 @@ from collections.abc import Callable
 from typing import Any, Final, NamedTuple, get_args, get_origin, get_type_hints
 
 from precedes.model import PeerError
-from precedes.protocols import mobile_messages as mm
+from precedes.protocols import machines
+
+from . import messages
+from .host import Disk
 
 # The place in this list is the kind on the wire: only ever append.
 KINDS: Final[tuple[type, ...]] = (
-    mm.Join,
-    mm.Init,
-    mm.FromHost,
-    mm.HostAck,
-    mm.Leave,
-    mm.FromStation,
-    mm.CatchUp,
-    mm.InitAck,
-    mm.StationAck,
-    mm.LeaveAck,
-    mm.Flood,
-    mm.Request,
-    mm.Cancel,
-    mm.Joined,
-    mm.Left,
-    mm.Grant,
-    mm.Want,
-    mm.Handover,
+    messages.Join,
+    messages.Init,
+    messages.FromHost,
+    messages.HostAck,
+    messages.Leave,
+    messages.FromStation,
+    messages.CatchUp,
+    messages.InitAck,
+    messages.StationAck,
+    messages.LeaveAck,
+    machines.Flood,
+    messages.Request,
+    messages.Cancel,
+    messages.Joined,
+    messages.Left,
+    messages.Grant,
+    messages.Want,
+    messages.Handover,
 )
 KIND_OF: Final = {kind: place for place, kind in enumerate(KINDS)}
 
@@ -178,3 +181,22 @@ def _decode_at(text: bytes, at: int) -> tuple[Any, int]:
     if at >= len(text) or text[at] >= len(KINDS):
         raise PeerError("a message is empty or of an unknown kind")
     return _LAYOUTS[text[at]].read(text, at + 1)
+
+
+DISK: Final = layout_of(Disk)
+
+
+def encode_disk(disk: Disk) -> bytes:
+    """A host's disk as a record of a journal."""
+    out = bytearray()
+    DISK.write(out, disk)
+    return bytes(out)
+
+
+def decode_disk(text: bytes) -> Disk:
+    """The disk that a record holds."""
+    found, end = DISK.read(text, 0)
+    if end != len(text):
+        raise PeerError("a record of a host's disk has bytes too many")
+    disk: Disk = found
+    return disk

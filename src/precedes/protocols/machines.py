@@ -1,16 +1,62 @@
-"""Parameters of protocols that run on a radio: the places, the air, the wires between stations.
+"""The contract of protocols on a radio: machines of two roles, plain Python, and their world.
 
-The defaults are the radio of paper 004 as far as it is published (range, datagrams, wires), and
-otherwise the values that come nearest to its figures; docs/protocols/mobile.md says which is which.
+A machine takes inputs and leaves effects; it has no clock, no randomness and no I/O of its own.
+``RadioParameters`` are the places, the air and the wires between stations. Their defaults are the
+radio of paper 004 as far as it is published (range, datagrams, wires), and otherwise the values
+that come nearest to its figures; docs/protocols/mobile.md says which is which.
 """
 
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from precedes.model import UserError
+
+Name = tuple[int, int]  # host, number: who broadcast the message, and which of its own it is
+
+
+class Message(NamedTuple):
+    """An application message; the data belong to the application and are never looked at."""
+
+    name: Name
+    data: Any
+
+
+class Flood(NamedTuple):
+    """An application message (app_ss)."""
+
+    message: Message
+
+
+# Effects. Whoever runs a machine first makes PERSIST durable together with the deliveries, in one
+# step, and only then lets anything of the same call leave the machine.
+RADIO: Final = 1  # datagram
+WIRE: Final = 2  # neighbour, message
+TIMER: Final = 3  # delay in ns, key
+DELIVER: Final = 4  # message
+PERSIST: Final = 5
+EXPELLED: Final = 6  # the station ended this host's life; join again to go on
+JOINED: Final = 7  # birth, station, first stamp of the life
+LEFT: Final = 8  # birth
+STAMPED: Final = 9  # name of a message that a station has just given its next stamp
+
+Effect = tuple[Any, ...]
+
+# What a number takes in the memory of a machine, when its size is told.
+NUMBER_BYTES: Final = 8
+
+
+@dataclass(slots=True)
+class Surroundings:
+    """What a machine may see of the world, and where it leaves its effects."""
+
+    random: Callable[[], float]  # uniform in [0, 1)
+    now_ns: int = 0
+    effects: list[Effect] = field(default_factory=list)
+
 
 MACS: Final = ("aloha", "csma")
 TREES: Final = ("star", "line", "grid")

@@ -2,45 +2,91 @@
 
 A station stamps every message in the order in which it arrives, and keeps it until every record
 has passed it. ``base`` is the lowest pointer of all records, whatever their mode: messages are
-discarded from the bottom only, which the proof of causal order needs. ``MobileStation`` adds
-joins, handoffs and leaves.
+discarded from the bottom only, which the proof of causal order needs. Whom the cell serves is its
+station's business (``MobileStation``).
 """
 
 from __future__ import annotations
 
-from typing import Final
+from dataclasses import dataclass, field
+from typing import Any, Final
 
-from precedes.protocols.mobile_messages import (
-    NONE,
+from precedes.protocols.machines import (
     NUMBER_BYTES,
     RADIO,
     STAMPED,
     TIMER,
     WIRE,
+    Flood,
+    Message,
+    Name,
+    Surroundings,
+)
+
+from .messages import (
+    NONE,
     CatchUp,
     Datagram,
-    Flood,
     FromHost,
     FromStation,
     HostAck,
+    Init,
     InitAck,
     LeaveAck,
-    Message,
-    Name,
+    Request,
     Settings,
     StationAck,
-    Surroundings,
     Wired,
 )
-from precedes.protocols.mobile_record import OWN, Memory, Record
 
 # Kinds of timers, first in their keys.
 REPEAT: Final = 0
 CATCH_UP: Final = 1
 ACK: Final = 2
-LEASE: Final = 3
 
 ACK_ENTRY_BYTES: Final = 20  # host, number and echo of a StationAck, as varying-length integers
+
+
+# Modes of a record.
+OWN: Final = 0  # this station serves the host
+WANTED: Final = 1  # it has asked for the record
+FROZEN: Final = 2  # it has granted the record and waits to hand it over
+
+
+@dataclass(slots=True)
+class Record:
+    """What a station knows of one host."""
+
+    mode: int
+    birth: int
+    session: int
+    number: int = 0  # next own number of the host that is expected
+    pointer: int = 0  # lowest stamp not known to be delivered or skipped
+    early: dict[int, Any] = field(default_factory=dict)  # own number -> data
+    skip: set[int] = field(default_factory=set)  # stamps >= pointer delivered elsewhere
+    catch_up: list[Message] = field(default_factory=list)  # what is left of it
+    done: int = 0  # how many catch-up messages of this session are acknowledged
+    total: int = 0  # how many there were
+    sent: int = 0  # how many have been on the air
+    copies: dict[int, int] = field(default_factory=dict)  # index of a catch-up message -> copies
+    pending: Init | Request | None = None  # the newest request that came while not OWN
+    undelivered: tuple[Name, ...] = ()
+    mark: int = 0  # the station's next stamp when it froze, or was granted, the record
+    answer: tuple[InitAck, ...] = ()  # sent again as it is until the host shows that it has it
+    beyond: int = 0  # bit i: stamp pointer_beyond + 1 + i is there
+    beyond_from: int = 0
+    heard_ns: int = 0
+    echo: int = NONE
+
+
+@dataclass(slots=True)
+class Memory:
+    """What outlives a host's record."""
+
+    birth: int = NONE  # newest life heard of
+    session: int = NONE  # newest session that the record has reached, as far as known
+    left: int = NONE  # newest life that has ended
+    number: int = 0  # next own number when it ended
 
 
 class Cell:
@@ -50,14 +96,11 @@ class Cell:
         self,
         station: int,
         neighbours: tuple[int, ...],
-        routes: tuple[int, ...],
         settings: Settings,
         around: Surroundings,
     ) -> None:
-        """``routes[s]`` is the neighbour on the way to station s."""
         self.station = station
         self.neighbours = neighbours
-        self.routes = routes
         self.settings = settings
         self.around = around
         self.next_stamp = 0
@@ -85,8 +128,6 @@ class Cell:
         self._fill_window()
         if self.records:
             self.ask_for_ack()
-        if self.settings.lease_ns:
-            self.timer(self.settings.lease_ns // 8, LEASE)
 
     def remember(self, host: int) -> Memory:
         """The memory of a host, made if there is none."""
@@ -363,10 +404,3 @@ class Cell:
             self._on_catch_up_timer(*key[1:])
         elif kind == ACK:
             self._send_acks()
-        elif kind == LEASE:
-            self.expel_silent()
-            self.timer(self.settings.lease_ns // 8, LEASE)
-
-    def expel_silent(self) -> None:
-        """End the lives of hosts that were silent for a whole lease."""
-        raise NotImplementedError

@@ -1,14 +1,14 @@
 """Hosts and stations of ``flooding``: a TCP connection for every host, and floods between stations.
 
-Effects and surroundings are those of ``mobile_messages``. A host asks for its connection until it
-gets it, with doubled pauses as TCP does; it stays with its station.
+Effects and surroundings are those of ``protocols.machines``. A host asks for its connection until
+it gets it, with doubled pauses as TCP does; it stays with its station.
 """
 
 from __future__ import annotations
 
 from typing import Any, Final, NamedTuple
 
-from precedes.protocols.mobile_messages import (
+from precedes.protocols.machines import (
     DELIVER,
     JOINED,
     NUMBER_BYTES,
@@ -20,7 +20,8 @@ from precedes.protocols.mobile_messages import (
     Message,
     Surroundings,
 )
-from precedes.protocols.reno import Connection, RenoSettings, Segment
+
+from .reno import Connection, RenoSettings, Segment
 
 CONNECT: Final = 2
 SPACED: Final = 3

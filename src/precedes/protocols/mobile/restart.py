@@ -20,21 +20,23 @@ from collections.abc import Iterable
 from typing import Any, Final, NamedTuple
 
 from precedes.model import PeerError
-from precedes.protocols import mobile_codec as codec
-from precedes.protocols.mobile_cell import LEASE
-from precedes.protocols.mobile_messages import (
+from precedes.protocols.machines import (
     WIRE,
     Effect,
-    Init,
-    InitAck,
     Message,
     Name,
-    Request,
-    Settings,
     Surroundings,
 )
-from precedes.protocols.mobile_record import Memory, Record
-from precedes.protocols.mobile_station import MobileStation
+
+from . import codec
+from .cell import Memory, Record
+from .messages import (
+    Init,
+    InitAck,
+    Request,
+    Settings,
+)
+from .station import LEASE, MobileStation
 
 # What an entry is about.
 HEARD: Final = 0  # a datagram
@@ -48,7 +50,7 @@ CONFIRM_EFFECT: Final = 11  # neighbour, number: tell it that everything below i
 
 
 class Entry(NamedTuple):
-    """One input; ``body`` is a message as ``mobile_codec`` writes it, or nothing."""
+    """One input; ``body`` is a message as ``codec`` writes it, or nothing."""
 
     kind: int
     now_ns: int
@@ -166,7 +168,7 @@ class LoggedStation:
             self.machine.on_timer(key)
             return None
         entry = self._enter(EXPELS, 0, 0, b"")
-        self.machine.timer(self.machine.settings.lease_ns // 8, LEASE)
+        self.machine.watch_leases()
         return entry
 
     def _enter(self, kind: int, source: int, number: int, body: bytes) -> Entry:
@@ -223,15 +225,15 @@ class LoggedStation:
 
     def snapshot(self) -> bytes:
         """Everything, as a record of a journal that takes the place of all before it."""
-        machine = self.machine
+        cell = self.machine.cell
         disk = StationDisk(
-            next_stamp=machine.next_stamp,
-            base=machine.base,
-            stored=tuple(machine.stored.values()),
-            records=tuple(_record_disk(host, one) for host, one in machine.records.items()),
+            next_stamp=cell.next_stamp,
+            base=cell.base,
+            stored=tuple(cell.stored.values()),
+            records=tuple(_record_disk(host, one) for host, one in cell.records.items()),
             memory=tuple(
                 (host, one.birth, one.session, one.left, one.number)
-                for host, one in machine.memory.items()
+                for host, one in cell.memory.items()
             ),
             links=tuple(
                 LinkDisk(
@@ -258,13 +260,13 @@ class LoggedStation:
             self.around.effects = []
 
     def _load(self, disk: StationDisk) -> None:
-        machine = self.machine
-        machine.next_stamp = disk.next_stamp
-        machine.base = machine.on_air = disk.base
-        machine.stored = dict(enumerate(disk.stored, disk.base))
-        machine.stamps = {message.name: stamp for stamp, message in machine.stored.items()}
-        machine.records = {one.host: _record(one) for one in disk.records}
-        machine.memory = {row[0]: Memory(*row[1:]) for row in disk.memory}
+        cell = self.machine.cell
+        cell.next_stamp = disk.next_stamp
+        cell.base = cell.on_air = disk.base
+        cell.stored = dict(enumerate(disk.stored, disk.base))
+        cell.stamps = {message.name: stamp for stamp, message in cell.stored.items()}
+        cell.records = {one.host: _record(one) for one in disk.records}
+        cell.memory = {row[0]: Memory(*row[1:]) for row in disk.memory}
         for kept in disk.links:
             link = self.links[kept.neighbour]
             link.first, link.expected = kept.first, kept.expected
