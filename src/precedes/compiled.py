@@ -201,8 +201,7 @@ def _forget_oldest(root: Path) -> None:
 def _in_short(text: str, own: tuple[Path, ...]) -> str:
     """The line of the user's file that does not compile, from the pages that Numba prints."""
     places = re.findall(r'File "([^"]+)", line (\d+)', text)
-    names = {path.name for path in own}
-    found = [f"{file}:{line}" for file, line in places if Path(file).name in names]
+    found = [f"{file}:{line}" for file, line in places if Path(file).resolve() in own]
     where = found[-1] if found else (f"{places[-1][0]}:{places[-1][1]}" if places else "the engine")
     causes = re.findall(
         r"(Unknown attribute .*|Untyped global name .*|Cannot unify .*|NameError: .*|"

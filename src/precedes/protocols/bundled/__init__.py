@@ -24,11 +24,12 @@ from typing import Final
 from precedes import compiled, topology
 from precedes.compiled import ZERO
 from precedes.model import EventKind
-from precedes.parts.pool import NONE
+from precedes.parts.pool import NONE, has_rows
 from precedes.protocols import failure_detector
 from precedes.protocols.contract import (
     DONE,
     FULL,
+    LENGTH,
     MESSAGE,
     NUMBER,
     REFERENCE,
@@ -67,7 +68,6 @@ from .state import (
     State,
     allocate,
     extra,
-    has_room,
 )
 
 __all__ = ["ACK", "TREE", "Parameters", "State", "allocate", "extra"]
@@ -92,12 +92,21 @@ def _start(state: State, here: int, host: Host) -> int:
 def _broadcast(state: State, here: int, slot: int, host: Host) -> int:
     if failure_detector.is_fenced(state.detector, here):
         return DONE
-    if not has_room(state, here, state.mark[DIMENSION], 1, host):
+    if not _has_room(state, here, state.mark[DIMENSION], 1, host):
         return FULL
     me = state.process[here, PROCESS]
     state.source[here, me, delivered.BASE] = sequence_of(host, slot)
     _forward(state, here, me, state.mark[DIMENSION], slot, host)
     return DONE
+
+
+@compiled.function()
+def _has_room(state: State, here: int, items: int, others: int, host: Host) -> bool:
+    """Whether so many items and other rows fit into the pool, and their effects to the host."""
+    leaving = items + state.bundles.waiting[here]
+    words = 64 + bundles.WORDS_PER_ITEM * leaving + 8 * others
+    unused = host.effects.size - host.cursor[LENGTH]
+    return words <= unused and has_rows(state.pool, items + others)
 
 
 @compiled.function(inline=False)
@@ -167,7 +176,7 @@ def _take_packet(
         return DONE
     # A TREE needs an item for every child or for an ACK, and a row to wait and one if it is early;
     # an ACK puts an item in the place of every row that it ends.
-    if not has_room(state, here, count * (state.mark[DIMENSION] + 1), 2 * count, host):
+    if not _has_room(state, here, count * (state.mark[DIMENSION] + 1), 2 * count, host):
         return FULL
     fenced = failure_detector.is_fenced(state.detector, here)
     for i in range(count):
@@ -237,7 +246,7 @@ def _crash(state: State, here: int, crashed: int, host: Host) -> int:
     if state.crashed[here, crashed] != 0:
         return DONE
     count = int(state.awaited.ends[here, ack_set.COUNT])
-    if not has_room(state, here, count, count, host):
+    if not _has_room(state, here, count, count, host):
         return FULL
     state.crashed[here, crashed] = 1
     bundles.discard(state.bundles, state.pool, here, crashed, host)

@@ -7,11 +7,11 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from precedes import compiled, topology
+from precedes import topology
 from precedes.model import DELAY_MS_MAX, NANOSECONDS_PER_MS, UserError
-from precedes.parts.pool import NONE, Pool, allocate_pool, has_rows
+from precedes.parts.pool import NONE, Pool, allocate_pool
 from precedes.protocols import failure_detector
-from precedes.protocols.contract import LENGTH, Capacity, Group, Host, Int32s, Int64s
+from precedes.protocols.contract import Capacity, Group, Int32s, Int64s
 from precedes.protocols.failure_detector import Detector
 
 from . import ack_set, bundles, delivered
@@ -140,12 +140,3 @@ def extra(state: State) -> dict[str, float]:
     if state.detector.state.size:
         found |= failure_detector.counters(state.detector)
     return found
-
-
-@compiled.function()
-def has_room(state: State, here: int, items: int, others: int, host: Host) -> bool:
-    """Whether so many items and other rows fit into the pool, and their effects to the host."""
-    leaving = items + state.bundles.waiting[here]
-    words = 64 + bundles.WORDS_PER_ITEM * leaving + 8 * others
-    unused = host.effects.size - host.cursor[LENGTH]
-    return words <= unused and has_rows(state.pool, items + others)

@@ -102,6 +102,7 @@ def effects_words(capacity: Capacity, nodes: int) -> int:
 
 @compiled.register(broadcast, State)
 def _broadcast(state: State, here: int, slot: int, host: Host) -> int:
+    """Algorithm 2, lines 1 and 2."""
     policy.update_estimate(state.dcs, here, host)
     policy.before_broadcast(state.dcs, here, host)
     _stamp(state, here, slot, host)
@@ -134,7 +135,7 @@ def _stamp(state: State, here: int, slot: int, host: Host) -> None:
 
 @compiled.function(inline=False)
 def _record_delivery(state: State, here: int, slot: int, host: Host) -> None:
-    """Enter a message into all that counts deliveries: always by increments, never by maxima."""
+    """Lines 1 and 6: count a message, always by increments, never by maxima."""
     word = state.dcs.word[here]
     source = source_of(host, slot)
     hashed = set_hash.hash_of(state.hasher, slot, host)
@@ -192,7 +193,7 @@ def _afterwards(state: State, here: int, host: Host) -> None:
 
 @compiled.function()
 def _arrive(state: State, here: int, slot: int, host: Host) -> None:
-    """A message has come: deliver it, or let it wait."""
+    """Lines 3 to 7: expand, then deliver the message or let it wait."""
     if not _is_sound(state, slot):
         state.dcs.counters[MALFORMED] += 1
         drop(host, slot)
