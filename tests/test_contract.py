@@ -1,5 +1,6 @@
 """Every protocol keeps the contract, and a file that breaks a rule of it is told which one."""
 
+import ast
 from pathlib import Path
 
 import pytest
@@ -365,3 +366,15 @@ def test_a_folder_that_fails_to_import(tmp_path):
         load(path)
     edited.edit_folder(Path(path), "Final = absent", "Final = 4")
     assert load(path).guarantee == "causal"
+
+
+def test_parts_are_shared():
+    """What one protocol alone uses belongs to it, not to ``precedes.parts``."""
+    users = {part.stem: set() for part in (sources.PACKAGE / "parts").glob("[!_]*")}
+    for file in edited.FOLDER.rglob("*.py"):
+        for name in sources.imports(ast.parse(file.read_bytes())):
+            if name.startswith("precedes.parts."):
+                place = file.relative_to(edited.FOLDER).with_suffix("").parts[0]
+                users[name.split(".")[2]].add(place)
+    assert len(users) >= 3
+    assert {part: found for part, found in users.items() if len(found & set(names())) < 2} == {}

@@ -74,8 +74,8 @@ MUTANTS = {
     "what blocks the earlier message is forgotten": (PREDECESSOR, "if False:"),
     "the past is not compared": ("if entry == NONE:\n        return False", "return False"),
     "a message waits for itself": (
-        "    if before > clock[entry_of(state, here, source) + DELIVERED]:",
-        "    if before >= clock[entry_of(state, here, source) + DELIVERED]:",
+        "    if before > clock[first + CLOCK_WORDS * source + DELIVERED]:",
+        "    if before >= clock[first + CLOCK_WORDS * source + DELIVERED]:",
     ),
     "what waits for a delivery is looked at once": (
         "                enqueue(state.waiting, row)\n            else:",

@@ -63,6 +63,7 @@ from .recovery import can_remember, hear, kept_of, learn_crash, remember, rememb
 from .state import (
     AGGREGATES,
     ARRIVALS,
+    CLOCK_WORDS,
     DATA,
     DELAYED,
     DELIVERED,
@@ -149,7 +150,7 @@ def _broadcast(state: State, here: int, slot: int, host: Host) -> int:
     state.clock[own + DELIVERED] = sequence
     _write_stamp(state, here, slot, sequence)
     if tolerant:
-        remember(state, here, node, slot, host)
+        remember(state.recovery, here, peer_of(state, here, node), slot, host)
         if state.recovery.own[here, DIRECT_FROM] != 0:
             _send_to_all(state, here, slot, host)
             return DONE
@@ -165,9 +166,10 @@ def _write_stamp(state: State, here: int, slot: int, sequence: int) -> None:
     """The entries of the clock that changed since the last broadcast (section 5)."""
     stamp = state.stamp[slot]
     stamped = state.stamped[here]
+    first = entry_of(state, here, 0)
     at = FIRST_ENTRY
     for source in range(state.setting[NODES]):
-        delivered = state.clock[entry_of(state, here, source) + DELIVERED]
+        delivered = state.clock[first + CLOCK_WORDS * source + DELIVERED]
         if delivered != stamped[source] and source != state.hosted[here]:
             stamped[source] = delivered
             stamp[at] = source
@@ -402,6 +404,8 @@ def _find_blocked(state: State, here: int, row: int, host: Host) -> None:
     If no cluster lacks anything, the row awaits something undelivered here, or nothing.
     """
     rows, clock = state.waiting.pool.row, state.clock
+    nodes = state.setting[NODES]
+    first = entry_of(state, here, 0)
     slot = rows[row + SLOT]
     source = int(source_of(host, slot))
     rows[row + BLOCKED] = 0
@@ -410,17 +414,17 @@ def _find_blocked(state: State, here: int, row: int, host: Host) -> None:
         rows[row + UNSERVED] = 0  # it has been relayed to everybody
     stamp = state.stamp[slot]
     for i in range(FIRST_ENTRY, FIRST_ENTRY + 2 * stamp[ENTRIES], 2):
-        at = entry_of(state, here, stamp[i])
+        at = first + CLOCK_WORDS * stamp[i]
         if clock[at + DELIVERED] < stamp[i + 1]:
             height = 0
             if state.setting[AGGREGATES] != 0 and clock[at + RECEIVED] < stamp[i + 1]:
                 root = ROOT if state.setting[SHARED] != 0 else stamp[i]
-                height = topology.height(state.hosted[here], int(root), state.setting[NODES])
+                height = topology.height(state.hosted[here], int(root), nodes)
             if height > rows[row + BLOCKED] or rows[row + ENTRY] == NONE:
                 rows[row + BLOCKED] = height
                 await_entry(rows, row, stamp[i], stamp[i + 1])
     before = sequence_of(host, slot) - 1
-    if before > clock[entry_of(state, here, source) + DELIVERED]:
+    if before > clock[first + CLOCK_WORDS * source + DELIVERED]:
         earlier = rows[row + PREDECESSOR]
         if rows[earlier + BLOCKED] > rows[row + BLOCKED]:
             rows[row + BLOCKED] = rows[earlier + BLOCKED]
@@ -491,17 +495,18 @@ def _check_delivery(state: State, here: int, chosen: int, arrivals: int, host: H
 def _misses_delivery(state: State, here: int, row: int, source: int, sequence: int) -> bool:
     """Whether something of the message's past is undelivered; the row then awaits it."""
     rows, clock = state.waiting.pool.row, state.clock
+    first = entry_of(state, here, 0)
     entry = rows[row + ENTRY]
     if entry == NONE:
         return False
-    if clock[entry_of(state, here, entry) + DELIVERED] < rows[row + VALUE]:
+    if clock[first + CLOCK_WORDS * entry + DELIVERED] < rows[row + VALUE]:
         return True
-    if clock[entry_of(state, here, source) + DELIVERED] < sequence - 1:
+    if clock[first + CLOCK_WORDS * source + DELIVERED] < sequence - 1:
         await_entry(rows, row, source, sequence - 1)
         return True
     stamp = state.stamp[rows[row + SLOT]]
     for i in range(FIRST_ENTRY, FIRST_ENTRY + 2 * stamp[ENTRIES], 2):
-        if clock[entry_of(state, here, stamp[i]) + DELIVERED] < stamp[i + 1]:
+        if clock[first + CLOCK_WORDS * stamp[i] + DELIVERED] < stamp[i + 1]:
             await_entry(rows, row, stamp[i], stamp[i + 1])
             return True
     return False

@@ -90,6 +90,7 @@ from .state import (
     TOLERANT,
     UNACKNOWLEDGED,
     WAITING,
+    Recovery,
     State,
     entry_of,
     has_effects,
@@ -109,15 +110,13 @@ def can_remember(state: State, count: int) -> bool:
 
 
 @compiled.function(inline=False)
-def remember(state: State, here: int, source: int, slot: int, host: Host) -> None:
-    """Keep a message, behind the others of its source."""
-    recovery = state.recovery
+def remember(recovery: Recovery, here: int, at: int, slot: int, host: Host) -> None:
+    """Keep a message, behind the others of its source, whose words begin ``at`` this place."""
     kept, peer = recovery.kept.row, recovery.peer
     row = take_row(recovery.kept)
     recovery.own[here, KEPT] += 1
     kept[row + KEPT_SLOT] = slot
     kept[row + KEPT_LINK] = NONE
-    at = peer_of(state, here, source)
     if peer[at + FIRST_KEPT] == NONE:
         peer[at + FIRST_KEPT] = row
     else:
@@ -131,11 +130,12 @@ def remember_arrival(state: State, here: int, source: int, slot: int, host: Host
     """Keep a message that has arrived, and learn from its stamp what others have and keep."""
     node = state.hosted[here]
     stamp = state.stamp[slot]
-    remember(state, here, source, slot, host)
+    at = peer_of(state, here, source)
+    remember(state.recovery, here, at, slot, host)
     if state.recovery.crashed[here, source] != 0:
         _relay_latest(state, here, source, host)
         return
-    _forget(state, here, source, int(stamp[STABLE]), host)
+    _forget(state.recovery, here, at, int(stamp[STABLE]), host)
     for i in range(stamp[ENTRIES]):
         if stamp[FIRST_ENTRY + 2 * i] == node:
             _confirm(state, here, source, int(stamp[FIRST_ENTRY + 2 * i + 1]), host)
@@ -144,14 +144,12 @@ def remember_arrival(state: State, here: int, source: int, slot: int, host: Host
 
 
 @compiled.function(inline=False)
-def _forget(state: State, here: int, source: int, stable: int, host: Host) -> None:
-    """Let go of a source's messages up to its stable one.
+def _forget(recovery: Recovery, here: int, at: int, stable: int, host: Host) -> None:
+    """Let go of a source's messages up to its stable one; its words begin ``at`` this place.
 
     They are taken from the front of the list: one that overtook others waits for them.
     """
-    recovery = state.recovery
     kept = recovery.kept.row
-    at = peer_of(state, here, source)
     row = int(recovery.peer[at + FIRST_KEPT])
     while row != NONE and sequence_of(host, kept[row + KEPT_SLOT]) <= stable:
         following = int(kept[row + KEPT_LINK])
@@ -162,7 +160,7 @@ def _forget(state: State, here: int, source: int, stable: int, host: Host) -> No
     recovery.peer[at + FIRST_KEPT] = row
 
 
-@compiled.function(inline=False)
+@compiled.function()
 def _confirm(state: State, here: int, other: int, count: int, host: Host) -> None:
     """Another node is known to have so many of our messages."""
     recovery = state.recovery
@@ -194,7 +192,7 @@ def _find_stable(state: State, here: int, host: Host) -> None:
                 holders += 1
     recovery.own[here, OWN_STABLE] = least
     recovery.own[here, AT_STABLE] = holders
-    _forget(state, here, node, least, host)
+    _forget(recovery, here, peer_of(state, here, node), least, host)
 
 
 @compiled.function()
@@ -347,7 +345,8 @@ def _announce(state: State, here: int, host: Host) -> None:
             put(host, ENDED, recovery.order[here, i] | (np.int64(received) << NODE_BITS))
     mine[ANNOUNCED] = mine[KNOWN]
     for i in range(mine[KNOWN]):
-        _forget(state, here, int(recovery.order[here, i]), ALL, host)
+        at = peer_of(state, here, int(recovery.order[here, i]))
+        _forget(recovery, here, at, ALL, host)
 
 
 @compiled.function(inline=False)
