@@ -8,6 +8,9 @@ changes less than wall time:
 - the audit of their 16 traces as Spark tasks, and in one process;
 - 1,000 tiny runs as Spark tasks, and in one process.
 
+And the memory of a sweep's driver, which is not that of Java: for each traced run, and for as many
+as a sweep may have.
+
 Starting the session is stated on its own: Java, a first job, and the Python workers of Spark, paid
 once however much work follows. Processes that do the work are fresh each time, so that all rows
 include importing the package and loading compiled code.
@@ -15,6 +18,7 @@ include importing the package and loading compiled code.
 
 import argparse
 import json
+import pickle
 import subprocess
 import sys
 import tempfile
@@ -25,7 +29,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 from processes import cpu_s_of_tree
 
-LIMITS = {"audit_cpu_s": 10.0, "simulate_ratio": 1.25, "tiny_ratio": 3.0}
+LIMITS = {"audit_cpu_s": 10.0, "simulate_ratio": 1.25, "tiny_ratio": 3.0, "driver_gb": 3.0}
 
 # Runs in a process of its own: what a Spark task does, without Spark.
 ALONE = """
@@ -145,13 +149,61 @@ def measure(*, quick):
             "spark": simulate_on_spark(tiny, place / "tiny_spark"),
             "alone": alone("simulate", place / "tiny_alone", orders(tiny)),
         }
+        report["driver"] = driver_memory(place, quick=quick)
     report["limits"] = LIMITS
     report["measured"] = {
         "audit_cpu_s": report["audit"]["spark"]["cpu_s"],
         "simulate_ratio": report["simulate"]["spark"]["cpu_s"] / report["simulate"]["alone"],
         "tiny_ratio": report["tiny"]["spark"]["cpu_s"] / report["tiny"]["alone"],
+        "driver_gb": report["driver"]["most_gb"],
     }
     return report
+
+
+# The driver of a sweep whose runs are all finished, in a process of its own: what it takes at most.
+DRIVER = """
+import pickle, resource, sys
+from pathlib import Path
+from precedes.pipeline.sweep import run_sweep
+done = run_sweep(pickle.loads(Path(sys.argv[2]).read_bytes()), Path(sys.argv[1]))
+assert not done.failures, done.failures[:3]
+print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
+"""
+
+
+def driver_kb(directory, sample, count):
+    """Kilobytes that a driver takes for so many runs with records like the sample's."""
+    from precedes.pipeline import layout, records
+    from precedes.pipeline.plan import expand
+    from precedes.sim import Scenario
+    from precedes.sim.experiment import Experiment
+
+    base = Scenario(protocol="probabilistic", nodes=200, messages=500)
+    scenarios = tuple(base.replace(seed=seed) for seed in range(1, count + 1))
+    experiment = Experiment("bench", scenarios)
+    record = json.loads(sample.read_text())
+    with records.hold(directory):
+        for run in expand([experiment]):
+            own = {"run_id": run.run_id, "digest": run.digest, "code_version": run.code_version}
+            records.write_record(directory, run.name, {**record, **own})
+    file = directory.with_suffix(".experiment")
+    file.write_bytes(pickle.dumps(experiment))
+    line = [sys.executable, "-c", DRIVER, str(directory), str(file)]
+    done = subprocess.run(line, check=True, capture_output=True, text=True)
+    assert (directory / layout.LOG).is_file()
+    return int(done.stdout)
+
+
+def driver_memory(place, *, quick):
+    """What a driver takes for few runs and for many, and for as many as there may be."""
+    from precedes.pipeline.plan import RUNS_MAX
+
+    sample = min((place / "spark" / "records").glob("*.json"))
+    counts = (300, 900) if quick else (500, 4_000)
+    few_kb, many_kb = (driver_kb(place / f"driver{n}", sample, n) for n in counts)
+    run_kb = (many_kb - few_kb) / (counts[1] - counts[0])
+    most_kb = few_kb + run_kb * (RUNS_MAX - counts[0])
+    return {"run_kb": run_kb, "runs_max": RUNS_MAX, "most_gb": most_kb / 1e6}
 
 
 def orders(planned):
@@ -174,6 +226,11 @@ def show(report):
             f"{name:<28}{spark['cpu_s']:>10.1f}{peer:>14.1f}{spark['cpu_s'] / peer:>8.2f}"
             f"{spark['session_cpu_s']:>12.1f}"
         )
+    driver = report["driver"]
+    print(
+        f"\ndriver: {driver['run_kb']:.1f} kB a traced run, {driver['most_gb']:.1f} GB for "
+        f"{driver['runs_max']:,}"
+    )
     print()
     for name, limit in report["limits"].items():
         value = report["measured"][name]

@@ -5,6 +5,8 @@ happen, and looks at the machines' state only for the invariants that speak of i
 I9).
 """
 
+from collections import Counter
+
 from precedes.protocols.mobile import cell
 from precedes.protocols.mobile import host as mh
 
@@ -72,6 +74,9 @@ class Oracle:
             self.missed[host] |= 1 << message
         self.missed[host] &= ~self.delivered[host]
         self.rows.append((host, "join", None))
+        counts = Counter(self.names[message][0] for message in self.logs[station][:start])
+        for source, count in counts.items():
+            self.rows.append((host, "join", (source, count - 1)))
 
     def on_left(self, host):
         self.living[host] = False

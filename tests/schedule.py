@@ -5,6 +5,7 @@ from xdist.scheduler import LoadScopeScheduling
 # Tests that share what takes long to make: one process makes it, and runs them all.
 TOGETHER = {
     "tests/pipeline/test_clusters.py": "spark",
+    "tests/pipeline/test_events.py": "spark",
     "tests/pipeline/test_interrupts.py": "spark",
     "tests/pipeline/test_reproduce.py": "spark",
     "tests/pipeline/test_spark.py": "spark",
@@ -17,6 +18,7 @@ TOGETHER = {
 FIRST = (
     "tests/pipeline/test_spark.py",
     "tests/pipeline/test_interrupts.py",
+    "tests/pipeline/test_events.py",
     "tests/pipeline/test_reproduce.py",
     "tests/pipeline/test_clusters.py",
     "tests/live/",

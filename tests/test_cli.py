@@ -1,7 +1,9 @@
 """The command line: what it prints, how it fails, and what it leaves behind."""
 
+import ctypes
 import json
 import os
+import re
 import resource
 import signal
 import subprocess
@@ -14,6 +16,7 @@ import pytest
 
 from precedes.cli import main
 from precedes.papers.registry import check
+from tests import edited
 from tests.papers.small_paper import paper_module
 from tests.signals import heed_interrupts
 
@@ -44,9 +47,11 @@ AUDIT_KEYS = {
     "lost",
     "duplicates",
     "phantom",
+    "unjudged",
     "undelivered_at_end",
 }
 SMALL = ["--nodes", "5", "--messages", "40", "--rate", "1000"]
+SIZE = ["size", "--rate", "100", "--error", "1e-4", "--nodes", "2000"]
 
 
 def command(*arguments, **options):
@@ -71,11 +76,25 @@ def fails(capsys, *arguments):
 
 def test_protocols(capsys):
     assert main(["protocols"]) == 0
-    assert "vector" in capsys.readouterr().out
+    text = " ".join(capsys.readouterr().out.split())
+    for name, order in (("vector", "causal"), ("hashed", "causal"), ("unordered", "none")):
+        assert re.search(rf" {name} [^=]*? guarantee: {order}; assumes reliable", text), name
     assert main(["protocols", "--json"]) == 0
     rows = {row["name"]: row for row in json.loads(capsys.readouterr().out)}
     assert {"vector", "probabilistic", "unordered"} <= set(rows)
     assert rows["probabilistic"]["parameters"][0]["name"] == "entries"
+
+
+def test_reproduce_names_all_that_is_not_installed(tmp_path):
+    """Modules that cannot be imported stand in front of the real ones."""
+    line = ("reproduce", "--out", tmp_path / "out")
+    for name, wanted in (("matplotlib", "[report]"), ("pyspark", "[report,spark]")):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "__init__.py").write_text("raise ImportError")
+        done = command(*line, env={**os.environ, "PYTHONPATH": str(tmp_path)})
+        assert (done.returncode, done.stdout) == (2, "")
+        assert f"pip install 'precedes{wanted}'" in done.stderr
+        assert len(done.stderr.splitlines()) == 1
 
 
 def test_simulate_and_audit(tmp_path, capsys):
@@ -115,10 +134,11 @@ def test_text_output(capsys):
 def test_an_empty_log_is_unknown(tmp_path, capsys):
     log = tmp_path / "empty.jsonl"
     log.write_text("")
-    assert main(["audit", str(log), "--json"]) == 2
+    assert main(["audit", str(log), "--json"]) == 3
     assert json.loads(capsys.readouterr().out)["verdict"] == "unknown"
 
 
+@pytest.mark.usefixtures("engine")
 def test_a_network_outside_the_assumptions_is_said(capsys):
     assert main(["simulate", "probabilistic", *SMALL, "--duplication", "0.1", "--json"]) == 0
     assert "assumes" in capsys.readouterr().err
@@ -129,7 +149,14 @@ def test_a_network_outside_the_assumptions_is_said(capsys):
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["simulate", "nobody", *SMALL], "there is no protocol 'nobody'"),
+        (["simulate", "nobody", *SMALL], "there is no protocol 'nobody': choose"),
+        (["simulate", "vecotr", *SMALL], "did you mean 'vector'?"),
+        (["simulte", "vector", *SMALL], "did you mean 'simulate'?"),
+        (["simulate", "hashed", *SMALL, "--set", "entrys=9"], "did you mean 'entries'?"),
+        (["simulate", "vector", *SMALL, "--workload", "possion"], "did you mean 'poisson'?"),
+        (["simulate", "vector", *SMALL, "--delay", "lognromal:9:1"], "did you mean 'lognormal'?"),
+        (["simulate", "vector", *SMALL, "--node", "9"], "did you mean '--nodes'?"),
+        (["simulate", "vector", *SMALL, "--nope"], "see 'precedes simulate --help'"),
         (["simulate", "./nobody.py", *SMALL], "there is no protocol file"),
         (["simulate", "vector", *SMALL, "--set", "size=3"], "has no parameter 'size'"),
         (["simulate", "probabilistic", *SMALL, "--set", "entries=x"], "a whole number"),
@@ -140,6 +167,9 @@ def test_a_network_outside_the_assumptions_is_said(capsys):
         (["simulate", "vector", "--nodes", "many"], "invalid int"),
         (["simulate", "vector", *SMALL, "--rate", "-3"], "rate must be above 0"),
         (["simulate", "vector", *SMALL, "--rate", "nan"], "takes a number"),
+        (["simulate", "vector", *SMALL, "--rate", "1e300"], "between 1e-06 and 1e+09"),
+        (["size", "--nodes", "9", "--error", "0.1", "--rate", "2e9"], "at most 1e+09"),
+        (["simulate", "mobile", "--nodes", "3", "--messages", "5"], "none of the 5 broadcasts"),
         (["simulate", "vector", *SMALL, "--loss", "1.5"], "probability"),
         (["simulate", "vector", *SMALL, "--delay", "normal:1"], "is not understood"),
         (["simulate", "vector", *SMALL, "--delay", "matrix:/none"], "cannot read"),
@@ -150,11 +180,37 @@ def test_a_network_outside_the_assumptions_is_said(capsys):
         (["simulate"], "name a protocol"),
         (["simulate", "--scenario", "/none.toml"], "cannot read"),
         (["audit", "/none"], "there is no log"),
+        (["node", "--member", "0", *2 * ["--address", "127.0.0.1:7000"]], "have one address"),
+        (["keys", "/dev/null/keys", "-n", "2", "--days", "99999999"], "at most 36500 days"),
+        (["keys", "/dev/null/keys", "-n", "2", "--days", "-1"], "a day or more"),
+        (["keys", "/dev/null/keys", "-n", "2", "--name", "a b"], "letters, digits"),
+        (["keys", "/dev/null/keys", "-n", "2", "--name", "a/b"], "letters, digits"),
+        (["keys", "/dev/null/keys", "-n", "2", "--name", ""], "letters, digits"),
+        (["node", "--member", "0"], "--address once for each member"),
         (["reproduce", "999", "--out", "/tmp/none"], "is not here"),
     ],
 )
 def test_mistakes_get_one_line(capsys, arguments, said):
     assert said in fails(capsys, *arguments)
+
+
+def test_keys_that_are_there_stay(tmp_path, capsys):
+    line = ["keys", str(tmp_path / "keys"), "-n", "2", "--name", "orders-2.eu"]
+    assert main(line) == 0
+    before = {path: path.read_bytes() for path in (tmp_path / "keys").iterdir()}
+    capsys.readouterr()
+    assert "replace it with --force" in fails(capsys, *line)
+    assert {path: path.read_bytes() for path in (tmp_path / "keys").iterdir()} == before
+    assert main([*line, "--force"]) == 0
+    assert all(path.read_bytes() != old for path, old in before.items())
+
+
+MISSPELT = {
+    "sede = 3": "seed",
+    "[network]\nlos = 0.1": "loss",
+    "[[faults]]\nkind = 'crash'\nndoe = 1": "node",
+    "[[faults]]\nkind = 'crsh'\nnode = 1": "crash",
+}
 
 
 def test_malformed_toml_is_reported_with_its_line(tmp_path, capsys):
@@ -164,7 +220,16 @@ def test_malformed_toml_is_reported_with_its_line(tmp_path, capsys):
     scenario.write_text('protocol = "vector"\nnodes = 3\n\n[network]\nspeed = 3\n')
     error = fails(capsys, "simulate", "--scenario", scenario)
     assert f"{scenario}:5:" in error
-    assert "'speed'" in error
+    assert "'speed'; [network] has" in error
+    for text, meant in MISSPELT.items():
+        scenario.write_text(f'protocol = "vector"\nnodes = 3\n{text}\n')
+        assert f"did you mean '{meant}'?" in fails(capsys, "simulate", "--scenario", scenario)
+    scenario.write_text('protocol = "vector"\nnodes = 3\n[sweep]\nbandwith_bytes_per_s = [1]\n')
+    error = fails(capsys, "sweep", scenario, "--out", tmp_path / "out")
+    assert "did you mean 'bandwidth_bytes_per_s'?" in error
+    scenario.write_text('adresses = ["127.0.0.1:7000", "127.0.0.1:7001"]\n')
+    error = fails(capsys, "node", "--member", "0", "--group", scenario)
+    assert "did you mean 'addresses'?" in error
 
 
 def test_damaged_traces_get_one_line(tmp_path, capsys):
@@ -193,6 +258,26 @@ def test_an_unwritable_directory(tmp_path, capsys):
     assert list(tmp_path.iterdir()) == [blocked]
 
 
+def test_a_directory_that_may_not_be_read(tmp_path):
+    def be_nobody_special():
+        # Root may read everything, unless its next program may not.
+        for capability in (1, 2):  # CAP_DAC_OVERRIDE, CAP_DAC_READ_SEARCH
+            ctypes.CDLL(None).prctl(24, capability, 0, 0, 0)  # PR_CAPBSET_DROP
+
+    (tmp_path / "logs" / "below").mkdir(parents=True)
+    (tmp_path / "logs").chmod(0)
+    try:
+        for path in (tmp_path / "logs", tmp_path / "logs" / "below"):
+            done = command("audit", path, preexec_fn=be_nobody_special)
+            assert (done.returncode, done.stdout) == (2, "")
+            assert len(done.stderr.splitlines()) == 1
+            assert str(path) in done.stderr
+            assert "Permission denied" in done.stderr
+    finally:
+        (tmp_path / "logs").chmod(0o700)
+
+
+@pytest.mark.usefixtures("engine")
 def test_a_full_disk_leaves_nothing_behind(tmp_path):
     def limit():
         # A file larger than this fails as on a full disk, without a signal.
@@ -225,8 +310,88 @@ def test_an_interrupt_leaves_nothing_behind(tmp_path):
 
 
 def test_a_closed_pipe_is_quiet():
-    line = f"{sys.executable} -m precedes.cli protocols --json | head -c 1"
-    done = subprocess.run(["sh", "-c", line], capture_output=True, text=True, timeout=60)
+    reader, writer = os.pipe()
+    os.close(reader)
+    line = [sys.executable, "-m", "precedes.cli", *SIZE, "--json"]
+    done = subprocess.run(line, stdout=writer, stderr=subprocess.PIPE, text=True, timeout=60)
+    os.close(writer)
+    assert (done.returncode, done.stderr) == (141, "")
+
+
+def redirected(redirections, *arguments):
+    """A command as a shell runs it."""
+    line = [sys.executable, "-m", "precedes.cli", *arguments]
+    script = f'exec "$@" {redirections}'
+    return subprocess.run(
+        ["sh", "-c", script, "sh", *line], capture_output=True, text=True, timeout=60
+    )
+
+
+@pytest.mark.parametrize(
+    ("redirections", "arguments"),
+    [
+        ("> /dev/full", SIZE),
+        ("> /dev/full", ["--help"]),
+        ("> /dev/full", ["protocols", "--json"]),  # more than a buffer holds
+        (">&-", SIZE),
+        (">&- <&-", ["--version"]),
+    ],
+)
+def test_output_that_cannot_be_written_is_no_verdict(redirections, arguments):
+    done = redirected(redirections, *arguments)
+    assert done.returncode == 2, done.stderr
+    assert len(done.stderr.splitlines()) == 1
+    assert "standard output" in done.stderr
+
+
+@pytest.mark.parametrize("redirections", ["2> /dev/full", "2>&-", "2>&- <&-"])
+def test_errors_that_cannot_be_written_change_nothing(redirections):
+    """Nor do they end up in what was asked for."""
+    done = redirected(redirections, *SIZE)
+    assert done.returncode == 0
+    assert done.stdout == redirected("", *SIZE).stdout != ""
+    wrong = redirected(redirections, *SIZE, "--entries", "40")
+    assert (wrong.returncode, wrong.stdout) == (2, "")
+
+
+def failing(directory, statement):
+    """A protocol that fails when it broadcasts."""
+    return edited.protocol(
+        directory,
+        "unordered",
+        ("    send_all(host", f"    {statement}\n    send_all(host"),
+        rename="mine",
+    )
+
+
+@pytest.mark.parametrize(
+    "statement", ["raise KeyError('a\\nb')", "raise SystemExit(0)", "assert 0"]
+)
+def test_a_failure_that_nobody_foresaw_is_no_verdict(tmp_path, capsys, statement):
+    line = ["simulate", failing(tmp_path, statement), *SMALL, "--interpreted"]
+    assert main(line) == 3
+    told = capsys.readouterr()
+    assert told.out == ""
+    assert told.err.startswith("precedes: this is a defect of precedes: ")
+    assert len(told.err.splitlines()) == 1
+    for debugged in (["--debug", *line], [*line, "--debug"]):
+        assert main(debugged) == 3
+        lines = capsys.readouterr().err.splitlines()
+        assert lines[0].startswith("Traceback")
+        assert lines[-1] == told.err.rstrip()
+
+
+@pytest.mark.usefixtures("engine")
+def test_names_that_the_locale_cannot_write_are_escaped(tmp_path):
+    log = tmp_path / "log.jsonl"
+    rows = [("é", "broadcast", "one"), ("é", "broadcast", "two"), ("b", "deliver", "two")]
+    text = [json.dumps({"node": node, "kind": event, "message": m}) for node, event, m in rows]
+    log.write_text("\n".join([*text, text[-1].replace("two", "one")]))
+    plain = {"LC_ALL": "C", "PYTHONCOERCECLOCALE": "0", "PYTHONUTF8": "0"}
+    done = command("audit", log, env={**os.environ, **plain})
+    assert done.returncode == 1
+    assert done.stdout.startswith("violated")
+    assert r"node \xe9 broadcast one" in done.stdout
     assert done.stderr == ""
 
 

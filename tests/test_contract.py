@@ -112,6 +112,10 @@ REFUSED = {
         "cannot be imported",
     ),
     "syntax": ([("class State(", "class class State(")], "cannot be imported"),
+    "a program's end": (
+        [("import numpy as np", "import numpy as np\nraise SystemExit(0)")],
+        "cannot be imported: it ends the program",
+    ),
 }
 
 
@@ -132,7 +136,7 @@ def test_no_such_file(tmp_path):
 
 
 def test_no_such_protocol():
-    with pytest.raises(UserError, match=r"there is no protocol 'vectr': choose one of .*vector"):
+    with pytest.raises(UserError, match=r"there is no protocol 'vectr' .did you mean 'vector'"):
         load("vectr")
 
 

@@ -173,7 +173,6 @@ def test_the_scenario_file_of_the_page(tmp_path):
     shown_as_default = {
         "seed",
         "oracle",
-        "memory_max_bytes",
         "rate",
         "skew",
         "gap_ms",
@@ -187,6 +186,20 @@ def test_the_scenario_file_of_the_page(tmp_path):
 def names_in(page: str) -> set[str]:
     """What a page has in backticks, without what stands before a dot."""
     return {word.rpartition(".")[2] for word in re.findall(r"`([\w.]+)`", page)}
+
+
+def test_the_page_says_which_protocol_writes_notes():
+    page = PAGES["docs/trace-format.md"]
+    written = {
+        (kind.lower(), path.stem.partition("_")[0])
+        for path in (ROOT / "src/precedes/protocols").glob("*.py")
+        for kind in re.findall(r"EventKind\.(\w+)", path.read_text(encoding="utf-8"))
+    }
+    assert len(written) >= 3
+    for kind, protocol in written:
+        row = re.search(rf"^\| `{kind}` \| (.*) \|$", page, re.MULTILINE)
+        assert row, kind
+        assert f"`{protocol}`" in row[1], kind
 
 
 @pytest.mark.usefixtures("engine")

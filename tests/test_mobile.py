@@ -30,7 +30,8 @@ def history_of(oracle, hosts):
         else:
             state[host] = kind
             if kind == "join":
-                joins.append((host, len(logs[host])))
+                message = -1 if name is None else oracle.index[name]
+                joins.append((host, len(logs[host]), message))
     rows = list(itertools.chain(*logs))
     return History(
         nodes=hosts,
@@ -40,8 +41,9 @@ def history_of(oracle, hosts):
         message_source=np.array([name[0] for name in oracle.names], np.int32),
         message_sequence=np.array([name[1] + 1 for name in oracle.names], np.int32),
         complete=True,
-        join_node=np.array([host for host, _ in joins], np.int32),
-        join_row=np.array([row for _, row in joins], np.int64),
+        join_node=np.array([host for host, _, _ in joins], np.int32),
+        join_row=np.array([row for _, row, _ in joins], np.int64),
+        join_message=np.array([message for _, _, message in joins], np.int32),
         # A host that has never joined is due nothing either.
         departed=np.array([host for host in range(hosts) if state.get(host) != "join"], np.int32),
     )

@@ -130,6 +130,7 @@ def test_the_command(tmp_path, capsys):
     assert capsys.readouterr().err.startswith("precedes: there is no protocol 'vectr'")
 
 
+@pytest.mark.usefixtures("engine")
 def test_the_command_in_a_shell():
     line = [sys.executable, "-m", "precedes.testing", "unordered", "--interpreted", "--hostile"]
     done = subprocess.run(

@@ -261,4 +261,12 @@ def test_bad_parameters(given, message):
 
 def test_a_group_too_large_for_the_memory_is_refused_at_once():
     with pytest.raises(UserError, match=r"needs .* GiB, more than memory_max_bytes"):
-        simulate(Scenario(protocol="vcube", nodes=65_536, workload="window:1", oracle=False))
+        simulate(
+            Scenario(
+                protocol="vcube",
+                nodes=65_536,
+                workload="window:1",
+                oracle=False,
+                memory_max_bytes=8 << 30,
+            )
+        )

@@ -27,19 +27,32 @@ MAY_IMPORT = {
     "topology": frozenset({"model", "compiled"}),
     "clocks": frozenset({"model", "compiled", "topology"}),
     "sizing": frozenset({"model"}),
+    "intervals": frozenset(),
     "durable": frozenset({"model"}),
     "parts": BASE | {"sizing", "protocols"},
     "protocols": BASE | {"sizing", "parts"},
     "sim": BASE | {"protocols"},
     # Whoever judges may not know the judged; a cluster may well ask for its own verdict.
-    "live": BASE | {"protocols", "trace", "audit"},
+    "live": BASE | {"console", "protocols", "trace", "audit"},
     "trace": frozenset({"model"}),
     "recorded": BASE | {"protocols", "sim", "trace"},
-    "progress": frozenset(),
+    "console": frozenset({"model"}),
+    "progress": frozenset({"console"}),
     "audit": frozenset({"model", "compiled", "trace"}),
-    "pipeline": BASE | {"protocols", "sim", "live", "trace", "recorded", "audit", "progress"},
+    "pipeline": BASE
+    | {
+        "intervals",
+        "protocols",
+        "sim",
+        "live",
+        "trace",
+        "recorded",
+        "audit",
+        "console",
+        "progress",
+    },
     "papers": BASE
-    | {"sizing", "protocols", "sim", "live", "trace", "recorded", "audit", "pipeline"},
+    | {"intervals", "sizing", "protocols", "sim", "live", "trace", "recorded", "audit", "pipeline"},
     "report": frozenset({"model", "papers"}),
 }
 CONTRACT = "precedes.protocols.contract"
@@ -55,6 +68,7 @@ OWNERS = {
     "socket": ("live", "pipeline"),
     "uvloop": ("live",),
     "matplotlib": ("report",),
+    "prometheus_client": ("live",),
 }
 
 TEXT_SUFFIXES = frozenset({".py", ".md", ".toml", ".js", ".css", ".html", ".txt", ".cfg", ""})

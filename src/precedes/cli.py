@@ -6,60 +6,71 @@ import argparse
 import json
 import os
 import signal
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
-from precedes import __version__
+from precedes import __version__, console
+from precedes.console import one_line, say, show, tell
 from precedes.live.options import add_live
-from precedes.model import InternalError, PrecedesError, UserError
+from precedes.model import Exit, UserError, meant
+from precedes.pipeline.daemons import add_spark
 from precedes.progress import Bar
-
-EXIT_HELD = 0
-EXIT_VIOLATED = 1
-EXIT_ERROR = 2
-EXIT_INTERRUPTED = 130
 
 FORMATS = ("auto", "precedes", "jsonl", "members", "events")
 
 
 class _Parser(argparse.ArgumentParser):
-    """Mistakes in one line, without the usage text in front of them."""
+    """Mistakes in one line that points to the help of the command; options in full alone.
+
+    An abbreviation that is understood today would be ambiguous with the next option.
+    """
+
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(**settings, allow_abbrev=False)
+        self.add_argument(
+            "--debug",
+            action="store_true",
+            default=argparse.SUPPRESS,  # so that a command leaves alone what stands before it
+            help="add to an error where it comes from",
+        )
+
+    def parse_known_args(  # type: ignore[override]
+        self, args: Sequence[str] | None = None, namespace: Any = None
+    ) -> tuple[argparse.Namespace, list[str]]:
+        """Refuse here what is left over: only the parser of a command knows its options."""
+        found, extra = super().parse_known_args(args, namespace)
+        if extra:
+            name = extra[0].partition("=")[0]
+            hint = meant(name, self._option_string_actions)
+            self.error(f"unrecognized arguments: {' '.join(extra)}{hint}")
+        return found, extra
+
+    def _check_value(self, action: argparse.Action, value: Any) -> None:
+        if action.choices is not None and value not in action.choices:
+            known = list(map(str, action.choices))
+            text = (
+                f"there is no {value!r}{meant(str(value), known)}: choose from {', '.join(known)}"
+            )
+            raise argparse.ArgumentError(action, text)
 
     def error(self, message: str) -> NoReturn:
-        self.exit(EXIT_ERROR, f"precedes: {message}; see '{self.prog} --help'\n")
+        self.exit(Exit.MISTAKE, f"precedes: {one_line(message)}; see '{self.prog} --help'\n")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run a command and return its exit status."""
+    """Run a command and return its exit status (docs/results.md)."""
+    debug = False
     try:
-        options = _parser().parse_args(arguments)
-        status: int = options.run(options)
-        sys.stdout.flush()
-        return status
-    except InternalError as error:
-        print(
-            f"precedes: this is a defect of precedes or of the protocol: {error}", file=sys.stderr
-        )
-        return EXIT_ERROR
-    except PrecedesError as error:
-        print(f"precedes: {_one_line(str(error))}", file=sys.stderr)
-        return EXIT_ERROR
-    except MemoryError:
-        print("precedes: out of memory: use fewer nodes or messages", file=sys.stderr)
-        return EXIT_ERROR
-    except BrokenPipeError:
-        # The reader of a pipe has gone; nothing is left to say, not even at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return EXIT_ERROR
-    except KeyboardInterrupt:
-        print("precedes: interrupted; nothing was left half-written", file=sys.stderr)
-        return EXIT_INTERRUPTED
-
-
-def _one_line(text: str) -> str:
-    return " ".join(text.split())
+        try:
+            options = _parser().parse_args(arguments)
+        except SystemExit as stop:  # after the help, or a mistake
+            show("", end="")
+            return int(stop.code or 0)
+        debug = getattr(options, "debug", False)
+        return int(options.run(options))
+    except BaseException as error:
+        return tell(error, debug=debug)
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -73,6 +84,7 @@ def _parser() -> argparse.ArgumentParser:
     _add_size(commands)
     _add_reproduce(commands)
     add_live(commands)
+    add_spark(commands)
     return parser
 
 
@@ -106,7 +118,7 @@ def _add_simulate(commands: Any) -> None:
         "--delay",
         metavar="D",
         help="normal:100:20 (default), constant:MS, uniform:LOW:HIGH, loguniform:LOW:HIGH, "
-        "lognormal:MEDIAN:SIGMA, exponential:MEAN, spiky:MS:PEAK, matrix:FILE",
+        "lognormal:MEDIAN:SIGMA, exponential:MEAN, spiky:MS:PEAK, matrix:FILE, matrix_s:FILE",
     )
     parser.add_argument("--per-link", action="store_true", help="draw a delay once for each link")
     parser.add_argument("--loss", type=float, metavar="P", help="probability to lose a packet")
@@ -134,7 +146,7 @@ def _add_sweep(commands: Any) -> None:
         "sweep",
         help="run an experiment file: protocols, parameters, seeds, on all cores or a cluster",
         description="Run a scenario file with a [sweep] table (docs/pipeline.md) on Spark. The "
-        "same command goes on after an interrupt. Exit status 2 if runs failed.",
+        "same command goes on after an interrupt. Exit status 3 if runs failed.",
     )
     parser.add_argument("experiment", type=Path, metavar="EXPERIMENT.toml")
     parser.add_argument("--out", type=Path, required=True, metavar="DIR")
@@ -147,9 +159,14 @@ def _add_audit(commands: Any) -> None:
     parser = commands.add_parser(
         "audit",
         help="check causal order in logs, with a witness for what is wrong",
-        description="Check causal order. Exit status 0: held, 1: violated, 2: unknown.",
+        description="Check causal order. Exit status 0: held, 1: violated, 3: unknown.",
     )
-    parser.add_argument("path", nargs="+", type=Path, help="traces, logs, or directories of them")
+    parser.add_argument(
+        "path",
+        nargs="+",
+        type=Path,
+        help="traces, logs, directories of them, or - (standard input)",
+    )
     parser.add_argument("--format", default="auto", choices=FORMATS)
     parser.add_argument("--master", metavar="URL", help="use Spark, on this master")
     parser.add_argument("--json", action="store_true", help="print JSON")
@@ -201,13 +218,15 @@ def _protocols(options: argparse.Namespace) -> int:
             }
             for p in protocols
         ]
-        print(json.dumps(rows, indent=2))
+        show(json.dumps(rows, indent=2))
         return 0
     width = max(len(p.name) for p in protocols)
     for p in protocols:
-        print(f"{p.name:{width}}  {p.summary}")
+        show(f"{p.name:{width}}  {p.summary}")
+        assumes = f"; assumes {', '.join(sorted(p.assumes))}" if p.assumes else ""
+        show(f"{'':{width}}  guarantee: {p.guarantee}{assumes}")
         for row in p.parameter_help():
-            print(f"{'':{width}}    {row['name']}={row['default']}  {row['help']}")
+            show(f"{'':{width}}    {row['name']}={row['default']}  {row['help']}")
     return 0
 
 
@@ -221,7 +240,7 @@ def _simulate(options: argparse.Namespace) -> int:
         raise UserError("--packets goes with --trace DIR")
     trace = None if options.trace is None else trace_path(options.trace, scenario)
     for line in warnings(scenario):
-        print(f"precedes: {line}", file=sys.stderr)
+        say(line)
     with Bar(f"simulate {scenario.protocol}") as bar:
         result = simulate(
             scenario,
@@ -231,11 +250,11 @@ def _simulate(options: argparse.Namespace) -> int:
             interpreted=options.interpreted,
         )
     if options.json:
-        print(json.dumps({**result.as_dict(), "trace": None if trace is None else str(trace)}))
+        show(json.dumps({**result.as_dict(), "trace": None if trace is None else str(trace)}))
     else:
-        print(to_text(result))
+        show(to_text(result))
         if trace is not None:
-            print(f"trace       {trace}")
+            show(f"trace       {trace}")
     return 0
 
 
@@ -300,8 +319,8 @@ def _audit(options: argparse.Namespace) -> int:
 
     reports = _reports(options)
     combined = to_json(reports)
-    print(json.dumps(combined) if options.json else to_text(reports).rstrip())
-    return {"held": EXIT_HELD, "violated": EXIT_VIOLATED}.get(combined["verdict"], EXIT_ERROR)
+    show(json.dumps(combined) if options.json else to_text(reports).rstrip())
+    return Exit.of(combined["verdict"])
 
 
 def _reports(options: argparse.Namespace) -> list[Any]:
@@ -335,15 +354,24 @@ def _size(options: argparse.Namespace) -> int:
         per_process=options.per_process,
         delay=options.delay,
     )
-    print(json.dumps(found.as_dict()) if options.json else found)
+    show(json.dumps(found.as_dict()) if options.json else found)
     return 0
 
 
 def _reproduce(options: argparse.Namespace) -> int:
     from precedes.papers import reproduce
+    from precedes.pipeline.session import require_pyspark
     from precedes.report import check_available, write_report
 
-    check_available()
+    missing = []
+    for extra, check in {"report": check_available, "spark": require_pyspark}.items():
+        try:
+            check()
+        except UserError:
+            missing.append(extra)
+    if missing:
+        extras = ",".join(missing)
+        raise UserError(f"this needs what is not installed: pip install 'precedes[{extras}]'")
     with Bar("reproduce") as bar:
         outcomes = reproduce(
             options.paper,
@@ -353,19 +381,23 @@ def _reproduce(options: argparse.Namespace) -> int:
             progress=bar.update,
         )
     index = write_report(outcomes, options.out)
-    print((options.out / "summary.txt").read_text(encoding="utf-8"), end="")
-    print(f"\nwritten to {index}")
+    show((options.out / "summary.txt").read_text(encoding="utf-8"))
+    show(f"written to {index}")
     return 0
 
 
 def _logs(paths: list[Path]) -> list[Path]:
     """The files named, and those in the directories named."""
     from precedes.trace.members import holds_member_logs
+    from precedes.trace.source import STANDARD_INPUT
 
+    if paths.count(STANDARD_INPUT) > 1:
+        raise UserError("standard input can be read only once: name - once")
     endings = (".parquet", ".jsonl", ".jsonl.gz")
     found: list[Path] = []
     for path in paths:
-        if path.is_dir() and not holds_member_logs(path):
+        # Path.is_dir raises for what may not be looked at.
+        if os.path.isdir(path) and not holds_member_logs(path):
             inside = sorted(p for p in path.iterdir() if p.name.endswith(endings))
             if not inside:
                 raise UserError(f"{path} holds no traces or logs ({', '.join(endings)})")
@@ -377,8 +409,8 @@ def _logs(paths: list[Path]) -> list[Path]:
 
 def run() -> NoReturn:
     """The entry point of the installed command."""
-    signal.signal(signal.SIGTERM, lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
-    sys.exit(main())
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    console.run(main)
 
 
 if __name__ == "__main__":

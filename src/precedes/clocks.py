@@ -77,3 +77,10 @@ def entries_of_all(*, entries: int, per_process: int, nodes: int, seed: int) -> 
         for i in range(nodes)
     ]
     return np.array(rows, np.int32)
+
+
+def owners_of(own: Counts, *, hosted: Counts, width: int) -> list[int]:
+    """How many processes own each entry; one that is hosted alone knows its own count and is not
+    among them."""
+    others = np.delete(own, hosted, axis=0) if len(hosted) == 1 else own
+    return np.bincount(others.ravel(), minlength=width).tolist()

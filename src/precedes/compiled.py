@@ -178,8 +178,8 @@ def _how() -> str:
 
 
 def sources_digest(extra: Iterable[Path] = ()) -> str:
-    """A digest of every source file of the package, of ``extra``, and of the compile options."""
-    return sources.digest([*sources.files(), *extra], more=_how())
+    """A digest of the package as this process runs it, of ``extra``, and of the compile options."""
+    return sources.digest(extra, more=f"{_how()} {sources.digest_at_import()}")
 
 
 def cache_root() -> Path:
@@ -351,14 +351,18 @@ class Entry(Generic[P, R]):
 
 
 class _Announcement(numba_event.Listener):  # type: ignore[misc]
-    """Says on the terminal that compilation is what the user is waiting for."""
+    """Says that compilation is what the user is waiting for: once, however many loops it takes."""
 
     def __init__(self) -> None:
         self.labels: dict[Callable[..., Any], str] = {}
+        self._told: set[str] = set()
 
     def on_start(self, event: Any) -> None:
-        label = self.labels.pop(event.data["dispatcher"].py_func, None)
-        if label is not None and sys.stderr.isatty():
+        label = self.labels.get(event.data["dispatcher"].py_func)
+        if label is None or label in self._told or sys.stderr is None:
+            return
+        self._told.add(label)
+        with contextlib.suppress(OSError):
             print(
                 f"precedes: compiling {label} for first use (some seconds; then cached)",
                 file=sys.stderr,

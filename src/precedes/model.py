@@ -1,8 +1,10 @@
-"""What every part of the package agrees on: event kinds, limits, units and errors."""
+"""What every part of the package agrees on: event kinds, limits, units, errors and exits."""
 
 from __future__ import annotations
 
+import difflib
 import enum
+from collections.abc import Iterable
 from typing import Final
 
 NANOSECONDS_PER_MS: Final = 1_000_000
@@ -34,8 +36,34 @@ class EventKind(enum.IntEnum):
     LEAVE = 9
 
 
+class Exit(enum.IntEnum):
+    """How a command ends; docs/results.md explains them."""
+
+    DONE = 0  # of an audit or a cluster: held
+    VIOLATED = 1
+    MISTAKE = 2  # the caller's, or the surroundings': what was asked cannot be done
+    UNKNOWN = 3  # nothing to judge, not judged whole, or our own fault
+    INTERRUPTED = 130
+    BROKEN_PIPE = 141
+
+    @classmethod
+    def of(cls, verdict: str) -> Exit:
+        """The status for the verdict of an audit."""
+        return {"held": cls.DONE, "violated": cls.VIOLATED}.get(verdict, cls.UNKNOWN)
+
+
+def printable(text: str) -> str:
+    """Text that others wrote, in one line for a terminal: what could steer it is escaped."""
+    return "".join(
+        letter if letter.isprintable() else letter.encode("unicode_escape").decode()
+        for letter in text
+    )
+
+
 class PrecedesError(Exception):
     """Base of every error raised on purpose."""
+
+    exit_status: Exit = Exit.MISTAKE
 
 
 class UserError(PrecedesError):
@@ -52,3 +80,11 @@ class PeerError(PrecedesError):
 
 class InternalError(PrecedesError):
     """Our mistake: a broken promise inside the package or inside a protocol file."""
+
+    exit_status = Exit.UNKNOWN
+
+
+def meant(word: str, known: Iterable[str]) -> str:
+    """What follows a name that is not known: the one that it looks like, or nothing."""
+    near = difflib.get_close_matches(word, list(known), n=1)
+    return f" (did you mean {near[0]!r}?)" if near else ""

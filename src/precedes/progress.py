@@ -7,6 +7,8 @@ import time
 from types import TracebackType
 from typing import Final
 
+from precedes.console import write_error
+
 WIDTH: Final = 30
 FIRST_S: Final = 0.5  # short work needs no bar
 EVERY_S: Final = 0.1
@@ -36,12 +38,7 @@ class Bar:
         if share > 0.02:
             left_s = (now_s - self.started_s) * (1 - share) / share
             left = f" {left_s:.0f} s left"
-        print(
-            f"\r{self.label} [{full:<{WIDTH}}] {share:4.0%}{left:<12}",
-            end="",
-            file=sys.stderr,
-            flush=True,
-        )
+        write_error(f"\r{self.label} [{full:<{WIDTH}}] {share:4.0%}{left:<12}")
 
     def __exit__(
         self,
@@ -50,6 +47,4 @@ class Bar:
         trace: TracebackType | None,
     ) -> None:
         if self.shown:
-            print(
-                f"\r{' ' * (len(self.label) + WIDTH + 25)}\r", end="", file=sys.stderr, flush=True
-            )
+            write_error(f"\r{' ' * (len(self.label) + WIDTH + 25)}\r")

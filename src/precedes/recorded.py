@@ -24,16 +24,17 @@ def simulate(
     progress: Progress | None = None,
     interpreted: bool = False,
     run_id: int = 0,
+    sharers: int = 1,
 ) -> Result:
     """Run a scenario and, if asked, write its trace to the file ``trace``.
 
     ``packets`` adds a row for every message of every packet sent and received. The file appears
     when the run is complete, or not at all. ``progress`` is called with the share done;
     ``interpreted`` runs the same source as plain Python, with identical results. ``run_id`` is
-    the number of the run in its trace.
+    the number of the run in its trace; ``sharers`` how many runs share this machine's memory.
     """
     if trace is None:
-        return open_run(scenario).go(progress=progress, interpreted=interpreted)
+        return open_run(scenario, sharers=sharers).go(progress=progress, interpreted=interpreted)
     metadata = {
         "protocol": scenario.protocol,
         "seed": scenario.seed,
@@ -41,7 +42,7 @@ def simulate(
         "code_version": sources_digest(),
     }
     with TraceWriter(trace, nodes=scenario.nodes, metadata=metadata, run_id=run_id) as writer:
-        run = open_run(scenario, writer=writer, packets=packets)
+        run = open_run(scenario, writer=writer, packets=packets, sharers=sharers)
         result = run.go(progress=progress, interpreted=interpreted)
         writer.close(complete=result.complete, scenario=result.scenario, counts=_counts(result))
     return result

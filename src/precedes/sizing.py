@@ -29,6 +29,7 @@ ENTRY_BYTES: Final = 4
 HASH_BYTES: Final = 8
 
 RATE_MAX: Final = 1e6  # broadcasts per second that ``largest_rate`` looks at
+LOAD_MAX: Final = 1e9  # as in a scenario
 RATE_STEPS: Final = 48
 
 
@@ -236,8 +237,11 @@ def delay_ms(text: str) -> tuple[float, float]:
 def _check(
     *, rate: float, nodes: int, error: float | None, entries: int | None, per_process: int
 ) -> None:
-    if not 0 < rate < 1e9:
-        raise UserError(f"rate must be above 0 (broadcasts per second of the group), not {rate:g}")
+    if not 0 < rate <= LOAD_MAX:
+        raise UserError(
+            f"rate must be above 0 and at most {LOAD_MAX:g} (broadcasts per second of the group), "
+            f"not {rate:g}"
+        )
     if not 2 <= nodes <= NODES_MAX:
         raise UserError(f"nodes must be between 2 and {NODES_MAX}, not {nodes}")
     if (error is None) == (entries is None):

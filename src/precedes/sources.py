@@ -54,6 +54,16 @@ def digest(paths: Iterable[Path], *, more: str = "") -> str:
     return found.hexdigest()[:24]
 
 
+@functools.cache
+def digest_at_import() -> str:
+    """A digest of the package as this process runs it; nothing is read again."""
+    found = hashlib.sha256()
+    for path, content in _AT_IMPORT.items():
+        found.update(f"{path.relative_to(PACKAGE)}\0".encode())
+        found.update(content)
+    return found.hexdigest()
+
+
 def closure(starts: Iterable[Path]) -> tuple[Path, ...]:
     """The files that these import, directly or not, and they themselves, in order.
 

@@ -23,9 +23,9 @@ class Execution:
     logs: list[list[tuple[str, tuple[int, int]]]]
     complete: bool = True
     crashed: list[int] = field(default_factory=list)
-
-    def copy(self):
-        return Execution([list(log) for log in self.logs], self.complete, list(self.crashed))
+    # Node, rows of it before, and what it begins with: a message and its source's earlier ones.
+    joins: list[tuple[int, int, tuple[int, int] | None]] = field(default_factory=list)
+    departed: list[int] = field(default_factory=list)
 
     def broadcasts(self):
         return {m for log in self.logs for kind, m in log if kind == BROADCAST}
@@ -33,7 +33,8 @@ class Execution:
     def history(self):
         """The same for the audit, messages in the order of (source, number), phantoms last."""
         known = sorted(self.broadcasts())
-        phantoms = sorted({m for log in self.logs for _, m in log} - set(known))
+        named = {m for log in self.logs for _, m in log} | {m for _, _, m in self.joins if m}
+        phantoms = sorted(named - set(known))
         number = {m: i for i, m in enumerate(known + phantoms)}
         rows = [row for log in self.logs for row in log]
         order = {m: 1 + sum(1 for k in known if k[0] == m[0] and k < m) for m in known}
@@ -47,6 +48,10 @@ class Execution:
             message_names=[f"{s}:{n}" for s, n in known + phantoms],
             complete=self.complete,
             crashed=np.array(self.crashed, np.int32),
+            join_node=np.array([node for node, _, _ in self.joins], np.int32),
+            join_row=np.array([row for _, row, _ in self.joins], np.int64),
+            join_message=np.array([number.get(m, -1) for _, _, m in self.joins], np.int32),
+            departed=np.array(self.departed, np.int32),
         )
 
 
@@ -120,6 +125,20 @@ def scramble(seed, *, nodes, messages, rows):
     return Execution(logs, complete=rng.random() < 0.5, crashed=crashed)
 
 
+def with_members(execution, rng):
+    """Joins and leaves somewhere in it, some of them with messages that nobody broadcast."""
+    known = sorted(execution.broadcasts())
+    for node, log in enumerate(execution.logs):
+        for _ in range(rng.choice((0, 1, 2))):
+            row = rng.randrange(len(log) + 1)
+            state = rng.sample(known, min(len(known), rng.choice((0, 1, 3))))
+            named = [None, *state] if rng.random() < 0.95 else [(node, 98)]
+            execution.joins += [(node, row, m) for m in named]
+    rng.shuffle(execution.joins)
+    execution.departed = [node for node in range(len(execution.logs)) if rng.random() < 0.2]
+    return execution
+
+
 def pasts(execution):
     """The past of every message that was broadcast: the closure, by sets."""
     known = execution.broadcasts()
@@ -150,36 +169,71 @@ def position(execution, node, m):
     return NEVER
 
 
+def joined(execution, node, m):
+    """Before which row this node began with the message, half a row earlier, or NEVER."""
+    rows = [
+        row - 0.5
+        for at, row, named in execution.joins
+        if at == node and named in execution.broadcasts() and named[0] == m[0] and m[1] <= named[1]
+    ]
+    return min(rows, default=NEVER)
+
+
+def has(execution, node, m):
+    """From where on this node has the message; its own, by no join."""
+    row = position(execution, node, m)
+    return row if m[0] == node else min(row, joined(execution, node, m))
+
+
+def undelivered(execution, known):
+    """Pairs of nodes and messages that are due there and never came."""
+    logs = execution.logs
+    own = any((DELIVER, m) in logs[m[0]] for m in known)
+    gone = {*execution.crashed, *execution.departed}
+    pairs = set()
+    for node in range(len(logs)):
+        for m in known:
+            here = (DELIVER, m) in logs[node] or joined(execution, node, m) != NEVER
+            due = m[0] not in execution.crashed and (m[0] != node or own)
+            if due and not here and node not in gone:
+                pairs.add((node, m))
+    return pairs
+
+
 def judge(execution):
     """Every number of a report, from the definitions."""
     past = pasts(execution)
+    circles = {m for m in past if m in past[m]}
+    resolved = {m for m in past if not (past[m] | {m}) & circles}
     nodes = range(len(execution.logs))
-    correct = [node for node in nodes if node not in execution.crashed]
     violations = set()
-    for node in nodes:
-        place = {m: position(execution, node, m) for m in past}
-        delivered = {m for kind, m in execution.logs[node] if kind == DELIVER}
-        for m in delivered & set(past):
-            if any(place[y] > place[m] for y in past[m]):
+    unjudged = set()
+    duplicates = 0
+    for node, log in enumerate(execution.logs):
+        place = {m: has(execution, node, m) for m in past}
+        for row, (kind, m) in enumerate(log):
+            if kind != DELIVER or m not in past:
+                continue
+            if m not in resolved:
+                unjudged.add((node, m))
+            if place[m] != row:
+                duplicates += 1
+            elif m in resolved and any(place[y] > row for y in past[m]):
                 violations.add((node, m))
-    undelivered = sum(
-        position(execution, node, m) == NEVER
-        for node in correct
-        for m in past
-        if m[0] in correct and m[0] != node
-    )
     delivered = [(node, m) for node in nodes for kind, m in execution.logs[node] if kind == DELIVER]
-    known = [(node, m) for node, m in delivered if m in past]
+    missing = len(undelivered(execution, past))
+    named = [m for _, _, m in execution.joins if m is not None]
     return {
         "pairs": violations,
         "violations": len(violations),
         "violating_messages": len({m for _, m in violations}),
         "deliveries": sum(m not in past or m[0] != node for node, m in delivered),
-        "duplicates": len(known) - len(set(known)),
-        "phantom": len(delivered) - len(known),
-        "cycles": sum(m in past[m] for m in past),
-        "lost": undelivered if execution.complete else 0,
-        "undelivered_at_end": 0 if execution.complete else undelivered,
+        "duplicates": duplicates,
+        "phantom": sum(m not in past for _, m in delivered) + sum(m not in past for m in named),
+        "cycles": len(circles),
+        "unjudged": len(unjudged),
+        "lost": missing if execution.complete else 0,
+        "undelivered_at_end": 0 if execution.complete else missing,
     }
 
 
@@ -200,8 +254,6 @@ def check_path(execution, witness):
         earlier, message = name[witness.earlier_name], name[witness.message_name]
         assert name[first.message_name] == earlier
         assert (DELIVER, message) in execution.logs[witness.node]
-        assert position(execution, witness.node, earlier) > position(
-            execution, witness.node, message
-        )
+        assert has(execution, witness.node, earlier) > has(execution, witness.node, message)
         for part in (witness.message_name, witness.earlier_name, f"node {witness.node_name}"):
             assert part in witness.sentence

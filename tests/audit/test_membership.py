@@ -7,105 +7,109 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from precedes.audit import causal_order as audit
-from precedes.model import EventKind
-from precedes.trace import History, TraceWriter, read_trace
+from precedes import audit
+from precedes.model import EventKind, UserError
+from precedes.trace import TraceWriter, read_trace
 from tests.audit import executions
-from tests.audit.executions import BROADCAST, DELIVER, NEVER
-
-
-def positions(execution, joins, node, past):
-    """Where each message stands at a node; a join before row k stands at k - 1/2."""
-    place = {}
-    for m in sorted(past, key=lambda m: (len(past[m]), m)):
-        place[m] = executions.position(execution, node, m)
-        if place[m] == NEVER:
-            need = max((place[x] for x in past[m]), default=-1)
-            later = [row - 0.5 for at, row in joins if at == node and row - 0.5 >= need]
-            place[m] = min(later, default=NEVER)
-    return place
-
-
-def judge(execution, joins, departed):
-    """Violations and losses, from the rules in words."""
-    past = executions.pasts(execution)
-    violations = set()
-    lost = 0
-    for node, log in enumerate(execution.logs):
-        place = positions(execution, joins, node, past)
-        delivered = {m for kind, m in log if kind == DELIVER}
-        for m in delivered:
-            if any(place[y] > place[m] for y in past[m]):
-                violations.add((node, m))
-        if node not in departed:
-            lost += sum(place[m] == NEVER for m in past if m[0] != node)
-    return violations, lost
-
-
-def with_members(execution, joins, departed):
-    history = execution.history()
-    fields = {name: getattr(history, name) for name in History.__dataclass_fields__}
-    fields["join_node"] = np.array([node for node, _ in joins], np.int32)
-    fields["join_row"] = np.array([row for _, row in joins], np.int64)
-    fields["departed"] = np.array(departed, np.int32)
-    return History(**fields)
+from tests.audit.executions import BROADCAST, DELIVER, Execution
+from tests.audit.test_agreement import COUNTS, SEEDS, pairs
 
 
 @st.composite
-def histories(draw):
-    """An execution, and joins and leaves somewhere in it."""
-    execution = executions.run(
-        draw(st.integers(0, 10**6)),
-        nodes=draw(st.integers(2, 5)),
-        messages=draw(st.integers(0, 14)),
-        order=draw(st.sampled_from(("causal", "fifo", "wild"))),
-        loss=draw(st.sampled_from((0.0, 0.3, 0.6))),
-        own=draw(st.sampled_from(("none", "later"))),
-    )
-    rng = random.Random(draw(st.integers(0, 10**6)))
-    joins = sorted(
-        (node, rng.randrange(len(log) + 1))
-        for node, log in enumerate(execution.logs)
-        for _ in range(rng.choice((0, 1, 1, 2)))
-    )
-    departed = [node for node in range(len(execution.logs)) if rng.random() < 0.2]
-    return execution, joins, departed
+def with_members(draw):
+    """Executions of every kind, and joins and leaves somewhere in them."""
+    seed, nodes, messages = draw(SEEDS), draw(st.integers(1, 5)), draw(st.integers(0, 14))
+    if draw(st.booleans()):
+        execution = executions.scramble(seed, nodes=nodes, messages=messages, rows=30)
+    else:
+        execution = executions.run(
+            seed,
+            nodes=nodes,
+            messages=messages,
+            order=draw(st.sampled_from(("causal", "fifo", "wild"))),
+            loss=draw(st.sampled_from((0.0, 0.3, 0.6))),
+            own=draw(st.sampled_from(("none", "now", "later"))),
+        )
+    return executions.with_members(execution, random.Random(draw(SEEDS)))
 
 
-@given(histories())
-@settings(max_examples=100)
-def test_agrees_with_the_definition(drawn):
-    execution, joins, departed = drawn
-    history = with_members(execution, joins, departed)
-    violations, lost = judge(execution, joins, departed)
+@given(with_members())
+@settings(max_examples=200)
+def test_agrees_with_the_definition(execution):
+    history = execution.history()
     report = audit.audit(history)
-    assert report.violations == len(violations)
-    assert report.lost == (lost if execution.complete else 0)
+    expected = executions.judge(execution)
+    assert {name: getattr(report, name) for name in COUNTS} == {
+        name: expected[name] for name in COUNTS
+    }
+    assert pairs(history) == expected["pairs"]
+    kinds = {"violation": "violations", "duplicate": "duplicates", "lost": "lost"}
+    kinds |= {"phantom": "phantom", "cycle": "cycles"}
+    assert {witness.kind for witness in report.witnesses} == {
+        kind for kind, name in kinds.items() if expected[name]
+    }
     for witness in report.witnesses:
         if witness.steps:
             executions.check_path(execution, witness)
 
 
-def late_joiner(*, dependent):
-    """Node 1 joins late and delivers 0:3, or, dependent, 0:1 and 0:3 without 0:2 between them."""
-    logs = [[(BROADCAST, (0, 1)), (BROADCAST, (0, 2)), (BROADCAST, (0, 3))], []]
-    logs[1] = [(DELIVER, (0, 1)), (DELIVER, (0, 3))] if dependent else [(DELIVER, (0, 3))]
-    return executions.Execution(logs)
+def late_joiner(*joins):
+    """Node 1 delivers 0:1, then 0:3; it joins before a row with some state."""
+    a, b, c = (0, 1), (0, 2), (0, 3)
+    logs = [[(BROADCAST, a), (BROADCAST, b), (BROADCAST, c)], [(DELIVER, a), (DELIVER, c)]]
+    return audit.audit(Execution(logs, joins=[(1, row, m) for row, m in joins]).history())
 
 
-def test_a_late_joiner_need_not_have_what_was_before():
-    assert audit.audit(late_joiner(dependent=False).history()).verdict == "violated"
-    report = audit.audit(with_members(late_joiner(dependent=False), [(1, 0)], []))
-    assert (report.verdict, report.lost) == ("held", 0)
+def test_a_join_excuses_what_its_node_begins_with_and_nothing_else():
+    assert late_joiner().verdict == "violated"
+    assert late_joiner((1, (0, 2))).verdict == "held"
+    for join in [(0, None), (1, None), (1, (0, 1)), (2, None)]:
+        report = late_joiner(join)
+        assert (report.verdict, report.violations, report.lost) == ("violated", 1, 1), join
+        assert "never delivered 0:2" in report.witnesses[0].sentence
+    report = late_joiner((2, (0, 2)))
+    assert (report.violations, report.lost) == (1, 0)
+    assert "delivered 0:3 before it joined with 0:2" in report.witnesses[0].sentence
 
 
-def test_a_late_joiner_must_have_what_follows_its_own_deliveries():
-    report = audit.audit(with_members(late_joiner(dependent=True), [(1, 0)], []))
-    assert report.verdict == "violated"
-    assert "never delivered 0:2" in report.witnesses[0].sentence
-    # Unless it joined a second time in between.
-    report = audit.audit(with_members(late_joiner(dependent=True), [(1, 0), (1, 1)], []))
-    assert report.verdict == "held"
+def test_what_a_node_began_with_is_not_delivered_again():
+    report = late_joiner((0, (0, 2)))
+    assert (report.violations, report.duplicates, report.lost) == (0, 1, 0)
+    assert report.witnesses[0].sentence == "node 1 delivered 0:1, which it had joined with."
+
+
+def test_nobody_begins_with_what_nobody_broadcast():
+    report = late_joiner((1, (0, 2)), (1, (0, 9)))
+    assert (report.verdict, report.phantom) == ("violated", 1)
+    assert report.witnesses[0].sentence == "node 1 joined with 0:9, which nobody broadcast."
+
+
+def test_founders_may_join_and_nothing_is_excused_by_it():
+    """A join before every node's first row, with nothing: the report is that of before."""
+    for seed in range(20):
+        execution = executions.run(seed, nodes=4, messages=15, order="wild", loss=0.2)
+        before = audit.audit(execution.history())
+        assert before.verdict == "violated"
+        execution.joins = [(node, 0, None) for node in range(4)]
+        assert audit.audit(execution.history()) == before
+
+
+def test_own_messages_are_due_where_sources_deliver_theirs():
+    """If one source delivers a message of its own, every member owes itself its own."""
+    a, b = (0, 1), (1, 1)
+    logs = [
+        [(BROADCAST, a), (DELIVER, a), (DELIVER, b)],
+        [(DELIVER, a), (BROADCAST, b)],
+    ]
+    report = audit.audit(Execution(logs).history())
+    assert (report.verdict, report.lost) == ("violated", 1)
+    assert report.witnesses[0].sentence == (
+        "node 1 never delivered 1:1, which it broadcast, though the run is complete, it did not "
+        "crash, and in this run sources deliver their own messages."
+    )
+    assert audit.audit(Execution([[logs[0][0], logs[0][2]], logs[1]]).history()).verdict == "held"
+    execution = Execution(logs, joins=[(1, 2, b)])
+    assert audit.audit(execution.history()).verdict == "held"
 
 
 @pytest.mark.parametrize("left", [False, True])
@@ -113,11 +117,13 @@ def test_traces_keep_joins_and_leaves(tmp_path, left):
     """What is missing at the end is lost, unless the member has left."""
     rows = [
         (0, EventKind.JOIN, 0, 0),
-        (1, EventKind.JOIN, 1, 0),
         (0, EventKind.BROADCAST, 0, 1),
-        (1, EventKind.DELIVER, 0, 1),
-        *([(1, EventKind.LEAVE, 1, 0)] if left else []),
+        (1, EventKind.JOIN, 1, 0),
+        (1, EventKind.JOIN, 0, 1),
         (0, EventKind.BROADCAST, 0, 2),
+        (1, EventKind.DELIVER, 0, 2),
+        *([(1, EventKind.LEAVE, 1, 0)] if left else []),
+        (0, EventKind.BROADCAST, 0, 3),
     ]
     columns = [np.array(column) for column in zip(*rows, strict=True)]
     path = tmp_path / "t.parquet"
@@ -125,7 +131,18 @@ def test_traces_keep_joins_and_leaves(tmp_path, left):
         times = np.arange(len(rows)) * 1000
         writer.write(times, *columns, np.full(len(rows), -1))
     history = read_trace(path)[0]
-    assert history.join_node.tolist() == [0, 1]
-    assert history.join_row.tolist() == [0, 0]
+    assert history.join_node.tolist() == [0, 1, 1]
+    assert history.join_row.tolist() == [0, 0, 0]
+    assert history.join_message.tolist() == [-1, -1, 0]
     assert history.departed.tolist() == ([1] if left else [])
-    assert audit.audit(history).lost == (0 if left else 1)
+    report = audit.audit(history)
+    assert (report.lost, report.violations) == (0 if left else 1, 0)
+
+
+def test_a_join_that_compiled_code_could_not_index_is_refused():
+    history = Execution([[(BROADCAST, (0, 1))], []], joins=[(1, 0, (0, 1))]).history()
+    fields = {name: getattr(history, name) for name in history.__dataclass_fields__}
+    wrong = [("join_message", [1]), ("join_message", [-2]), ("join_message", [0, 0])]
+    for name, value in [*wrong, ("join_row", [1]), ("join_row", [-1]), ("join_node", [2])]:
+        with pytest.raises(UserError, match="join"):
+            type(history)(**{**fields, name: np.array(value)})

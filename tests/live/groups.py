@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 import socket
 
-from precedes.live import Config, Group, wire
+from precedes.live import Config, Group, prometheus, wire
 
 LIMIT_S = 60.0
 
@@ -53,6 +53,21 @@ async def close(groups):
     )
 
 
+def exposed(group):
+    """The group's metrics as text."""
+    registry = prometheus.new_registry()
+    prometheus.register(registry, group)
+    try:
+        return prometheus.exposition(registry).decode()
+    finally:
+        prometheus.unregister(registry, group)
+
+
+async def leave(group):
+    """Leave as with an error: without waiting for others to take anything."""
+    await group.__aexit__(RuntimeError, RuntimeError("enough"), None)
+
+
 def run(coroutine, *, new_loop=asyncio.new_event_loop):
     """Run a test's coroutine, not for ever."""
 
@@ -96,7 +111,8 @@ class Impostor:
         self.writers = []
 
     async def connect(self, target):
-        reader, self.writer = await asyncio.open_connection(*self.socks[target].getsockname())
+        address = self.socks[target].getsockname()
+        self.reader, self.writer = await asyncio.open_connection(*address)
         hello = wire.Hello(
             member=self.config.member,
             target=target,
@@ -107,7 +123,7 @@ class Impostor:
         )
         self.writers.append(self.writer)
         self.writer.write(hello.encode())
-        return await reader.readexactly(wire.HELLO_BYTES)
+        return await self.reader.readexactly(wire.HELLO_BYTES)
 
     def send(self, number, body):
-        self.writer.write(wire.frame_header(wire.DATA, number, 0, len(body)) + body)
+        self.writer.write(wire.frame(wire.DATA, number, 0, body))

@@ -57,12 +57,12 @@ class Network:
             self.delivered[i].append(message)
             self.order[i].append((message.sender, message.sequence))
             node.take(message.sender, 1)
-        common = output.common
-        for j in self.alive:
-            if j != i:
-                body = (b"" if node.is_gone(j) else common) + output.own.get(j, b"")
-                if body:
-                    self.links.setdefault((i, j), []).append(body)
+        for common, own, _ in output.frames:
+            for j in self.alive:
+                if j != i:
+                    body = (b"" if node.is_gone(j) else common) + own.get(j, b"")
+                    if body:
+                        self.links.setdefault((i, j), []).append(body)
 
     def kill(self, i):
         """A member stops; of what it sent last, some arrives and some does not."""

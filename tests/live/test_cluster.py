@@ -1,6 +1,8 @@
 """Groups of real processes: load, faults, and an audit that is not fooled."""
 
+import contextlib
 import json
+import signal
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
@@ -10,16 +12,21 @@ import numpy as np
 import pytest
 
 from precedes.audit import audit
+from precedes.live import Config, cluster
+from precedes.live.disturbed import Spell, disturbances, latencies
 from precedes.live.faults import draw
+from precedes.live.seldom import Seldom
 from precedes.model import UserError
 from precedes.trace import load, read_members
-from precedes.trace.members import join
+from precedes.trace.members import join, read_member_log
 from tests import warm
 from tests.live.groups import listeners
+from tests.signals import heed_interrupts
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 pytestmark = pytest.mark.usefixtures("live")
 
+KILLED_EARLY = 35  # a seed that draws one kill, at once
 COMMON = {"seconds": 1.2, "rate": 300.0, "evict_after_s": 2.0}
 # A dozen schedules over protocols and sizes of groups; `make swarm` runs 200, over all protocols.
 DOZEN = [(seed, warm.LIVE[seed % 4], 4 + seed % 3)
@@ -89,6 +96,63 @@ def test_schedules_come_from_their_seed():
         gentle = draw(seed, crashes=False, **settings)
         assert not any(f.kind == "kill" or f.for_s > 1.0 for f in gentle)
     assert kinds == {"kill", "pause", "reset", "partition"}
+
+
+def test_faults_wait_until_all_members_are_ready(tmp_path):
+    """Some 10 ms after the start a member has not even opened its log."""
+    assert draw(KILLED_EARLY, members=4, seconds=0.1, patience_s=1.0)[0].at_s < 0.02
+    line = ["cluster", "-n", "4", "--seconds", "0.1", "--evict-after", "1", "--json"]
+    line += ["--faults", str(KILLED_EARLY), "--trace", str(tmp_path / "logs")]
+    done = subprocess.run(
+        [sys.executable, "-m", "precedes.cli", *line],
+        capture_output=True, text=True, timeout=120, cwd=ROOT, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout + done.stderr
+    found = json.loads(done.stdout)
+    assert "killed" in found["ended"].values()
+    assert found["disturbed_s"] > 0
+    for path in (tmp_path / "logs").glob("*.events"):
+        assert read_member_log(path).about.get("began", True), "it was killed too early"
+
+
+def test_a_member_that_never_began_has_crashed(logs, tmp_path):
+    target = rewritten(logs[0], tmp_path, 0, lambda rows: rows)
+    (target / "member-0002.events").unlink()
+    (target / "member-0005.events").write_bytes(b"")
+    addresses = tuple(f"127.0.0.1:{port}" for port in range(7000, 7008))
+    configs = [
+        Config(member=who, addresses=addresses, name="cluster", protocol="vcube")
+        for who in range(8)
+    ]
+    cluster._log_for_absent(configs, target)
+    assert read_members(target).crashed.tolist() == [2, 5]
+    assert read_member_log(target / "member-0002.events").kind.size == 0
+
+
+def test_files_of_others_are_left_alone(tmp_path):
+    for name in ("member-0000.json", "package.json", "app.log"):
+        (tmp_path / name).write_text("here")
+    with pytest.raises(UserError, match="holds other files"):
+        cluster.run(cluster.Cluster(members=2), directory=tmp_path)
+    assert len(list(tmp_path.iterdir())) == 3
+
+
+def test_latency_with_and_without_the_time_of_a_missing_member():
+    killed = Spell(member=2, since_us=1_000_000)
+    paused = Spell(member=1, since_us=8_000_000, until_us=8_100_000)
+    cut = Spell(member=None, since_us=8_050_000, until_us=8_200_000)
+    seen = [{"2": 5_900_000}, {"2": 6_000_000}]
+    missing = disturbances([paused, killed, cut], seen, end_us=10_000_000)
+    assert missing == [(1_000_000, 6_000_000), (8_000_000, 8_200_000)]
+    quick = [(at_us, 700) for at_us in (0, 500_000, 6_000_001, 7_999_000, 8_200_001)]
+    held_back = [(990_000, 5_020_000), (1_000_000, 900), (3_000_000, 3_000_000), (8_100_000, 9)]
+    found = latencies([*quick, *held_back, (7_999_500, 500)], missing)
+    assert found["p50_undisturbed_ms"] == found["p99_undisturbed_ms"] == 0.7
+    assert found["p99_ms"] == 5020
+    assert found["disturbed_s"] == pytest.approx(5.2)
+    assert latencies(held_back, missing)["p50_undisturbed_ms"] is None
+    gone_for_good = disturbances([killed], [], end_us=10_000_000)
+    assert gone_for_good == [(1_000_000, 10_000_000)], "nobody has evicted it"
 
 
 @pytest.fixture(scope="module")
@@ -186,32 +250,84 @@ def test_logs_join_into_one_trace(logs, tmp_path):
     assert (report.verdict, report.deliveries) == (same.verdict, same.deliveries)
 
 
-def test_a_node_broadcasts_lines_and_prints_what_comes():
+@contextlib.contextmanager
+def nodes(*given):
+    """Processes of ``precedes node``, one for each list of options; their input stays open."""
     socks = listeners(2)
-    ports = [str(sock.getsockname()[1]) for sock in socks]
+    addresses = [f"--address=127.0.0.1:{sock.getsockname()[1]}" for sock in socks]
     for sock in socks:
         sock.close()
-    addresses = [f"--address=127.0.0.1:{port}" for port in ports]
     processes = [
         subprocess.Popen(
-            [sys.executable, "-m", "precedes.cli", "node", f"--member={i}", *addresses, *more],
+            [sys.executable, "-m", "precedes.cli", "node", f"--member={i}", *addresses, *options],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
             cwd=ROOT,
+            preexec_fn=heed_interrupts,
         )
-        for i, more in ((0, []), (1, ["--json"]))
+        for i, options in enumerate(given)
     ]
     try:
-        for process, text in zip(processes, ("hello\n", "answer\n"), strict=True):
-            process.stdin.write(text)
-            process.stdin.close()
-            process.stdin = None
-        outputs = [process.communicate(timeout=90) for process in processes]
+        yield processes
     finally:
         for process in processes:
             process.kill()
-            process.wait()
+            process.communicate()
+
+
+def line_with(text, stream):
+    """The first line of a process that has this in it, and those before."""
+    read = []
+    for line in stream:
+        read.append(line)
+        if text in line:
+            return read
+    raise AssertionError(f"no line with {text!r}: {read}")
+
+
+def test_a_node_broadcasts_lines_and_prints_what_comes():
+    with nodes([], ["--json"]) as (one, two):
+        for process, text in ((one, "hello\r\n\nlast"), (two, "answer\n")):
+            process.stdin.write(text)
+            process.stdin.close()
+            process.stdin = None
+        outputs = [process.communicate(timeout=90) for process in (one, two)]
     assert outputs[0][0] == "1: answer\n", outputs
-    assert json.loads(outputs[1][0]) == {"sender": 0, "sequence": 1, "payload": "hello"}
+    found = [json.loads(line) for line in outputs[1][0].splitlines()]
+    assert [message["payload"] for message in found] == ["hello", "", "last"]
+    assert found[0] == {"sender": 0, "sequence": 1, "payload": "hello"}
+
+
+def test_a_node_ends_by_ctrl_c_although_its_input_is_open():
+    with nodes([], []) as (one, two):
+        line_with("is ready", two.stderr)
+        one.stdin.write("hello\n")
+        one.stdin.flush()
+        assert two.stdout.readline() == "0: hello\n"
+        two.send_signal(signal.SIGINT)
+        assert two.wait(timeout=60) == 130
+        assert two.stderr.read() == "precedes: interrupted; member 1 has left the group\n"
+
+
+def test_a_node_that_waits_says_for_whom_and_ends_by_a_signal():
+    with nodes([]) as (one,):
+        said = line_with("waiting for member 1 at 127.0.0.1:", one.stderr)
+        assert len(said) == 1
+        one.send_signal(signal.SIGTERM)
+        assert one.wait(timeout=60) == 130
+        assert one.stderr.read() == "precedes: interrupted; member 0 has left the group\n"
+
+
+def test_the_log_hears_of_what_goes_on_ever_more_seldom():
+    seldom, told = Seldom(), []
+    for tenth in range(36_000):
+        now_s = 1000.0 + tenth / 10
+        if seldom.lets("wrong key", now_s=now_s):
+            told.append(now_s - 1000.0)
+    assert told[:5] == [0.0, 1.0, 3.0, 7.0, 15.0]
+    assert len(told) < 70, "one a minute"
+    assert seldom.lets("another", now_s=now_s)
+    assert seldom.lets("wrong key", now_s=now_s + 1000.0)
+    assert seldom.lets("wrong key", now_s=now_s + 1001.0), "as new"

@@ -1,18 +1,21 @@
 """The node without sockets: order, no loss, crashes, credit, and the simulator's very trace."""
 
 import heapq
+import struct
 
 import numpy as np
 import pytest
 
 from precedes.live import arrays as a
-from precedes.live import views
+from precedes.live import views, wire
 from precedes.live.cluster import Cluster
 from precedes.live.node import Node, Settings
 from precedes.model import InternalError, UserError
+from precedes.protocols import failure_detector as tester
 from precedes.sim import Scenario
 from precedes.testing import observe
 from precedes.testing.collector import KIND, NODE, SEQUENCE, SOURCE, TIME_NS
+from tests.live.liars import body_for
 from tests.live.network import Network, out_of_order
 
 CAUSAL = ("vector", "vcube")
@@ -162,20 +165,20 @@ def replay(scenario, schedule, delays_ns):
         else:
             node.receive(sender, body)
         output = node.run(now_ns)
-        words = np.frombuffer(output.trace, np.int64).reshape(-1, 2)
+        words = np.frombuffer(b"".join(output.trace), np.int64).reshape(-1, 2)
         rows += [
             (int(t), i, int(w >> 56), int(w >> 32 & 0xFFFFFF), int(w & 0xFFFFFFFF))
             for t, w in words
         ]
         for batch in output.deliveries:
             node.take_batch(batch)
-        common = output.common
-        for step in range(1, n):
-            j = (i + step) % n
-            body = common + output.own.get(j, b"")
-            if body:
-                serial += 1
-                heapq.heappush(queue, (now_ns + delays_ns[i, j], serial, j, i, body))
+        for common, own, _ in output.frames:
+            for step in range(1, n):
+                j = (i + step) % n
+                body = common + own.get(j, b"")
+                if body:
+                    serial += 1
+                    heapq.heappush(queue, (now_ns + delays_ns[i, j], serial, j, i, body))
     return rows
 
 
@@ -224,3 +227,19 @@ def test_a_protocol_for_a_radio_is_refused(protocol):
         Node(Settings(member=0, members=3, protocol=protocol))
     with pytest.raises(UserError, match="simulated radio"):
         Cluster(members=3, protocol=protocol)
+
+
+def test_a_test_for_crashes_is_answered_once_a_round():
+    node = Node(Settings(member=0, members=3))
+    first_tag = int(node.member.detector.setting[tester.FIRST_TAG])
+
+    def answers_to(*rounds):
+        for number in rounds:
+            node.receive(2, struct.pack("<BHBQ", wire.PACKET, 1, first_tag + tester.TEST, number))
+        sent = body_for(node.run(0), 2)
+        return [number for number in rounds if struct.pack("<Q", number) in sent], len(sent)
+
+    one, size_bytes = answers_to(1)
+    assert one == [1]
+    assert answers_to(*[1] * 1000) == ([], 0)
+    assert answers_to(2, 2, 2, 1, 2) == ([2] * 4, size_bytes)

@@ -1,19 +1,34 @@
 """Nobody gets in without the right certificate, and nobody's key gets out."""
 
 import asyncio
+import contextlib
 import logging
+import shutil
 import socket
 import stat
 
 import pytest
 import uvloop
 
-from precedes.live import Group, GroupLost, Security, make_keys
+from precedes.live import Group, GroupLost, Security, make_keys, wire
 from precedes.live.certificates import Authority
 from precedes.live.config import from_toml
-from precedes.live.security import contexts, member_name
-from precedes.model import UserError
-from tests.live.groups import Impostor, configs, end, group_of, listeners, run, take
+from precedes.live.metrics import health
+from precedes.live.security import check_name, contexts, member_name
+from precedes.live.tcp import EVICTED
+from precedes.model import PeerError, UserError
+from tests.live.groups import (
+    Impostor,
+    close,
+    configs,
+    end,
+    exposed,
+    group_of,
+    listeners,
+    run,
+    take,
+    until,
+)
 
 NAME = "group"
 
@@ -203,16 +218,18 @@ def test_a_group_file(tmp_path, keys):
         from_toml(path, member=0)
 
 
+def shake_hands(address, keys):
+    """As member 2, which has nothing to say."""
+    context = contexts(files(keys, 2)).client
+    with (
+        socket.create_connection(address, timeout=5) as plain,
+        context.wrap_socket(plain) as secured,
+    ):
+        return secured.version()
+
+
 def test_what_is_said_at_once_is_heard(keys):
     """With uvloop: it reads as soon as a connection is there, whatever its protocol says."""
-
-    def shake_hands(address):
-        context = contexts(files(keys, 2)).client
-        with (
-            socket.create_connection(address, timeout=5) as plain,
-            context.wrap_socket(plain) as secured,
-        ):
-            return secured.version()
 
     async def test():
         socks = listeners(2)
@@ -222,8 +239,194 @@ def test_what_is_said_at_once_is_heard(keys):
         ]
         await asyncio.gather(*(group.__aenter__() for group in groups))
         for _ in range(40):
-            version = await asyncio.to_thread(shake_hands, socks[0].getsockname())
+            version = await asyncio.to_thread(shake_hands, socks[0].getsockname(), keys)
             assert version == "TLSv1.3"
         await asyncio.gather(*(group.__aexit__(None, None, None) for group in groups))
 
     run(test(), new_loop=uvloop.new_event_loop)
+
+
+async def entered(keys, **more):
+    """Two members with keys."""
+    socks = listeners(2)
+    groups = [
+        Group.open(config, listener=sock)
+        for config, sock in zip(secured(socks, keys, **more), socks, strict=True)
+    ]
+    await asyncio.gather(*(group.__aenter__() for group in groups))
+    return groups
+
+
+def seen_by(group, peer):
+    """The number of the certificate that a peer has shown."""
+    connection = group._links.connections.get(peer)
+    return connection and connection.transport.get_extra_info("peercert")["serialNumber"]
+
+
+def test_certificates_that_are_replaced_are_used(keys, tmp_path, caplog):
+    """By both sides, also if the authority is another one."""
+    make_keys(tmp_path / "new", group=NAME, members=3)
+
+    async def test():
+        one, two = await entered(keys)
+        assert health(one).status == "ready"
+        before = seen_by(one, 1), seen_by(two, 0)
+        shutil.copytree(tmp_path / "new", keys, dirs_exist_ok=True)
+        one._links.connections[1].abort()
+        await one.broadcast(b"again")
+        assert (await take(two, 1))[0].payload == b"again"
+        assert seen_by(one, 1) != before[0]
+        assert seen_by(two, 0) != before[1]
+        assert await asyncio.to_thread(shake_hands, one.listener.getsockname(), tmp_path / "new")
+        await asyncio.gather(*(group.__aexit__(None, None, None) for group in (one, two)))
+
+    with caplog.at_level(logging.WARNING):
+        run(test())
+    assert "replace it" not in caplog.text
+
+
+def test_files_that_cannot_be_used_change_nothing(keys, caplog):
+    async def test():
+        one, two = await entered(keys)
+        (keys / "member-0.pem").write_text("half of a certif")
+        (keys / "authority.pem").unlink()
+        two._links.connections[0].abort()
+        await one.broadcast(b"again")
+        assert (await take(two, 1))[0].payload == b"again"
+        await asyncio.gather(*(group.__aexit__(None, None, None) for group in (one, two)))
+
+    with caplog.at_level(logging.WARNING):
+        run(test())
+    said = [line for line in caplog.messages if "what was read before stays in use" in line]
+    assert 1 <= len(said) <= 4
+
+
+def test_a_certificate_that_is_nearly_over_is_said_to_be(tmp_path, caplog):
+    """A minute and a half are left of six and a half."""
+    authority = Authority(f"precedes {NAME}", days=90 / 86_400)
+    (tmp_path / "authority.pem").write_bytes(authority.certificate)
+    for member in (0, 1):
+        certificate, key = authority.issue(f"member {member}", member_name(NAME, member))
+        (tmp_path / f"member-{member}.pem").write_bytes(certificate)
+        (tmp_path / f"member-{member}.key").write_bytes(key)
+
+    async def test():
+        one, two = await entered(tmp_path)
+        await until(lambda: "member-0.pem is good until" in caplog.text)
+        assert health(one).wrong == ["the certificate expires soon"]
+        name = "precedes_certificate_expiry_seconds"
+        (line,) = (line for line in exposed(one).splitlines() if line.startswith(name))
+        assert 0 < float(line.split()[-1]) <= 90
+        await asyncio.gather(*(group.__aexit__(None, None, None) for group in (one, two)))
+
+    with caplog.at_level(logging.WARNING):
+        run(test())
+
+
+def test_without_certificates_nothing_is_said_of_them():
+    async def test():
+        async with group_of(2) as (one, _):
+            assert health(one).status == "ready"
+            assert "precedes_certificate_expiry_seconds{" not in exposed(one)
+
+    run(test())
+
+
+def linger(address, context, hello):
+    """Greet as no member does, and neither read nor close; when the other side has."""
+    with (
+        socket.create_connection(address, timeout=10) as plain,
+        context.wrap_socket(plain) as secured,
+    ):
+        secured.sendall(hello)
+        # What comes over the wire: the refusal and the end of TLS, which is not answered.
+        while socket.socket.recv(secured, 1 << 16):
+            pass
+
+
+def strange_hello(config):
+    """The greeting of a member of another group."""
+    hello = wire.Hello(
+        member=2, target=0, group=bytes(16), life=b"l" * 16, known=bytes(16), received=0
+    )
+    assert hello.group != config.group_digest()
+    return hello.encode()
+
+
+def test_who_is_refused_does_not_stay(keys, monkeypatch):
+    monkeypatch.setattr("precedes.live.connection.CLOSE_S", 0.1)
+
+    async def test():
+        async with secured_pair(keys) as (one, address):
+            context = contexts(files(keys, 2)).client
+            await asyncio.to_thread(linger, address, context, strange_hello(one.config))
+            assert sum(one.metrics.refusals.values()) == 1
+
+    run(test())
+
+
+def test_the_refused_count_among_strangers_until_they_have_gone(keys, monkeypatch):
+    monkeypatch.setattr("precedes.live.connection.CLOSE_S", 2.0)
+    monkeypatch.setattr("precedes.live.tcp.STRANGERS_MAX", 2)
+
+    async def test():
+        async with secured_pair(keys) as (one, address):
+            context = contexts(files(keys, 2)).client
+            hello = strange_hello(one.config)
+            staying = [
+                asyncio.create_task(asyncio.to_thread(linger, address, context, hello))
+                for _ in range(2)
+            ]
+            await until(lambda: sum(one.metrics.refusals.values()) == 2)
+            with pytest.raises(OSError):  # noqa: PT011 - a reset, or an end within the handshake
+                await asyncio.to_thread(linger, address, context, hello)
+            assert one.metrics.refusals["too many connections at once"] == 1
+        await asyncio.gather(*staying)
+
+    run(test())
+
+
+@contextlib.asynccontextmanager
+async def secured_pair(keys):
+    """The first of two members with keys, and where it listens."""
+    socks = listeners(2)
+    groups = [
+        Group.open(config, listener=sock)
+        for config, sock in zip(secured(socks, keys), socks, strict=True)
+    ]
+    await asyncio.gather(*(group.__aenter__() for group in groups))
+    try:
+        yield groups[0], socks[0].getsockname()
+    finally:
+        await close(groups)
+
+
+def test_names_in_a_certificate_are_spelt_out():
+    with pytest.raises(PeerError) as caught:
+        check_name(["precedes:group/1\nall is well \x1b[2J"], NAME, 1)
+    assert "group/1\\nall is well \\x1b[2J" in str(caught.value)
+
+
+@pytest.mark.parametrize("code", [0, EVICTED])
+def test_the_words_of_a_refusal_are_spelt_out(code, caplog):
+    text = "no\nWARNING all is lost \x1b[31m\u202e"
+
+    async def refuse(reader, writer):
+        await reader.readexactly(wire.HELLO_BYTES)
+        writer.write(wire.refusal(text, code=code))
+        await end(writer)
+
+    async def test():
+        socks = listeners(2)
+        server = await asyncio.start_server(refuse, sock=socks[0])
+        config = configs(socks, start_s=0.5)[1]
+        with pytest.raises(GroupLost) as caught:
+            async with Group.open(config, listener=socks[1]):
+                pass
+        server.close()
+        return str(caught.value)
+
+    with caplog.at_level(logging.WARNING):
+        said = [run(test()), *caplog.messages]
+    assert all(line.isprintable() for line in said)
+    assert any("no\\nWARNING all is lost \\x1b[31m\\u202e" in line for line in said)

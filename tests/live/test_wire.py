@@ -23,7 +23,7 @@ def samples():
     )
     yield "hello", hello.encode()
     yield "refusal", wire.refusal("you are out of the view")
-    yield "ack", wire.frame_header(wire.ACK, 0, 12, 0)
+    yield "ack", wire.frame(wire.ACK, 0, 12)
     for protocol in ("vector", "vcube", "bundled", "probabilistic", "hashed"):
         network = Network(protocol, 4, 1)
         network.random_run(40)
@@ -32,7 +32,7 @@ def samples():
         for _ in range(8):  # bundles wait for a while
             network.step(0)
         body = b"".join(network.links[0, 1])
-        yield f"frame-{protocol}", wire.frame_header(wire.DATA, 5, 4, len(body)) + body
+        yield f"frame-{protocol}", wire.frame(wire.DATA, 5, 4, body)
     network = Network("vector", 4, 1)
     network.broadcast(3)
     network.step(3)
@@ -50,7 +50,7 @@ def samples():
 
 @pytest.mark.parametrize(("name", "data"), list(samples()), ids=lambda value: str(value)[:20])
 def test_golden_bytes(name, data):
-    """What version 1 looks like, for ever: after a change of the format, raise the version."""
+    """What version 2 looks like, for ever: after a change of the format, raise the version."""
     path = GOLDEN / f"{name}.hex"
     assert data.hex(" ", 16) + "\n" == path.read_text(), f"{name} has changed"
 
@@ -66,7 +66,7 @@ def test_a_greeting_comes_back():
     [
         (b"", "bytes"),
         (b"x" * wire.HELLO_BYTES, "does not speak"),
-        (wire.MAGIC + b"\x02\x00" + bytes(wire.HELLO_BYTES - 6), "version 2"),
+        (wire.MAGIC + b"\x03\x00" + bytes(wire.HELLO_BYTES - 6), "version 3"),
     ],
 )
 def test_no_greeting(data, reason):
@@ -77,9 +77,7 @@ def test_no_greeting(data, reason):
 def test_frames_come_out_however_the_stream_is_cut():
     rng = random.Random(1)
     bodies = [rng.randbytes(rng.randrange(200)) for _ in range(50)]
-    stream = b"".join(
-        wire.frame_header(wire.DATA, i, 0, len(body)) + body for i, body in enumerate(bodies)
-    )
+    stream = b"".join(wire.frame(wire.DATA, i, 0, body) for i, body in enumerate(bodies))
     for _ in range(20):
         frames, found, at = wire.Frames(frame_max_bytes=1000), [], 0
         while at < len(stream):
@@ -94,9 +92,7 @@ def test_frames_come_out_of_a_buffer_that_grows_and_shrinks():
     rng = random.Random(2)
     sizes = [rng.choice([5, 1000, 60_000, 300_000]) for _ in range(60)]
     bodies = [rng.randbytes(rng.randrange(size)) for size in sizes]
-    stream = b"".join(
-        wire.frame_header(wire.DATA, i, 0, len(body)) + body for i, body in enumerate(bodies)
-    )
+    stream = b"".join(wire.frame(wire.DATA, i, 0, body) for i, body in enumerate(bodies))
     frames, found, at, rooms = wire.Frames(frame_max_bytes=400_000), [], 0, set()
     while at < len(stream):
         room = frames.room()
@@ -113,7 +109,8 @@ def test_frames_come_out_of_a_buffer_that_grows_and_shrinks():
 
 def test_a_length_that_is_claimed_takes_no_memory():
     frames = wire.Frames(frame_max_bytes=1 << 24)
-    assert not frames.put((1 << 24).to_bytes(4, "little") + bytes(60_000))
+    claimed = (1 << 24) - wire.OVERHEAD_BYTES
+    assert not frames.put(wire.frame_header(wire.DATA, 1, 0, claimed, 0) + bytes(60_000))
     assert len(frames.room()) <= 2 * wire.BUFFER_BYTES
 
 
@@ -121,7 +118,26 @@ def test_a_length_that_is_claimed_takes_no_memory():
 def test_a_length_that_is_not_allowed(length):
     frames = wire.Frames(frame_max_bytes=1000)
     with pytest.raises(PeerError, match="longer than allowed"):
-        frames.put(length.to_bytes(4, "little") + bytes(40))
+        frames.put(wire.frame_header(wire.DATA, 1, 0, length - wire.OVERHEAD_BYTES, 0))
+
+
+def test_a_changed_byte_is_found_wherever_it_is():
+    data = wire.frame(wire.DATA, 1, 7, b"payload")
+    for at in range(len(data)):
+        for bit in range(8):
+            changed = bytearray(data)
+            changed[at] ^= 1 << bit
+            with pytest.raises(wire.Damaged):
+                wire.Frames(frame_max_bytes=1000).put(bytes(changed) + data)
+
+
+def test_a_changed_greeting_is_not_believed():
+    data = bytes.fromhex((GOLDEN / "hello.hex").read_text())
+    for at in range(len(data)):
+        changed = bytearray(data)
+        changed[at] ^= 0x10
+        with pytest.raises((wire.Damaged, PeerError)):
+            wire.decode_hello(bytes(changed))
 
 
 def mutated(rng, body):

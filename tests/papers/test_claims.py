@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from precedes.model import InternalError
 from precedes.papers import claims
 from precedes.papers.claims import About, Claim
-from precedes.papers.measured import STUDENT_T, Measured, measure, pooled, select
+from precedes.papers.measured import Measured, measure, pooled, select
 
 ABOUT = About("003", "Table 1", "cell")
 
@@ -169,16 +169,10 @@ def test_reading_runs():
     assert (together.values, together.interval) == ((3.0,), None)
 
 
-def test_the_quantiles_are_those_of_students_t():
-    """The density integrated numerically; the table is rounded to three places."""
-    for freedom, quantile in enumerate(STUDENT_T, start=1):
-        scale = math.exp(math.lgamma((freedom + 1) / 2) - math.lgamma(freedom / 2))
-        scale /= math.sqrt(freedom * math.pi)
-        steps = 5_000
-        width = quantile / steps
-        middle = (width * (step + 0.5) for step in range(steps))
-        share = sum((1 + x * x / freedom) ** (-(freedom + 1) / 2) for x in middle) * width
-        assert 2 * scale * share == pytest.approx(0.95, abs=6e-5), freedom
+def test_an_interval_of_many_replications():
+    """32 values have 31 degrees of freedom: the quantile is 2.0395, not that of a normal law."""
+    low, high = of(*([-1.0, 1.0] * 16)).interval
+    assert high == -low == pytest.approx(2.03951 * math.sqrt(32 / 31) / math.sqrt(32), rel=1e-5)
 
 
 @given(st.lists(st.integers(-1000, 1000), min_size=2, max_size=40), st.integers(-1000, 1000))

@@ -4,17 +4,19 @@ import contextlib
 import os
 import re
 import signal
+import socket
 import subprocess
+import sys
+import threading
 import time
 from pathlib import Path
 
-import pyspark
 import pytest
 
 from precedes.model import UserError
-from precedes.pipeline import java, run_experiments
-from precedes.pipeline.execute import ATTEMPTS_MAX
+from precedes.pipeline import run_experiments
 from precedes.pipeline.plan import expand
+from precedes.pipeline.records import ATTEMPTS_MAX
 from precedes.pipeline.sweep import run_sweep
 from precedes.sim import Scenario
 from precedes.sim.experiment import Experiment, from_file
@@ -101,16 +103,18 @@ def test_local_cluster(swept, tmp_path):
 
 @contextlib.contextmanager
 def daemon(log, name, *arguments):
-    """A Spark daemon of the pip package, ended with its children by their process ids."""
-    program = Path(pyspark.__file__).parent / "bin" / "spark-class"
+    """A daemon of Spark's, ended with its children by their process ids.
+
+    As in a shell whose virtual environment is not active.
+    """
+    hidden = ("SPARK_HOME", "JAVA_HOME", "VIRTUAL_ENV", "PYSPARK_PYTHON")
     environment = {
-        **os.environ,
-        "JAVA_HOME": str(java.java_home()),
-        "SPARK_LOCAL_IP": "127.0.0.1",
+        **{key: value for key, value in os.environ.items() if key not in hidden},
+        "PATH": os.defpath,
         "SPARK_DAEMON_MEMORY": "256m",
         "SPARK_DAEMON_JAVA_OPTS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
     }
-    line = [program, f"org.apache.spark.deploy.{name}", "--host", "127.0.0.1", *arguments]
+    line = samples.command("spark", name, *arguments)
     with log.open("w") as file, subprocess.Popen(line, stderr=file, env=environment) as process:
         try:
             yield process
@@ -135,16 +139,16 @@ def children(parent):
 def cluster(directory):
     """A master and two workers on this machine."""
     log = directory / "master.log"
-    with daemon(log, "master.Master", "--port", "0", "--webui-port", "0"):
+    with daemon(log, "master", "--port", "0"):
         pattern = re.compile(r"Starting Spark master at (spark://\S+)")
         url = wait_until(lambda: pattern.search(log.read_text()))[1]
-        options = ["--cores", "1", "--memory", "1g", "--webui-port", "0"]
+        options = ["--cores", "1", "--memory", "1g"]
         with contextlib.ExitStack() as stack:
             workers = []
             for number in range(2):
                 own = [*options, "--work-dir", str(directory / f"work{number}"), url]
                 name = directory / f"worker{number}.log"
-                workers.append(stack.enter_context(daemon(name, "worker.Worker", *own)))
+                workers.append(stack.enter_context(daemon(name, "worker", *own)))
             wait_until(lambda: log.read_text().count("Registering worker") == 2)
             yield url, workers
 
@@ -200,6 +204,86 @@ def test_nobody_at_the_master(tmp_path):
     assert done.returncode == 2
     assert len(done.stderr.splitlines()) == 1, done.stderr
     assert "'nonsense' is no Spark master" in done.stderr
+
+
+def test_something_else_at_the_master(tmp_path):
+    """A web server, say: Spark itself would try for two minutes."""
+    experiment, out = samples.write(tmp_path), tmp_path / "out"
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        thread = threading.Thread(target=answer_as_a_web_server, args=[server])
+        thread.start()
+        master = f"spark://127.0.0.1:{server.getsockname()[1]}"
+        done = samples.run("sweep", experiment, "--out", out, "--master", master)
+        thread.join()
+    assert (done.returncode, done.stdout) == (2, "")
+    assert len(done.stderr.splitlines()) == 1
+    assert f"no Spark master at {master}" in done.stderr
+    assert "what listens there is no Spark master" in done.stderr
+
+
+def answer_as_a_web_server(server):
+    connection, _ = server.accept()
+    with connection:
+        connection.recv(100)
+        connection.sendall(b"HTTP/1.1 400 Bad Request\r\n\r\n")
+
+
+# A notebook's session, with Spark's own settings: a task that fails once ends its job.
+NOTEBOOK = """
+import os, signal, sys, time
+from pathlib import Path
+from pyspark.sql import SparkSession
+from precedes.model import UserError
+from precedes.pipeline import java, run_experiments
+from precedes.pipeline.session import JAVA_OPTIONS
+from precedes.sim import Scenario
+from precedes.sim.experiment import Experiment
+
+out = Path(sys.argv[1])
+os.environ |= {"JAVA_HOME": str(java.java_home()), "PYSPARK_PYTHON": sys.executable}
+builder = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false")
+builder = builder.config("spark.driver.extraJavaOptions", JAVA_OPTIONS)
+session = builder.config("spark.driver.host", "127.0.0.1").getOrCreate()
+session.sparkContext.setLogLevel("OFF")
+small = Scenario(protocol="unordered", nodes=5, messages=10)
+large = small.replace(nodes=200, messages=50_000, oracle=False)
+seeds = [large.replace(seed=seed) for seed in (1, 2)]
+first = Experiment("first", (small, *seeds, small.replace(seed=2)))
+killed = []
+
+def kill_a_worker(share):
+    for note in (out / "started").iterdir():
+        if (process := note.read_text()) and not killed:
+            killed.append(process)
+            os.kill(int(process), signal.SIGKILL)
+
+results = run_experiments([first], out, session=session, progress=kill_a_worker)
+print(len(results["first"]), len(killed), flush=True)
+
+def kill_java(share):
+    if any((out / "started").iterdir()):
+        os.kill(session.sparkContext._gateway.proc.pid, signal.SIGKILL)
+
+endless = Experiment("second", (large.replace(messages=1_000_000),))
+try:
+    run_experiments([endless], out, session=session, progress=kill_java)
+except UserError as error:
+    print(error)
+"""
+
+
+@pytest.mark.usefixtures("engine")
+def test_a_session_that_tries_once(tmp_path):
+    """A killed worker costs its runs another attempt; a dead Java is told as what it is."""
+    environment = {**os.environ, "SPARK_LOCAL_IP": "127.0.0.1"}
+    line = [sys.executable, "-c", NOTEBOOK, tmp_path / "out"]
+    done = subprocess.run(line, capture_output=True, text=True, timeout=PATIENCE_S, env=environment)
+    assert done.returncode == 0, done.stderr
+    first, second = done.stdout.splitlines()
+    assert first == "4 1"
+    assert second.startswith("Spark gave up: its Java process has ended, or was killed (more in ")
+    assert f"finished runs are kept in {tmp_path / 'out'}" in second
+    assert count(tmp_path / "out") == 4
 
 
 def test_without_pyspark(tmp_path):

@@ -1,14 +1,20 @@
-"""Ctrl-C while Java is asked something."""
+"""Ctrl-C while Java is asked something, and while tasks are at work."""
 
 import logging
+import os
 import signal
 import socket
+from pathlib import Path
 
 import pytest
 from py4j.clientserver import JavaClient, JavaParameters, PythonParameters
 from py4j.java_gateway import GatewayProperty, PythonProxyPool
 
+from precedes.model import UserError
+from precedes.pipeline import records, run_experiments
 from precedes.pipeline.session import open_session
+from precedes.sim import Scenario
+from precedes.sim.experiment import Experiment
 
 
 def test_an_interrupt_within_a_call_of_java_is_not_logged(spark, caplog, monkeypatch):
@@ -42,3 +48,36 @@ def test_an_interrupt_within_a_call_of_java_is_not_logged(spark, caplog, monkeyp
     monkeypatch.setattr(logging.getLogger(), "filters", [])
     interrupted()
     assert "KeyboardInterrupt while sending command." in caplog.messages
+
+
+def is_at_work(process):
+    """Whether a process runs; one that has ended may still have an entry."""
+    try:
+        return Path(f"/proc/{process}/stat").read_text().rpartition(") ")[2][0] not in "ZX"
+    except OSError:
+        return False
+
+
+def test_an_interrupt_ends_the_tasks_in_a_session_of_ones_own(spark, tmp_path):
+    """When the call returns nothing writes any more: the run would take minutes."""
+    long = Scenario(protocol="unordered", nodes=200, messages=2_000_000, oracle=False)
+    begun = []
+
+    def interrupt(_share):
+        for note in (tmp_path / "started").iterdir():
+            if text := note.read_text():
+                begun.append(int(text))
+                with pytest.raises(UserError, match="is at work"), records.hold(tmp_path):
+                    pass
+                raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        run_experiments(
+            [Experiment("long", (long,))], str(tmp_path), session=spark, progress=interrupt
+        )
+    assert begun
+    assert begun[0] != os.getpid()
+    assert not is_at_work(begun[0])
+    with records.hold(tmp_path):
+        assert list((tmp_path / "records").iterdir()) == []
+    assert spark.range(3).count() == 3

@@ -1,7 +1,5 @@
 """The kernels of latency and occupancy, against counting by hand."""
 
-import math
-
 import numpy as np
 import pytest
 from hypothesis import given
@@ -9,7 +7,6 @@ from hypothesis import strategies as st
 
 from precedes.pipeline import measures
 from precedes.pipeline.measures import Held
-from precedes.pipeline.metrics import student_t
 
 TIMES = st.lists(st.integers(0, 10**12) | st.integers(0, 40), max_size=50)
 
@@ -92,13 +89,3 @@ def test_pairing_takes_the_first_of_each():
     )
     stays = sorted(zip(held.start_us.tolist(), held.end_us.tolist(), strict=True))
     assert stays == [(10, 40), (60, 100), (75, 90)]
-
-
-@pytest.mark.parametrize("degrees", [1, 2, 3, 4, 7, 10, 30])
-def test_quantiles_of_student(degrees):
-    """The density, integrated by trapezoids between the quantiles, gives 95 %."""
-    t = student_t(degrees)
-    x = np.linspace(-t, t, 200_001)
-    scale = math.gamma((degrees + 1) / 2) / math.gamma(degrees / 2) / math.sqrt(degrees * math.pi)
-    density = scale * (1 + x * x / degrees) ** (-(degrees + 1) / 2)
-    assert np.trapezoid(density, x) == pytest.approx(0.95, abs=1e-8)

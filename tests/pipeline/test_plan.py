@@ -1,5 +1,6 @@
 """Plans: ids that last, tasks that are even, files that mean what they say."""
 
+import dataclasses
 import itertools
 
 import pytest
@@ -10,6 +11,7 @@ from precedes.model import UserError
 from precedes.pipeline import plan
 from precedes.pipeline.plan import TASK_S, cost_s, expand, pack, scenario_of
 from precedes.pipeline.repeat import to_toml
+from precedes.pipeline.sweep import params_of
 from precedes.sim import Fault, Scenario, from_toml
 from precedes.sim.experiment import Experiment, from_file
 from tests.pipeline import samples
@@ -89,12 +91,36 @@ def test_many_small_runs_share_few_tasks_and_large_ones_do_not():
 
 def test_costs_follow_the_work():
     small, large = cost_s(BASE, trace=False), cost_s(BASE.replace(messages=10**6), trace=False)
-    assert large > 100 * small
+    assert large > 50 * small
     assert cost_s(BASE.replace(messages=10**6), trace=True) > 2 * large
     timed = BASE.replace(messages=None, duration_s=1000.0, rate=1000.0)
     assert cost_s(timed, trace=False) == pytest.approx(large)
     for workload in ("window:5", "bell:1:9", "random:1:9", "replay:/none", "nonsense"):
         assert cost_s(timed.replace(workload=workload), trace=False) > 0
+
+
+def test_costs_differ_by_protocol():
+    """Machines on a radio are interpreted: a sweep over them is many tasks, not one."""
+    mobile = Scenario(protocol="mobile", nodes=70, rate=35.0, duration_s=60.0)
+    costs = [cost_s(mobile.replace(seed=seed), trace=True) for seed in range(16)]
+    assert 0.5 < costs[0] < 5
+    assert len(pack(costs)) >= 8
+    linked = cost_s(mobile.replace(protocol="vector"), trace=True)
+    assert costs[0] > 10 * linked
+    trees = cost_s(mobile.replace(protocol="vcube"), trace=False)
+    assert trees > 2 * cost_s(mobile.replace(protocol="vector"), trace=False)
+
+
+def test_costs_follow_finished_runs():
+    """Of the same protocol, traced or not; others stay as they were guessed."""
+    slow, other = (Experiment(name, (BASE.replace(protocol=name),)) for name in ("dcs", "hashed"))
+    more = Experiment("more", (BASE.replace(protocol="dcs", messages=4000),))
+    traced = dataclasses.replace(more, name="traced", trace=True)
+    runs = expand([slow, other, more, traced])
+    found = plan.learned(runs, {runs[0].run_id: 50 * runs[0].cost_s})
+    ratios = [new.cost_s / old.cost_s for new, old in zip(found, runs, strict=True)]
+    assert ratios == pytest.approx([50, 1, 50, 1])
+    assert plan.learned(runs, {}) == runs
 
 
 @pytest.mark.parametrize(
@@ -117,6 +143,9 @@ def test_scenarios_survive_their_journeys(scenario, tmp_path):
 def test_an_experiment_file(tmp_path):
     found = samples.experiment(tmp_path)
     assert (found.name, found.trace, found.packets) == ("sample", True, False)
+    assert found.run_seconds_max == 3600
+    text = samples.EXPERIMENT.replace("trace = true", "trace = true\nrun_seconds_max = 7")
+    assert {run.run_seconds_max for run in expand([samples.experiment(tmp_path, text)])} == {7}
     assert len(found.scenarios) == samples.RUNS
     cells = {(s.protocol, *s.parameters.items()) for s in found.scenarios}
     assert cells == {
@@ -135,6 +164,8 @@ def test_an_experiment_file(tmp_path):
         ("[sweep]\nseeds = 0", ":4: seeds is a list, or a count"),
         ("[sweep]\nseeds = [1, 1]", ":4: seeds names a value twice"),
         ("[sweep]\nseeds = [1.5]", ":4: seeds are whole numbers"),
+        ("[sweep]\nrun_seconds_max = 0", ":4: run_seconds_max is a number of seconds"),
+        ('[sweep]\nrun_seconds_max = "1h"', ":4: run_seconds_max is a number of seconds"),
         ("[sweep]\ntrace = 1", ":4: trace takes true or false"),
         ("[sweep]\npackets = true", ":4: packets are events of a trace"),
         ("[sweep]\nloss = 0.5", ":4: loss takes a list"),
@@ -152,3 +183,27 @@ def test_mistakes_in_an_experiment_file(tmp_path, sweep, said):
     with pytest.raises(UserError, match=said) as caught:
         from_file(path)
     assert str(caught.value).startswith(str(path))
+
+
+def texts(*scenarios):
+    return list(params_of(Experiment("all", scenarios)).values())
+
+
+def test_runs_of_one_cell_differ_in_the_seed_alone():
+    """Whatever else differs is in the text that means are grouped by, faults too."""
+    assert texts(BASE, BASE.replace(seed=2)) == ["", ""]
+    assert texts(BASE, BASE.replace(loss=0.5)) == ["loss=0.0", "loss=0.5"]
+    crash = BASE.replace(faults=FAULTS[:1])
+    both = texts(BASE, crash, crash.replace(seed=2), BASE.replace(faults=FAULTS))
+    assert both[:3] == [
+        "faults=none",
+        "faults=crash(node=1,after_sends=3,detection_ms=1.5/2.0)",
+        "faults=crash(node=1,after_sends=3,detection_ms=1.5/2.0)",
+    ]
+    assert both[3].startswith("faults=2-"), "a long list is told apart by a digest"
+    assert texts(crash, crash.replace(seed=2)) == ["", ""]
+
+
+def test_a_run_that_would_count_twice_is_refused():
+    with pytest.raises(UserError, match=r"scenarios 0 and 2 of all are the same run \(vector"):
+        texts(BASE, BASE.replace(seed=2), BASE)

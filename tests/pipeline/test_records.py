@@ -1,21 +1,34 @@
 """What a directory of a sweep survives, and what a run may do to its neighbours. No Spark."""
 
+import contextlib
+import dataclasses
 import json
 import os
 import resource
+import shutil
 import signal
 import subprocess
 import sys
+import textwrap
+import threading
+import time
+import tracemalloc
 from pathlib import Path
 
 import pytest
 
+from precedes import sources
+from precedes.compiled import sources_digest
 from precedes.model import UserError
 from precedes.pipeline import layout, records
-from precedes.pipeline.execute import ATTEMPTS_MAX, FAILED, FINISHED, run_orders
+from precedes.pipeline.execute import FAILED, FINISHED, run_orders
 from precedes.pipeline.plan import expand
-from precedes.sim import Scenario
+from precedes.pipeline.records import ATTEMPTS_MAX
+from precedes.pipeline.simulate import _Watch
+from precedes.recorded import simulate
+from precedes.sim import Scenario, memory
 from precedes.sim.experiment import Experiment
+from precedes.trace import read_metadata
 
 BASE = Scenario(protocol="unordered", nodes=5, messages=30, rate=1000.0)
 
@@ -51,6 +64,57 @@ def test_a_record_says_what_the_run_yields(tmp_path):
         "traces",
     ]
     assert list((tmp_path / "started").iterdir()) == []
+
+
+@pytest.mark.usefixtures("engine")
+def test_records_are_read_when_they_are_asked_for(tmp_path):
+    """A sweep may have a hundred thousand, of which each takes tens of kilobytes."""
+    runs = plan(*(BASE.replace(seed=seed) for seed in range(20)))
+    carry_out(tmp_path, runs)
+    tracemalloc.start()
+    found = records.read_records(tmp_path, runs)
+    kept, _ = tracemalloc.get_traced_memory()
+    in_memory = {run_id: found[run_id] for run_id in found}
+    all_of_them = tracemalloc.get_traced_memory()[0] - kept
+    tracemalloc.stop()
+    assert len(in_memory) == 20
+    assert kept < all_of_them / 5
+    assert set(found.costs_s) == {run.run_id for run in runs}
+    assert min(found.costs_s.values()) > 0
+    with pytest.raises(KeyError):
+        found[runs[0].run_id ^ 1]
+    layout.record_path(tmp_path, runs[0].name).unlink()
+    with pytest.raises(UserError, match="has changed"):
+        found[runs[0].run_id]
+
+
+@pytest.mark.usefixtures("engine")
+def test_the_sources_are_read_once_a_process(tmp_path, monkeypatch):
+    """Whatever is read for every run makes a sweep of many small ones slow."""
+    simulate(BASE, trace=tmp_path / "first.parquet")
+    monkeypatch.setattr(sources, "digest_of_file", lambda path: pytest.fail(f"{path} is read"))
+    simulate(BASE, trace=tmp_path / "second.parquet")
+    assert read_metadata(tmp_path / "second.parquet")["code_version"] == sources_digest()
+
+
+def test_the_records_are_looked_at_as_often_as_that_is_quick(tmp_path, monkeypatch):
+    runs = plan(*(BASE.replace(seed=seed) for seed in range(4)))
+    looks, shares = [], []
+
+    def look(directory):
+        time.sleep(0.02)  # as long as some ten thousand records take
+        looks.append(directory)
+        return {run.name for run in runs[: len(looks)]}
+
+    monkeypatch.setattr(records, "finished_names", look)
+    watch = _Watch(tmp_path, runs, shares.append)
+    for _ in range(50):
+        watch()
+    assert len(looks) == 1
+    for _ in range(4):
+        watch._next_s = 0.0
+        watch()
+    assert shares == pytest.approx([0.25, 0.5, 0.75, 1.0, 1.0])
 
 
 def damage_record(directory, run):
@@ -119,6 +183,43 @@ def test_one_at_a_time(tmp_path):
         pass
 
 
+def test_the_directory_is_kept_until_no_task_writes(tmp_path):
+    """A task that outlives its job keeps others out, and may not begin when the sweep is over."""
+    held, leave, left = threading.Event(), threading.Event(), threading.Event()
+
+    def sweep():
+        with records.hold(tmp_path):
+            held.set()
+            leave.wait()
+        left.set()
+
+    thread = threading.Thread(target=sweep)
+    thread.start()
+    held.wait()
+    with records.writing(tmp_path):
+        leave.set()
+        assert not left.wait(0.2)
+        with pytest.raises(UserError, match="another process is at work"), records.hold(tmp_path):
+            pass
+    thread.join()
+    with pytest.raises(UserError, match="has ended"), records.writing(tmp_path):
+        pass
+    with records.hold(tmp_path):
+        pass
+
+
+def test_tasks_of_a_driver_that_was_killed(tmp_path, monkeypatch):
+    monkeypatch.setattr(records, "WRITERS_S", 0.1)
+    with records.hold(tmp_path):
+        task = contextlib.ExitStack()
+        task.enter_context(records.writing(tmp_path))
+    with pytest.raises(UserError, match="of an earlier sweep still write"), records.hold(tmp_path):
+        pass
+    task.close()
+    with records.hold(tmp_path):
+        pass
+
+
 def test_a_directory_that_cannot_be_made(tmp_path):
     (tmp_path / "file").write_text("here")
     with pytest.raises(UserError, match="cannot work in"), records.hold(tmp_path / "file"):
@@ -139,6 +240,18 @@ def test_a_failure_stops_nothing_but_its_run(tmp_path):
 
 
 @pytest.mark.usefixtures("engine")
+def test_tasks_at_once_share_the_memory_of_the_machine(tmp_path, monkeypatch):
+    monkeypatch.setattr(memory, "machine_bytes", lambda: 64 << 20)
+    (run,) = plan(BASE.replace(nodes=1000, messages=5))
+    order = json.dumps(run.order())
+    with records.hold(tmp_path):
+        for sharers, status in ((8, FAILED), (1, FINISHED)):
+            (outcome,) = run_orders([order], directory=tmp_path, here=tmp_path, sharers=sharers)
+            assert outcome.status == status, outcome.error
+            assert ("its share of this machine's" in (outcome.error or "")) == (sharers == 8)
+
+
+@pytest.mark.usefixtures("engine")
 def test_a_run_that_kills_its_process_is_given_up(tmp_path):
     """As often as Spark would try a task again; the run beside it is done once."""
     deadly, fine = plan(BASE, BASE.replace(seed=2))
@@ -151,6 +264,100 @@ def test_a_run_that_kills_its_process_is_given_up(tmp_path):
                 layout.record_path(tmp_path, deadly.name).unlink()
     assert [outcome.status for outcome in outcomes] == [FAILED, FINISHED]
     assert f"died {ATTEMPTS_MAX} times" in outcomes[0].error
+
+
+CARRY_OUT = """
+import json, sys
+from pathlib import Path
+from precedes.pipeline import records
+from precedes.pipeline.execute import run_orders
+directory = Path(sys.argv[1])
+with records.hold(directory):
+    for outcome in run_orders(sys.argv[2:], directory=directory, here=directory):
+        print(json.dumps(outcome), flush=True)
+"""
+
+
+# On a radio: nothing of it has to be compiled.
+MISBEHAVING = '''"""A protocol that misbehaves in groups of five."""
+from precedes.protocols import flooding
+from precedes.protocols.flooding import *
+
+def make_host(host, *arguments):
+    if host == 4:
+        misbehave()
+    return flooding.make_host(host, *arguments)
+'''
+
+
+def misbehaving(folder, body, *, before="", run_seconds_max=60.0):
+    """Runs of a protocol of one's own, of which the second calls ``body``, and has a limit."""
+    path = folder / "own.py"
+    function = f"def misbehave():\n{textwrap.indent(body, '    ')}\n"
+    path.write_text(f"{MISBEHAVING}\n{before}\n\n{function}")
+    fine = Scenario(protocol=str(path), nodes=3, messages=2)
+    first, bad, last = plan(fine, fine.replace(nodes=5), fine.replace(seed=2), trace=False)
+    return [first, dataclasses.replace(bad, run_seconds_max=run_seconds_max), last]
+
+
+@pytest.mark.parametrize(
+    ("body", "said"),
+    [
+        ("raise SystemExit(3)", "SystemExit: 3"),
+        ("raise KeyboardInterrupt", "KeyboardInterrupt"),
+        ("raise GeneratorExit", "GeneratorExit"),
+        ("while True: pass", "longer than run_seconds_max, 0.3 s"),
+        (
+            "while True:\n    try:\n        while True: pass\n    except Exception: pass",
+            "longer than run_seconds_max, 0.3 s",
+        ),
+    ],
+)
+def test_a_protocol_that_would_end_it_all_ends_one_run(tmp_path, body, said):
+    runs = misbehaving(tmp_path, body, run_seconds_max=0.3 if "while" in body else 60.0)
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)  # as in a task
+    try:
+        outcomes = carry_out(tmp_path / "out", runs)
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert [outcome.status for outcome in outcomes] == [FINISHED, FAILED, FINISHED]
+    assert said in outcomes[1].error
+    assert len(records.read_records(tmp_path / "out", runs)) == 2
+
+
+def test_an_interrupt_from_the_keyboard_is_nobodys_failure(tmp_path):
+    runs = misbehaving(tmp_path, "raise KeyboardInterrupt")
+    with pytest.raises(KeyboardInterrupt):
+        carry_out(tmp_path / "out", runs)
+
+
+# Compiled when the file is loaded, so that a run calls it at once.
+ENDLESS = """
+import numba, numpy
+
+@numba.njit("void(int64[:])")
+def spin(cells):
+    while cells[0] >= 0:
+        cells[0] ^= 1
+"""
+
+
+def test_a_compiled_handler_that_does_not_return(tmp_path):
+    """No signal stops it: its process is ended, and the next one knows why."""
+    call = "spin(numpy.zeros(1, numpy.int64))"
+    runs = misbehaving(tmp_path, call, before=ENDLESS, run_seconds_max=1.0)
+    orders = [json.dumps(run.order()) for run in runs]
+    line = [sys.executable, "-c", CARRY_OUT, str(tmp_path / "out"), *orders]
+    done = subprocess.run(line, capture_output=True, text=True, timeout=300)
+    assert (done.returncode, done.stderr) == (1, "")
+    (note,) = (tmp_path / "out" / "started").iterdir()
+    assert note.name == f"{runs[1].name}-0"
+    with records.hold(tmp_path / "again"):
+        shutil.copy(note, tmp_path / "again" / "started")
+        records.forget_starts(tmp_path / "again", runs[1].name)
+        outcomes = execute(tmp_path / "again", runs)
+    assert [outcome.status for outcome in outcomes] == [FINISHED, FAILED, FINISHED]
+    assert "longer than run_seconds_max, 1 s" in outcomes[1].error
 
 
 def test_machines_that_do_not_share(tmp_path):
@@ -170,18 +377,6 @@ def test_other_code_on_a_machine(tmp_path):
     assert not layout.record_path(tmp_path, run.name).exists()
 
 
-FULL_DISK = """
-import json, sys
-from pathlib import Path
-from precedes.pipeline import records
-from precedes.pipeline.execute import run_orders
-directory = Path(sys.argv[1])
-with records.hold(directory):
-    for outcome in run_orders(sys.argv[2:], directory=directory, here=directory):
-        print(json.dumps(outcome))
-"""
-
-
 @pytest.mark.usefixtures("engine")
 def test_a_full_disk_fails_runs_and_keeps_the_finished(tmp_path):
     """A large trace between two small ones, with room for files of 20 kB only."""
@@ -193,7 +388,7 @@ def test_a_full_disk_fails_runs_and_keeps_the_finished(tmp_path):
         resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, 20_000))
 
     orders = [json.dumps(run.order()) for run in runs]
-    line = [sys.executable, "-c", FULL_DISK, str(tmp_path), *orders]
+    line = [sys.executable, "-c", CARRY_OUT, str(tmp_path), *orders]
     done = subprocess.run(line, capture_output=True, text=True, timeout=300, preexec_fn=limit)
     outcomes = [json.loads(row) for row in done.stdout.splitlines()]
     assert [status for _, status, _ in outcomes] == [FINISHED, FAILED, FINISHED], done.stderr

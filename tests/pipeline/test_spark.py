@@ -16,7 +16,7 @@ import pytest
 from precedes.audit import audit, to_json
 from precedes.cli import main
 from precedes.model import UserError
-from precedes.pipeline import layout, run_experiments, run_sweep, tables
+from precedes.pipeline import jobs, layout, output, run_experiments, run_sweep, session, tables
 from precedes.pipeline.audit import audit_events, audit_files
 from precedes.pipeline.session import open_session
 from precedes.sim import Scenario, simulate
@@ -260,6 +260,23 @@ def test_nothing_finished_is_redone(swept, spark, tmp_path):
     assert touched == {f"{done.runs[4].name}.json"} | {f"{done.runs[3].name}.json"}
 
 
+def test_tables_do_not_depend_on_how_many_records_are_read_at_once(
+    swept, spark, tmp_path, monkeypatch
+):
+    """Rows of many portions, in a directory whose name Spark would take for a pattern."""
+    directory, _ = swept
+    copy = tmp_path / "a[1]{2}*"
+    shutil.copytree(directory, copy)
+    monkeypatch.setattr(output, "RUNS_AT_ONCE", 5)
+    run_sweep(samples.experiment(tmp_path), str(copy), session=spark)
+    assert pq.read_metadata(copy / "latency_hist.parquet").num_row_groups == 3
+    for name in output.ORDER:
+        one, many = (pq.read_table(place / f"{name}.parquet") for place in (directory, copy))
+        assert one.equals(many), name
+        assert (directory / f"{name}.csv").read_bytes() == (copy / f"{name}.csv").read_bytes()
+    assert list(copy.glob(".*.tmp-*")) == []
+
+
 def test_run_experiments(spark, tmp_path):
     base = Scenario(protocol="vector", nodes=4, messages=10)
     first = Experiment("first", (base, base.replace(seed=2)))
@@ -297,7 +314,7 @@ def test_a_failed_run_is_in_the_tables(spark, tmp_path, capsys):
     text = text.replace("entries = [10, 40]", 'delay = ["constant:1", "matrix:/none"]')
     path = samples.write(tmp_path, text)
     out = tmp_path / "out"
-    assert main(["sweep", str(path), "--out", str(out), "--json"]) == 2
+    assert main(["sweep", str(path), "--out", str(out), "--json"]) == 3
     captured = capsys.readouterr()
     assert len(captured.err.splitlines()) == 1
     assert "9 of 18 runs failed" in captured.err
@@ -306,7 +323,7 @@ def test_a_failed_run_is_in_the_tables(spark, tmp_path, capsys):
     assert {failure["seed"] for failure in said["failed"]} == {1, 2, 3}
     states = [(row["params"], row["status"]) for row in rows(out, "runs")]
     assert set(states) == {("delay=constant:1", "finished"), ("delay=matrix:/none", "failed")}
-    assert main(["sweep", str(path), "--out", str(out)]) == 2
+    assert main(["sweep", str(path), "--out", str(out)]) == 3
     assert "18 runs, 9 of them finished before, 9 failed" in capsys.readouterr().out
 
 
@@ -363,6 +380,50 @@ def test_audit_of_a_table_of_events(swept, spark, tmp_path, capsys):
         audit_events(spark, named.drop("local_seq"))
     with pytest.raises(UserError, match="share a local_seq"):
         audit_events(spark, named.replace(1, 0, "local_seq"))
+
+
+def failing_task(spark):
+    """Its function goes to the workers as it is; one of a module would have them import that."""
+
+    def fail(batches):
+        yield from batches
+        raise ValueError("no such thing")
+
+    return spark.range(0, 1, 1, 1).mapInArrow(fail, "id long").toArrow()
+
+
+def impossible_cast(spark):
+    return spark.sql("select cast('x' as int)").toArrow()
+
+
+def unknown_column(spark):
+    return spark.range(3).select("none")
+
+
+@pytest.mark.parametrize(
+    ("job", "said"),
+    [
+        (failing_task, "ValueError: no such thing"),
+        (impossible_cast, "'x' .* cannot be cast"),
+        (unknown_column, "`none` cannot be resolved"),
+    ],
+)
+def test_errors_of_spark_in_a_line(spark, capfd, job, said):
+    """The cause, and where to read more; pages of Java reach neither the message nor stderr."""
+    with open_session(session=spark), pytest.raises(jobs.SparkError, match=said) as caught:
+        jobs.wait_for(spark, lambda: job(spark), title="fail")
+    text = str(caught.value)
+    assert text.startswith("Spark gave up: ")
+    assert text.endswith("(more in the log of your Spark session)")
+    assert "Exception" not in text
+    assert len(text) < 500
+    assert capfd.readouterr().err == ""
+
+
+def test_errors_name_the_log(spark, tmp_path, monkeypatch):
+    monkeypatch.setitem(session._logs, spark, tmp_path / "spark.log")
+    with pytest.raises(jobs.SparkError, match=f"more in {tmp_path / 'spark.log'}"):
+        jobs.wait_for(spark, lambda: unknown_column(spark), title="fail")
 
 
 def test_every_column_is_explained(swept):

@@ -246,10 +246,10 @@ def test_packets_are_cut_at_the_mtu(mtu):
 TABLE = "0 100 40\n80 0 0\n40 20 0\n"
 
 
-def matrix(tmp_path, text, *, nodes=3, compressed=False, **fields):
+def matrix(tmp_path, text, *, law="matrix", nodes=3, compressed=False, **fields):
     path = tmp_path / "round-trips"
     path.write_bytes(gzip.compress(text.encode()) if compressed else text.encode())
-    seen = traces.run(delay=f"matrix:{path}", nodes=nodes, messages=60, **fields)
+    seen = traces.run(delay=f"{law}:{path}", nodes=nodes, messages=60, **fields)
     links = {(source, target): ns / 1e6 for source, target, _, _, ns in traces.travels(seen)}
     return links, seen.result.scenario["drawn"]["latency"]
 
@@ -262,10 +262,12 @@ def test_a_table_of_round_trips(tmp_path, text, compressed):
     assert drawn == {"hosts": [0, 1, 2], "missing_links": 1, "unit_ms": 1.0}
 
 
-def test_a_table_in_seconds(tmp_path):
-    links, drawn = matrix(tmp_path, "0 0.1 0.04\n0.08 0 0.02\n0.04 0.02 0\n")
-    assert links[0, 1] == pytest.approx(50)
-    assert drawn["unit_ms"] == 1000.0
+@pytest.mark.parametrize(("law", "unit_ms"), [("matrix", 1.0), ("matrix_s", 1000.0)])
+def test_the_unit_of_a_table_is_said(tmp_path, law, unit_ms):
+    """Also of one with times as between machines of one room: nothing is guessed."""
+    links, drawn = matrix(tmp_path, "0 0.1 0.04\n0.08 0 0.02\n0.04 0.02 0\n", law=law)
+    assert links[0, 1] == pytest.approx(0.05 * unit_ms)
+    assert drawn["unit_ms"] == unit_ms
 
 
 def test_a_link_missing_both_ways_is_as_the_median(tmp_path):
@@ -295,6 +297,7 @@ def test_hosts_are_drawn_from_a_larger_table(tmp_path):
         ("0 1 inf\n1 0 2\n2 2 0\n", "negative or infinite"),
         ("0 1 nan\n1 0 2\n2 2 0\n", "negative or infinite"),
         ("0 0 0\n0 0 0\n0 0 0\n", "none at all"),
+        ("0 1 2e9\n1 0 2\n2 2 0\n", "round trips of more than"),
         ("", "not a square table"),
         ("\x1f\x8b broken", "not a table of numbers"),
     ],
@@ -314,20 +317,19 @@ def test_a_table_that_is_not_there(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("name", "hosts", "unit_ms"),
-    [("PlanetLabData_1.gz", 490, 1.0), ("SeattleData_1.gz", 99, 1000.0)],
+    ("name", "hosts", "law"),
+    [("PlanetLabData_1.gz", 490, "matrix"), ("SeattleData_1.gz", 99, "matrix_s")],
 )
-def test_measured_networks(name, hosts, unit_ms):
+def test_measured_networks(name, hosts, law):
     """PlanetLab in milliseconds and Seattle in seconds: wide-area delays either way."""
     path = traces.data("netlatency", name)
-    result = traces.run("vector", delay=f"matrix:{path}", nodes=60, messages=300).result
+    result = traces.run("vector", delay=f"{law}:{path}", nodes=60, messages=300).result
     drawn = result.scenario["drawn"]["latency"]
-    assert drawn["unit_ms"] == unit_ms
     assert max(drawn["hosts"]) < hosts
     assert 10 < result.latency.p50 < 400
     assert result.violations.deliveries == 0
     with pytest.raises(UserError, match=f"has {hosts} hosts, fewer than the {hosts + 1} nodes"):
-        simulate(Scenario(protocol="vector", nodes=hosts + 1, delay=f"matrix:{path}", messages=1))
+        simulate(Scenario(protocol="vector", nodes=hosts + 1, delay=f"{law}:{path}", messages=1))
 
 
 def test_packets_are_counted_by_their_size():

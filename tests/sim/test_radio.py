@@ -1,18 +1,24 @@
 """The radio: who hears whom, what collides, how hosts move; and whole runs on it."""
 
+import io
+import json
 import random
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from precedes.audit import audit
 from precedes.model import UserError
+from precedes.pipeline.events import history_of
 from precedes.protocols.machines import RadioParameters
 from precedes.recorded import simulate as simulate_recorded
 from precedes.sim import Fault, Scenario, simulate
 from precedes.sim.mobility import Mobility, read_positions, station_places, tree_of
 from precedes.sim.radio import Air
-from precedes.trace import read_trace
+from precedes.trace import read_jsonl, read_trace
+from precedes.trace.history import DELIVER
 
 BYTE_NS = 1000  # at 8 Mb/s
 
@@ -207,13 +213,90 @@ def test_a_run_keeps_causal_order_as_the_audit_sees_it(tmp_path, mac):
     assert result.extra["moves"] > 20
     assert result.extra["faults"] == 1
     (history,) = read_trace(path)
-    assert history.join_node.size == 25
+    assert np.unique(history.join_node).size == 25
     report = audit(history)
     assert report.verdict == "held"
     assert report.deliveries == result.deliveries
+    for again in (read_jsonl(io.BytesIO(as_lines(path))), history_of(as_events(path), run_id=0)):
+        other = audit(again)
+        assert (other.verdict, other.deliveries) == ("held", report.deliveries)
     again = simulate(scenario)
     assert again.deliveries == result.deliveries
     assert again.latency == result.latency
+
+
+def as_events(path):
+    """A trace as a table of events: names instead of numbers, rows in no order."""
+    table = pq.read_table(path)
+    table = table.take(np.random.default_rng(1).permutation(table.num_rows))
+    names = [
+        None if kind == "join" and seq == 0 else f"{source}:{seq}"
+        for kind, source, seq in zip(
+            *(table.column(name).to_pylist() for name in ("kind", "source", "seq")), strict=True
+        )
+    ]
+    columns = {
+        "node": table.column("node").cast(pa.string()),
+        "local_seq": table.column("local_seq"),
+        "kind": table.column("kind").cast(pa.string()),
+        "message": pa.array(names),
+    }
+    return pa.table(columns)
+
+
+def as_lines(path):
+    """A trace as JSON lines."""
+    table = as_events(path).sort_by("local_seq")
+    rows = table.select(["node", "kind", "message"]).to_pylist()
+    return "\n".join(json.dumps(row) for row in rows).encode()
+
+
+FAR = "0,0,0,0\n0,1,50,0\n0,2,100,20\n0,3,150,0\n0,4,60,30\n0,5,20,20\n0,6,9000,9000\n"
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"horizon_s": 3.0},
+        {"faults": (Fault("crash", node=2, at_s=2.0),)},
+        {"faults": (Fault("pause", node=2, at_s=2.0, for_s=60.0),)},
+        {"faults": (Fault("pause", node=2, at_s=1.5, for_s=2.5),)},
+    ],
+)
+def test_the_oracle_and_the_audit_call_the_same_things_lost(tmp_path, change, seed):
+    """Of runs cut short, hosts that are down, far away, expelled and back: also own messages."""
+    places = tmp_path / "places.csv"
+    places.write_text(FAR)
+    parameters = {"stations": 2, "joins_s": 1.0, "drain_s": 2.0, "lease_s": 1.0}
+    parameters["mobility"] = f"file:{places}"
+    scenario = Scenario(
+        protocol="mobile", nodes=7, rate=30.0, duration_s=5.0, loss=0.2, seed=seed,
+        parameters=parameters,
+    )  # fmt: skip
+    path = tmp_path / "run.parquet"
+    result = simulate_recorded(scenario.replace(**change), trace=path)
+    report = audit(read_trace(path)[0])
+    assert report.lost + report.undelivered_at_end == result.lost
+    assert report.violations == result.violations.deliveries
+    assert report.duplicates == result.duplicates
+
+
+def test_an_own_message_that_does_not_come_back_is_lost(tmp_path):
+    """Planted: the run ends while messages are under way to the hosts that broadcast them."""
+    scenario = Scenario(
+        protocol="mobile", nodes=4, rate=40.0, duration_s=4.0, horizon_s=2.0, loss=0.3, seed=2,
+        parameters={"stations": 1, "joins_s": 0.5},
+    )  # fmt: skip
+    path = tmp_path / "run.parquet"
+    result = simulate_recorded(scenario, trace=path)
+    (history,) = read_trace(path)
+    source = history.message_source[history.message]
+    node = np.repeat(np.arange(4), np.diff(history.offsets))
+    own = np.count_nonzero((history.kind == DELIVER) & (source == node))
+    assert 0 < own < result.broadcasts
+    report = audit(history)
+    assert report.undelivered_at_end == result.lost >= result.broadcasts - own
 
 
 def test_a_host_that_stays_away_is_expelled_and_the_others_go_on():

@@ -3,13 +3,15 @@
 import dataclasses
 import json
 import math
+import os
 
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from precedes.model import UserError
-from precedes.sim import Fault, Scenario, from_toml, simulate
+from precedes.sim import Fault, Scenario, from_toml, memory, simulate
+from precedes.sim.runs import open_run
 from precedes.sim.scenario import NETWORK, TOP, WORKLOAD
 from precedes.testing import random_scenario
 
@@ -80,9 +82,10 @@ BAD_FILES = {
     'protocol = "vector\nnodes = 3\n': r"line 1",
     HEAD + "[network\n": r"line 3",
     HEAD + "nodes = 4\n": r"line 3",
-    'nodes = 3\nprotokol = "vector"\n': r":2: unknown name 'protokol'; a scenario has protocol",
+    'nodes = 3\nprotokol = "vector"\n': r":2: unknown name 'protokol' .did you mean 'protocol'",
     HEAD + "[network]\nspeed = 3\n": r":4: unknown name 'speed'; \[network\] has delay",
-    HEAD + "[workload]\nmessages = 3\nrates = 3\n": r":5: unknown name 'rates'; \[workload\] has",
+    HEAD
+    + "[workload]\nmessages = 3\nrates = 3\n": r":5: unknown name 'rates' .did you mean 'rate'",
     HEAD + '[[faults]]\nkind = "pause"\nnode = 1\nlasts = 3\n': r":6: unknown name 'lasts'",
     HEAD + "[[faults]]\nnode = 1\n": r":3: a fault needs a kind",
     HEAD + "faults = 3\n": r":3: a fault is a table",
@@ -197,12 +200,35 @@ def test_bad_parameters_get_one_line(parameters, match):
 
 
 def test_a_run_too_large_for_its_memory():
-    huge = Scenario(protocol="vector", nodes=60_000, messages=1)
+    huge = Scenario(protocol="vector", nodes=60_000, messages=1, memory_max_bytes=8 << 30)
     with pytest.raises(UserError, match=r"needs .* GiB, more than memory_max_bytes"):
         simulate(huge)
     small = Scenario(protocol="vector", nodes=50, messages=20_000, rate=1e5, loss=0.01)
     with pytest.raises(UserError, match="memory_max_bytes"):
         simulate(small.replace(memory_max_bytes=1 << 20, messages=500), interpreted=True)
+
+
+def test_the_memory_of_a_run_is_its_share_of_the_machines(monkeypatch):
+    monkeypatch.setattr(memory, "machine_bytes", lambda: 8 << 30)
+    base = Scenario(protocol="vector", nodes=15_000, messages=1)
+    assert memory.limit_bytes(base, sharers=1) == 6 << 30
+    assert memory.limit_bytes(base, sharers=3) == 2 << 30
+    assert memory.limit_bytes(base.replace(memory_max_bytes=7 << 30), sharers=3) == 7 << 30
+    with pytest.raises(UserError, match=r"memory_max_bytes \(1.0 GiB, its share of this machine's"):
+        open_run(base, sharers=6)
+
+
+def test_the_machines_memory(monkeypatch):
+    """What the machine has, or less where a control group says so."""
+    memory.machine_bytes.cache_clear()
+    whole = memory.machine_bytes()
+    assert 0 < whole <= os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    monkeypatch.setattr(memory, "_group_limits", lambda: iter([whole // 2]))
+    memory.machine_bytes.cache_clear()
+    try:
+        assert memory.machine_bytes() == whole // 2
+    finally:
+        memory.machine_bytes.cache_clear()
 
 
 def test_every_drawn_parameter_is_echoed(tmp_path):
@@ -235,7 +261,9 @@ NUMBERS = st.one_of(
     st.integers(-5, 5),
     st.sampled_from([0, 1e-320, 1e-9, 0.3, 1e7, 1e12, 1e300, 10**30, 10**400, -1, 1 << 62]),
 )
-LAWS = st.sampled_from(["constant", "uniform", "normal", "lognormal", "exponential", "matrix", ""])
+LAWS = st.sampled_from(
+    ["constant", "uniform", "normal", "lognormal", "exponential", "matrix", "matrix_s"]
+)
 WORKLOADS = st.sampled_from(["poisson", "periodic", "window", "bell", "random", "replay", ""])
 TEXTS = st.builds(
     lambda name, numbers: ":".join([name, *map(str, numbers)]),

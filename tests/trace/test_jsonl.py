@@ -4,10 +4,13 @@ import gzip
 import json
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from precedes import audit
 from precedes.model import UserError
 from precedes.trace import load, read_jsonl
+from tests.audit import executions
 
 
 def event(node, kind, message, **more):
@@ -55,7 +58,7 @@ def refused(path, match, read=read_jsonl):
 def test_order_and_names(write):
     history = read_jsonl(write(GOOD))
     assert rows_of(history) == {"b": [(0, "x"), (3, "y")], "a": [(3, "x"), (0, "y")]}
-    assert list(rows_of(history)) == ["b", "a"]
+    assert list(rows_of(history)) == ["a", "b"]
     assert history.message_sequence.tolist() == [1, 1]
     assert not history.complete
     assert audit.audit(history).verdict == "held"
@@ -64,6 +67,61 @@ def test_order_and_names(write):
 def test_interleaving_of_nodes_does_not_matter(write):
     by_node = sorted((line for line in GOOD if line), key=lambda line: json.loads(line)["node"])
     assert rows_of(read_jsonl(write(by_node))) == rows_of(read_jsonl(write(GOOD)))
+
+
+@given(st.integers(0, 2**32 - 1), st.randoms(use_true_random=False))
+def test_reports_do_not_depend_on_the_interleaving(tmp_path_factory, seed, rng):
+    """Not even of logs that contradict themselves, and not even their witnesses."""
+    execution = executions.scramble(seed, nodes=4, messages=8, rows=20)
+    executions.with_members(execution, rng)
+    by_node = [as_lines(execution, node) for node in range(4)]
+    path = tmp_path_factory.mktemp("logs") / "log.jsonl"
+    reports = []
+    for _ in range(2):
+        waiting = [list(lines) for lines in by_node]
+        mixed = []
+        while any(waiting):
+            mixed.append(rng.choice([lines for lines in waiting if lines]).pop(0))
+        path.write_text("\n".join(mixed))
+        reports.append(audit.audit(read_jsonl(path)))
+    assert reports[0] == reports[1]
+    expected = executions.judge(execution)
+    for name in ("violations", "duplicates", "phantom", "cycles", "unjudged"):
+        assert getattr(reports[0], name) == expected[name], name
+
+
+def as_lines(execution, node):
+    """The rows of a node, with its joins where they belong."""
+    lines = []
+    for row in range(len(execution.logs[node]) + 1):
+        for at, before, m in execution.joins:
+            if (at, before) == (node, row):
+                named = {} if m is None else {"message": f"{m[0]}:{m[1]}"}
+                lines.append(json.dumps({"node": f"n{node}", "kind": "join", **named}))
+        for kind, m in execution.logs[node][row : row + 1]:
+            lines.append(event(f"n{node}", kind, f"{m[0]}:{m[1]}"))
+    return lines
+
+
+def test_joins_and_leaves(write):
+    """They count as in a trace: what a node begins with it need not deliver."""
+    lines = [
+        event("a", "broadcast", "x"),
+        event("a", "broadcast", "y"),
+        event("a", "broadcast", "z"),
+        event("b", "deliver", "z"),
+    ]
+    assert audit.audit(read_jsonl(write(lines))).violations == 1
+    began = ['{"node": "b", "kind": "join"}', event("b", "join", "y")]
+    report = audit.audit(read_jsonl(write(began + lines)))
+    assert (report.verdict, report.undelivered_at_end) == ("held", 0)
+    for join in (began[:1], [event("b", "join", "x")], [event("b", "join", None)]):
+        assert audit.audit(read_jsonl(write(join + lines))).violations == 1
+    gone = ['{"node": "c", "kind": "leave"}']
+    assert audit.audit(read_jsonl(write(began + lines + gone))).undelivered_at_end == 0
+    assert audit.audit(read_jsonl(write(began + lines))).undelivered_at_end == 0
+    back = [*gone, '{"node": "c", "kind": "join"}']
+    assert audit.audit(read_jsonl(write(began + lines + back))).undelivered_at_end == 3
 
 
 def test_integers_are_names_and_order_nodes(write):
@@ -77,7 +135,8 @@ def test_integers_are_names_and_order_nodes(write):
 
 def test_delivery_may_stand_above_its_broadcast(write):
     history = read_jsonl(write(GOOD[::-1]))
-    assert history.message_source.tolist() == [0 if history.node_label(0) == "a" else 1, 0]
+    assert rows_of(history) == {"a": [(0, "y"), (3, "x")], "b": [(3, "y"), (0, "x")]}
+    assert history.message_source.tolist() == [0, 1]
 
 
 def test_phantom_and_violation_are_told_by_name(write):
@@ -128,6 +187,8 @@ def test_empty_is_unknown(tmp_path, text):
         ("{", "not a JSON object"),
         ("[1]", "not a JSON object"),
         ("7", "not a JSON object"),
+        ("[" * 100_000, "nested too deeply"),
+        ('{"node": ' + "7" * 5000 + "}", "a number has more than 4,300 digits"),
         (event("a", "shout", "x"), "unknown kind 'shout'; known are broadcast, "),
         (event("a", 3, "x"), "unknown kind 3"),
         ('{"node": "a", "message": "x"}', '"kind" is missing'),
@@ -148,13 +209,40 @@ def test_errors_give_the_line(write, line, match):
 def test_text_that_is_not_utf8(tmp_path):
     path = tmp_path / "log"
     path.write_bytes(b'{"node": "\xff\xfe", "kind": "deliver", "message": 1}\n')
-    refused(path, "line 1: not a JSON object")
+    refused(path, r"line 1: not a JSON object \(not UTF-8 text\)")
 
 
 def test_byte_order_mark(tmp_path):
     path = tmp_path / "log"
     path.write_bytes(b"\xef\xbb\xbf" + "\n".join(GOOD).encode())
     assert rows_of(load(path)[0])["b"] == [(0, "x"), (3, "y")]
+
+
+@pytest.mark.parametrize("name", ["9" * 5000, "\ud800", "\u0663", "", "-"])
+def test_any_text_is_a_name(write, name):
+    lines = [event(name, "broadcast", name), event("8", "deliver", name)]
+    (history,) = load(write(lines))
+    assert name in rows_of(history)
+    report = audit.audit(history)
+    assert report.verdict == "held"
+    report = audit.audit(load(write([*lines, lines[1]]))[0])
+    text = audit.to_text([report])
+    assert text.encode()
+    json.dumps(audit.to_json([report]))
+
+
+def test_names_cannot_steer_a_terminal(write):
+    name = "a\x1b[2J\r\nb\u202e\ud800\x9b"
+    lines = [
+        event("1", "broadcast", name),
+        event("2", "deliver", name),
+        event("2", "deliver", name),
+    ]
+    report = audit.audit(read_jsonl(write(lines)))
+    text = audit.to_text([report])
+    assert text.splitlines()[-1] == (r"  - node 2 delivered a\x1b[2J\r\nb\u202e\ud800\x9b 2 times.")
+    assert audit.to_json([report])["witnesses"][0]["message_name"] == name
+    refused(write([*lines, lines[0]]), r"message a\\x1b\[2J\\r\\nb.* is broadcast again")
 
 
 def test_missing_file(tmp_path):

@@ -158,13 +158,28 @@ def test_aborted_or_forgotten(target, directory):
 def test_leavings_of_a_dead_process(target, directory):
     dead = subprocess.Popen([sys.executable, "-c", ""])
     dead.wait()
-    names = [f".run.parquet.tmp-{platform.node()}-{pid}-x" for pid in (dead.pid, os.getpid())]
-    names.append(f".run.parquet.tmp-elsewhere-{dead.pid}-x")
+    folder = directory / ".run.parquet.tmp"
+    names = [f"{platform.node()}-{pid}-x" for pid in (dead.pid, os.getpid())]
+    names.append(f"elsewhere-{dead.pid}-x")
     for name in names:
-        (directory / name).mkdir()
-        (directory / name / "chunk-000000").touch()
+        (folder / name).mkdir(parents=True)
+        (folder / name / "chunk-000000").touch()
     samples.write(target, COLUMNS, nodes=5)
-    assert sorted(os.listdir(directory)) == sorted([*names[1:], "run.parquet"])
+    assert sorted(os.listdir(folder)) == sorted(names[1:])
+    assert sorted(os.listdir(directory)) == [folder.name, "run.parquet"]
+
+
+def test_other_files_beside_it_are_not_looked_at(target, directory, monkeypatch):
+    """A folder of a hundred thousand traces would take longer to list than a trace to write."""
+    listed = []
+
+    def noted(path, real=os.listdir):
+        listed.append(Path(path))
+        return real(path)
+
+    monkeypatch.setattr("os.listdir", noted)
+    samples.write(target, COLUMNS, nodes=5)
+    assert directory not in listed
 
 
 def test_closed_is_closed(target):

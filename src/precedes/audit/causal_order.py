@@ -5,12 +5,14 @@ The rules, all from each node's own order of broadcasts and deliveries:
 - The past of m is the closure of "broadcast or delivered at m's source before m's broadcast".
 - A node's position of y is that of its first delivery of y; at y's source, without a delivery
   of its own, that of the broadcast; never delivered is later than everything.
-- A member that joins later, or again, need not have what lies before its join: a message that it
-  never delivers has the position of its first join after all that it has of the message's past.
+- A join says what its node begins with. A message that it names, and the earlier ones of that
+  message's source, the node has from the join on, unless it delivered them before; to deliver one
+  after that is a duplicate. Nothing else is excused.
 - A delivery of m at p is a violation iff some y in m's past has a later position at p.
 - Messages that nobody broadcast are reported as phantoms and are in nobody's past.
-- A message in its own past is a contradiction in the log: it is reported, and the deliveries
-  that close the circle are not counted as causes.
+- A message in its own past is a contradiction in the log and is reported. A message is resolved
+  if nothing in its past, itself included, lies in such a circle; only deliveries of resolved
+  messages are judged, and first deliveries of the others are counted as unjudged.
 
 ``kernel`` holds the loops: time grows with rows plus nodes times generators, memory with four
 bytes a row for places, four for generators and 64 a message for one tile of nodes.
@@ -25,7 +27,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from precedes.audit import kernel, witness
-from precedes.audit.cycles import cyclic_messages
+from precedes.audit.cycles import cyclic_messages, resolved_messages
 from precedes.audit.witness import Witness
 from precedes.trace import History
 
@@ -41,11 +43,12 @@ class Report:
     """The verdict on one run and the counts behind it.
 
     ``deliveries`` are deliver rows at nodes other than the source. ``lost`` is counted only in
-    complete histories; in others the same pairs are ``undelivered_at_end``.
+    complete histories; in others the same pairs are ``undelivered_at_end``. ``unjudged`` are
+    first deliveries, at the source too, of messages with a circle in their past.
     """
 
     origin: str
-    run_id: int
+    run_id: int | str
     nodes: int
     messages: int
     verdict: str
@@ -56,6 +59,7 @@ class Report:
     duplicates: int
     phantom: int
     cycles: int
+    unjudged: int
     undelivered_at_end: int
     witnesses: tuple[Witness, ...]
 
@@ -70,7 +74,7 @@ class Prepared(NamedTuple):
     place_message: NDArray[np.int32]  # place
     correct: NDArray[np.uint8]  # node: never crashed
     joins: kernel.Joins
-    contradictory: bool  # some message lies in its own past
+    resolved: int  # places below are of messages without a circle in their past
 
 
 class Judgement(NamedTuple):
@@ -78,7 +82,6 @@ class Judgement(NamedTuple):
 
     tallies: NDArray[np.int64]
     violating: NDArray[np.uint8]
-    excused: NDArray[np.uint8]
 
 
 def audit(
@@ -94,10 +97,12 @@ def audit(
     """
     prepared = prepare(history)
     judgement = judge(prepared, block_nodes=block_nodes)
+    judgement.tallies[:, kernel.PHANTOM] += _phantom_joins(history)
     totals = judgement.tallies.sum(axis=0)
     missing = _missing(prepared, judgement)
-    contradictory = prepared.contradictory
+    contradictory = prepared.resolved < prepared.place_message.size
     cyclic = cyclic_messages(prepared.log) if contradictory else np.empty(0, np.int64)
+    unjudged = _unjudged(prepared) if contradictory else 0
     undelivered = int(missing.sum())
     lost = undelivered if history.complete else 0
     columns = [kernel.VIOLATIONS, kernel.DUPLICATES, kernel.PHANTOM]
@@ -108,7 +113,7 @@ def audit(
         run_id=history.run_id,
         nodes=history.nodes,
         messages=history.messages,
-        verdict=VIOLATED if wrong else HELD if deliveries else UNKNOWN,
+        verdict=VIOLATED if wrong else UNKNOWN if unjudged or not deliveries else HELD,
         deliveries=deliveries,
         violations=int(totals[kernel.VIOLATIONS]),
         violating_messages=int(judgement.violating.sum()),
@@ -116,6 +121,7 @@ def audit(
         duplicates=int(totals[kernel.DUPLICATES]),
         phantom=int(totals[kernel.PHANTOM]),
         cycles=int(cyclic.size),
+        unjudged=unjudged,
         undelivered_at_end=undelivered - lost,
         witnesses=_witnesses(prepared, judgement, missing, cyclic, witnesses_max),
     )
@@ -134,7 +140,7 @@ def prepare(history: History) -> Prepared:
         message_source=history.message_source,
         broadcast_row=broadcast_row,
     )
-    place, heard, ignored = _places(log, rows)
+    place, heard, resolved = _places(log, rows)
     place_message = np.empty(broadcasts.size, np.int32)
     place_message[place[broadcasts]] = broadcasts
     placed = kernel.Placed(
@@ -152,33 +158,73 @@ def prepare(history: History) -> Prepared:
         history=history,
         log=log,
         placed=placed,
-        past=_past(placed),
+        past=_past(placed, resolved),
         place_message=place_message,
         correct=correct,
-        joins=_joins(history),
-        contradictory=ignored > 0,
+        joins=_joins(history, placed, broadcast_row),
+        resolved=resolved,
     )
 
 
-def _joins(history: History) -> kernel.Joins:
-    order = np.lexsort((history.join_row, history.join_node))
+def _joins(
+    history: History, placed: kernel.Placed, broadcast_row: NDArray[np.int64]
+) -> kernel.Joins:
+    """The joins that cover something, each with what the node's earlier ones do not."""
+    known = history.join_message >= 0
+    known[known] = history.message_source[history.join_message[known]] >= 0
+    message = history.join_message[known]
+    node, row = history.join_node[known], history.join_row[known]
+    source = history.message_source[message]
+    # Counted in rows: what a caller says of sequences is for people.
+    last = np.searchsorted(placed.broadcast_rows, broadcast_row[message], side="right")
+    last = last - placed.broadcast_offsets[source]
+    order = np.lexsort((row, source, node))
+    node, row, source, last = node[order], row[order], source[order], last[order]
+    group = np.cumsum(np.diff(node, prepend=-1) | np.diff(source, prepend=-1) != 0)
+    top = int(last.max(initial=0)) + 1
+    first = np.maximum.accumulate(group * top + last) - group * top
+    first = np.where(np.diff(group, prepend=-1) != 0, 0, np.roll(first, 1))
+    kept = last > first
     return kernel.Joins(
-        offsets=np.searchsorted(history.join_node[order], np.arange(history.nodes + 1)),
-        position=(2 * history.join_row[order]).astype(np.int32),
+        offsets=np.searchsorted(node[kept], np.arange(history.nodes + 1)),
+        position=(2 * row[kept]).astype(np.int32),
+        source=source[kept],
+        first=first[kept],
+        last=last[kept],
     )
 
 
 def _places(
     log: kernel.Log, broadcast_rows: NDArray[np.int64]
 ) -> tuple[NDArray[np.int32], NDArray[np.uint8], int]:
-    """Each message's place, whether it may lie in a past, and how many rows were passed over."""
-    nodes = log.offsets.size - 1
+    """Each message's place, whether it may lie in a past, and how many are resolved.
+
+    Messages that are not come last, in no order that means anything.
+    """
     broadcasts = log.message[broadcast_rows]
     source = log.message_source[broadcasts]
     # Starting from broadcasts in the order of how far down their node's own log they stand
     # keeps places near to time, also for nodes that deliver nothing: generators are pruned best.
     lengths = np.diff(log.offsets)
     progress = (broadcast_rows - log.offsets[source]) / np.maximum(lengths[source], 1)
+    roots = broadcasts[np.argsort(progress, kind="stable")]
+    place, heard, in_circles = _walk(log, roots)
+    if in_circles:
+        resolved = resolved_messages(log)
+        roots = roots[resolved[roots]]
+        place, heard, _ = _walk(log, roots)
+        left = broadcasts[~resolved[broadcasts]]
+        place[left] = np.arange(roots.size, broadcasts.size)
+    # All but a source's last message lie in the past of the next.
+    heard[broadcasts[:-1][source[:-1] == source[1:]]] = 1
+    return place, heard, roots.size
+
+
+def _walk(
+    log: kernel.Log, roots: NDArray[np.int32]
+) -> tuple[NDArray[np.int32], NDArray[np.uint8], int]:
+    """Places of these messages and their pasts, and how many rows stand in circles."""
+    nodes = log.offsets.size - 1
     walk = kernel.Walk(
         cursor=log.offsets[:-1].copy(),
         goal=np.zeros(nodes, np.int64),
@@ -187,14 +233,10 @@ def _places(
     )
     place = np.full(log.message_source.size, -1, np.int32)
     heard = np.zeros(log.message_source.size, np.uint8)
-    roots = broadcasts[np.argsort(progress, kind="stable")]
-    ignored = kernel.ORDER.compiled()(log, walk, roots, place, heard)
-    # All but a source's last message lie in the past of the next.
-    heard[broadcasts[:-1][source[:-1] == source[1:]]] = 1
-    return place, heard, ignored
+    return place, heard, kernel.ORDER.compiled()(log, walk, roots, place, heard)
 
 
-def _past(placed: kernel.Placed) -> kernel.Past:
+def _past(placed: kernel.Placed, resolved: int) -> kernel.Past:
     nodes, messages = placed.offsets.size - 1, placed.place_source.size
     past = kernel.Past(
         # A row gives one generator at most; pages of the array that stay unused cost nothing.
@@ -207,6 +249,7 @@ def _past(placed: kernel.Placed) -> kernel.Past:
     slot = np.full(nodes, -1, np.int64)
     kernel.FIND.compiled()(placed, past, known, slot)
     kernel.PRUNE.compiled()(past)
+    past.end[resolved:] = past.begin[resolved:]  # nothing is asked of what is not judged
     return past
 
 
@@ -229,7 +272,6 @@ def judge(
     findings = kernel.Findings(
         self_delivered=np.zeros(messages, np.uint8),
         violating=np.zeros(messages, np.uint8),
-        excused=np.zeros(messages, np.uint8),
         tallies=np.zeros((nodes, kernel.TALLIES), np.int64),
     )
     for first in range(first_node, end, block_nodes):
@@ -238,32 +280,44 @@ def judge(
         kernel.JUDGE.compiled()(
             first, last, placed, past, prepared.correct, prepared.joins, tile, findings
         )
-    return Judgement(findings.tallies, findings.violating, findings.excused)
+    return Judgement(findings.tallies, findings.violating)
 
 
 def violations_at(prepared: Prepared, node: int) -> NDArray[np.int32]:
     """The messages whose delivery at this node is a violation, in the order of delivery."""
     judgement = judge(prepared, first_node=node, last_node=node + 1, block_nodes=1)
     messages = prepared.place_message[np.flatnonzero(judgement.violating)]
-    position = witness.first_positions(prepared.history, node)
+    position = witness.first_positions(prepared.history, prepared.log.broadcast_row, node)
     return messages[np.argsort(position[messages], kind="stable")]
 
 
-def excused_at(prepared: Prepared, node: int) -> NDArray[np.bool_]:
-    """Messages that this node need not have because it joined after them."""
-    found = np.zeros(prepared.history.messages, np.bool_)
-    if prepared.joins.position.size:
-        judgement = judge(prepared, first_node=node, last_node=node + 1, block_nodes=1)
-        found[prepared.place_message[np.flatnonzero(judgement.excused)]] = True
-    return found
+def _phantom_joins(history: History) -> NDArray[np.int64]:
+    """How many joins of each node name a message that nobody broadcast."""
+    known = history.join_message >= 0
+    phantom = history.message_source[history.join_message[known]] < 0
+    return np.bincount(history.join_node[known][phantom], minlength=history.nodes)
+
+
+def _unjudged(prepared: Prepared) -> int:
+    """How many first deliveries are of messages with a circle in their past."""
+    placed = prepared.placed
+    chosen = (placed.kind != kernel.BROADCAST) & (placed.row_place >= prepared.resolved)
+    rows = np.flatnonzero(chosen)
+    node = np.searchsorted(placed.offsets, rows, side="right") - 1
+    return int(np.unique(node * placed.place_source.size + placed.row_place[rows]).size)
 
 
 def _missing(prepared: Prepared, judgement: Judgement) -> NDArray[np.int64]:
-    """How many messages of correct sources each correct node never delivered."""
+    """How many messages of correct sources each correct node never delivered.
+
+    Own ones are due too in a run in which sources deliver theirs.
+    """
     correct = prepared.correct.astype(bool)
+    tallies = judgement.tallies
     sent = np.bincount(prepared.placed.place_source, minlength=correct.size)
-    due = int(sent[correct].sum()) - sent - judgement.tallies[:, kernel.DUE]
-    due -= judgement.tallies[:, kernel.EXCUSED]
+    due = int(sent[correct].sum()) - sent - tallies[:, kernel.DUE] - tallies[:, kernel.EXCUSED]
+    if tallies[:, kernel.OWN].any():
+        due += sent - tallies[:, kernel.OWN] - tallies[:, kernel.OWN_EXCUSED]
     # What comes after a member has left is not due to it.
     correct[prepared.history.departed] = False
     return np.where(correct, due, 0)
@@ -277,9 +331,7 @@ def _witnesses(
     limit: int,
 ) -> tuple[Witness, ...]:
     history = prepared.history
-    explain = witness.Explainer(
-        history, prepared.log.broadcast_row, lambda node: excused_at(prepared, node)
-    )
+    explain = witness.Explainer(history, prepared.log.broadcast_row)
     found = [explain.cycle(int(m)) for m in cyclic[:limit]]
     violations: list[Witness] = []
     for node in np.flatnonzero(judgement.tallies[:, kernel.VIOLATIONS])[:limit]:
@@ -287,7 +339,8 @@ def _witnesses(
         violations += [explain.violation(int(node), int(m)) for m in late]
     found += violations
     if history.complete:
-        found += explain.lost(np.flatnonzero(missing), prepared.correct, limit)
+        own = bool(judgement.tallies[:, kernel.OWN].any())
+        found += explain.lost(np.flatnonzero(missing), prepared.correct, limit, own=own)
     duplicated = np.flatnonzero(judgement.tallies[:, kernel.DUPLICATES])
     found += explain.duplicates(duplicated, limit)
     found += explain.phantoms(np.flatnonzero(judgement.tallies[:, kernel.PHANTOM]), limit)

@@ -1,4 +1,7 @@
-"""Which messages lie in their own past? Only asked of logs that contradict themselves."""
+"""Which messages lie in their own past, and which are free of such circles?
+
+Only asked of logs that contradict themselves.
+"""
 
 from __future__ import annotations
 
@@ -40,6 +43,59 @@ def cyclic_messages(log: Log) -> NDArray[np.int64]:
     cyclic = np.zeros(log.message_source.size, np.uint8)
     CYCLES.compiled()(log, search, cyclic)
     return np.flatnonzero(cyclic)
+
+
+class Reading(NamedTuple):
+    """How far Kahn's algorithm has read each node's rows, and who waits for which message."""
+
+    cursor: NDArray[np.int64]  # node: the next row to read
+    ready: NDArray[np.int32]  # nodes that may read on
+    waiting: NDArray[np.int32]  # message: the last node that waits for it, or -1
+    following: NDArray[np.int32]  # node: the one that waits for the same message, or -1
+
+
+def resolved_messages(log: Log) -> NDArray[np.bool_]:
+    """For each message whether it was broadcast and no circle lies in its past or includes it.
+
+    Of each source these are its first messages, up to some number.
+    """
+    nodes = log.offsets.size - 1
+    reading = Reading(
+        cursor=log.offsets[:-1].copy(),
+        ready=np.arange(nodes, dtype=np.int32),
+        waiting=np.full(log.message_source.size, -1, np.int32),
+        following=np.full(nodes, -1, np.int32),
+    )
+    resolved = np.zeros(log.message_source.size, np.uint8)
+    RESOLVE.compiled()(log, reading, resolved)
+    return resolved.astype(np.bool_)
+
+
+def find_resolved(log: Log, reading: Reading, resolved: NDArray[np.uint8]) -> None:
+    """Read every node's rows as far as each delivery comes after its broadcast was read.
+
+    What lies in a circle, or after one, waits for ever.
+    """
+    depth = reading.ready.size
+    while depth > 0:
+        depth -= 1
+        node = reading.ready[depth]
+        row = reading.cursor[node]
+        while row < log.offsets[node + 1]:
+            m = log.message[row]
+            if log.kind[row] == BROADCAST:
+                resolved[m] = 1
+                waiter = reading.waiting[m]
+                while waiter >= 0:
+                    reading.ready[depth] = waiter
+                    depth += 1
+                    waiter = reading.following[waiter]
+            elif log.message_source[m] >= 0 and resolved[m] == 0:
+                reading.following[node] = reading.waiting[m]
+                reading.waiting[m] = node
+                break
+            row += 1
+        reading.cursor[node] = row
 
 
 def find_cycles(log: Log, search: Search, cyclic: NDArray[np.uint8]) -> None:
@@ -105,3 +161,4 @@ def _close_component(
 
 
 CYCLES: Final = compiled.Entry(find_cycles, label="the audit")
+RESOLVE: Final = compiled.Entry(find_resolved, label="the audit")

@@ -25,10 +25,12 @@ LANES: Final = 16  # int32 in one cache line: nodes are judged in tiles of this 
 DELIVERIES: Final = 0
 DUPLICATES: Final = 1
 PHANTOM: Final = 2
-DUE: Final = 3  # first deliveries of messages whose source never crashed
+DUE: Final = 3  # first deliveries of messages of other sources that never crashed
 VIOLATIONS: Final = 4
-EXCUSED: Final = 5  # messages of correct sources from before a join
-TALLIES: Final = 6
+EXCUSED: Final = 5  # messages of such sources that the node joined with
+OWN: Final = 6  # first deliveries of own messages
+OWN_EXCUSED: Final = 7  # own messages that it joined with and never delivered
+TALLIES: Final = 8
 
 
 class Log(NamedTuple):
@@ -72,10 +74,17 @@ class Past(NamedTuple):
 
 
 class Joins(NamedTuple):
-    """When nodes joined, as positions: a row of a log is 2 * row + 1, what is before it 2 * row."""
+    """What nodes begin with when they join: messages ``first`` up to ``last`` of a source.
+
+    A row of a log has the position 2 * row + 1, a join before it 2 * row. Each message is in the
+    first of a node's joins that covers it, and in no other.
+    """
 
     offsets: NDArray[np.int64]  # node p's joins are offsets[p] to offsets[p + 1]
-    position: NDArray[np.int32]  # rising at each node
+    position: NDArray[np.int32]
+    source: NDArray[np.int32]
+    first: NDArray[np.int64]
+    last: NDArray[np.int64]
 
 
 class Tile(NamedTuple):
@@ -90,7 +99,6 @@ class Findings(NamedTuple):
 
     self_delivered: NDArray[np.uint8]  # place: its source has a delivery of its own
     violating: NDArray[np.uint8]  # place: some delivery of it is a violation
-    excused: NDArray[np.uint8]  # place: some node need not have it
     tallies: NDArray[np.int64]  # node, column
 
 
@@ -101,15 +109,15 @@ def order_messages(
     place: NDArray[np.int32],
     heard: NDArray[np.uint8],
 ) -> int:
-    """Number the messages, pasts first; return how many rows had to be ignored as causes.
+    """Number the roots and their pasts, pasts first; return how many rows stand in circles.
 
     Depth first over rows: a node's rows are read up to a broadcast, and a delivery of a message
     without a place first reads its source's rows up to that broadcast. Every row is read once.
     A source that is itself waiting means that the delivery lies in its own message's past: the
-    log contradicts itself, and that row is passed over.
+    log contradicts itself, and the numbers mean nothing.
     """
     count = 0
-    ignored = 0
+    in_circles = 0
     for i in range(roots.size):
         depth = _wait_for(log, walk, roots[i], 0) if place[roots[i]] < 0 else 0
         while depth > 0:
@@ -125,14 +133,14 @@ def order_messages(
                         place[m] = count
                         count += 1
                     else:
-                        ignored += place[m] < 0
+                        in_circles += place[m] < 0
                 elif source >= 0:
                     heard[m] = 1
                     if place[m] < 0:
                         if walk.on_stack[source] == 0:
                             wanted = m
                             break
-                        ignored += 1
+                        in_circles += 1
                 row += 1
             walk.cursor[node] = row
             if wanted < 0:
@@ -140,7 +148,7 @@ def order_messages(
                 depth -= 1
             else:
                 depth = _wait_for(log, walk, wanted, depth)
-    return ignored
+    return in_circles
 
 
 @compiled.function()
@@ -176,7 +184,7 @@ def find_generators(
             while row < last:
                 place = placed.row_place[row]
                 row += 1
-                # A cause with a later place is one of the rows that were passed over.
+                # A cause with a later place stands before a message that is not resolved.
                 if place < 0 or place >= current:
                     continue
                 source = placed.place_source[place]
@@ -246,13 +254,9 @@ def judge_nodes(
     position, need = tile
     for node in range(first_node, last_node):
         _fill(node, node - first_node, placed, correct, position, findings)
-    members = joins.position.size > 0
+        _begin_with(node, node - first_node, placed, correct, joins, position, findings)
     for place in range(past.begin.size):
         if past.begin[place] == past.end[place]:
-            if members:
-                for lane in range(need.size):
-                    need[lane] = -1
-                _excuse(first_node, last_node, place, placed, correct, joins, tile, findings)
             continue
         late = _require(past, place, position, need)
         # A message at its own source, without a delivery there, is no delivery to be judged.
@@ -262,44 +266,44 @@ def judge_nodes(
         else:
             late -= need[own] > position[place, own]
         if late > 0:
-            findings.violating[place] = 1
             for lane in range(last_node - first_node):
-                if need[lane] > position[place, lane] and lane != own:
+                # A node that begins with the message, at an even position, does not deliver it.
+                row = position[place, lane] & 1 != 0
+                if need[lane] > position[place, lane] and row and lane != own:
                     findings.tallies[first_node + lane, VIOLATIONS] += 1
-        if members:
-            _excuse(first_node, last_node, place, placed, correct, joins, tile, findings)
+                    findings.violating[place] = 1
         for lane in range(need.size):
             position[place, lane] = max(position[place, lane], need[lane])
 
 
 @compiled.function(inline=False)
-def _excuse(
-    first_node: int,
-    last_node: int,
-    place: int,
+def _begin_with(
+    node: int,
+    lane: int,
     placed: Placed,
     correct: NDArray[np.uint8],
     joins: Joins,
-    tile: Tile,
+    position: NDArray[np.int32],
     findings: Findings,
 ) -> None:
-    """A message that a node never delivered may lie before one of its joins.
+    """What a join covers the node has from then on; to deliver it after that is a duplicate.
 
-    Which one follows from its past: what a life delivers has no part in the past of what the life
-    began too late for. So it is the first join after all that the node has of that past, or the
-    one that this past lies before itself.
+    What it broadcast itself it has anyway, but need not deliver any more.
     """
-    position, need = tile
-    for lane in range(last_node - first_node):
-        if position[place, lane] != NEVER:
-            continue
-        node = first_node + lane
-        for join in range(joins.offsets[node], joins.offsets[node + 1]):
-            if joins.position[join] >= need[lane]:
+    tallies = findings.tallies
+    for join in range(joins.offsets[node], joins.offsets[node + 1]):
+        source = joins.source[join]
+        start = placed.broadcast_offsets[source]
+        for b in range(start + joins.first[join], start + joins.last[join]):
+            place = placed.row_place[placed.broadcast_rows[b]]
+            if source == node:
+                tallies[node, OWN_EXCUSED] += findings.self_delivered[place] == 0
+            elif position[place, lane] == NEVER:
+                tallies[node, EXCUSED] += correct[source]
                 position[place, lane] = joins.position[join]
-                findings.excused[place] = 1
-                findings.tallies[node, EXCUSED] += correct[placed.place_source[place]]
-                break
+            elif position[place, lane] > joins.position[join]:
+                tallies[node, DUPLICATES] += 1
+                position[place, lane] = joins.position[join]
 
 
 @compiled.function()
@@ -317,6 +321,7 @@ def _fill(
     duplicates = 0
     phantom = 0
     due = 0
+    own = 0
     for row in range(first, placed.offsets[node + 1]):
         place = placed.row_place[row]
         if place < 0:
@@ -330,6 +335,7 @@ def _fill(
                     position[place, lane] = 2 * (row - first) + 1
             elif findings.self_delivered[place] == 0:
                 findings.self_delivered[place] = 1
+                own += 1
                 position[place, lane] = 2 * (row - first) + 1
             else:
                 duplicates += 1
@@ -344,6 +350,7 @@ def _fill(
     findings.tallies[node, DUPLICATES] = duplicates
     findings.tallies[node, PHANTOM] = phantom
     findings.tallies[node, DUE] = due
+    findings.tallies[node, OWN] = own
 
 
 @compiled.function()

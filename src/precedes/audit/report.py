@@ -7,6 +7,7 @@ from dataclasses import asdict
 from typing import Any, Final
 
 from precedes.audit.causal_order import HELD, UNKNOWN, VIOLATED, Report
+from precedes.model import printable
 
 # Counts that make a run "violated", with the words for one and for many.
 FINDINGS: Final = {
@@ -31,7 +32,7 @@ def combined_verdict(reports: Sequence[Report]) -> str:
 
 def to_json(reports: Sequence[Report]) -> dict[str, Any]:
     """One object for all the runs, ready for ``json.dumps``: verdict, sums and witnesses."""
-    counts = ("deliveries", *FINDINGS, "undelivered_at_end", "violating_messages")
+    counts = ("deliveries", *FINDINGS, "unjudged", "undelivered_at_end", "violating_messages")
     return {
         "verdict": combined_verdict(reports),
         "runs": len(reports),
@@ -53,13 +54,19 @@ def to_text(reports: Sequence[Report]) -> str:
         total = _total(reports, name)
         if total:
             lines.append(f"  {_counted(total, one, many)}{_of_messages(reports, name)}")
+    unjudged = _total(reports, "unjudged")
+    if unjudged:
+        counted = _counted(unjudged, "delivery", "deliveries")
+        lines.append(f"  {counted} not judged, after messages in their own past")
     undelivered = _total(reports, "undelivered_at_end")
     if undelivered:
         lines.append(f"  {undelivered:,} not delivered by the end of the log (not an error)")
     if deliveries == 0:
         lines.append("  nothing was delivered, so nothing was checked")
     for report in reports:
-        lines += [f"  - {_title(report, reports)}{w.sentence}" for w in report.witnesses]
+        title = _title(report, reports)
+        # Names come from the log, and may hold anything.
+        lines += [f"  - {printable(title + witness.sentence)}" for witness in report.witnesses]
     return "\n".join(lines) + "\n"
 
 

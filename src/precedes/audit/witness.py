@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
@@ -65,44 +64,56 @@ class _Stretch(NamedTuple):
     parent_row: int
 
 
-def first_positions(history: History, node: int) -> NDArray[np.int64]:
-    """For each message its position at this node by the audit's rules, or NEVER."""
+def first_positions(
+    history: History, broadcast_row: NDArray[np.int64], node: int
+) -> NDArray[np.int64]:
+    """For each message its position at this node by the audit's rules, or NEVER.
+
+    Positions are odd for rows and even for joins between them.
+    """
     rows = history.rows_of(node)
     message, kind = history.message[rows], history.kind[rows]
-    index = np.arange(message.size)
+    index = 2 * np.arange(message.size) + 1
     position = np.full(history.messages, NEVER, np.int64)
     sent = kind == BROADCAST
     position[message[sent]] = index[sent]
     # Written backwards, the first delivery is the one that stays.
     position[message[~sent][::-1]] = index[~sent][::-1]
+    others = history.message_source != node
+    for join in np.flatnonzero(history.join_node == node):
+        covered = begins_with(history, broadcast_row, int(join)) & others
+        position[covered] = np.minimum(position[covered], 2 * history.join_row[join])
     return position
+
+
+def begins_with(history: History, broadcast_row: NDArray[np.int64], join: int) -> NDArray[np.bool_]:
+    """For each message whether the node has it by this join."""
+    named = int(history.join_message[join])
+    if named < 0 or history.message_source[named] < 0:
+        return np.zeros(history.messages, np.bool_)
+    of_source = history.message_source == history.message_source[named]
+    return of_source & (broadcast_row <= broadcast_row[named])
 
 
 class Explainer:
     """Makes the witnesses of one history."""
 
-    def __init__(
-        self,
-        history: History,
-        broadcast_row: NDArray[np.int64],
-        excused: Callable[[int], NDArray[np.bool_]],
-    ) -> None:
-        """``excused`` tells what a node need not have delivered."""
+    def __init__(self, history: History, broadcast_row: NDArray[np.int64]) -> None:
         self._history = history
         self._broadcast_row = broadcast_row
-        self._excused = excused
 
     def violation(self, node: int, message: int) -> Witness:
         """Why this delivery is a violation: the message missed by the shortest path."""
-        position = first_positions(self._history, node)
-        late = position > position[message]
-        steps = self._path(message, late & ~self._excused(node)) or self._path(message, late)
+        position = self._positions(node)
+        steps = self._path(message, position > position[message])
         assert steps, f"no path to message {message}: the kernel and the rows disagree"
         earlier = steps[0].message
         who, what = self._node(node), self._message(message)
         missed = self._message(earlier)
         if position[earlier] == NEVER:
             opening = f"{who} delivered {what} but never delivered {missed}, which precedes it"
+        elif position[earlier] % 2 == 0:
+            opening = f"{who} delivered {what} before it joined with {missed}, which precedes it"
         else:
             opening = f"{who} delivered {what} before {missed}, but {missed} precedes {what}"
         return Witness(
@@ -130,42 +141,71 @@ class Explainer:
         return self._plain("cycle", source, message, sentence, steps)
 
     def lost(
-        self, nodes: NDArray[np.int64], correct: NDArray[np.uint8], limit: int
+        self, nodes: NDArray[np.int64], correct: NDArray[np.uint8], limit: int, *, own: bool
     ) -> list[Witness]:
-        """Messages of correct sources that these correct nodes never delivered."""
-        history = self._history
-        found: list[Witness] = []
-        source = history.message_source
+        """Messages of correct sources that these correct nodes never delivered.
+
+        ``own``: sources deliver their own messages in this run.
+        """
+        source = self._history.message_source
         due = (source >= 0) & (correct[source] != 0)
+        found: list[Witness] = []
         for node in nodes[:limit]:
-            absent = due & (first_positions(history, node) == NEVER) & ~self._excused(int(node))
+            absent = due & (source != node) & (self._positions(node) == NEVER)
+            if own:
+                absent |= (source == node) & self._lacks_own(int(node))
             for message in np.flatnonzero(absent)[: limit - len(found)]:
-                sender = self._node(int(source[message]))
-                sentence = (
-                    f"{self._node(node)} never delivered {self._message(message)}, though the "
-                    f"run is complete and neither it nor {sender} crashed."
-                )
+                sentence = f"{self._node(node)} never delivered {self._message(message)}, "
+                if source[message] == node:
+                    sentence += (
+                        "which it broadcast, though the run is complete, it did not crash, and "
+                        "in this run sources deliver their own messages."
+                    )
+                else:
+                    sender = self._node(int(source[message]))
+                    sentence += f"though the run is complete and neither it nor {sender} crashed."
                 found.append(self._plain("lost", node, message, sentence))
         return found
 
+    def _positions(self, node: int) -> NDArray[np.int64]:
+        return first_positions(self._history, self._broadcast_row, node)
+
+    def _lacks_own(self, node: int) -> NDArray[np.bool_]:
+        """For each message whether this node neither delivered it nor joined with it."""
+        history = self._history
+        lacking = np.ones(history.messages, np.bool_)
+        lacking[self._delivered(node, phantom=False)[0]] = False
+        for join in np.flatnonzero(history.join_node == node):
+            lacking &= ~begins_with(history, self._broadcast_row, int(join))
+        return lacking
+
     def duplicates(self, nodes: NDArray[np.int64], limit: int) -> list[Witness]:
-        """Messages that these nodes delivered more than once."""
+        """Messages that these nodes delivered more than once, or after they joined with them."""
         found: list[Witness] = []
         for node in nodes[:limit]:
             message, count = self._delivered(node, phantom=False)
-            for i in np.flatnonzero(count > 1)[: limit - len(found)]:
-                m, times = message[i], count[i]
-                sentence = f"{self._node(node)} delivered {self._message(m)} {times} times."
-                found.append(self._plain("duplicate", node, m, sentence))
+            joined = self._positions(node)[message] % 2 == 0
+            for i in np.flatnonzero((count > 1) | joined)[: limit - len(found)]:
+                who, what, times = self._node(node), self._message(message[i]), count[i]
+                if joined[i]:
+                    sentence = f"{who} delivered {what}, which it had joined with."
+                else:
+                    sentence = f"{who} delivered {what} {times} times."
+                found.append(self._plain("duplicate", node, message[i], sentence))
         return found
 
     def phantoms(self, nodes: NDArray[np.int64], limit: int) -> list[Witness]:
-        """Messages that these nodes delivered and nobody broadcast."""
+        """Messages that these nodes delivered, or joined with, and nobody broadcast."""
+        history = self._history
         found: list[Witness] = []
         for node in nodes[:limit]:
-            for m in self._delivered(node, phantom=True)[0][: limit - len(found)]:
-                what = self._message(m)
-                sentence = f"{self._node(node)} delivered {what}, which nobody broadcast."
+            named = history.join_message[history.join_node == node]
+            joined = np.unique(named[named >= 0])
+            joined = joined[history.message_source[joined] < 0]
+            rows = [(m, "delivered") for m in self._delivered(node, phantom=True)[0]]
+            rows += [(m, "joined with") for m in joined]
+            for m, verb in rows[: limit - len(found)]:
+                sentence = f"{self._node(node)} {verb} {self._message(m)}, which nobody broadcast."
                 found.append(self._plain("phantom", node, m, sentence))
         return found
 

@@ -54,6 +54,12 @@ FIRST_BYTE: Final = 2
 LAST_BYTE: Final = 3
 DELIVERY_WORDS: Final = 4
 
+# Columns of ``bound``: the bytes for each target.
+FIRST: Final = 0  # where they begin in ``routed``,
+LAST: Final = 1  # and where they end; while they are written, how many there are
+OF_MESSAGES: Final = 2  # those that are messages, which windows bound
+BOUND_WORDS: Final = 3
+
 # Columns of ``timer``.
 KEY: Final = 0
 DUE_NS: Final = 1
@@ -116,11 +122,12 @@ CLOSING: Final = SEGMENTS + 33  # this member has nothing more to say
 DUPLICATES: Final = SEGMENTS + 34  # relayed messages that had come before
 RELAYED: Final = SEGMENTS + 35
 NAMES_USED: Final = SEGMENTS + 36
-PIECE: Final = SEGMENTS + 37  # the next item or message of what is being sent in pieces
+PIECE: Final = SEGMENTS + 37  # the next item of a packet that is being sent in pieces
 ROUTED_ON: Final = SEGMENTS + 38  # packets passed on for others
 EVICTIONS: Final = SEGMENTS + 39  # members out of the view
 PACKETS_ALL: Final = SEGMENTS + 40
-CELLS: Final = SEGMENTS + 41
+LARGEST_BYTES: Final = SEGMENTS + 41  # of all payloads that were here
+CELLS: Final = SEGMENTS + 42
 
 # Places in ``setting``.
 NODES: Final = 0
@@ -158,7 +165,7 @@ class Member(NamedTuple):
     out: Bytes
     packet: Int64s  # target, first and last byte in ``out``
     routed: Bytes  # the same bytes in order of targets
-    bound: Int64s  # target -> where its bytes begin in ``routed``
+    bound: Int64s  # target -> the words below
     delivered: Bytes
     delivery: Int64s
     timer: Int64s
@@ -166,6 +173,7 @@ class Member(NamedTuple):
     trace: Int64s  # rows of time, and kind, source and sequence in one word
     known: Int64s
     kept: Int32s  # source, sequence modulo the window -> slot (mesh)
+    relayed: Int32s  # peer, source -> the last message of a lost source that was relayed to it
     heard: Int32s  # peer, source -> what it and those behind it have taken
     lag: Int32s  # peer, source -> who has taken the least of those behind it
     told: Int32s  # peer, source -> what it was told: taken, or stable

@@ -12,17 +12,20 @@ import contextlib
 import gc
 import json
 import os
+import re
 import signal
 import socket
 import tempfile
 import time
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
 from precedes.audit import audit, to_json
-from precedes.live import member_process
+from precedes.live import member_process, tracelog
 from precedes.live.config import Config, Security
+from precedes.live.disturbed import Spell, disturbances, latencies
 from precedes.live.faults import Fault, Relays, draw
 from precedes.live.node import Node
 from precedes.live.security import make_keys
@@ -30,12 +33,16 @@ from precedes.model import UserError
 from precedes.protocols import registry
 from precedes.trace import read_members
 
+GROUP: Final = "cluster"
+# What a cluster leaves in its directory.
+LEFT_BEHIND: Final = re.compile(r"member-\d{4,}\.(events|json|log)")
 # `hashed` asks the sender of a message that it cannot explain, and a lost one does not answer.
 NO_CRASHES: Final = frozenset({"hashed"})
 # Shorter pauses are waited for; ``faults.draw`` has none between this and an eviction.
 PAUSE_SHORT_S: Final = 0.5
 # What a member may take beyond the time of the run: the others' patience, and the end.
 GRACE_S: Final = 30.0
+READY_BYTES: Final = 1024 * member_process.NUMBER.size
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -87,32 +94,45 @@ def run(cluster: Cluster, *, directory: Path | None = None) -> dict[str, Any]:
         if directory is None:
             directory = Path(stack.enter_context(tempfile.TemporaryDirectory()))
         _make_empty(directory)
-        return _run(cluster, directory)
+        keys = None
+        if cluster.secure:
+            keys = Path(stack.enter_context(tempfile.TemporaryDirectory()))
+            make_keys(keys, group=GROUP, members=cluster.members)
+        return _run(cluster, directory, keys)
 
 
 def _make_empty(directory: Path) -> None:
+    """Take away what an earlier cluster has left, and nothing else."""
     try:
         directory.mkdir(parents=True, exist_ok=True)
-        for path in directory.iterdir():
-            if not path.name.endswith((".events", ".json", ".log")):
-                raise UserError(f"{directory} holds other files: name an empty directory")
+        found = list(directory.iterdir())
+        others = [path for path in found if not LEFT_BEHIND.fullmatch(path.name)]
+        if others:
+            raise UserError(f"{directory} holds other files ({others[0].name}): name an empty one")
+        for path in found:
             path.unlink()
     except OSError as error:
         raise UserError(f"cannot use {directory}: {error.strerror}") from None
 
 
-def _run(cluster: Cluster, directory: Path) -> dict[str, Any]:
+def _run(cluster: Cluster, directory: Path, keys: Path | None) -> dict[str, Any]:
     faults = cluster.schedule()
     listeners = [_listener() for _ in range(cluster.members)]
     targets = [sock.getsockname() for sock in listeners]
     relays = Relays(cluster.members, targets) if faults else None
-    configs = [_config(cluster, who, targets, relays, directory) for who in range(cluster.members)]
+    configs = [
+        _config(
+            cluster, who, relays.addresses(who) if relays else _addresses(targets), directory, keys
+        )
+        for who in range(cluster.members)
+    ]
     Node(configs[0].settings()).prepare()
     # What is here now stays: members must not search it for garbage, nor copy its pages for that.
     gc.collect()
     gc.freeze()
     began_s = time.monotonic()
-    processes = []
+    ready, tell_ready = os.pipe()
+    run = _Attended([], ready, faults, relays)
     try:
         for who, config in enumerate(configs):
             others = [sock for sock in listeners if sock is not listeners[who]]
@@ -124,33 +144,32 @@ def _run(cluster: Cluster, directory: Path) -> dict[str, Any]:
                 payload_bytes=cluster.payload_bytes,
                 result=directory / f"member-{who:04d}.json",
                 log=directory / f"member-{who:04d}.log",
+                ready=tell_ready,
                 uvloop=cluster.uvloop,
             )
-            processes.append(member_process.fork(task, listeners[who], others))
+            run.processes.append(member_process.fork(task, listeners[who], others))
         for sock in listeners:
             sock.close()
-        limit_s = cluster.seconds + 3 * cluster.evict_after_s + GRACE_S
-        hung = asyncio.run(_attend(processes, faults, relays, limit_s))
+        os.close(tell_ready)
+        hung = asyncio.run(run.attend(cluster.seconds + 3 * cluster.evict_after_s + GRACE_S))
     finally:
-        for process in processes:
+        for process in run.processes:
             member_process.end(process)
+        os.close(ready)
+    _log_for_absent(configs, directory)
     took_s = time.monotonic() - began_s
-    return _sum_up(cluster, directory, faults, hung=hung, took_s=took_s)
+    return _sum_up(cluster, directory, run, hung=hung, took_s=took_s)
+
+
+def _addresses(targets: list[tuple[str, int]]) -> list[str]:
+    return [f"{host}:{port}" for host, port in targets]
 
 
 def _config(
-    cluster: Cluster,
-    who: int,
-    targets: list[tuple[str, int]],
-    relays: Relays | None,
-    directory: Path,
+    cluster: Cluster, who: int, addresses: list[str], directory: Path, keys: Path | None
 ) -> Config:
-    addresses = [f"{host}:{port}" for host, port in targets]
     security = None
-    if cluster.secure:
-        keys = directory.parent / f"{directory.name}-keys"
-        if who == 0:
-            make_keys(keys, group="cluster", members=cluster.members)
+    if keys is not None:
         security = Security(
             authority=str(keys / "authority.pem"),
             certificate=str(keys / f"member-{who}.pem"),
@@ -158,8 +177,8 @@ def _config(
         )
     return Config(
         member=who,
-        addresses=tuple(relays.addresses(who) if relays else addresses),
-        name="cluster",
+        addresses=tuple(addresses),
+        name=GROUP,
         protocol=cluster.protocol,
         parameters=cluster.parameters,
         window=cluster.window,
@@ -181,53 +200,101 @@ def _listener() -> socket.socket:
     return sock
 
 
-async def _attend(
-    processes: list[int], faults: list[Fault], relays: Relays | None, limit_s: float
-) -> list[int]:
-    """Break what the schedule says and wait for the members; those that did not end in time."""
-    if relays is not None:
-        await relays.start()
-    tasks = [asyncio.create_task(_cause(fault, processes, relays)) for fault in faults]
-    deadline_s = time.monotonic() + limit_s
-    left = dict(enumerate(processes))
-    while left and time.monotonic() < deadline_s:
-        left = {who: process for who, process in left.items() if not member_process.ended(process)}
-        await asyncio.sleep(0.02)
-    for task in tasks:
-        task.cancel()
-    await asyncio.gather(*tasks, return_exceptions=True)
-    if relays is not None:
-        await relays.close()
-    return sorted(left)
+class _Attended:
+    """The processes of a run: waits for them, breaks what the schedule says, notes when."""
 
+    def __init__(
+        self, processes: list[int], ready: int, faults: list[Fault], relays: Relays | None
+    ) -> None:
+        self.processes = processes
+        self.faults = faults
+        self.spells: list[Spell] = []
+        self._ready = ready
+        self._relays = relays
 
-async def _cause(fault: Fault, processes: list[int], relays: Relays | None) -> None:
-    """One fault, at its time."""
-    assert relays is not None
-    await asyncio.sleep(fault.at_s)
-    if fault.kind == "reset":
-        relays.reset(*fault.members)
-    elif fault.kind == "partition":
-        relays.cut(fault.members)
-        await asyncio.sleep(fault.for_s)
-        relays.heal()
-    else:
-        process = processes[fault.members[0]]
-        if member_process.ended(process):
-            return
-        os.kill(process, signal.SIGKILL if fault.kind == "kill" else signal.SIGSTOP)
-        if fault.kind == "pause":
-            try:
+    async def attend(self, limit_s: float) -> list[int]:
+        """Wait until the members have ended; those that did not in time.
+
+        The clock of the faults and the limit start when all members that live are ready: how long
+        that takes is up to the machine.
+        """
+        if self._relays is not None:
+            await self._relays.start()
+        os.set_blocking(self._ready, False)
+        tasks: list[asyncio.Task[None]] = []
+        began, ready = False, set[int]()
+        deadline_s = time.monotonic() + GRACE_S + limit_s
+        left = dict(enumerate(self.processes))
+        while left and time.monotonic() < deadline_s:
+            left = {who: one for who, one in left.items() if not member_process.ended(one)}
+            with contextlib.suppress(BlockingIOError):
+                data = os.read(self._ready, READY_BYTES)
+                ready.update(who for (who,) in member_process.NUMBER.iter_unpack(data))
+            if not began and ready.issuperset(left):
+                began, deadline_s = True, time.monotonic() + limit_s
+                tasks = [asyncio.create_task(self._cause(fault)) for fault in self.faults]
+            await asyncio.sleep(0.02)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        if self._relays is not None:
+            await self._relays.close()
+        return sorted(left)
+
+    async def _cause(self, fault: Fault) -> None:
+        """One fault, at its time."""
+        assert self._relays is not None
+        await asyncio.sleep(fault.at_s)
+        if fault.kind == "reset":
+            self._relays.reset(*fault.members)
+        elif fault.kind == "partition":
+            with self._missing(None):
+                self._relays.cut(fault.members)
                 await asyncio.sleep(fault.for_s)
-            finally:
-                if not member_process.ended(process):
-                    os.kill(process, signal.SIGCONT)
+                self._relays.heal()
+        elif not member_process.ended(process := self.processes[fault.members[0]]):
+            if fault.kind == "kill":
+                self.spells.append(Spell(member=fault.members[0], since_us=_now_us()))
+                os.kill(process, signal.SIGKILL)
+                return
+            with self._missing(fault.members[0]):
+                os.kill(process, signal.SIGSTOP)
+                try:
+                    await asyncio.sleep(fault.for_s)
+                finally:
+                    if not member_process.ended(process):
+                        os.kill(process, signal.SIGCONT)
+
+    @contextlib.contextmanager
+    def _missing(self, member: int | None) -> Iterator[None]:
+        """Note a time in which a member is missing."""
+        spell = Spell(member=member, since_us=_now_us())
+        self.spells.append(spell)
+        yield
+        spell.until_us = _now_us()
+
+
+def _now_us() -> int:
+    return time.monotonic_ns() // 1000
+
+
+def _log_for_absent(configs: list[Config], directory: Path) -> None:
+    """A member that ended before it had opened its log has crashed, and has done nothing."""
+    for config in configs:
+        path = directory / f"member-{config.member:04d}{tracelog.SUFFIX}"
+        if not path.exists() or path.stat().st_size < tracelog.HEADER_BYTES:
+            about = {"group": config.name, "protocol": config.protocol, "began": False}
+            log = tracelog.TraceLog(
+                str(directory), member=config.member, members=len(configs), about=about
+            )
+            log.close(tracelog.OPEN)
 
 
 def _sum_up(
-    cluster: Cluster, directory: Path, faults: list[Fault], *, hung: list[int], took_s: float
+    cluster: Cluster, directory: Path, run: _Attended, *, hung: list[int], took_s: float
 ) -> dict[str, Any]:
     """What the members found and what the audit says of it."""
+    faults = run.faults
     found: list[dict[str, Any]] = []
     for who in range(cluster.members):
         path = directory / f"member-{who:04d}.json"
@@ -246,10 +313,11 @@ def _sum_up(
     if (hung or unexpected) and verdict == "held":
         verdict = "violated"
     measured = [member for member in found if member["ended"] == "all"]
+    evicted_us = [member["evicted_us"] for member in measured]
+    missing = disturbances(run.spells, evicted_us, end_us=_now_us())
     cpu_s = sum(member["cpu_s"] for member in measured)
     active_s = max((member["active_s"] for member in measured), default=0.0)
     counted = sum(member["deliveries_measured"] for member in measured)
-    latency = sorted(sample for member in measured for sample in member["latency_us"])
     return {
         "verdict": verdict,
         "protocol": cluster.protocol,
@@ -259,8 +327,7 @@ def _sum_up(
         "deliveries": sum(member["deliveries"] for member in measured),
         "deliveries_per_s": counted / active_s if active_s else 0.0,
         "deliveries_per_core_s": counted / cpu_s if cpu_s else 0.0,
-        "p50_ms": _quantile(latency, 0.50) / 1000,
-        "p99_ms": _quantile(latency, 0.99) / 1000,
+        **latencies([sample for member in measured for sample in member["latency_us"]], missing),
         "pending_max": max((member["pending_max"] for member in measured), default=0),
         "pending_bound": (cluster.members - 1) * cluster.window,
         "links_max": max((member["links"] for member in measured), default=0),
@@ -285,7 +352,3 @@ def _excuses(who: int, faults: list[Fault]) -> set[str]:
         if fault.members == (who,) and fault.kind == "pause" and fault.for_s > PAUSE_SHORT_S:
             found |= {"evicted", "lost"}  # lost: when it woke up, the others had ended
     return found
-
-
-def _quantile(values: list[float], share: float) -> float:
-    return values[min(int(share * len(values)), len(values) - 1)] if values else 0.0

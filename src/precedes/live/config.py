@@ -4,20 +4,27 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
+import importlib.util
 import ipaddress
 import json
 import os
 import tomllib
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from numbers import Integral, Real
 from pathlib import Path
 from typing import Any, Final
 
 from precedes.live import wire
 from precedes.live.node import Settings
-from precedes.model import UserError
+from precedes.model import UserError, meant
+from precedes.protocols import registry
 
 SLOW_POLICIES: Final = ("block", "evict", "raise")
 PORT_MAX: Final = 65_535
+TIMES: Final = (
+    "evict_after_s", "test_every_s", "slow_after_s", "start_s", "drain_s", "linger_s", "gap_after_s"
+)  # fmt: skip
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -27,6 +34,20 @@ class Security:
     authority: str
     certificate: str
     key: str
+
+
+# What a setting must be, and in words.
+KINDS: Final = (
+    (("member", "window", "payload_max_bytes"), Integral, "a whole number"),
+    (TIMES, Real, "a number of seconds"),
+    (("name", "protocol", "key", "slow"), str, "text"),
+    (("quorum", "insecure", "interpreted"), bool, "true or false"),
+    (("addresses",), Iterable, "a list of host:port"),
+    (("parameters",), Mapping, "a table of names and values"),
+    (("trace",), str | os.PathLike | None, "a directory"),
+    (("metrics",), str | None, "host:port"),
+    (("security",), Security | None, "a Security, in a file a table"),
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,18 +83,48 @@ class Config:
     interpreted: bool = False  # run the protocol as plain Python
 
     def __post_init__(self) -> None:
+        self._check_kinds()
         object.__setattr__(self, "addresses", tuple(self.addresses))
         if self.slow not in SLOW_POLICIES:
             raise UserError(f"slow must be one of {', '.join(SLOW_POLICIES)}, not {self.slow!r}")
-        for name in ("evict_after_s", "test_every_s", "slow_after_s", "start_s", "gap_after_s"):
-            if not 0.001 <= getattr(self, name) <= 1e6:
-                raise UserError(f"{name} must be between 0.001 and 1e6, not {getattr(self, name)}")
+        self._check_times()
         self.settings()  # refuses what makes no sense
-        for address in self.addresses:
-            split_address(address)
+        registry.load_linked(self.protocol).make_parameters(self.parameters)
+        places = [split_address(address) for address in self.addresses]
+        for number, place in enumerate(places):
+            if place in places[:number]:
+                first = places.index(place)
+                raise UserError(
+                    f"members {first} and {number} have one address, {self.addresses[number]}"
+                )
         self._check_exposure(self.addresses[self.member])
         if self.metrics is not None:
             self._check_exposure(self.metrics)
+            if importlib.util.find_spec("prometheus_client") is None:
+                raise UserError("metrics need the extra 'live': pip install 'precedes[live]'")
+
+    def _check_kinds(self) -> None:
+        for names, kind, what in KINDS:
+            for name in names:
+                value = getattr(self, name)
+                # For Python true and false are numbers too.
+                if not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool):
+                    shown = type(value).__name__ if name == "key" else repr(value)
+                    raise UserError(f"{name} must be {what}, not {shown}")
+        if isinstance(self.addresses, str):
+            raise UserError(f"addresses must be a list of host:port, not {self.addresses!r}")
+
+    def _check_times(self) -> None:
+        for name in TIMES:
+            least = 0 if name in ("drain_s", "linger_s") else 0.001
+            if not least <= getattr(self, name) <= 1e6:
+                value = getattr(self, name)
+                raise UserError(f"{name} must be between {least} and 1e6 seconds, not {value:g}")
+        if self.test_every_s > self.evict_after_s:
+            raise UserError(
+                f"test_every_s ({self.test_every_s:g}) must not be above evict_after_s "
+                f"({self.evict_after_s:g}): take a quarter of it or less"
+            )
 
     def _check_exposure(self, address: str) -> None:
         host = split_address(address)[0]
@@ -130,6 +181,8 @@ def _is_loopback(host: str) -> bool:
 
 def split_address(address: str) -> tuple[str, int]:
     """Host and port of "host:port"; an IPv6 host stands in brackets."""
+    if not isinstance(address, str):
+        raise UserError(f"an address is host:port, not {address!r}")
     host, colon, port = address.rpartition(":")
     host = host.removeprefix("[").removesuffix("]")
     if not colon or not host or not port.isdecimal() or int(port) > PORT_MAX:
@@ -146,10 +199,11 @@ def from_toml(path: str | os.PathLike[str], *, member: int, **more: Any) -> Conf
         raise UserError(f"there is no group file {path}") from None
     except (OSError, tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise UserError(f"cannot read {path}: {error}") from None
-    known = {item.name for item in dataclasses.fields(Config)}
-    unknown = sorted(set(found) - known)
+    known = sorted(item.name for item in dataclasses.fields(Config))
+    unknown = sorted(set(found) - set(known))
     if unknown:
-        raise UserError(f"{path}: unknown setting {unknown[0]!r}; known are {', '.join(known)}")
+        name, names = unknown[0], ", ".join(known)
+        raise UserError(f"{path}: unknown setting {name!r}{meant(name, known)}; known are {names}")
     try:
         if isinstance(found.get("security"), dict):
             filled = {

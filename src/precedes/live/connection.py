@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from precedes.live.tcp import Links
 
 HANDSHAKE_S: Final = 5.0
+# How long the other side has for reading the last words and ending the connection with us.
+CLOSE_S: Final = 1.0
 
 
 class Connection(asyncio.BufferedProtocol):
@@ -24,8 +26,10 @@ class Connection(asyncio.BufferedProtocol):
         self.target = target
         self.address = address
         self.link: Link | None = None
+        self.had_link = False  # it was greeted rightly, whatever came later
         self.transport: asyncio.Transport | None = None
         self.paused = False
+        self.is_damaged = False
         self.heard_s = time.monotonic()
         self.closed: asyncio.Future[None] = links.loop.create_future()
         self._greeting = b""
@@ -65,17 +69,30 @@ class Connection(asyncio.BufferedProtocol):
         try:
             if frames := self._frames.advance(count):
                 self._take(self.link, frames)
+        except wire.Damaged:
+            self._drop()
         except PeerError as error:
             self.fail(str(error))
 
     def _hear(self, data: bytes) -> None:
         """Bytes before there is a link, and what follows in the same bytes."""
+        if self.transport is None or self.transport.is_closing():
+            return
         try:
             rest = self._greet(data)
             if self.link is not None and rest and (frames := self._frames.put(rest)):
                 self._take(self.link, frames)
+        except wire.Damaged:
+            self._drop()
         except PeerError as error:
             self.fail(str(error))
+
+    def _drop(self) -> None:
+        """Bytes have changed on the way: have another connection made."""
+        self.is_damaged = True
+        who = self.target if self.link is None else self.link.peer
+        self.links.group.on_damaged(who, self.address)
+        self.abort()
 
     def _take(self, link: Link, frames: list[wire.Frame]) -> None:
         kind, number, _, reason = frames[-1]
@@ -95,7 +112,11 @@ class Connection(asyncio.BufferedProtocol):
         if opening != wire.MAGIC[: len(opening)]:
             if not self.is_dialled:
                 raise PeerError("it does not speak this protocol")
-            for kind, number, _, body in self._frames.put(data):
+            try:
+                frames = self._frames.put(data)
+            except wire.Damaged:
+                raise PeerError("it answers with no greeting") from None
+            for kind, number, _, body in frames:
                 if kind != wire.REFUSED:
                     raise PeerError("it answers with no greeting")
                 self.links.on_refused(self, number, bytes(body))
@@ -121,7 +142,7 @@ class Connection(asyncio.BufferedProtocol):
             self.transport.write(data)
 
     def refuse(self, reason: str, *, code: int = 0) -> None:
-        """Say why, and close."""
+        """Say why, and close; with TLS the other side has a part in that, which it may not do."""
         self.write(wire.refusal(reason, code=code))
         self.close()
 
@@ -133,7 +154,6 @@ class Connection(asyncio.BufferedProtocol):
             self.refuse(reason)
         else:
             self.links.ban(self.link.peer)
-            self.abort()
 
     def pause_writing(self) -> None:
         """The other side is slow: frames wait in the link."""
@@ -145,9 +165,12 @@ class Connection(asyncio.BufferedProtocol):
         self.links.on_writable(self)
 
     def close(self) -> None:
-        """Close after what was written has gone."""
-        if self.transport is not None:
+        """Close after what was written has gone, or a moment later."""
+        # Once: a transport of TLS that is closed again can no longer be aborted.
+        if self.transport is not None and not self.transport.is_closing():
             self.transport.close()
+            self._stop_waiting()
+            self._limit = self.links.loop.call_later(CLOSE_S, self.abort)
 
     def abort(self) -> None:
         """Close at once."""

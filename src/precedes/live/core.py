@@ -7,15 +7,19 @@ one call of the node, logged, sent, and handed out.
 from __future__ import annotations
 
 import asyncio
+import inspect
 import logging
 import socket
 import time
 from collections import deque
 from collections.abc import Callable, Iterable
 from typing import Final, NamedTuple
+from zlib import crc32
+
+import numpy as np
 
 from precedes.live import arrays as a
-from precedes.live import layout, tracelog, wire
+from precedes.live import items, layout, tracelog, wire
 from precedes.live.bell import Bell
 from precedes.live.config import Config
 from precedes.live.errors import Evicted, GroupLost
@@ -23,8 +27,9 @@ from precedes.live.events import Event, Events
 from precedes.live.metrics import Metrics
 from precedes.live.node import Node
 from precedes.live.output import Batch, Message, Output
+from precedes.live.security import Credentials
 from precedes.live.tcp import Links
-from precedes.model import NANOSECONDS_PER_S, PrecedesError
+from precedes.model import NANOSECONDS_PER_S, PrecedesError, UserError
 
 log = logging.getLogger("precedes.live")
 
@@ -46,6 +51,7 @@ class Missing(NamedTuple):
 class Core:
     """What a ``Group`` consists of, without what applications call."""
 
+    metrics: Metrics
     _loop: asyncio.AbstractEventLoop
     _links: Links
 
@@ -54,12 +60,13 @@ class Core:
         self.listener = listener
         self.member = config.member
         self.frame_max_bytes = 8 * (config.payload_max_bytes + (1 << 20))
-        self.metrics = Metrics(config)
+        self.metrics = Metrics()
         self.is_over = False
+        self._opened = self._entered = False
         self._error: PrecedesError | None = None
         self._node = Node(config.settings(), recording=config.trace is not None)
         self._queue: deque[Batch] = deque()
-        self._callbacks: list[Callable[[Message], None]] = []
+        self._callbacks: list[Callable[[Message], object]] = []
         self._events = Events()
         self._news = Bell()  # something was delivered, or the group is over
         self._changed = Bell()  # credit, stability or the view
@@ -74,10 +81,12 @@ class Core:
         self._patience_ns = round(config.evict_after_s / 4 * NANOSECONDS_PER_S)
         self._taken = 0
         self._eager = int(self._node.member.setting[a.EAGER])
-        self._finished = self._leaving = False
+        self._beside_payload_bytes = items.message_bytes_max(self._node.member)
+        self._finished = False
         self._last_stable = 0
         self._last_progress_ns = time.monotonic_ns()
         self._tasks: list[asyncio.Task[None]] = []
+        self._arrival_s: float | None = None  # how long the end waits for the last frames
         self._trace: tracelog.TraceLog | None = None
         self._start_ns = time.monotonic_ns()
 
@@ -122,10 +131,20 @@ class Core:
             for message in self._take_batch():
                 for callback in self._callbacks:
                     try:
-                        callback(message)
+                        result = callback(message)
+                        if result is not None and inspect.iscoroutine(result):
+                            result.close()
+                            raise TypeError("it returned a coroutine, which nobody awaits")
                     except Exception:
-                        name = f"{message.sender}:{message.sequence}"
-                        log.exception("a callback failed on %s", name)
+                        self._on_callback_failed(message)
+
+    def _on_callback_failed(self, message: Message) -> None:
+        """Log the exception at hand, not that of every message."""
+        self.metrics.callback_failures += 1
+        if self.metrics.may_log(self.member, "callback"):
+            name = f"{message.sender}:{message.sequence}"
+            failures = self.metrics.callback_failures
+            log.exception("a callback failed on %s, failure %d so far", name, failures)
 
     def _take_batch(self) -> Batch:
         batch = self._queue.popleft()
@@ -175,6 +194,8 @@ class Core:
 
     def on_bodies(self, peer: int, bodies: Iterable[bytes | memoryview]) -> None:
         """Frames have come from a peer; their bodies are copied."""
+        if self.is_over:
+            return
         for body in bodies:
             self._node.receive(peer, body)
         if not self._flushing:
@@ -194,6 +215,7 @@ class Core:
         try:
             output = self._node.run(now_ns - self._start_ns, force=force)
         except PrecedesError as error:
+            log.debug("the step of member %d failed", self.member, exc_info=True)
             self._stop(error)
             return
         if self._node.cell[a.UNTOLD] == 0:
@@ -205,7 +227,7 @@ class Core:
             self._on_trace_failed(trace)
         if output.evicted:
             self._others = [who for who in self.view if who != self.member]
-        if output.common or output.own:
+        if output.frames:
             self._send(output)
         if output.evicted or output.malformed or self._node.is_fenced:
             self._attend(output, was_finished=was_finished)
@@ -236,13 +258,17 @@ class Core:
         self._tell(Event("trace", self.member, failure))
 
     def _send(self, output: Output) -> None:
-        own, send = output.own, self._links.send
-        if common := output.common:
-            for peer in self._others:
-                send(peer, common + own.pop(peer, b""))
-        for peer, body in own.items():
-            if not self._node.is_gone(peer):
-                send(peer, body)
+        send = self._links.send
+        for common, own, messages_bytes in output.frames:
+            if common:
+                checksum, size_bytes = crc32(common), len(common)
+                for peer in self._others:
+                    more = own.pop(peer, b"")
+                    of_messages = size_bytes + messages_bytes.get(peer, 0)
+                    send(peer, common + more, crc32(more, checksum), messages_bytes=of_messages)
+            for peer, body in own.items():
+                if not self._node.is_gone(peer):
+                    send(peer, body, messages_bytes=messages_bytes.get(peer, 0))
 
     def _after_run(self, now_ns: int) -> None:
         """Wake who waits, and see to the timers."""
@@ -270,8 +296,6 @@ class Core:
         for peer, reason in output.malformed:
             self.on_peer_error(peer, wire.REASONS[reason], "its link")
             self._links.ban(peer)
-            if (connection := self._links.connections.get(peer)) is not None:
-                connection.abort()
         for who in output.evicted:
             self._on_evicted(who, left=who in output.left, was_finished=was_finished)
         if self._node.is_fenced:
@@ -321,6 +345,7 @@ class Core:
             self._forgive_own_pause(now_ns)
             self._beat_ns = now_ns + round(TEND_EVERY_S * NANOSECONDS_PER_S)
             self._links.tend(self.config.evict_after_s)
+            self._links.credentials.tend()
             if self._trace is not None and not self._trace.write():
                 self._on_trace_failed(self._trace)
             if time.monotonic() - looked_s > self.config.gap_after_s / 2:
@@ -351,9 +376,16 @@ class Core:
             log.warning("refused %s at %s: %s", who, where, reason)
         self._events.put(Event("refused", -1 if peer is None else peer, reason))
 
+    def on_damaged(self, peer: int | None, where: str) -> None:
+        """Bytes have changed on the way; what is missing comes again over another connection."""
+        self.metrics.damaged += 1
+        if self.metrics.may_log(peer, "damaged"):
+            who = "somebody" if peer is None else f"member {peer}"
+            log.warning("what came from %s at %s has changed on the way", who, where)
+
     def on_refused(self, peer: int | None, reason: str, *, evicted: bool) -> None:
         """A peer does not want to speak to this member."""
-        if self._leaving or self.is_finished:
+        if self.is_over or self.is_finished:
             return
         if self.metrics.may_log(peer, "refused us"):
             log.warning("member %s refuses this member: %s", peer, reason)
@@ -365,21 +397,46 @@ class Core:
         self.metrics.disconnections += 1
         log.debug("lost the connection to member %d: %s", peer, error or "closed")
 
+    @property
+    def largest_message_bytes(self) -> int:
+        """The most that a message has taken on the wire so far."""
+        return self._node.cell[a.LARGEST_BYTES] + self._beside_payload_bytes
+
     def lags(self) -> dict[int, int]:
         """For each link, bytes that have not arrived at its other side."""
-        return {peer: link.unacknowledged_bytes for peer, link in self._links.links.items()}
+        links = list(self._links.links.items())
+        return {peer: link.unacknowledged_bytes for peer, link in links}
+
+    @property
+    def credentials(self) -> Credentials:
+        """The member's certificate, and how long it is good."""
+        return self._links.credentials
 
     @property
     def links_used(self) -> int:
         """Members that there has been a link to."""
         return len(self._links.links)
 
-    def missing_links(self) -> Iterable[int]:
-        """Neighbours without a connection at the moment."""
+    @property
+    def error(self) -> PrecedesError | None:
+        """Why this member cannot go on, or None."""
+        return self._error
+
+    def lost(self) -> list[int]:
+        """The members that are out of the view, whether they were evicted or have left."""
+        return [int(who) for who in np.flatnonzero(self._node.member.known[:, a.GONE])]
+
+    def missing_links(self) -> list[int]:
+        """Neighbours in the view without a connection at the moment."""
         gone = self._node.member.known[:, a.GONE]
         wanted = layout.neighbours(self._node.settings, self._route, gone)
         return [peer for peer in wanted if peer not in self._links.connections]
 
+    def _check_entered(self) -> None:
+        if not self._entered:
+            raise UserError("enter the group first: async with Group.open(config) as group")
+
     def _raise_error(self) -> None:
-        if self._error is not None:
-            raise self._error
+        """Raise why this member has stopped; every time anew, or tracebacks would add up."""
+        if (error := self._error) is not None:
+            raise type(error)(*error.args)

@@ -12,7 +12,7 @@ from precedes.live import items, store
 from precedes.live import progress as credits
 from precedes.live.arrays import Member
 from precedes.live.status import FINISHED, FLUSH, OVERFLOW
-from precedes.live.wire import PACKET, ROUTED, ROUTED_BYTES
+from precedes.live.wire import FRAME_BYTES, PACKET, ROUTED, ROUTED_BYTES
 from precedes.model import EventKind
 from precedes.protocols import contract
 
@@ -140,7 +140,8 @@ def _send_all(member: Member, tag: int, value: int) -> int:
     """A packet of one item to everybody: written once."""
     cell = member.host.cursor
     at = cell[a.COMMON_BYTES]
-    if at + items.HEADER_BYTES + items.item_bytes_max(member, tag, value) > member.common.size:
+    end = at + items.HEADER_BYTES + items.item_bytes_max(member, tag, value)
+    if end > member.common.size or (at > 0 and end > FRAME_BYTES):
         return FLUSH
     at = items.write(member.common, at, PACKET, 1)
     at = items.write(member.common, at, 1, 2)
@@ -196,8 +197,11 @@ def _write_packet(member: Member, target: int, at: int, first: int, last: int) -
     place = items.write(out, place, last - first, 2)
     for i in range(first, last):
         tag, value = effects[at + 3 + 2 * i], effects[at + 4 + 2 * i]
+        before = place
         place = items.write_item(member, out, place, tag, value)
-        cell[a.MESSAGES_SENT] += member.item_class[tag] == contract.MESSAGE
+        if member.item_class[tag] == contract.MESSAGE:
+            cell[a.MESSAGES_SENT] += 1
+            member.bound[target, a.OF_MESSAGES] += place - before
     if length_at > 0:
         items.write(out, length_at, place - length_at - 4, 4)
     credits.close_record(member, place)

@@ -127,6 +127,12 @@ def words_bytes_max(member: Member) -> int:
 
 
 @compiled.function(inline=False)
+def message_bytes_max(member: Member) -> int:
+    """The most that a message takes in a packet of its own, its payload aside."""
+    return HEADER_BYTES + 1 + NAME_BYTES + 4 + words_bytes_max(member)
+
+
+@compiled.function(inline=False)
 def item_bytes_max(member: Member, tag: int, value: int) -> int:
     """The most that an item takes."""
     kind = member.item_class[tag]

@@ -11,6 +11,7 @@ from precedes.live import arrays as a
 from precedes.live import names
 from precedes.live.arrays import Member
 from precedes.live.effects import PIECE_BYTES
+from precedes.live.wire import FRAME_BYTES
 from precedes.protocols import contract
 from precedes.protocols import failure_detector as tester
 from precedes.protocols.contract import Capacity, grow
@@ -19,7 +20,7 @@ from precedes.protocols.registry import Protocol
 if TYPE_CHECKING:
     from precedes.live.node import Settings
 
-# A member keeps some arrays of members x members; 1024 take 12 MB, and are far more than a
+# A member keeps some arrays of members x members; 1024 take 16 MB, and are far more than a
 # group with one window for everybody is good for.
 MEMBERS_MAX: Final = 1024
 WINDOW_MAX: Final = 1 << 16
@@ -33,6 +34,7 @@ SEGMENTS_FIRST: Final = 256
 TRACE_ROWS: Final = 4096
 REPORTS: Final = 64
 TIMERS: Final = 256
+PACKETS: Final = 8192  # small ones fill a frame: fewer would have it cut before
 DELIVERIES: Final = 4096
 
 # What is counted, by the names that metrics have.
@@ -69,11 +71,13 @@ def make_member(
     words = protocol.effects_words(capacity, n)
     fields = a.fields_of(state, protocol.message_fields, slots)
     widest = settings.payload_max_bytes + 64 + sum(2 + 5 * f.shape[1] for f in fields)
-    records = n * (n + 1) + n * (1 + branches) + 1024
-    out_bytes = 2 * (PIECE_BYTES + widest) + 9 * records
+    records = n * (n + 1) + n * (1 + branches) + PACKETS
+    out_bytes = max(FRAME_BYTES, PIECE_BYTES + widest + 9 * records)
     detector_items = (contract.NUMBER, contract.NUMBER, contract.NUMBER)
+    host = a.make_host(slots=slots, effects=words, seed=entropy)
+    host.cursor[contract.WINDOW] = settings.window
     return Member(
-        host=a.make_host(slots=slots, effects=words, seed=entropy),
+        host=host,
         message=np.zeros(a.WORDS * (slots - 1), np.int64),
         field=fields,
         block=np.zeros(BLOCKS_FIRST * a.BLOCK_BYTES, np.uint8),
@@ -84,11 +88,11 @@ def make_member(
         setting=setting,
         input=np.zeros(INPUT_FIRST, np.uint8),
         segment=np.zeros((SEGMENTS_FIRST, a.SEGMENT_WORDS), np.int64),
-        common=np.zeros(max(1 << 18, 2 * widest), np.uint8),
+        common=np.zeros(max(FRAME_BYTES, widest), np.uint8),
         out=np.zeros(out_bytes, np.uint8),
         packet=np.zeros((records, 3), np.int64),
         routed=np.zeros(out_bytes, np.uint8),
-        bound=np.zeros((n, 2), np.int64),
+        bound=np.zeros((n, a.BOUND_WORDS), np.int64),
         delivered=np.zeros(max(1 << 18, 2 * widest), np.uint8),
         delivery=np.zeros((DELIVERIES, a.DELIVERY_WORDS), np.int64),
         timer=np.zeros((TIMERS, 3), np.int64),
@@ -96,6 +100,7 @@ def make_member(
         trace=np.zeros((TRACE_ROWS + 2 * ITEMS_MAX, 2), np.int64),
         known=np.zeros((n, a.KNOWN_WORDS), np.int64),
         kept=np.full((n, 2 * settings.window), a.NONE, np.int32),
+        relayed=np.zeros((n, n), np.int32),
         heard=np.zeros((n, n), np.int32),
         lag=np.repeat(np.arange(n, dtype=np.int32)[:, None], n, axis=1).copy(),
         told=np.zeros((n, n), np.int32),

@@ -19,7 +19,11 @@ ACK_AFTER: Final = 32
 
 
 class Link:
-    """One side of a link; what is kept is bounded by the windows of all senders."""
+    """One side of a link.
+
+    It keeps what the other side does not acknowledge; ``tcp.Links`` gives up a member for which
+    that is more than windows allow.
+    """
 
     def __init__(self, peer: int) -> None:
         self.peer = peer
@@ -29,27 +33,33 @@ class Link:
         self.acknowledged = 0  # frames that have come there
         self._told = 0  # what the other side knows to have come here
         self._sent_before = 0  # the last frame when it was looked at last
-        self._kept: deque[bytes] = deque()  # the bodies behind the acknowledged ones
+        # The bodies behind the acknowledged ones, and how many bytes of each are messages.
+        self._kept: deque[tuple[bytes, int]] = deque()
+        self.unacknowledged_bytes = 0  # what has not come at the other side as far as is known,
+        self.unacknowledged_messages_bytes = 0  # and what of it is messages
 
-    def put(self, body: bytes) -> bytes:
-        """Number a body and keep it; the frame to send."""
+    def put(self, body: bytes, checksum: int | None = None, *, messages_bytes: int = 0) -> bytes:
+        """Number a body and keep it; the frame to send. ``checksum`` as for ``wire.frame``."""
         number = self.sent = self.sent + 1
         received = self._told = self.received
-        self._kept.append(body)
-        return wire.frame_header(DATA, number, received, len(body)) + body
+        self._kept.append((body, messages_bytes))
+        self.unacknowledged_bytes += len(body)
+        self.unacknowledged_messages_bytes += messages_bytes
+        return wire.frame(DATA, number, received, body, checksum)
 
-    @property
-    def unacknowledged_bytes(self) -> int:
-        """What has not come at the other side as far as is known."""
-        return sum(map(len, self._kept))
+    def forget(self) -> None:
+        """Keep nothing: the other side will not be spoken to again."""
+        self.acknowledged = self.sent
+        self._kept.clear()
+        self.unacknowledged_bytes = self.unacknowledged_messages_bytes = 0
 
     def resume(self, received: int) -> list[bytes]:
         """The other side has so many frames: those that it lacks, to be sent again."""
         self.on_acknowledged(received)
         self._told = self.received
         return [
-            wire.frame_header(DATA, number, self.received, len(body)) + body
-            for number, body in enumerate(self._kept, self.acknowledged + 1)
+            wire.frame(DATA, number, self.received, body)
+            for number, (body, _) in enumerate(self._kept, self.acknowledged + 1)
         ]
 
     def on_acknowledged(self, received: int) -> None:
@@ -58,7 +68,9 @@ class Link:
             raise PeerError(wire.REASONS[11])
         # A greeting may be older than what came over the connection before it.
         for _ in range(received - self.acknowledged):
-            self._kept.popleft()
+            body, messages_bytes = self._kept.popleft()
+            self.unacknowledged_bytes -= len(body)
+            self.unacknowledged_messages_bytes -= messages_bytes
         self.acknowledged = max(self.acknowledged, received)
 
     def take(self, frames: list[wire.Frame]) -> list[memoryview]:
@@ -103,4 +115,4 @@ class Link:
     def acknowledgement(self, kind: int = wire.ACK) -> bytes:
         """A frame that says what has come; a PING if nothing has."""
         self._told = self.received
-        return wire.frame_header(kind, 0, self.received, 0)
+        return wire.frame(kind, 0, self.received)

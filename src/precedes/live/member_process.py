@@ -10,6 +10,7 @@ import os
 import random
 import signal
 import socket
+import struct
 import sys
 import time
 from dataclasses import dataclass
@@ -23,6 +24,7 @@ from precedes.live.group import Group
 # Latencies kept by a member; with more messages, one in two, in four, ... is kept.
 SAMPLES_MAX: Final = 20_000
 STAMP_BYTES: Final = 8
+NUMBER: Final = struct.Struct("<H")  # of a member that is ready
 WARM_UP_S: Final = 1.0
 
 
@@ -36,6 +38,7 @@ class Task:
     payload_bytes: int
     result: Path
     log: Path
+    ready: int  # a descriptor that takes the member's number when it is ready
     uvloop: bool
 
 
@@ -103,6 +106,7 @@ async def _live(task: Task, listener: socket.socket) -> dict[str, Any]:
     ended = "all"
     try:
         async with group:
+            os.write(task.ready, NUMBER.pack(task.config.member))
             await driver.drive()
             if not group.is_finished:
                 ended = "left"
@@ -119,7 +123,9 @@ class _Driver:
     def __init__(self, task: Task, group: Group) -> None:
         self._task = task
         self._group = group
-        self._latency_us: list[float] = []
+        # When a message was sent, and how long it took.
+        self._latency_us: list[tuple[int, int]] = []
+        self._evicted_us: dict[int, int] = {}
         self._calls, self._every = 0, 1
         self._is_warm = False
         self._deliveries = self._cold = 0
@@ -131,6 +137,7 @@ class _Driver:
         warm_up_s = min(WARM_UP_S, self._task.seconds / 4)
         warm = asyncio.get_running_loop().call_later(warm_up_s, self._be_warm)
         sender = asyncio.create_task(self._send())
+        watcher = asyncio.create_task(self._watch())
         if self._task.rate is not None:
             self._group.on_message(lambda message: self._take([message.payload]))
         try:
@@ -140,9 +147,16 @@ class _Driver:
             self._cpu_s = time.process_time() - self._cpu_s
             self._active_s = time.monotonic() - self._active_s
             warm.cancel()
-            sender.cancel()
-            with contextlib.suppress(asyncio.CancelledError, GroupLost):
-                await sender
+            for task in (sender, watcher):
+                task.cancel()
+                with contextlib.suppress(asyncio.CancelledError, GroupLost):
+                    await task
+
+    async def _watch(self) -> None:
+        """Note when others are out of the view."""
+        async for event in self._group.events():
+            if event.kind in ("evicted", "left"):
+                self._evicted_us[event.member] = time.monotonic_ns() // 1000
 
     def _begin(self) -> None:
         self._cpu_s, self._active_s = time.process_time(), time.monotonic()
@@ -158,8 +172,8 @@ class _Driver:
         self._calls += 1
         if not self._is_warm or self._calls % self._every:
             return
-        sent_ns = int.from_bytes(payloads[0][:STAMP_BYTES], "little")
-        self._latency_us.append((time.monotonic_ns() - sent_ns) / 1000)
+        sent_us = int.from_bytes(payloads[0][:STAMP_BYTES], "little") // 1000
+        self._latency_us.append((sent_us, time.monotonic_ns() // 1000 - sent_us))
         if len(self._latency_us) > SAMPLES_MAX:
             self._latency_us = self._latency_us[::2]
             self._every *= 2
@@ -193,6 +207,7 @@ class _Driver:
             "cpu_s": self._cpu_s,
             "active_s": self._active_s,
             "latency_us": self._latency_us,
+            "evicted_us": self._evicted_us,
             "pending_max": counts["pending_max"],
             "reconnections": self._group.metrics.disconnections,
             "evictions": self._group.metrics.evictions,

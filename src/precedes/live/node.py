@@ -17,7 +17,7 @@ from typing import Any, Final
 import numpy as np
 
 from precedes.live import arrays as a
-from precedes.live import layout, names, status, step
+from precedes.live import items, layout, names, status, step
 from precedes.live.arrays import Member
 from precedes.live.output import FEW, ROW_BYTES, Batch, Output
 from precedes.model import NODES_MAX, InternalError, UserError
@@ -89,13 +89,15 @@ class Node:
         self._filled = 0  # bytes of them in the input
         self._broadcasts: list[bytes] = []
         self._timers: list[tuple[int, int, int, int]] = []
-        self._promised = self._stable = 0  # own messages: broadcast or about to be, and stable
-        self._window = settings.window
-        self._no_bound = np.zeros(2 * settings.members, np.int64).data.cast("B").cast("q")
+        self._promised = 0  # own messages, broadcast or about to be
+        self._promised_max = 0  # how many there may be of them now
+        self.waiting_bytes = 0  # what the broadcasts until the next run will take, about
+        self._no_bound = np.zeros(self.member.bound.size, np.int64).data.cast("B").cast("q")
         # Who passes a message on to most others gets it first: in a tree the farthest by number.
         self._order = sorted(range(settings.members), key=lambda who: -(who ^ settings.member))
         self._serial = 0
         layout.place_in_view(self.member, settings)
+        self._count_credit()
 
     def prepare(self) -> None:
         """Use the compiled step: loaded from the cache, or compiled, which takes some seconds."""
@@ -157,9 +159,10 @@ class Node:
 
     def broadcast(self, payload: bytes) -> int:
         """Broadcast a message; its sequence number. The caller has asked for ``credit``."""
-        if self._promised - self._stable >= self._window:
+        if self._promised >= self._promised_max:
             raise InternalError("a broadcast without credit")
         self._broadcasts += (len(payload).to_bytes(4, "little"), payload)
+        self.waiting_bytes += a.BLOCK_BYTES + len(payload)
         self._promised += 1
         return self._promised
 
@@ -170,11 +173,13 @@ class Node:
         sizes = set(map(len, payloads))
         if len(sizes) == 1:
             length = sizes.pop().to_bytes(4, "little")
-            self._broadcasts += (length, length.join(payloads))
+            joined = length.join(payloads)
+            self._broadcasts += (length, joined)
+            self.waiting_bytes += a.BLOCK_BYTES * len(payloads) + len(joined)
+            self._promised += len(payloads)
         else:
             for payload in payloads:
-                self._broadcasts += (len(payload).to_bytes(4, "little"), payload)
-        self._promised += len(payloads)
+                self.broadcast(payload)
         return self._promised
 
     def evict(self, who: int) -> None:
@@ -202,7 +207,21 @@ class Node:
     @property
     def credit(self) -> int:
         """How many more messages may be broadcast now."""
-        return self._window - (self._promised - self._stable)
+        return self._promised_max - self._promised
+
+    @property
+    def is_spent(self) -> bool:
+        """Whether all numbers are used that a message may have."""
+        return self._promised >= items.SEQUENCE_MAX
+
+    def _count_credit(self) -> None:
+        window_end = self.cell[a.OWN_STABLE] + self.settings.window
+        self._promised_max = min(window_end, items.SEQUENCE_MAX)
+
+    @property
+    def broadcasts(self) -> int:
+        """How many messages were broadcast, those included that the next ``run`` sends."""
+        return self._promised
 
     @property
     def next_timer_ns(self) -> int | None:
@@ -230,14 +249,15 @@ class Node:
             evictions = self.cell[a.EVICTIONS]
             self._load(now_ns)
             while (found := self._step()) != status.FINISHED:
-                self._drain(output)
+                if not self._drain(output) and found == status.FLUSH:
+                    raise InternalError("what is to be sent or delivered is larger than its buffer")
                 self._make_room(found)
             self._drain(output)
             if self.cell[a.EVICTIONS] != evictions:
                 # What the others have taken now counts anew.
                 layout.place_in_view(self.member, self.settings)
             elif not self._timers or self._timers[0][0] > now_ns:
-                self._stable = self.cell[a.OWN_STABLE]
+                self._count_credit()
                 return output
         raise InternalError(f"protocol {self.protocol.name}: a timer sets itself without end")
 
@@ -253,7 +273,7 @@ class Node:
         """Put all input into the arrays of the step."""
         if self._broadcasts:
             self._add(a.BROADCAST, 0, b"".join(self._broadcasts))
-            self._broadcasts = []
+            self._broadcasts, self.waiting_bytes = [], 0
         while self._timers and self._timers[0][0] <= now_ns:
             _, _, owner, key = heapq.heappop(self._timers)
             self._add(a.TEST_TIMER if owner else a.TIMER, key)
@@ -292,23 +312,17 @@ class Node:
         )
         self._look()
 
-    def _drain(self, output: Output) -> None:
-        """Take what the step has left."""
+    def _drain(self, output: Output) -> bool:
+        """Take what the step has left; whether there was anything."""
         member = self.member
         common_bytes, _, packets, deliveries, delivered_bytes, timers, reports, rows = self.cell[
             a.COMMON_BYTES : a.ROWS + 1
         ]
         if rows:
-            output.trace += self._trace[: TRACE_ROW_BYTES * rows]
-        if common_bytes:
-            output.common += self._common[:common_bytes]
-        if packets:
-            bound, own = self._bound, output.own
-            for target in self._order:
-                first, last = bound[2 * target], bound[2 * target + 1]
-                if last > first:
-                    own[target] = own.get(target, b"") + self._routed[first:last]
-            bound[:] = self._no_bound  # as they are without packets
+            output.trace.append(self._trace[: TRACE_ROW_BYTES * rows].tobytes())
+        if common_bytes or packets:
+            own, messages_bytes = self._take_packets() if packets else ({}, {})
+            output.frames.append((self._common[:common_bytes].tobytes(), own, messages_bytes))
         if deliveries:
             table = self._delivery[: ROW_BYTES * deliveries]
             data = self._delivered[:delivered_bytes]
@@ -325,6 +339,22 @@ class Node:
                 else:
                     output.malformed.append((about, reason))
         self.cell[a.COMMON_BYTES : a.ROWS + 1] = NOTHING
+        return bool(rows or common_bytes or packets or deliveries or timers or reports)
+
+    def _take_packets(self) -> tuple[dict[int, bytes], dict[int, int]]:
+        """What is for single members, and how many bytes of it are messages."""
+        own: dict[int, bytes] = {}
+        messages_bytes: dict[int, int] = {}
+        bound = self._bound
+        for target in self._order:
+            at = a.BOUND_WORDS * target
+            first, last = bound[at + a.FIRST], bound[at + a.LAST]
+            if last > first:
+                own[target] = self._routed[first:last].tobytes()
+                if messages := bound[at + a.OF_MESSAGES]:
+                    messages_bytes[target] = messages
+        bound[:] = self._no_bound  # as they are without packets
+        return own, messages_bytes
 
     # What people ask ------------------------------------------------------------------------
 

@@ -46,7 +46,7 @@ def _add_cluster(commands: Any) -> None:
     parser = commands.add_parser(
         "cluster",
         help="run a group of processes on this machine, with load and faults, and audit it",
-        description="Exit status 0: the protocol kept what it promises, 1: it did not, 2: unknown.",
+        description="Exit status 0: the protocol kept what it promises, 1: it did not, 3: unknown.",
     )
     parser.add_argument("-n", "--members", type=int, default=8, metavar="N", help="processes (8)")
     parser.add_argument("--protocol", default="vector", metavar="P", help="vector (default), ...")
@@ -73,6 +73,7 @@ def _add_keys(commands: Any) -> None:
     parser.add_argument("-n", "--members", type=int, required=True, metavar="N")
     parser.add_argument("--name", default="group", metavar="NAME", help="of the group (group)")
     parser.add_argument("--days", type=int, default=30, metavar="D", help="until they expire (30)")
+    parser.add_argument("--force", action="store_true", help="replace keys that are there")
     parser.set_defaults(run=_keys)
 
 

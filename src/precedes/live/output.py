@@ -113,14 +113,15 @@ class Output:
     """What a call of ``run`` asks for."""
 
     __slots__ = (
-        "broadcasts", "common", "deliveries", "evicted", "left", "malformed", "own", "trace"
+        "broadcasts", "deliveries", "evicted", "frames", "left", "malformed", "trace"
     )  # fmt: skip
 
     def __init__(self) -> None:
-        self.common = b""  # records for every member in the view
-        self.own: dict[int, bytes] = {}  # records for single members, to follow those
+        # For every frame: records for every member in the view, those for single members to follow,
+        # and how many bytes of the latter are messages.
+        self.frames: list[tuple[bytes, dict[int, bytes], dict[int, int]]] = []
         self.deliveries: list[Batch] = []
-        self.trace = b""  # rows, to be logged in this order
+        self.trace: list[bytes] = []  # rows, to be logged in this order
         self.broadcasts = False  # whether own messages are sent: after their rows are logged
         self.evicted: list[int] = []
         self.left: list[int] = []

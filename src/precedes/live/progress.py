@@ -26,6 +26,7 @@ from precedes.live.arrays import (
     FORGOTTEN,
     GONE,
     LAGGARD,
+    LAST,
     LEAVES,
     ME,
     NODES,
@@ -45,7 +46,7 @@ from precedes.live.arrays import (
 )
 from precedes.live.items import write
 from precedes.live.store import end_reference
-from precedes.live.wire import DOWN, DOWN_BYTES, UP, UP_BYTES
+from precedes.live.wire import DOWN, DOWN_BYTES, FRAME_BYTES, UP, UP_BYTES
 
 ALL = 1 << 31
 ENDED = 1 << 30  # in ``told``: beside the stable number, that nothing more will come
@@ -118,7 +119,7 @@ def tell(member: Member) -> None:
 @compiled.function(inline=False)
 def _goes_now(member: Member, peer: int, change: int) -> bool:
     cell = member.host.cursor
-    going = member.bound[peer, 1] > 0 or cell[COMMON_BYTES] > 0
+    going = member.bound[peer, LAST] > 0 or cell[COMMON_BYTES] > 0
     return going or cell[FORCED] != 0 or change >= member.setting[EAGER]
 
 
@@ -173,17 +174,22 @@ def close_record(member: Member, at: int) -> None:
     cell = member.host.cursor
     row = member.packet[cell[PACKETS]]
     row[2] = at
-    member.bound[row[0], 1] += at - row[1]
+    member.bound[row[0], LAST] += at - row[1]
     cell[OUT_BYTES] = at
     cell[PACKETS] += 1
 
 
 @compiled.function(inline=False)
 def has_room(member: Member, size_bytes: int, records: int) -> bool:
-    """Whether records of together that many bytes can be written for single members."""
+    """Whether records of together that many bytes can be written for single members.
+
+    What is written until the next flush becomes one frame for each of them.
+    """
     cell = member.host.cursor
-    return (
-        cell[OUT_BYTES] + size_bytes <= member.out.size
+    end = cell[OUT_BYTES] + size_bytes
+    return bool(
+        end <= member.out.size
+        and (end <= FRAME_BYTES or cell[OUT_BYTES] == 0)
         and cell[PACKETS] + records <= member.packet.shape[0]
     )
 

@@ -66,13 +66,15 @@ def _sort_by_target(member: Member) -> None:
     cell = member.host.cursor
     at = 0
     for target in range(member.setting[a.NODES]):
-        member.bound[target, 0] = at
-        at += member.bound[target, 1]
-        member.bound[target, 1] = member.bound[target, 0]
+        member.bound[target, a.FIRST] = at
+        at += member.bound[target, a.LAST]
+        member.bound[target, a.LAST] = member.bound[target, a.FIRST]
     for i in range(cell[a.PACKETS]):
         target, first, last = member.packet[i, 0], member.packet[i, 1], member.packet[i, 2]
-        compiled.copy_bytes(member.out, first, member.routed, member.bound[target, 1], last - first)
-        member.bound[target, 1] += last - first
+        compiled.copy_bytes(
+            member.out, first, member.routed, member.bound[target, a.LAST], last - first
+        )
+        member.bound[target, a.LAST] += last - first
 
 
 @compiled.function(inline=False)

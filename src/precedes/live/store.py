@@ -10,6 +10,7 @@ from precedes.live.arrays import (
     BLOCK_HIGH,
     BLOCKS_USED,
     FIRST_BLOCK,
+    LARGEST_BYTES,
     LINK,
     NAMES_USED,
     NONE,
@@ -95,6 +96,7 @@ def end_reference(member: Member, slot: int) -> None:
 def keep_payload(member: Member, slot: int, source: Bytes, first: int, size_bytes: int) -> None:
     """Store the payload of a new message; the caller has asked ``has_blocks``."""
     cell = member.host.cursor
+    cell[LARGEST_BYTES] = max(cell[LARGEST_BYTES], size_bytes)
     member.message[WORDS * slot + PAYLOAD_BYTES] = size_bytes
     last = NONE
     done = 0

@@ -11,6 +11,7 @@ import asyncio
 import contextlib
 import logging
 import os
+import random
 import socket
 import ssl
 import time
@@ -19,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from precedes.live import security, wire
 from precedes.live.config import split_address
-from precedes.live.connection import HANDSHAKE_S, Connection
+from precedes.live.connection import CLOSE_S, HANDSHAKE_S, Connection
 from precedes.live.link import Link
 from precedes.model import PeerError
 
@@ -30,12 +31,25 @@ log = logging.getLogger("precedes.live")
 
 REDIAL_FIRST_S: Final = 0.02
 REDIAL_LAST_S: Final = 0.5
-# Connections that have not said yet who they are; more are closed at once.
+# Connections that have not said yet who they are, or were refused; more are closed at once.
 STRANGERS_MAX: Final = 64
 # Connections that the operating system holds until they are taken.
 ACCEPTED_MAX: Final = 256
+# What is kept in any case for a member that acknowledges nothing; beyond that the messages of all
+# windows, and so many bytes of other records for each of them.
+KEPT_BYTES: Final = 1 << 16
+OTHERS_BYTES: Final = 256
 
 EVICTED: Final = 1  # in the number of a refusal: the others go on without you
+
+
+def redial_waits_s() -> Iterator[float]:
+    """How long to wait before dialling again: twice as long each time, up to a bound, give or take
+    a half, so that members which lost a connection together do not dial together."""
+    wait_s = REDIAL_FIRST_S
+    while True:
+        yield wait_s * random.uniform(0.5, 1.5)
+        wait_s = min(2 * wait_s, REDIAL_LAST_S)
 
 
 class Links:
@@ -59,7 +73,9 @@ class Links:
         self._tasks: set[asyncio.Task[None]] = set()
         self._backlog: dict[int, list[bytes]] = {}
         self._listeners: list[socket.socket] = []
-        self._tls = security.contexts(self.config.security)
+        self.credentials = security.Credentials(self.config.security)
+        self._is_closed = False
+        self._closing: list[Connection] = []
 
     async def listen(self) -> None:
         """Accept connections from now on."""
@@ -116,10 +132,11 @@ class Links:
 
     async def _let_in(self, connection: Connection, sock: socket.socket) -> None:
         """Do the handshake of an accepted connection, and say why if it fails."""
-        limit_s = HANDSHAKE_S if self._tls.server is not None else None
+        tls = self.credentials.contexts().server
+        limit_s = HANDSHAKE_S if tls is not None else None
         try:
             await self.loop.connect_accepted_socket(
-                lambda: connection, sock, ssl=self._tls.server, ssl_handshake_timeout=limit_s
+                lambda: connection, sock, ssl=tls, ssl_handshake_timeout=limit_s
             )
         except OSError as error:
             self.group.on_peer_error(None, security.why(error), connection.address)
@@ -136,7 +153,9 @@ class Links:
     def want(self, peer: int, *, anyhow: bool = False) -> None:
         """See to it that there is a connection: dial if it is ours to dial, or ``anyhow``."""
         self.link(peer)
-        if peer in self.connections or peer in self._dialling or peer in self._banned:
+        if self._is_closed or peer in self._banned:
+            return
+        if peer in self.connections or peer in self._dialling:
             return
         if (self.me > peer or anyhow) and not self.group.is_gone(peer):
             self._dialling[peer] = self.loop.create_task(self._dial(peer))
@@ -144,24 +163,30 @@ class Links:
     async def _dial(self, peer: int) -> None:
         """Try until there is a connection or the member is out of the view."""
         host, port = split_address(self.config.addresses[peer])
-        wait_s = REDIAL_FIRST_S
+        waits_s = redial_waits_s()
         try:
-            while not self.group.is_over and not self.group.is_gone(peer):
+            while not self._is_closed and not self.group.is_gone(peer):
                 with contextlib.suppress(OSError, asyncio.TimeoutError), self._told(peer):
                     async with asyncio.timeout(HANDSHAKE_S):
                         _, connection = await self.loop.create_connection(
                             lambda: Connection(self, peer, self.config.addresses[peer]),
                             host,
                             port,
-                            ssl=self._tls.client,
+                            ssl=self.credentials.contexts().client,
                         )
-                    await asyncio.shield(connection.closed)
-                    if connection.link is not None:
-                        wait_s = REDIAL_FIRST_S
+                    try:
+                        await asyncio.shield(connection.closed)
+                    except asyncio.CancelledError:
+                        if connection.link is None:
+                            connection.close()
+                        raise
+                    if connection.had_link:
+                        waits_s = redial_waits_s()
                 if peer in self._banned or (peer in self.connections and self.me < peer):
                     return
-                await asyncio.sleep(wait_s)
-                wait_s = min(2 * wait_s, REDIAL_LAST_S)
+                if peer in self._ended:
+                    return
+                await asyncio.sleep(next(waits_s))
         finally:
             self._dialling.pop(peer, None)
 
@@ -172,6 +197,10 @@ class Links:
             yield
         except ssl.SSLError as error:
             self.group.on_peer_error(peer, security.why(error), self.config.addresses[peer])
+            raise
+        except ConnectionRefusedError:
+            if self._is_ending:
+                self._ended.add(peer)
             raise
 
     def _keep(self, work: Coroutine[Any, Any, None]) -> None:
@@ -194,7 +223,6 @@ class Links:
 
     def greet(self, connection: Connection, hello: wire.Hello) -> bool:
         """A greeting has come: refuse it, or let the link go on over this connection."""
-        self._strangers.discard(connection)
         peer = hello.member
         if peer >= len(self.config.addresses) or peer == self.me or hello.target != self.me:
             raise PeerError(f"it says to be member {peer} and to speak to {hello.target}")
@@ -208,7 +236,7 @@ class Links:
             connection.refuse("you are out of the view: the others go on", code=EVICTED)
             return False
         if peer in self._banned:
-            connection.refuse("you sent what no member sends")
+            connection.refuse("you did what no member does")
             return False
         link = self.link(peer)
         if (link.life and link.life != hello.life) or hello.known not in (self.life, bytes(16)):
@@ -236,7 +264,8 @@ class Links:
             other.link = None
             other.abort()
         self.reconnections += link.received + link.sent > 0
-        connection.link = link
+        self._strangers.discard(connection)
+        connection.link, connection.had_link = link, True
         self.connections[link.peer] = connection
         self._backlog[link.peer] = []
         if frames:
@@ -244,18 +273,47 @@ class Links:
         self.attached.set()
         return True
 
-    def send(self, peer: int, body: bytes) -> None:
+    def send(
+        self, peer: int, body: bytes, checksum: int | None = None, *, messages_bytes: int = 0
+    ) -> None:
         """Send a frame: now, or when there is a connection that takes it."""
+        if peer in self._banned:
+            return
         connection = self.connections.get(peer)
         if connection is None or (link := connection.link) is None:
-            self.link(peer).put(body)
+            link = self.link(peer)
+            link.put(body, checksum, messages_bytes=messages_bytes)
             self.want(peer, anyhow=True)
-            return
-        frame = link.put(body)
-        if connection.paused:
-            self._backlog[peer].append(frame)
         else:
-            connection.write(frame)
+            frame = link.put(body, checksum, messages_bytes=messages_bytes)
+            if connection.paused:
+                self._backlog[peer].append(frame)
+            else:
+                connection.write(frame)
+        if link.unacknowledged_bytes > KEPT_BYTES and self._keeps_too_much(link):
+            self.group.on_peer_error(peer, "it does not acknowledge what it is sent", "its link")
+            self.ban(peer)
+
+    def _keeps_too_much(self, link: Link) -> bool:
+        """Whether a correct member would have acknowledged some of what is kept for it.
+
+        It takes a message only after its link has acknowledged it, so of messages there are no more
+        than the windows of all, twice if they were sent again after a crash, each no larger than
+        the largest that there was. Anything else is told because messages came or were taken.
+        """
+        messages = len(self.config.addresses) * self.config.window
+        largest_bytes = self.group.largest_message_bytes
+        others_bytes = link.unacknowledged_bytes - link.unacknowledged_messages_bytes
+        return (
+            others_bytes > KEPT_BYTES + OTHERS_BYTES * messages
+            or link.unacknowledged_messages_bytes > 2 * messages * largest_bytes
+        )
+
+    def send_all(self, body: bytes) -> None:
+        """Send a frame to everybody whom there is a link to."""
+        for peer, link in list(self.links.items()):
+            if link.life:
+                self.send(peer, body)
 
     def on_writable(self, connection: Connection) -> None:
         """A connection takes bytes again."""
@@ -280,14 +338,20 @@ class Links:
 
     def on_refused(self, connection: Connection, code: int, body: bytes) -> None:
         """The other side does not want to speak to this member."""
-        reason = body[: wire.REASON_BYTES_MAX].decode(errors="replace")
+        reason = wire.reason_in(body)
         who = connection.target if connection.link is None else connection.link.peer
         self.group.on_refused(who, reason, evicted=code == EVICTED)
+        if who is not None and self._is_ending and self.connections.get(who) in (None, connection):
+            self._ended.add(who)
         connection.abort()
 
     def ban(self, peer: int) -> None:
         """Never speak to this member again; the failure detector will find it silent."""
         self._banned.add(peer)
+        self.link(peer).forget()
+        self._backlog.pop(peer, None)
+        if (connection := self.connections.get(peer)) is not None:
+            connection.abort()
 
     def on_lost(self, connection: Connection, error: Exception | None) -> None:
         """A connection has ended: have another one made."""
@@ -298,41 +362,62 @@ class Links:
         if link is None or self.connections.get(link.peer) is not connection:
             return
         del self.connections[link.peer]
-        if error is None and self.group.is_finished:
+        self._backlog.pop(link.peer, None)  # it is kept, and goes over the next one
+        if error is None and self._is_ending and not connection.is_damaged:
             self._ended.add(link.peer)  # it closed the connection because it has everything
         if not self.group.is_over:
             self.group.on_disconnected(link.peer, error)
             self.loop.call_soon(self.want, link.peer)
+        elif not self._has_arrived(link.peer):
+            self.want(link.peer, anyhow=True)  # nobody can dial this member any more
 
     def cut(self, peer: int) -> None:
         """End a link for good."""
         connection = self.connections.pop(peer, None)
         if connection is not None:
             connection.link = None
+            self._strangers.add(connection)
             connection.refuse("you are out of the view: the others go on", code=EVICTED)
         if task := self._dialling.get(peer):
             task.cancel()
         self.links.pop(peer, None)
 
     @property
+    def _is_ending(self) -> bool:
+        """Whether others may end before they have acknowledged everything."""
+        return self.group.is_over or self.group.is_finished
+
+    @property
     def is_flushed(self) -> bool:
         """Whether everything has arrived, but for what was sent to those who have ended."""
-        return all(
-            link.acknowledged == link.sent or peer in self._ended
-            for peer, link in self.links.items()
-        )
+        return all(map(self._has_arrived, self.links))
 
-    async def close(self) -> None:
-        """End all connections."""
-        for task in [*self._dialling.values(), *self._tasks]:
+    def _has_arrived(self, peer: int) -> bool:
+        link = self.links[peer]
+        # Who leaves does not wait for those whom it has never met.
+        is_stranger = self.group.is_over and not link.life
+        return link.acknowledged == link.sent or peer in self._ended or is_stranger
+
+    def stop_listening(self) -> None:
+        """Free the port, and let nobody in any more."""
+        for task in self._tasks:
             task.cancel()
-        connections = [*self.connections.values(), *self._strangers]
-        for connection in connections:
-            connection.close()
-        if connections:
-            await asyncio.wait([connection.closed for connection in connections], timeout=1.0)
-        for connection in connections:
-            connection.abort()
-        await asyncio.gather(*self._dialling.values(), *self._tasks, return_exceptions=True)
         for sock in self._listeners:
+            self.loop.remove_reader(sock)
             sock.close()
+
+    def close(self) -> None:
+        """End all connections, at once but for what was written to them."""
+        self._is_closed = True
+        for task in self._dialling.values():
+            task.cancel()
+        self._closing = [*self.connections.values(), *self._strangers]
+        for connection in self._closing:
+            connection.close()
+
+    async def wait_closed(self) -> None:
+        """Wait until nothing is left of connections and tasks."""
+        if self._closing:
+            closed = [connection.closed for connection in self._closing]
+            await asyncio.wait(closed, timeout=2 * CLOSE_S)
+        await asyncio.gather(*self._dialling.values(), *self._tasks, return_exceptions=True)

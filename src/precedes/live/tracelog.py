@@ -60,11 +60,11 @@ class TraceLog:
         except OSError as error:
             raise UserError(f"cannot write the trace {self.path}: {error.strerror}") from None
 
-    def append(self, rows: bytes, *, at_once: bool) -> bool:
+    def append(self, rows: list[bytes], *, at_once: bool) -> bool:
         """Append rows, ``at_once`` or when there are more; as ``write``."""
         if rows:
-            self._waiting.append(rows)
-            self._waiting_bytes += len(rows)
+            self._waiting += rows
+            self._waiting_bytes += sum(map(len, rows))
         return self.write() if at_once or self._waiting_bytes > WAITING_BYTES_MAX else True
 
     def write(self) -> bool:

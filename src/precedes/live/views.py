@@ -8,7 +8,8 @@ With a route of ``direct`` every member has a prefix of each source's messages, 
 their order. When x is evicted, each member tells all others how many messages of x it has
 (FROZEN), and whoever has more relays them. Until a message is stable everybody keeps it, so what
 any live member has delivered, all will get: the loss of a sender blocks nobody. At each further
-eviction the counts are told again, because a relay may have been lost with the one evicted.
+eviction the counts are told again, because a relay may have been lost with the one evicted; nobody
+relays a message to the same member twice.
 
 Protocols with a route of ``tree`` or ``any`` see to that themselves (``on_crash``); FROZEN then
 only spreads the news, over links to everybody: what a protocol sends because of a crash must not
@@ -87,18 +88,20 @@ def read_frozen(member: Member, state: Any, peer: int, at: int, end: int) -> int
     if status != FINISHED or who == member.setting[a.ME]:
         return REFUSED + status if status != FINISHED else at + 6
     has = items.read(member.input, at + 2, 4)
-    sequence = max(has + 1, cell[a.PIECE])
-    while member.setting[a.ROUTE] == a.DIRECT and sequence <= member.known[who, a.RECEIVED]:
-        slot = member.kept[who, sequence % member.kept.shape[1]] + a.ZERO
-        if slot != a.NONE and sequence > member.known[who, a.FORGOTTEN]:
+    # What was relayed to it arrives, as long as the two are there: it is not relayed again.
+    done = max(has, member.relayed[peer, who], member.known[who, a.FORGOTTEN])
+    while member.setting[a.ROUTE] == a.DIRECT and done < member.known[who, a.RECEIVED]:
+        slot = member.kept[who, (done + 1) % member.kept.shape[1]] + a.ZERO
+        if slot != a.NONE:
             if not credits.has_room(member, 1 + items.item_bytes_max(member, 0, slot), 1):
-                cell[a.PIECE] = sequence
                 return REFUSED + FLUSH
             place = credits.open_record(member, peer, RELAY)
-            credits.close_record(member, items.write_item(member, member.out, place, 0, slot))
+            end_of_item = items.write_item(member, member.out, place, 0, slot)
+            member.bound[peer, a.OF_MESSAGES] += end_of_item - place
+            credits.close_record(member, end_of_item)
             cell[a.RELAYED] += 1
-        sequence += 1
-    cell[a.PIECE] = 0
+        done += 1
+        member.relayed[peer, who] = done
     return at + 6
 
 

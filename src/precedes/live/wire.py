@@ -1,11 +1,15 @@
-"""The wire format, version 1: frames over a byte stream, and what is in them.
+"""The wire format, version 2: frames over a byte stream, and what is in them.
 
-All numbers are little endian. A connection begins with a HELLO of each side; after that, frames:
+All numbers are little endian. A connection begins with a HELLO of each side, which ends with its
+CRC-32; after that, frames:
 
-    length   4  bytes that follow, at most the group's ``frame_max_bytes``
+    length   4  bytes that follow, at most the group's ``frame_max_bytes``; a sender ends a frame
+                before the record that would bring it beyond ``FRAME_BYTES``, far below that
     kind     1  DATA, ACK, PING or REFUSED
     number   8  DATA: 1, 2, ... on this link, going on after a reconnection; else 0
     received 8  how many DATA frames of the other side have arrived
+    checksum 4  CRC-32 of the body
+    check    4  CRC-32 of all before it: a wrong length is found out before its bytes are awaited
     body        DATA: records; REFUSED: the reason as text
 
 The records of a DATA frame, each begun by its kind in one byte:
@@ -22,7 +26,8 @@ The records of a DATA frame, each begun by its kind in one byte:
     LEAVE    nothing: the sender leaves the group
 
 A decoder never trusts a length or a number: what is too long, too short or names what does not
-exist is refused, the connection closed, and the group goes on.
+exist is refused, the connection closed, and the group goes on. Bytes that have changed on the way
+are nobody's mistake: another connection is made, and what is missing comes again.
 """
 
 from __future__ import annotations
@@ -30,11 +35,12 @@ from __future__ import annotations
 import struct
 from dataclasses import dataclass
 from typing import Final
+from zlib import crc32
 
-from precedes.model import PeerError
+from precedes.model import PeerError, PrecedesError, printable
 
 MAGIC: Final = b"prcd"
-VERSION: Final = 1
+VERSION: Final = 2
 
 # Kinds of frames.
 DATA: Final = 1
@@ -56,15 +62,20 @@ DOWN_BYTES: Final = 8
 FROZEN_BYTES: Final = 7
 ROUTED_BYTES: Final = 9
 
-HEADER: Final = struct.Struct("<IBQQ")
+_CHECKED: Final = struct.Struct("<IBQQI")
+HEADER: Final = struct.Struct("<IBQQII")
 LENGTH_BYTES: Final = 4
+CHECK_BYTES: Final = 4
 # What the length counts beside the body.
 OVERHEAD_BYTES: Final = HEADER.size - LENGTH_BYTES
 
 _HELLO: Final = struct.Struct("<4sHHH16s16s16sQ")
-HELLO_BYTES: Final = _HELLO.size
+HELLO_BYTES: Final = _HELLO.size + CHECK_BYTES
 
 REASON_BYTES_MAX: Final = 200
+
+# A frame with more than one record for everybody, or for its receiver alone, is cut here.
+FRAME_BYTES: Final = 1 << 19
 
 # What a connection reads at once, at first.
 BUFFER_BYTES: Final = 1 << 16
@@ -85,6 +96,13 @@ REASONS: Final = {
 }
 
 
+class Damaged(PrecedesError):
+    """What has come is not what was sent: nobody's mistake."""
+
+    def __init__(self) -> None:
+        super().__init__("bytes have changed on the way")
+
+
 @dataclass(frozen=True, kw_only=True)
 class Hello:
     """What each side of a connection says first."""
@@ -98,7 +116,7 @@ class Hello:
 
     def encode(self) -> bytes:
         """The bytes to send."""
-        return _HELLO.pack(
+        data = _HELLO.pack(
             MAGIC,
             VERSION,
             self.member,
@@ -108,31 +126,48 @@ class Hello:
             self.known,
             self.received,
         )
+        return data + crc32(data).to_bytes(CHECK_BYTES, "little")
 
 
 def decode_hello(data: bytes) -> Hello:
     """Read a HELLO, or PeerError if it is none."""
     if len(data) != HELLO_BYTES:
         raise PeerError(f"a greeting has {HELLO_BYTES} bytes, not {len(data)}")
-    magic, version, member, target, group, life, known, received = _HELLO.unpack(data)
+    magic, version, member, target, group, life, known, received = _HELLO.unpack_from(data)
     if magic != MAGIC:
         raise PeerError("it does not speak this protocol")
     if version != VERSION:
         raise PeerError(f"it speaks version {version} of the protocol, this member {VERSION}")
+    if crc32(data[: _HELLO.size]) != int.from_bytes(data[_HELLO.size :], "little"):
+        raise Damaged
     return Hello(
         member=member, target=target, group=group, life=life, known=known, received=received
     )
 
 
-def frame_header(kind: int, number: int, received: int, body_bytes: int) -> bytes:
-    """The header of a frame whose body is that long."""
-    return HEADER.pack(OVERHEAD_BYTES + body_bytes, kind, number, received)
+def frame(
+    kind: int, number: int, received: int, body: bytes = b"", checksum: int | None = None
+) -> bytes:
+    """A frame; ``checksum`` is that of the body if it is known."""
+    if checksum is None:
+        checksum = crc32(body)
+    return frame_header(kind, number, received, len(body), checksum) + body
+
+
+def frame_header(kind: int, number: int, received: int, body_bytes: int, checksum: int) -> bytes:
+    """The header of a frame whose body is that long and has that checksum."""
+    head = _CHECKED.pack(OVERHEAD_BYTES + body_bytes, kind, number, received, checksum)
+    return head + crc32(head).to_bytes(CHECK_BYTES, "little")
 
 
 def refusal(reason: str, *, code: int = 0) -> bytes:
     """A frame that tells the other side why it is not spoken to."""
-    body = reason.encode()[:REASON_BYTES_MAX]
-    return frame_header(REFUSED, code, 0, len(body)) + body
+    return frame(REFUSED, code, 0, reason.encode()[:REASON_BYTES_MAX])
+
+
+def reason_in(body: bytes) -> str:
+    """The reason that a refusal gives, safe to be logged."""
+    return printable(body[:REASON_BYTES_MAX].decode(errors="replace"))
 
 
 Frame = tuple[int, int, int, memoryview]
@@ -166,19 +201,25 @@ class Frames:
     def advance(self, count: int) -> list[Frame]:
         """So many bytes have come: the frames that they complete.
 
-        Each is (kind, number, received, body); PeerError for a length that is not allowed.
+        Each is (kind, number, received, body); PeerError for a length that is not allowed,
+        Damaged if a checksum is wrong. No frame is returned then: all come again.
         """
         self._end += count
         found = []
         view, at, end = self._view, self._begin, self._end
         while end - at >= HEADER.size:
-            length, kind, number, received = HEADER.unpack_from(view, at)
+            length, kind, number, received, checksum, check = HEADER.unpack_from(view, at)
+            if crc32(view[at : at + _CHECKED.size]) != check:
+                raise Damaged
             if not OVERHEAD_BYTES <= length <= self._max_bytes:
                 raise PeerError(REASONS[8])
             after = at + LENGTH_BYTES + length
             if after > end:
                 break
-            found.append((kind, number, received, view[at + HEADER.size : after]))
+            body = view[at + HEADER.size : after]
+            if crc32(body) != checksum:
+                raise Damaged
+            found.append((kind, number, received, body))
             at = after
         self._begin = at
         return found

@@ -8,18 +8,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import InitVar, dataclass
 from typing import Any, Final
 
+from precedes.intervals import student_t
 from precedes.model import InternalError
 
 Run = Mapping[str, Any]  # one ``Result.as_dict()``
 Results = Mapping[str, Sequence[Run]]  # by experiment, in the order of its scenarios
-
-# Two-sided 95 % quantiles of Student's t for 1, 2, .. degrees of freedom; the normal one beyond.
-STUDENT_T: Final = (
-    *(12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228),
-    *(2.201, 2.179, 2.160, 2.145, 2.131, 2.120, 2.110, 2.101, 2.093, 2.086),
-    *(2.080, 2.074, 2.069, 2.064, 2.060, 2.056, 2.052, 2.048, 2.045, 2.042),
-)
-STUDENT_T_LIMIT: Final = 1.96
 
 _SEAL: Final = object()
 
@@ -49,9 +42,7 @@ class Measured:
         count = len(self.values)
         if count < 2:
             return None
-        freedom = count - 1
-        quantile = STUDENT_T[freedom - 1] if freedom <= len(STUDENT_T) else STUDENT_T_LIMIT
-        half = quantile * statistics.stdev(self.values) / math.sqrt(count)
+        half = student_t(count - 1) * statistics.stdev(self.values) / math.sqrt(count)
         return self.mean - half, self.mean + half
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -37,7 +38,7 @@ class Outcome:
 def reproduce(
     wanted: Sequence[str],
     *,
-    directory: Path,
+    directory: str | os.PathLike[str],
     scale: str = "quick",
     master: str | None = None,
     progress: Callable[[float], None] | None = None,
@@ -56,7 +57,7 @@ def reproduce(
     experiments = {paper.number: paper.experiments(scale) for paper in chosen}
     results = run(
         [_named(number, one) for number, found in experiments.items() for one in found],
-        directory / "runs" / sources_digest()[:12],
+        Path(directory) / "runs" / sources_digest()[:12],
         master=master,
         progress=progress,
     )

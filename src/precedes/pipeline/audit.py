@@ -8,39 +8,49 @@ not one file a run: Spark brings the rows of a run together first, which costs a
 from __future__ import annotations
 
 import json
+import os
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 
 from precedes.audit import Report, Step, Witness, audit
 from precedes.model import UserError
 from precedes.pipeline import jobs
-from precedes.pipeline.events import COLUMNS, history_of
+from precedes.pipeline.events import COLUMNS, IGNORED, history_of
 from precedes.pipeline.layout import audit_cost_s
 from precedes.pipeline.plan import pack
 from precedes.sim.run import Progress
 from precedes.trace import load
+from precedes.trace.reader import MAGIC
+from precedes.trace.source import STANDARD_INPUT
+
+HIDDEN: Final = ("_", ".")  # how the names of files begin that Spark passes over
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import Column, DataFrame, SparkSession
 
 
 def audit_files(
     spark: SparkSession,
-    paths: Sequence[Path],
+    paths: Sequence[str | os.PathLike[str]],
     *,
     format: str = "auto",
     progress: Progress | None = None,
 ) -> list[Report]:
     """A report for every run in the files, in their order; the first unreadable file is raised."""
+    files = [Path(path) for path in paths]
+    for path in files:
+        if path == STANDARD_INPUT or not (os.path.isfile(path) or os.path.isdir(path)):
+            raise UserError(f"there is no file {path}, and Spark tasks read nothing else")
     orders = [
         json.dumps({"number": number, "path": str(path.absolute()), "shown": str(path)})
-        for number, path in enumerate(paths)
+        for number, path in enumerate(files)
     ]
-    tasks = [[orders[i] for i in task] for task in pack([audit_cost_s(path) for path in paths])]
+    tasks = [[orders[i] for i in task] for task in pack([audit_cost_s(path) for path in files])]
     work = _Work(format)
 
     def job() -> list[dict[str, Any]]:
@@ -79,12 +89,57 @@ class _Work:
             return json.dumps({"error": str(error).replace(order["path"], order["shown"])})
 
 
+def check_tables(paths: Sequence[str | os.PathLike[str]]) -> None:
+    """Raise if a path is no Parquet file, or a directory with other files or none."""
+    for path in map(Path, paths):
+        try:
+            files = _shown_files(path) if path.is_dir() else [path]
+            for file in files:
+                with file.open("rb") as opened:
+                    if opened.read(len(MAGIC)) != MAGIC:
+                        raise UserError(
+                            f"{file} is no Parquet file, as tables of events are: leave out "
+                            "--format for other logs"
+                        )
+        except FileNotFoundError:
+            raise UserError(f"there is no table {path}: check the path") from None
+        except OSError as error:
+            raise UserError(f"cannot read {path}: {error.strerror}") from None
+        if not files:
+            raise UserError(f"{path} holds no files: name a table of events")
+
+
+def _shown_files(directory: Path) -> list[Path]:
+    """The files that Spark reads in a directory: not those whose names begin with _ or a dot."""
+
+    def fail(error: OSError) -> None:
+        raise error
+
+    found = []
+    for folder, inside, files in os.walk(directory, onerror=fail):
+        inside[:] = [name for name in inside if not name.startswith(HIDDEN)]
+        found += [Path(folder, name) for name in files if not name.startswith(HIDDEN)]
+    return sorted(found)
+
+
+def read_tables(spark: SparkSession, paths: Sequence[str | os.PathLike[str]]) -> DataFrame:
+    """The Parquet files named, and those in the directories named, as one table."""
+    # Spark takes these letters for patterns.
+    escaped = [re.sub(r"([\\*?\[\]{}^])", r"\\\1", os.path.abspath(path)) for path in paths]
+    try:
+        return spark.read.parquet(*escaped)
+    except Exception as error:  # whatever Spark makes of files that are no tables
+        condition = getattr(error, "getCondition", lambda: None)() or type(error).__name__
+        named = ", ".join(str(path) for path in paths)
+        raise UserError(f"Spark finds no table of events in {named} ({condition})") from None
+
+
 def audit_events(spark: SparkSession, events: DataFrame) -> list[Report]:
     """A report for every run in a table of events, in the order of their ids.
 
-    The columns are those of a trace; ``node`` may hold names, and instead of ``source`` and
-    ``seq`` there may be ``message``, a name. Whether the log goes on is not known, so nothing
-    counts as lost. The events of a run must fit into the memory of one process.
+    The columns are those of a trace; ``node`` and ``run_id`` may hold names, and instead of
+    ``source`` and ``seq`` there may be ``message``, a name. Whether the log goes on is not known,
+    so nothing counts as lost. The events of a run must fit into the memory of one process.
     """
     from pyspark.sql import functions as F
 
@@ -95,29 +150,62 @@ def audit_events(spark: SparkSession, events: DataFrame) -> list[Report]:
         raise UserError(
             f"the table of events lacks {', '.join(missing)}: it needs {', '.join(COLUMNS)}"
         )
+    run_type = _check_types(events)
     run = F.col("run_id") if "run_id" in events.columns else F.lit(0)
-    message = F.col("message") if named else F.concat_ws(":", "source", "seq")
-    rows = events.where(F.col("kind").isin("broadcast", "deliver", "crash")).select(
-        run.cast("long").alias("run_id"),
+    message = F.col("message") if named else _pair()
+    kind = F.col("kind").cast("string")
+    rows = events.where(kind.isNull() | ~kind.isin(IGNORED)).select(
+        run.cast(run_type).alias("run_id"),
         F.col("node").cast("string").alias("node"),
         F.col("local_seq").cast("long").alias("local_seq"),
-        "kind",
+        kind.alias("kind"),
         message.cast("string").alias("message"),
     )
-    grouped = rows.groupBy("run_id").applyInArrow(_audit_group, "run_id long, report string")
+    schema = f"run_id {run_type}, report string"
+    grouped = rows.groupBy("run_id").applyInArrow(_audit_group, schema)
     found = jobs.wait_for(spark, lambda: grouped.toArrow().to_pylist(), title="audit events")
-    return _reports(row["report"] for row in sorted(found, key=lambda row: row["run_id"]))
+    # Rows without an id are an error, and come first.
+    found.sort(key=lambda row: (row["run_id"] is not None, row["run_id"]))
+    return _reports(row["report"] for row in found)
+
+
+def _pair() -> Column:
+    """source:seq as the name of a message; none if one is missing, or if a join names nothing."""
+    from pyspark.sql import functions as F
+
+    nothing = (F.col("kind") == "join") & (F.col("seq") == 0)
+    return F.when(~nothing, F.concat(F.col("source"), F.lit(":"), F.col("seq")))
+
+
+def _check_types(events: DataFrame) -> str:
+    """The type of run ids; raises if a column that orders events holds no whole numbers."""
+    from pyspark.sql.types import IntegralType, StringType
+
+    kinds = {name: events.schema[name].dataType for name in events.columns}
+    for name in ("local_seq", *(["seq"] if "message" not in kinds else [])):
+        if not isinstance(kinds[name], IntegralType):
+            found = kinds[name].simpleString()
+            raise UserError(f"the column {name} holds {found} instead of whole numbers: cast it")
+    run = kinds.get("run_id")
+    if run is None or isinstance(run, IntegralType):
+        return "long"
+    if isinstance(run, StringType):
+        return "string"
+    raise UserError(
+        f"the column run_id holds {run.simpleString()} instead of whole numbers or strings: cast it"
+    )
 
 
 def _audit_group(table: pa.Table) -> pa.Table:
     run_id = table.column("run_id")[0].as_py()
     try:
+        if run_id is None:
+            raise UserError("the column run_id has empty cells")
         report = json.dumps([asdict(audit(history_of(table, run_id=run_id)))])
     except UserError as error:
         report = json.dumps({"error": str(error)})
-    return pa.table(
-        {"run_id": pa.array([run_id], pa.int64()), "report": pa.array([report], pa.string())}
-    )
+    ids = table.column("run_id").slice(0, 1)
+    return pa.table({"run_id": ids, "report": pa.array([report], pa.string())})
 
 
 def _reports(texts: Iterator[str]) -> list[Report]:

@@ -4,18 +4,15 @@ from __future__ import annotations
 
 import argparse
 import json
-import sys
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Final
 
 from precedes.audit import Report
-from precedes.model import UserError
+from precedes.console import say, show
+from precedes.model import Exit
 from precedes.progress import Bar
-
-EXIT_ERROR: Final = 2
-EXIT_INTERRUPTED: Final = 130
 
 # Of the many metrics in the summary, those that are printed.
 SHOWN: Final = {
@@ -34,21 +31,17 @@ def sweep(options: argparse.Namespace) -> int:
 
     experiment = from_file(options.experiment)
     for line in dict.fromkeys(line for one in experiment.scenarios for line in warnings(one)):
-        print(f"precedes: {line}", file=sys.stderr)
+        say(line)
     try:
         with Bar(f"sweep {experiment.name}") as bar:
             done = run_sweep(experiment, options.out, master=options.master, progress=bar.update)
     except KeyboardInterrupt:
-        print(
-            f"precedes: interrupted; finished runs are kept in {options.out}, and the same "
-            "command goes on",
-            file=sys.stderr,
-        )
-        return EXIT_INTERRUPTED
+        say(f"interrupted; finished runs are kept in {options.out}, and the same command goes on")
+        return Exit.INTERRUPTED
     total = len({run.run_id for run in done.runs})
     summary = _summary(options.out)
     if options.json:
-        print(
+        show(
             json.dumps(
                 {
                     "directory": str(options.out),
@@ -61,12 +54,12 @@ def sweep(options: argparse.Namespace) -> int:
             )
         )
     else:
-        print(f"{total} runs, {done.kept} of them finished before, {len(done.failures)} failed")
+        show(f"{total} runs, {done.kept} of them finished before, {len(done.failures)} failed")
         for line in _lines(summary):
-            print(line)
-        print(f"tables      {options.out}")
+            show(line)
+        show(f"tables      {options.out}")
     raise_failures(done)
-    return 0
+    return Exit.DONE
 
 
 def _summary(directory: Path) -> list[dict[str, Any]]:
@@ -94,15 +87,12 @@ def _lines(summary: Sequence[dict[str, Any]]) -> list[str]:
 
 def audit_on_spark(paths: Sequence[Path], *, format: str, master: str | None) -> list[Report]:
     """The reports on logs, by Spark; ``events`` are tables that hold many runs in any order."""
-    from precedes.pipeline.audit import audit_events, audit_files
+    from precedes.pipeline.audit import audit_events, audit_files, check_tables, read_tables
     from precedes.pipeline.session import open_session
 
+    if format == "events":
+        check_tables(paths)
     with Bar("audit") as bar, open_session(master=master) as spark:
         if format != "events":
             return audit_files(spark, paths, format=format, progress=bar.update)
-        try:
-            events = spark.read.parquet(*(str(path.absolute()) for path in paths))
-        except Exception as error:  # whatever Spark makes of files that are no tables
-            reason = str(error).splitlines()[0][:200]
-            raise UserError(f"these are no Parquet tables of events: {reason}") from None
-        return audit_events(spark, events)
+        return audit_events(spark, read_tables(spark, paths))

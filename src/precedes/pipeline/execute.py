@@ -7,25 +7,32 @@ so; only a failure of the process itself is left to Spark, and at most ``ATTEMPT
 from __future__ import annotations
 
 import contextlib
+import faulthandler
 import fcntl
 import json
 import os
+import signal
+import time
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, TextIO
 
 from precedes import compiled
 from precedes.audit import Report, audit
 from precedes.model import InternalError, UserError
 from precedes.pipeline import layout, measures, records
 from precedes.pipeline.plan import scenario_of
+from precedes.pipeline.records import ATTEMPTS_MAX
 from precedes.protocols import registry
 from precedes.recorded import simulate
 from precedes.sim import Scenario
 from precedes.trace import SCHEMA_VERSION, History, read_metadata, read_trace
 
-# A run during which the process died so often is given up, so that the others can go on.
-ATTEMPTS_MAX: Final = 3
+# Between the end of a run's time and that of its process, if it does not heed the first; the
+# loop looks up several times a second.
+GRACE_S: Final = 10.0
+# Compiling an engine takes far less, also on a machine that does much else.
+COMPILE_S: Final = 600.0
 
 FINISHED: Final = "finished"
 FAILED: Final = "failed"
@@ -39,10 +46,19 @@ class Outcome(NamedTuple):
     error: str | None
 
 
-def run_orders(orders: Iterable[str], *, directory: Path, here: Path) -> Iterator[Outcome]:
-    """Carry out orders (``PlannedRun.order`` as JSON), one after the other.
+class TimeLimitError(BaseException):
+    """A run has used up its time. No Exception: a protocol must not be able to go on after it."""
 
-    ``here`` is the directory that relative paths in scenarios start from.
+
+def run_orders(
+    orders: Iterable[str], *, directory: Path, here: Path, sharers: int = 1
+) -> Iterator[Outcome]:
+    """Carry out orders (``PlannedRun.order`` as JSON), one after the other, in the main thread.
+
+    ``here`` is the directory that relative paths in scenarios start from, ``sharers`` how many
+    processes share this machine's memory. A run whose time is over and that cannot be stopped,
+    such as a compiled handler that does not return, takes the process with it; carried out again
+    it fails at once.
     """
     if not (directory / layout.OWNER).is_file():
         where = f"{os.uname().nodename} does not see the directory {directory}"
@@ -50,57 +66,80 @@ def run_orders(orders: Iterable[str], *, directory: Path, here: Path) -> Iterato
             text = f"{where}: all machines must share it under that path"
             yield Outcome(json.loads(order)["run_id"], FAILED, text)
         return
-    with contextlib.chdir(here) if here.is_dir() else contextlib.nullcontext():
+    there = contextlib.chdir(here) if here.is_dir() else contextlib.nullcontext()
+    with records.writing(directory), there:
         waiting = []
         for text in orders:
             try:
-                yield _outcome(json.loads(text), directory, wait=False)
+                yield _outcome(json.loads(text), directory, sharers, wait=False)
             except EngineBusyError:
                 waiting.append(text)
         for text in waiting:
-            yield _outcome(json.loads(text), directory, wait=True)
+            yield _outcome(json.loads(text), directory, sharers, wait=True)
 
 
 class EngineBusyError(Exception):
     """Another process is compiling this engine: do something else first."""
 
 
-def _outcome(order: dict[str, Any], directory: Path, *, wait: bool) -> Outcome:
+def _outcome(order: dict[str, Any], directory: Path, sharers: int, *, wait: bool) -> Outcome:
     """Do one run; a run's own defect must not stop the runs after it."""
     error: str | None = None
     try:
-        _run(order, directory, wait=wait)
+        _run(order, directory, sharers, wait=wait)
     except (UserError, InternalError) as caught:
         error = " ".join(str(caught).split())
     except MemoryError:
         error = "out of memory"
+    except TimeLimitError:
+        error = _too_long(order)
     except EngineBusyError:
         raise
-    except Exception as caught:
+    except BaseException as caught:
+        if isinstance(caught, KeyboardInterrupt) and signal.getsignal(signal.SIGINT) == (
+            signal.default_int_handler
+        ):
+            raise  # by the caller's user; where interrupts are ignored it is the protocol's
         error = " ".join(f"{type(caught).__name__}: {caught}"[:500].split())
     return Outcome(order["run_id"], FAILED if error else FINISHED, error)
 
 
-def _run(order: dict[str, Any], directory: Path, *, wait: bool) -> None:
+def _too_long(order: dict[str, Any]) -> str:
+    limit_s = order["run_seconds_max"]
+    return f"it took longer than run_seconds_max, {limit_s:g} s: raise it if the run does end"
+
+
+def _run(order: dict[str, Any], directory: Path, sharers: int, *, wait: bool) -> None:
     """Do one run and write its record, unless it is there: a task may be tried again."""
     name = layout.name_of(order["run_id"])
     if _is_recorded(directory, name, order):
         return
-    with _noted(directory, name):
-        _carry_out(order, directory, name, wait=wait)
+    with _noted(directory, name, order) as note:
+        _carry_out(order, directory, name, note, sharers, wait=wait)
 
 
-def _carry_out(order: dict[str, Any], directory: Path, name: str, *, wait: bool) -> None:
+def _carry_out(
+    order: dict[str, Any], directory: Path, name: str, note: TextIO, sharers: int, *, wait: bool
+) -> None:
     scenario = scenario_of(order["scenario"])
-    protocol = registry.load(scenario.protocol)
-    code = load_engine(scenario.protocol, protocol.state, protocol.sources, wait=wait)
+    with _limited(order["run_seconds_max"] + COMPILE_S, note):
+        protocol = registry.load(scenario.protocol)
+        code = load_engine(scenario.protocol, protocol.state, protocol.sources, wait=wait)
     if code != order["code_version"]:
         raise UserError(
             f"{os.uname().nodename} runs another version of the code ({code[:12]} instead of "
             f"{order['code_version'][:12]}): install the same on all machines"
         )
     path = layout.trace_path(directory, name) if order["trace"] else None
-    result = simulate(scenario, trace=path, packets=order["packets"], run_id=order["run_id"])
+    begin_s = time.process_time()
+    with _limited(order["run_seconds_max"], note):
+        result = simulate(
+            scenario,
+            trace=path,
+            packets=order["packets"],
+            run_id=order["run_id"],
+            sharers=sharers,
+        )
     record: records.Record = {
         "run_id": order["run_id"],
         "digest": order["digest"],
@@ -112,6 +151,7 @@ def _carry_out(order: dict[str, Any], directory: Path, name: str, *, wait: bool)
     }
     if path is not None:
         record |= examine(path)
+    record["task_cpu_s"] = time.process_time() - begin_s
     records.write_record(directory, name, record)
 
 
@@ -125,14 +165,19 @@ def _is_recorded(directory: Path, name: str, order: dict[str, Any]) -> bool:
 
 
 @contextlib.contextmanager
-def _noted(directory: Path, name: str) -> Iterator[None]:
-    """Note that a run has begun; give up on one that process after process has died of."""
+def _noted(directory: Path, name: str, order: dict[str, Any]) -> Iterator[TextIO]:
+    """Note that a run has begun; give up on one that process after process has died of.
+
+    The block gets the note, for what is to be said when the process dies of a lack of time: once
+    is enough then.
+    """
     for attempt in range(ATTEMPTS_MAX):
-        note = directory / layout.STARTED / f"{name}-{attempt}"
+        note = layout.start_path(directory, name, attempt)
         try:
-            with note.open("x", encoding="ascii") as file:
-                file.write(str(os.getpid()))
+            file = note.open("x", encoding="utf-8")
         except FileExistsError:
+            if records.has_timed_out(note):
+                raise UserError(_too_long(order)) from None
             continue
         except OSError as error:
             raise UserError(f"cannot write {note}: {error.strerror}") from None
@@ -141,9 +186,36 @@ def _noted(directory: Path, name: str) -> Iterator[None]:
         text = f"its process died {ATTEMPTS_MAX} times: it may need more memory than there is"
         raise UserError(text)
     try:
-        yield
+        with file:
+            file.write(f"{os.getpid()}\n")
+            file.flush()
+            yield file
     finally:
         note.unlink(missing_ok=True)  # an error is no death
+
+
+@contextlib.contextmanager
+def _limited(seconds_max: float, note: TextIO) -> Iterator[None]:
+    """Raise TimeLimitError when the time is over, or end the process soon after.
+
+    A signal stops Python code, and compiled code when it next returns to Python. Whatever does
+    not heed it is left to a thread of faulthandler's, which needs nothing from the interpreter
+    and says so in the note.
+    """
+
+    def stop(*_signal: object) -> None:
+        raise TimeLimitError
+
+    before = signal.signal(signal.SIGALRM, stop)
+    grace_s = min(seconds_max, GRACE_S)
+    try:
+        faulthandler.dump_traceback_later(seconds_max + grace_s, exit=True, file=note)
+        signal.setitimer(signal.ITIMER_REAL, seconds_max)
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        faulthandler.cancel_dump_traceback_later()
+        signal.signal(signal.SIGALRM, before)
 
 
 _loaded: Final[dict[tuple[type, tuple[Path, ...]], str]] = {}

@@ -16,12 +16,12 @@ import re
 import shlex
 import shutil
 import subprocess
-import sys
 from pathlib import Path
 from typing import Final
 
 from precedes.compiled import cache_root
-from precedes.model import UserError
+from precedes.console import run, show, tell
+from precedes.model import Exit, UserError
 
 VERSION_MIN: Final = 17
 DROPPED: Final = "--add-modules=jdk.incubator.vector"
@@ -101,8 +101,14 @@ def _version(java: Path) -> int | None:
     return int(match[2] or 0) if match[1] == "1" else int(match[1])
 
 
-if __name__ == "__main__":
+def main() -> int:
+    """Print a JAVA_HOME."""
     try:
-        print(java_home())
-    except UserError as error:
-        sys.exit(f"precedes: {error}")
+        show(java_home())
+    except BaseException as error:
+        return tell(error, debug=False)
+    return Exit.DONE
+
+
+if __name__ == "__main__":
+    run(main)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import re
 import threading
 import time
 import uuid
@@ -10,6 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from precedes.model import UserError
+from precedes.pipeline.session import log_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -17,12 +19,28 @@ if TYPE_CHECKING:
 POLL_S: Final = 0.1
 # A cluster may have to start machines first; one that has none waits for ever.
 RESOURCES_S: Final = 120.0
+# Java answers a cancelled job in some milliseconds, a busy one in seconds.
+CANCEL_S: Final = 30.0
+CANCEL_AGAIN_S: Final = 0.5
+
+TRACEBACK: Final = "Traceback (most recent call last):"
+# A task that failed for good, and why.
+LOST_TASK: Final = re.compile(r"most recent failure: Lost task .*?\): (.*)")
+# Lines that only say that there was an error, and where in Java.
+NOISE: Final = re.compile(
+    r"at |\.\.\. \d+ more|An error occurred while calling|.*Exception thrown in awaitResult"
+)
+CLASSES: Final = re.compile(r"^(?::|Caused by:)?\s*(?:[a-z_]\w*\.[\w.$]+: )*")
 
 T = TypeVar("T")
 
 
 class SparkError(UserError):
     """Spark failed, or gave nothing to work with: neither the caller's files nor our code."""
+
+
+class TaskError(SparkError):
+    """A task failed as often as this session allows; others may well be done."""
 
 
 def packed(spark: SparkSession, tasks: Sequence[Sequence[str]]) -> DataFrame:
@@ -42,6 +60,13 @@ def parallelism(spark: SparkSession) -> int:
     return 1 if context is None else max(int(context.defaultParallelism), 1)
 
 
+def sharers(spark: SparkSession) -> int:
+    """How many tasks share the memory of a machine; 0: as many as the machine has cores."""
+    context = getattr(spark, "sparkContext", None)
+    is_local = context is not None and str(context.master).startswith("local")
+    return parallelism(spark) if is_local else 0
+
+
 def wait_for(
     spark: SparkSession,
     job: Callable[[], T],
@@ -51,19 +76,17 @@ def wait_for(
 ) -> T:
     """The result of a job, which runs in a thread while ``watch`` is called now and then.
 
-    ``title`` is what Spark's own pages and logs call it. An interrupt cancels the job. One that
-    is given no machine within ``RESOURCES_S`` is cancelled too.
+    ``title`` is what Spark's own pages and logs call it. An interrupt cancels the job, waiting
+    at most ``CANCEL_S`` for Spark to notice; its tasks may last some seconds longer. One that is
+    given no machine within ``RESOURCES_S`` is cancelled too.
     """
-    tag = f"precedes-{uuid.uuid4().hex}"
+    group = f"precedes-{uuid.uuid4().hex}"
     results: list[T] = []
     errors: list[BaseException] = []
 
     def run() -> None:
         try:
-            spark.addTag(tag)
-            context = getattr(spark, "sparkContext", None)
-            if context is not None:
-                context.setJobDescription(f"precedes: {title}")
+            _begin(spark, group, title)
             results.append(job())
         except BaseException as error:
             errors.append(error)
@@ -78,13 +101,38 @@ def wait_for(
             if watch is not None:
                 watch()
     except BaseException:
-        with contextlib.suppress(Exception):  # Spark may be what has just died
-            spark.interruptTag(tag)
-        thread.join(10)
+        _cancel(spark, group, thread)
         raise
     if errors:
-        raise _user_error(errors[0])
+        raise _user_error(errors[0], spark)
     return results[0]
+
+
+def _begin(spark: SparkSession, group: str, title: str) -> None:
+    """Have all jobs of this thread belong to a group, which can be cancelled.
+
+    Spark starts the jobs of a query in threads of its own: they inherit a group, but not a tag.
+    """
+    context = getattr(spark, "sparkContext", None)
+    if context is None:  # Spark Connect has tags alone
+        spark.addTag(group)
+    else:
+        context.setJobGroup(group, f"precedes: {title}", interruptOnCancel=True)
+
+
+def _cancel(spark: SparkSession, group: str, thread: threading.Thread) -> None:
+    """Cancel a group until its thread has noticed: a job may start after it was cancelled."""
+    deadline_s = time.monotonic() + CANCEL_S
+    while thread.is_alive() and time.monotonic() < deadline_s:
+        try:
+            context = getattr(spark, "sparkContext", None)
+            if context is None:
+                spark.interruptTag(group)
+            else:
+                context.cancelJobGroup(group)
+        except Exception:  # Spark may be what has just died
+            return
+        thread.join(CANCEL_AGAIN_S)
 
 
 class _Resources:
@@ -113,12 +161,31 @@ class _Resources:
             )
 
 
-def _user_error(error: BaseException) -> BaseException:
-    """An error of Spark's in one line; ours stay as they are."""
+def _user_error(error: BaseException, spark: SparkSession) -> BaseException:
+    """An error of Spark's in one line, with where to read more; ours stay as they are."""
     if isinstance(error, (UserError, KeyboardInterrupt)):
         return error
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    return SparkError(f"Spark gave up: {(lines or [type(error).__name__])[0][:300]}")
+    kind = TaskError if "Job aborted due to stage failure" in str(error) else SparkError
+    log = log_of(spark)
+    where = "the log of your Spark session" if log is None else log
+    return kind(f"Spark gave up: {cause_of(error)} (more in {where})")
+
+
+def cause_of(error: BaseException) -> str:
+    """What went wrong in the end: of pages of Java, the line that a person would look for."""
+    if isinstance(error, ConnectionError) or type(error).__name__ == "Py4JNetworkError":
+        return "its Java process has ended, or was killed"
+    text = str(error)
+    _, traceback, own = text.rpartition(TRACEBACK)
+    if traceback:
+        # The last line of the traceback; a blank one or Java's own stack follows it.
+        lines = re.split(r"\n\s*(?:\n|at )", own)[0].strip().splitlines()
+    else:
+        lost = LOST_TASK.search(text)
+        lines = [lost[1]] if lost else [x.strip() for x in text.splitlines() if x.strip()]
+        lines = [line for line in lines if not NOISE.match(line)][:1]
+    line = CLASSES.sub("", lines[-1].strip()) if lines else ""
+    return line.partition(" Consider setting")[0][:300] or type(error).__name__
 
 
 class TaskProgress:

@@ -6,6 +6,7 @@ Nothing here needs more than the standard library: a small audit stays instant.
 from __future__ import annotations
 
 import importlib.util
+import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
@@ -16,6 +17,7 @@ FAILED: Final = "failed"
 STARTED: Final = "started"
 OWNER: Final = "sweep.json"
 LOCK: Final = ".lock"
+WORK: Final = ".work"
 LOG: Final = "spark.log"
 RECORD_VERSION: Final = 1
 
@@ -43,14 +45,19 @@ def trace_path(directory: Path, name: str) -> Path:
     return directory / TRACES / f"{name}.parquet"
 
 
+def start_path(directory: Path, name: str, attempt: int) -> Path:
+    """Where it is noted that a run has begun."""
+    return directory / STARTED / f"{name}-{attempt}"
+
+
 def logs_in(directory: Path) -> Path:
     """Where the logs of a directory are: of a sweep's, in its traces."""
-    return directory / TRACES if (directory / OWNER).is_file() else directory
+    return directory / TRACES if os.path.isfile(directory / OWNER) else directory
 
 
 def audit_cost_s(path: Path) -> float:
     """A guess of the CPU seconds that auditing a file takes."""
-    size_bytes = path.stat().st_size if path.is_file() else 0
+    size_bytes = path.stat().st_size if os.path.isfile(path) else 0
     return FILE_S + BYTE_S * size_bytes * (10 if path.name.endswith(".gz") else 1)
 
 
@@ -59,5 +66,8 @@ def is_for_spark(paths: Sequence[Path], *, master: str | None) -> bool:
     if master is not None:
         return True
     if len(paths) < 2 or sum(map(audit_cost_s, paths)) < WORTH_SPARK_S:
+        return False
+    # A pipe can be read by this process alone.
+    if not all(os.path.isfile(path) or os.path.isdir(path) for path in paths):
         return False
     return importlib.util.find_spec("pyspark") is not None

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import math
 from typing import TYPE_CHECKING, Final
 
+import pyarrow as pa
 from pyspark.sql import functions as F
+
+from precedes.intervals import student_t
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
 # Cells of a summary: runs that differ in the seed alone.
 CELL: Final = ("experiment", "protocol", "params")
-
-# Beyond this many degrees of freedom the quantile of so many is taken, at most 1.3 % too large.
-DEGREES_MAX: Final = 100
 
 
 def run_metrics(runs: DataFrame, measures: DataFrame) -> DataFrame:
@@ -70,8 +69,9 @@ def protocol_summary(metrics: DataFrame, *, seeds_max: int) -> DataFrame:
         "values", F.lit(0.0), lambda sum_, value: sum_ + (value - F.col("mean")) ** 2
     )
     deviation = F.sqrt(F.try_divide(squares, F.col("runs") - 1))
-    half = _quantile(F.col("runs") - 1, seeds_max - 1) * deviation / F.sqrt(F.col("runs"))
-    return means.withColumn("half", half).select(
+    half = F.col("quantile") * deviation / F.sqrt(F.col("runs"))
+    known = means.join(F.broadcast(_quantiles(metrics, seeds_max)), "runs", "left")
+    return known.withColumn("half", half).select(
         *CELL,
         "metric",
         "runs",
@@ -114,35 +114,11 @@ def latency_by_protocol(runs: DataFrame, histogram: DataFrame) -> DataFrame:
     )
 
 
-def _quantile(degrees: Column, degrees_max: int) -> Column:
-    """The 95 % quantile of Student's t, null without a degree of freedom."""
-    known = min(max(degrees_max, 1), DEGREES_MAX)
-    table = F.array(*(F.lit(student_t(number)) for number in range(1, known + 1)))
-    return F.when(degrees >= 1, F.element_at(table, F.least(degrees, F.lit(known))))
-
-
-def student_t(degrees: int, share: float = 0.95) -> float:
-    """The t that this share of Student's distribution lies within, on both sides."""
-    low, high = 0.0, 1000.0
-    while high - low > 1e-10 * high:
-        middle = (low + high) / 2
-        if _within(middle, degrees) < share:
-            low = middle
-        else:
-            high = middle
-    return high
-
-
-def _within(t: float, degrees: int) -> float:
-    """P(-t < T < t), by the finite sums for whole degrees of freedom."""
-    angle = math.atan2(t, math.sqrt(degrees))
-    cosine2 = math.cos(angle) ** 2
-    odd = degrees % 2 == 1
-    term = total = math.cos(angle) if odd else 1.0
-    if degrees == 1:
-        return 2 * angle / math.pi
-    for k in range(2 if odd else 1, degrees - 1, 2):
-        term *= cosine2 * k / (k + 1)
-        total += term
-    series = math.sin(angle) * total
-    return 2 / math.pi * (angle + series) if odd else series
+def _quantiles(metrics: DataFrame, runs_max: int) -> DataFrame:
+    """Student's t for each number of runs that a mean may be of, from 2 on."""
+    runs = range(2, max(runs_max, 2) + 1)
+    table = {
+        "runs": pa.array(runs, pa.int32()),
+        "quantile": pa.array([student_t(count - 1) for count in runs], pa.float64()),
+    }
+    return metrics.sparkSession.createDataFrame(pa.table(table))

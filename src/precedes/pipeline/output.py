@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import io
-from collections.abc import Mapping, Sequence
+import contextlib
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, BinaryIO, Final
 
 import pyarrow as pa
 import pyarrow.csv
@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 
 from precedes.pipeline import jobs, metrics, tables
 from precedes.pipeline.plan import PlannedRun
-from precedes.pipeline.records import Record, write_aside
+from precedes.pipeline.records import Record, aside
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -33,6 +33,12 @@ ORDER: Final = {
     "timings": ("run_id",),
 }
 HIDDEN: Final = ("first",)
+
+# Tables of a row a run that the driver keeps, and those of many that are computed with.
+SMALL: Final = ("runs", "measures")
+LONG: Final = ("latency_hist", "occupancy")
+# Records that are in the driver's memory at a time, at a hundred kilobytes each.
+RUNS_AT_ONCE: Final = 200
 
 
 def plain_tables(
@@ -61,20 +67,56 @@ def plain_tables(
     return {name: tables.table(*pair) for name, pair in rows.items()}
 
 
-def derived_frames(spark: SparkSession, plain: Mapping[str, pa.Table]) -> dict[str, DataFrame]:
-    """What Spark computes from them."""
-    runs = tables.frame(spark, plain["runs"], tables.RUNS)
-    measures = tables.frame(spark, plain["measures"], tables.MEASURES)
-    histogram = tables.frame(spark, plain["latency_hist"], tables.LATENCY_HIST)
-    occupancy = tables.frame(spark, plain["occupancy"], tables.OCCUPANCY)
-    run_metrics = metrics.run_metrics(runs, measures)
-    seeds_max = len(set(plain["runs"].column("seed").to_pylist()))
-    return {
-        "run_metrics": run_metrics,
-        "protocol_summary": metrics.protocol_summary(run_metrics, seeds_max=seeds_max),
-        "latency_by_protocol": metrics.latency_by_protocol(runs, histogram),
-        "occupancy_by_protocol": metrics.occupancy_by_protocol(runs, occupancy),
-    }
+class _Sink:
+    """A table that is written bit by bit, as Parquet and as CSV."""
+
+    def __init__(self, parquet: Path, csv: Path) -> None:
+        self.parquet = parquet
+        self._paths = (parquet, csv)
+        self._files: list[BinaryIO] = []
+        self._writers: tuple[pq.ParquetWriter, pa.csv.CSVWriter] | None = None
+
+    def write(self, data: pa.Table) -> None:
+        """Add rows."""
+        if self._writers is None:
+            # Opened here, so that errors say what is wrong with the disk.
+            self._files = [path.open("wb") for path in self._paths]
+            parquet = pq.ParquetWriter(self._files[0], data.schema, compression="zstd")
+            self._writers = parquet, pa.csv.CSVWriter(self._files[1], data.schema)
+        for writer in self._writers:
+            writer.write_table(data)
+
+    def close(self) -> None:
+        """Write what is left; the files can be read now."""
+        for writer in self._writers or ():
+            writer.close()
+        for file in self._files:
+            file.close()
+
+    def abandon(self) -> None:
+        """Forget what was not written: after an error, writing it would fail again."""
+        if self._writers is not None:
+            self._writers[0].is_open = False
+        for file in self._files:
+            with contextlib.suppress(OSError):
+                file.close()
+
+
+@contextlib.contextmanager
+def _sinks(directory: Path) -> Iterator[dict[str, _Sink]]:
+    """A sink for every table; after the block all are in place."""
+    with contextlib.ExitStack() as stack:
+
+        def place(name: str) -> Path:
+            return stack.enter_context(aside(directory / name))
+
+        sinks = {name: _Sink(place(f"{name}.parquet"), place(f"{name}.csv")) for name in ORDER}
+        try:
+            yield sinks
+        except BaseException:
+            for sink in sinks.values():
+                sink.abandon()
+            raise
 
 
 def write_tables(
@@ -85,29 +127,60 @@ def write_tables(
     found: Mapping[int, Record],
     errors: Mapping[int, str],
     params: Mapping[tuple[str, int], str],
-) -> dict[str, pa.Table]:
-    """Compute the tables and write them into the directory."""
-    made = plain_tables(runs=runs, found=found, errors=errors, params=params)
-    for name, data in derived_frames(spark, made).items():
-        made[name] = jobs.wait_for(spark, data.toArrow, title=name)
-    written = {}
-    for name, order in ORDER.items():
-        keys = [(column, "ascending") for column in order]
-        shown = [column for column in made[name].column_names if column not in HIDDEN]
-        written[name] = made[name].sort_by(keys).select(shown).replace_schema_metadata(None)
-    for name, table in written.items():
-        write_aside(directory / f"{name}.parquet", _parquet(table))
-        write_aside(directory / f"{name}.csv", _csv(table))
-    return written
+) -> None:
+    """Compute the tables and write them into the directory.
+
+    Records are read ``RUNS_AT_ONCE`` at a time. What is longer than a row a run is written as it
+    comes and read again by the tasks that compute with it, so that the driver never has it all.
+    """
+    gathered: dict[str, list[pa.Table]] = {name: [] for name in SMALL}
+    with _sinks(directory) as sinks:
+        for some in _portions(runs):
+            known = {run.run_id: found[run.run_id] for run in some if run.run_id in found}
+            plain = plain_tables(runs=some, found=known, errors=errors, params=params)
+            for name, data in plain.items():
+                if name in SMALL:
+                    gathered[name].append(data)
+                else:
+                    sinks[name].write(_ordered(name, data))
+        for name in LONG:
+            sinks[name].close()
+        small = {name: pa.concat_tables(parts) for name, parts in gathered.items()}
+        sinks["runs"].write(_ordered("runs", small["runs"]))
+        long = {name: sinks[name].parquet.absolute() for name in LONG}
+        for name, frame in derived_frames(spark, small, long).items():
+            sinks[name].write(_ordered(name, jobs.wait_for(spark, frame.toArrow, title=name)))
+        for sink in sinks.values():
+            sink.close()
 
 
-def _parquet(table: pa.Table) -> bytes:
-    buffer = io.BytesIO()
-    pq.write_table(table.combine_chunks(), buffer, compression="zstd")
-    return buffer.getvalue()
+def _portions(runs: Sequence[PlannedRun]) -> Iterator[list[PlannedRun]]:
+    """The runs in the order of their ids, so many at a time; at least one portion."""
+    ordered = sorted(runs, key=lambda run: (run.run_id, run.number))
+    for first in range(0, max(len(ordered), 1), RUNS_AT_ONCE):
+        yield ordered[first : first + RUNS_AT_ONCE]
 
 
-def _csv(table: pa.Table) -> bytes:
-    buffer = io.BytesIO()
-    pa.csv.write_csv(table, buffer)
-    return buffer.getvalue()
+def _ordered(name: str, data: pa.Table) -> pa.Table:
+    """The rows in the order of the table, without the columns that only give it."""
+    keys = [(column, "ascending") for column in ORDER[name]]
+    shown = [column for column in data.column_names if column not in HIDDEN]
+    return data.sort_by(keys).select(shown).replace_schema_metadata(None).combine_chunks()
+
+
+def derived_frames(
+    spark: SparkSession, small: Mapping[str, pa.Table], long: Mapping[str, Path]
+) -> dict[str, DataFrame]:
+    """What Spark computes from them."""
+    runs = tables.frame(spark, small["runs"], tables.RUNS)
+    measures = tables.frame(spark, small["measures"], tables.MEASURES)
+    histogram = tables.written_frame(spark, long["latency_hist"], tables.LATENCY_HIST)
+    occupancy = tables.written_frame(spark, long["occupancy"], tables.OCCUPANCY)
+    run_metrics = metrics.run_metrics(runs, measures)
+    seeds_max = len(set(small["runs"].column("seed").to_pylist()))
+    return {
+        "run_metrics": run_metrics,
+        "protocol_summary": metrics.protocol_summary(run_metrics, seeds_max=seeds_max),
+        "latency_by_protocol": metrics.latency_by_protocol(runs, histogram),
+        "occupancy_by_protocol": metrics.occupancy_by_protocol(runs, occupancy),
+    }

@@ -7,6 +7,7 @@ import hashlib
 import heapq
 import json
 import math
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -28,11 +29,21 @@ RUNS_MAX: Final = 100_000
 TASK_S: Final = 2.0
 TASKS_MAX: Final = 10_000
 
-# CPU seconds, measured on one core: setting up a run, a delivery, and a delivery that is also
-# written, read again, judged and measured. Only their ratios matter, and only for balance.
+# CPU seconds, measured on one core: setting up a run; a delivery, by protocol; and what it takes
+# besides to write it, read it again, judge and measure it. They serve balance and progress, and
+# only until runs of the same protocol have finished.
 SETUP_S: Final = 0.006
-DELIVERY_S: Final = 0.3e-6
-TRACED_S: Final = 0.6e-6
+DELIVERY_S: Final = {
+    "bundled": 0.5e-6,
+    "dcs": 0.3e-6,
+    "flooding": 14e-6,
+    "hashed": 0.4e-6,
+    "mobile": 10e-6,
+    "vcube": 0.4e-6,
+}
+COMPILED_S: Final = 0.1e-6  # of a delivery of the others
+INTERPRETED_S: Final = 10e-6  # and of those on a radio
+TRACED_S: Final = 0.5e-6
 
 ID_BITS: Final = 31  # run_id is an int32 in traces
 
@@ -50,11 +61,17 @@ class PlannedRun:
     digest: str  # of everything that determines what the run yields, but for the code
     code_version: str
     cost_s: float
+    run_seconds_max: float
 
     @property
     def name(self) -> str:
         """What its files are called."""
         return name_of(self.run_id)
+
+    @property
+    def kind(self) -> tuple[str, bool]:
+        """What runs of like costs have in common."""
+        return self.scenario.protocol, self.trace
 
     def order(self) -> dict[str, Any]:
         """What a task must know, as plain values."""
@@ -65,6 +82,7 @@ class PlannedRun:
             "packets": self.packets,
             "digest": self.digest,
             "code_version": self.code_version,
+            "run_seconds_max": self.run_seconds_max,
         }
 
 
@@ -102,6 +120,7 @@ def expand(experiments: Sequence[Experiment]) -> list[PlannedRun]:
                     digest=digest,
                     code_version=codes[scenario.protocol],
                     cost_s=cost_s(scenario, trace=experiment.trace),
+                    run_seconds_max=experiment.run_seconds_max,
                 )
             )
     return runs
@@ -126,8 +145,29 @@ def scenario_of(values: Mapping[str, Any]) -> Scenario:
 
 def cost_s(scenario: Scenario, *, trace: bool) -> float:
     """A guess of the CPU seconds of a run, for packing and for the time left."""
-    deliveries = scenario.nodes * _broadcasts(scenario)
-    return SETUP_S + deliveries * (DELIVERY_S + TRACED_S * trace)
+    on_radio = registry.load(scenario.protocol).network == "radio"
+    usual_s = INTERPRETED_S if on_radio else COMPILED_S
+    delivery_s = DELIVERY_S.get(scenario.protocol, usual_s) + TRACED_S * trace
+    return SETUP_S + scenario.nodes * _broadcasts(scenario) * delivery_s
+
+
+def learned(runs: Sequence[PlannedRun], costs_s: Mapping[int, float]) -> list[PlannedRun]:
+    """The runs with costs that follow those of finished ones, by id, as far as there are any.
+
+    What runs of a protocol, traced or not, have cost is divided by what was guessed for them.
+    """
+    guessed_s: dict[tuple[str, bool], float] = defaultdict(float)
+    taken_s: dict[tuple[str, bool], float] = defaultdict(float)
+    for run in runs:
+        if run.run_id in costs_s:
+            guessed_s[run.kind] += run.cost_s
+            taken_s[run.kind] += costs_s[run.run_id]
+    ratios = {kind: taken_s[kind] / guess_s for kind, guess_s in guessed_s.items()}
+    # A clock that stands still between two looks would make runs cost nothing.
+    return [
+        dataclasses.replace(run, cost_s=run.cost_s * max(ratios.get(run.kind, 1.0), 1e-6))
+        for run in runs
+    ]
 
 
 def _broadcasts(scenario: Scenario) -> float:

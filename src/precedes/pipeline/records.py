@@ -14,10 +14,11 @@ import hashlib
 import json
 import os
 import platform
-from collections.abc import Iterable, Iterator
+import time
+from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from precedes.compiled import sources_digest
 from precedes.model import UserError
@@ -28,24 +29,45 @@ from precedes.pipeline.layout import (
     RECORDS,
     STARTED,
     TRACES,
+    WORK,
+    name_of,
     record_path,
+    start_path,
     trace_path,
 )
 from precedes.pipeline.plan import PlannedRun
 
 Record = dict[str, Any]
 
+# Spark ends a task within seconds of its job, and a process of a dead driver's as soon.
+WRITERS_S: Final = 60.0
+WRITERS_POLL_S: Final = 0.05
+
+# A run during which the process died so often is given up, so that the others can go on.
+ATTEMPTS_MAX: Final = 3
+# What faulthandler writes into the note of a start before it ends the process.
+TIMED_OUT: Final = "Timeout"
+
+
+@contextlib.contextmanager
+def aside(path: Path) -> Iterator[Path]:
+    """Where to write a file that is to be there whole, or not at all: in place after the block."""
+    temporary = path.with_name(f".{path.name}.tmp-{platform.node()}-{os.getpid()}")
+    try:
+        yield temporary
+        temporary.replace(path)
+    except OSError as error:
+        reason = error.strerror or str(error)
+        raise UserError(f"cannot write {path}: {reason}; {_hint(error)}") from None
+    finally:
+        with contextlib.suppress(OSError):
+            temporary.unlink(missing_ok=True)
+
 
 def write_aside(path: Path, content: bytes) -> None:
     """Write a file so that it is there whole, or not at all."""
-    aside = path.with_name(f".{path.name}.tmp-{platform.node()}-{os.getpid()}")
-    try:
-        aside.write_bytes(content)
-        aside.replace(path)
-    except OSError as error:
-        with contextlib.suppress(OSError):
-            aside.unlink()
-        raise UserError(f"cannot write {path}: {error.strerror}; {_hint(error)}") from None
+    with aside(path) as temporary:
+        temporary.write_bytes(content)
 
 
 def _hint(error: OSError) -> str:
@@ -58,7 +80,9 @@ def _hint(error: OSError) -> str:
 def hold(directory: Path) -> Iterator[None]:
     """Make the directory, and be its only user: one sweep at a time, of one version of code.
 
-    The lock goes with the process, however it ends.
+    The lock goes with the process, however it ends. Tasks may outlive both: the directory is
+    given up, and taken over, when none of them writes any more. After ``WRITERS_S`` it is given
+    up all the same, and refused to the next.
     """
     try:
         for name in (RECORDS, TRACES, STARTED):
@@ -73,9 +97,54 @@ def hold(directory: Path) -> Iterator[None]:
             raise UserError(
                 f"another process is at work in {directory}: wait for it, or choose another"
             ) from None
+        if not _is_quiet(directory):
+            raise UserError(
+                f"tasks of an earlier sweep still write into {directory}: wait for them, or "
+                "choose another"
+            )
         _check_owner(directory)
         _clean(directory)
+        (directory / WORK).touch()
+        try:
+            yield
+        finally:
+            _is_quiet(directory)
+
+
+@contextlib.contextmanager
+def writing(directory: Path) -> Iterator[None]:
+    """Keep the directory for a task, which writes into it, until the end of the block."""
+    over = UserError(f"the sweep in {directory} has ended")
+    try:
+        file = (directory / WORK).open("rb")
+    except FileNotFoundError:
+        raise over from None
+    with file:
+        fcntl.flock(file, fcntl.LOCK_SH)
+        if os.fstat(file.fileno()).st_nlink == 0:
+            raise over
         yield
+
+
+def _is_quiet(directory: Path) -> bool:
+    """Whether all tasks have ended, after ``WRITERS_S`` at the latest; no other can begin then."""
+    path = directory / WORK
+    deadline_s = time.monotonic() + WRITERS_S
+    try:
+        file = path.open("r+b")
+    except FileNotFoundError:
+        return True
+    with file:
+        while True:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                if time.monotonic() > deadline_s:
+                    return False
+                time.sleep(WRITERS_POLL_S)
+            else:
+                path.unlink(missing_ok=True)
+                return True
 
 
 def _check_owner(directory: Path) -> None:
@@ -114,40 +183,72 @@ def write_record(directory: Path, name: str, record: Record) -> None:
     write_aside(record_path(directory, name), content.encode())
 
 
-def read_records(directory: Path, runs: Iterable[PlannedRun]) -> dict[int, Record]:
-    """The records of finished runs, by run id.
+class Records(Mapping[int, Record]):
+    """The records of finished runs by id, each read from its file whenever it is asked for.
+
+    A record of a traced run takes a hundred kilobytes in memory, and a sweep may have 100,000.
+    """
+
+    def __init__(self, directory: Path, costs_s: Mapping[int, float]) -> None:
+        self.costs_s = dict(costs_s)  # CPU seconds that each run took
+        self._directory = directory
+
+    def __getitem__(self, run_id: int) -> Record:
+        if run_id not in self.costs_s:
+            raise KeyError(run_id)
+        path = record_path(self._directory, name_of(run_id))
+        try:
+            return dict(json.loads(path.read_bytes()))
+        except (OSError, ValueError, TypeError):
+            raise UserError(f"{path} has changed: the same command does its run again") from None
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(self.costs_s)
+
+    def __len__(self) -> int:
+        return len(self.costs_s)
+
+    def with_more(self, more: Records) -> Records:
+        """These and others."""
+        return Records(self._directory, self.costs_s | more.costs_s)
+
+
+def read_records(directory: Path, runs: Iterable[PlannedRun]) -> Records:
+    """The records of those of the runs that are finished.
 
     A record that is damaged, or whose trace is missing or not the one it was written with, is
     left out: the run will be done again. One of other code is refused.
     """
     wanted = {run.run_id: run for run in runs}
-    present = {entry.name for entry in os.scandir(directory / RECORDS)}
-    there = [run for run in wanted.values() if f"{run.name}.json" in present]
+    names = finished_names(directory)
+    there = [run for run in wanted.values() if run.name in names]
     with ThreadPoolExecutor() as pool:
-        found = list(pool.map(lambda run: _read_record(directory, run), there))
-    records = {run.run_id: record for run, record in zip(there, found, strict=True) if record}
-    for run_id, record in records.items():
-        if record["code_version"] != wanted[run_id].code_version:
-            raise UserError(
-                f"{directory} holds runs of {wanted[run_id].scenario.protocol} as it was before "
-                "a change: choose another directory, or remove this one"
-            )
-    return records
+        costs_s = list(pool.map(lambda run: _check_record(directory, run), there))
+    return Records(
+        directory,
+        {run.run_id: cost for run, cost in zip(there, costs_s, strict=True) if cost is not None},
+    )
 
 
-def _read_record(directory: Path, run: PlannedRun) -> Record | None:
+def _check_record(directory: Path, run: PlannedRun) -> float | None:
+    """What the run took, or None if it has to be done again."""
     try:
         record = json.loads(record_path(directory, run.name).read_bytes())
         same = record["version"] == RECORD_VERSION and record["digest"] == run.digest
-        result, trace = record["result"], record["trace"]
-        known = bool(record["code_version"]) and isinstance(result, dict)
-        if not (same and known):
+        result, trace, code = record["result"], record["trace"], record["code_version"]
+        if not (same and code and isinstance(result, dict)):
             return None
         if run.trace and digest_of_file(trace_path(directory, run.name)) != trace["sha256"]:
             return None
+        cost_s = float(record["task_cpu_s"])
     except (OSError, ValueError, KeyError, TypeError):
         return None
-    return dict(record)
+    if code != run.code_version:
+        raise UserError(
+            f"{directory} holds runs of {run.scenario.protocol} as it was before a change: choose "
+            "another directory, or remove this one"
+        )
+    return cost_s
 
 
 def digest_of_file(path: Path) -> str:
@@ -160,3 +261,24 @@ def finished_names(directory: Path) -> set[str]:
     """The names of runs that have a record, without looking into it."""
     with os.scandir(directory / RECORDS) as entries:
         return {e.name.removesuffix(".json") for e in entries if not e.name.startswith(".")}
+
+
+def begun_names(directory: Path) -> set[str]:
+    """The names of runs that a process has begun, and neither finished nor found to fail."""
+    with os.scandir(directory / STARTED) as entries:
+        return {entry.name.rpartition("-")[0] for entry in entries}
+
+
+def forget_starts(directory: Path, name: str) -> None:
+    """Forget the processes that died of a run, unless it was for a lack of time."""
+    for attempt in range(ATTEMPTS_MAX):
+        note = start_path(directory, name, attempt)
+        if not has_timed_out(note):
+            note.unlink(missing_ok=True)
+
+
+def has_timed_out(note: Path) -> bool:
+    """Whether the process that began a run was ended because the run took too long."""
+    with contextlib.suppress(OSError):
+        return TIMED_OUT in note.read_text(encoding="utf-8", errors="replace")
+    return False

@@ -9,9 +9,11 @@ import platform
 import re
 import shutil
 import socket
+import struct
 import sys
 import tempfile
 import threading
+import weakref
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -40,6 +42,14 @@ START_S: Final = 180.0
 JAVA_OPTIONS: Final = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 
 PY4J_LOGGERS: Final = ("py4j.java_gateway", "py4j.clientserver")
+# They print the error of a query with all of Java's stack, besides raising it.
+QUERY_LOGGERS: Final = ("DataFrameQueryContextLogger", "SQLQueryContextLogger")
+
+# A question that every server of Spark's answers with a failure: for a stream that is not there.
+_STREAM: Final = b"/files/none"
+KNOCK: Final = struct.pack(f">QBI{len(_STREAM)}s", 13 + len(_STREAM), 6, len(_STREAM), _STREAM)
+STREAM_FAILURE: Final = 8
+TLS_ALERT: Final = b"\x15\x03"  # what a master that asks for TLS answers
 
 LOG4J: Final = """status = error
 rootLogger.level = warn
@@ -94,14 +104,16 @@ def open_session(
             found = SparkSession.active()
     if found is not None:
         _check_master(found, master)
-        with _py4j_unlogged():
+        with _unlogged():
             yield found
         return
     scratch = _scratch()
     try:
         where = master or _with_retries(DEFAULT_MASTER)
-        with _py4j_unlogged():
+        with _unlogged():
             made = _start(where, scratch, log or scratch / "spark.log", settings or {})
+            if log is not None:
+                _logs[made] = log
             try:
                 yield made
             finally:
@@ -110,21 +122,33 @@ def open_session(
         shutil.rmtree(scratch, ignore_errors=True)
 
 
-@contextlib.contextmanager
-def _py4j_unlogged() -> Iterator[None]:
-    """Have py4j not log the calls that fail, which would print their tracebacks.
+# Where the messages of sessions made here go and stay.
+_logs: Final[weakref.WeakKeyDictionary[SparkSession, Path]] = weakref.WeakKeyDictionary()
 
-    It does so for every call that Ctrl-C interrupts or that Java dies in, partly with the root
-    logger, and raises as well.
+
+def log_of(session: SparkSession) -> Path | None:
+    """The log of a session, if it was made here and its log stays."""
+    return _logs.get(session)
+
+
+@contextlib.contextmanager
+def _unlogged() -> Iterator[None]:
+    """Have Spark's Python side not log calls and queries that fail, which it raises as well.
+
+    py4j would print a traceback for every call that Ctrl-C interrupts or that Java dies in, partly
+    with the root logger.
     """
     import py4j
+    from pyspark.logger import PySparkLogger
 
     home = str(Path(py4j.__file__).parent)
 
     def is_wanted(record: logging.LogRecord) -> bool:
-        return record.levelno < logging.ERROR or not record.pathname.startswith(home)
+        unwanted = record.name in QUERY_LOGGERS or record.pathname.startswith(home)
+        return record.levelno < logging.ERROR or not unwanted
 
     loggers = [logging.getLogger(name) for name in (None, *PY4J_LOGGERS)]
+    loggers += [PySparkLogger.getLogger(name) for name in QUERY_LOGGERS]
     for logger in loggers:
         logger.addFilter(is_wanted)
     try:
@@ -255,13 +279,27 @@ def _check_reachable(master: str) -> None:
         parts = urlsplit(f"//{address}")
         try:
             where = (parts.hostname or "", parts.port or 7077)
-            socket.create_connection(where, timeout=CONNECT_S).close()
-            return
+            with socket.create_connection(where, timeout=CONNECT_S) as connection:
+                if _is_spark(connection):
+                    return
+            failures.append(f"{address}: what listens there is no Spark master")
         except ValueError:
             failures.append(f"{address} is no HOST:PORT")
         except OSError as error:
             failures.append(f"{address}: {error.strerror or error}")
     raise UserError(f"no Spark master at {master} ({'; '.join(failures)}): check --master")
+
+
+def _is_spark(connection: socket.socket) -> bool:
+    """Whether a server speaks Spark's protocol, or TLS, within ``CONNECT_S``."""
+    try:
+        connection.sendall(KNOCK)
+        answer = b""
+        while len(answer) < 9 and (more := connection.recv(9 - len(answer))):
+            answer += more
+    except OSError:
+        return False
+    return answer[8:] == bytes([STREAM_FAILURE]) or answer.startswith(TLS_ALERT)
 
 
 def _is_here(master: str) -> bool:

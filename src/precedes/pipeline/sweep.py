@@ -3,26 +3,37 @@
 from __future__ import annotations
 
 import contextlib
+import hashlib
+import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from precedes.model import UserError
+from precedes.model import Exit, UserError
 from precedes.pipeline import records
 from precedes.pipeline.layout import LOG, record_path, trace_path
-from precedes.pipeline.plan import PlannedRun, expand
+from precedes.pipeline.plan import PlannedRun, expand, learned
 from precedes.pipeline.records import Record
 from precedes.pipeline.repeat import command_for, forget
 from precedes.sim import Scenario
 from precedes.sim.experiment import Experiment
 from precedes.sim.run import Progress
+from precedes.sim.scenario import Fault
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 # Failed runs that are told one by one; the table of runs has them all.
 FAILURES_TOLD: Final = 20
+# Faults that take more to describe are told apart by a digest.
+FAULTS_CHARACTERS_MAX: Final = 100
+
+
+class RunsFailed(UserError):
+    """Runs failed, in what was asked of them or in the protocol; the others are kept."""
+
+    exit_status = Exit.UNKNOWN
 
 
 @dataclass(frozen=True)
@@ -42,7 +53,7 @@ class Sweep:
     """What is known of experiments after a sweep."""
 
     runs: list[PlannedRun]
-    found: dict[int, Record]  # by run id
+    found: Mapping[int, Record]  # by run id, read from the directory when asked for
     kept: int  # runs that were finished before
     failures: list[Failure]
     errors: dict[int, str]
@@ -50,7 +61,7 @@ class Sweep:
 
 def run_experiments(
     experiments: Sequence[Experiment],
-    directory: Path,
+    directory: str | os.PathLike[str],
     *,
     master: str | None = None,
     session: SparkSession | None = None,
@@ -60,9 +71,10 @@ def run_experiments(
 
     ``trace`` in them is the path of the run's trace, or None if the experiment keeps none.
     What is finished is kept in ``directory``, which belongs to one version of the code: called
-    again, also after a kill, it goes on where it was. If runs fail, a UserError names them when
+    again, also after a kill, it goes on where it was. If runs fail, RunsFailed names them when
     all others are finished.
     """
+    directory = Path(directory)
     with records.hold(directory):
         done = _carry_out(experiments, directory, master=master, session=session, progress=progress)
     raise_failures(done)
@@ -75,7 +87,7 @@ def run_experiments(
 
 def run_sweep(
     experiment: Experiment,
-    directory: Path,
+    directory: str | os.PathLike[str],
     *,
     master: str | None = None,
     session: SparkSession | None = None,
@@ -88,6 +100,8 @@ def run_sweep(
     from precedes.pipeline.session import open_session, require_pyspark
 
     require_pyspark()
+    directory = Path(directory)
+    params = params_of(experiment)
     with (
         records.hold(directory),
         open_session(master=master, session=session, log=directory / LOG) as spark,
@@ -101,7 +115,7 @@ def run_sweep(
             runs=done.runs,
             found=done.found,
             errors=done.errors,
-            params=params_of(experiment),
+            params=params,
         )
     return done
 
@@ -119,7 +133,7 @@ def _carry_out(
 
     runs = expand(experiments)
     before = records.read_records(directory, runs)
-    missing = [run for run in runs if run.run_id not in before]
+    missing = [run for run in learned(runs, before.costs_s) if run.run_id not in before]
     errors: dict[int, str] = {}
     found = before
     for run in missing:
@@ -129,7 +143,7 @@ def _carry_out(
         with open_session(master=master, session=session, log=directory / LOG) as spark:
             outcomes = simulate_runs(spark, missing, directory=directory, progress=progress)
         errors = {outcome.run_id: outcome.error for outcome in outcomes if outcome.error}
-        found = {**before, **records.read_records(directory, missing)}
+        found = before.with_more(records.read_records(directory, missing))
         for run in missing:
             if run.run_id in found:
                 forget(run, directory)
@@ -170,7 +184,7 @@ def _failures(
 
 
 def raise_failures(done: Sweep) -> None:
-    """A UserError that names the runs that failed, if there are any."""
+    """Name the runs that failed, if there are any."""
     if not done.failures:
         return
     told = [
@@ -181,21 +195,51 @@ def raise_failures(done: Sweep) -> None:
     more = len(done.failures) - len(told)
     rest = f" | and {more} more" if more else ""
     total = len({run.run_id for run in done.runs})
-    raise UserError(
+    raise RunsFailed(
         f"{len(done.failures)} of {total} runs failed, the others are kept: "
         f"{' | '.join(told)}{rest}"
     )
 
 
 def params_of(experiment: Experiment) -> dict[tuple[str, int], str]:
-    """What tells the runs of an experiment apart, besides protocol and seed, as text."""
-    echoes = [scenario.echo() for scenario in experiment.scenarios]
+    """What tells the runs of an experiment apart, besides protocol and seed, as text.
+
+    Runs that differ in the seed alone share their text, and means are taken over them. Two runs
+    that differ in nothing are refused: one would count twice.
+    """
+    scenarios = experiment.scenarios
     others = ("protocol", "seed", "parameters", "faults")
     names = [item.name for item in fields(Scenario) if item.name not in others]
-    varied = [name for name in names if len({echo[name] for echo in echoes}) > 1]
+    varied = [name for name in names if len({getattr(one, name) for one in scenarios}) > 1]
+    faulty = len({one.faults for one in scenarios}) > 1
     found = {}
-    for number, echo in enumerate(echoes):
-        words = [f"{name}={echo[name]}" for name in varied]
-        words += [f"{name}={value}" for name, value in sorted(echo["parameters"].items())]
-        found[experiment.name, number] = " ".join(words)
+    seen: dict[tuple[str, str, int], int] = {}
+    for number, one in enumerate(scenarios):
+        words = [f"{name}={getattr(one, name)}" for name in varied]
+        words += [f"faults={_faults(one.faults)}"] if faulty else []
+        words += [f"{name}={value}" for name, value in sorted(one.parameters.items())]
+        found[experiment.name, number] = text = " ".join(words)
+        first = seen.setdefault((one.protocol, text, one.seed), number)
+        if first != number:
+            raise UserError(
+                f"scenarios {first} and {number} of {experiment.name} are the same run "
+                f"({one.protocol}, seed {one.seed}): leave one out"
+            )
     return found
+
+
+def _faults(faults: Sequence[Fault]) -> str:
+    """Faults as one word: what is said of each, or a digest if that is long."""
+    told = []
+    for fault in faults:
+        said = {k: v for k, v in asdict(fault).items() if v != getattr(Fault, k, None)}
+        kind = said.pop("kind")
+        told.append(f"{kind}({','.join(f'{k}={_plain(v)}' for k, v in said.items())})")
+    text = "+".join(told) or "none"
+    if len(text) <= FAULTS_CHARACTERS_MAX:
+        return text
+    return f"{len(faults)}-{hashlib.sha256(text.encode()).hexdigest()[:12]}"
+
+
+def _plain(value: Any) -> str:
+    return "/".join(map(str, value)) if isinstance(value, tuple) else str(value)

@@ -6,10 +6,12 @@ All functions here and in ``metrics`` take frames and return frames; none starts
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 from pyspark.sql.types import (
     BooleanType,
     DataType,
@@ -21,6 +23,7 @@ from pyspark.sql.types import (
     StructType,
 )
 
+from precedes.pipeline import jobs
 from precedes.pipeline.execute import FAILED, FINISHED
 from precedes.pipeline.layout import TRACES, name_of
 from precedes.pipeline.plan import PlannedRun
@@ -173,6 +176,31 @@ def table(rows: Sequence[Row], schema: StructType) -> pa.Table:
 def frame(spark: SparkSession, data: pa.Table, schema: StructType) -> DataFrame:
     """The same as a frame."""
     return spark.createDataFrame(data, schema)
+
+
+def written_frame(spark: SparkSession, path: Path, schema: StructType) -> DataFrame:
+    """A table in a Parquet file that all machines see: its row groups are read by tasks.
+
+    Spark's own reader would take brackets in the path for a pattern, and look for the path on
+    whatever file system is its default.
+    """
+    groups = [str(group) for group in range(pq.read_metadata(path).num_row_groups)]
+    count = min(len(groups), 2 * jobs.parallelism(spark))
+    tasks = [groups[first::count] for first in range(count)]
+    return jobs.packed(spark, tasks).mapInArrow(_ReadGroups(str(path)), schema)
+
+
+class _ReadGroups:
+    """What a task does with the numbers of row groups."""
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        with pq.ParquetFile(self._path) as file:
+            for batch in batches:
+                for group in batch.column("order").to_pylist():
+                    yield from file.read_row_group(int(group)).to_batches()
 
 
 def read_events(spark: SparkSession, *paths: str) -> DataFrame:

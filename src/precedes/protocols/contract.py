@@ -77,7 +77,8 @@ LENGTH: Final = 0  # words written to ``effects``
 PACKET: Final = 1  # where the count of the packet being built is
 OVERFLOW: Final = 2  # set when an effect did not fit: its bound was declared too small
 NOW_NS: Final = 3
-CURSORS: Final = 4
+WINDOW: Final = 4  # of a live host; 0 in a simulation
+CURSORS: Final = 5
 
 # Words of a name in ``host.name``, two each.
 SOURCE: Final = 0
@@ -174,6 +175,16 @@ def admits(state: Any, here: int, sender: int, tag: int, value: int, host: Host)
 def now_ns(host: Host) -> int:
     """The host's clock in nanoseconds."""
     return host.cursor[NOW_NS]
+
+
+@compiled.function()
+def window(host: Host) -> int:
+    """How many messages of a process some live member may not have taken yet, for ``admits``.
+
+    A process sends no more than that beyond what all have taken, this one included. So nobody can
+    have delivered more of its messages than are delivered here, and a window.
+    """
+    return host.cursor[WINDOW]
 
 
 @compiled.function()

@@ -8,7 +8,8 @@ of its clusters. A round sends all tests, s = 1, 2, .., then awaits the replies 
 each for ``timeout_ms`` from when its turn has come; who does not reply is faulty. Then it rests
 for ``interval_ms``. State counters start at 0 and an odd one means faulty; a reply carries the
 counters of the process tested, and the tester takes those that are larger than its own. After
-``rounds`` rounds it ends, so that a simulation comes to rest; with 0 it goes on.
+``rounds`` rounds it ends, so that a simulation comes to rest; with 0 it goes on. A test is answered
+once for each round.
 
 Assumes a synchronous network: a test and its reply take less than ``timeout_ms``. Crashes are
 for good.
@@ -108,6 +109,7 @@ class Detector(NamedTuple):
     state: Int32s  # here, process -> state counter
     test: Int32s  # here, place -> the process tested in this round
     replied: Int32s  # here, process -> the round of its last reply
+    answered: Int64s  # here, process -> the round of its last test that was answered
     setting: Int64s
     counter: Int64s
 
@@ -164,6 +166,7 @@ def make_detector(
         state=np.zeros((hosted, width), np.int32),
         test=np.zeros((hosted, width), np.int32),
         replied=np.zeros((hosted, width), np.int32),
+        answered=np.zeros((hosted, width), np.int64),
         setting=np.array(setting, np.int64),
         counter=np.zeros(3, np.int64),
     )
@@ -328,6 +331,9 @@ def on_packet(
     if own[FENCED] != 0:
         return
     if tag_of(inbox, 0) == detector.setting[FIRST_TAG] + TEST:
+        if value_of(inbox, 0) <= detector.answered[here, sender]:
+            return
+        detector.answered[here, sender] = value_of(inbox, 0)
         # Also to a process that is suspected: the answer is how it learns so.
         _send(detector, here, sender, REPLY, value_of(inbox, 0), host)
         for process in range(detector.setting[NODES]):

@@ -62,8 +62,9 @@ GUARANTEE: Final = "causal"
 ASSUMES: Final = frozenset({"reliable"})
 ROUTE: Final = "direct"
 
-# Place in ``setting``, after those of ``check``.
+# Places in ``setting``, after those of ``check``.
 ENTRIES: Final = check.SETTINGS
+OWNERS: Final = ENTRIES + 1  # from here on, for each entry of a row: see ``clocks.owners_of``
 
 
 @dataclass(frozen=True)
@@ -116,12 +117,19 @@ def allocate(parameters: Parameters, group: Group, capacity: Capacity) -> State:
     """A state for the hosted processes of a group; the group's seed is the key of the hash."""
     width = clocks.padded(parameters.entries)
     processes = len(group.hosted)
+    own = clocks.entries_of_all(
+        entries=parameters.entries,
+        per_process=parameters.per_process,
+        nodes=group.nodes,
+        seed=group.seed,
+    )
     setting = [
         parameters.hashes,
         round(parameters.grace_ms * NANOSECONDS_PER_MS),
         parameters.retry,
         parameters.sender_order,
         parameters.entries,
+        *clocks.owners_of(own, hosted=group.hosted, width=width),
     ]
     return State(
         clock=np.zeros((processes, width), np.int32),
@@ -129,12 +137,7 @@ def allocate(parameters: Parameters, group: Group, capacity: Capacity) -> State:
         delivered=np.zeros((processes, group.nodes), np.int32),
         need=np.zeros((capacity.slots, width), np.int32),
         past=np.zeros(capacity.slots, np.int64),
-        own=clocks.entries_of_all(
-            entries=parameters.entries,
-            per_process=parameters.per_process,
-            nodes=group.nodes,
-            seed=group.seed,
-        ),
+        own=own,
         node=np.array(group.hosted, np.int32),
         held=queue.allocate(processes, capacity),
         log=log.allocate(processes=processes, nodes=group.nodes, length=parameters.log),

@@ -67,6 +67,7 @@ DETECTORS: Final = ("none", "mostefaoui")
 # Places in ``setting``.
 ENTRIES: Final = 0
 DETECTOR: Final = 1  # of DETECTORS
+OWNERS: Final = 2  # from here on, for each entry of a row: see ``clocks.owners_of``
 
 TAG: Final = int(EventKind.TAG)
 
@@ -102,17 +103,20 @@ class State(NamedTuple):
 def allocate(parameters: Parameters, group: Group, capacity: Capacity) -> State:
     """A state for the hosted processes of a group."""
     width = clocks.padded(parameters.entries)
+    own = clocks.entries_of_all(
+        entries=parameters.entries,
+        per_process=parameters.per_process,
+        nodes=group.nodes,
+        seed=group.seed,
+    )
+    owners = clocks.owners_of(own, hosted=group.hosted, width=width)
+    detector = DETECTORS.index(parameters.detector)
     return State(
         clock=np.zeros((len(group.hosted), width), np.int32),
         need=np.zeros((capacity.slots, width), np.int32),
-        own=clocks.entries_of_all(
-            entries=parameters.entries,
-            per_process=parameters.per_process,
-            nodes=group.nodes,
-            seed=group.seed,
-        ),
+        own=own,
         held=allocate_in_order(len(group.hosted), capacity),
-        setting=np.array([parameters.entries, DETECTORS.index(parameters.detector)], np.int64),
+        setting=np.array([parameters.entries, detector, *owners], np.int64),
         tagged=np.zeros(1, np.int64),
     )
 

@@ -17,7 +17,7 @@ from typing import Any, ClassVar, Final, cast
 import numpy as np
 
 from precedes import compiled
-from precedes.model import UserError
+from precedes.model import UserError, meant
 from precedes.protocols import contract
 from precedes.protocols.contract import Capacity, Group
 from precedes.sources import PACKAGE, digest, imports
@@ -62,7 +62,9 @@ class Protocol:
         for name, value in given.items():
             if name not in known:
                 hint = f"it has {', '.join(known)}" if known else "it has none"
-                raise UserError(f"{self.name} has no parameter {name!r}: {hint}")
+                raise UserError(
+                    f"{self.name} has no parameter {name!r}{meant(name, known)}: {hint}"
+                )
             values[name] = _read_value(name, value, known[name].default)
         return self.parameters(**values)
 
@@ -166,7 +168,8 @@ def _is_path(name: str) -> bool:
 @functools.cache
 def _load_name(name: str) -> Protocol:
     if name not in names():
-        raise UserError(f"there is no protocol {name!r}: choose one of {', '.join(names())}")
+        hint = meant(name, names())
+        raise UserError(f"there is no protocol {name!r}{hint}: choose one of {', '.join(names())}")
     module = importlib.import_module(f"precedes.protocols.{name}")
     return check(module, name=name)
 
@@ -221,12 +224,13 @@ def _import_own(path: Path, files: tuple[Path, ...]) -> ModuleType:
     sys.modules[module_name] = module
     try:
         exec(compile(files[0].read_bytes(), files[0], "exec", dont_inherit=True), vars(module))
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         for name in [name for name in sys.modules if name.startswith(module_name)]:
             del sys.modules[name]
         if isinstance(error, UserError):
             raise
-        raise ContractError(f"{path}: cannot be imported: {error}") from error
+        what = "it ends the program" if isinstance(error, SystemExit) else error
+        raise ContractError(f"{path}: cannot be imported: {what}") from error
     return module
 
 
@@ -351,7 +355,7 @@ def _check_state(protocol: Protocol, fail: Callable[[str], ContractError]) -> No
     group = Group(nodes=4, hosted=np.arange(4, dtype=np.int32), seed=1)
     try:
         state = protocol.allocate(parameters, group, capacity)
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise fail(f"allocate(parameters, group, capacity) fails: {error}") from error
     if type(state) is not protocol.state:
         raise fail(f"allocate returns {type(state).__name__}, not its State")

@@ -10,7 +10,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from precedes.model import DELAY_MS_MAX, NANOSECONDS_PER_MS, NANOSECONDS_PER_S, UserError
+from precedes.model import DELAY_MS_MAX, NANOSECONDS_PER_MS, NANOSECONDS_PER_S, UserError, meant
 from precedes.sim import faults as fault
 from precedes.sim import network as net
 from precedes.sim.latency import read_latency
@@ -26,10 +26,12 @@ LAWS: Final = {
     "exponential": 1,
     "spiky": 2,
 }
+# Tables of round trips, by the unit that they are in.
+TABLES_MS: Final = {"matrix": 1.0, "matrix_s": 1000.0}
 SPIKE_SHARE: Final = 0.05  # of the packets under the law "spiky"
 DELAY_HELP: Final = (
     "constant:MS, uniform:LOW:HIGH, loguniform:LOW:HIGH, normal:MEAN:SD, lognormal:MEDIAN:SIGMA, "
-    "exponential:MEAN, spiky:MS:PEAK or matrix:FILE"
+    "exponential:MEAN, spiky:MS:PEAK, matrix:FILE (in ms) or matrix_s:FILE (in s)"
 )
 
 
@@ -75,11 +77,13 @@ def numbers_of(text: str, *, what: str, count: int, help_text: str) -> tuple[str
 def make_delay(scenario: Scenario, generator: np.random.Generator, drawn: dict[str, Any]) -> Delay:
     """The law of delay of a scenario; what is drawn or chosen is noted in ``drawn``."""
     law = scenario.delay.split(":")[0]
-    if law == "matrix":
+    if law in TABLES_MS:
         path = Path(scenario.delay.partition(":")[2])
-        return Delay(law, matrix_ns=read_latency(path, scenario.nodes, generator, drawn))
+        matrix_ns = read_latency(path, scenario.nodes, generator, drawn, unit_ms=TABLES_MS[law])
+        return Delay("matrix", matrix_ns=matrix_ns)
     if law not in LAWS:
-        raise UserError(f"delay {scenario.delay!r} is not understood: use {DELAY_HELP}")
+        hint = meant(law, (*LAWS, *TABLES_MS))
+        raise UserError(f"delay {scenario.delay!r} is not understood{hint}: use {DELAY_HELP}")
     count = LAWS[law]
     _, values = numbers_of(scenario.delay, what="delay", count=count, help_text=DELAY_HELP)
     if max(values) > DELAY_MS_MAX:

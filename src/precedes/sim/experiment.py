@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import itertools
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, Final
 
-from precedes.model import UserError
+from precedes.model import UserError, meant
 from precedes.protocols import registry
 from precedes.sim.scenario import Scenario, at_key, from_table, reading
 
 SWITCHES: Final = ("trace", "packets")
+# Billions of deliveries: whatever is still going on then goes on for ever.
+RUN_SECONDS_MAX: Final = 3600.0
 # Names of a scenario that a sweep varies in another way, or not at all.
 NOT_VARIED: Final = {
     "seed": "seeds, a count or a list",
@@ -30,6 +33,10 @@ class Experiment:
     scenarios: tuple[Scenario, ...]
     trace: bool = False  # whether the events of the runs are kept
     packets: bool = False  # and with them those of packets
+    run_seconds_max: float = RUN_SECONDS_MAX  # a run that takes longer has failed
+
+    def __post_init__(self) -> None:
+        _check_seconds(self.run_seconds_max)
 
 
 def grid(
@@ -56,8 +63,9 @@ def grid(
     return tuple(found)
 
 
-def from_file(path: Path) -> Experiment:
+def from_file(path: str | os.PathLike[str]) -> Experiment:
     """The experiment in a file: a scenario and a ``[sweep]`` table (docs/pipeline.md)."""
+    path = Path(path)
     with reading(path) as table:
         sweep = table.pop("sweep", None)
         if not isinstance(sweep, dict):
@@ -66,6 +74,8 @@ def from_file(path: Path) -> Experiment:
         switches = {name: _switch(name, sweep.pop(name, False)) for name in SWITCHES}
         if switches["packets"] and not switches["trace"]:
             raise at_key("packets", "packets are events of a trace: set trace = true too")
+        limit_s = sweep.pop("run_seconds_max", RUN_SECONDS_MAX)
+        _check_seconds(limit_s)
         seeds = _seeds(sweep.pop("seeds", [base.seed]))
         protocols = _list("protocols", sweep.pop("protocols", [base.protocol]))
         vary = _varied(sweep, protocols)
@@ -78,7 +88,16 @@ def from_file(path: Path) -> Experiment:
             scenarios += grid(start, vary=chosen, seeds=seeds)
         for scenario in scenarios:
             registry.load(scenario.protocol).make_parameters(scenario.parameters)
-        return Experiment(name=path.stem, scenarios=tuple(scenarios), **switches)
+        return Experiment(
+            name=path.stem, scenarios=tuple(scenarios), run_seconds_max=limit_s, **switches
+        )
+
+
+def _check_seconds(value: Any) -> None:
+    number = isinstance(value, (int, float)) and not isinstance(value, bool)
+    if not number or not 0 < value <= 1e7:
+        text = f"run_seconds_max is a number of seconds above 0, at most 1e7, not {value!r:.60}"
+        raise at_key("run_seconds_max", text)
 
 
 def _switch(name: str, value: Any) -> bool:
@@ -115,9 +134,10 @@ def _varied(sweep: dict[str, Any], protocols: list[Any]) -> dict[str, list[Any]]
         if field in NOT_VARIED:
             raise at_key(name, f"{name} is not varied so: use {NOT_VARIED[field]}")
         if field not in known and not any(_applies(field, protocol) for protocol in protocols):
-            raise at_key(
-                name, f"{name} is neither a field of a scenario nor a parameter of {protocols}"
-            )
+            own = [row["name"] for one in protocols for row in registry.load(one).parameter_help()]
+            hint = meant(name, (*known, *own))
+            what = f"neither a field of a scenario nor a parameter of {protocols}"
+            raise at_key(name, f"{name} is {what}{hint}")
         found[field] = _list(name, value)
     return found
 

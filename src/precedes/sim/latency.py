@@ -9,18 +9,22 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from precedes.model import NANOSECONDS_PER_MS, UserError
+from precedes.model import DELAY_MS_MAX, NANOSECONDS_PER_MS, UserError
 from precedes.sim.network import DELAY_NS_MIN
 
 
 def read_latency(
-    path: Path, nodes: int, generator: np.random.Generator, drawn: dict[str, Any]
+    path: Path,
+    nodes: int,
+    generator: np.random.Generator,
+    drawn: dict[str, Any],
+    *,
+    unit_ms: float,
 ) -> NDArray[np.int64]:
     """One-way delays in ns between ``nodes`` hosts drawn from a table of round trips.
 
-    The table is text, a row a line, in milliseconds, gzipped or not. Tables in seconds are
-    recognised by their size: no wide-area median is below 2 ms. Zeros off the diagonal are
-    missing measurements: the reverse direction stands in, else the median of the table.
+    The table is text, a row a line, in units of ``unit_ms``, gzipped or not. Zeros off the diagonal
+    are missing measurements: the reverse direction stands in, else the median of the table.
     """
     table = _read_table(path)
     if len(table) < nodes:
@@ -28,11 +32,12 @@ def read_latency(
     hosts = np.sort(generator.choice(len(table), nodes, replace=False))
     chosen = table[np.ix_(hosts, hosts)]
     measured = table[table > 0]
-    unit_ms = 1000.0 if float(np.median(measured)) < 2.0 else 1.0
     off_diagonal = ~np.eye(nodes, dtype=bool)
     missing = (chosen <= 0) & off_diagonal
     filled = np.where(missing, chosen.T, chosen)
     filled = np.where((filled <= 0) & off_diagonal, np.median(measured), filled)
+    if filled.max() * unit_ms > DELAY_MS_MAX:
+        raise UserError(f"{path} has round trips of more than {DELAY_MS_MAX:g} ms")
     one_way_ns = (filled * unit_ms * NANOSECONDS_PER_MS / 2).astype(np.int64)
     drawn["latency"] = {
         "hosts": hosts.tolist(),

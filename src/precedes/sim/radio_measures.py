@@ -212,9 +212,8 @@ class Measures:
         scenario["drawn"] = {}
         lost = None
         if oracle is not None:
-            nodes = range(run.scenario.nodes)
-            living = [host for host in nodes if run.up[host] and self.living[host]]
-            lost = sum(oracle.lost(host, living) for host in living)
+            up = [host for host in range(run.scenario.nodes) if run.up[host]]
+            lost = oracle.lost([host for host in up if self.living[host]], up)
         return Result(
             protocol=run.protocol.name,
             nodes=run.scenario.nodes,

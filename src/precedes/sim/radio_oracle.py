@@ -23,7 +23,6 @@ class RadioOracle:
         self.delivered = [0] * hosts
         self.missed = [0] * hosts
         self.stamped: list[list[int]] = [[] for _ in range(stations)]
-        self.under_way = 0  # messages that some station has stamped
         self.sent_by = [0] * hosts
         self.violations = 0
         self.violating: set[int] = set()
@@ -40,7 +39,6 @@ class RadioOracle:
     def on_stamp(self, station: int, message: int) -> None:
         """A station has given a message its next stamp."""
         self.stamped[station].append(message)
-        self.under_way |= 1 << message
 
     def on_join(self, host: int, station: int, start: int) -> None:
         """A life begins with this stamp of this station."""
@@ -62,13 +60,18 @@ class RadioOracle:
         self.delivered[host] = has | bit
         self.known[host] |= bit | self.past[message]
 
-    def lost(self, host: int, living: list[int]) -> int:
-        """How many messages a living host lacks.
+    def lost(self, members: list[int], sources: list[int]) -> int:
+        """How many deliveries are missing: by ``members`` of the end, of hosts that are up then.
 
-        A message that no station ever got is due if its source lives: a host may be gone for good
-        before anybody has heard it.
+        Own messages are due too, in a run in which one has come back to its source.
         """
-        due = self.under_way
-        for source in living:
+        due = 0
+        for source in sources:
             due |= self.sent_by[source]
-        return (due & ~(self.delivered[host] | self.missed[host])).bit_count()
+        pairs = list(zip(self.delivered, self.sent_by, strict=True))
+        own = any(delivered & sent for delivered, sent in pairs)
+        lost = 0
+        for host in members:
+            lacking = due & ~(self.delivered[host] | self.missed[host])
+            lost += (lacking if own else lacking & ~self.sent_by[host]).bit_count()
+        return lost

@@ -16,7 +16,13 @@ from typing import Any, Final
 
 import numpy as np
 
-from precedes.model import NANOSECONDS_PER_MS, NANOSECONDS_PER_S, TIME_NS_MAX, EventKind
+from precedes.model import (
+    NANOSECONDS_PER_MS,
+    NANOSECONDS_PER_S,
+    TIME_NS_MAX,
+    EventKind,
+    UserError,
+)
 from precedes.protocols import machines as mm
 from precedes.protocols import registry
 from precedes.protocols.machines import Surroundings
@@ -59,7 +65,7 @@ class RadioRun:
         self.duration_ns = self._duration_ns()
         self._place(generators[2])
         self._make_machines()
-        self.trace = RadioTrace(writer)
+        self.trace = RadioTrace(writer, hosts=scenario.nodes, stations=self.parameters.stations)
         self.measures = Measures(self)
 
     def _duration_ns(self) -> int:
@@ -106,6 +112,7 @@ class RadioRun:
         self.cells: list[int | None] = [None] * hosts
         self.members: list[dict[int, None]] = [{} for _ in range(stations)]
         self.up = [True] * hosts
+        self.down_ns: dict[int, int] = {}  # since when, of hosts that are down
         self.lives = [0] * hosts  # timers of before a crash are void
         self.disks: list[Any] = [None] * hosts
         self.wire_free_ns: dict[tuple[int, int], int] = {}
@@ -132,9 +139,19 @@ class RadioRun:
             events += 1
             if progress is not None and events % PROGRESS_EVENTS == 0:
                 progress(min(self.now_ns / max(self.duration_ns, 1), 1.0))
-        self.trace.close()
+        if self.workload and self.measures.skipped == len(self.workload):
+            raise UserError(self._why_nothing())
+        self.trace.end(self.now_ns, self.down_ns)
         return self.measures.result(
             cpu_s=time.process_time() - cpu_s, wall_s=time.perf_counter() - wall_s
+        )
+
+    def _why_nothing(self) -> str:
+        last_s = self.workload[-1][0] / NANOSECONDS_PER_S
+        return (
+            f"none of the {len(self.workload)} broadcasts happened: their hosts were out, or had "
+            f"not joined when the last was due, after {last_s:.3g} s; hosts join within joins_s, "
+            f"{self.parameters.joins_s:g} s: broadcast for longer, or set joins_s"
         )
 
     def _schedule_first(self) -> None:
@@ -245,6 +262,7 @@ class RadioRun:
         if not self.up[host]:
             return
         self.up[host] = False
+        self.down_ns[host] = self.now_ns
         self.lives[host] += 1
         self.disks[host] = self.hosts[host].disk()
         self.mobility.standing.add(host)
@@ -255,6 +273,7 @@ class RadioRun:
 
     def _recover(self, host: int) -> None:
         self.up[host] = True
+        del self.down_ns[host]
         self.mobility.standing.discard(host)
         self.around[host].effects = []
         self.hosts[host] = self.protocol.make_host(
@@ -288,10 +307,10 @@ class RadioRun:
                 self.measures.persists += 1
             elif kind == mm.JOINED:
                 self.measures.on_join(host, effect[2], effect[3])
-                self.trace.membership(self.now_ns, host, EventKind.JOIN)
+                self.trace.join(self.now_ns, host, effect[2], effect[3])
             elif kind == mm.LEFT:
                 self.measures.on_left(host)
-                self.trace.membership(self.now_ns, host, EventKind.LEAVE)
+                self.trace.leave(self.now_ns, host)
             elif kind == mm.EXPELLED:
                 self.measures.expelled += 1
                 machine = self.hosts[host]
@@ -320,6 +339,7 @@ class RadioRun:
                 self._transmit(self.scenario.nodes + station, effect[1])
             elif kind == mm.STAMPED:
                 self.measures.on_stamp(station, effect[1])
+                self.trace.stamp(station, effect[1][0])
             elif kind == mm.WIRE:
                 self._wire(station, effect[1], effect[2])
             elif kind == mm.TIMER:

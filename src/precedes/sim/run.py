@@ -53,9 +53,15 @@ class Run:
     """One run of one scenario; ``simulate`` below is all that most callers need."""
 
     def __init__(
-        self, scenario: Scenario, *, writer: Writer | None = None, packets: bool = False
+        self,
+        scenario: Scenario,
+        *,
+        writer: Writer | None = None,
+        packets: bool = False,
+        sharers: int = 1,
     ) -> None:
         self.scenario = scenario
+        self.memory_max_bytes = memory.limit_bytes(scenario, sharers=sharers)
         self.protocol = registry.load(scenario.protocol)
         self.parameters = self.protocol.make_parameters(scenario.parameters)
         self.writer = writer
@@ -277,11 +283,13 @@ class Run:
         )
 
     def _check_memory(self, wanted_bytes: int) -> None:
-        limit = self.scenario.memory_max_bytes
+        limit = self.memory_max_bytes
         if wanted_bytes > limit:
+            whose = "" if self.scenario.memory_max_bytes else ", its share of this machine's"
             raise UserError(
                 f"this run needs {wanted_bytes / 2**30:.1f} GiB, more than memory_max_bytes "
-                f"({limit / 2**30:.1f} GiB): use fewer nodes, a lower rate, less loss, or raise it"
+                f"({limit / 2**30:.1f} GiB{whose}): use fewer nodes, a lower rate, less loss, or "
+                "raise it"
             )
 
     def _flush(self) -> None:

@@ -10,12 +10,19 @@ from precedes.sim.scenario import Scenario
 
 
 def open_run(
-    scenario: Scenario, *, writer: Writer | None = None, packets: bool = False
+    scenario: Scenario,
+    *,
+    writer: Writer | None = None,
+    packets: bool = False,
+    sharers: int = 1,
 ) -> Run | RadioRun:
-    """The run of a scenario: on links, in the compiled engine, or on a radio."""
-    on_radio = registry.load(scenario.protocol).network == "radio"
-    kind = RadioRun if on_radio else Run
-    return kind(scenario, writer=writer, packets=packets)
+    """The run of a scenario: on links, in the compiled engine, or on a radio.
+
+    So many ``sharers``, itself included, run on this machine and share its memory.
+    """
+    if registry.load(scenario.protocol).network == "radio":
+        return RadioRun(scenario, writer=writer, packets=packets)
+    return Run(scenario, writer=writer, packets=packets, sharers=sharers)
 
 
 def simulate(

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import math
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-from precedes.model import DELAY_MS_MAX, NODES_MAX, UserError
+from precedes.model import DELAY_MS_MAX, NODES_MAX, UserError, meant
 
 # Lists of the names that a scenario file may use, by section; the first is the top level.
 TOP: Final = ("protocol", "nodes", "seed", "oracle", "horizon_s", "memory_max_bytes")
@@ -87,7 +88,7 @@ class Scenario:
     parameters: dict[str, Any] = field(default_factory=dict)
     oracle: bool = True
     horizon_s: float | None = None  # stop here even if something is still going on
-    memory_max_bytes: int = 8 << 30  # refuse to grow beyond this
+    memory_max_bytes: int | None = None  # refuse to grow beyond this; None: the run's share
 
     def __post_init__(self) -> None:
         _check_types(self)
@@ -118,7 +119,10 @@ def _check_types(given: Scenario | Fault) -> None:
         fits = isinstance(values, tuple) and all(_fits(one, kind) for one in values)
         if not fits:
             what = "a list of " if names[0].startswith("tuple[") else ""
-            raise at_key(item.name, f"{item.name} takes {what}{_MEANING[kind]}, not {value!r:.60}")
+            what += (
+                "a smaller number" if kind == "float" and _fits(value, "int") else _MEANING[kind]
+            )
+            raise at_key(item.name, f"{item.name} takes {what}, not {value!r:.60}")
 
 
 _MEANING: Final = {
@@ -137,8 +141,9 @@ def _fits(value: Any, kind: str) -> bool:
     if kind == "int":
         return isinstance(value, int) and not isinstance(value, bool)
     if kind == "float":
-        number = isinstance(value, (int, float)) and not isinstance(value, bool)
-        return number and abs(value) < 1e300  # a whole number may be too large for a float
+        if isinstance(value, float):
+            return math.isfinite(value)
+        return _fits(value, "int") and abs(value) < 1e300  # it may be too large for a float
     return isinstance(value, {"str": str, "dict[str": dict, "Fault": Fault}[kind])
 
 
@@ -204,7 +209,8 @@ def _check_range(scenario: Scenario, name: str, low: float, high: float) -> None
 
 def _check_fault(fault: Fault, nodes: int) -> None:
     if fault.kind not in FAULT_KINDS:
-        raise UserError(f"a fault is one of {', '.join(FAULT_KINDS)}, not {fault.kind!r}")
+        hint = meant(fault.kind, FAULT_KINDS)
+        raise UserError(f"a fault is one of {', '.join(FAULT_KINDS)}, not {fault.kind!r}{hint}")
     members = (*fault.nodes, *fault.others) if fault.kind == "cut" else (fault.node,)
     for node in members:
         if not 0 <= node < nodes:
@@ -263,8 +269,7 @@ def from_table(table: dict[str, Any]) -> Scenario:
         elif name == "parameters" or name in TOP:
             values[name] = value
         else:
-            known = ", ".join((*TOP, "workload", "network", "parameters", "faults"))
-            raise at_key(name, f"unknown name {name!r}; a scenario has {known}")
+            raise _unknown(name, "a scenario", (*TOP, *sections, "parameters", "faults"))
     for needed in ("protocol", "nodes"):
         if needed not in values:
             raise UserError(f"{needed} is missing")
@@ -276,7 +281,7 @@ def _section(values: dict[str, Any], table: Any, section: str, known: tuple[str,
         raise at_key(section, f"{section} must be a table, [{section}]")
     for name, value in table.items():
         if name not in known:
-            raise at_key(name, f"unknown name {name!r}; [{section}] has {', '.join(known)}")
+            raise _unknown(name, f"[{section}]", known)
         values["workload" if name == "kind" else name] = value
 
 
@@ -284,15 +289,19 @@ def _fault(row: Any, number: int) -> Fault:
     with _at_fault(number):
         if not isinstance(row, dict):
             raise UserError(f"a fault is a table, [[faults]], not {row!r}")
-        known = {item.name for item in dataclasses.fields(Fault)}
+        known = sorted(item.name for item in dataclasses.fields(Fault))
         for name in row:
             if name not in known:
-                names = ", ".join(sorted(known))
-                raise at_key(name, f"unknown name {name!r}; a fault has {names}")
+                raise _unknown(name, "a fault", known)
         if "kind" not in row:
             raise UserError("a fault needs a kind")
         lists = {name: tuple(value) for name, value in row.items() if isinstance(value, list)}
         return Fault(**{**row, **lists})
+
+
+def _unknown(name: str, table: str, known: Sequence[str]) -> UserError:
+    hint = meant(name, known)
+    return at_key(name, f"unknown name {name!r}{hint}; {table} has {', '.join(known)}")
 
 
 def at_key(key: str, text: str) -> UserError:

@@ -8,7 +8,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from precedes.model import NANOSECONDS_PER_MS, NANOSECONDS_PER_S, TIME_NS_MAX, UserError
+from precedes.model import NANOSECONDS_PER_MS, NANOSECONDS_PER_S, TIME_NS_MAX, UserError, meant
 from precedes.sim import workload as load
 from precedes.sim.build import numbers_of
 from precedes.sim.graph import read_graph
@@ -51,7 +51,9 @@ def make_workload(scenario: Scenario, generator: np.random.Generator, drawn: Dra
         "replay": _replay,
     }
     if name not in makers:
-        raise UserError(f"workload {scenario.workload!r} is not understood: use {WORKLOAD_HELP}")
+        hint = meant(name, makers)
+        text = f"workload {scenario.workload!r} is not understood{hint}: use {WORKLOAD_HELP}"
+        raise UserError(text)
     if name in ("poisson", "periodic") and scenario.workload != name:
         raise UserError(f"workload {name} takes no parameters here: give the load with rate")
     if name in (*STARTS, "burst", "replay") and scenario.duration_s is not None:

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from collections.abc import Sequence
 
-from precedes.model import PrecedesError
+from precedes.console import run, show, tell
+from precedes.model import Exit
 from precedes.testing.conformance import conformance
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the suite; 0 if the protocol conforms, 1 if not, 2 if it cannot be loaded."""
+    """Run the suite; 0 if the protocol conforms, 1 if not, else as for the other commands."""
     parser = argparse.ArgumentParser(
         prog="python -m precedes.testing",
         description="Run a protocol on random schedules and check the contract and its promises.",
+        allow_abbrev=False,
     )
     parser.add_argument("protocol", help="a name, or a file of your own ending in .py")
     parser.add_argument("--schedules", type=int, default=20, metavar="K", help="how many (20)")
@@ -25,6 +26,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument(
         "--interpreted", action="store_true", help="leave the compiled engine out: no waiting"
     )
+    parser.add_argument("--debug", action="store_true", help="add to an error its origin")
     options = parser.parse_args(arguments)
     try:
         found = conformance(
@@ -34,14 +36,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
             hostile=options.hostile,
             compiled=not options.interpreted,
         )
-    except PrecedesError as error:
-        print(f"precedes: {error}", file=sys.stderr)
-        return 2
-    print(found)
-    for failure in found.failures:
-        print(failure)
-    return 1 if found.failures else 0
+        for line in (found, *found.failures):
+            show(line)
+    except BaseException as error:
+        return tell(error, debug=options.debug)
+    return Exit.VIOLATED if found.failures else Exit.DONE
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    run(main)

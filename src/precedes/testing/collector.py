@@ -13,7 +13,7 @@ from precedes.model import EventKind
 from precedes.sim import Result, Scenario
 from precedes.sim.run import Run
 from precedes.trace import History
-from precedes.trace.message_index import index_messages
+from precedes.trace.assemble import JUDGED, numbered_history
 
 Integers = NDArray[np.signedinteger[Any]]
 
@@ -53,24 +53,16 @@ class Collector:
     def history(self, *, nodes: int, complete: bool = True) -> History:
         """The same for the audit; ``complete`` says that the run came to rest by itself."""
         rows = self.rows()
-        crashed = np.unique(rows[rows[:, KIND] == EventKind.CRASH, NODE])
-        rows = rows[np.isin(rows[:, KIND], (EventKind.BROADCAST, EventKind.DELIVER))]
+        rows = rows[np.isin(rows[:, KIND], list(JUDGED.values()))]
         rows = rows[np.argsort(rows[:, NODE], kind="stable")]
-        offsets = np.searchsorted(rows[:, NODE], np.arange(nodes + 1))
-        kind = rows[:, KIND].astype(np.int8)
-        source, sequence = rows[:, SOURCE].astype(np.int32), rows[:, SEQUENCE].astype(np.int32)
-        index = index_messages(offsets, kind, source, sequence, title="the run")
-        return History(
+        return numbered_history(
             nodes=nodes,
-            offsets=offsets,
-            kind=kind,
-            message=index.message,
-            message_source=index.source,
-            message_sequence=index.sequence,
-            message_names=index.names,
-            phantom_names=index.phantom_names,
+            offsets=np.searchsorted(rows[:, NODE], np.arange(nodes + 1)),
+            kind=rows[:, KIND].astype(np.int8),
+            source=rows[:, SOURCE].astype(np.int32),
+            seq=rows[:, SEQUENCE].astype(np.int32),
+            title="the run",
             complete=complete,
-            crashed=crashed.astype(np.int32),
         )
 
 

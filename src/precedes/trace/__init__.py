@@ -1,10 +1,10 @@
 """Traces: the file format of a run, its writer and reader, and readers of foreign logs."""
 
-from precedes.trace.detect import FORMATS, detect, load
+from precedes.trace.detect import FORMATS, load
 from precedes.trace.history import History
 from precedes.trace.importers.jsonl import read_jsonl
 from precedes.trace.members import join, read_members
-from precedes.trace.reader import is_trace, read_metadata, read_trace
+from precedes.trace.reader import read_metadata, read_trace
 from precedes.trace.schema import SCHEMA, SCHEMA_VERSION
 from precedes.trace.writer import TraceWriter
 
@@ -14,8 +14,6 @@ __all__ = [
     "SCHEMA_VERSION",
     "History",
     "TraceWriter",
-    "detect",
-    "is_trace",
     "join",
     "load",
     "read_jsonl",

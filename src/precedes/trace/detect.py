@@ -8,43 +8,40 @@ from typing import Final
 
 from precedes.model import UserError
 from precedes.trace.history import History
-from precedes.trace.importers.jsonl import GZIP_MAGIC, read_jsonl
+from precedes.trace.importers.jsonl import GZIP_MAGIC, read_lines
 from precedes.trace.members import holds_member_logs, read_members
-from precedes.trace.reader import MAGIC, read_trace
+from precedes.trace.reader import MAGIC, read_opened
+from precedes.trace.source import Log, Source, open_log
 
 BOM: Final = b"\xef\xbb\xbf"  # Windows editors put it before UTF-8
 FORMATS: Final = ("auto", "precedes", "jsonl", "members")
 
 
-def load(path: str | os.PathLike[str], format: str = "auto") -> list[History]:
-    """The histories in a file; ``auto`` looks at how its content begins."""
+def load(log: Log, format: str = "auto") -> list[History]:
+    """The histories in a log; ``auto`` looks at how its content begins.
+
+    A log is a path (pipes too), ``-`` for standard input, or a file object opened in binary mode.
+    A directory of the logs of a live group's members is one log, ``members``; an empty file is a
+    log without events.
+    """
     if format not in FORMATS:
         raise UserError(f"unknown format {format!r}: choose one of {', '.join(FORMATS)}")
-    if format == "auto":
-        format = detect(path)
-    if format == "members":
-        return [read_members(path)]
-    return read_trace(path) if format == "precedes" else [read_jsonl(path)]
+    if isinstance(log, str | os.PathLike):
+        directory = os.path.isdir(log) and holds_member_logs(Path(log))
+        if format == "members" or (format == "auto" and directory):
+            return [read_members(log)]
+    elif format == "members":
+        raise UserError("the logs of members are a directory: give its path")
+    with open_log(log) as source:
+        if format == "auto":
+            format = _format_of(source)
+        return read_opened(source) if format == "precedes" else [read_lines(source)]
 
 
-def detect(path: str | os.PathLike[str]) -> str:
-    """``precedes`` or ``jsonl``, by content; an empty file is a log without events.
-
-    A directory of the logs of a live group's members is one log, ``members``.
-    """
-    if Path(path).is_dir() and holds_member_logs(Path(path)):
-        return "members"
-    try:
-        with Path(path).open("rb") as file:
-            opening = file.read(4096)
-    except FileNotFoundError:
-        raise UserError(f"there is no log {path}: check the path") from None
-    except IsADirectoryError:
-        raise UserError(f"{path} is a directory: name the logs in it") from None
-    except OSError as error:
-        raise UserError(f"cannot read {path}: {error.strerror}") from None
+def _format_of(source: Source) -> str:
+    opening = source.opening
     if opening.startswith(MAGIC):
         return "precedes"
     if opening.startswith(GZIP_MAGIC) or opening.removeprefix(BOM).strip()[:1] in (b"", b"{"):
         return "jsonl"
-    raise UserError(f"{path} is neither a trace nor JSON lines: say which with --format")
+    raise UserError(f"{source.title} is neither a trace nor JSON lines: say which with --format")

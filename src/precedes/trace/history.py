@@ -33,16 +33,18 @@ class History:
     message_sequence: NDArray[np.int32]  # message: its source's first, second, ... broadcast
     complete: bool  # the run ended by itself: what was not delivered is lost
     crashed: NDArray[np.int32] = field(default_factory=lambda: np.empty(0, np.int32))
-    # Joins: at which node, and how many rows of it stand before. Without any, a node is a member
-    # from the beginning.
+    # Joins: at which node, how many rows of it stand before, and what it begins with: a message
+    # and the earlier ones of its source, or -1 for nothing. A state of several sources is as many
+    # joins. Without any, a node is a member from the beginning.
     join_node: NDArray[np.int32] = field(default_factory=lambda: np.empty(0, np.int32))
     join_row: NDArray[np.int64] = field(default_factory=lambda: np.empty(0, np.int64))
+    join_message: NDArray[np.int32] = field(default_factory=lambda: np.empty(0, np.int32))
     departed: NDArray[np.int32] = field(default_factory=lambda: np.empty(0, np.int32))
     node_names: list[str] | None = None
     message_names: list[str] | None = None
     phantom_names: dict[int, str] = field(default_factory=dict)
     time_us: NDArray[np.int64] | None = None  # row; never used to order anything
-    run_id: int = 0
+    run_id: int | str = 0
     origin: str = ""
 
     def __post_init__(self) -> None:
@@ -61,9 +63,14 @@ class History:
         _check_range(self.crashed, 0, self.nodes, f"{self._title()}: a crashed node")
         _check_range(self.departed, 0, self.nodes, f"{self._title()}: a node that has left")
         _check_range(self.join_node, 0, self.nodes, f"{self._title()}: a node that joined")
-        if self.join_row.size != self.join_node.size:
-            raise UserError(f"{self._title()}: join_node and join_row differ in length")
-        _check_range(self.join_row, 0, rows + 1, f"{self._title()}: the row of a join")
+        if not self.join_node.size == self.join_row.size == self.join_message.size:
+            raise UserError(
+                f"{self._title()}: join_node, join_row and join_message differ in length"
+            )
+        lengths = np.diff(self.offsets)[self.join_node]
+        if np.any((self.join_row < 0) | (self.join_row > lengths)):
+            raise UserError(f"{self._title()}: a join is outside the rows of its node")
+        _check_range(self.join_message, -1, self.messages, f"{self._title()}: a join's message")
         self._check_broadcasts()
 
     def _title(self) -> str:
@@ -117,6 +124,7 @@ _DTYPES: Final[dict[str, type[np.signedinteger[Any]]]] = {
     "crashed": np.int32,
     "join_node": np.int32,
     "join_row": np.int64,
+    "join_message": np.int32,
     "departed": np.int32,
 }
 

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import json
 import os
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -20,8 +21,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from precedes.model import NODES_MAX, EventKind, UserError
-from precedes.trace.history import BROADCAST, DELIVER, History
-from precedes.trace.message_index import index_messages
+from precedes.trace.assemble import JUDGED, numbered_history
+from precedes.trace.history import History
 from precedes.trace.writer import TraceWriter
 
 MAGIC: Final = b"prcdlog1"
@@ -51,7 +52,18 @@ def is_member_log(path: str | os.PathLike[str]) -> bool:
 
 def holds_member_logs(directory: Path) -> bool:
     """Whether a directory holds logs of members."""
-    return any(is_member_log(path) for path in directory.iterdir())
+    return bool(_files_of(directory))
+
+
+def _files_of(directory: Path) -> list[Path]:
+    try:
+        return sorted(path for path in directory.iterdir() if is_member_log(path))
+    except FileNotFoundError:
+        raise UserError(f"there is no directory {directory}: check the path") from None
+    except NotADirectoryError:
+        raise UserError(f"{directory} is a file: name the directory of the members' logs") from None
+    except OSError as error:
+        raise UserError(f"cannot read {directory}: {error.strerror}") from None
 
 
 def read_member_log(path: Path) -> MemberLog:
@@ -94,35 +106,26 @@ def _whole_rows(size_bytes: int) -> int:
 def read_members(directory: str | os.PathLike[str]) -> History:
     """The history of a group from the logs of its members, which must all be there."""
     logs = _logs_of(Path(directory))
-    members = logs[0].about["members"]
-    chosen = [np.isin(log.kind, (BROADCAST, DELIVER)) for log in logs]
-    counts = [int(rows.sum()) for rows in chosen]
-    offsets = np.concatenate(([0], np.cumsum(counts)))
+    chosen = [np.isin(log.kind, list(JUDGED.values())) for log in logs]
     pairs = list(zip(logs, chosen, strict=True))
-    kind = np.concatenate([log.kind[rows] for log, rows in pairs])
-    source = np.concatenate([log.source[rows] for log, rows in pairs])
-    sequence = np.concatenate([log.sequence[rows] for log, rows in pairs])
-    index = index_messages(offsets, kind, source, sequence, title=str(directory))
     ended = np.array([log.status == ENDED for log in logs])
-    return History(
-        nodes=members,
-        offsets=offsets,
-        kind=kind,
-        message=index.message,
-        message_source=index.source,
-        message_sequence=index.sequence,
-        message_names=index.names,
-        phantom_names=index.phantom_names,
+    history = numbered_history(
+        nodes=logs[0].about["members"],
+        offsets=np.concatenate(([0], np.cumsum([int(rows.sum()) for rows in chosen]))),
+        kind=np.concatenate([log.kind[rows] for log, rows in pairs]),
+        source=np.concatenate([log.source[rows] for log, rows in pairs]),
+        seq=np.concatenate([log.sequence[rows] for log, rows in pairs]),
+        title=str(directory),
         complete=bool(ended.any()),
-        crashed=np.flatnonzero(~ended).astype(np.int32),
         time_us=np.concatenate([log.time_ns[rows] // 1000 for log, rows in pairs]),
         origin=str(directory),
     )
+    return replace(history, crashed=np.union1d(history.crashed, np.flatnonzero(~ended)))
 
 
 def _logs_of(directory: Path) -> list[MemberLog]:
     """One log for each member of one group, in order."""
-    paths = sorted(path for path in directory.iterdir() if is_member_log(path))
+    paths = _files_of(directory)
     if not paths:
         raise UserError(f"{directory} holds no logs of members (*{SUFFIX})")
     found = {}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 import platform
@@ -43,7 +44,7 @@ class TraceWriter:
     """Records one run; the file appears, complete, when ``close`` returns.
 
     As a context manager it closes at the end of the block, and aborts if the block raises.
-    Until then everything is in a hidden directory beside the target, which goes away on
+    Until then everything is in a hidden folder beside the target, which goes away on
     ``close``, on ``abort``, when the writer is forgotten and when the process ends; one left
     by a killed process is removed by the next writer of the same target.
     """
@@ -191,22 +192,32 @@ class TraceWriter:
 
 
 def _make_directory(path: Path) -> Path:
-    """A new directory beside the target, once the leavings of dead writers are gone."""
+    """A new directory beside the target, once the leavings of dead writers are gone.
+
+    All writers of a target share a folder, so that none has to look through the other files
+    beside it, which may be many.
+    """
     if path.is_dir():
         raise OSError(errno.EISDIR, os.strerror(errno.EISDIR))
+    folder = path.with_name(f".{path.name}.tmp")
     # The host is part of the name: a process number means nothing on another machine.
-    prefix = f".{path.name}.tmp-{platform.node()}-"
-    for name in os.listdir(path.parent):
-        process = name.removeprefix(prefix).partition("-")[0]
-        if name.startswith(prefix) and process.isdecimal() and not _is_alive(int(process)):
-            shutil.rmtree(path.parent / name, ignore_errors=True)
-    return Path(tempfile.mkdtemp(prefix=f"{prefix}{os.getpid()}-", dir=path.parent))
+    prefix = f"{platform.node()}-"
+    while True:
+        folder.mkdir(exist_ok=True)
+        with contextlib.suppress(FileNotFoundError):  # another writer, done, took it away
+            for name in os.listdir(folder):
+                process = name.removeprefix(prefix).partition("-")[0]
+                if name.startswith(prefix) and process.isdecimal() and not _is_alive(int(process)):
+                    shutil.rmtree(folder / name, ignore_errors=True)
+            return Path(tempfile.mkdtemp(prefix=f"{prefix}{os.getpid()}-", dir=folder))
 
 
 def _remove_directory(directory: Path, owner: int) -> None:
     # A forked child that ends must not take away what its parent is still writing.
     if os.getpid() == owner:
         shutil.rmtree(directory, ignore_errors=True)
+        with contextlib.suppress(OSError):  # others write the same target
+            directory.parent.rmdir()
 
 
 def _is_alive(process: int) -> bool:

@@ -41,6 +41,10 @@ WHICH_MASK: Final = (1 << 14) - 1
 CONTENT_MASK: Final = (1 << FORM_SHIFT) - 1
 FORGOTTEN: Final = CONTENT_MASK  # in place of a number of dependencies
 
+# An answer has one part for each process at most; of repeated ones, no more are kept than so many
+# times that.
+REPEATS_MAX: Final = 16
+
 # What a part of an answer came to.
 NOTHING: Final = -1
 NO_ANSWER: Final = -2
@@ -122,7 +126,7 @@ def learn(
         return NOTHING
     if tag == ANNOUNCE:
         held.row[row, queue.ANNOUNCED] = content
-    elif content >> 32 < scratch.size:
+    elif content >> 32 < scratch.size and held.row[row, queue.KNOWN] < REPEATS_MAX * scratch.size:
         queue.add_dependency(held, row, content)
     if not _is_complete(held, scratch, row):
         return NOTHING

@@ -86,7 +86,7 @@ from .state import (
     series_row,
 )
 
-__all__ = ["Parameters", "State", "allocate", "effects_words", "extra", "series"]
+__all__ = ["Parameters", "State", "allocate", "effects_words", "extra", "is_sound", "series"]
 
 DATA: Final = 0
 ITEMS: Final = (MESSAGE, *[NUMBER] * 7)
@@ -194,7 +194,7 @@ def _afterwards(state: State, here: int, host: Host) -> None:
 @compiled.function()
 def _arrive(state: State, here: int, slot: int, host: Host) -> None:
     """Lines 3 to 7: expand, then deliver the message or let it wait."""
-    if not _is_sound(state, slot):
+    if not is_sound(state, slot):
         state.dcs.counters[MALFORMED] += 1
         drop(host, slot)
         return
@@ -214,7 +214,7 @@ def _arrive(state: State, here: int, slot: int, host: Host) -> None:
 
 
 @compiled.function()
-def _is_sound(state: State, slot: int) -> bool:
+def is_sound(state: State, slot: int) -> bool:
     """Whether a correct process may have sent this: what it names exists."""
     carries = state.stamp[slot, CARRIES]
     sound = 1 <= carries <= state.dcs.settings[MOST]

@@ -294,6 +294,8 @@ def _hear_item(state: State, here: int, sender: int, tag: int, value: int, host:
         recovery.own[here, UNACKNOWLEDGED] -= value
         return
     if tag == ENDED:
+        if recovery.peer[at + ENDS] == state.setting[NODES]:
+            return  # each crash is ended with once: no peer has more sent to it by saying so again
         crashed = value & NODE_MASK
         value >>= NODE_BITS
         if recovery.crashed[here, crashed] == 0:

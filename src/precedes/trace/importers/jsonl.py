@@ -2,62 +2,50 @@
 
 ``{"node": ..., "kind": "broadcast" | "deliver", "message": ..., "time": optional}``, in each
 node's own order; how nodes are interleaved does not matter, and ``time`` is not used. Names of
-nodes and messages are strings or integers, and ``7`` is the same name as ``"7"``.
+nodes and messages are strings or integers, and ``7`` is the same name as ``"7"``. ``crash`` and
+``leave`` need no message; a ``join`` with one begins with it and its source's earlier ones.
 """
 
 from __future__ import annotations
 
 import gzip
 import json
-import os
+import sys
 import zlib
 from array import array
-from collections.abc import Iterator
-from contextlib import contextmanager
-from pathlib import Path
-from typing import IO, Any, Final
+from typing import Any, Final
 
 import numpy as np
-from numpy.typing import NDArray
 
-from precedes.model import EventKind, UserError
-from precedes.trace.history import BROADCAST, DELIVER, History
+from precedes.model import UserError, printable
+from precedes.trace.assemble import CRASH, JOIN, JUDGED, KINDS, LEAVE, NO_MESSAGE, named_history
+from precedes.trace.history import BROADCAST, History
+from precedes.trace.source import Log, Source, open_log
 
 GZIP_MAGIC: Final = b"\x1f\x8b"
-KINDS: Final = {kind.name.lower(): kind for kind in EventKind}
 
 
-def read_jsonl(path: str | os.PathLike[str]) -> History:
-    """The history in a file of JSON lines, plain or gzipped, read as a stream.
+def read_jsonl(log: Log) -> History:
+    """The history in JSON lines, plain or gzipped, read as a stream.
 
     Whether the log goes on where the file ends cannot be known, so nothing counts as lost.
     """
-    path = Path(path)
-    log = _Log(str(path))
+    with open_log(log) as source:
+        return read_lines(source)
+
+
+def read_lines(source: Source) -> History:
+    """``read_jsonl`` for a log that is open."""
+    found = _Log(source.title)
+    zipped = source.opening.startswith(GZIP_MAGIC)
+    file = gzip.GzipFile(fileobj=source.stream) if zipped else source.stream
     try:
-        with _open(path) as file:
-            for number, line in enumerate(file, start=1):
-                if not line.isspace():
-                    log.add(number, line)
-    except FileNotFoundError:
-        raise UserError(f"there is no log {path}: check the path") from None
-    except IsADirectoryError:
-        raise UserError(f"{path} is a directory: name the logs in it") from None
-    except (OSError, EOFError, zlib.error) as error:
-        reason = getattr(error, "strerror", None) or str(error)
-        raise UserError(f"cannot read {path}: {reason}") from None
-    return log.history()
-
-
-@contextmanager
-def _open(path: Path) -> Iterator[IO[bytes]]:
-    with path.open("rb") as file:
-        zipped = file.peek(2)[:2] == GZIP_MAGIC
-        if not zipped:
-            yield file
-            return
-        with gzip.open(file) as unzipped:
-            yield unzipped  # type: ignore[misc]
+        for number, line in enumerate(file, start=1):
+            if not line.isspace():
+                found.add(number, line)
+    except zlib.error as error:
+        raise UserError(f"cannot read {source.title}: {error}") from None
+    return found.history()
 
 
 class _Log:
@@ -71,69 +59,56 @@ class _Log:
         self._row_kind = array("b")
         self._row_message = array("i")
         self._broadcast_line = array("q")  # message -> line of its broadcast, or 0
-        self._source = array("i")
-        self._crashed: set[int] = set()
 
     def add(self, number: int, line: bytes) -> None:
         """Take one line."""
         try:
-            event = json.loads(line)
-        except (ValueError, RecursionError) as error:
-            reason = getattr(error, "msg", "not UTF-8 text")
-            raise self._error(number, f"not a JSON object ({reason})") from None
+            event = json.loads(line.decode("utf-8-sig" if number == 1 else "utf-8"))
+        except UnicodeDecodeError:
+            raise self._error(number, "not a JSON object (not UTF-8 text)") from None
+        except json.JSONDecodeError as error:
+            raise self._error(number, f"not a JSON object ({error.msg})") from None
+        except RecursionError:
+            raise self._error(number, "nested too deeply") from None
+        except ValueError:
+            limit = sys.get_int_max_str_digits()
+            raise self._error(number, f"a number has more than {limit:,} digits") from None
         if not isinstance(event, dict):
             raise self._error(number, "not a JSON object")
         name = self._value(number, event, "kind")
         kind = KINDS.get(name) if isinstance(name, str) else None
         if kind is None:
             raise self._error(number, f"unknown kind {name!r}; known are {', '.join(KINDS)}")
-        if kind not in (BROADCAST, DELIVER, EventKind.CRASH):
+        if name not in JUDGED:
             return
-        node = self._number(self._nodes, self._name(number, event, "node"))
-        if kind == EventKind.CRASH:
-            self._crashed.add(node)
-            return
+        self._row_node.append(self._number(self._nodes, self._name(number, event, "node")))
+        self._row_kind.append(kind)
+        self._row_message.append(self._message(number, kind, event))
+
+    def _message(self, number: int, kind: int, event: dict[str, Any]) -> int:
+        """The message of a row; a join need not have one, and other rows about nodes have none."""
+        if kind in (CRASH, LEAVE) or (kind == JOIN and event.get("message") is None):
+            return NO_MESSAGE
         label = self._name(number, event, "message")
         message = self._number(self._messages, label)
-        if message == len(self._source):
-            self._source.append(-1)
+        if message == len(self._broadcast_line):
             self._broadcast_line.append(0)
         if kind == BROADCAST:
-            if self._broadcast_line[message]:
-                earlier = self._broadcast_line[message]
-                raise self._error(
-                    number, f"message {label} is broadcast again; the first time is line {earlier}"
-                )
+            earlier = self._broadcast_line[message]
+            if earlier:
+                again = f"message {printable(label)} is broadcast again"
+                raise self._error(number, f"{again}; the first time is line {earlier}")
             self._broadcast_line[message] = number
-            self._source[message] = node
-        self._row_node.append(node)
-        self._row_kind.append(kind)
-        self._row_message.append(message)
+        return message
 
     def history(self) -> History:
-        """All that was read, its nodes in the order of their numbers or of appearance."""
-        names = list(self._nodes)
-        if all(_is_integer(name) for name in names):
-            names.sort(key=int)
-        rank = np.empty(len(names), np.int32)
-        rank[[self._nodes[name] for name in names]] = np.arange(len(names))
-        node = rank[np.frombuffer(self._row_node, np.int32)]
-        order = np.argsort(node, kind="stable")
-        kind = np.frombuffer(self._row_kind, np.int8)[order]
-        message = np.frombuffer(self._row_message, np.int32)[order]
-        source = np.frombuffer(self._source, np.int32)
-        source = np.where(source >= 0, rank[source], -1) if rank.size else source
-        return History(
-            nodes=len(names),
-            offsets=np.concatenate(([0], np.cumsum(np.bincount(node, minlength=len(names))))),
-            kind=kind,
-            message=message,
-            message_source=source,
-            message_sequence=_sequence(message[kind == BROADCAST], source),
-            complete=False,
-            crashed=np.sort(rank[sorted(self._crashed)]),
-            node_names=names,
-            message_names=list(self._messages),
+        """All that was read."""
+        return named_history(
+            names=list(self._nodes),
+            node=np.frombuffer(self._row_node, np.int32),
+            kind=np.frombuffer(self._row_kind, np.int8),
+            labels=list(self._messages),
+            message=np.frombuffer(self._row_message, np.int32),
             origin=self._title,
         )
 
@@ -154,16 +129,3 @@ class _Log:
 
     def _error(self, number: int, what: str) -> UserError:
         return UserError(f"{self._title}, line {number}: {what}")
-
-
-def _is_integer(name: str) -> bool:
-    return name.removeprefix("-").isdecimal()
-
-
-def _sequence(broadcasts: NDArray[np.int32], source: NDArray[np.int32]) -> NDArray[np.int32]:
-    """For each message, in the order of rows, its position among its source's broadcasts."""
-    sequence = np.zeros(source.size, np.int32)
-    by_source = source[broadcasts]  # rising, because rows are in the order of nodes
-    first = np.searchsorted(by_source, by_source)
-    sequence[broadcasts] = np.arange(broadcasts.size) - first + 1
-    return sequence

@@ -1,0 +1,126 @@
+"""Opens a log once, whatever it comes from: a file, a pipe, standard input, a file object.
+
+What a reader has to see of the beginning is read and given back, so that nothing is lost of a
+pipe, which can be read only once.
+"""
+
+from __future__ import annotations
+
+import errno
+import io
+import os
+import shutil
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, BinaryIO, Final
+
+from precedes.model import UserError
+
+Log = str | os.PathLike[str] | BinaryIO
+
+STANDARD_INPUT: Final = Path("-")
+OPENING_BYTES: Final = 4096
+BUFFER_BYTES: Final = 1 << 17
+
+
+class Source:
+    """An open log: its name for messages, how it begins, and a file to read it from."""
+
+    def __init__(self, title: str, file: BinaryIO) -> None:
+        self.title = title
+        self._file = file
+        self.opening = b""
+        # A pipe may give a few bytes at a time; this waits for enough of them, or the end.
+        while part := _read(file, OPENING_BYTES - len(self.opening)):
+            self.opening += part
+        self.stream: BinaryIO = io.BufferedReader(_Rejoined(self.opening, file), BUFFER_BYTES)
+
+    @contextmanager
+    def seekable(self) -> Iterator[BinaryIO]:
+        """The log as a file in which one can go to and fro; a pipe is copied to disk first.
+
+        The copy is in the directory for temporary files and goes away in the end; a disk without
+        room for it is a UserError.
+        """
+        if self._file.seekable() and self._file.tell() == len(self.opening):
+            yield self._file
+            return
+        with self._copied() as copy:
+            yield copy
+
+    def _copied(self) -> BinaryIO:
+        copy: Any = None
+        try:
+            copy = tempfile.TemporaryFile()  # noqa: SIM115, closed by the caller
+            shutil.copyfileobj(self.stream, copy)
+            copy.flush()
+        except OSError as error:
+            if copy is not None:
+                copy.close()
+            raise UserError(
+                f"cannot copy {self.title} to a temporary file: {error.strerror}; name a file, or "
+                "a directory with room for it in TMPDIR"
+            ) from None
+        return copy
+
+
+def _read(file: BinaryIO, size: int) -> bytes:
+    part = file.read(size)
+    if part is None:
+        raise BlockingIOError(errno.EAGAIN, "nothing to read yet, and it does not wait for more")
+    if isinstance(part, str):
+        raise UserError("a log is read as text: open it in binary mode")
+    return bytes(part)
+
+
+class _Rejoined(io.RawIOBase):
+    """The beginning of a file that was read already, then the rest of it."""
+
+    def __init__(self, opening: bytes, rest: BinaryIO) -> None:
+        self._opening = opening
+        self._rest = rest
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        part = self._opening[: len(buffer)] or _read(self._rest, len(buffer))
+        self._opening = self._opening[len(part) :]
+        buffer[: len(part)] = part
+        return len(part)
+
+
+@contextmanager
+def open_log(log: Log) -> Iterator[Source]:
+    """A path, ``-`` for standard input, or a binary file object, which is left open.
+
+    What the system has against it is a UserError, also while it is read.
+    """
+    title = title_of(log)
+    try:
+        if not isinstance(log, str | os.PathLike):
+            yield Source(title, log)
+        elif Path(log) == STANDARD_INPUT:
+            yield Source(title, sys.stdin.buffer)
+        else:
+            with Path(log).open("rb") as file:
+                yield Source(title, file)
+    except FileNotFoundError:
+        raise UserError(f"there is no log {title}: check the path") from None
+    except IsADirectoryError:
+        raise UserError(f"{title} is a directory: name the logs in it") from None
+    except (OSError, EOFError) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        raise UserError(f"cannot read {title}: {reason}") from None
+
+
+def title_of(log: Log) -> str:
+    """What to call a log in messages and reports."""
+    if isinstance(log, str | os.PathLike):
+        path = Path(log)
+        return "standard input" if path == STANDARD_INPUT else str(path)
+    name = getattr(log, "name", None)
+    return name if isinstance(name, str) else "log"

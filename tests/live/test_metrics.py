@@ -1,0 +1,231 @@
+"""Metrics that Prometheus can read, and a health that says what is wrong."""
+
+import asyncio
+import contextlib
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from prometheus_client import CollectorRegistry, Gauge
+from prometheus_client.parser import text_string_to_metric_families
+
+from precedes.live import Config, Evicted, Group, wire
+from precedes.live.prometheus import METRICS
+from precedes.model import UserError
+from tests.live.groups import configs, end, group_of, leave, listeners, run, take, until
+
+PAGE = Path(__file__).parents[2] / "docs" / "live.md"
+SERVED = {"metrics": "127.0.0.1:0"}
+
+
+async def ask(group, path):
+    """The status and the body of an answer."""
+    reader, writer = await asyncio.open_connection(*group.metrics_address)
+    writer.write(f"GET {path} HTTP/1.1\r\n\r\n".encode())
+    head, body = (await reader.read()).decode().split("\r\n\r\n", 1)
+    await end(writer)
+    return int(head.split()[1]), body
+
+
+async def scrape(group):
+    """All samples by name and labels."""
+    status, body = await ask(group, "/metrics")
+    assert status == 200
+    return samples_in(body), body
+
+
+def samples_in(text):
+    return {
+        (sample.name, *(sample.labels[label] for label in sample.labels)): sample.value
+        for family in text_string_to_metric_families(text)
+        for sample in family.samples
+    }
+
+
+def test_metrics_as_prometheus_reads_them():
+    async def test():
+        async with group_of(2, **SERVED) as (one, two):
+            await two.broadcast(b"")
+            await take(one, 1)
+            found, text = await scrape(one)
+            assert found["precedes_delivered_total", "group", "0"] == 1
+            assert found["precedes_members", "group", "0"] == 2
+            assert found["precedes_ready", "group", "0"] == 1
+            assert found["precedes_peer_unacknowledged_bytes", "group", "0", "1"] >= 0
+            # Nothing was refused, and there is no certificate.
+            absent = {"precedes_refused_total", "precedes_certificate_expiry_seconds"}
+            assert {name for name, *_ in found} | absent == {m.full_name for m in METRICS}
+            assert (await ask(one, "/secrets"))[0] == 404
+            return text
+
+    text = run(test())
+    if promtool := shutil.which("promtool"):
+        checked = subprocess.run(
+            [promtool, "check", "metrics"], input=text, text=True, capture_output=True, timeout=30
+        )
+        assert (checked.returncode, checked.stdout + checked.stderr) == (0, "")
+    for metric in METRICS:
+        assert f"# HELP {metric.full_name} " in text
+
+
+def test_counters_keep_their_digits():
+    """In steps of a hundred a rate is all peaks and holes."""
+
+    async def test():
+        async with group_of(2, **SERVED) as (one, _):
+            one.metrics.delivered = 12_345_678
+            one.metrics.count_refusal('a "quoted" \\ reason\nin two lines')
+            found, _ = await scrape(one)
+            assert found["precedes_delivered_total", "group", "0"] == 12_345_678
+            assert (
+                found["precedes_refused_total", "group", "0", 'a "quoted" \\ reason\nin two lines']
+                == 1
+            )
+
+    run(test())
+
+
+def test_a_registry_of_the_application_has_all_groups_that_are_open():
+    registry = CollectorRegistry()
+    Gauge("of_the_application", "Its own.", registry=registry).set(7)
+
+    async def test():
+        socks = listeners(2)
+        given = configs(socks)
+        given[1] = type(given[1])(**{**vars(given[1]), **SERVED})
+        groups = [
+            Group.open(config, listener=sock, registry=registry)
+            for config, sock in zip(given, socks, strict=True)
+        ]
+        await asyncio.gather(*(group.__aenter__() for group in groups))
+        found, _ = await scrape(groups[1])
+        assert found[("of_the_application",)] == 7
+        assert [found["precedes_members", "group", str(member)] for member in (0, 1)] == [2, 2]
+        await asyncio.gather(*(group.__aexit__(None, None, None) for group in groups))
+        assert registry.get_sample_value("of_the_application") == 7
+        assert [family.name for family in registry.collect()] == ["of_the_application"]
+
+    run(test())
+    with pytest.raises(UserError, match="registry"):
+        Group.open(Config(member=0, addresses=("127.0.0.1:1", "127.0.0.1:2")), registry="mine")
+
+
+def test_metrics_without_the_extra_say_what_to_install(monkeypatch):
+    monkeypatch.setitem(sys.modules, "prometheus_client", None)
+    addresses = ("127.0.0.1:1", "127.0.0.1:2")
+    Config(member=0, addresses=addresses)
+    with pytest.raises(UserError, match=r"pip install 'precedes\[live\]'"):
+        Config(member=0, addresses=addresses, **SERVED)
+
+
+def test_an_address_for_metrics_that_is_taken_is_named():
+    async def test():
+        socks = listeners(3)
+        address = f"127.0.0.1:{socks[2].getsockname()[1]}"
+        config = configs(socks[:2], metrics=address)[0]
+        with pytest.raises(UserError, match=f"cannot serve metrics at {address}"):
+            async with Group.open(config, listener=socks[0]):
+                pass
+        for sock in socks:
+            sock.close()
+
+    run(test())
+
+
+def test_the_page_names_every_metric():
+    named = set(re.findall(r"`(precedes_[a-z_]+)", PAGE.read_text()))
+    assert named == {metric.full_name for metric in METRICS}
+
+
+def test_health_says_that_a_link_is_missing_also_to_member_0():
+    """Member 0 meets the others, and then nobody hears from it."""
+
+    async def test():
+        socks = listeners(3)
+        given = configs(socks, **SERVED, evict_after_s=60.0)
+        met = []
+
+        async def greet(reader, writer):
+            hello = wire.decode_hello(await reader.readexactly(wire.HELLO_BYTES))
+            answer = wire.Hello(
+                member=0,
+                target=hello.member,
+                group=hello.group,
+                life=b"z" * 16,
+                known=hello.life,
+                received=0,
+            )
+            writer.write(answer.encode())
+            met.append(writer)
+
+        server = await asyncio.start_server(greet, sock=socks[0])
+        two, three = groups = [Group.open(given[i], listener=socks[i]) for i in (1, 2)]
+        await asyncio.gather(*(group.__aenter__() for group in groups))
+        assert await ask(three, "/health") == (200, "ready\n")
+        server.close()
+        for writer in met:
+            await end(writer)
+        await until(lambda: two.missing_links() and three.missing_links())
+        assert await ask(three, "/health") == (200, "degraded\nno connection to member 0\n")
+        found, _ = await scrape(three)
+        assert found["precedes_links_missing", "group", "2"] == 1
+        assert found["precedes_degraded", "group", "2"] == 1
+        await asyncio.gather(*map(leave, groups))
+
+    run(test())
+
+
+def test_health_says_who_was_lost_and_that_all_is_lost():
+    async def test():
+        async with group_of(3, **SERVED, evict_after_s=0.5, test_every_s=0.1) as groups:
+            one, two, three = groups
+            await leave(three)
+            await until(lambda: one.view == [0, 1])
+            assert await ask(one, "/health") == (200, "degraded\nmember 2 is out of the view\n")
+            one._stop(Evicted("the others go on"))
+            assert await ask(one, "/health") == (503, "live\nthe others go on\n")
+            found, _ = await scrape(one)
+            assert found["precedes_ready", "group", "0"] == 0
+            with contextlib.suppress(Evicted):
+                await two.finish()
+
+    run(test())
+
+
+def test_a_member_that_waits_for_others_is_not_ready():
+    async def test():
+        socks = listeners(2)
+        config = configs(socks, **SERVED)[0]
+        group = Group.open(config, listener=socks[0])
+        entering = asyncio.create_task(group.__aenter__())
+        await until(lambda: group.metrics_address is not None)
+        assert await ask(group, "/health") == (503, "live\nit is starting, or has ended\n")
+        entering.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await entering
+        for sock in socks:
+            sock.close()
+
+    run(test())
+
+
+def test_requests_that_say_nothing_are_bounded(monkeypatch):
+    monkeypatch.setattr("precedes.live.metrics.REQUESTS_MAX", 2)
+
+    async def test():
+        async with group_of(2, **SERVED) as (one, _):
+            silent = [await asyncio.open_connection(*one.metrics_address) for _ in range(2)]
+            reader, writer = await asyncio.open_connection(*one.metrics_address)
+            assert await reader.read() == b""
+            await end(writer)
+            for _, other in silent:
+                await end(other)
+            while True:
+                with contextlib.suppress(ValueError):  # no answer: it has not seen that they went
+                    assert await ask(one, "/health") == (200, "ready\n")
+                    break
+
+    run(test())

@@ -1,0 +1,205 @@
+"""What callers do wrong: one clear error, at the first possible moment, or the obvious meaning."""
+
+import asyncio
+import functools
+import itertools
+import logging
+
+import pytest
+
+from precedes.live import Config, Group, GroupClosed
+from precedes.live.config import from_toml
+from precedes.live.tcp import REDIAL_FIRST_S, REDIAL_LAST_S, redial_waits_s
+from precedes.model import UserError
+from tests.live.groups import configs, group_of, listeners, run, take, until
+
+ADDRESSES = ("127.0.0.1:7000", "127.0.0.1:7001")
+
+WRONG = [
+    ({"protocol": "nope"}, "no protocol 'nope'"),
+    ({"protocol": "mobile"}, "simulated radio"),
+    ({"protocol": 7}, "protocol must be text"),
+    ({"parameters": {"entries": 7}}, "vector has no parameter 'entries'"),
+    ({"protocol": "probabilistic", "parameters": {"entries": "x"}}, "entries takes a whole number"),
+    ({"protocol": "probabilistic", "parameters": {"entries": -1}}, "entries must be at least 1"),
+    ({"parameters": ["entries"]}, "parameters must be a table"),
+    ({"member": "0"}, "member must be a whole number, not '0'"),
+    ({"member": True}, "member must be a whole number"),
+    ({"member": 0.0}, "member must be a whole number"),
+    ({"member": 2}, "no member 2"),
+    ({"window": "512"}, "window must be a whole number"),
+    ({"payload_max_bytes": 1e6}, "payload_max_bytes must be a whole number"),
+    ({"addresses": "127.0.0.1:7000"}, "addresses must be a list"),
+    ({"addresses": 7000}, "addresses must be a list"),
+    ({"addresses": (7000, 7001)}, "an address is host:port, not 7000"),
+    ({"key": b"secret"}, "key must be text, not bytes"),
+    ({"quorum": "no"}, "quorum must be true or false"),
+    ({"metrics": 9100}, "metrics must be host:port"),
+    ({"security": "keys"}, "security must be a Security"),
+    ({"evict_after_s": 0.3}, r"test_every_s \(0.5\) must not be above evict_after_s \(0.3\)"),
+    *(
+        ({name: value}, f"{name} must be")
+        for name in (
+            "evict_after_s", "test_every_s", "slow_after_s", "start_s", "drain_s", "linger_s",
+            "gap_after_s",
+        )
+        for value in (-1, "5", float("nan"), None, True)
+    ),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("given", "reason"), WRONG, ids=lambda value: str(value)[:40])
+def test_settings_that_make_no_sense(given, reason):
+    with pytest.raises(UserError, match=reason) as caught:
+        Config(**{"member": 0, "addresses": ADDRESSES, **given})
+    assert "secret" not in str(caught.value)
+
+
+def test_settings_that_make_sense():
+    Config(member=0, addresses=list(ADDRESSES), drain_s=0, linger_s=0, evict_after_s=1)
+
+
+def test_a_wrong_setting_in_a_file(tmp_path):
+    path = tmp_path / "group.toml"
+    path.write_text('addresses = ["127.0.0.1:7000", "127.0.0.1:7001"]\nstart_s = "soon"')
+    with pytest.raises(UserError, match="start_s must be a number of seconds, not 'soon'"):
+        from_toml(path, member=0)
+
+
+def test_nothing_is_done_with_a_group_before_it_is_entered():
+    async def test():
+        socks = listeners(2)
+        groups = [
+            Group.open(config, listener=sock)
+            for config, sock in zip(configs(socks), socks, strict=True)
+        ]
+        one, two = groups
+        for misuse in (
+            one.broadcast(b"early"),
+            one.broadcast_many([b"early"]),
+            one.finish(),
+            one.stable((0, 1)),
+            anext(aiter(one)),
+            anext(one.batches()),
+        ):
+            with pytest.raises(UserError, match="enter the group first"):
+                await misuse
+        with pytest.raises(UserError, match="enter the group first"):
+            one.broadcast_nowait(b"early")
+        await asyncio.gather(*(group.__aenter__() for group in groups))
+        await one.broadcast(b"in time")
+        assert [message.payload for message in await take(two, 1)] == [b"in time"]
+        with pytest.raises(GroupClosed, match="entered once"):
+            await one.__aenter__()
+        await asyncio.gather(*(group.__aexit__(None, None, None) for group in groups))
+        with pytest.raises(GroupClosed, match="entered once"):
+            await one.__aenter__()
+
+    run(test())
+
+
+@pytest.mark.parametrize(
+    "name", [(-1, 1), (2, 1), (1, 0), (1, -1), (1, 1 << 30), ("1", 1), (1, 1.5), 1, (1, 1, 1), None]
+)
+def test_a_message_that_cannot_be_is_not_waited_for(name):
+    async def test():
+        async with group_of(2) as (one, _):
+            with pytest.raises(UserError, match="named \\(member, sequence\\)"):
+                await one.stable(name)
+
+    run(test())
+
+
+def test_an_own_message_is_waited_for_once_it_was_broadcast():
+    async def test():
+        async with group_of(2) as (one, two):
+            two.on_message(lambda message: None)
+            with pytest.raises(UserError, match="0:1 has not been broadcast"):
+                await one.stable((0, 1))
+            await one.stable(await one.broadcast(b""))
+            with pytest.raises(UserError, match="0:2 has not been broadcast"):
+                await one.stable((0, 2))
+
+    run(test())
+
+
+async def _asynchronous(message):
+    raise AssertionError("nobody awaits this")
+
+
+async def _generator(message):
+    yield message
+
+
+class _Callable:
+    async def __call__(self, message):
+        raise AssertionError("nobody awaits this")
+
+
+def test_a_callback_that_would_have_to_be_awaited_is_refused():
+    async def test():
+        async with group_of(2) as (one, _):
+            for wrong in (
+                _asynchronous,
+                _generator,
+                functools.partial(_asynchronous),
+                _Callable(),
+                None,
+            ):
+                with pytest.raises(TypeError, match="on_message takes a plain function"):
+                    one.on_message(wrong)
+
+    run(test())
+
+
+def test_a_callback_that_fails_is_logged_now_and_then(caplog):
+    async def test():
+        async with group_of(2) as (one, two):
+            heard = []
+
+            def fail(message):
+                heard.append(message)
+                if message.sequence % 2:
+                    raise RuntimeError("no")
+                return _asynchronous(message)  # looks like a plain function from outside
+
+            two.on_message(fail)
+            await one.broadcast_many([b""] * 100)
+            await until(lambda: len(heard) == 100)
+            assert two.metrics.callback_failures == 100
+            assert two.metrics.delivered == 100
+
+    with caplog.at_level(logging.ERROR):
+        run(test())
+    lines = [line for line in caplog.messages if "a callback failed on 0:1" in line]
+    assert 1 <= len(lines) <= 10
+
+
+def test_many_messages_that_are_cut_short_say_how_many_went_out():
+    async def test():
+        async with group_of(2, window=8) as (one, two):
+            sending = asyncio.create_task(one.broadcast_many([b""] * 20))
+            await until(lambda: one.credit == 0)
+            sending.cancel()
+            with pytest.raises(asyncio.CancelledError) as cancelled:
+                await sending
+            assert cancelled.value.broadcast_count == 8
+            assert cancelled.value.__notes__ == ["8 of 20 messages were broadcast"]
+            with pytest.raises(TimeoutError) as late:
+                async with asyncio.timeout(0.05):
+                    await one.broadcast_many([b""] * 20)
+            assert late.value.__cause__.broadcast_count == 0
+            assert len(await take(two, 8)) == 8
+            await until(lambda: one.credit == 8)
+            assert one.counts()["broadcasts"] == 8
+
+    run(test())
+
+
+def test_redialling_is_drawn_and_slows_down():
+    """Members that lost a connection at the same time do not dial at the same time."""
+    several = [list(itertools.islice(redial_waits_s(), 12)) for _ in range(20)]
+    for waits_s in several:
+        assert REDIAL_FIRST_S / 2 <= waits_s[0] <= 3 * REDIAL_FIRST_S / 2
+        assert all(REDIAL_LAST_S / 2 <= wait_s <= 3 * REDIAL_LAST_S / 2 for wait_s in waits_s[8:])
+    assert len({waits_s[-1] for waits_s in several}) > 10
