@@ -22,7 +22,7 @@ NODES = 1024
 
 def rate_of_bundled(nodes):
     """Packets per CPU-second of a whole call, setting up included."""
-    from precedes.papers import paper_001
+    from precedes.papers.p001 import claims as paper_001
     from precedes.sim import simulate
 
     start = time.process_time()
@@ -32,8 +32,8 @@ def rate_of_bundled(nodes):
 
 def cpu_of_cells():
     """CPU seconds of every fault-free cell of paper 001."""
-    from precedes.papers import paper_001
-    from precedes.papers.printed_001 import CASES
+    from precedes.papers.p001 import claims as paper_001
+    from precedes.papers.p001.published import CASES
     from precedes.sim import simulate
 
     start = time.process_time()

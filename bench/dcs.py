@@ -45,7 +45,7 @@ def rate(messages, *, oracle, detector):
 
 def child(what):
     """One run in this process: the random load, or a bell in a group of this size."""
-    from precedes.papers import readings_002 as readings
+    from precedes.papers.p002 import experiments as readings
     from precedes.sim import simulate
 
     rounds = {s.nodes: s for s in readings.round_experiment().scenarios}

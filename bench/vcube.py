@@ -27,8 +27,8 @@ REFERENCE = "W, probabilistic, oracle (deliveries)"
 
 def scenario(nodes, *, tolerant, oracle):
     """A run of paper 000."""
-    from precedes.papers.readings_000 import READINGS
-    from precedes.papers.readings_000 import scenario as reading
+    from precedes.papers.p000.metrics import READINGS
+    from precedes.papers.p000.metrics import scenario as reading
 
     return reading(nodes, READINGS["A"], 1, oracle=oracle, tolerant=tolerant)
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from precedes.model import EventKind, UserError
-from precedes.papers import paper_001
+from precedes.papers.p001 import claims as paper_001
 from precedes.protocols import failure_detector, load
 from precedes.sim import Fault, Scenario, simulate
 from tests.crashing import check, check_trace, run, schedule

@@ -8,7 +8,7 @@ import pytest
 
 from precedes import Scenario, cli, simulate
 from precedes.model import UserError
-from precedes.papers import paper_003
+from precedes.papers.p003 import claims as paper_003
 from precedes.sizing import error_rate, missing_rate, size
 
 ROOT = Path(__file__).resolve().parents[1]

@@ -142,7 +142,7 @@ SMALL = Experiment("a", (Scenario(protocol="vector", nodes=2),))
     ("changes", "says"),
     [
         ({"PAPER": None}, "PAPER is missing"),
-        ({"PAPER": "901"}, "three digits of the file's name"),
+        ({"PAPER": "901"}, "three digits of the folder's name"),
         ({"TITLE": " "}, "TITLE must be text"),
         ({"PUBLISHED": {}}, "PUBLISHED must be a dict"),
         ({"PUBLISHED": {"Table 1": [None]}}, "PUBLISHED holds numbers and text"),

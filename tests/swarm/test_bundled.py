@@ -7,10 +7,10 @@ import os
 
 import pytest
 
-from precedes.papers import paper_001
-from precedes.papers.printed_001 import CASES, PUBLISHED
+from precedes.papers.p001 import claims as paper_001
+from precedes.papers.p001.published import CASES, PUBLISHED
 from tests.crashing import check, schedule
-from tests.papers.test_paper_001 import LATENCY_OTHERWISE, MESSAGES_OTHERWISE, cell
+from tests.papers.test_p001 import LATENCY_OTHERWISE, MESSAGES_OTHERWISE, cell
 
 COUNT = int(os.environ.get("PRECEDES_SWARM", "10000"))
 FIRST = int(os.environ.get("PRECEDES_SWARM_SEED", "1"))

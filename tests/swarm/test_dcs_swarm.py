@@ -9,7 +9,7 @@ import os
 import pytest
 
 from precedes.audit import audit
-from precedes.papers import readings_002 as readings
+from precedes.papers.p002 import experiments as readings
 from precedes.recorded import simulate
 from precedes.trace import load as load_trace
 from tests import dcs_stress

@@ -10,7 +10,7 @@ import os
 import pytest
 
 from precedes.audit import audit
-from precedes.papers import paper_003
+from precedes.papers.p003 import claims as paper_003
 from precedes.protocols import linked, load
 from precedes.recorded import simulate
 from precedes.testing import assert_conforms, check_agreement, observe, random_scenario

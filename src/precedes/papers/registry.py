@@ -19,7 +19,6 @@ from precedes.papers.measured import Results
 from precedes.papers.shown import Figure, Table
 from precedes.sim.experiment import Experiment
 
-PREFIX: Final = "paper_"
 SCALES: Final = ("quick", "full")
 FUNCTIONS: Final = {
     "experiments": "scale",
@@ -53,7 +52,7 @@ def papers() -> tuple[str, ...]:
     """The numbers of all papers of the package, in order."""
     folder = [str(Path(__file__).parent)]
     found = (module.name for module in pkgutil.iter_modules(folder))
-    return tuple(sorted(name.removeprefix(PREFIX) for name in found if name.startswith(PREFIX)))
+    return tuple(sorted(name[1:] for name in found if re.fullmatch("p[0-9]{3}", name)))
 
 
 @functools.cache
@@ -62,7 +61,7 @@ def load(number: str) -> Paper:
     if number not in papers():
         known = ", ".join(papers())
         raise UserError(f"paper {number!r:.40} is not here: choose from {known}")
-    module = importlib.import_module(f"precedes.papers.{PREFIX}{number}")
+    module = importlib.import_module(f"precedes.papers.p{number}.claims")
     return check(module, number=number)
 
 
@@ -76,7 +75,7 @@ def check(module: ModuleType, *, number: str) -> Paper:
         if not hasattr(module, export):
             raise fail(f"{export} is missing; see docs/papers.md")
     if not re.fullmatch("[0-9]{3}", number) or number != module.PAPER:
-        raise fail(f"PAPER must be the three digits of the file's name, not {module.PAPER!r}")
+        raise fail(f"PAPER must be the three digits of the folder's name, not {module.PAPER!r}")
     if not isinstance(module.TITLE, str) or not module.TITLE.strip():
         raise fail("TITLE must be text")
     if not isinstance(module.PUBLISHED, dict) or not module.PUBLISHED:

@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from precedes.papers.measured import Results, measure, select
-from precedes.papers.printed_004 import PUBLISHED
-from precedes.papers.readings_004 import (
+from precedes.papers.p004.metrics import (
     BANDWIDTHS,
     FAULT_STATION,
     PROTOCOLS,
@@ -15,6 +14,7 @@ from precedes.papers.readings_004 import (
     extra,
     static,
 )
+from precedes.papers.p004.published import PUBLISHED
 from precedes.papers.shown import (
     Cell,
     Figure,

@@ -10,9 +10,10 @@ from __future__ import annotations
 from itertools import pairwise
 from typing import Any, Final
 
-from precedes.papers import clock_measures as clocks
 from precedes.papers.claims import About, Claim, equal, finding, same_sign, within
-from precedes.papers.clock_measures import (
+from precedes.papers.measured import Measured, Results, Run, measure, pooled, select
+from precedes.papers.p003 import shown as clocks
+from precedes.papers.p003.shown import (
     BROADCASTS,
     COUNTED,
     ENTRIES,
@@ -25,7 +26,6 @@ from precedes.papers.clock_measures import (
     RISING_LOADS,
     SIZED,
 )
-from precedes.papers.measured import Measured, Results, Run, measure, pooled, select
 from precedes.papers.shown import Cell, Figure, Printed, Table
 from precedes.sim import Scenario
 from precedes.sim.experiment import Experiment, grid

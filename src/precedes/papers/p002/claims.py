@@ -12,7 +12,6 @@ from collections.abc import Callable
 from itertools import pairwise
 from typing import Any, Final
 
-from precedes.papers import readings_002 as readings
 from precedes.papers.claims import (
     About,
     Claim,
@@ -24,7 +23,8 @@ from precedes.papers.claims import (
     within,
 )
 from precedes.papers.measured import Results, Run, measure, pooled, select
-from precedes.papers.readings_002 import (
+from precedes.papers.p002 import experiments as readings
+from precedes.papers.p002.experiments import (
     BYTE_LOADS,
     LOADS,
     LOADS_OVER_TIME,

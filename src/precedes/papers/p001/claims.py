@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from precedes.papers.claims import About, Claim, equal, finding, irreproducible, within
 from precedes.papers.measured import Measured, Results, Run, measure, select
-from precedes.papers.printed_001 import CASES, PUBLISHED
+from precedes.papers.p001.published import CASES, PUBLISHED
 from precedes.papers.shown import (
     Cell,
     Figure,

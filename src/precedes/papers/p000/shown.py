@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Final
 
-from precedes.papers import readings_000 as read
 from precedes.papers.measured import Results
-from precedes.papers.readings_000 import PUBLISHED, READINGS, SIZES
+from precedes.papers.p000 import metrics as read
+from precedes.papers.p000.metrics import PUBLISHED, READINGS, SIZES
 from precedes.papers.shown import (
     Cell,
     Figure,

@@ -12,8 +12,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final
 
-from precedes.papers import pairs_000 as pairs
-from precedes.papers import readings_000 as read
 from precedes.papers.claims import (
     About,
     Claim,
@@ -26,8 +24,10 @@ from precedes.papers.claims import (
     within,
 )
 from precedes.papers.measured import Measured, Results, Run, measure
-from precedes.papers.readings_000 import OTHERS, PUBLISHED, READINGS, SIZES, scenario
-from precedes.papers.shown_000 import MIDDLE, TABLE_2, TABLE_3, figures, tables
+from precedes.papers.p000 import metrics as read
+from precedes.papers.p000 import pairs as pairs
+from precedes.papers.p000.metrics import OTHERS, PUBLISHED, READINGS, SIZES, scenario
+from precedes.papers.p000.shown import MIDDLE, TABLE_2, TABLE_3, figures, tables
 from precedes.sim.experiment import Experiment
 
 __all__ = ["PAPER", "PUBLISHED", "TITLE", "claims", "experiments", "figures", "tables"]

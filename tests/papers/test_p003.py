@@ -10,7 +10,7 @@ import statistics
 import pytest
 
 from precedes import simulate
-from precedes.papers import paper_003
+from precedes.papers.p003 import claims as paper_003
 from precedes.testing import observe
 
 SEEDS = range(1, 4)

@@ -20,8 +20,7 @@ from precedes.papers.claims import (
     within,
 )
 from precedes.papers.measured import Results, measure, select
-from precedes.papers.printed_004 import PUBLISHED
-from precedes.papers.readings_004 import (
+from precedes.papers.p004.metrics import (
     BANDWIDTHS,
     FAULT_STATION,
     HIGH,
@@ -38,7 +37,8 @@ from precedes.papers.readings_004 import (
     recovery_s,
     static,
 )
-from precedes.papers.shown_004 import figures, tables
+from precedes.papers.p004.published import PUBLISHED
+from precedes.papers.p004.shown import figures, tables
 from precedes.sim import Scenario
 from precedes.sim.experiment import Experiment
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from precedes.papers import paper_001
-from precedes.papers.printed_001 import CASES, PUBLISHED
+from precedes.papers.p001 import claims as paper_001
+from precedes.papers.p001.published import CASES, PUBLISHED
 from precedes.sim import simulate
 from tests.bundled_model import Model
 

@@ -4,8 +4,8 @@ import statistics
 
 import pytest
 
-from precedes.papers import paper_004
-from precedes.papers.readings_004 import HIGH, LOW, WALKING, delay_s, extra, peak, recovery_s
+from precedes.papers.p004 import claims as paper_004
+from precedes.papers.p004.metrics import HIGH, LOW, WALKING, delay_s, extra, peak, recovery_s
 from precedes.sim import simulate
 
 # What an independent implementation of protocol and radio gives, as means over its placements.

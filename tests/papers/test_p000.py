@@ -5,9 +5,10 @@ import statistics
 import pytest
 
 from precedes.model import EventKind
-from precedes.papers import pairs_000, paper_000
-from precedes.papers import readings_000 as read
-from precedes.papers.readings_000 import READINGS, scenario
+from precedes.papers.p000 import claims as paper_000
+from precedes.papers.p000 import metrics as read
+from precedes.papers.p000 import pairs as pairs_000
+from precedes.papers.p000.metrics import READINGS, scenario
 from precedes.sim import simulate
 from tests.papers import synthetic
 

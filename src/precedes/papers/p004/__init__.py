@@ -1,0 +1,1 @@
+"""A paper: what is printed, the runs, and what is made of them."""
