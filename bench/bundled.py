@@ -22,24 +22,24 @@ NODES = 1024
 
 def rate_of_bundled(nodes):
     """Packets per CPU-second of a whole call, setting up included."""
-    from precedes.papers.p001 import claims as paper_001
+    from precedes.papers.p001 import experiments
     from precedes.sim import simulate
 
     start = time.process_time()
-    result = simulate(paper_001.scenario("NO-AGGR", nodes))
+    result = simulate(experiments.scenario("NO-AGGR", nodes))
     return result.packets / (time.process_time() - start)
 
 
 def cpu_of_cells():
-    """CPU seconds of every fault-free cell of paper 001."""
-    from precedes.papers.p001 import claims as paper_001
+    """CPU seconds of every fault-free cell of Rodrigues et al. 2018."""
+    from precedes.papers.p001 import experiments
     from precedes.papers.p001.published import CASES
     from precedes.sim import simulate
 
     start = time.process_time()
-    for nodes in paper_001.SIZES:
+    for nodes in experiments.SIZES:
         for case in CASES:
-            simulate(paper_001.scenario(case, nodes))
+            simulate(experiments.scenario(case, nodes))
     return time.process_time() - start
 
 

@@ -45,12 +45,12 @@ def rate(messages, *, oracle, detector):
 
 def child(what):
     """One run in this process: the random load, or a bell in a group of this size."""
-    from precedes.papers.p002 import experiments as readings
+    from precedes.papers.p002.experiments import over_time, round_experiment
     from precedes.sim import simulate
 
-    rounds = {s.nodes: s for s in readings.round_experiment().scenarios}
+    rounds = {s.nodes: s for s in round_experiment().scenarios}
     simulate(rounds[GROUPS[0]])  # load what was compiled before
-    scenario = readings.over_time("random", "full", 1) if what == "random" else rounds[int(what)]
+    scenario = over_time("random", "full", 1) if what == "random" else rounds[int(what)]
     start = time.process_time()
     result = simulate(scenario)
     cpu_s = time.process_time() - start

@@ -26,11 +26,11 @@ REFERENCE = "W, probabilistic, oracle (deliveries)"
 
 
 def scenario(nodes, *, tolerant, oracle):
-    """A run of paper 000."""
-    from precedes.papers.p000.metrics import READINGS
-    from precedes.papers.p000.metrics import scenario as reading
+    """A run of de Araujo et al. 2018."""
+    from precedes.papers.p000 import experiments
 
-    return reading(nodes, READINGS["A"], 1, oracle=oracle, tolerant=tolerant)
+    first = experiments.READINGS["A"]
+    return experiments.scenario(nodes, first, 1, oracle=oracle, tolerant=tolerant)
 
 
 def rate(nodes, *, tolerant):

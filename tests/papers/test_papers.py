@@ -1,4 +1,4 @@
-"""Every paper module keeps the contract, and no printed number reaches a measured one."""
+"""Every paper keeps the contract, and no printed number reaches a measured one."""
 
 import copy
 import dataclasses
@@ -9,10 +9,10 @@ import random
 import pytest
 
 from precedes.model import InternalError, UserError
-from precedes.papers import registry, reproduce
+from precedes.papers import registry
 from precedes.papers.claims import VERDICTS, About, finding
 from precedes.papers.measured import Measured, measure
-from precedes.papers.outcome import judge
+from precedes.papers.outcome import judge, reproduce
 from precedes.papers.registry import PaperError, check, leaves, load, papers
 from precedes.papers.shown import Printed
 from precedes.report.files import claims_csv
@@ -143,12 +143,13 @@ SMALL = Experiment("a", (Scenario(protocol="vector", nodes=2),))
     [
         ({"PAPER": None}, "PAPER is missing"),
         ({"PAPER": "901"}, "three digits of the folder's name"),
-        ({"TITLE": " "}, "TITLE must be text"),
+        ({"REFERENCE": None}, "REFERENCE is missing in __init__.py"),
+        ({"REFERENCE": "A paper"}, "REFERENCE must be a Reference"),
         ({"PUBLISHED": {}}, "PUBLISHED must be a dict"),
         ({"PUBLISHED": {"Table 1": [None]}}, "PUBLISHED holds numbers and text"),
         ({"PUBLISHED": {"Table 1": {"a": True}}}, "PUBLISHED holds numbers and text"),
-        ({"figures": None}, r"figures\(results\) is missing"),
-        ({"claims": lambda: []}, "claims must take one argument, results"),
+        ({"figures": None}, r"figures is missing in shown.py"),
+        ({"claims": lambda: []}, "claims must be a function of one argument, results"),
         ({"experiments": returns([])}, "not an empty one"),
         ({"experiments": returns([3])}, "must return Experiment, not int"),
         ({"experiments": returns([Experiment("A b", SMALL.scenarios)])}, "lower case"),
@@ -159,7 +160,7 @@ SMALL = Experiment("a", (Scenario(protocol="vector", nodes=2),))
 def test_a_broken_module_is_refused(changes, says):
     with pytest.raises(PaperError, match=says) as caught:
         check(paper_module(**changes), number="900")
-    assert "paper_900.py" in str(caught.value)
+    assert "precedes.papers.p900" in str(caught.value)
 
 
 def test_made_up_results_look_like_real_ones():

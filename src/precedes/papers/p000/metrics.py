@@ -1,92 +1,50 @@
-"""Paper 000: what is printed, how its experiments can be read, and what is read from the runs."""
+"""What is read from the runs.
+
+For Figure 8 it is read from traces, of messages that travelled two to a packet. Two runs of one
+seed have the same broadcasts. Of the run with aggregation the messages that arrived somewhere in a
+packet of two are taken, each with the node where it did, and the same messages at the same nodes
+of the run without.
+"""
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any, Final
 
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
+
 from precedes.papers.measured import Measured, Results, Run, measure, select
-from precedes.sim import Scenario
+from precedes.trace.schema import KIND_NAMES
 
-PUBLISHED: Final[dict[str, Any]] = {
-    # Nodes: packets without and with aggregation, % fewer packets, % of packets aggregated.
-    "Table 1": {
-        16: [240, 232, 3.33, 3.02],
-        32: [992, 919, 7.36, 5.77],
-        64: [4032, 3513, 12.87, 9.05],
-        128: [16256, 13759, 15.36, 11.04],
-        256: [65280, 49262, 24.54, 15.41],
-        512: [261632, 191528, 26.79, 16.70],
-        1024: [1047552, 745943, 28.79, 19.14],
-    },
-    # Messages in a packet: % of all packets, 256 nodes.
-    "Table 2": {"1": 84.59, "2": 9.16, "3": 3.12, "4": 1.26, "5": 0.66, "over 5": 1.2},
-    "largest packet": 15,  # section 5.1, 256 nodes
-    # Bytes of a packet: % of packets as printed under "No Aggr." and "Aggr.", 256 nodes.
-    "Table 3": {
-        "up to 100": [52.66, 63.67],
-        "101 to 200": [31.28, 30.30],
-        "201 to 300": [7.62, 6.03],
-        "301 to 400": [3.91, 0.00],
-        "over 400": [4.54, 0.00],
-    },
-    # % of messages with so many causal dependencies, 256 nodes; the largest number of them.
-    "Figure 6": {"0": 27.0, "1 to 4": 28.5, "5 to 9": 18.4, "over 12": 23.0, "most": 54},
-    "Figure 7": {
-        "reception, 1024 nodes over 8, with": 2.1,
-        "reception, 1024 nodes over 8, without": 2.2,
-        "reception, 256": 8.1,  # % that aggregation adds
-        "reception, 1024": -7.4,
-        "delivery, 1024": -12.2,
-        "delivery, up to 512": 3.2,  # the largest difference in %
-        "held, 16": -5.0,  # % that aggregation adds to the time messages are held
-        "held, 1024": -53.4,
-        "queue, 1024": 53.4,  # % longer that packets wait to be sent without aggregation
-    },
-    # % that aggregation adds, over messages in packets of two.
-    "Figure 8": {"aggregated packets, 8": 0, "reception": 13.6, "held, 64": -74, "held, 512": -59},
-    # Nodes of 1024 that buffered at most 50, and over 250 messages at some time.
-    "Figure 9": {
-        "up to 50, with": 569,
-        "up to 50, without": 256,  # fewer than a quarter of the nodes
-        "over 250, with": 24,
-        "over 250, without": 212,
-    },
-    # % of 1024 nodes whose largest packet has 7 to 11 (8 to 12) messages; the largest of all.
-    "Figure 10": {"50 bytes, 7 to 11": 95.5, "50 bytes, largest": 14, "5 bytes, 8 to 12": 81.3},
-    # % fewer with one tree than with a tree for each source.
-    "Figure 11": {"aggregations, 32": 86.0, "delayed messages, 128": 84.0},
+MIDDLE: Final = 256  # the group of Tables 2 and 3 and of Figure 6
+TABLE_2: Final = {
+    "1": (1, 1),
+    "2": (2, 2),
+    "3": (3, 3),
+    "4": (4, 4),
+    "5": (5, 5),
+    "over 5": (6, 99),
 }
-
-SIZES: Final = tuple(PUBLISHED["Table 1"])
-READINGS: Final = {
-    "A": {"workload": "window:500", "delay": "normal:100:25"},
-    "B": {"workload": "window:600", "delay": "normal:100:50"},
+TABLE_3: Final = {
+    "up to 100": (0, 1),
+    "101 to 200": (1, 2),
+    "201 to 300": (2, 3),
+    "301 to 400": (3, 4),
+    "over 400": (4, 99),
 }
-# Other ways to read "Poisson with interval 1000", at the printed standard deviation of 25.
-OTHERS: Final = {
-    "uniform on (0, 1000)": {"workload": "window:1000", "delay": "normal:100:25"},
-    "exponential of mean 1000": {"workload": "exponential:1000", "delay": "normal:100:25"},
-}
-ORACLE_MAX: Final = 256  # larger groups run without the oracle: half the time
+FIGURE_6: Final = {"0": "0", "1 to 4": "1_to_4", "5 to 9": "5_to_9"}
 
+# Quantities of Figure 8.
+RECEPTION: Final = "reception"
+HELD: Final = "the time held"
+DELIVERY: Final = "delivery"
 
-def scenario(nodes: int, reading: dict[str, str], seed: int, **changes: Any) -> Scenario:
-    """A run of section 5: a unit of time is a millisecond, every node broadcasts once."""
-    parameters = {"aggregation": True, "trees": "source", "tolerant": False}
-    own = {name: changes.pop(name) for name in list(changes) if name in parameters}
-    fields = {"payload_bytes": 50, "oracle": nodes <= ORACLE_MAX, **reading, **changes}
-    return Scenario(
-        protocol="vcube",
-        nodes=nodes,
-        processing_ms=1.0,
-        transmission_ms=1.0,
-        packet_bytes=20,
-        mtu_bytes=1500,
-        seed=seed,
-        parameters={**parameters, **own},
-        **fields,
-    )
+Int64s = NDArray[np.int64]
 
 
 def sized(results: Results, name: str, nodes: int, **wanted: Any) -> list[Run]:
@@ -187,3 +145,60 @@ def of_reading(
 ) -> Measured:
     """One quantity of the runs of reading A or B."""
     return measured_at(results, read, f"reading-{reading.lower()}", nodes)
+
+
+def pair_change(quantity: str) -> Callable[[Run, Run], float]:
+    """% that aggregation adds to the mean of a quantity over the messages in packets of two."""
+
+    def read(run: Run, other: Run) -> float:
+        means, others = _means_us(run["trace"], other["trace"])
+        return 100.0 * (means[quantity] / others[quantity] - 1)
+
+    return read
+
+
+@functools.lru_cache(maxsize=64)
+def _means_us(path: str, other: str) -> tuple[dict[str, float], dict[str, float]]:
+    """Means over the same messages and nodes, with and without aggregation."""
+    rows = _rows(path)
+    chosen = _in_packets_of_two(rows)
+    return _means_of(rows, chosen), _means_of(_rows(other), chosen)
+
+
+def _rows(path: str) -> dict[str, Int64s]:
+    """The events of a run in which every node broadcasts once: its number names a message."""
+    table = pq.read_table(path, columns=["node", "time_us", "kind", "source", "packet"])
+    rows: dict[str, Any] = {
+        name: table[name].fill_null(-1).to_numpy()
+        for name in ("node", "time_us", "source", "packet")
+    }
+    kinds = table["kind"].combine_chunks().cast(pa.string())
+    rows["kind"] = pc.index_in(kinds, pa.array(KIND_NAMES)).to_numpy()
+    return rows
+
+
+def _in_packets_of_two(rows: dict[str, Int64s]) -> Int64s:
+    """Pairs of node and message, a row each."""
+    received = rows["kind"] == KIND_NAMES.index("receive")
+    packet = rows["packet"][received]
+    _, place, count = np.unique(packet, return_inverse=True, return_counts=True)
+    two = count[place] == 2
+    return np.stack([rows["node"][received][two], rows["source"][received][two]], axis=1)
+
+
+def _means_of(rows: dict[str, Int64s], chosen: Int64s) -> dict[str, float]:
+    nodes = int(rows["node"].max()) + 1
+    times_us = {}
+    for kind in ("broadcast", "receive", "deliver"):
+        these = rows["kind"] == KIND_NAMES.index(kind)
+        times_us[kind] = np.zeros((nodes, nodes), np.int64)
+        times_us[kind][rows["node"][these], rows["source"][these]] = rows["time_us"][these]
+    node, source = chosen.T
+    born_us = times_us["broadcast"][source, source]
+    received_us = times_us["receive"][node, source]
+    delivered_us = times_us["deliver"][node, source]
+    return {
+        RECEPTION: float((received_us - born_us).mean()),
+        HELD: float((delivered_us - received_us).mean()),
+        DELIVERY: float((delivered_us - born_us).mean()),
+    }
