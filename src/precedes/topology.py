@@ -2,7 +2,8 @@
 
 Every node groups the others into clusters. With d bits to a number, node i has clusters 1..d;
 cluster s of i, written c(i, s), holds the 2^(s-1) nodes whose highest bit of difference to i is
-bit s-1 (counted from 0), in the order i ^ 2^(s-1), i ^ (2^(s-1) + 1), ... (papers 000 and 001).
+bit s-1 (counted from 0), in the order i ^ 2^(s-1), i ^ (2^(s-1) + 1), ... The names are those of
+de Araujo et al. 2018 and Rodrigues et al. 2018.
 
     >>> [cluster_members(0, s, nodes=8) for s in (1, 2, 3)]
     [[1], [2, 3], [4, 5, 6, 7]]
@@ -73,7 +74,7 @@ def trailing_zeros(value: int) -> int:
 def cluster(i: int, j: int) -> int:
     """Which cluster of i holds j, and of j holds i; 0 if they are the same node.
 
-    The examples of papers 000 (3 dimensions) and 001 (4 dimensions):
+    The examples of de Araujo et al. (3 dimensions) and Rodrigues et al. (4 dimensions):
 
     >>> [cluster(0, j) for j in (1, 2, 3, 4, 5, 6, 7)]
     [1, 2, 2, 3, 3, 3, 3]
@@ -134,7 +135,7 @@ def next_correct(i: int, s: int, place: int, crashed: Flags, nodes: int) -> int:
 
 @compiled.function()
 def first_correct(i: int, s: int, crashed: Flags, nodes: int) -> int:
-    """The first fault-free member of c(i, s), or NONE: FF_neighbor of paper 001.
+    """The first fault-free member of c(i, s), or NONE: FF_neighbor of Rodrigues et al. 2018.
 
     >>> nobody, second = [0] * 16, [0, 0, 1] + [0] * 13
     >>> [first_correct(0, s, nobody, 16) for s in (1, 2, 3, 4)]
@@ -182,8 +183,8 @@ def height(i: int, root: int, nodes: int) -> int:
 def serves(i: int, root: int, s: int, nodes: int) -> bool:
     """Whether i is responsible for sending the messages of ``root`` into its cluster s.
 
-    The worked example of paper 000, section 4.3: node 4 serves node 5, its cluster 1, in the
-    trees of 0 and 2 but not of 1; and node 6, its cluster 2, in the tree of 0 alone.
+    The worked example of de Araujo et al. 2018, section 4.3: node 4 serves node 5, its cluster 1,
+    in the trees of 0 and 2 but not of 1; and node 6, its cluster 2, in the tree of 0 alone.
 
     >>> [serves(4, root, 1, 8) for root in (0, 1, 2)]
     [True, False, True]
@@ -214,7 +215,7 @@ def cluster_members(
 ) -> list[int]:
     """The members of c(i, s) in order, without absent and crashed ones.
 
-    The table of paper 000, Figure 3 (3 dimensions), by cluster and node:
+    The table of de Araujo et al. 2018, Figure 3 (3 dimensions), by cluster and node:
 
     >>> [cluster_members(i, 1, nodes=8) for i in range(8)]
     [[1], [0], [3], [2], [5], [4], [7], [6]]
@@ -227,7 +228,7 @@ def cluster_members(
     [6, 7, 4, 5] [2, 3, 0, 1]
     [7, 6, 5, 4] [3, 2, 1, 0]
 
-    Of paper 001, Figure 1 (4 dimensions):
+    Of Rodrigues et al. 2018, Figure 1 (4 dimensions):
 
     >>> cluster_members(0, 4, nodes=16)
     [8, 9, 10, 11, 12, 13, 14, 15]
@@ -246,7 +247,7 @@ def cluster_members(
 def children(i: int, root: int, *, nodes: int) -> list[int]:
     """The nodes to which i passes the messages of ``root``, in order of their clusters.
 
-    The examples of paper 000, section 4.2:
+    The examples of de Araujo et al. 2018, section 4.2:
 
     >>> [children(i, 0, nodes=8) for i in range(8)]
     [[1, 2, 4], [], [3], [], [5, 6], [], [7], []]

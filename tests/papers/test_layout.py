@@ -1,6 +1,7 @@
 """All papers have one layout, and each is cited as what it is."""
 
 import ast
+import re
 import shutil
 import subprocess
 import sys
@@ -144,3 +145,18 @@ def test_the_bibliography_has_every_paper():
     for number, reference in references().items():
         assert f"`precedes.papers.p{number}`" in page
         assert reference.citation in page
+
+
+NUMBERED = re.compile(r"\bpapers?\s+00[0-4]\b", re.IGNORECASE)
+
+
+def test_prose_calls_papers_by_their_authors():
+    pages = [ROOT / "README.md", ROOT / "ARCHITECTURE.md", *ROOT.glob("docs/**/*.md")]
+    named = {path.name for path in pages if NUMBERED.search(path.read_text(encoding="utf-8"))}
+    assert named == set()
+    for path in [*PACKAGES.rglob("*.py"), *(ROOT / "src/precedes/report").glob("*.py")]:
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+        for node in ast.walk(tree):
+            if isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef)):
+                assert not NUMBERED.search(ast.get_docstring(node) or ""), path
+    assert NUMBERED.search("as Paper 003 has it, or papers\n000 and 001")
