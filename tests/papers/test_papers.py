@@ -194,6 +194,20 @@ def test_reproduce_refuses(tmp_path):
         reproduce(["003"], directory=tmp_path, master="spark://127.0.0.1:1")
 
 
+def test_a_paper_named_twice_is_reproduced_once(tmp_path):
+    """By two of its protocols and by its number."""
+
+    def made_up(experiments, directory, *, master, progress):
+        assert all(one.name.startswith("003-") for one in experiments)
+        return results(experiments, seed=1)
+
+    (outcome,) = reproduce(["hashed", "003", "probabilistic"], directory=tmp_path, runner=made_up)
+    assert outcome.paper == "003"
+    assert outcome.reference.citation == '"Improving accuracy"'
+    with pytest.raises(UserError, match="paper 'vector' is not here"):
+        reproduce(["vector"], directory=tmp_path, runner=made_up)
+
+
 def test_results_in_another_order_are_refused(tmp_path, monkeypatch):
     module = paper_module()
     monkeypatch.setattr("precedes.papers.outcome.load", lambda n: check(module, number=n))
