@@ -1,6 +1,6 @@
 """The benchmark of `bundled`: `python bench/bundled.py [--quick] [--cells] [--json]`.
 
-Packets per CPU-second of the largest run of paper 001, 1,024 processes that broadcast at once
+Packets per CPU-second of the largest published run, 1,024 processes that broadcast at once
 without bundling (2.1 million packets), beside the deliveries per CPU-second of workload W with the
 oracle (see ``run``) in the same process, repeats interleaved. ``--cells`` adds the CPU time of all
 forty fault-free cells of Tables 3 and 4.

@@ -2,7 +2,7 @@
 
 Deliveries per CPU-second of workload W (bench/run.py) with dcs, with and without the oracle and the
 hash detector, beside probabilistic with the oracle in the same run. Repeats are interleaved; the
-table gives the best and the median of them. The random load of paper 002 (1,000 processes, 300 s)
+table gives the best and the median of them. The published random load (1,000 processes, 300 s)
 runs once with the oracle, in a process of its own; so do bells in groups of several sizes, whose
 rounds and peak memory are counted.
 """

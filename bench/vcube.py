@@ -1,6 +1,6 @@
 """The benchmark of vcube: `python bench/vcube.py [--quick] [--json]`.
 
-Packets per CPU-second of the experiment of paper 000 (every node broadcasts once, reading A),
+Packets per CPU-second of the experiment of de Araujo et al. 2018 (reading A),
 beside deliveries per CPU-second of workload W with the oracle in the same run. Repeats are
 interleaved; the table gives the best and the median of them. The largest group runs once, without
 the oracle, in a process of its own, as does the one whose memory is measured.

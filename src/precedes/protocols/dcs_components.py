@@ -1,6 +1,6 @@
 """Components of a Dynamic Clock Set: Add, Activate, Deactivate, Remove, and generations.
 
-Source: paper 002, section III, with these rules in place of printed ones that block or err:
+Source: Wilhelm et al. 2023, section III, with these rules for printed ones that block or err:
 
 - a component is reactivated when a message that hits it comes, also if the counters of the
   message are covered: what the message adds is not known to everybody;
@@ -56,7 +56,7 @@ def lacks(dcs: ClockSet, need: Int32s, stamp: Int32s, here: int, slot: int) -> i
 
 @compiled.function()
 def adapt(dcs: ClockSet, need: Int32s, stamp: Int32s, here: int, slot: int, host: Host) -> None:
-    """Have the components of a message that has come (paper 002, checkExpand)."""
+    """Have the components of a message that has come (the paper's checkExpand)."""
     carries = stamp[slot, CARRIES]
     if carries > dcs.word[here, ACTIVE] or common(dcs, stamp, here, slot) < carries:
         _adapt(dcs, need, stamp, here, slot, host)

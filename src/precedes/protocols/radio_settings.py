@@ -1,7 +1,7 @@
 """Parameters of protocols that run on a radio: the places, the air, the wires between stations.
 
-The defaults are the radio of paper 004 as far as it is published (range, datagrams, wires), and
-otherwise the values that come nearest to its figures; docs/protocols/mobile.md says which is which.
+The defaults are the radio of Wilhelm et al. 2020 as far as it is published (range, datagrams,
+wires) and else what comes nearest to its figures; docs/protocols/mobile.md says which is which.
 """
 
 from __future__ import annotations
