@@ -1,4 +1,4 @@
-"""`dcs` (paper 002): the stress, what its state means, rounds, crashes, and bad packets."""
+"""`dcs`: the stress, what its state means, rounds, crashes, and bad packets."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""The protocol of paper 000: its worked examples, its invariants, its own slow original."""
+"""`vcube`: its paper's worked examples, its invariants, its own slow original."""
 
 from pathlib import Path
 

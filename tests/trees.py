@@ -1,4 +1,4 @@
-"""Clusters and trees of VCube as lists, with the tables and examples of papers 000 and 001."""
+"""Clusters and trees of VCube as lists, with the tables and examples of the papers."""
 
 from precedes import topology
 
@@ -21,7 +21,7 @@ def parent(i, root, nodes):
 def cluster_members(i, s, *, nodes, crashed=()):
     """The members of c(i, s) in order, without absent and crashed ones.
 
-    The table of paper 000, Figure 3 (3 dimensions), by cluster and node:
+    The table of de Araujo et al. 2018, Figure 3 (3 dimensions), by cluster and node:
 
     >>> [cluster_members(i, 1, nodes=8) for i in range(8)]
     [[1], [0], [3], [2], [5], [4], [7], [6]]
@@ -34,7 +34,7 @@ def cluster_members(i, s, *, nodes, crashed=()):
     [6, 7, 4, 5] [2, 3, 0, 1]
     [7, 6, 5, 4] [3, 2, 1, 0]
 
-    Of paper 001, Figure 1 (4 dimensions):
+    Of Rodrigues et al. 2018, Figure 1 (4 dimensions):
 
     >>> cluster_members(0, 4, nodes=16)
     [8, 9, 10, 11, 12, 13, 14, 15]
@@ -53,7 +53,7 @@ def cluster_members(i, s, *, nodes, crashed=()):
 def children(i, root, *, nodes):
     """The nodes to which i passes the messages of ``root``, in order of their clusters.
 
-    The examples of paper 000, section 4.2:
+    The examples of de Araujo et al. 2018, section 4.2:
 
     >>> [children(i, 0, nodes=8) for i in range(8)]
     [[1, 2, 4], [], [3], [], [5, 6], [], [7], []]

@@ -2,7 +2,8 @@
 
 Every node groups the others into clusters. With d bits to a number, node i has clusters 1..d;
 cluster s of i, written c(i, s), holds the 2^(s-1) nodes whose highest bit of difference to i is
-bit s-1 (counted from 0), in the order i ^ 2^(s-1), i ^ (2^(s-1) + 1), ... (papers 000 and 001).
+bit s-1 (counted from 0), in the order i ^ 2^(s-1), i ^ (2^(s-1) + 1), ... The names are those of
+de Araujo et al. 2018 and Rodrigues et al. 2018.
 
     >>> [[member(0, s, place) for place in range(1 << (s - 1))] for s in (1, 2, 3)]
     [[1], [2, 3], [4, 5, 6, 7]]
@@ -73,7 +74,7 @@ def trailing_zeros(value: int) -> int:
 def cluster(i: int, j: int) -> int:
     """Which cluster of i holds j, and of j holds i; 0 if they are the same node.
 
-    The examples of papers 000 (3 dimensions) and 001 (4 dimensions):
+    The examples of de Araujo et al. (3 dimensions) and Rodrigues et al. (4 dimensions):
 
     >>> [cluster(0, j) for j in (1, 2, 3, 4, 5, 6, 7)]
     [1, 2, 2, 3, 3, 3, 3]
@@ -134,7 +135,7 @@ def next_correct(i: int, s: int, place: int, crashed: Flags, nodes: int) -> int:
 
 @compiled.function()
 def first_correct(i: int, s: int, crashed: Flags, nodes: int) -> int:
-    """The first fault-free member of c(i, s), or NONE: FF_neighbor of paper 001.
+    """The first fault-free member of c(i, s), or NONE: FF_neighbor of Rodrigues et al. 2018.
 
     >>> nobody, second = [0] * 16, [0, 0, 1] + [0] * 13
     >>> [first_correct(0, s, nobody, 16) for s in (1, 2, 3, 4)]
@@ -151,9 +152,9 @@ def height(i: int, root: int, nodes: int) -> int:
     """How many clusters i serves in the tree of ``root``, when nobody has crashed.
 
     All of them if it is the root itself. In a group of 2^d nodes this is the number of lowest
-    bits in which the two agree. In the worked example of paper 000, section 4.3, node 4 serves
-    node 5, its cluster 1, in the trees of 0 and 2 but not of 1; and node 6, its cluster 2, in the
-    tree of 0 alone.
+    bits in which the two agree. In the worked example of de Araujo et al. 2018, section 4.3, node
+    4 serves node 5, its cluster 1, in the trees of 0 and 2 but not of 1; and node 6, its cluster 2,
+    in the tree of 0 alone.
 
     >>> [height(4, root, 8) for root in (4, 0, 2, 1)]
     [3, 2, 1, 0]

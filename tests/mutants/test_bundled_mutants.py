@@ -1,4 +1,4 @@
-"""The errors of paper 001 as printed, and a few more, each of which crash schedules must convict.
+"""The errors of `bundled` as printed, and a few more, each of which crash schedules must convict.
 
 Every mutant is `bundled` with an edit or two, run interpreted on the schedules that
 the original passes. Not here, because they cannot be run: Algorithm 1, line 3 uses an undefined

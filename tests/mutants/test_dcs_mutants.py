@@ -1,4 +1,4 @@
-"""Rules of paper 002 as they are printed, and other mistakes, each of which must be convicted.
+"""Rules of `dcs` as they are printed, and other mistakes, each of which must be convicted.
 
 Every mutant is `dcs` with one edit in one of its files. The stress convicts it by a deadlock, by
 states that differ at rest, or by a decision that the delivered sets say was wrong.

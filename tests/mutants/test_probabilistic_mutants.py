@@ -1,4 +1,4 @@
-"""The detector of Mostefaoui and Weiss, and its form as printed in paper 003."""
+"""The detector of Mostefaoui and Weiss, and its form as printed in the paper."""
 
 import numpy as np
 import pytest

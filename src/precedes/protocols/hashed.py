@@ -1,6 +1,6 @@
 """Causal broadcast with a probabilistic clock and a hash of the past that finds its errors.
 
-Source: paper 003, sections 4 and 5 (Algorithms 2 and 3).
+Source: "Improving accuracy", sections 4 and 5 (Algorithms 2 and 3).
 
 Algorithm. Clocks and waiting are those of ``probabilistic``. A message also carries the hash of
 all that its sender had delivered (``past``). Once the clock lets it pass, the receiver looks for

@@ -2,8 +2,8 @@
 
 A machine takes inputs and leaves effects; it has no clock, no randomness and no I/O of its own.
 ``RadioParameters`` are the places, the air and the wires between stations. Their defaults are the
-radio of paper 004 as far as it is published (range, datagrams, wires), and otherwise the values
-that come nearest to its figures; docs/protocols/mobile.md says which is which.
+radio of Wilhelm et al. 2020 as far as it is published (range, datagrams, wires) and else what comes
+nearest to its figures; docs/protocols/mobile.md says which is which.
 """
 
 from __future__ import annotations

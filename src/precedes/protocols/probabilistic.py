@@ -1,6 +1,6 @@
 """Causal broadcast with a probabilistic clock: fewer entries than processes, rare errors.
 
-Source: paper 003, section on probabilistic clocks, after Mostefaoui and Weiss (2017).
+Source: "Improving accuracy", section on probabilistic clocks, after Mostefaoui and Weiss (2017).
 
 Algorithm. A clock has M ``entries``; process i owns k of them, f(i), chosen by a seeded hash. A
 broadcast increments the sender's own entries; the message carries the clock as it was before
@@ -176,7 +176,7 @@ def _looks_late(state: State, here: int, slot: int, host: Host) -> bool:
     """The detector of Mostefaoui and Weiss: others have counted up all the sender's entries.
 
     The clock in the message includes the message itself, ``need`` does not: hence above, not
-    equal. As printed in paper 003 the test is the other way round and tags nearly everything.
+    equal. As printed, the test is the other way round and tags nearly everything.
     """
     source = source_of(host, slot)
     for i in range(state.own.shape[1]):

@@ -2,8 +2,8 @@
 
 The baseline that all other protocols are measured against, and the file to read first.
 
-Source: the classical algorithm (Birman, Schiper, Stephenson 1991), as used for comparison in
-papers 000 to 003.
+Source: the classical algorithm (Birman, Schiper, Stephenson 1991), as used for comparison in the
+papers of ``vcube``, ``bundled``, ``dcs`` and ``hashed``.
 
 Algorithm. A process counts, for every process, the messages of it that it has delivered
 (``clock``). A broadcast carries the sender's counts as they were before it (``need``): exactly

@@ -1,9 +1,9 @@
 """Deliver a message when its clock and its hash allow it; test again, or ask, when they do not.
 
-Source: paper 003, Algorithm 2. A message waits for its clock (COUNTS), then for the message before
-it of the same sender (PREDECESSOR). If its hash is not explained then, it is SUSPECT and is tested
-again after every delivery. After a grace time its sender is ASKED for the direct dependencies,
-and it is delivered once they are (``requests``).
+Source: "Improving accuracy", Algorithm 2. A message waits for its clock (COUNTS), then for the one
+before it of the same sender (PREDECESSOR). If its hash is not explained then, it is SUSPECT and is
+tested again after every delivery. After a grace time its sender is ASKED for the direct
+dependencies, and it is delivered once they are (``requests``).
 
 What a clock is, and what explains a hash, differs between protocols: each registers ``lacks``,
 ``reached``, ``explains`` and ``record_delivery`` for its state. The state has the fields ``need``,

@@ -1,6 +1,7 @@
 """Best-effort broadcast on self-healing trees, with messages bundled where trees overlap.
 
-Source: paper 001, Algorithm 2, with its printed errors mended (docs/protocols/bundled.md).
+Source: Rodrigues et al. 2018, Algorithm 2, with its printed errors mended
+(docs/protocols/bundled.md).
 
 Algorithm. A message travels down the VCube tree of its source. Who receives it from j covers its
 clusters below that of j: it sends the message (TREE) to the first fault-free process of each and

@@ -1,4 +1,4 @@
-"""Who still has to answer for which message: the set ack_set of paper 001, Algorithm 2.
+"""Who still has to answer for which message: ack_set of Rodrigues et al. 2018, Algorithm 2.
 
 There it is a set of triples (parent, child, message). At any time a process has one child in
 each of its clusters, so that a parent's triples of a message are one row: the clusters that have

@@ -1,8 +1,8 @@
 """Items that wait to be sent together: one bundle for every target, with a timer.
 
-Source: paper 001, Algorithm 2, CHECK_BUNDLE (lines 36-50) and the timer (lines 70-72). A bundle
-leaves when it is full or when its first item has waited ``delay_ns``. Every item in a bundle is
-one reference to its message, taken when it enters and ended when it leaves.
+Source: Rodrigues et al. 2018, Algorithm 2, CHECK_BUNDLE (lines 36-50) and the timer (70-72). A
+bundle leaves when it is full or when its first item has waited ``delay_ns``. Every item in a bundle
+is one reference to its message, taken when it enters and ended when it leaves.
 
 A timer cannot be cancelled, so each one carries the generation of its bundle: a generation is
 odd while a timer runs, and starting or stopping one begins the next.

@@ -1,8 +1,8 @@
 """Which messages a process has delivered: a count for each source, and what came beyond a gap.
 
-Source: paper 001, Algorithm 2, rcv_base and rcv_win (lines 12-13 and 18-31). The count starts at 0,
-before the first message, so that a first message out of order is no special case: the printed
-lines leave the window unread until the first message has come, and deliver such a one twice.
+Source: Rodrigues et al. 2018, Algorithm 2, rcv_base and rcv_win (lines 12-13 and 18-31). The count
+starts at 0, before the first message, so that a first message out of order is no special case: the
+printed lines leave the window unread until the first message has come, and deliver it twice.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Components of a Dynamic Clock Set: Add, Activate, Deactivate, Remove, and generations.
 
-Source: paper 002, section III, with these rules in place of printed ones that block or err:
+Source: Wilhelm et al. 2023, section III, with these rules for printed ones that block or err:
 
 - a component is reactivated when a message that hits it comes, also if the counters of the
   message are covered: what the message adds is not known to everybody;

@@ -1,4 +1,4 @@
-"""Rounds: leaving components behind needs everybody's consent (paper 002, IV-D and IV-E).
+"""Rounds: leaving components behind needs everybody's consent (paper, IV-D and IV-E).
 
 A round is about up to COMPONENTS_A_ROUND components at the end of the active ones (Deactivate) or
 of all (Remove). Its initiator asks everybody (``ASK``), each answers from which component on it

@@ -1,4 +1,4 @@
-"""TCP-Flooding: the baseline of paper 004, a TCP connection for every host.
+"""TCP-Flooding: the baseline of Wilhelm et al. 2020, a TCP connection for every host.
 
 Section V-A after Nedelec and others: stations flood over FIFO links and send every message to each
 of their hosts by itself, on a connection that is reliable and FIFO. That keeps causal order as long

@@ -1,6 +1,6 @@
 """Causal broadcast for mobile hosts and support stations.
 
-Paper 004 (Wilhelm, Arantes, Sens). Hosts talk by radio to the station of their cell; stations form
+Source: Wilhelm et al. 2020. Hosts talk by radio to the station of their cell; stations form
 a tree of reliable FIFO links and flood on it. A station numbers what it receives and repeats it in
 its cell until every host there has acknowledged it. When a host changes its cell, the two stations
 work out between them what it has delivered. No message carries a clock.

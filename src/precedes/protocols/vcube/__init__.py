@@ -1,7 +1,7 @@
 """Causal broadcast over the trees of a virtual hypercube, messages aggregated on the way.
 
-Source: paper 000 (de Araujo et al., ICPP 2018), Algorithms 1 and 2, with the errors of the
-printed pseudo-code mended (docs/protocols/vcube.md lists them).
+Source: de Araujo et al. 2018, Algorithms 1 and 2, with the errors of the printed pseudo-code mended
+(docs/protocols/vcube.md lists them).
 
 Algorithm. Every source has its own spanning tree of VCube (``precedes.topology``). A message
 carries the entries of its source's vector clock that changed since the source's last broadcast.

@@ -1,6 +1,6 @@
 """What a node of ``vcube`` does about crashes: who has what, who must be sent what, what is dead.
 
-Paper 000 leaves node failures to future work; this is how they are handled here.
+de Araujo et al. 2018 leave node failures to future work; this is how they are handled here.
 
 Crash model. Nodes stop for good, at any time, also between two packets of one broadcast. Links
 deliver every packet exactly once, in any order, also those of a node that has crashed since. A

@@ -36,7 +36,7 @@ FIRST_ENTRY: Final = 2
 ENTRY_BYTES: Final = 4
 
 # Words of a process and a source in ``clock``.
-RECEIVED: Final = 0  # vector_max of paper 000: messages received without a gap
+RECEIVED: Final = 0  # vector_max of the paper: messages received without a gap
 DELIVERED: Final = 1  # vector_clock
 FORWARDING: Final = 2  # head of the list of rows that wait for a reception
 DELIVERING: Final = 3  # head of the list of rows that wait for a delivery

@@ -1,33 +1,11 @@
-"""What paper 004's runs are like, and how they are read."""
+"""What is read from the runs."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Final
 
 from precedes.papers.measured import Measured, Results, Run, measure, select
-
-HOSTS: Final = 70
-LOW, HIGH, WALKING = 5.6, 35.0, 25.0  # broadcasts per second of all hosts
-PROTOCOLS: Final = ("mobile", "flooding")
-# Range, wires and sizes are the paper's; the rest is not published.
-RADIO: Final[dict[str, Any]] = {
-    "bandwidth_bps": 6e6,
-    "mac": "aloha",
-    "spacing_m": 190.0,
-    "range_m": 120.0,
-    "tree": "star",
-    "wire_ms": 10.0,
-}
-BANDWIDTHS: Final = (5e5, 1e6, 2e6, 6e6)
-FAULT_STATION: Final = 3
-# Hosts, and the stations they are spread over.
-SIZES: Final = {"quick": ((70, 7), (280, 10), (560, 20)), "full": ((70, 7), (500, 18), (2000, 70))}
-
-UNKNOWN_RADIO: Final = (
-    "bandwidth, medium access, tree and spacing of stations are not published: pure ALOHA at "
-    "6 Mb/s with stations 190 m apart in a star is a choice"
-)
 
 Read = Callable[[Run], float]
 

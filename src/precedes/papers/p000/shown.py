@@ -1,12 +1,12 @@
-"""Paper 000: its tables and figures, published beside measured."""
+"""Tables and figures of de Araujo et al. 2018, published beside measured."""
 
 from __future__ import annotations
 
-from typing import Final
-
-from precedes.papers import readings_000 as read
 from precedes.papers.measured import Results
-from precedes.papers.readings_000 import PUBLISHED, READINGS, SIZES
+from precedes.papers.p000 import metrics
+from precedes.papers.p000.experiments import READINGS, SIZES
+from precedes.papers.p000.metrics import MIDDLE, TABLE_2, TABLE_3
+from precedes.papers.p000.published import PUBLISHED
 from precedes.papers.shown import (
     Cell,
     Figure,
@@ -15,23 +15,6 @@ from precedes.papers.shown import (
     measured_series,
     published_series,
 )
-
-MIDDLE: Final = 256  # the group of Tables 2 and 3 and of Figure 6
-TABLE_2: Final = {
-    "1": (1, 1),
-    "2": (2, 2),
-    "3": (3, 3),
-    "4": (4, 4),
-    "5": (5, 5),
-    "over 5": (6, 99),
-}
-TABLE_3: Final = {
-    "up to 100": (0, 1),
-    "101 to 200": (1, 2),
-    "201 to 300": (2, 3),
-    "301 to 400": (3, 4),
-    "over 400": (4, 99),
-}
 
 
 def tables(results: Results) -> list[Table]:
@@ -42,11 +25,17 @@ def tables(results: Results) -> list[Table]:
             (
                 nodes,
                 Printed(alone),
-                read.measured_at(results, read.packets, "alone", nodes),
+                metrics.measured_at(results, metrics.packets, "alone", nodes),
                 Printed(fewer),
-                *(read.of_reading(results, name, read.fewer_packets, nodes) for name in READINGS),
+                *(
+                    metrics.of_reading(results, name, metrics.fewer_packets, nodes)
+                    for name in READINGS
+                ),
                 Printed(aggregated),
-                *(read.of_reading(results, name, read.aggregated, nodes) for name in READINGS),
+                *(
+                    metrics.of_reading(results, name, metrics.aggregated, nodes)
+                    for name in READINGS
+                ),
             )
         )
     second: list[tuple[Cell, ...]] = [
@@ -54,7 +43,7 @@ def tables(results: Results) -> list[Table]:
             name,
             Printed(PUBLISHED["Table 2"][name]),
             *(
-                read.of_reading(results, one, read.with_messages(*bounds), MIDDLE)
+                metrics.of_reading(results, one, metrics.with_messages(*bounds), MIDDLE)
                 for one in READINGS
             ),
         )
@@ -89,14 +78,14 @@ def _table_3(results: Results) -> tuple[tuple[Cell, ...], ...]:
     found: list[tuple[Cell, ...]] = []
     for name, bounds in TABLE_3.items():
         with_, without = PUBLISHED["Table 3"][name]
-        size = read.with_bytes(*bounds)
+        size = metrics.with_bytes(*bounds)
         found.append(
             (
                 name,
                 Printed(with_),
-                read.measured_at(results, size, "reading-a", MIDDLE),
+                metrics.measured_at(results, size, "reading-a", MIDDLE),
                 Printed(without),
-                read.measured_at(results, size, "alone", MIDDLE),
+                metrics.measured_at(results, size, "alone", MIDDLE),
             )
         )
     return tuple(found)
@@ -107,7 +96,10 @@ def figures(results: Results) -> list[Figure]:
     fewer = [
         measured_series(
             f"reading {name}",
-            [(nodes, read.of_reading(results, name, read.fewer_packets, nodes)) for nodes in SIZES],
+            [
+                (nodes, metrics.of_reading(results, name, metrics.fewer_packets, nodes))
+                for nodes in SIZES
+            ],
         )
         for name in READINGS
     ]
@@ -115,9 +107,9 @@ def figures(results: Results) -> list[Figure]:
     latency = [
         measured_series(
             f"{what}, {how} aggregation",
-            [(nodes, read.measured_at(results, value, name, nodes)) for nodes in (8, *SIZES)],
+            [(nodes, metrics.measured_at(results, value, name, nodes)) for nodes in (8, *SIZES)],
         )
-        for what, value in (("reception", read.reception), ("delivery", read.delivery))
+        for what, value in (("reception", metrics.reception), ("delivery", metrics.delivery))
         for how, name in (("with", "reading-a"), ("without", "alone"))
     ]
     return [

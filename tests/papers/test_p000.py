@@ -1,13 +1,13 @@
-"""Paper 000 against an independent model of it, and what its module reads from results."""
+"""de Araujo et al. 2018 against an independent model, and what is read from results."""
 
 import statistics
 
 import pytest
 
 from precedes.model import EventKind
-from precedes.papers import pairs_000, paper_000
-from precedes.papers import readings_000 as read
-from precedes.papers.readings_000 import READINGS, scenario
+from precedes.papers.p000 import metrics
+from precedes.papers.p000.experiments import READINGS, experiments, scenario
+from precedes.papers.p000.published import PUBLISHED
 from precedes.sim import simulate
 from tests.papers import synthetic
 
@@ -24,7 +24,7 @@ def means(nodes, seeds, **changes):
     ]
     return [
         statistics.fmean(value(run) for run in runs)
-        for value in (read.fewer_packets, read.aggregated)
+        for value in (metrics.fewer_packets, metrics.aggregated)
     ]
 
 
@@ -45,18 +45,18 @@ def test_the_comparison_can_fail():
 
 def test_what_is_printed_agrees_with_itself():
     """Percentages of Table 1 and sums of Tables 2 and 3."""
-    for nodes, (alone, together, fewer, _) in read.PUBLISHED["Table 1"].items():
+    for nodes, (alone, together, fewer, _) in PUBLISHED["Table 1"].items():
         assert alone == nodes * (nodes - 1)
         assert fewer == pytest.approx(100 * (1 - together / alone), abs=0.01)
-    assert sum(read.PUBLISHED["Table 2"].values()) == pytest.approx(100, abs=0.05)
+    assert sum(PUBLISHED["Table 2"].values()) == pytest.approx(100, abs=0.05)
     for column in range(2):
-        shares = [row[column] for row in read.PUBLISHED["Table 3"].values()]
+        shares = [row[column] for row in PUBLISHED["Table 3"].values()]
         assert sum(shares) == pytest.approx(100, abs=0.05)
 
 
 def test_every_size_has_seeds_at_both_scales():
     for scale in ("quick", "full"):
-        for experiment in paper_000.experiments(scale):
+        for experiment in experiments(scale):
             groups = {one.nodes for one in experiment.scenarios}
             counts = [sum(one.nodes == n for one in experiment.scenarios) for n in groups]
             assert min(counts) >= 2, "an interval needs two runs"
@@ -81,6 +81,6 @@ def test_messages_in_packets_of_two(tmp_path):
     together = run("together", (0, 130, 7), (1, 130, 7), (3, 200, 8))
     alone = run("alone", (0, 110, 3), (1, 130, 4), (3, 120, 5))
     # Receptions 130 and 120 after the broadcasts against 110 and 120; held for 0 against 20 and 0.
-    assert pairs_000.change(pairs_000.RECEPTION)(together, alone) == pytest.approx(100 * 20 / 230)
-    assert pairs_000.change(pairs_000.HELD)(together, alone) == pytest.approx(-100)
-    assert pairs_000.change(pairs_000.DELIVERY)(together, alone) == pytest.approx(0)
+    assert metrics.pair_change(metrics.RECEPTION)(together, alone) == pytest.approx(100 * 20 / 230)
+    assert metrics.pair_change(metrics.HELD)(together, alone) == pytest.approx(-100)
+    assert metrics.pair_change(metrics.DELIVERY)(together, alone) == pytest.approx(0)

@@ -1,20 +1,13 @@
-"""Tables and figures of paper 004."""
+"""Tables and figures of Wilhelm et al. 2020, published beside measured."""
 
 from __future__ import annotations
 
 from typing import Final
 
 from precedes.papers.measured import Results, measure, select
-from precedes.papers.printed_004 import PUBLISHED
-from precedes.papers.readings_004 import (
-    BANDWIDTHS,
-    FAULT_STATION,
-    PROTOCOLS,
-    UNKNOWN_RADIO,
-    delay_s,
-    extra,
-    static,
-)
+from precedes.papers.p004.experiments import BANDWIDTHS, FAULT_STATION, PROTOCOLS, UNKNOWN_RADIO
+from precedes.papers.p004.metrics import delay_s, extra, static
+from precedes.papers.p004.published import PUBLISHED
 from precedes.papers.shown import (
     Cell,
     Figure,

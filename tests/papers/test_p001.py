@@ -1,15 +1,16 @@
-"""Paper 001: each cell of its tables, up to 256 processes; larger groups are in tests/swarm."""
+"""Rodrigues et al. 2018: each cell of the tables up to 256 processes; tests/swarm has the rest."""
 
 import pytest
 
-from precedes.papers import paper_001
-from precedes.papers.printed_001 import CASES, PUBLISHED
+from precedes.papers.p001 import experiments, metrics
+from precedes.papers.p001.experiments import SETTINGS
+from precedes.papers.p001.published import CASES, PUBLISHED
 from precedes.sim import simulate
 from tests.bundled_model import Model
 
 pytestmark = pytest.mark.usefixtures("engine")
 
-SIZES = paper_001.SIZES[:6]
+SIZES = experiments.SIZES[:6]
 
 # Cells of Tables 3 and 4, fault-free, that are not as printed: (case, processes) -> measured.
 LATENCY_OTHERWISE = {
@@ -58,14 +59,14 @@ def cell(run):
     assert result["pending_at_end"] == 0
     crashed = len(run.faults)
     assert result["extra"]["completions"] >= result["broadcasts"] - crashed
-    return round(paper_001.latency_ms(result), 1), paper_001.messages(result)
+    return round(metrics.latency_ms(result), 1), metrics.messages(result)
 
 
 @pytest.mark.parametrize("nodes", SIZES)
 @pytest.mark.parametrize("case", CASES)
 def test_fault_free(case, nodes):
     printed_ms, printed = (PUBLISHED[f"Table {n}, FF"][case][nodes] for n in (3, 4))
-    latency_ms, messages = cell(paper_001.scenario(case, nodes))
+    latency_ms, messages = cell(experiments.scenario(case, nodes))
     assert latency_ms == LATENCY_OTHERWISE.get((case, nodes), printed_ms)
     assert messages == MESSAGES_OTHERWISE.get((case, nodes), printed)
 
@@ -74,7 +75,7 @@ def test_fault_free(case, nodes):
 @pytest.mark.parametrize("case", CASES)
 def test_a_model_that_shares_nothing_agrees(case, nodes):
     """Latency and packets of a second implementation; and one with another size does not."""
-    setting = paper_001.SETTINGS[case]
+    setting = SETTINGS[case]
 
     def model(tree_bytes):
         return Model(
@@ -86,15 +87,15 @@ def test_a_model_that_shares_nothing_agrees(case, nodes):
         )
 
     second = model(setting["tree_bytes"])
-    assert cell(paper_001.scenario(case, nodes)) == second.run()
+    assert cell(experiments.scenario(case, nodes)) == second.run()
     assert all(sorted(got) == list(range(nodes)) for got in second.received.values())
     if nodes == 64 and case != "NO-AGGR":
-        assert cell(paper_001.scenario(case, nodes)) != model(300).run()
+        assert cell(experiments.scenario(case, nodes)) != model(300).run()
 
 
 def test_the_numbers_of_the_text():
     """Section 6.3: 2n - 2 messages for a broadcast without bundling; 1 for each edge and way."""
-    _, messages = cell(paper_001.scenario("NO-AGGR", 64))
+    _, messages = cell(experiments.scenario("NO-AGGR", 64))
     assert messages == 64 * (2 * 64 - 2)
 
 
@@ -103,7 +104,7 @@ def test_the_numbers_of_the_text():
 def test_one_crash(case, nodes):
     run = next(
         scenario
-        for experiment in paper_001.experiments("quick")
+        for experiment in experiments.experiments("quick")
         if experiment.name == "one-crash"
         for scenario in experiment.scenarios
         if scenario.nodes == nodes and scenario.parameters.items() >= SETTINGS[case].items()
@@ -116,10 +117,10 @@ def test_one_crash(case, nodes):
         assert found["Table 4, FY"] == PUBLISHED["Table 4, FY"][case][nodes]
 
 
-@pytest.mark.parametrize("trees", paper_001.TREES)
+@pytest.mark.parametrize("trees", experiments.TREES)
 @pytest.mark.parametrize("case", CASES)
 def test_shared_trees(case, trees):
-    run = paper_001.scenario(case, 16).replace(workload=f"burst:{trees}:{16 // trees}")
+    run = experiments.scenario(case, 16).replace(workload=experiments.shared_trees(trees))
     for item, value in zip(("Table 2, latency", "Table 2, messages"), cell(run), strict=True):
         assert value == TREES_OTHERWISE[item].get((case, trees), PUBLISHED[item][case][trees])
 
@@ -129,24 +130,21 @@ def test_several_crashes(case):
     """Table 5: every broadcast of a correct source is completed, whoever crashes meanwhile."""
     for nodes in (8, 32, 128):
         for seed in (1, 2):
-            run = paper_001.crashing(case, nodes, seed)
+            run = experiments.crashing(case, nodes, seed)
             latency_ms, _ = cell(run)
             assert latency_ms > PUBLISHED["Table 3, FF"][case][nodes] - 0.05
 
 
-@pytest.mark.parametrize("case", paper_001.PROFILED)
+@pytest.mark.parametrize("case", experiments.PROFILED)
 def test_the_profile_counts_all_that_p0_sends(case):
     """With the bundles of all processes as the sum over every p0."""
-    slices = paper_001.PROFILE["profile_slices"]
+    slices = experiments.PROFILE["profile_slices"]
     sums = dict.fromkeys(("packets", "items", "bytes"), 0)
     for node in range(16):
-        changes = {**paper_001.PROFILE, "profile_node": node}
-        extra = simulate(paper_001.scenario(case, 16, **changes)).extra
+        changes = {**experiments.PROFILE, "profile_node": node}
+        extra = simulate(experiments.scenario(case, 16, **changes)).extra
         for name in sums:
             sums[name] += sum(extra[f"profile_{name}_{place}"] for place in range(slices))
     assert sums["packets"] == extra["bundles"]
     assert sums["items"] == extra["trees"] + extra["acks"] == 16 * 30
     assert sums["bytes"] == extra["bundle_bytes"]
-
-
-SETTINGS = paper_001.SETTINGS

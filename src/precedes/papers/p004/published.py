@@ -1,4 +1,4 @@
-"""What paper 004 prints, section by section; seconds, messages, shares."""
+"""What Wilhelm et al. 2020 print, section by section; seconds, messages, shares."""
 
 from __future__ import annotations
 

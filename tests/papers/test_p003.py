@@ -1,4 +1,4 @@
-"""Figures of paper 003, against an independent model of it.
+"""Figures of "Improving accuracy", against an independent model of it.
 
 The workload of Table 1: 200 nodes, 100 broadcasts a second, delays N(100, 20) ms, a clock of 50
 entries of which every process owns two. Errors come in clusters, so single seeds vary by a
@@ -10,7 +10,7 @@ import statistics
 import pytest
 
 from precedes import simulate
-from precedes.papers import paper_003
+from precedes.papers.p003 import experiments
 from precedes.testing import observe
 
 SEEDS = range(1, 4)
@@ -22,7 +22,7 @@ MODEL = {"periodic": (2372, 1273), "poisson": (14181, 1832)}
 @pytest.mark.parametrize("reading", MODEL)
 def test_errors_of_probabilistic_are_those_of_the_model(reading: str) -> None:
     """Both ways of counting, both readings of "Poisson": within 25 % of the model."""
-    results = [simulate(paper_003.table_1(reading, seed)) for seed in SEEDS]
+    results = [simulate(experiments.table_1(reading, seed)) for seed in SEEDS]
     deliveries = statistics.fmean(r.violations.deliveries for r in results)
     messages = statistics.fmean(r.violations.messages for r in results)
     print(f"{reading}, seeds {SEEDS}: {deliveries:.0f} deliveries of {messages:.0f} messages")
@@ -34,7 +34,7 @@ def test_errors_of_probabilistic_are_those_of_the_model(reading: str) -> None:
 
 def test_unordered_always_violates_and_vector_never_does() -> None:
     """The negative control errs far more often than any clock, the baseline never."""
-    table_1 = paper_003.table_1("poisson", 1).replace(messages=20_000, parameters={})
+    table_1 = experiments.table_1("poisson", 1).replace(messages=20_000, parameters={})
     for seed in SEEDS:
         unordered = simulate(table_1.replace(protocol="unordered", seed=seed))
         # 0.74 to 0.76 % of receptions find something missing, by the model of clocks.md.
@@ -46,7 +46,7 @@ def test_unordered_always_violates_and_vector_never_does() -> None:
 
 def test_a_larger_clock_errs_less() -> None:
     """The one knob does what it is for."""
-    table_1 = paper_003.table_1("poisson", 1).replace(messages=30_000)
+    table_1 = experiments.table_1("poisson", 1).replace(messages=30_000)
     errors = [
         simulate(table_1.replace(parameters={"entries": entries})).violations.deliveries
         for entries in (25, 50, 100, 200)
@@ -58,7 +58,7 @@ def test_a_larger_clock_errs_less() -> None:
 @pytest.mark.parametrize("reading", MODEL)
 def test_hashed_makes_no_errors(reading: str) -> None:
     """The workload of Table 1, shorter: judged by the audit; `make swarm` has all of it."""
-    seen = observe(paper_003.table_1_hashed(reading, 1).replace(messages=4_000))
+    seen = observe(experiments.table_1_hashed(reading, 1).replace(messages=4_000))
     result, report = seen.result, seen.report
     print(f"{reading}: {result.extra}")
     assert report.deliveries == 199 * 4_000
@@ -70,10 +70,10 @@ def test_hashed_makes_no_errors(reading: str) -> None:
 
 def test_the_printed_protocol_tips_over() -> None:
     """A quarter of the entries too few: requests for half of the deliveries, without retries."""
-    base = paper_003.table_1_hashed("poisson", 1).replace(nodes=100, messages=800, rate=110.0)
+    base = experiments.table_1_hashed("poisson", 1).replace(nodes=100, messages=800, rate=110.0)
     printed, mended = (
         simulate(base.replace(parameters={"entries": 25, **settings}))
-        for settings in (paper_003.PRINTED, {})
+        for settings in (experiments.PRINTED, {})
     )
     assert printed.violations.deliveries == mended.violations.deliveries == 0
     assert printed.lost == mended.lost == 0
@@ -84,7 +84,7 @@ def test_the_printed_protocol_tips_over() -> None:
 @pytest.mark.parametrize("reading", MODEL)
 def test_mostefaouis_detector_is_passive_and_late(reading: str) -> None:
     """It changes nothing, tags a tenth of the deliveries, and few of the wrong ones."""
-    scenario = paper_003.table_1(reading, 1).replace(messages=20_000)
+    scenario = experiments.table_1(reading, 1).replace(messages=20_000)
     without = simulate(scenario)
     tagging = simulate(scenario.replace(parameters={"detector": "mostefaoui"}))
     assert tagging.violations == without.violations

@@ -1,19 +1,10 @@
-"""Paper 000: causal broadcast over the trees of a virtual hypercube, with aggregation.
-
-Tables 1 to 3 and the numbers stated with Figures 1 and 6 to 11. "Poisson with interval 1000" for
-the times of the broadcasts is ambiguous, and no reading of it with the printed standard deviation
-of the delay, 25, gives Table 1. Two readings are reported throughout: A, starts uniform on
-(0, 500), the printed 25; B, starts uniform on (0, 600) and a standard deviation of 50. Figures
-without a reading in the key are those of A.
-"""
+"""Everything de Araujo et al. 2018 print, beside what was measured."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Final
 
-from precedes.papers import pairs_000 as pairs
-from precedes.papers import readings_000 as read
 from precedes.papers.claims import (
     About,
     Claim,
@@ -26,65 +17,23 @@ from precedes.papers.claims import (
     within,
 )
 from precedes.papers.measured import Measured, Results, Run, measure
-from precedes.papers.readings_000 import OTHERS, PUBLISHED, READINGS, SIZES, scenario
-from precedes.papers.shown_000 import MIDDLE, TABLE_2, TABLE_3, figures, tables
-from precedes.sim.experiment import Experiment
-
-__all__ = ["PAPER", "PUBLISHED", "TITLE", "claims", "experiments", "figures", "tables"]
-
-PAPER: Final = "000"
-TITLE: Final = "A communication-efficient causal broadcast protocol on VCube"
+from precedes.papers.p000 import PAPER, metrics
+from precedes.papers.p000.experiments import (
+    LARGEST,
+    OTHER_SIZES,
+    OTHERS,
+    PAIRS_SIZES,
+    READINGS,
+    SHARED_SIZES,
+    SIZES,
+)
+from precedes.papers.p000.metrics import FIGURE_6, MIDDLE, TABLE_2, TABLE_3
+from precedes.papers.p000.published import PUBLISHED
 
 START: Final = (
     "the law of the start times is ambiguous in print, and no reading of it with the printed "
     "standard deviation gives Table 1"
 )
-SEEDS_QUICK: Final = {8: 12, 16: 12, 32: 12, 64: 10, 128: 8, 256: 6, 512: 3, 1024: 2}
-SEEDS_FULL: Final = 30
-SHARED_SIZES: Final = (32, 128, 256)
-PAIRS_SIZES: Final = (64, 256, 512)
-SEEDS_PAIRS: Final = {"quick": 3, "full": 10}
-OTHER_SIZES: Final = (16, 256, 1024)
-LARGEST: Final = 1024
-FIGURE_6: Final = {"0": "0", "1 to 4": "1_to_4", "5 to 9": "5_to_9"}
-
-
-def experiments(scale: str) -> list[Experiment]:
-    """Each size by reading, without aggregation, with small messages, and with one shared tree."""
-
-    def seeds(nodes: int) -> range:
-        return range(1, 1 + (SEEDS_FULL if scale == "full" else SEEDS_QUICK[nodes]))
-
-    first = READINGS["A"]
-    kinds: dict[str, list[tuple[int, dict[str, str], dict[str, Any]]]] = {
-        f"reading-{name.lower()}": [(n, reading, {}) for n in (8, *SIZES)]
-        for name, reading in READINGS.items()
-    }
-    kinds |= {
-        "alone": [(n, first, {"aggregation": False}) for n in (8, *SIZES)],
-        "small": [(LARGEST, first, {"payload_bytes": 5})],
-        "shared": [(n, first, {"trees": "shared"}) for n in SHARED_SIZES],
-        "starts": [(n, reading, {}) for reading in OTHERS.values() for n in OTHER_SIZES],
-    }
-    found = [
-        Experiment(
-            name,
-            tuple(
-                scenario(nodes, reading, seed, **changes)
-                for nodes, reading, changes in runs
-                for seed in seeds(nodes)
-            ),
-        )
-        for name, runs in kinds.items()
-    ]
-    for name, aggregation in (("pairs", True), ("pairs-alone", False)):
-        runs = tuple(
-            scenario(nodes, first, seed, aggregation=aggregation)
-            for nodes in PAIRS_SIZES
-            for seed in range(1, 1 + SEEDS_PAIRS[scale])
-        )
-        found.append(Experiment(name, runs, trace=True, packets=True))
-    return found
 
 
 def claims(results: Results) -> list[Claim]:
@@ -105,38 +54,40 @@ def _table_1(results: Results) -> list[Claim]:
     found = []
     for nodes in SIZES:
         alone, _, fewer, aggregated = PUBLISHED["Table 1"][nodes]
-        measured = read.measured_at(results, read.packets, "alone", nodes)
+        measured = metrics.measured_at(results, metrics.packets, "alone", nodes)
         about = About(PAPER, "Table 1", f"packets without aggregation, {nodes} nodes")
         found.append(equal(about, published=alone, measured=measured))
         for reading in READINGS:
             for what, published, value in (
-                ("% fewer packets", fewer, read.fewer_packets),
-                ("% of packets aggregated", aggregated, read.aggregated),
+                ("% fewer packets", fewer, metrics.fewer_packets),
+                ("% of packets aggregated", aggregated, metrics.aggregated),
             ):
                 found.append(
                     within(
                         About(PAPER, "Table 1", f"{what}, {nodes} nodes, reading {reading}"),
                         published=published,
-                        measured=read.of_reading(results, reading, value, nodes),
+                        measured=metrics.of_reading(results, reading, value, nodes),
                         rounding=0.005,
                         reason=START,
                     )
                 )
     for reading in READINGS:
         for what, place, value in (
-            ("% fewer packets", 2, read.fewer_packets),
-            ("% of packets aggregated", 3, read.aggregated),
+            ("% fewer packets", 2, metrics.fewer_packets),
+            ("% of packets aggregated", 3, metrics.aggregated),
         ):
             found.append(
                 same_order(
                     About(PAPER, "Table 1", f"{what} over nodes, reading {reading}"),
                     published=[PUBLISHED["Table 1"][nodes][place] for nodes in SIZES],
-                    measured=[read.of_reading(results, reading, value, nodes) for nodes in SIZES],
+                    measured=[
+                        metrics.of_reading(results, reading, value, nodes) for nodes in SIZES
+                    ],
                 )
             )
     for name, law in OTHERS.items():
         for nodes in OTHER_SIZES:
-            measured = read.measured_at(results, read.fewer_packets, "starts", nodes, **law)
+            measured = metrics.measured_at(results, metrics.fewer_packets, "starts", nodes, **law)
             about = About(PAPER, "Start times", f"% fewer packets, {nodes} nodes, {name}")
             found.append(finding(about, measured=measured, reason="how much the law matters"))
     return found
@@ -147,7 +98,7 @@ def _table_2(results: Results) -> list[Claim]:
         within(
             About(PAPER, "Table 2", f"% of packets with {name} messages, reading {reading}"),
             published=PUBLISHED["Table 2"][name],
-            measured=read.of_reading(results, reading, read.with_messages(*bounds), MIDDLE),
+            measured=metrics.of_reading(results, reading, metrics.with_messages(*bounds), MIDDLE),
             rounding=0.005,
             reason=START,
         )
@@ -157,7 +108,7 @@ def _table_2(results: Results) -> list[Claim]:
     about = About(PAPER, "Table 2", "messages in the largest packet")
     published, measured = (
         PUBLISHED["largest packet"],
-        read.of_reading(results, "A", read.largest, MIDDLE),
+        metrics.of_reading(results, "A", metrics.largest, MIDDLE),
     )
     return [*found, within(about, published=published, measured=measured, reason=START)]
 
@@ -169,7 +120,7 @@ def _table_3(results: Results) -> list[Claim]:
         irreproducible(
             About(PAPER, "Table 3", "% of packets over 400 bytes without aggregation, as printed"),
             published=PUBLISHED["Table 3"]["over 400"][0],
-            measured=read.measured_at(results, read.with_bytes(4, 99), "alone", MIDDLE),
+            measured=metrics.measured_at(results, metrics.with_bytes(4, 99), "alone", MIDDLE),
             reason=text + "runs with aggregation: the columns are swapped",
         )
     ]
@@ -183,8 +134,8 @@ def _table_3(results: Results) -> list[Claim]:
                 within(
                     About(PAPER, "Table 3", f"% of packets of {name} bytes, {how} (swapped)"),
                     published=published,
-                    measured=read.measured_at(
-                        results, read.with_bytes(*bounds), experiment, MIDDLE
+                    measured=metrics.measured_at(
+                        results, metrics.with_bytes(*bounds), experiment, MIDDLE
                     ),
                     rounding=0.005,
                     reason=START,
@@ -194,13 +145,13 @@ def _table_3(results: Results) -> list[Claim]:
 
 
 def _figure_6(results: Results) -> list[Claim]:
-    values = {name: read.needing(key) for name, key in FIGURE_6.items()}
-    values |= {"over 12": read.needing_over_12, "most": read.extra("dependencies_max")}
+    values = {name: metrics.needing(key) for name, key in FIGURE_6.items()}
+    values |= {"over 12": metrics.needing_over_12, "most": metrics.extra("dependencies_max")}
     return [
         within(
             About(PAPER, "Figure 6", _of_figure_6(name)),
             published=PUBLISHED["Figure 6"][name],
-            measured=read.of_reading(results, "A", value, MIDDLE),
+            measured=metrics.of_reading(results, "A", value, MIDDLE),
             reason=START,
         )
         for name, value in values.items()
@@ -217,7 +168,7 @@ def _figure_7(results: Results) -> list[Claim]:
     printed = PUBLISHED["Figure 7"]
     found = []
     for how, experiment in (("with", "reading-a"), ("without", "alone")):
-        large, small = (read.sized(results, experiment, nodes) for nodes in (LARGEST, 8))
+        large, small = (metrics.sized(results, experiment, nodes) for nodes in (LARGEST, 8))
         ratio = measure(_ratio, large, small[: len(large)])
         name = f"reception, {LARGEST} nodes over 8, {how}"
         about = About(PAPER, "Figure 7", f"{name} aggregation")
@@ -225,9 +176,9 @@ def _figure_7(results: Results) -> list[Claim]:
             within(about, published=printed[name], measured=ratio, rounding=0.05, reason=START)
         )
     for what, value, sizes in (
-        ("reception", read.reception, (256, 1024)),
-        ("delivery", read.delivery, (1024,)),
-        ("the time held", read.held, (16, 1024)),
+        ("reception", metrics.reception, (256, 1024)),
+        ("delivery", metrics.delivery, (1024,)),
+        ("the time held", metrics.held, (16, 1024)),
     ):
         for nodes in sizes:
             about = About(PAPER, "Figure 7", f"% that aggregation adds to {what}, {nodes} nodes")
@@ -239,8 +190,8 @@ def _figure_7(results: Results) -> list[Claim]:
             About(PAPER, "Figure 7", f"% longer that packets wait without, {LARGEST} nodes"),
             published=printed["queue, 1024"],
             measured=measure(
-                lambda run, other: read.change(read.queue_wait)(other, run),
-                *(read.sized(results, name, LARGEST) for name in ("reading-a", "alone")),
+                lambda run, other: metrics.change(metrics.queue_wait)(other, run),
+                *(metrics.sized(results, name, LARGEST) for name in ("reading-a", "alone")),
             ),
             reason=START,
         )
@@ -250,7 +201,7 @@ def _figure_7(results: Results) -> list[Claim]:
             at_most(
                 About(PAPER, "Figure 7", f"% between delivery with and without, {nodes} nodes"),
                 published=printed["delivery, up to 512"],
-                measured=_difference(results, read.delivery, nodes, either_way=True),
+                measured=_difference(results, metrics.delivery, nodes, either_way=True),
             )
         )
     return found
@@ -263,15 +214,15 @@ def _figure_8(results: Results) -> list[Claim]:
         within(
             About(PAPER, "Figure 8", "aggregated packets, 8 nodes"),
             published=printed["aggregated packets, 8"],
-            measured=read.of_reading(results, "A", read.aggregations, 8),
+            measured=metrics.of_reading(results, "A", metrics.aggregations, 8),
             reason="the model aggregates now and then in a group of 8 too",
         )
     ]
     for nodes in PAIRS_SIZES:
-        runs = [read.sized(results, name, nodes) for name in ("pairs", "pairs-alone")]
+        runs = [metrics.sized(results, name, nodes) for name in ("pairs", "pairs-alone")]
         adds = {
-            what: measure(pairs.change(what), *runs)
-            for what in (pairs.RECEPTION, pairs.HELD, pairs.DELIVERY)
+            what: measure(metrics.pair_change(what), *runs)
+            for what in (metrics.RECEPTION, metrics.HELD, metrics.DELIVERY)
         }
         about = {
             what: About(PAPER, "Figure 8", f"% that a packet of two adds to {what}, {nodes} nodes")
@@ -279,22 +230,22 @@ def _figure_8(results: Results) -> list[Claim]:
         }
         found.append(
             at_most(
-                about[pairs.RECEPTION],
+                about[metrics.RECEPTION],
                 published=printed["reception"],
-                measured=adds[pairs.RECEPTION],
+                measured=adds[metrics.RECEPTION],
                 reason=START,
             )
         )
         if f"held, {nodes}" in printed:
             published = printed[f"held, {nodes}"]
-            held = adds[pairs.HELD]
+            held = adds[metrics.HELD]
             found.append(
-                within(about[pairs.HELD], published=published, measured=held, reason=START)
+                within(about[metrics.HELD], published=published, measured=held, reason=START)
             )
         found.append(
             finding(
-                about[pairs.DELIVERY],
-                measured=adds[pairs.DELIVERY],
+                about[metrics.DELIVERY],
+                measured=adds[metrics.DELIVERY],
                 reason="printed as the same with and without",
             )
         )
@@ -312,22 +263,27 @@ def _figures_9_and_10(results: Results) -> list[Claim]:
                 rule(
                     About(PAPER, "Figure 9", f"nodes that buffered {name} messages, {how}"),
                     published=nine[f"{name}, {how}"],
-                    measured=read.measured_at(
-                        results, read.extra(f"nodes_waiting_{key}"), experiment, LARGEST
+                    measured=metrics.measured_at(
+                        results, metrics.extra(f"nodes_waiting_{key}"), experiment, LARGEST
                     ),
                     reason="no reading gives the spread between nodes that the paper shows",
                 )
             )
     for about, published, value, experiment in (
-        ("50 bytes, 7 to 11", ten["50 bytes, 7 to 11"], read.largest_between(7, 11), "reading-a"),
-        ("50 bytes, largest", ten["50 bytes, largest"], read.largest, "reading-a"),
-        ("5 bytes, 8 to 12", ten["5 bytes, 8 to 12"], read.largest_between(8, 12), "small"),
+        (
+            "50 bytes, 7 to 11",
+            ten["50 bytes, 7 to 11"],
+            metrics.largest_between(7, 11),
+            "reading-a",
+        ),
+        ("50 bytes, largest", ten["50 bytes, largest"], metrics.largest, "reading-a"),
+        ("5 bytes, 8 to 12", ten["5 bytes, 8 to 12"], metrics.largest_between(8, 12), "small"),
     ):
         found.append(
             within(
                 About(PAPER, "Figure 10", f"messages in a node's largest packet: {about}"),
                 published=published,
-                measured=read.measured_at(results, value, experiment, LARGEST),
+                measured=metrics.measured_at(results, value, experiment, LARGEST),
                 reason=START,
             )
         )
@@ -338,24 +294,24 @@ def _figure_11(results: Results) -> list[Claim]:
     """One tree for all against a tree for each source, and the bottleneck of Figure 1."""
     found = []
     for what, value, nodes in (
-        ("aggregations", read.aggregations, 32),
-        ("delayed messages", read.extra("delayed"), 128),
+        ("aggregations", metrics.aggregations, 32),
+        ("delayed messages", metrics.extra("delayed"), 128),
     ):
         found.append(
             within(
                 About(PAPER, "Figure 11", f"% fewer {what} with one tree, {nodes} nodes"),
                 published=PUBLISHED["Figure 11"][f"{what}, {nodes}"],
                 measured=measure(
-                    lambda one, many, value=value: -read.change(value)(one, many),
-                    read.sized(results, "shared", nodes),
-                    read.sized(results, "reading-a", nodes),
+                    lambda one, many, value=value: -metrics.change(value)(one, many),
+                    metrics.sized(results, "shared", nodes),
+                    metrics.sized(results, "reading-a", nodes),
                 ),
                 reason=START,
             )
         )
     for nodes in SHARED_SIZES:
         about = About(PAPER, "Figure 1", f"mean reception over one tree, {nodes} nodes")
-        measured = read.measured_at(results, read.reception, "shared", nodes)
+        measured = metrics.measured_at(results, metrics.reception, "shared", nodes)
         found.append(finding(about, measured=measured, reason="the root is a bottleneck"))
     return found
 
@@ -364,14 +320,14 @@ def _difference(
     results: Results, value: Callable[[Run], float], nodes: int, *, either_way: bool = False
 ) -> Measured:
     """% that aggregation adds, seed by seed; or how large the difference is."""
-    runs = [read.sized(results, name, nodes) for name in ("reading-a", "alone")]
+    runs = [metrics.sized(results, name, nodes) for name in ("reading-a", "alone")]
 
     def more(run: Run, other: Run) -> float:
-        found = read.change(value)(run, other)
+        found = metrics.change(value)(run, other)
         return abs(found) if either_way else found
 
     return measure(more, *runs)
 
 
 def _ratio(large: Run, small: Run) -> float:
-    return read.reception(large) / read.reception(small)
+    return metrics.reception(large) / metrics.reception(small)

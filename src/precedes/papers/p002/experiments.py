@@ -1,4 +1,4 @@
-"""What paper 002 measures: the points of its experiments, and how results are read."""
+"""The runs of section V, and those beside them."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import math
 from collections.abc import Sequence
 from typing import Any, Final
 
-from precedes.papers.measured import Run
 from precedes.sim import Scenario
 from precedes.sim.experiment import Experiment, grid
 from precedes.sizing import size
@@ -55,6 +54,23 @@ SHIFTED: Final = {
 ROUND_NODES: Final = (50, 200, 500, 1000, 2000)
 BYTE_LOADS: Final = (10.0, 100.0, 400.0)
 HASH_ERROR: Final = 1e-3  # what the clock alone would err; the hash finds it
+
+
+def experiments(scale: str) -> list[Experiment]:
+    """The paper's experiments and those beside them."""
+    full = scale == "full"
+    seeds = range(1, 11 if full else 3)
+    found = [sized_experiment(scale, seeds)]
+    for name in LOADS_OVER_TIME:
+        over = SEEDS_OVER_TIME[scale]
+        runs = tuple(over_time(name, scale, seed) for seed in over)
+        found.append(Experiment(name, runs))
+        runs = tuple(fixed(name, scale, seed) for seed in over)
+        found.append(Experiment(f"{name}-fixed", runs))
+    for name, balanced in (("balanced", True), ("unbalanced", False)):
+        runs = tuple(shifted(seed, balanced=balanced) for seed in SHIFT_SEEDS[scale])
+        found.append(Experiment(name, runs))
+    return [*found, round_experiment(), byte_experiment(scale)]
 
 
 def byte_nodes(scale: str) -> tuple[int, ...]:
@@ -170,73 +186,3 @@ def byte_experiment(scale: str) -> Experiment:
                 base.replace(protocol="vector", parameters={}),
             ]
     return Experiment("bytes", tuple(found))
-
-
-def errors(runs: Sequence[Run], count: str = "deliveries") -> float:
-    """What was out of causal order in all runs together: deliveries, or distinct messages."""
-    return float(sum(run["violations"][count] for run in runs))
-
-
-def times_fewer(count: str) -> Any:
-    """A reader of how many times fewer errors some runs have than others.
-
-    One more of each is counted, so that none is no division by zero.
-    """
-
-    def read(few: Sequence[Run], many: Sequence[Run]) -> float:
-        return (errors(many, count) + 1) / (errors(few, count) + 1)
-
-    return read
-
-
-def share(run: Run) -> float:
-    """The share of deliveries out of causal order."""
-    return float(run["violations"]["deliveries"]) / run["deliveries"]
-
-
-def entries(run: Run) -> float:
-    """Entries of a clock, a mean over processes and time."""
-    return float(run["extra"]["entries_mean"])
-
-
-def growth_beyond_linear(one: Run, other: Run) -> float:
-    """By what the growth of the clock exceeds that of the load."""
-    return entries(other) / entries(one) - other["scenario"]["rate"] / one["scenario"]["rate"]
-
-
-def header_bytes(run: Run) -> float:
-    """Bytes that the protocol adds to a message, those of its other packets included."""
-    scenario = run["scenario"]
-    packets = scenario["packet_bytes"] * run["messages_sent"]
-    payload = scenario["payload_bytes"] * run["messages_sent"]
-    return (float(run["bytes_sent"]) - packets - payload) / run["messages_sent"]
-
-
-def over_intervals(name: str, first_s: int, last_s: int) -> Any:
-    """A reader of the mean of a series from one time to another; intervals have 10 s."""
-
-    def read(run: Run) -> float:
-        values = list(run["series"][name])[first_s // 10 : last_s // 10]
-        return sum(values) / (last_s // 10 - first_s // 10)
-
-    return read
-
-
-def before_shift(runs: Sequence[Run]) -> float:
-    """Figure 10: errors per second until senders shift."""
-    return float(sum_between(0, SHIFT_S)(runs))
-
-
-def after_rebalancing(runs: Sequence[Run]) -> float:
-    """Figure 10: errors per second after components were rebalanced, if they were."""
-    return float(sum_between(REBALANCED_S, SHIFT_END_S)(runs))
-
-
-def sum_between(first_s: int, last_s: int) -> Any:
-    """A reader of the errors per second of all runs together, from one time to another."""
-    read = over_intervals("violations", first_s, last_s)
-
-    def total(runs: Sequence[Run]) -> float:
-        return float(sum(read(run) for run in runs)) / 10 / len(runs)
-
-    return total

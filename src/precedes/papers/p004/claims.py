@@ -1,13 +1,8 @@
-"""Paper 004: causal broadcast for mobile hosts, on a radio that the paper does not describe.
-
-Bandwidth, medium access, tree and spacing of stations are not published. ``RADIO`` names the
-choice made here, the same for all experiments, and the curve over bandwidth shows what hangs on
-it. Where figures differ, that stays the reason that is known.
-"""
+"""The figures of Wilhelm et al. 2020, sections V-A to V-D, and what is measured besides."""
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
 from precedes.papers.claims import (
     About,
@@ -20,32 +15,10 @@ from precedes.papers.claims import (
     within,
 )
 from precedes.papers.measured import Results, measure, select
-from precedes.papers.printed_004 import PUBLISHED
-from precedes.papers.readings_004 import (
-    BANDWIDTHS,
-    FAULT_STATION,
-    HIGH,
-    HOSTS,
-    LOW,
-    PROTOCOLS,
-    RADIO,
-    SIZES,
-    UNKNOWN_RADIO,
-    WALKING,
-    delay_s,
-    extra,
-    peak,
-    recovery_s,
-    static,
-)
-from precedes.papers.shown_004 import figures, tables
-from precedes.sim import Scenario
-from precedes.sim.experiment import Experiment
-
-__all__ = ["PAPER", "PUBLISHED", "TITLE", "claims", "experiments", "figures", "tables"]
-
-PAPER: Final = "004"
-TITLE: Final = "A scalable causal broadcast that tolerates dynamics of mobile networks"
+from precedes.papers.p004 import PAPER
+from precedes.papers.p004.experiments import BANDWIDTHS, HIGH, PROTOCOLS, UNKNOWN_RADIO
+from precedes.papers.p004.metrics import delay_s, extra, peak, recovery_s, static
+from precedes.papers.p004.published import PUBLISHED
 
 TCP: Final = "the gap to TCP-Flooding hangs on the bandwidth, which is not published: see the curve"
 BYTES: Final = "700 datagrams of 148 bytes are 0.1 MB: 4.3 MB would be 6 kB a message"
@@ -53,76 +26,6 @@ MEMORY: Final = (
     "a station must remember every host that it ever heard of (32 bytes), or an old join or init "
     "makes a second record; the paper's algorithm does not, and fails"
 )
-
-
-def scenario(protocol: str, rate: float, duration_s: float, **parameters: Any) -> Scenario:
-    """Poisson broadcasts of 70 hosts on the radio above."""
-    return Scenario(
-        protocol=protocol,
-        nodes=HOSTS,
-        rate=rate,
-        duration_s=duration_s,
-        parameters={**RADIO, **parameters},
-    )
-
-
-def _seeded(base: Scenario, count: int) -> tuple[Scenario, ...]:
-    return tuple(base.replace(seed=seed) for seed in range(1, count + 1))
-
-
-def experiments(scale: str) -> list[Experiment]:
-    """Placements differ much from seed to seed: the mean needs more of them than usual."""
-    full = scale == "full"
-    seeds, length_s = (24, 60.0) if full else (12, 30.0)
-    few = 10 if full else 3
-    half = 12 if full else 5
-    walking = {"mobility": "waypoint"}
-    faults_s = 255.0 if full else 105.0
-    return [
-        Experiment(
-            "static",
-            tuple(
-                one
-                for protocol in PROTOCOLS
-                for one in _seeded(
-                    scenario(protocol, LOW, length_s), seeds if protocol == "mobile" else half
-                )
-            ),
-        ),
-        Experiment("load", _seeded(scenario("mobile", HIGH, length_s), half)),
-        Experiment(
-            "bandwidth",
-            tuple(
-                one
-                for protocol in PROTOCOLS
-                for bandwidth in BANDWIDTHS
-                for one in _seeded(scenario(protocol, LOW, length_s, bandwidth_bps=bandwidth), few)
-            ),
-        ),
-        Experiment(
-            "walking",
-            (
-                *_seeded(scenario("mobile", WALKING, length_s), half),
-                *_seeded(scenario("mobile", WALKING, length_s, **walking), half),
-            ),
-        ),
-        Experiment(
-            "faults",
-            _seeded(
-                scenario("mobile", WALKING, faults_s, fault_station=FAULT_STATION, **walking),
-                few if full else 2,
-            ),
-        ),
-        Experiment(
-            "size",
-            tuple(
-                scenario("mobile", LOW, 20.0, stations=stations).replace(
-                    nodes=hosts, parameters={**RADIO, "stations": stations, "tree": "grid"}
-                )
-                for hosts, stations in SIZES[scale]
-            ),
-        ),
-    ]
 
 
 def claims(results: Results) -> list[Claim]:

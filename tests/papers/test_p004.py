@@ -1,11 +1,11 @@
-"""Paper 004 against another implementation of the same radio, and what its module reads."""
+"""Wilhelm et al. 2020 against another implementation of the radio, and what is read from runs."""
 
 import statistics
 
 import pytest
 
-from precedes.papers import paper_004
-from precedes.papers.readings_004 import HIGH, LOW, WALKING, delay_s, extra, peak, recovery_s
+from precedes.papers.p004.experiments import HIGH, LOW, WALKING, experiments, scenario
+from precedes.papers.p004.metrics import delay_s, extra, peak, recovery_s
 from precedes.sim import simulate
 
 # What an independent implementation of protocol and radio gives, as means over its placements.
@@ -18,7 +18,7 @@ TOLERANCE = 0.2
 
 
 def runs_of(rate, seeds, *, duration_s=30.0, **parameters):
-    base = paper_004.scenario("mobile", rate, duration_s, **parameters)
+    base = scenario("mobile", rate, duration_s, **parameters)
     found = [simulate(base.replace(seed=seed)).as_dict() for seed in seeds]
     for run in found:
         assert run["complete"]
@@ -42,7 +42,7 @@ def test_the_radio_gives_what_the_model_gives(rate):
 
 def test_the_comparison_can_fail():
     """The twin: with independent losses of a tenth the delay is another."""
-    base = paper_004.scenario("mobile", LOW, 30.0, spacing_m=400.0).replace(loss=0.1)
+    base = scenario("mobile", LOW, 30.0, spacing_m=400.0).replace(loss=0.1)
     runs = [simulate(base.replace(seed=seed)).as_dict() for seed in (1, 2)]
     assert mean_of(runs, "delay_s") > 2 * MODEL[LOW]["delay_s"]
 
@@ -68,7 +68,7 @@ def test_faults_fill_the_station_and_pass():
 
 def test_every_mean_has_three_seeds_or_more():
     for scale in ("quick", "full"):
-        by_name = {one.name: one.scenarios for one in paper_004.experiments(scale)}
+        by_name = {one.name: one.scenarios for one in experiments(scale)}
         for name in ("static", "load", "walking", "bandwidth"):
             groups = {}
             for one in by_name[name]:

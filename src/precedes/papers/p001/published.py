@@ -1,4 +1,4 @@
-"""What paper 001 prints: Tables 2 to 5 and the bytes of headers."""
+"""What Rodrigues et al. 2018 print: Tables 2 to 5 and the bytes of headers."""
 
 from __future__ import annotations
 
