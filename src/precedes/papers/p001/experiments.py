@@ -55,6 +55,7 @@ def shared_trees(trees: int) -> str:
 
 def crashing(case: str, nodes: int, seed: int) -> Scenario:
     """Table 5: log2(n) - 1 processes crash at random times."""
+    # The text is the seed: another one draws other crashes.
     rng = random.Random(f"paper 001, table 5, {nodes} {seed}")
     chosen = rng.sample(range(nodes), nodes.bit_length() - 2)
     faults = [Fault("crash", node=node, at_s=rng.uniform(0, CRASH_SPAN_S)) for node in chosen]
