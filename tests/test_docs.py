@@ -220,9 +220,10 @@ def names_in(page: str) -> set[str]:
 
 def test_the_page_says_which_protocol_writes_notes():
     page = PAGES["docs/trace-format.md"]
+    folder = ROOT / "src/precedes/protocols"
     written = {
-        (kind.lower(), path.stem.partition("_")[0])
-        for path in (ROOT / "src/precedes/protocols").glob("*.py")
+        (kind.lower(), path.relative_to(folder).with_suffix("").parts[0])
+        for path in folder.rglob("*.py")
         for kind in re.findall(r"EventKind\.(\w+)", path.read_text(encoding="utf-8"))
     }
     assert len(written) >= 3
