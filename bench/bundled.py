@@ -1,6 +1,6 @@
 """The benchmark of `bundled`: `python bench/bundled.py [--quick] [--cells] [--json]`.
 
-Packets per CPU-second of the largest run of paper 001, 1,024 processes that broadcast at once
+Packets per CPU-second of the largest published run, 1,024 processes that broadcast at once
 without bundling (2.1 million packets), beside the deliveries per CPU-second of workload W with the
 oracle (see ``run``) in the same process, repeats interleaved. ``--cells`` adds the CPU time of all
 forty fault-free cells of Tables 3 and 4.
@@ -22,24 +22,24 @@ NODES = 1024
 
 def rate_of_bundled(nodes):
     """Packets per CPU-second of a whole call, setting up included."""
-    from precedes.papers import paper_001
+    from precedes.papers.p001 import experiments
     from precedes.sim import simulate
 
     start = time.process_time()
-    result = simulate(paper_001.scenario("NO-AGGR", nodes))
+    result = simulate(experiments.scenario("NO-AGGR", nodes))
     return result.packets / (time.process_time() - start)
 
 
 def cpu_of_cells():
-    """CPU seconds of every fault-free cell of paper 001."""
-    from precedes.papers import paper_001
-    from precedes.papers.printed_001 import CASES
+    """CPU seconds of every fault-free cell of Rodrigues et al. 2018."""
+    from precedes.papers.p001 import experiments
+    from precedes.papers.p001.published import CASES
     from precedes.sim import simulate
 
     start = time.process_time()
-    for nodes in paper_001.SIZES:
+    for nodes in experiments.SIZES:
         for case in CASES:
-            simulate(paper_001.scenario(case, nodes))
+            simulate(experiments.scenario(case, nodes))
     return time.process_time() - start
 
 

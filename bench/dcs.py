@@ -2,7 +2,7 @@
 
 Deliveries per CPU-second of workload W (bench/run.py) with dcs, with and without the oracle and the
 hash detector, beside probabilistic with the oracle in the same run. Repeats are interleaved; the
-table gives the best and the median of them. The random load of paper 002 (1,000 processes, 300 s)
+table gives the best and the median of them. The published random load (1,000 processes, 300 s)
 runs once with the oracle, in a process of its own; so do bells in groups of several sizes, whose
 rounds and peak memory are counted.
 """
@@ -45,12 +45,12 @@ def rate(messages, *, oracle, detector):
 
 def child(what):
     """One run in this process: the random load, or a bell in a group of this size."""
-    from precedes.papers import readings_002 as readings
+    from precedes.papers.p002.experiments import over_time, round_experiment
     from precedes.sim import simulate
 
-    rounds = {s.nodes: s for s in readings.round_experiment().scenarios}
+    rounds = {s.nodes: s for s in round_experiment().scenarios}
     simulate(rounds[GROUPS[0]])  # load what was compiled before
-    scenario = readings.over_time("random", "full", 1) if what == "random" else rounds[int(what)]
+    scenario = over_time("random", "full", 1) if what == "random" else rounds[int(what)]
     start = time.process_time()
     result = simulate(scenario)
     cpu_s = time.process_time() - start

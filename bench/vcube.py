@@ -1,6 +1,6 @@
 """The benchmark of vcube: `python bench/vcube.py [--quick] [--json]`.
 
-Packets per CPU-second of the experiment of paper 000 (every node broadcasts once, reading A),
+Packets per CPU-second of the experiment of de Araujo et al. 2018 (reading A),
 beside deliveries per CPU-second of workload W with the oracle in the same run. Repeats are
 interleaved; the table gives the best and the median of them. The largest group runs once, without
 the oracle, in a process of its own, as does the one whose memory is measured.
@@ -26,11 +26,11 @@ REFERENCE = "W, probabilistic, oracle (deliveries)"
 
 
 def scenario(nodes, *, tolerant, oracle):
-    """A run of paper 000."""
-    from precedes.papers.readings_000 import READINGS
-    from precedes.papers.readings_000 import scenario as reading
+    """A run of de Araujo et al. 2018."""
+    from precedes.papers.p000 import experiments
 
-    return reading(nodes, READINGS["A"], 1, oracle=oracle, tolerant=tolerant)
+    first = experiments.READINGS["A"]
+    return experiments.scenario(nodes, first, 1, oracle=oracle, tolerant=tolerant)
 
 
 def rate(nodes, *, tolerant):

@@ -1,4 +1,4 @@
-"""Paper 001 without failures once more, from the text alone: sets, dictionaries and a heap.
+"""`bundled` without failures once more, from the text alone: sets, dictionaries and a heap.
 
 It shares nothing with the package. Time is in ticks of 0.1 units: a packet keeps its sender's port
 for 1 tick and arrives 10 ticks later, and of what happens at one tick timers come first.

@@ -8,7 +8,7 @@ from collections import Counter, defaultdict
 
 import numpy as np
 
-from precedes.protocols import dcs_state as d
+from precedes.protocols.dcs import state as d
 
 
 class Watcher:
@@ -29,7 +29,7 @@ class Watcher:
         word, part = state.dcs.word[here], state.dcs.part[here]
         size, active = int(word[d.SIZE]), int(word[d.ACTIVE])
         assert 1 <= active <= size, "the active components are a prefix of all, and one is there"
-        generations = part[: state.dcs.plan[d.MOST], d.GENERATION].copy()
+        generations = part[: state.dcs.settings[d.MOST], d.GENERATION].copy()
         self._check_counts(state, here, sets.delivered[here], size)
         old = self.before.get(here)
         if old is not None:
@@ -50,7 +50,7 @@ class Watcher:
         slot = sets.slots[name]
         carries = int(state.stamp[slot, d.CARRIES])
         generations = state.stamp[slot, d.GENERATIONS : d.GENERATIONS + carries].tolist()
-        spread = int(state.dcs.plan[d.SPREAD])
+        spread = int(state.dcs.settings[d.SPREAD])
         increments = state.stamp[slot, d.INCREMENTS : d.INCREMENTS + spread].tolist()
         assert all(0 <= c < carries for c in increments)
         self.stamps[name] = increments, generations
@@ -61,8 +61,8 @@ class Watcher:
 
     def _check_counts(self, state, here, delivered, size):
         """V[x]: delivered messages that hit x since the generation; nothing beyond the last."""
-        entries = int(state.dcs.plan[d.ENTRIES])
-        each = int(state.dcs.plan[d.PER_COMPONENT])
+        entries = int(state.dcs.settings[d.ENTRIES])
+        each = int(state.dcs.settings[d.PER_COMPONENT])
         counts = Counter()
         for name in delivered:
             increments, generations = self.stamps[name]

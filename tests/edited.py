@@ -1,18 +1,45 @@
-"""Copies of the package's own files with a few words changed."""
+"""Copies of the package's own protocols with a few words changed."""
 
+import shutil
 from pathlib import Path
 
+from precedes import sources
 from precedes.protocols import registry
 
 FOLDER = Path(registry.__file__).parent
 
 
-def protocol(directory, name, *edits, rename="edited"):
-    """A copy of a protocol's file with each (old, new) of ``edits`` made; returns its path."""
-    text = (FOLDER / f"{name}.py").read_text()
-    path = directory / f"{rename}.py"
-    path.write_text(edit(text, *edits))
+def protocol(directory, name, *edits, rename="edited", part=None):
+    """A copy of a protocol, a file or a folder, with each (old, new) made; returns its path.
+
+    ``part`` names a package of ``precedes.parts`` to copy too, to be edited like the rest.
+    """
+    source = FOLDER / name
+    if part is None and not source.is_dir():
+        path = directory / f"{rename}.py"
+        path.write_text(edit(source.with_suffix(".py").read_text(), *edits))
+        return str(path)
+    path = directory / rename
+    path.mkdir()
+    ignored = shutil.ignore_patterns("__pycache__")
+    if source.is_dir():
+        shutil.copytree(source, path, ignore=ignored, dirs_exist_ok=True)
+    else:
+        shutil.copy(source.with_suffix(".py"), path / "__init__.py")
+    if part is not None:
+        shutil.copytree(sources.PACKAGE / "parts" / part, path / part, ignore=ignored)
+        for file in path.glob("*.py"):
+            file.write_text(file.read_text().replace(f"precedes.parts.{part}", f".{part}"))
+    for old, new in edits:
+        edit_folder(path, old, new)
     return str(path)
+
+
+def edit_folder(path, old, new):
+    """Make an edit in the one file of a folder in which it is possible."""
+    files = [file for file in sorted(path.rglob("*.py")) if old in file.read_text()]
+    assert len(files) == 1, f"{old!r} stands in {[file.name for file in files]}"
+    files[0].write_text(edit(files[0].read_text(), (old, new)))
 
 
 def edit(text, *edits):

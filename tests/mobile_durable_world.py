@@ -8,9 +8,10 @@ import random
 from dataclasses import replace
 
 from precedes.durable import Journal, frame
-from precedes.protocols import mobile_disk as md
-from precedes.protocols import mobile_messages as mm
-from precedes.protocols.mobile_attachment import Disk, decode_disk, encode_disk
+from precedes.protocols import machines
+from precedes.protocols.mobile import restart
+from precedes.protocols.mobile.codec import decode_disk, encode_disk
+from precedes.protocols.mobile.host import Disk
 from tests import mobile_world as mw
 from tests.mobile_options import draw
 from tests.mobile_oracle import Violation
@@ -46,7 +47,7 @@ class DurableWorld(mw.World):
         return logged.machine
 
     def _new_station(self, number):
-        logged = md.LoggedStation(
+        logged = restart.LoggedStation(
             number,
             tuple(self.neighbours[number]),
             tuple(self.routes[number]),
@@ -128,15 +129,15 @@ class DurableWorld(mw.World):
         journal = self.journals[number]
         if torn and self.rng.random() < 0.5:
             if entry is not None:
-                self._tear(journal, md.encode_entry(entry))
+                self._tear(journal, restart.encode_entry(entry))
             self._stop(number, whole=False)
             return
         if entry is not None:
-            journal.append(md.encode_entry(entry))
+            journal.append(restart.encode_entry(entry))
             if len(journal.records) > COMPACT_RECORDS:
                 journal.replace([logged.snapshot()])
         self.oracle.check_station(logged.machine)
-        stamped = [effect for effect in effects if effect[0] == mm.STAMPED]
+        stamped = [effect for effect in effects if effect[0] == machines.STAMPED]
         for effect in stamped:
             self.oracle.on_stamp(number, effect[1])
         if torn:
@@ -153,12 +154,12 @@ class DurableWorld(mw.World):
 
     def _carry_out(self, number, effects):
         for effect in effects:
-            if effect[0] == mm.RADIO:
+            if effect[0] == machines.RADIO:
                 self.broadcast_radio(number, effect[1])
-            elif effect[0] == mm.TIMER:
+            elif effect[0] == machines.TIMER:
                 self.push(effect[1], mw.TIMER, ~number, self.lives_of(number), effect[2])
-            elif effect[0] in (md.FRAME_EFFECT, md.CONFIRM_EFFECT):
-                kind = FRAMED if effect[0] == md.FRAME_EFFECT else CONFIRM
+            elif effect[0] in (restart.FRAME_EFFECT, restart.CONFIRM_EFFECT):
+                kind = FRAMED if effect[0] == restart.FRAME_EFFECT else CONFIRM
                 self.on_link(kind, number, effect[1], *effect[2:])
 
     def on_link(self, kind, source, target, *what):
@@ -182,7 +183,7 @@ class DurableWorld(mw.World):
         self.journals[number].close()
         self.journals[number] = Journal(self.journals[number].path, sync=False)
         before = self.logged[number]
-        self.around[number] = mm.Surroundings(self.rng.random)
+        self.around[number] = machines.Surroundings(self.rng.random)
         logged = self.logged[number] = self._new_station(number)
         logged.restore(self.journals[number].records)
         self.stations[number] = logged.machine

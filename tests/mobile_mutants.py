@@ -8,11 +8,12 @@ Each is the package's own text with an edit or two. The letters are those of the
 import sys
 import types
 
-from precedes.protocols import mobile_messages as mm
+from precedes.protocols.mobile import messages
 from tests.edited import FOLDER, edit
 from tests.mobile_world import World
 
-FILES = ("mobile_record", "mobile_cell", "mobile_attachment", "mobile_host", "mobile_station")
+MOBILE = FOLDER / "mobile"
+FILES = ("cell", "host", "station")
 
 SERVES = "        if record is None or record.mode != OWN:\n            return None\n        return record if"
 SKIPS = """                if stamp in skip:
@@ -28,9 +29,9 @@ SKIPS_LATE = """                if stamp in early:
 """
 WINDOW = "        if not self.ok or self.mode not in (IN, DRAINING) or not self.unacknowledged:"
 OLD = "        if session <= memory.birth or session <= memory.session:\n            return\n"
-AGAIN = """            self.repeat_answer(record)
+AGAIN = """            self.cell.repeat_answer(record)
             return
-        memory = self.remember(host)"""
+        memory = self.cell.remember(host)"""
 
 # The defect -> what stands in a file, and what the mutant has instead.
 MUTANTS = {
@@ -43,8 +44,8 @@ MUTANTS = {
          "        self.early: dict[int, Message] = getattr(self, 'early', {})\n"),
     ],
     "C: what comes between grant and want is taken from > mark (A4.91)": [
-        ("range(record.mark, self.next_stamp))\n        bodies",
-         "range(record.mark + 1, self.next_stamp))\n        bodies"),
+        ("range(record.mark, cell.next_stamp))\n        bodies",
+         "range(record.mark + 1, cell.next_stamp))\n        bodies"),
     ],
     "C: what comes between grant and want is left out": [
         ("                since=since,", "                since=(),"),
@@ -68,14 +69,14 @@ MUTANTS = {
         ("        record.session = request.session\n", ""),
     ],
     "H: a request that still waits deletes others (A4.55-61)": [
-        ("                self.flood(Request(",
-         "                self.flood(Cancel(host, birth, session))\n                self.flood(Request("),
+        ("                self.cell.flood(Request(",
+         "                self.cell.flood(Cancel(host, birth, session))\n                self.cell.flood(Request("),
     ],
     "I: an old request is answered with its own session, and nobody else (A4.72)": [
-        ("self.flood(Cancel(host, birth, record.session))\n        elif",
-         "self.flood(Cancel(host, birth, message.session))\n        elif"),
-        ("        self.flood(Cancel(host, record.birth, record.session))\n", ""),
-        ("        self.flood(Cancel(host, record.birth, request.session))\n", ""),
+        ("self.cell.flood(Cancel(host, birth, record.session))\n        elif",
+         "self.cell.flood(Cancel(host, birth, message.session))\n        elif"),
+        ("        self.cell.flood(Cancel(host, record.birth, record.session))\n", ""),
+        ("        self.cell.flood(Cancel(host, record.birth, request.session))\n", ""),
     ],
     "J: transmission before the join is answered (A1.11-13)": [
         (WINDOW, "        if self.cell is None or self.mode in (OUT, LEAVING) "
@@ -90,7 +91,7 @@ MUTANTS = {
         ("        if memory is None or birth > memory.left:", "        if True:"),
     ],
     "M: a later life begins with the oldest message stored (A2.32-34)": [
-        ("self.base if datagram.previous == NONE else self.next_stamp", "self.base"),
+        ("self.cell.base if datagram.previous == NONE else self.cell.next_stamp", "self.cell.base"),
     ],
     "M: a later life does not wait for the end of the one before": [
         ("datagram.previous != NONE and memory.left < datagram.previous", "False"),
@@ -114,13 +115,13 @@ MUTANTS = {
     ],
     "S: births are learned from joins alone": [
         ("        memory.birth = birth\n        self._drop_older(host, birth)\n"
-         "        record = self.records.get(host)\n        if record is None:\n            if",
+         "        record = self.cell.records.get(host)\n        if record is None:\n            if",
          "        self._drop_older(host, birth)\n"
-         "        record = self.records.get(host)\n        if record is None:\n            if"),
+         "        record = self.cell.records.get(host)\n        if record is None:\n            if"),
         ("        memory.birth = birth\n        self._drop_older(host, birth)\n"
-         "        record = self.records.get(host)\n        if record is None:\n            return",
+         "        record = self.cell.records.get(host)\n        if record is None:\n            return",
          "        self._drop_older(host, birth)\n"
-         "        record = self.records.get(host)\n        if record is None:\n            return"),
+         "        record = self.cell.records.get(host)\n        if record is None:\n            return"),
     ],
     "T: what was acknowledged out of order is never repeated": [
         ("stamp == record.pointer or place < 0", "place < 0"),
@@ -169,25 +170,25 @@ MUTANTS = {
         ("        if datagram.last == record.session:\n", "        if True:\n"),
     ],
     "A2.29: a repeated request is not answered": [
-        ("        if datagram.session == record.session:\n            self.repeat_answer(record)\n",
+        ("        if datagram.session == record.session:\n            self.cell.repeat_answer(record)\n",
          "        if datagram.session == record.session:\n"),
-        (AGAIN, AGAIN.replace("self.repeat_answer(record)", "pass")),
+        (AGAIN, AGAIN.replace("self.cell.repeat_answer(record)", "pass")),
     ],
     "A2.40: a station that only wants the record obeys a leave": [
-        ("        record = self.serves(datagram.host, datagram.session, datagram.birth)\n"
+        ("        record = self.cell.serves(datagram.host, datagram.session, datagram.birth)\n"
          "        if record is not None:\n            self._end_life",
-         "        record = self.records.get(datagram.host)\n"
+         "        record = self.cell.records.get(datagram.host)\n"
          "        if record is not None:\n            self._end_life"),
     ],
     "A4.57: a waiting request deletes owners, too": [
         ("record is None or record.mode != WANTED or record.birth", "record is None or record.birth"),
-        ("                self.flood(Request(",
-         "                self.flood(Cancel(host, birth, session))\n                self.flood(Request("),
+        ("                self.cell.flood(Request(",
+         "                self.cell.flood(Cancel(host, birth, session))\n                self.cell.flood(Request("),
     ],
     "A4.65: a station with a record does not pass requests on": [
-        ("        else:\n            self.flood(message, source)\n",
-         "        elif kind is not Request or message.host not in self.records:\n"
-         "            self.flood(message, source)\n"),
+        ("        else:\n            self.cell.flood(message, source)\n",
+         "        elif kind is not Request or message.host not in self.cell.records:\n"
+         "            self.cell.flood(message, source)\n"),
     ],
     "A4.67: a second request is granted while the first is served": [
         ("        if record.mode == OWN:\n            if message.session",
@@ -197,12 +198,12 @@ MUTANTS = {
         ("        if request.last == record.session:\n", "        if False:\n"),
     ],
     "A4.86: everything undelivered is caught up on": [
-        ("        wanted = tuple(name for name in message.undelivered if name not in self.stamps)",
+        ("        wanted = tuple(name for name in message.undelivered if name not in self.cell.stamps)",
          "        wanted = message.undelivered"),
     ],
     "A4.91: the record is let go before its messages are looked up": [
-        ("        # From the mark on, itself", "        record.pointer = self.next_stamp\n"
-         "        self.collect()\n        record.mark = max(record.mark, self.base)\n        # From the mark on, itself"),
+        ("        # From the mark on, itself", "        record.pointer = self.cell.next_stamp\n"
+         "        self.cell.collect()\n        record.mark = max(record.mark, self.cell.base)\n        # From the mark on, itself"),
     ],
     "A4.100: a request that came meanwhile is forgotten": [
         ("        elif pending is not None:\n            self._give(message.host, record, pending)\n", ""),
@@ -219,7 +220,7 @@ class SideChannel(World):
     """O: handoff messages do not share the FIFO links of application messages."""
 
     def wire(self, source, target, message):
-        aside = type(message) in mm.ROUTED
+        aside = type(message) in messages.ROUTED
         at_ns = self.now_ns + self.rng.uniform(*self.options.wire_ms) * 1_000_000
         key = (source, target, aside)
         at_ns = max(at_ns, self.wire_free_ns.get(key, 0))
@@ -229,16 +230,18 @@ class SideChannel(World):
 
 def classes(rows):
     """The host and station of a mutant, as (old, new) pairs of text somewhere in their files."""
-    texts = {name: (FOLDER / f"{name}.py").read_text() for name in FILES}
+    texts = {name: (MOBILE / f"{name}.py").read_text() for name in FILES}
     for old, new in rows:
         places = [name for name in FILES if old in texts[name]]
         assert len(places) == 1, f"{old!r} stands in {places}"
         texts[places[0]] = edit(texts[places[0]], (old, new))
     made = {}
     for name, text in texts.items():
+        # The messages are everybody's; a machine tells them by their classes.
+        text = text.replace("from .messages ", "from precedes.protocols.mobile.messages ")
         for before in made:
-            text = text.replace(f"precedes.protocols.{before} ", f"mutant_{before} ")
+            text = text.replace(f"from .{before} ", f"from mutant_{before} ")
         module = made[name] = types.ModuleType(f"mutant_{name}")
         sys.modules[module.__name__] = module
         exec(compile(text, name, "exec"), vars(module))
-    return made["mobile_host"].MobileHost, made["mobile_station"].MobileStation
+    return made["host"].MobileHost, made["station"].MobileStation

@@ -3,7 +3,7 @@
 import random
 from dataclasses import dataclass, replace
 
-from precedes.protocols import mobile_messages as mm
+from precedes.protocols.mobile import messages
 
 MS = 1_000_000
 
@@ -31,7 +31,7 @@ class Options:
     restart_ms: float = 0.0  # mean time between restarts of a station; 0: none
     deaf: float = 0.0  # how often a move makes a host's datagrams, or those to it, get lost
     drift: float = 0.0  # how much faster or slower clocks run, at most
-    settings: mm.Settings = mm.Settings()  # noqa: RUF009
+    settings: messages.Settings = messages.Settings()  # noqa: RUF009
 
 
 def tree(rng, stations, shape):
@@ -60,7 +60,7 @@ def draw(seed, **fixed):
     rng = random.Random(f"mobile {seed}")
     stations = rng.choice((2, 3, 4, 6))
     move = rng.choice(((10, 60), (50, 300), (100, 400), (300, 1500)))
-    settings = mm.Settings(
+    settings = messages.Settings(
         window=rng.choice((2, 5, 150)),
         connect_ns=rng.choice((20, 60, 500)) * MS,
         ack_ns=rng.choice((20, 100, 500)) * MS,

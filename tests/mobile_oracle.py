@@ -7,12 +7,23 @@ I9).
 
 from collections import Counter
 
-from precedes.protocols import mobile_attachment as mh
-from precedes.protocols import mobile_record as cell
+from precedes.protocols.mobile import cell
+from precedes.protocols.mobile import host as mh
 
 
 class Violation(AssertionError):
     """An invariant does not hold."""
+
+
+def watch_stamps(station, oracle):
+    """Have the oracle told of everything that a station stamps."""
+    stamp = station.cell.disseminate
+
+    def disseminate(message, *source):
+        oracle.on_stamp(station.station, message.name)
+        stamp(message, *source)
+
+    station.cell.disseminate = disseminate
 
 
 class Oracle:
@@ -102,10 +113,10 @@ class Oracle:
 
     def check_station(self, station):
         """I6, and what a station stores is what it has stamped and not passed."""
-        for host, record in station.records.items():
-            if record.pointer < station.base:
+        for host, record in station.cell.records.items():
+            if record.pointer < station.cell.base:
                 raise Violation(f"I6: station {station.station} has passed host {host}'s pointer")
-        if len(station.stored) != station.next_stamp - station.base:
+        if len(station.cell.stored) != station.cell.next_stamp - station.cell.base:
             raise Violation(f"station {station.station} stores a broken range")
 
     def check_host(self, host, machine, stations):
@@ -113,7 +124,7 @@ class Oracle:
         birth = self.adopted[host]
         tokens = []
         for station in stations:
-            record = station.records.get(host)
+            record = station.cell.records.get(host)
             if record and record.birth == birth and record.mode != cell.WANTED:
                 tokens.append((station.station, record))
         if sum(record.mode == cell.OWN for _, record in tokens) > 1:
@@ -140,7 +151,7 @@ class Oracle:
         for host, machine in enumerate(machines):
             if self.living[host] != (machine.mode != mh.OUT):
                 raise Violation(f"I8: host {host} is in mode {machine.mode}")
-            tokens = [s.records[host] for s in stations if host in s.records]
+            tokens = [s.cell.records[host] for s in stations if host in s.cell.records]
             modes = [record.mode for record in tokens]
             if machine.mode == mh.OUT:
                 if modes:
@@ -156,5 +167,5 @@ class Oracle:
             if tokens[0].early or tokens[0].catch_up:
                 raise Violation(f"I9: the record of host {host} still holds messages")
         for station in stations:
-            if station.stored:
+            if station.cell.stored:
                 raise Violation(f"I9: station {station.station} still stores messages")

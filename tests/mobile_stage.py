@@ -8,12 +8,12 @@ import heapq
 import random
 from collections import deque
 
-from precedes.protocols import mobile_attachment as mh
-from precedes.protocols import mobile_messages as mm
-from precedes.protocols.mobile_attachment import Disk
-from precedes.protocols.mobile_host import MobileHost
-from precedes.protocols.mobile_station import MobileStation
-from tests.mobile_oracle import Oracle, Violation
+from precedes.protocols import machines
+from precedes.protocols.mobile import host as mh
+from precedes.protocols.mobile import messages
+from precedes.protocols.mobile.host import Disk, MobileHost
+from precedes.protocols.mobile.station import MobileStation
+from tests.mobile_oracle import Oracle, Violation, watch_stamps
 
 STEPS_MAX = 4000
 
@@ -24,7 +24,7 @@ class Stage:
     def __init__(
         self, *, hosts=3, stations=2, classes=(MobileHost, MobileStation), strict=True, **settings
     ):
-        self.settings = mm.Settings(**settings)
+        self.settings = messages.Settings(**settings)
         self.strict = strict  # what is durable must not change without PERSIST
         self.host_class, station_class = classes
         self.oracle = oracle = Oracle(hosts, stations)
@@ -40,17 +40,17 @@ class Stage:
         class Watched(station_class):
             """Tells the oracle what is stamped."""
 
-            def disseminate(self, message, source=mm.NONE):
-                oracle.on_stamp(self.station, message.name)
-                super().disseminate(message, source)
+            def __init__(self, *arguments):
+                super().__init__(*arguments)
+                watch_stamps(self, oracle)
 
         self.stations = []
         for number in range(stations):
             neighbours = (0,) if number else tuple(range(1, stations))
             routes = tuple(0 if number else other for other in range(stations))
-            around = mm.Surroundings(rng.random)
+            around = machines.Surroundings(rng.random)
             self.stations.append(Watched(number, neighbours, routes, self.settings, around))
-        self.around = [mm.Surroundings(rng.random) for _ in range(hosts)]
+        self.around = [machines.Surroundings(rng.random) for _ in range(hosts)]
         self.disks = [Disk()] * hosts
         self.lives = [0] * hosts
         self.hosts = [
@@ -63,8 +63,8 @@ class Stage:
         """Join at a station and wait for the answer."""
         self.move(host, station)
         self.call(host, "join")
-        self.pass_on(mm.Join)
-        self.pass_on(mm.InitAck)
+        self.pass_on(messages.Join)
+        self.pass_on(messages.InitAck)
         self.pump()
 
     def move(self, host, station):
@@ -88,23 +88,23 @@ class Stage:
         around.now_ns = self.now_ns
         result = getattr(machine, method)(*arguments)
         effects, around.effects = around.effects, []
-        if (mm.PERSIST,) in effects:
+        if (machines.PERSIST,) in effects:
             self.disks[host] = machine.disk()
         elif self.strict and self.disks[host] != machine.disk():
             raise Violation(f"host {host} changed without making it durable")
         if method == "broadcast" and result is not None:
             self.oracle.on_broadcast(host, result)
         for effect in effects:
-            if effect[0] == mm.DELIVER:
+            if effect[0] == machines.DELIVER:
                 self.oracle.on_deliver(host, effect[1].name)
                 self.delivered[host].append(effect[1].name)
-            elif effect[0] == mm.JOINED:
+            elif effect[0] == machines.JOINED:
                 self.oracle.on_join(host, *effect[1:])
-            elif effect[0] == mm.LEFT:
+            elif effect[0] == machines.LEFT:
                 self.oracle.on_left(host)
-            elif effect[0] == mm.RADIO:
+            elif effect[0] == machines.RADIO:
                 self.air.append((~effect[1].cell, effect[1]))
-            elif effect[0] == mm.TIMER:
+            elif effect[0] == machines.TIMER:
                 self._set_timer(effect[1], host, self.lives[host], effect[2])
         self.oracle.check_host(host, machine, self.stations)
         return result
@@ -118,11 +118,11 @@ class Stage:
         effects, station.around.effects = station.around.effects, []
         self.oracle.check_station(station)
         for effect in effects:
-            if effect[0] == mm.WIRE:
+            if effect[0] == machines.WIRE:
                 self.wires.setdefault((number, effect[1]), deque()).append(effect[2])
-            elif effect[0] == mm.TIMER:
+            elif effect[0] == machines.TIMER:
                 self._set_timer(effect[1], ~number, 0, effect[2])
-            elif effect[0] == mm.RADIO:
+            elif effect[0] == machines.RADIO:
                 only = getattr(effect[1], "host", None)
                 for host, cell in enumerate(self.cells):
                     if cell == number and only in (None, host):

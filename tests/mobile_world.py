@@ -8,13 +8,12 @@ nothing else. The oracle judges every step.
 import heapq
 import random
 
-from precedes.protocols import mobile_attachment as mh
-from precedes.protocols import mobile_messages as mm
-from precedes.protocols.mobile_attachment import Disk
-from precedes.protocols.mobile_host import MobileHost
-from precedes.protocols.mobile_station import MobileStation
+from precedes.protocols import machines
+from precedes.protocols.mobile import host as mh
+from precedes.protocols.mobile.host import Disk, MobileHost
+from precedes.protocols.mobile.station import MobileStation
 from tests.mobile_options import MS, draw, tree
-from tests.mobile_oracle import Oracle, Violation
+from tests.mobile_oracle import Oracle, Violation, watch_stamps
 
 REST_NS = 900_000 * MS  # a run that has not come to rest by then has stalled
 REST_TRIALS, REST_TRIAL_NS = 300, 3000 * MS  # the same for runs that never fall silent
@@ -46,9 +45,9 @@ class World:
         class Watched(station_class):
             """Tells the oracle what is stamped, and what finds no record."""
 
-            def disseminate(self, message, source=mm.NONE):
-                oracle.on_stamp(self.station, message.name)
-                super().disseminate(message, source)
+            def __init__(self, *arguments):
+                super().__init__(*arguments)
+                watch_stamps(self, oracle)
 
             def _end_life(self, host, record):
                 oracle.ended.add((host, record.birth))
@@ -60,9 +59,9 @@ class World:
                 return found
 
         self.station_class = Watched
-        self.around = [mm.Surroundings(rng.random) for _ in range(options.stations)]
+        self.around = [machines.Surroundings(rng.random) for _ in range(options.stations)]
         self.stations = [self._make_station(number) for number in range(options.stations)]
-        self.host_around = [mm.Surroundings(rng.random) for _ in range(options.hosts)]
+        self.host_around = [machines.Surroundings(rng.random) for _ in range(options.hosts)]
         self.disks = [Disk()] * options.hosts
         self.hosts = [self._make_host(host) for host in range(options.hosts)]
         self.up = [True] * options.hosts
@@ -87,7 +86,7 @@ class World:
     def limit(self, station):
         """The smallest datagrams hold one bit: answers to hosts come in pieces."""
         if self.options.settings.body_max_bytes == 1:
-            station.bitmap_bits = 1
+            station.cell.bitmap_bits = 1
 
     def _make_host(self, host):
         around = self.host_around[host]
@@ -254,7 +253,7 @@ class World:
             self.tear(host, disk)
             self.crash(host)  # before anything was durable: none of it has happened
             return
-        if (mm.PERSIST,) in effects:
+        if (machines.PERSIST,) in effects:
             self.persist(host, disk)
         elif self.checks_disk and disk != self.disks[host]:
             raise Violation(f"host {host} has changed {disk} without making it durable")
@@ -264,14 +263,14 @@ class World:
         sends = []
         for effect in effects:
             self._at_once(host, effect, sends)
-        left = any(effect[0] == mm.LEFT for effect in effects)
-        if left and machine.unacknowledged and (mm.EXPELLED,) not in effects:
+        left = any(effect[0] == machines.LEFT for effect in effects)
+        if left and machine.unacknowledged and (machines.EXPELLED,) not in effects:
             raise Violation(f"host {host} has left before its messages were on their way")
         self.oracle.check_host(host, machine, self.stations)
         if torn:
             sends = sends[: self.rng.randrange(len(sends) + 1)]
         for effect in sends:
-            if effect[0] == mm.RADIO:
+            if effect[0] == machines.RADIO:
                 if ~host not in self.deaf:
                     self.radio(~effect[1].cell, effect[1])
             else:
@@ -287,16 +286,16 @@ class World:
         """A crash comes while a disk is being made durable."""
 
     def _at_once(self, host, effect, sends):
-        if effect[0] == mm.DELIVER:
+        if effect[0] == machines.DELIVER:
             self.oracle.on_deliver(host, effect[1].name)
-        elif effect[0] == mm.JOINED:
+        elif effect[0] == machines.JOINED:
             self.oracle.on_join(host, *effect[1:])
-        elif effect[0] == mm.LEFT:
+        elif effect[0] == machines.LEFT:
             self.oracle.on_left(host)
-        elif effect[0] == mm.EXPELLED:
+        elif effect[0] == machines.EXPELLED:
             self.expelled += 1
             self.push(self.rng.uniform(1, 300) * MS, REJOIN, host)
-        elif effect[0] in (mm.RADIO, mm.TIMER):
+        elif effect[0] in (machines.RADIO, machines.TIMER):
             sends.append(effect)
 
     def at_station(self, number, method, *arguments):
@@ -309,11 +308,11 @@ class World:
         if host is not None:
             self.oracle.check_host(host, self.hosts[host], self.stations)
         for effect in effects:
-            if effect[0] == mm.RADIO:
+            if effect[0] == machines.RADIO:
                 self.broadcast_radio(number, effect[1])
-            elif effect[0] == mm.WIRE:
+            elif effect[0] == machines.WIRE:
                 self.wire(number, effect[1], effect[2])
-            elif effect[0] == mm.TIMER:
+            elif effect[0] == machines.TIMER:
                 self.push(effect[1], TIMER, ~number, 0, effect[2])
 
     # Networks.

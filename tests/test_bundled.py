@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from precedes.model import EventKind, UserError
-from precedes.papers import paper_001
+from precedes.papers.p001 import experiments
 from precedes.protocols import failure_detector, load
 from precedes.sim import Fault, Scenario, simulate
 from tests.crashing import check, check_trace, run, schedule
@@ -67,8 +67,8 @@ def test_with_tests_instead_of_being_told(seed):
 
 def overloaded(nodes, *, own_channel):
     """Everybody broadcasts at once, unbundled, and tests; nobody crashes."""
-    parameters = {"rounds": 2, "own_channel": own_channel, **paper_001.TESTS}
-    return paper_001.scenario("NO-AGGR", nodes, **parameters)
+    parameters = {"rounds": 2, "own_channel": own_channel, **experiments.TESTS}
+    return experiments.scenario("NO-AGGR", nodes, **parameters)
 
 
 def test_a_shared_port_leads_to_false_suspicions():
@@ -90,8 +90,8 @@ def test_a_process_suspected_wrongly_is_fenced_and_the_others_go_on():
         messages=200,
         rate=200.0,
         faults=(Fault("pause", node=3, at_s=0.2, for_s=0.2),),
-        parameters={"rounds": 60, **paper_001.TESTS},
-        **paper_001.NETWORK,
+        parameters={"rounds": 60, **experiments.TESTS},
+        **experiments.NETWORK,
     )
     done, result, rows = run(scenario)
     detector = done.state.detector

@@ -1,14 +1,15 @@
 """Every protocol keeps the contract, and a file that breaks a rule of it is told which one."""
 
+import ast
 from pathlib import Path
 
 import pytest
 
-from precedes import simulate
+from precedes import simulate, sources
 from precedes.model import InternalError, UserError
 from precedes.protocols import linked, load, names
 from precedes.protocols.registry import ContractError
-from precedes.sim import Scenario
+from precedes.sim import Scenario, engine
 from precedes.testing import assert_conforms, conformance
 from tests import edited
 
@@ -44,6 +45,7 @@ def test_everything_a_handler_may_ask_for():
 def test_adding_a_file_adds_the_protocol():
     folder = edited.FOLDER
     texts = {path.stem: path.read_text(encoding="utf-8") for path in folder.glob("*.py")}
+    texts |= {path.parent.name: path.read_text() for path in folder.glob("*/__init__.py")}
     assert set(names()) == {stem for stem, text in texts.items() if "\nGUARANTEE: " in text}
     for name in names():
         assert load(name).name == name
@@ -186,8 +188,8 @@ BROKEN = {
     ),
     "full after a change": (
         "vector",
-        [("    if not waiting.has_room(state.held, count):\n",
-          "    state.clock[here, -1] += 1\n    if not waiting.has_room(state.held, count):\n")],
+        [("    if not can_hold(state.held, count):\n",
+          "    state.clock[here, -1] += 1\n    if not can_hold(state.held, count):\n")],
         "receive returned FULL after it had changed something",
     ),
     "neither done nor full": (
@@ -333,3 +335,50 @@ def test_an_edited_helper_is_another_protocol(tmp_path):
     helper.write_text("BYTES = 9\n")
     after = simulate(scenario, interpreted=True)
     assert after.bytes_sent == before.bytes_sent + before.packets
+
+
+def test_a_users_own_folder(tmp_path):
+    """A package with relative imports: all its files count, and two versions run side by side."""
+    path = edited.protocol(tmp_path, "vcube", rename="mine")
+    scenario = Scenario(protocol=path, parameters={"tolerant": False}, **SMALL)
+    first = load(path)
+    ours = simulate(scenario.replace(protocol="vcube"), interpreted=True)
+    before = simulate(scenario, interpreted=True)
+    assert before.protocol == "mine"
+    assert (before.bytes_sent, before.packets) == (ours.bytes_sent, ours.packets)
+    parts = engine.ENTRY.parts(first.state, first.sources)
+    assert set(Path(path).glob("*.py")) == set(first.sources) <= set(parts)
+
+    compiled_from = sources.digest(parts)
+    edited.edit_folder(Path(path), "ENTRY_BYTES: Final = 4", "ENTRY_BYTES: Final = 5")
+    assert sources.digest(parts) != compiled_from
+    after = simulate(scenario, interpreted=True)
+    assert after.bytes_sent > before.bytes_sent
+    assert load(path).state is not first.state
+
+
+def test_no_such_folder(tmp_path):
+    with pytest.raises(UserError, match=r"there is no protocol file .*absent/__init__\.py"):
+        load(str(tmp_path / "absent"))
+
+
+def test_a_folder_that_fails_to_import(tmp_path):
+    path = edited.protocol(
+        tmp_path, "vcube", ("ENTRY_BYTES: Final = 4", "ENTRY_BYTES: Final = absent")
+    )
+    with pytest.raises(ContractError, match="cannot be imported"):
+        load(path)
+    edited.edit_folder(Path(path), "Final = absent", "Final = 4")
+    assert load(path).guarantee == "causal"
+
+
+def test_parts_are_shared():
+    """What one protocol alone uses belongs to it, not to ``precedes.parts``."""
+    users = {part.stem: set() for part in (sources.PACKAGE / "parts").glob("[!_]*")}
+    for file in edited.FOLDER.rglob("*.py"):
+        for name in sources.imports(ast.parse(file.read_bytes())):
+            if name.startswith("precedes.parts."):
+                place = file.relative_to(edited.FOLDER).with_suffix("").parts[0]
+                users[name.split(".")[2]].add(place)
+    assert len(users) >= 3
+    assert {part: found for part, found in users.items() if len(found & set(names())) < 2} == {}

@@ -1,4 +1,4 @@
-"""`dcs` (paper 002): the stress, what its state means, rounds, crashes, and bad packets."""
+"""`dcs`: the stress, what its state means, rounds, crashes, and bad packets."""
 
 import numpy as np
 import pytest
@@ -7,8 +7,10 @@ from hypothesis import strategies as st
 
 from precedes import simulate
 from precedes.model import UserError
-from precedes.protocols import contract, dcs_rounds, load, set_hash
-from precedes.protocols import dcs_state as d
+from precedes.parts.hash_check import set_hash
+from precedes.protocols import contract, load
+from precedes.protocols.dcs import rounds
+from precedes.protocols.dcs import state as d
 from precedes.sim import Fault, Scenario
 from precedes.sim.run import Run
 from precedes.testing import observe
@@ -194,16 +196,16 @@ def packet(*items):
 
 
 BAD_PACKETS = {
-    "no such components": [(dcs_rounds.ASK, (5 << 40) | (70 << 32) | 1)],
-    "nothing to be about": [(dcs_rounds.ASK, (0 << 40) | (1 << 32) | 1), (dcs_rounds.SEAL, 5)],
-    "fewer seals than components": [(dcs_rounds.ASK, (1 << 40) | (3 << 32) | 1), (6, 5)],
-    "more seals than components": [(dcs_rounds.DECIDE, (1 << 40) | (1 << 32) | 1), (6, 5)],
-    "no seals": [(dcs_rounds.ASK, (1 << 40) | (2 << 32) | 1), (dcs_rounds.ANSWER, 5)],
-    "upside down": [(dcs_rounds.DECIDE, (3 << 40) | (2 << 32) | 1)],
-    "negative": [(dcs_rounds.ASK, -1)],
-    "another kind": [(dcs_rounds.ASK, (2 << 48) | (1 << 40) | (2 << 32)), (dcs_rounds.SEAL, 5)],
-    "a seal alone": [(dcs_rounds.SEAL, 5)],
-    "a negative answer": [(dcs_rounds.ANSWER, -5)],
+    "no such components": [(rounds.ASK, (5 << 40) | (70 << 32) | 1)],
+    "nothing to be about": [(rounds.ASK, (0 << 40) | (1 << 32) | 1), (rounds.SEAL, 5)],
+    "fewer seals than components": [(rounds.ASK, (1 << 40) | (3 << 32) | 1), (6, 5)],
+    "more seals than components": [(rounds.DECIDE, (1 << 40) | (1 << 32) | 1), (6, 5)],
+    "no seals": [(rounds.ASK, (1 << 40) | (2 << 32) | 1), (rounds.ANSWER, 5)],
+    "upside down": [(rounds.DECIDE, (3 << 40) | (2 << 32) | 1)],
+    "negative": [(rounds.ASK, -1)],
+    "another kind": [(rounds.ASK, (2 << 48) | (1 << 40) | (2 << 32)), (rounds.SEAL, 5)],
+    "a seal alone": [(rounds.SEAL, 5)],
+    "a negative answer": [(rounds.ANSWER, -5)],
     "a question that nobody asks": [(1, 1)],
 }
 
@@ -214,7 +216,7 @@ def test_packets_that_no_correct_process_sends_change_nothing(what):
     before = [np.array(one) for one in (state.dcs.word, state.dcs.part, state.dcs.clock)]
     items = BAD_PACKETS[what]
     assert contract.receive(state, 0, 1, packet(*items), len(items), host) == contract.DONE
-    assert state.dcs.plan[d.MALFORMED] == 1
+    assert state.dcs.counters[d.MALFORMED] == 1
     assert host.cursor[contract.LENGTH] == 0, "it was answered"
     after = (state.dcs.word, state.dcs.part, state.dcs.clock)
     assert all(map(np.array_equal, before, after))
@@ -229,22 +231,22 @@ def test_messages_that_name_what_does_not_exist_are_dropped(stamp, detector):
     host.name[:2] = 1, 1
     state.stamp[0, :3] = stamp
     contract.receive(state, 0, 1, packet((0, 0)), 1, host)
-    assert state.dcs.plan[d.MALFORMED] == 1
+    assert state.dcs.counters[d.MALFORMED] == 1
     assert host.effects[: int(host.cursor[contract.LENGTH])].tolist() == [contract.DROP, 0]
 
 
 def test_an_answer_from_a_round_that_is_over_is_no_mistake():
     state, host = state_and_host()
-    contract.receive(state, 0, 1, packet((dcs_rounds.ANSWER, 1 << 16)), 1, host)
-    assert state.dcs.plan[d.MALFORMED] == 0
+    contract.receive(state, 0, 1, packet((rounds.ANSWER, 1 << 16)), 1, host)
+    assert state.dcs.counters[d.MALFORMED] == 0
 
 
 def test_seals_tell_sets_kinds_indexes_and_generations_apart():
     state, _ = state_and_host()
     hashed = int(set_hash.encipher(state.dcs.key, 1, 1))
-    seen = {dcs_rounds.seal(state.dcs, 0, c, kind) for c in range(4) for kind in (0, 1)}
+    seen = {rounds.seal(state.dcs, 0, c, kind) for c in range(4) for kind in (0, 1)}
     state.dcs.part[0, 1, d.GENERATION] = 1
-    seen.add(dcs_rounds.seal(state.dcs, 0, 1, 0))
+    seen.add(rounds.seal(state.dcs, 0, 1, 0))
     state.dcs.part[0, 1, d.HASH] = hashed
-    seen.add(dcs_rounds.seal(state.dcs, 0, 1, 0))
+    seen.add(rounds.seal(state.dcs, 0, 1, 0))
     assert len(seen) == 10

@@ -158,6 +158,36 @@ def test_paths_exist(name):
         assert (ROOT / "src/precedes" / path).exists() or (ROOT / path).exists(), path
 
 
+TOUR_FILES_MAX = 12
+
+
+def wrong_in_tour(tour: str) -> list[str]:
+    """Files of a tour that are not there or too many, and functions that none of them has."""
+    files = re.findall(r"`(src/[\w/.]+)`", tour)
+    found = [path for path in files if not (ROOT / path).is_file()]
+    if len(set(files)) > TOUR_FILES_MAX:
+        found.append(f"{len(set(files))} files")
+    texts = "".join((ROOT / path).read_text(encoding="utf-8") for path in set(files) - set(found))
+    functions = re.findall(r"`(\w+)`", tour)
+    return [*found, *(name for name in functions if not re.search(rf"\b{name}\b", texts))]
+
+
+def test_the_tour_is_short_and_true():
+    tour = PAGES["docs/README.md"].partition("## A tour")[2]
+    assert tour.count("`src/") > 5
+    assert wrong_in_tour(tour) == []
+    lost = wrong_in_tour(tour.replace("sim/oracle.py", "sim/lost.py"))
+    assert lost == ["src/precedes/sim/lost.py"]
+    assert wrong_in_tour(tour + "`src/precedes/sim/run.py`") == ["13 files"]
+    assert wrong_in_tour(tour + "`nowhere_defined`") == ["nowhere_defined"]
+
+
+def test_the_index_has_every_page():
+    linked = set(re.findall(r"\]\(([\w/.-]+\.md)\)", PAGES["docs/README.md"]))
+    pages = {path.relative_to(ROOT / "docs").as_posix() for path in ROOT.glob("docs/**/*.md")}
+    assert pages - {"README.md"} - linked == set()
+
+
 def test_the_scenario_file_of_the_page(tmp_path):
     """It has every key, and shows the defaults that it says it shows."""
     text = next(block.text for block in blocks(PAGES["docs/scenarios.md"]) if block[0] == "toml")
@@ -190,9 +220,10 @@ def names_in(page: str) -> set[str]:
 
 def test_the_page_says_which_protocol_writes_notes():
     page = PAGES["docs/trace-format.md"]
+    folder = ROOT / "src/precedes/protocols"
     written = {
-        (kind.lower(), path.stem.partition("_")[0])
-        for path in (ROOT / "src/precedes/protocols").glob("*.py")
+        (kind.lower(), path.relative_to(folder).with_suffix("").parts[0])
+        for path in folder.rglob("*.py")
         for kind in re.findall(r"EventKind\.(\w+)", path.read_text(encoding="utf-8"))
     }
     assert len(written) >= 3

@@ -6,7 +6,8 @@ import pytest
 
 from precedes.durable import HEADER, MAGIC, Journal, frame, parse
 from precedes.model import UserError
-from precedes.protocols.mobile_attachment import Disk, decode_disk, encode_disk
+from precedes.protocols.mobile.codec import decode_disk, encode_disk
+from precedes.protocols.mobile.host import Disk
 
 STATES = [
     Disk(session=1, birth=1, mode=1),

@@ -5,8 +5,8 @@ import random
 import pytest
 
 from precedes.model import UserError
-from precedes.protocols.mobile_messages import Message
-from precedes.protocols.reno import Connection, RenoSettings
+from precedes.protocols.flooding.reno import Connection, RenoSettings
+from precedes.protocols.machines import Message
 from precedes.sim import Scenario, simulate
 
 SETTINGS = RenoSettings(

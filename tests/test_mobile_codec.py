@@ -5,12 +5,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from precedes.model import PeerError
-from precedes.protocols import mobile_codec as codec
-from precedes.protocols import mobile_messages as mm
+from precedes.protocols import machines
+from precedes.protocols.mobile import codec, messages
 
 NUMBERS = st.integers(-1, 1 << 40)
 NAMES = st.tuples(NUMBERS, NUMBERS)
-MESSAGES = st.builds(mm.Message, NAMES, st.binary(max_size=20))
+MESSAGES = st.builds(machines.Message, NAMES, st.binary(max_size=20))
 BITMAPS = st.integers(0, 1 << 300)
 LISTS = {
     ("hosts",): st.lists(st.tuples(NUMBERS, NUMBERS, NUMBERS), max_size=4).map(tuple),
@@ -58,4 +58,4 @@ def test_noise_never_does_harm(text):
 
 def test_small_numbers_are_short():
     """An acknowledgement of a host takes nine bytes besides headers."""
-    assert len(codec.encode(mm.HostAck(3, 17, 2, 1, 0, 60, 0, 0))) == 9
+    assert len(codec.encode(messages.HostAck(3, 17, 2, 1, 0, 60, 0, 0))) == 9

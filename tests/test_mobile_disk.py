@@ -3,9 +3,9 @@
 import pytest
 
 from precedes.model import PeerError
-from precedes.protocols import mobile_disk as md
-from precedes.protocols import mobile_messages as mm
-from precedes.protocols.mobile_disk import LoggedStation
+from precedes.protocols import machines
+from precedes.protocols.mobile import messages, restart
+from precedes.protocols.mobile.restart import LoggedStation
 from tests.mobile_durable_world import make, restarting
 from tests.mobile_oracle import Violation
 from tests.mobile_world import run
@@ -32,8 +32,8 @@ def test_a_station_that_forgets_is_convicted(tmp_path, monkeypatch, what):
                 link.first += len(link.waiting)
                 link.waiting = []
         elif what == "what it stores":
-            self.machine.stored, self.machine.stamps = {}, {}
-            self.machine.base = self.machine.next_stamp
+            self.machine.cell.stored, self.machine.cell.stamps = {}, {}
+            self.machine.cell.base = self.machine.cell.next_stamp
 
     monkeypatch.setattr(LoggedStation, "restore", restore)
     with pytest.raises((Violation, PeerError, KeyError)):
@@ -41,16 +41,16 @@ def test_a_station_that_forgets_is_convicted(tmp_path, monkeypatch, what):
 
 
 def station():
-    around = mm.Surroundings(lambda: 0.5)
-    return LoggedStation(0, (1,), (0, 1), mm.Settings(), around), around
+    around = machines.Surroundings(lambda: 0.5)
+    return LoggedStation(0, (1,), (0, 1), messages.Settings(), around), around
 
 
 def test_messages_wait_until_they_are_confirmed():
     logged, around = station()
     logged.begin()
-    logged.hear(mm.Join(0, 7, 1, 0, mm.NONE, 0))
-    sent = [effect for effect in around.effects if effect[0] == md.FRAME_EFFECT]
-    assert sent == [(md.FRAME_EFFECT, 1, 0, mm.Joined(7, 1))]
+    logged.hear(messages.Join(0, 7, 1, 0, messages.NONE, 0))
+    sent = [effect for effect in around.effects if effect[0] == restart.FRAME_EFFECT]
+    assert sent == [(restart.FRAME_EFFECT, 1, 0, messages.Joined(7, 1))]
     around.effects = []
     logged.resume(1, 0)
     assert around.effects == sent
@@ -63,13 +63,13 @@ def test_messages_wait_until_they_are_confirmed():
 
 def test_a_frame_that_came_before_is_confirmed_again_and_not_played():
     logged, around = station()
-    flood = mm.Flood(mm.Message((3, 0), b"x"))
+    flood = machines.Flood(machines.Message((3, 0), b"x"))
     assert logged.frame(1, 0, flood) is not None
     around.effects = []
     assert logged.frame(1, 0, flood) is None
     assert logged.frame(1, 2, flood) is None  # a gap: the link must be made anew
-    assert around.effects == [(md.CONFIRM_EFFECT, 1, 1)] * 2
-    assert logged.machine.next_stamp == 1
+    assert around.effects == [(restart.CONFIRM_EFFECT, 1, 1)] * 2
+    assert logged.machine.cell.next_stamp == 1
 
 
 def test_records_of_others_are_refused():

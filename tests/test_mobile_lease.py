@@ -2,9 +2,9 @@
 
 import pytest
 
-from precedes.protocols import mobile_attachment as ma
-from precedes.protocols import mobile_cell as cell
-from precedes.protocols import mobile_messages as mm
+from precedes.protocols.mobile import cell, messages
+from precedes.protocols.mobile import host as mh
+from precedes.protocols.mobile.station import LEASE
 from tests.mobile_mutants import MUTANTS, classes
 from tests.mobile_options import leased
 from tests.mobile_oracle import Violation
@@ -57,10 +57,10 @@ def silent_host(made=(MobileHost, MobileStation)):
     stage.at_station(0, "begin")
     stage.attach(0, 0)
     stage.attach(1, 0)
-    stage.fire(0, ma.ACK)
-    stage.pass_all(mm.HostAck)
+    stage.fire(0, mh.ACK)
+    stage.pass_all(messages.HostAck)
     stage.fire(~0, cell.ACK)
-    late = stage.keep(mm.StationAck, to=0)
+    late = stage.keep(messages.StationAck, to=0)
     stage.lose()
     return stage, late
 
@@ -69,17 +69,17 @@ def expel(stage):
     """Let the lease of host 0 run out at the station, and keep host 1 alive."""
     station = stage.stations[0]
     stage.now_ns += 2 * LEASE_NS
-    station.records[1].heard_ns = stage.now_ns
-    stage.at_station(0, "on_timer", (cell.LEASE,))
-    assert list(station.records) == [1]
+    station.cell.records[1].heard_ns = stage.now_ns
+    stage.at_station(0, "on_timer", (LEASE,))
+    assert list(station.cell.records) == [1]
     stage.oracle.ended.add((0, 1))
     stage.lose()
 
 
 def broadcast_to_0(stage):
     stage.broadcast(1)
-    stage.pass_on(mm.FromHost)
-    stage.pass_on(mm.FromStation, to=0)
+    stage.pass_on(messages.FromHost)
+    stage.pass_on(messages.FromStation, to=0)
 
 
 def test_a_host_stops_before_it_is_expelled():
@@ -119,13 +119,13 @@ def test_a_lease_counted_from_the_arrival_of_an_acknowledgement_is_convicted():
 def test_an_expelled_host_learns_it_and_begins_a_new_life():
     stage, _ = silent_host()
     expel(stage)
-    stage.call(0, "on_timer", (ma.HEARTBEAT, stage.hosts[0].epoch))
-    stage.pass_on(mm.HostAck)
-    stage.pass_on(mm.LeaveAck)
-    assert stage.hosts[0].mode == ma.OUT
+    stage.call(0, "on_timer", (mh.HEARTBEAT, stage.hosts[0].epoch))
+    stage.pass_on(messages.HostAck)
+    stage.pass_on(messages.LeaveAck)
+    assert stage.hosts[0].mode == mh.OUT
     stage.call(0, "join")
-    stage.pass_on(mm.Join)
-    stage.pass_on(mm.InitAck)
-    assert stage.hosts[0].mode == ma.IN
+    stage.pass_on(messages.Join)
+    stage.pass_on(messages.InitAck)
+    assert stage.hosts[0].mode == mh.IN
     broadcast_to_0(stage)
     assert len(stage.delivered[0]) == 1

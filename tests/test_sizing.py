@@ -8,7 +8,7 @@ import pytest
 
 from precedes import Scenario, cli, simulate
 from precedes.model import UserError
-from precedes.papers import paper_003
+from precedes.papers.p003 import experiments
 from precedes.sizing import error_rate, missing_rate, size
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -93,7 +93,7 @@ def test_how_many_messages_wait():
 def test_the_bytes_are_those_of_the_protocols():
     """What the simulator sends, less payload and packet header."""
     found = size(rate=100, nodes=40, entries=7)
-    base = paper_003.table_1("poisson", 1).replace(nodes=40, messages=2)
+    base = experiments.table_1("poisson", 1).replace(nodes=40, messages=2)
     overhead = base.payload_bytes + base.packet_bytes
     for protocol, wanted in (
         ("probabilistic", found.probabilistic_bytes),

@@ -41,6 +41,7 @@ def test_tidy_files_have_no_findings(plant):
         "src/precedes/live/tcp.py": DOCUMENTED + "import asyncio\n",
         "src/precedes/pipeline/session.py": DOCUMENTED + "import pyspark.sql\n",
         "src/precedes/protocols/vector.py": DOCUMENTED + "from . import contract\n",
+        "src/precedes/parts/pool.py": DOCUMENTED + "from precedes.protocols.contract import DONE\n",
         "src/precedes/sim/run.py": DOCUMENTED + "from precedes.protocols import contract\n",
         "src/precedes/audit/witness.py": DOCUMENTED + "from precedes import compiled, trace\n",
         "docs/protocols/vector.md": "# vector\n",
@@ -61,6 +62,8 @@ def test_tidy_files_have_no_findings(plant):
         ("audit/causal_order.py", "from precedes import clocks"),
         ("audit/causal_order.py", "from .. import sim"),
         ("pipeline/plan.py", "from precedes import cli"),
+        ("parts/pool.py", "from precedes.protocols import vector"),
+        ("parts/pool.py", "from precedes.protocols.vector import State"),
         ("sim/run.py", "from precedes import simulate"),
     ],
 )

@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from precedes import compiled, topology
+from tests import trees
 
 
 def recursive_cluster(i, s):
@@ -32,10 +33,11 @@ def recursive_tree(root, nodes):
     return reached
 
 
-def test_examples_of_the_module():
-    found = doctest.testmod(topology)
-    assert found.attempted > 20
-    assert found.failed == 0
+def test_examples_of_the_papers():
+    for module in (topology, trees):
+        found = doctest.testmod(module)
+        assert found.attempted > 8
+        assert found.failed == 0
 
 
 @pytest.mark.parametrize("d", [1, 2, 3, 4, 5, 6])
@@ -43,7 +45,7 @@ def test_members_are_those_of_the_recursion(d):
     for i in range(2**d):
         others = []
         for s in range(1, d + 1):
-            members = topology.cluster_members(i, s, nodes=2**d)
+            members = trees.cluster_members(i, s, nodes=2**d)
             assert members == recursive_cluster(i, s)
             assert all(topology.cluster(i, j) == topology.cluster(j, i) == s for j in members)
             others += members
@@ -58,35 +60,30 @@ def test_the_recursion_used_here_is_no_tautology():
 
 @pytest.mark.parametrize("nodes", [*range(2, 34), 63, 64, 65, 100, 128])
 def test_trees_reach_everybody_once(nodes):
-    """Heights, parents, children and responsibility, for every root."""
+    """Heights, parents and children, for every root."""
     for root in range(0, nodes, 1 + nodes // 20):
         reached = recursive_tree(root, nodes)
         assert len(reached) == nodes
         for i, (sender, height) in reached.items():
             assert topology.height(i, root, nodes) == height
-            assert topology.parent(i, root, nodes) == sender
+            assert trees.parent(i, root, nodes) == sender
             mine = {j for j, (other, _) in reached.items() if other == i}
-            children = topology.children(i, root, nodes=nodes)
+            children = trees.children(i, root, nodes=nodes)
             assert set(children) == mine
             assert len(children) == len(mine)
-            for s in range(1, topology.dimension(nodes) + 1):
-                assert topology.serves(i, root, s, nodes) == (s <= height)
 
 
 @pytest.mark.parametrize("d", range(1, 9))
 def test_powers_of_two_agree_with_the_bits(d):
-    """Parent, height and responsibility as the closed forms give them."""
+    """Parent and height as the closed forms give them."""
     nodes = 2**d
     for root in range(0, nodes, 1 + nodes // 16):
         for i in range(nodes):
             if i == root:
                 continue
             low = (i ^ root) & -(i ^ root)
-            assert topology.parent(i, root, nodes) == i ^ low
+            assert trees.parent(i, root, nodes) == i ^ low
             assert topology.height(i, root, nodes) == low.bit_length() - 1
-            for s in range(1, d + 1):
-                agree = (i ^ root) & ((1 << s) - 1) == 0
-                assert topology.serves(i, root, s, nodes) == agree
 
 
 @given(st.data())
@@ -97,24 +94,25 @@ def test_fault_free_members_in_order(data):
     for s in range(1, topology.dimension(nodes) + 1):
         present = [j for j in recursive_cluster(i, s) if j < nodes]
         correct = [j for j in present if not crashed[j]]
-        assert topology.cluster_members(i, s, nodes=nodes, crashed=crashed) == correct
+        assert trees.cluster_members(i, s, nodes=nodes, crashed=crashed) == correct
         assert topology.first_present(i, s, nodes) == (present or [topology.NONE])[0]
         assert topology.first_correct(i, s, crashed, nodes) == (correct or [topology.NONE])[0]
-        for j in present:
-            after = [k for k in present[present.index(j) + 1 :] if not crashed[k]]
-            expected = (after or [topology.NONE])[0]
-            assert topology.correct_after(i, s, j, crashed, nodes) == expected
+        for place in range(1 << (s - 1)):
+            after = [k for k in recursive_cluster(i, s)[place:] if k in correct]
+            found = topology.next_correct(i, s, place, crashed, nodes)
+            assert (found == topology.NONE) == (not after)
+            assert not after or topology.member(i, s, found) == after[0]
 
 
 @given(st.data())
 def test_a_cluster_is_its_member_and_that_members_smaller_clusters(data):
-    """What lets any member take over for a crashed one: paper 001's invariant."""
+    """What lets any member take over for a crashed one: the invariant of Rodrigues et al.."""
     d = data.draw(st.integers(1, 7))
     i = data.draw(st.integers(0, 2**d - 1))
     s = data.draw(st.integers(1, d))
     whole = set(recursive_cluster(i, s))
     for k in whole:
-        parts = [{k}, *(set(topology.cluster_members(k, t, nodes=2**d)) for t in range(1, s))]
+        parts = [{k}, *(set(trees.cluster_members(k, t, nodes=2**d)) for t in range(1, s))]
         assert set().union(*parts) == whole
         assert sum(map(len, parts)) == len(whole)
 
@@ -123,12 +121,12 @@ def _sum_of_all(nodes, crashed):
     total = 0
     for i in range(nodes):
         for root in range(nodes):
-            total += 3 * topology.height(i, root, nodes) + topology.parent(i, root, nodes)
+            total += 3 * topology.height(i, root, nodes)
             if i != root:
                 s = topology.cluster(i, root)
-                total += 7 * topology.correct_after(i, s, root, crashed, nodes)
+                total += 7 * topology.next_correct(i, s, 1, crashed, nodes)
+                total += topology.member(i, s, 0) + topology.first_present(i, s, nodes)
                 total += 5 * topology.first_correct(i, s, crashed, nodes)
-                total += 2 * topology.serves(i, root, s, nodes)
     return total
 
 

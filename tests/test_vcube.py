@@ -1,18 +1,18 @@
-"""The protocol of paper 000: its worked examples, its invariants, its own slow original."""
+"""`vcube`: its paper's worked examples, its invariants, its own slow original."""
 
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from precedes import topology
 from precedes.model import EventKind, UserError
-from precedes.protocols import contract, registry, vcube, vcube_recovery
+from precedes.protocols import contract, registry, vcube
 from precedes.protocols.contract import Capacity, Group
+from precedes.protocols.vcube.recovery import WINDOW
 from precedes.sim import Fault, Scenario, simulate
 from precedes.testing import observe
 from precedes.testing.collector import NODE, PACKET, SEQUENCE, SOURCE
-from tests import vcube_checks
+from tests import trees, vcube_checks
 
 LITERAL = str(Path(__file__).parent / "protocols_for_tests" / "vcube_literal.py")
 
@@ -199,20 +199,20 @@ class TestCompiled:
         for row in sent.tolist():
             to = target[row[PACKET], row[SOURCE], row[SEQUENCE]]
             up = row[NODE] == row[SOURCE] and to == 0
-            assert up or topology.parent(to, 0, n) == row[NODE]
+            assert up or trees.parent(to, 0, n) == row[NODE]
 
     def test_kept_messages_are_let_go(self):
         """In a long run nobody keeps much more than what is in flight."""
         scenario = Scenario(protocol="vcube", nodes=8, messages=8000, rate=200.0)
         result = simulate(scenario)
-        assert result.extra["kept_at_end"] < 8 * 8 * vcube_recovery.WINDOW
+        assert result.extra["kept_at_end"] < 8 * 8 * WINDOW
         assert result.pending_at_end == result.lost == 0
 
     def test_silent_nodes_acknowledge(self):
         """One node alone broadcasts: the others tell it what they have, now and then."""
         scenario = Scenario(protocol="vcube", nodes=8, messages=8000, rate=200.0, skew=10.0)
         result = simulate(scenario)
-        window = vcube_recovery.WINDOW
+        window = WINDOW
         assert result.extra["kept_at_end"] < 8 * (2 * window + 100)
         assert 0 < result.packets_by_messages[0] < 2 * 8 * 8000 / window
 

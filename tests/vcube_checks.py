@@ -4,10 +4,10 @@ import random
 
 import numpy as np
 
-from precedes import topology
 from precedes.model import EventKind
 from precedes.sim import Fault, Scenario
 from precedes.testing.collector import KIND, NODE, PACKET, SEQUENCE, SOURCE
+from tests import trees
 
 DELAYS = ("normal:100:25", "spiky:10:800", "loguniform:0.1:1000", "lognormal:40:1.5", "constant:5")
 SIZES = (2, 3, 4, 5, 6, 7, 8, 9, 12, 13, 16, 17, 24, 31, 32, 33)
@@ -115,7 +115,7 @@ def check_edges(scenario, seen):
     edges = np.stack([names(sent), sent[:, NODE], received[:, NODE]])
     assert np.unique(edges, axis=1).shape == edges.shape, "a message crossed an edge twice"
     n = scenario.nodes
-    parents = np.array([[topology.parent(i, root, n) for root in range(n)] for i in range(n)])
+    parents = np.array([[trees.parent(i, root, n) for root in range(n)] for i in range(n)])
     assert np.array_equal(parents[received[:, NODE], sent[:, SOURCE]], sent[:, NODE])
 
 

@@ -194,7 +194,7 @@ def _add_reproduce(commands: Any) -> None:
     parser = commands.add_parser(
         "reproduce", help="regenerate published figures beside the printed values"
     )
-    parser.add_argument("paper", nargs="*", help="numbers such as 003; none: all that are here")
+    parser.add_argument("paper", nargs="*", help="names such as vcube or 000; none: all")
     scale = parser.add_mutually_exclusive_group()
     scale.add_argument("--quick", action="store_true", help="few seeds, short runs (default)")
     scale.add_argument("--full", action="store_true", help="ten seeds, runs as in the papers")
@@ -359,7 +359,7 @@ def _size(options: argparse.Namespace) -> int:
 
 
 def _reproduce(options: argparse.Namespace) -> int:
-    from precedes.papers import reproduce
+    from precedes.papers.outcome import reproduce
     from precedes.pipeline.session import require_pyspark
     from precedes.report import check_available, write_report
 

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from precedes import compiled
+from precedes.model import NODES_MAX, UserError
 
 Counts = NDArray[np.int32]
 
@@ -51,3 +52,35 @@ def copy(source: Counts, target: Counts) -> None:
     """Copy a clock; assignment of slices would allocate views in compiled code."""
     for x in range(source.size):
         target[x] = source[x]
+
+
+def check_size(*, entries: int, per_process: int) -> None:
+    """UserError if no clock has this size."""
+    if entries < 1:
+        raise UserError(f"entries must be at least 1, not {entries}")
+    if entries > NODES_MAX:
+        raise UserError(f"entries must be at most {NODES_MAX}, not {entries}")
+    if not 1 <= per_process <= entries:
+        raise UserError(f"per_process must be between 1 and entries ({entries}), not {per_process}")
+
+
+def own_entries(*, entries: int, per_process: int, process: int, seed: int) -> Counts:
+    """f(process): the same on every node that knows the group's seed."""
+    generator = np.random.Generator(np.random.PCG64([seed, process]))
+    return np.sort(generator.choice(entries, per_process, replace=False)).astype(np.int32)
+
+
+def entries_of_all(*, entries: int, per_process: int, nodes: int, seed: int) -> Counts:
+    """f: a row of entries for each process of the group."""
+    rows = [
+        own_entries(entries=entries, per_process=per_process, process=i, seed=seed)
+        for i in range(nodes)
+    ]
+    return np.array(rows, np.int32)
+
+
+def owners_of(own: Counts, *, hosted: Counts, width: int) -> list[int]:
+    """How many processes own each entry; one that is hosted alone knows its own count and is not
+    among them."""
+    others = np.delete(own, hosted, axis=0) if len(hosted) == 1 else own
+    return np.bincount(others.ravel(), minlength=width).tolist()

@@ -201,8 +201,7 @@ def _forget_oldest(root: Path) -> None:
 def _in_short(text: str, own: tuple[Path, ...]) -> str:
     """The line of the user's file that does not compile, from the pages that Numba prints."""
     places = re.findall(r'File "([^"]+)", line (\d+)', text)
-    names = {path.name for path in own}
-    found = [f"{file}:{line}" for file, line in places if Path(file).name in names]
+    found = [f"{file}:{line}" for file, line in places if Path(file).resolve() in own]
     where = found[-1] if found else (f"{places[-1][0]}:{places[-1][1]}" if places else "the engine")
     causes = re.findall(
         r"(Unknown attribute .*|Untyped global name .*|Cannot unify .*|NameError: .*|"
@@ -273,11 +272,16 @@ class Entry(Generic[P, R]):
 
         Numba keys a cache entry by the file that defines the loop alone: an edited protocol would
         go on returning its old results. A digest of these files names the directory instead. A
-        body of a generic function must therefore be in a file that the loop or the state imports.
+        body of a generic function must therefore be in a file that the loop imports, the state's
+        file, or the package that has the state's class as its own.
         """
         starts = [Path(self.interpreted.__code__.co_filename), *own]
-        if key is not None and (file := getattr(sys.modules.get(key.__module__), "__file__", None)):
-            starts.append(Path(file))
+        if key is not None:
+            package = sys.modules.get(key.__module__.rpartition(".")[0])
+            is_its_own = getattr(package, key.__name__, None) is key
+            for module in (sys.modules.get(key.__module__), package if is_its_own else None):
+                if file := getattr(module, "__file__", None):
+                    starts.append(Path(file))
         return sources.closure(starts)
 
     def _directory(self, key: type | None, own: tuple[Path, ...]) -> Path | None:

@@ -48,9 +48,9 @@ def error_rate(
     ``rate`` is broadcasts per second of the whole group, a Poisson process; delays are normal.
     A reception finds something of the message's past missing in two ways: the message was caused
     by one that is still on its way, or its sender had broadcast shortly before. It goes wrong if
-    concurrent messages cover the entries of what is missing. The formula of paper 003 counts
-    more of them as concurrent than are, and leaves out processes with the same entries: one in
-    ``alike`` has those of a given one, by default as many as there are ways to choose them.
+    concurrent messages cover the entries of what is missing. The formula of "Improving accuracy"
+    counts more of them as concurrent than are, and leaves out processes with the same entries: one
+    in ``alike`` has those of a given one, by default as many as there are ways to choose them.
     """
     if alike is None:
         alike = math.comb(entries, per_process)

@@ -2,9 +2,10 @@
 
 Every node groups the others into clusters. With d bits to a number, node i has clusters 1..d;
 cluster s of i, written c(i, s), holds the 2^(s-1) nodes whose highest bit of difference to i is
-bit s-1 (counted from 0), in the order i ^ 2^(s-1), i ^ (2^(s-1) + 1), ... (papers 000 and 001).
+bit s-1 (counted from 0), in the order i ^ 2^(s-1), i ^ (2^(s-1) + 1), ... The names are those of
+de Araujo et al. 2018 and Rodrigues et al. 2018.
 
-    >>> [cluster_members(0, s, nodes=8) for s in (1, 2, 3)]
+    >>> [[member(0, s, place) for place in range(1 << (s - 1))] for s in (1, 2, 3)]
     [[1], [2, 3], [4, 5, 6, 7]]
 
 The papers have N = 2^d nodes. Here a group may have any number of nodes from 2 on: the numbers
@@ -73,7 +74,7 @@ def trailing_zeros(value: int) -> int:
 def cluster(i: int, j: int) -> int:
     """Which cluster of i holds j, and of j holds i; 0 if they are the same node.
 
-    The examples of papers 000 (3 dimensions) and 001 (4 dimensions):
+    The examples of de Araujo et al. (3 dimensions) and Rodrigues et al. (4 dimensions):
 
     >>> [cluster(0, j) for j in (1, 2, 3, 4, 5, 6, 7)]
     [1, 2, 2, 3, 3, 3, 3]
@@ -134,7 +135,7 @@ def next_correct(i: int, s: int, place: int, crashed: Flags, nodes: int) -> int:
 
 @compiled.function()
 def first_correct(i: int, s: int, crashed: Flags, nodes: int) -> int:
-    """The first fault-free member of c(i, s), or NONE: FF_neighbor of paper 001.
+    """The first fault-free member of c(i, s), or NONE: FF_neighbor of Rodrigues et al. 2018.
 
     >>> nobody, second = [0] * 16, [0, 0, 1] + [0] * 13
     >>> [first_correct(0, s, nobody, 16) for s in (1, 2, 3, 4)]
@@ -146,23 +147,14 @@ def first_correct(i: int, s: int, crashed: Flags, nodes: int) -> int:
     return NONE if place == NONE else i ^ ((1 << (s - 1)) + place)
 
 
-@compiled.function()
-def correct_after(i: int, s: int, j: int, crashed: Flags, nodes: int) -> int:
-    """The first fault-free member of c(i, s) behind its member j, or NONE.
-
-    >>> correct_after(0, 3, 4, [0] * 8, 8), correct_after(0, 3, 7, [0] * 8, 8)
-    (5, -1)
-    """
-    place = next_correct(i, s, (i ^ j) - (1 << (s - 1)) + 1, crashed, nodes)
-    return NONE if place == NONE else i ^ ((1 << (s - 1)) + place)
-
-
 @compiled.function(inline=False)
 def height(i: int, root: int, nodes: int) -> int:
     """How many clusters i serves in the tree of ``root``, when nobody has crashed.
 
     All of them if it is the root itself. In a group of 2^d nodes this is the number of lowest
-    bits in which the two agree.
+    bits in which the two agree. In the worked example of de Araujo et al. 2018, section 4.3, node
+    4 serves node 5, its cluster 1, in the trees of 0 and 2 but not of 1; and node 6, its cluster 2,
+    in the tree of 0 alone.
 
     >>> [height(4, root, 8) for root in (4, 0, 2, 1)]
     [3, 2, 1, 0]
@@ -176,82 +168,3 @@ def height(i: int, root: int, nodes: int) -> int:
         root = first_present(root, s, nodes)
         if root == i:
             return s - 1
-
-
-@compiled.function()
-def serves(i: int, root: int, s: int, nodes: int) -> bool:
-    """Whether i is responsible for sending the messages of ``root`` into its cluster s.
-
-    The worked example of paper 000, section 4.3: node 4 serves node 5, its cluster 1, in the
-    trees of 0 and 2 but not of 1; and node 6, its cluster 2, in the tree of 0 alone.
-
-    >>> [serves(4, root, 1, 8) for root in (0, 1, 2)]
-    [True, False, True]
-    >>> [serves(4, root, 2, 8) for root in (0, 1, 2)]
-    [True, False, False]
-    """
-    return height(i, root, nodes) >= s
-
-
-@compiled.function(inline=False)
-def parent(i: int, root: int, nodes: int) -> int:
-    """From whom i gets the messages of ``root`` when nobody has crashed; NONE for the root.
-
-    >>> [parent(5, root, 8) for root in (0, 2, 1, 5)]
-    [4, 4, 1, -1]
-    """
-    if i == root:
-        return NONE
-    while True:
-        following = first_present(root, bit_length(i ^ root), nodes)
-        if following == i:
-            return root
-        root = following
-
-
-def cluster_members(
-    i: int, s: int, *, nodes: int, crashed: Flags | tuple[int, ...] = ()
-) -> list[int]:
-    """The members of c(i, s) in order, without absent and crashed ones.
-
-    The table of paper 000, Figure 3 (3 dimensions), by cluster and node:
-
-    >>> [cluster_members(i, 1, nodes=8) for i in range(8)]
-    [[1], [0], [3], [2], [5], [4], [7], [6]]
-    >>> [cluster_members(i, 2, nodes=8) for i in range(8)]
-    [[2, 3], [3, 2], [0, 1], [1, 0], [6, 7], [7, 6], [4, 5], [5, 4]]
-    >>> for i in (0, 1, 2, 3):
-    ...     print(cluster_members(i, 3, nodes=8), cluster_members(i + 4, 3, nodes=8))
-    [4, 5, 6, 7] [0, 1, 2, 3]
-    [5, 4, 7, 6] [1, 0, 3, 2]
-    [6, 7, 4, 5] [2, 3, 0, 1]
-    [7, 6, 5, 4] [3, 2, 1, 0]
-
-    Of paper 001, Figure 1 (4 dimensions):
-
-    >>> cluster_members(0, 4, nodes=16)
-    [8, 9, 10, 11, 12, 13, 14, 15]
-    >>> cluster_members(6, 4, nodes=16)
-    [14, 15, 12, 13, 10, 11, 8, 9]
-
-    A group of 6 has no nodes 6 and 7:
-
-    >>> cluster_members(2, 3, nodes=6)
-    [4, 5]
-    """
-    found = [member(i, s, place) for place in range(1 << (s - 1))]
-    return [j for j in found if j < nodes and not (len(crashed) and crashed[j])]
-
-
-def children(i: int, root: int, *, nodes: int) -> list[int]:
-    """The nodes to which i passes the messages of ``root``, in order of their clusters.
-
-    The examples of paper 000, section 4.2:
-
-    >>> [children(i, 0, nodes=8) for i in range(8)]
-    [[1, 2, 4], [], [3], [], [5, 6], [], [7], []]
-    >>> children(4, 2, nodes=8)
-    [5]
-    """
-    found = (first_present(i, s, nodes) for s in range(1, height(i, root, nodes) + 1))
-    return [child for child in found if child != NONE]

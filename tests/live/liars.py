@@ -1,7 +1,7 @@
 """Members whose clocks claim what never was: nodes of a protocol with one count changed by hand."""
 
 from precedes.live.node import Node
-from precedes.protocols.vcube_waiting import CLOCK_WORDS, DELIVERED
+from precedes.protocols.vcube.state import CLOCK_WORDS, DELIVERED
 
 ABOUT = 1  # whose messages a liar claims to have delivered
 

@@ -6,7 +6,9 @@ import pytest
 
 from precedes.live import wire
 from precedes.live.node import Node, Settings
-from precedes.protocols import answers, contract, set_hash, suspects, vcube_recovery
+from precedes.parts.hash_check import queue, requests, set_hash
+from precedes.protocols import contract
+from precedes.protocols.vcube import state as vcube_words
 from tests.live.liars import ABOUT, LIES, PARAMETERS, body_for, broadcast_claiming
 from tests.live.network import Network
 
@@ -103,17 +105,17 @@ def test_questions_and_answers_name_what_can_be(protocol, parameters):
     def asks(tag, value):
         return admits(protocol, tag, value, **parameters)
 
-    assert asks(answers.REQUEST, 3)
-    assert not asks(answers.REQUEST, 4)
-    assert not asks(answers.REQUEST, 0)
-    assert asks(answers.DEPENDENCY, set_hash.packed(ABOUT, WINDOW))
-    assert not asks(answers.DEPENDENCY, set_hash.packed(ABOUT, WINDOW + 1))
-    assert asks(answers.DEPENDENCY, set_hash.packed(ME, 3))
-    assert not asks(answers.DEPENDENCY, set_hash.packed(ME, 4))
-    assert not asks(answers.DEPENDENCY, set_hash.packed(3, 1))
-    assert asks(answers.ANNOUNCE, 3)
-    assert asks(answers.ANNOUNCE, answers.FORGOTTEN)
-    assert not asks(answers.ANNOUNCE, 4)
+    assert asks(requests.REQUEST, 3)
+    assert not asks(requests.REQUEST, 4)
+    assert not asks(requests.REQUEST, 0)
+    assert asks(requests.DEPENDENCY, set_hash.packed(ABOUT, WINDOW))
+    assert not asks(requests.DEPENDENCY, set_hash.packed(ABOUT, WINDOW + 1))
+    assert asks(requests.DEPENDENCY, set_hash.packed(ME, 3))
+    assert not asks(requests.DEPENDENCY, set_hash.packed(ME, 4))
+    assert not asks(requests.DEPENDENCY, set_hash.packed(3, 1))
+    assert asks(requests.ANNOUNCE, 3)
+    assert asks(requests.ANNOUNCE, requests.FORGOTTEN)
+    assert not asks(requests.ANNOUNCE, 4)
 
 
 def test_an_answer_without_end_takes_no_memory():
@@ -125,14 +127,14 @@ def test_an_answer_without_end_takes_no_memory():
     liar.broadcast(b"suspect")
     node.receive(LIAR, body_for(liar.run(0), ME))
     assert body_for(node.run(0), LIAR), "nothing was asked"
-    part = answers.WHICH_SHIFT
-    items = [(answers.DEPENDENCY, 1 << part | set_hash.packed(ABOUT, 1))] * 4000
+    part = requests.WHICH_SHIFT
+    items = [(requests.DEPENDENCY, 1 << part | set_hash.packed(ABOUT, 1))] * 4000
     body = struct.pack("<BH", wire.PACKET, len(items))
     body += b"".join(struct.pack("<BQ", *item) for item in items)
     for _ in range(5):
         node.receive(LIAR, body)
         assert node.run(0).malformed == []
-    assert node.state.held.mark[suspects.DEPENDENCIES] <= answers.REPEATS_MAX * 3
+    assert node.state.held.mark[queue.DEPENDENCIES] <= requests.REPEATS_MAX * 3
 
 
 def test_a_crash_that_is_ended_with_again_and_again_is_answered_a_few_times():
@@ -144,11 +146,11 @@ def test_a_crash_that_is_ended_with_again_and_again_is_answered_a_few_times():
     node.run(0)
     node.evict(ABOUT)
     node.run(0)
-    body = struct.pack("<BHBQ", wire.PACKET, 1, vcube_recovery.ENDED, ABOUT) * 200
+    body = struct.pack("<BHBQ", wire.PACKET, 1, vcube_words.ENDED, ABOUT) * 200
     node.receive(LIAR, body)
     sent = body_for(node.run(0), LIAR)
     assert 1 <= sent.count(bytes(1000)) <= 4 * WINDOW
 
 
 def test_without_its_detector_nobody_asks_in_dcs():
-    assert not admits("dcs", answers.REQUEST, 1)
+    assert not admits("dcs", requests.REQUEST, 1)

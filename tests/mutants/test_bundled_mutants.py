@@ -1,6 +1,6 @@
-"""The errors of paper 001 as printed, and a few more, each of which crash schedules must convict.
+"""The errors of `bundled` as printed, and a few more, each of which crash schedules must convict.
 
-Every mutant is one file of `bundled` with an edit or two, run interpreted on the schedules that
+Every mutant is `bundled` with an edit or two, run interpreted on the schedules that
 the original passes. Not here, because they cannot be run: Algorithm 1, line 3 uses an undefined
 name and line 7 a cluster where a process is meant; line 35 records after it has sent, which
 cannot be told apart where a handler's effects take place after it.
@@ -10,7 +10,7 @@ import pytest
 
 from precedes.sim import Scenario, simulate
 from tests.crashing import check, schedule
-from tests.edited import FOLDER, edit
+from tests.edited import protocol
 
 # The last ones are for what only a rare constellation brings out: an early message that comes
 # twice, and two parents that wait for one child, of which the older is still correct.
@@ -29,48 +29,43 @@ BIG2 = Scenario(
 )
 BIG2_PACKETS = 3584
 
-# The mistake -> the file, then what stands there and what the mutant has instead.
+# The mistake, then what stands in the protocol and what the mutant has instead.
 MUTANTS = {
     "line 33: children of the tree of the source, not of who sent it": (
-        "bundled",
         (
             "topology.cluster(state.process[here, PROCESS], sender) - 1\n        _forward",
             "topology.cluster(state.process[here, PROCESS], source) - 1\n        _forward",
         ),
     ),
     "lines 12-13: before the first message in order, all is new": (
-        "delivered",
         (
             "    while row != NONE:\n        if",
             "    while source[BASE] > 0 and row != NONE:\n        if",
         ),
     ),
     "line 53: the message is forgotten when one parent of several is done": (
-        "bundled",
         (
             "        _finish(state, here, parent, slot, host)\n    else:",
             "        _finish(state, here, parent, slot, host)\n"
             "        FORGOTTEN.add((here, source_of(host, slot), sequence_of(host, slot)))\n"
             "    else:",
         ),
-        ("TREE: Final = 0", "FORGOTTEN: set[tuple[int, int, int]] = set()\nTREE: Final = 0"),
+        ("COMPLETE_KIND:", "FORGOTTEN: set[tuple[int, int, int]] = set()\nCOMPLETE_KIND:"),
         (
-            "            elif answers.asks_first(",
+            "            elif ack_set.asks_first(",
             "            elif (\n"
             "                here, source_of(host, slot), sequence_of(host, slot)\n"
-            "            ) not in FORGOTTEN and answers.asks_first(",
+            "            ) not in FORGOTTEN and ack_set.asks_first(",
         ),
     ),
     "lines 35, 67: an ACK answers for one parent of several": (
-        "bundled",
         (
-            "        _cover(state, here, row, s, host)\n        row = following",
-            "        if following == NONE:\n            _cover(state, here, row, s, host)\n"
+            "        _check_acks(state, here, row, s, host)\n        row = following",
+            "        if following == NONE:\n            _check_acks(state, here, row, s, host)\n"
             "        row = following",
         ),
     ),
     "line 7: no bundles but to neighbours": (
-        "bundles",
         (
             "    size_bytes = bundles.setting[tag]\n",
             "    if (here ^ target) & ((here ^ target) - 1) != 0:\n        return\n"
@@ -78,7 +73,6 @@ MUTANTS = {
         ),
     ),
     "line 70: a timer that has run out stays on": (
-        "bundles",
         (
             "        flush(bundles, pool, here, target, host)\n"
             "\n\n@compiled.function()\ndef _count",
@@ -88,34 +82,26 @@ MUTANTS = {
             "\n\n@compiled.function()\ndef _count",
         ),
     ),
-    "a stopped timer fires": (
-        "bundles",
-        ("== key >> TARGET_BITS:", "!= -1:"),
-    ),
+    "a stopped timer fires": (("== key >> TARGET_BITS:", "!= -1:"),),
     "a crashed child is not replaced": (
-        "bundled",
         ("        _replace(state, here, s, host)\n    return DONE", "    return DONE"),
     ),
     "who asks for a crashed child is not told that nobody is left": (
-        "bundled",
         (
-            "                _cover(state, here, row, s, host)\n                _forget",
+            "                _check_acks(state, here, row, s, host)\n                _forget",
             "                pass\n                _forget",
         ),
     ),
     "what a crashed parent asked for is awaited for ever": (
-        "bundled",
         ("== crashed or source_of(host, slot) == crashed:", "== -2:"),
     ),
     "the new child is not asked": (
-        "bundled",
-        ("elif answers.asks_first(state.awaited, state.pool, here, row, s):", "elif False:"),
+        ("elif ack_set.asks_first(state.awaited, state.pool, here, row, s):", "elif False:"),
     ),
     "answered before the clusters below are covered": (
-        "bundled",
         (
-            "    answers.begin(state.awaited, state.pool, here, slot, parent, clusters)",
-            "    answers.begin(state.awaited, state.pool, here, slot, parent, clusters)\n"
+            "    ack_set.begin(state.awaited, state.pool, here, slot, parent, clusters)",
+            "    ack_set.begin(state.awaited, state.pool, here, slot, parent, clusters)\n"
             "    if parent != state.process[here, PROCESS]:\n"
             "        _finish(state, here, parent, slot, host)",
         ),
@@ -123,41 +109,21 @@ MUTANTS = {
 }
 
 
-def mutant(directory, monkeypatch, name, *edits):
-    """The path of `bundled` with edits in one of its files."""
-    text = (FOLDER / "bundled.py").read_text()
-    if name == "bundled":
-        text = edit(text, *edits)
-    else:
-        # A module beside the protocol's file; its name keeps the mutants of one process apart.
-        module = f"edited_{abs(hash(edits))}"
-        (directory / f"{module}.py").write_text(edit((FOLDER / f"{name}.py").read_text(), *edits))
-        monkeypatch.syspath_prepend(str(directory))
-        text = text.replace(
-            f"from precedes.protocols import {name}\n", f"import {module} as {name}\n"
-        )
-        text = text.replace(f"from precedes.protocols import {name} as", f"import {module} as")
-        text = text.replace(f"from precedes.protocols.{name} import", f"from {module} import")
-    path = directory / "edited.py"
-    path.write_text(text)
-    return str(path)
-
-
-def convictions(protocol):
+def convictions(name):
     """What the first schedule that finds something finds, or else its packets of 64 nodes."""
     for seed in SEEDS:
-        scenario = schedule(seed, protocol=protocol, nodes_max=17).replace(horizon_s=HORIZON_S)
+        scenario = schedule(seed, protocol=name, nodes_max=17).replace(horizon_s=HORIZON_S)
         try:
             check(scenario, interpreted=True)
         except Exception as error:
             return [f"seed {seed}: {type(error).__name__}: {error}"]
-    found = simulate(BIG2.replace(protocol=protocol), interpreted=True)
+    found = simulate(BIG2.replace(protocol=name), interpreted=True)
     return [] if found.packets == BIG2_PACKETS else [f"{found.packets} packets"]
 
 
 @pytest.mark.parametrize("mistake", MUTANTS)
-def test_mutants_are_convicted(tmp_path, monkeypatch, mistake):
-    found = convictions(mutant(tmp_path, monkeypatch, *MUTANTS[mistake]))
+def test_mutants_are_convicted(tmp_path, mistake):
+    found = convictions(protocol(tmp_path, "bundled", *MUTANTS[mistake]))
     print(mistake, *found, sep="\n")
     assert found, f"{mistake}: nobody noticed"
 

@@ -1,10 +1,9 @@
-"""Rules of paper 002 as they are printed, and other mistakes, each of which must be convicted.
+"""Rules of `dcs` as they are printed, and other mistakes, each of which must be convicted.
 
 Every mutant is `dcs` with one edit in one of its files. The stress convicts it by a deadlock, by
 states that differ at rest, or by a decision that the delivered sets say was wrong.
 """
 
-import re
 import sys
 
 import numpy as np
@@ -14,21 +13,18 @@ from precedes.protocols import contract, load
 from tests import dcs_stress
 from tests.dcs_watch import Watcher
 from tests.delivered_sets import DeliveredSets
-from tests.edited import FOLDER, edit
+from tests.edited import protocol
 
 SEEDS = (20, 37, *range(1, 11))
-FILES = ("components", "measures", "policy", "rounds", "setup", "state")
 
 COUNT = "state.dcs.clock[here, first + state.own[source, s * per_component + i]] += 1\n"
 
 MUTANTS = {
     # The text after Algorithm 2: p_i executes R1, for its own entries and its own S_incr.
     "a delivery increments the receiver's own entries": (
-        "main",
         (COUNT, COUNT.replace("own[source,", "own[state.dcs.word[here, NODE],")),
     ),
     "a delivery increments in the receiver's own components": (
-        "main",
         (
             "        c = int(state.stamp[slot, INCREMENTS + s])\n",
             "        c = int(state.dcs.word[here, INCREMENT + s])\n",
@@ -36,7 +32,6 @@ MUTANTS = {
     ),
     # R2: the maximum of both clocks.
     "a delivery takes the maximum": (
-        "main",
         (
             COUNT,
             "x = first + state.own[source, s * per_component + i]\n"
@@ -47,35 +42,30 @@ MUTANTS = {
     ),
     # checkExpand: reactivated only if an entry of the message is larger.
     "a covered component stays inactive although the message hits it": (
-        "components",
         (
             "        if stamp[slot, INCREMENTS + s] == c:\n            return True\n",
             "        if stamp[slot, INCREMENTS + s] == c:\n            break\n",
         ),
         (
-            "main",
             "                components.activate(state.dcs, here, c + 1, host)\n",
             "                pass\n",
         ),
     ),
     # IV-D: all operations block until the decision, also those that a message asks for.
     "a round blocks what messages bring": (
-        "components",
         (
             "    if carries > dcs.word[here, ACTIVE] or",
             "    blocked = now_ns(host) < dcs.word[here, BLOCKED_UNTIL_NS]\n"
             "    if not blocked and carries > dcs.word[here, ACTIVE] or",
         ),
-        ("components", "    ACTIVE,\n    CARR", "    ACTIVE,\n    BLOCKED_UNTIL_NS,\n    CARR"),
+        ("    ACTIVE,\n    CARR", "    ACTIVE,\n    BLOCKED_UNTIL_NS,\n    CARR"),
         (
-            "main",
             "                components.activate(state.dcs, here, c + 1, host)\n",
             "                pass\n",
         ),
     ),
     # IV-E: what an own message newer than the vector carries is not asked about.
     "a component is removed although messages that carry it are on their way": (
-        "rounds",
         (
             "            found = set_hash.plus(found, dcs.part[here, more, CARRIED])\n",
             "            pass\n",
@@ -83,37 +73,31 @@ MUTANTS = {
     ),
     # III-D: an index that is added again is the old component.
     "a component that is added again has the old generation": (
-        "components",
         ("        dcs.part[here, c, GENERATION] += 1\n", ""),
     ),
     "a late decision applies to a component that has changed": (
-        "rounds",
         (
             "        there = c < word[SIZE] and _same(dcs, here, kind, c, low, inbox)\n",
             "        there = c < word[SIZE]\n",
         ),
     ),
     "a decision is taken before all have answered": (
-        "rounds",
         (
             "    word[AWAITED] -= 1\n    if word[AWAITED] == 0:\n",
             "    word[AWAITED] -= 1\n    if word[AWAITED] >= 0:\n",
         ),
     ),
     "what waits for an entry that is gone is never looked at again": (
-        "main",
-        ("        waiting.forget_entries(state.held, here)\n", "        pass\n"),
+        ("        queue.forget_entries(state.held, here)\n", "        pass\n"),
         (
-            "components",
             "        if newer > dcs.part[here, c, GENERATION]:\n",
             "        if newer >= dcs.part[here, c, GENERATION] and c > 0 and newer % 2 == 0:\n",
         ),
     ),
     "what waits is not looked at after a delivery": (
-        "main",
         (
             "            deliver(host, slot)\n"
-            "            if state.held.ends[here, waiting.BEGIN] != NONE:\n"
+            "            if state.held.ends[here, queue.BEGIN] != NONE:\n"
             "                _settle(state, here, host)\n",
             "            deliver(host, slot)\n",
         ),
@@ -121,30 +105,12 @@ MUTANTS = {
 }  # fmt: skip
 
 
-def write(directory, file, first, *more):
-    """The mutant: a copy of all files of `dcs`, edited, under names of their own."""
-    prefix = re.sub(r"\W", "_", f"edited_{directory.name}_dcs")
-    edits = [(file, *first), *more]
-    for name in ("main", *FILES):
-        stem = "dcs" if name == "main" else f"dcs_{name}"
-        text = (FOLDER / f"{stem}.py").read_text()
-        text = edit(text, *[(old, new) for where, old, new in edits if where == name])
-        for old, new in (
-            (r"from precedes\.protocols import dcs_(\w+) as", rf"import {prefix}_\1 as"),
-            (r"from precedes\.protocols\.dcs_(\w+) import", rf"from {prefix}_\1 import"),
-        ):
-            text = re.sub(old, new, text)
-        target = "dcs_edited" if name == "main" else f"{prefix}_{name}"
-        (directory / f"{target}.py").write_text(text)
-    return str(directory / "dcs_edited.py")
-
-
-def convictions(protocol):
+def convictions(name):
     """What speaks against a protocol, until something does."""
     for seed in SEEDS:
-        scenario = dcs_stress.pulses(seed).replace(protocol=protocol, horizon_s=120.0)
+        scenario = dcs_stress.pulses(seed).replace(protocol=name, horizon_s=120.0)
         watcher = Watcher(scenario)
-        sets = DeliveredSets(protocol, scenario.nodes, watcher.check)
+        sets = DeliveredSets(name, scenario.nodes, watcher.check)
         try:
             with sets.installed():
                 made, result = dcs_stress.run(scenario, interpreted=True)
@@ -154,38 +120,33 @@ def convictions(protocol):
 
 
 @pytest.mark.parametrize("mistake", MUTANTS)
-def test_mutants_are_convicted(tmp_path, monkeypatch, mistake):
-    monkeypatch.syspath_prepend(str(tmp_path))
-    mutant = write(tmp_path, *MUTANTS[mistake])
+def test_mutants_are_convicted(tmp_path, mistake):
+    mutant = protocol(tmp_path, "dcs", *MUTANTS[mistake])
     found = next(convictions(mutant), None)
     print(f"{mistake}: {found}")
     assert found, f"{mistake}: nobody noticed"
 
 
-def test_the_original_passes_the_same_schedules(tmp_path, monkeypatch):
-    monkeypatch.syspath_prepend(str(tmp_path))
-    original = write(tmp_path, "main", ("DATA: Final = 0\n", "DATA: Final = 0\n"))
-    assert list(convictions(original)) == []
+def test_the_original_passes_the_same_schedules(tmp_path):
+    assert list(convictions(protocol(tmp_path, "dcs"))) == []
 
 
 # IV-D: a component is acknowledged if its counters are equal.
 COUNTERS = (
     "        found = int(dcs.part[here, c, HASH])\n",
-    "        for x in range(dcs.plan[0]):\n"
-    "            found += int(dcs.clock[here, c * dcs.plan[0] + x]) << (2 * x)\n",
+    "        for x in range(dcs.settings[0]):\n"
+    "            found += int(dcs.clock[here, c * dcs.settings[0] + x]) << (2 * x)\n",
 )
 
 
 @pytest.mark.parametrize("literal", [False, True])
-def test_equal_counters_are_not_equal_sets(tmp_path, monkeypatch, literal):
+def test_equal_counters_are_not_equal_sets(tmp_path, literal):
     """Two nodes have delivered one message each that hits the same entry: a round must notice."""
-    monkeypatch.syspath_prepend(str(tmp_path))
-    path = write(tmp_path, "rounds", COUNTERS if literal else (COUNTERS[0], COUNTERS[0]))
-    protocol = load(path)
+    made = load(protocol(tmp_path, "dcs", *([COUNTERS] if literal else [])))
     group = contract.Group(nodes=4, hosted=np.arange(4, dtype=np.int32), seed=3)
     shape = {"component_entries": 2, "spread": 1, "per_component": 1}
     capacity = contract.Capacity(slots=4, held=4)
-    state = protocol.allocate(protocol.make_parameters(shape), group, capacity)
+    state = made.allocate(made.make_parameters(shape), group, capacity)
     state.own[:] = 0
     host = contract.allocate_host(slots=4, effects=4096, seed=1)
     for source in (0, 1):
@@ -194,5 +155,5 @@ def test_equal_counters_are_not_equal_sets(tmp_path, monkeypatch, literal):
     contract.receive(state, 2, 0, np.array([0, 0], np.int64), 1, host)
     contract.receive(state, 3, 1, np.array([0, 1], np.int64), 1, host)
     assert np.array_equal(state.dcs.clock[2], state.dcs.clock[3])
-    seal = sys.modules[protocol.state.__module__.replace("_state", "_rounds")].seal
+    seal = sys.modules[made.state.__module__.replace(".state", ".rounds")].seal
     assert (seal(state.dcs, 2, 0, 0) == seal(state.dcs, 3, 0, 0)) == literal

@@ -1,6 +1,6 @@
 """Mistakes in `hashed`, printed ones among them, each of which the suite must convict.
 
-Every mutant is `hashed` with one edit, in its own file or in one of those it is made of. All have
+Every mutant is `hashed` with one edit, in its own file or in those of its check. All have
 a clock of three entries, which errs all the time; the original passes the same schedules with it.
 """
 
@@ -8,7 +8,7 @@ import pytest
 
 from precedes import Scenario, simulate
 from precedes.testing import conformance
-from tests.edited import FOLDER, edit
+from tests.edited import protocol
 
 # Of the first schedules those in which something goes wrong if it can.
 SEEDS = (1, 3, 6, 7, 9, 24, 27)
@@ -22,40 +22,33 @@ AT_ONCE = ("grace_ms: float = field(default=100.0,", "grace_ms: float = field(de
 NO_RETRY = ("retry: bool = field(default=True,", "retry: bool = field(default=False,")
 ONE_HASH = ("hashes: int = field(default=100,", "hashes: int = field(default=1,")
 
-# The mistake -> the file, then what stands there and what the mutant has, and other settings.
+# The mistake, then what stands in a file and what the mutant has instead, and other settings.
 MUTANTS = {
     "the hash is not looked at": (
-        "suspicion",
         ("covered and in_turn and explains(state, here, slot, host)", "covered and in_turn"),
     ),
     "what is suspect is neither tested again nor asked about": (
-        "suspicion",
         ("        set_timer(host, key, state.setting[GRACE_NS])\n", "        pass\n"),
         NO_RETRY,
     ),
     "retries, but nobody is ever asked": (
-        "suspicion",
         ("        set_timer(host, key, state.setting[GRACE_NS])\n", "        pass\n"),
         ONE_HASH,
     ),
     "repeated packets are not recognised": (
-        "suspicion",
         ("    if sequence <= before:\n", "    if sequence < 0:\n"),
     ),
     "a repeated packet that waits is kept for ever": (
-        "suspicion",
         ("    if missing < 0:\n        return AWAY\n", ""),
     ),
     "what waits is never looked at again": (
-        "suspicion",
         (
-            "        if state.held.ends[here, waiting.BEGIN] != NONE:\n"
+            "        if state.held.ends[here, queue.BEGIN] != NONE:\n"
             "            settle(state, here, host)\n",
             "",
         ),
     ),
     "an answer is empty": (
-        "answers",
         (
             "        for back in range(1, position - before):\n            name",
             "        for back in range(0):\n            name",
@@ -64,16 +57,14 @@ MUTANTS = {
         NO_RETRY,
     ),
     "the dependencies are not awaited": (
-        "answers",
         ("        if not is_delivered(delivered, name):\n            return False\n", ""),
         AT_ONCE,
         NO_RETRY,
     ),
     "an answer is complete with its first part": (
-        "answers",
         ("    return different == announced\n", "    return True\n"),
         (
-            "    if announced == NONE or held.row[row, waiting.KNOWN] < announced:\n"
+            "    if announced == NONE or held.row[row, queue.KNOWN] < announced:\n"
             "        return False\n",
             "",
         ),
@@ -81,27 +72,25 @@ MUTANTS = {
         NO_RETRY,
     ),
     "the log lets own messages go that not everybody has delivered": (
-        "delivery_log",
         ("            if name & 0xFFFFFFFF > stable:\n                return\n", ""),
         AT_ONCE,
         NO_RETRY,
     ),
     "any set with the right counts is accepted": (
-        "peeling",
         (
             "            if peel.mark[SUM] == difference:\n                return True\n",
             "            return True\n",
         ),
     ),
     "half of the hash is compared": (
-        "peeling",
         ("peel.mark[SUM] == difference:", "peel.mark[SUM] & 1 == difference & 1:"),
     ),
 }
+HASH = "    state.past[slot] = state.hash[here]\n"
+RECORD = "    _record_delivery(state, here, slot, host)\n"
 # Mistakes that the hash makes up for: nothing is out of order, but everything is asked about.
 WASTEFUL = {
     "the receiver takes the maximum": (
-        "hashed",
         (
             "        state.clock[here, state.own[source, i]] += 1\n",
             "        x = state.own[source, i]\n"
@@ -109,45 +98,21 @@ WASTEFUL = {
         ),
     ),
     "the message's hash includes itself": (
-        "hashed",
         (
-            "    state.past[slot] = state.hash[here]\n    _count_in(state, here, slot, host)\n",
-            "    _count_in(state, here, slot, host)\n    state.past[slot] = state.hash[here]\n",
+            HASH + RECORD,
+            RECORD + HASH,
         ),
     ),
 }
-FILES = ("hashed", "suspicion", "answers", "peeling", "delivery_log")
 
 
-def write(directory, file, *edits):
-    """The mutant: a copy of `hashed` and of its parts, one of them edited, under other names."""
-    prefix = f"edited_{directory.name}_".replace("-", "_")
-    settings = [one for one in edits if one in (AT_ONCE, NO_RETRY, ONE_HASH)]
-    changes = {"hashed": [SMALL, SHORT, *settings]}
-    changes.setdefault(file, []).extend(one for one in edits if one not in settings)
-    for name in FILES:
-        text = edit((FOLDER / f"{name}.py").read_text(), *changes.get(name, []))
-        text = text.replace(
-            "from precedes.protocols import answers, peeling, set_hash, suspicion\n",
-            "from precedes.protocols import answers\nfrom precedes.protocols import peeling\n"
-            "from precedes.protocols import set_hash\nfrom precedes.protocols import suspicion\n",
-        )
-        for part in FILES[1:]:
-            text = text.replace(
-                f"from precedes.protocols import {part} as", f"import {prefix}{part} as"
-            )
-            text = text.replace(
-                f"from precedes.protocols import {part}\n", f"import {prefix}{part} as {part}\n"
-            )
-            text = text.replace(f"precedes.protocols.{part} import", f"{prefix}{part} import")
-        target = "hashed_edited" if name == "hashed" else f"{prefix}{name}"
-        (directory / f"{target}.py").write_text(text)
-    return str(directory / "hashed_edited.py")
+def write(directory, *edits):
+    """The mutant: a copy of `hashed` and of its check by hashes, edited."""
+    return protocol(directory, "hashed", SMALL, SHORT, *edits, part="hash_check")
 
 
 @pytest.mark.parametrize("mistake", MUTANTS)
-def test_mutants_are_convicted(tmp_path, monkeypatch, mistake):
-    monkeypatch.syspath_prepend(str(tmp_path))
+def test_mutants_are_convicted(tmp_path, mistake):
     mutant = write(tmp_path, *MUTANTS[mistake])
     for seed in SEEDS:
         found = conformance(mutant, schedules=1, seed=seed, compiled=False)
@@ -158,24 +123,22 @@ def test_mutants_are_convicted(tmp_path, monkeypatch, mistake):
 
 
 @pytest.mark.parametrize("settings", [(), (AT_ONCE, NO_RETRY), (ONE_HASH,)], ids=str)
-def test_the_original_passes_the_same_schedules(tmp_path, monkeypatch, settings):
-    monkeypatch.syspath_prepend(str(tmp_path))
-    original = write(tmp_path, "hashed", *settings)
+def test_the_original_passes_the_same_schedules(tmp_path, settings):
+    original = write(tmp_path, *settings)
     for seed in SEEDS:
         found = conformance(original, schedules=1, seed=seed, compiled=False)
         assert not found.failures, found.failures[0]
 
 
-def requests(protocol):
+def requests_of(name):
     """Requests for a delivery in a group whose clock is large enough."""
-    scenario = Scenario(protocol=protocol, nodes=8, messages=40, parameters={"entries": 20})
+    scenario = Scenario(protocol=name, nodes=8, messages=40, parameters={"entries": 20})
     result = simulate(scenario, interpreted=True)
     assert result.violations.deliveries == 0
     return result.extra["requests"] / result.deliveries
 
 
 @pytest.mark.parametrize("mistake", WASTEFUL)
-def test_wasteful_mutants_are_convicted(tmp_path, monkeypatch, mistake):
-    monkeypatch.syspath_prepend(str(tmp_path))
-    assert requests(write(tmp_path, *WASTEFUL[mistake])) > 0.2
-    assert requests("hashed") < 0.01
+def test_wasteful_mutants_are_convicted(tmp_path, mistake):
+    assert requests_of(write(tmp_path, *WASTEFUL[mistake])) > 0.2
+    assert requests_of("hashed") < 0.01

@@ -1,10 +1,10 @@
-"""The detector of Mostefaoui and Weiss, and its form as printed in paper 003."""
+"""The detector of Mostefaoui and Weiss, and its form as printed in the paper."""
 
 import numpy as np
 import pytest
 
+from precedes import clocks
 from precedes.model import EventKind
-from precedes.protocols import probabilistic
 from precedes.sim import Scenario
 from precedes.testing import observe
 from precedes.testing.collector import KIND, NODE, SEQUENCE, SOURCE
@@ -43,7 +43,7 @@ def run(name, *, seed=1, entries=ENTRIES):
 def expected(rows, *, seed=1, entries=ENTRIES):
     """Tags and wrong deliveries, by sets of messages and counts over them."""
     own = [
-        probabilistic.own_entries(entries=entries, per_process=2, process=i, seed=seed)
+        clocks.own_entries(entries=entries, per_process=2, process=i, seed=seed)
         for i in range(NODES)
     ]
     clock = np.zeros((NODES, entries), int)

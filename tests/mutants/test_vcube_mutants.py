@@ -1,7 +1,7 @@
 """Mistakes in ``vcube``, each of which must be convicted: the paper's own, and others.
 
 The printed ones are made in the literal algorithm, which is otherwise the package's protocol
-packet for packet (tests/test_vcube.py); the others are edits of the package's file. All run
+packet for packet (tests/test_vcube.py); the others are edits of the package's. All run
 interpreted on schedules that the originals pass.
 """
 
@@ -50,35 +50,35 @@ def test_the_literal_algorithm_passes_the_same_schedules():
     assert convictions(LITERAL, {"error": "none", "aggregation": True}, check_literal) == []
 
 
-FORWARD = "    _forward(state, here, chosen, host)\n"
-DELIVER = "    _deliver(state, here, chosen, arrivals, host)\n"
-SENT = "waiting.row[row + UNSERVED] = min(waiting.row[row + UNSERVED], waiting.row[row + BLOCKED])"
+FORWARD = "    _check_aggregation(state, here, chosen, host)\n"
+DELIVER = "    _check_delivery(state, here, chosen, arrivals, host)\n"
+SENT = "rows[row + UNSERVED] = min(rows[row + UNSERVED], rows[row + BLOCKED])"
 PREDECESSOR = "if rows[earlier + BLOCKED] > rows[row + BLOCKED]:"
 
 # The mistake, then what stands in the file and what the mutant has instead.
 MUTANTS = {
     "cluster 1 is never served": ("for s in range(1, top + 1):", "for s in range(2, top + 1):"),
     "a broadcast leaves out cluster 1": (
-        "for s in range(1, state.setting[DIMENSION] + 1):",
-        "for s in range(2, state.setting[DIMENSION] + 1):",
+        "for s in range(1, height + 1):",
+        "for s in range(2, height + 1):",
     ),
     "delivered before forwarded": (FORWARD + DELIVER, DELIVER + FORWARD),
     "what was sent is not remembered": (SENT, "pass"),
     "a stamp says nothing": ("stamp[ENTRIES] = (at - FIRST_ENTRY) // 2", "stamp[ENTRIES] = 0"),
     "a stamp leaves out one change": ("if delivered != stamped[source] and", "if source and"),
     "the source's earlier message is not awaited": (
-        "< sequence - 1:\n        wait.await_entry(rows, row, source, sequence - 1)\n"
+        "< sequence - 1:\n        await_entry(rows, row, source, sequence - 1)\n"
         "        return True",
         "< sequence - 9:\n        return True",
     ),
     "what blocks the earlier message is forgotten": (PREDECESSOR, "if False:"),
     "the past is not compared": ("if entry == NONE:\n        return False", "return False"),
     "a message waits for itself": (
-        "    if sequence_of(host, slot) - 1 > clock[at + DELIVERED]:",
-        "    if sequence_of(host, slot) > clock[at + DELIVERED]:",
+        "    if before > clock[first + CLOCK_WORDS * source + DELIVERED]:",
+        "    if before >= clock[first + CLOCK_WORDS * source + DELIVERED]:",
     ),
     "what waits for a delivery is looked at once": (
-        "                wait.enqueue(state.waiting, row)\n            else:",
+        "                enqueue(state.waiting, row)\n            else:",
         "                pass\n            else:",
     ),
 }

@@ -48,7 +48,7 @@ MUTANTS = {
         "                pass\n",
     ),
     "what has to wait is forgotten": (
-        "            waiting.add(state.held, here, slot, entry, need[entry])\n",
+        "            add_by_entry(state.held, here, slot, entry, need[entry])\n",
         "            pass\n",
     ),
     "more is asked for than is needed": (

@@ -1,18 +1,27 @@
 """A paper that runs in a moment, for tests of what is around papers."""
 
-from types import ModuleType
+from types import SimpleNamespace
 
+from precedes.papers.bibliography import Reference
 from precedes.papers.claims import About, equal
 from precedes.papers.measured import measure
 from precedes.papers.shown import Figure, Printed, Table, measured_series, published_series
 from precedes.sim import Scenario
 from precedes.sim.experiment import Experiment
 
+REFERENCE = Reference(
+    authors=("Doe, Jane",),
+    title="A paper",
+    short_title="A paper",
+    year=1999,
+    venue="Somewhere",
+    protocols=("vector",),
+)
 
-def paper_module(**changes) -> ModuleType:
-    """A small paper that keeps the contract, with some names changed; None: taken away."""
-    module = ModuleType("paper_900")
-    module.__file__ = "paper_900.py"
+
+def paper_module(**changes) -> SimpleNamespace:
+    """Exports of a small paper that keeps the contract, some of them changed; None: taken away."""
+    module = SimpleNamespace()
     small = Scenario(protocol="vector", nodes=3, messages=10)
 
     def experiments(scale):
@@ -39,7 +48,7 @@ def paper_module(**changes) -> ModuleType:
 
     exports = {
         "PAPER": "900",
-        "TITLE": "A paper",
+        "REFERENCE": REFERENCE,
         "PUBLISHED": {"Table 1": [20, 1]},
         "experiments": experiments,
         "claims": claims,

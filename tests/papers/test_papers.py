@@ -1,4 +1,4 @@
-"""Every paper module keeps the contract, and no printed number reaches a measured one."""
+"""Every paper keeps the contract, and no printed number reaches a measured one."""
 
 import copy
 import dataclasses
@@ -9,10 +9,10 @@ import random
 import pytest
 
 from precedes.model import InternalError, UserError
-from precedes.papers import registry, reproduce
+from precedes.papers import registry
 from precedes.papers.claims import VERDICTS, About, finding
 from precedes.papers.measured import Measured, measure
-from precedes.papers.outcome import judge
+from precedes.papers.outcome import judge, reproduce
 from precedes.papers.registry import PaperError, check, leaves, load, papers
 from precedes.papers.shown import Printed
 from precedes.report.files import claims_csv
@@ -142,13 +142,14 @@ SMALL = Experiment("a", (Scenario(protocol="vector", nodes=2),))
     ("changes", "says"),
     [
         ({"PAPER": None}, "PAPER is missing"),
-        ({"PAPER": "901"}, "three digits of the file's name"),
-        ({"TITLE": " "}, "TITLE must be text"),
+        ({"PAPER": "901"}, "three digits of the folder's name"),
+        ({"REFERENCE": None}, "REFERENCE is missing in __init__.py"),
+        ({"REFERENCE": "A paper"}, "REFERENCE must be a Reference"),
         ({"PUBLISHED": {}}, "PUBLISHED must be a dict"),
         ({"PUBLISHED": {"Table 1": [None]}}, "PUBLISHED holds numbers and text"),
         ({"PUBLISHED": {"Table 1": {"a": True}}}, "PUBLISHED holds numbers and text"),
-        ({"figures": None}, r"figures\(results\) is missing"),
-        ({"claims": lambda: []}, "claims must take one argument, results"),
+        ({"figures": None}, r"figures is missing in shown.py"),
+        ({"claims": lambda: []}, "claims must be a function of one argument, results"),
         ({"experiments": returns([])}, "not an empty one"),
         ({"experiments": returns([3])}, "must return Experiment, not int"),
         ({"experiments": returns([Experiment("A b", SMALL.scenarios)])}, "lower case"),
@@ -159,7 +160,7 @@ SMALL = Experiment("a", (Scenario(protocol="vector", nodes=2),))
 def test_a_broken_module_is_refused(changes, says):
     with pytest.raises(PaperError, match=says) as caught:
         check(paper_module(**changes), number="900")
-    assert "paper_900.py" in str(caught.value)
+    assert "precedes.papers.p900" in str(caught.value)
 
 
 def test_made_up_results_look_like_real_ones():
@@ -191,6 +192,20 @@ def test_reproduce_refuses(tmp_path):
         reproduce(["003"], directory=tmp_path, scale="huge")
     with pytest.raises(UserError, match="master"):
         reproduce(["003"], directory=tmp_path, master="spark://127.0.0.1:1")
+
+
+def test_a_paper_named_twice_is_reproduced_once(tmp_path):
+    """By two of its protocols and by its number."""
+
+    def made_up(experiments, directory, *, master, progress):
+        assert all(one.name.startswith("003-") for one in experiments)
+        return results(experiments, seed=1)
+
+    (outcome,) = reproduce(["hashed", "003", "probabilistic"], directory=tmp_path, runner=made_up)
+    assert outcome.paper == "003"
+    assert outcome.reference.citation == '"Improving accuracy"'
+    with pytest.raises(UserError, match="paper 'vector' is not here"):
+        reproduce(["vector"], directory=tmp_path, runner=made_up)
 
 
 def test_results_in_another_order_are_refused(tmp_path, monkeypatch):

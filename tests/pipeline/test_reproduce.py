@@ -1,8 +1,8 @@
 """Reproducing a paper on Spark."""
 
-from precedes.papers import registry, reproduce
+from precedes.papers import registry
 from precedes.papers.claims import EQUAL, HOLDS
-from precedes.papers.outcome import counts
+from precedes.papers.outcome import counts, reproduce
 from precedes.papers.registry import check
 from tests.papers.small_paper import paper_module
 

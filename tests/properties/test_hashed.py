@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from precedes import simulate
-from precedes.protocols import set_hash
+from precedes.parts.hash_check import set_hash
 from precedes.sim import Scenario
 from precedes.testing import observe, random_scenario
 from tests import warm
@@ -47,7 +47,7 @@ def check_meaning(state, here, sets):
     assert int(state.hash[here]) == total % 2**62
     assert np.array_equal(state.delivered[here], sequences)
     assert not state.peel.hits.any(), "a search left its counts behind"
-    assert not state.told.any(), "an answer left its marks behind"
+    assert not state.scratch.any(), "an answer left its marks behind"
 
 
 @settings(max_examples=12)

@@ -7,7 +7,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from precedes.protocols import delivery_log, peeling, set_hash
+from precedes.parts.hash_check import log, search, set_hash
 
 KEY = set_hash.allocate(seed=7, slots=1).key
 NODE, SENDER, NODES = 0, 1, 6
@@ -32,9 +32,9 @@ class Case:
         # A sender that lacks a message lacks the later ones of the same source.
         known = [draw.randint(0, sources.count(s)) for s in range(NODES)]
         self.lacked = [(s, i) for s, i in self.names if s != SENDER and i > known[s]]
-        self.log = delivery_log.allocate(processes=1, nodes=NODES, length=64)
+        self.log = log.allocate(processes=1, nodes=NODES, length=64)
         for name in self.names:
-            delivery_log.append(self.log, 0, set_hash.packed(*name), hashed(name), 0)
+            log.append(self.log, 0, set_hash.packed(*name), hashed(name), 0)
         self.entries = entries
         self.excess = self.hits(self.lacked)
 
@@ -45,17 +45,17 @@ class Case:
         return found
 
     def find(self, excess, difference, limit=100):
-        """What ``peeling.find`` says, and the oldest own message that it found."""
-        peel = peeling.allocate(width=self.entries, nodes=NODES, per_process=self.own.shape[1])
+        """What ``search.find`` says, and the oldest own message that it found."""
+        peel = search.allocate(width=self.entries, nodes=NODES, per_process=self.own.shape[1])
         need = np.zeros(self.entries, np.int32)
         before = self.log.end.copy()
-        found = peeling.find(
+        found = search.find(
             peel, self.log, self.own, 0, excess, need, NODE, SENDER, difference, limit
         )
         assert not peel.hits.any(), "counts were left behind"
         assert not peel.rest.any(), "counts were left behind"
         assert np.array_equal(self.log.end, before)
-        return found, int(peel.mark[peeling.OLDEST_OWN]), int(peel.mark[peeling.HASHES])
+        return found, int(peel.mark[search.OLDEST_OWN]), int(peel.mark[search.HASHES])
 
     def brute_force(self, excess, difference):
         """All sets of deliveries with these hits and this hash."""
@@ -75,7 +75,7 @@ def test_what_was_lacked_is_found(seed):
     assert list(case.brute_force(case.excess, difference)) == [set(case.lacked)]
     found, oldest, hashes = case.find(case.excess, difference)
     if not found:
-        assert hashes >= peeling.STAGE_HASHES or crowded(case), "it gave up before any bound"
+        assert hashes >= search.STAGE_HASHES or crowded(case), "it gave up before any bound"
         return
     mine = [sequence for source, sequence in case.lacked if source == NODE]
     assert oldest == min(mine, default=0)

@@ -1,4 +1,4 @@
-"""Algorithm 2 of paper 000 as it reads: whole vectors, sets, and everything looked at again.
+"""Algorithm 2 of `vcube`'s paper as it reads: whole vectors, sets, and everything looked at again.
 
 Slow, interpreted only, and without a line in common with the package's ``vcube``, which has to
 behave exactly like it. ``error`` brings back one of the printed mistakes.

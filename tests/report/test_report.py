@@ -10,6 +10,7 @@ from html.parser import HTMLParser
 import pytest
 
 from precedes.model import UserError
+from precedes.papers.bibliography import Reference
 from precedes.papers.claims import VERDICTS, About, finding, irreproducible, same_order, within
 from precedes.papers.measured import measure
 from precedes.papers.outcome import Outcome, judge
@@ -50,7 +51,7 @@ def outcomes():
     ]
     awkward = Outcome(
         paper="900",
-        title=NASTY,
+        reference=Reference((f"{NASTY}, x", "y"), NASTY, NASTY, 1999, NASTY, ("vector",)),
         scale="full",
         runs=1,
         claims=(

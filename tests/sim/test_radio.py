@@ -12,7 +12,7 @@ import pytest
 from precedes.audit import audit
 from precedes.model import UserError
 from precedes.pipeline.events import history_of
-from precedes.protocols.radio_settings import RadioParameters
+from precedes.protocols.machines import RadioParameters
 from precedes.recorded import simulate as simulate_recorded
 from precedes.sim import Fault, Scenario, simulate
 from precedes.sim.mobility import Mobility, read_positions, station_places, tree_of

@@ -1,4 +1,4 @@
-"""`bundled` on tens of thousands of crash schedules, and in the largest groups of paper 001.
+"""`bundled` on tens of thousands of crash schedules, and in the largest published groups.
 
 `PRECEDES_SWARM` is how many schedules to run (10,000), `PRECEDES_SWARM_SEED` the first seed.
 """
@@ -7,10 +7,10 @@ import os
 
 import pytest
 
-from precedes.papers import paper_001
-from precedes.papers.printed_001 import CASES, PUBLISHED
+from precedes.papers.p001 import experiments
+from precedes.papers.p001.published import CASES, PUBLISHED
 from tests.crashing import check, schedule
-from tests.papers.test_paper_001 import LATENCY_OTHERWISE, MESSAGES_OTHERWISE, cell
+from tests.papers.test_p001 import LATENCY_OTHERWISE, MESSAGES_OTHERWISE, cell
 
 COUNT = int(os.environ.get("PRECEDES_SWARM", "10000"))
 FIRST = int(os.environ.get("PRECEDES_SWARM_SEED", "1"))
@@ -45,21 +45,21 @@ def test_with_tests_instead_of_being_told(first):
             raise AssertionError(f"tests.crashing.schedule({seed}): {error}") from error
 
 
-@pytest.mark.parametrize("nodes", paper_001.SIZES[6:])
+@pytest.mark.parametrize("nodes", experiments.SIZES[6:])
 @pytest.mark.parametrize("case", CASES)
 def test_fault_free(case, nodes):
     printed_ms, printed = (PUBLISHED[f"Table {n}, FF"][case][nodes] for n in (3, 4))
-    latency_ms, messages = cell(paper_001.scenario(case, nodes))
+    latency_ms, messages = cell(experiments.scenario(case, nodes))
     assert latency_ms == LATENCY_OTHERWISE.get((case, nodes), printed_ms)
     assert messages == MESSAGES_OTHERWISE.get((case, nodes), printed)
 
 
-@pytest.mark.parametrize("nodes", paper_001.SIZES[6:])
+@pytest.mark.parametrize("nodes", experiments.SIZES[6:])
 def test_messages_after_one_crash(nodes):
     """Without bundling the count depends on no order: it is as printed."""
     run = next(
         scenario
-        for experiment in paper_001.experiments("full")
+        for experiment in experiments.experiments("full")
         if experiment.name == "one-crash"
         for scenario in experiment.scenarios
         if scenario.nodes == nodes and scenario.parameters["payload_max_bytes"] == 1

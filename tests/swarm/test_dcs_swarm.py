@@ -1,4 +1,4 @@
-"""`dcs` on thousands of stress schedules, and under the loads of paper 002, for `make swarm`.
+"""`dcs` on thousands of stress schedules, and under the published loads, for `make swarm`.
 
 `PRECEDES_SWARM` is twice as many schedules as are run (10,000), `PRECEDES_SWARM_SEED` the first
 seed. A failure names its seed.
@@ -9,7 +9,7 @@ import os
 import pytest
 
 from precedes.audit import audit
-from precedes.papers import readings_002 as readings
+from precedes.papers.p002 import experiments, metrics
 from precedes.recorded import simulate
 from precedes.trace import load as load_trace
 from tests import dcs_stress
@@ -35,14 +35,14 @@ def test_the_stress(seeds, detector):
 @pytest.mark.parametrize(("name", "low", "high"), [("bell", 240, 280), ("random", 85, 110)])
 def test_fewer_errors_than_a_fixed_clock_of_the_same_mean_size(name, low, high):
     """Figures 6 to 9, by either count: the sums over seeds of `precedes reproduce 002 --full`."""
-    seeds = readings.SEEDS_OVER_TIME["full"]
-    ours = [simulate(readings.over_time(name, "full", seed)).as_dict() for seed in seeds]
-    fixed = [simulate(readings.fixed(name, "full", seed)).as_dict() for seed in seeds]
-    entries = sum(map(readings.entries, ours)) / len(ours)
+    seeds = experiments.SEEDS_OVER_TIME["full"]
+    ours = [simulate(experiments.over_time(name, "full", seed)).as_dict() for seed in seeds]
+    fixed = [simulate(experiments.fixed(name, "full", seed)).as_dict() for seed in seeds]
+    entries = sum(map(metrics.entries, ours)) / len(ours)
     assert low <= entries <= high
-    assert readings.LOADS_OVER_TIME[name]["fixed"] >= 0.98 * entries
+    assert experiments.LOADS_OVER_TIME[name]["fixed"] >= 0.98 * entries
     for count in ("deliveries", "messages"):
-        errors = readings.errors(ours, count), readings.errors(fixed, count)
+        errors = metrics.errors(ours, count), metrics.errors(fixed, count)
         assert 3 * errors[0] <= errors[1], (count, entries, errors)
 
 
@@ -52,12 +52,12 @@ def test_rebalancing_brings_errors_back():
     Most errors come from few pairs of messages that one process sends in quick succession and that
     go wrong at hundreds of receivers: sums over ten seeds vary by a factor of three.
     """
-    seeds = readings.SHIFT_SEEDS["full"]
-    balanced = [simulate(readings.shifted(s, balanced=True)).as_dict() for s in seeds]
-    unbalanced = [simulate(readings.shifted(s, balanced=False)).as_dict() for s in seeds]
-    before = readings.before_shift(balanced)
-    after = readings.after_rebalancing(balanced)
-    left_alone = readings.after_rebalancing(unbalanced)
+    seeds = experiments.SHIFT_SEEDS["full"]
+    balanced = [simulate(experiments.shifted(s, balanced=True)).as_dict() for s in seeds]
+    unbalanced = [simulate(experiments.shifted(s, balanced=False)).as_dict() for s in seeds]
+    before = metrics.before_shift(balanced)
+    after = metrics.after_rebalancing(balanced)
+    left_alone = metrics.after_rebalancing(unbalanced)
     assert after <= 2 * before, (before, after)
     assert 5 * after <= left_alone, (after, left_alone)
 
@@ -65,8 +65,8 @@ def test_rebalancing_brings_errors_back():
 @pytest.mark.parametrize("name", ["bell", "random"])
 @pytest.mark.parametrize("seed", [1, 2])
 def test_with_the_hash_nothing_is_out_of_order_by_the_audit(name, seed, tmp_path):
-    scenario = readings.over_time(name, "full", seed).replace(nodes=200)
-    checked = {**scenario.parameters, "detector": "hash", "error": readings.HASH_ERROR}
+    scenario = experiments.over_time(name, "full", seed).replace(nodes=200)
+    checked = {**scenario.parameters, "detector": "hash", "error": experiments.HASH_ERROR}
     trace = tmp_path / "trace.parquet"
     result = simulate(scenario.replace(parameters=checked), trace=trace)
     (history,) = load_trace(trace)

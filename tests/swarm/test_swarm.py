@@ -10,7 +10,7 @@ import os
 import pytest
 
 from precedes.audit import audit
-from precedes.papers import paper_003
+from precedes.papers.p003 import experiments
 from precedes.protocols import linked, load
 from precedes.recorded import simulate
 from precedes.testing import assert_conforms, check_agreement, observe, random_scenario
@@ -82,12 +82,12 @@ def test_conforms(protocol, seeds):
         assert_conforms(protocol, schedules=count, seed=seeds[0], hostile=hostile)
 
 
-@pytest.mark.parametrize("reading", paper_003.READINGS)
+@pytest.mark.parametrize("reading", experiments.READINGS)
 @pytest.mark.parametrize("seed", range(FIRST, FIRST + 5))
 def test_table_1_with_the_hash_detector(reading, seed, tmp_path):
     """100,000 messages: none out of order by the audit, one hash a delivery, no idle requests."""
     trace = tmp_path / "trace.parquet"
-    result = simulate(paper_003.table_1_hashed(reading, seed), trace=trace)
+    result = simulate(experiments.table_1_hashed(reading, seed), trace=trace)
     (history,) = load_trace(trace)
     report = audit(history)
     assert report.deliveries == result.deliveries == 199 * 100_000

@@ -1,4 +1,4 @@
-"""Running the experiments of papers, and what their modules make of the results."""
+"""Running the experiments of papers, and what their packages make of the results."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from typing import Any
 
 from precedes.compiled import sources_digest
 from precedes.model import InternalError, UserError
+from precedes.papers.bibliography import Reference
 from precedes.papers.claims import VERDICTS, Claim
 from precedes.papers.measured import Results
 from precedes.papers.registry import SCALES, Paper, load, papers
@@ -26,8 +27,8 @@ Runner = Callable[..., dict[str, list[dict[str, Any]]]]
 class Outcome:
     """What a report says of one paper."""
 
-    paper: str
-    title: str
+    paper: str  # its number
+    reference: Reference
     scale: str
     runs: int
     claims: tuple[Claim, ...]
@@ -44,7 +45,7 @@ def reproduce(
     progress: Callable[[float], None] | None = None,
     runner: Runner | None = None,
 ) -> list[Outcome]:
-    """Run the experiments of the papers named, or of all, and judge the results.
+    """Run the experiments of the papers named (``vcube``, ``000``) or of all; judge the results.
 
     Finished runs are kept in ``directory/runs``, in a folder for each version of the sources:
     called again after an interruption, only the others run. ``master`` is where Spark runs,
@@ -52,9 +53,9 @@ def reproduce(
     """
     if scale not in SCALES:
         raise UserError(f"scale is one of {', '.join(SCALES)}, not {scale!r:.40}")
-    chosen = [load(number) for number in dict.fromkeys(wanted or papers())]
+    chosen = {paper.number: paper for paper in map(load, wanted or papers())}
     run = runner or run_experiments
-    experiments = {paper.number: paper.experiments(scale) for paper in chosen}
+    experiments = {number: paper.experiments(scale) for number, paper in chosen.items()}
     results = run(
         [_named(number, one) for number, found in experiments.items() for one in found],
         Path(directory) / "runs" / sources_digest()[:12],
@@ -65,12 +66,12 @@ def reproduce(
         judge(
             paper,
             {
-                one.name: _aligned(one, results[_named(paper.number, one).name])
-                for one in experiments[paper.number]
+                one.name: _aligned(one, results[_named(number, one).name])
+                for one in experiments[number]
             },
             scale=scale,
         )
-        for paper in chosen
+        for number, paper in chosen.items()
     ]
 
 
@@ -78,7 +79,7 @@ def judge(paper: Paper, results: Results, *, scale: str) -> Outcome:
     """Claims, tables and figures of a paper from the results of its experiments."""
     outcome = Outcome(
         paper=paper.number,
-        title=paper.title,
+        reference=paper.reference,
         scale=scale,
         runs=sum(len(runs) for runs in results.values()),
         claims=tuple(paper.claims(results)),

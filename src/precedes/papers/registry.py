@@ -1,4 +1,8 @@
-"""Finding paper modules and checking that they keep the contract (docs/papers.md)."""
+"""Finding papers, and checking that their packages keep the contract (docs/papers.md).
+
+A package ``pNNN`` of this folder is a paper. It is asked for by its number, or by a protocol that
+it describes.
+"""
 
 from __future__ import annotations
 
@@ -10,17 +14,29 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from types import ModuleType
-from typing import Any, Final
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any, Final
 
 from precedes.model import UserError
+from precedes.papers.bibliography import Reference
 from precedes.papers.claims import Claim
 from precedes.papers.measured import Results
 from precedes.papers.shown import Figure, Table
-from precedes.sim.experiment import Experiment
 
-PREFIX: Final = "paper_"
+if TYPE_CHECKING:
+    from precedes.sim.experiment import Experiment
+
 SCALES: Final = ("quick", "full")
+# What a package exports, and in which of its files.
+EXPORTS: Final = {
+    "PAPER": "__init__",
+    "REFERENCE": "__init__",
+    "PUBLISHED": "published",
+    "experiments": "experiments",
+    "claims": "claims",
+    "tables": "shown",
+    "figures": "shown",
+}
 FUNCTIONS: Final = {
     "experiments": "scale",
     "claims": "results",
@@ -32,7 +48,7 @@ NAME: Final = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
 
 
 class PaperError(UserError):
-    """A paper module does not export what the contract asks for."""
+    """A paper does not export what the contract asks for."""
 
 
 @dataclass(frozen=True)
@@ -40,7 +56,7 @@ class Paper:
     """A paper as the rest of the package sees it."""
 
     number: str
-    title: str
+    reference: Reference
     published: Mapping[str, Any]
     experiments: Callable[[str], list[Experiment]]
     claims: Callable[[Results], list[Claim]]
@@ -51,55 +67,73 @@ class Paper:
 @functools.cache
 def papers() -> tuple[str, ...]:
     """The numbers of all papers of the package, in order."""
-    folder = [str(Path(__file__).parent)]
-    found = (module.name for module in pkgutil.iter_modules(folder))
-    return tuple(sorted(name.removeprefix(PREFIX) for name in found if name.startswith(PREFIX)))
+    found = (module.name for module in pkgutil.iter_modules([str(Path(__file__).parent)]))
+    return tuple(sorted(name[1:] for name in found if re.fullmatch("p[0-9]{3}", name)))
 
 
 @functools.cache
-def load(number: str) -> Paper:
-    """The paper of that number."""
-    if number not in papers():
-        known = ", ".join(papers())
-        raise UserError(f"paper {number!r:.40} is not here: choose from {known}")
-    module = importlib.import_module(f"precedes.papers.{PREFIX}{number}")
-    return check(module, number=number)
+def references() -> dict[str, Reference]:
+    """Which paper is which: number -> reference; runs nothing and loads no experiment."""
+    return {
+        number: importlib.import_module(f"precedes.papers.p{number}").REFERENCE
+        for number in papers()
+    }
 
 
-def check(module: ModuleType, *, number: str) -> Paper:
-    """The paper that a module defines, or a PaperError that says what is missing."""
+def number_of(name: str) -> str:
+    """The number of a paper from itself or from a protocol: ``vcube`` is ``000``."""
+    for number, reference in references().items():
+        if name == number or name in reference.protocols:
+            return number
+    known = ", ".join(f"{n} ({' or '.join(one.protocols)})" for n, one in references().items())
+    raise UserError(f"paper {name!r:.40} is not here: choose from {known}")
+
+
+@functools.cache
+def load(name: str) -> Paper:
+    """The paper of that number or protocol."""
+    number = number_of(name)
+    exports = SimpleNamespace()
+    for export, file in EXPORTS.items():
+        inside = "" if file == "__init__" else f".{file}"
+        module = importlib.import_module(f"precedes.papers.p{number}{inside}")
+        if hasattr(module, export):
+            setattr(exports, export, getattr(module, export))
+    return check(exports, number=number)
+
+
+def check(exports: SimpleNamespace, *, number: str) -> Paper:
+    """The paper that exports make, or a PaperError that says what is missing."""
 
     def fail(what: str) -> PaperError:
-        return PaperError(f"paper {number!r} ({module.__file__}): {what}")
+        return PaperError(f"paper {number!r} (precedes.papers.p{number}): {what}")
 
-    for export in ("PAPER", "TITLE", "PUBLISHED"):
-        if not hasattr(module, export):
-            raise fail(f"{export} is missing; see docs/papers.md")
-    if not re.fullmatch("[0-9]{3}", number) or number != module.PAPER:
-        raise fail(f"PAPER must be the three digits of the file's name, not {module.PAPER!r}")
-    if not isinstance(module.TITLE, str) or not module.TITLE.strip():
-        raise fail("TITLE must be text")
-    if not isinstance(module.PUBLISHED, dict) or not module.PUBLISHED:
+    for export, file in EXPORTS.items():
+        if not hasattr(exports, export):
+            raise fail(f"{export} is missing in {file}.py; see docs/papers.md")
+    if not re.fullmatch("[0-9]{3}", number) or number != exports.PAPER:
+        raise fail(f"PAPER must be the three digits of the folder's name, not {exports.PAPER!r}")
+    if not isinstance(exports.REFERENCE, Reference) or not exports.REFERENCE.title.strip():
+        raise fail("REFERENCE must be a Reference with a title")
+    if not isinstance(exports.PUBLISHED, dict) or not exports.PUBLISHED:
         raise fail("PUBLISHED must be a dict of the printed values, by table and figure")
-    for path, leaf in leaves(module.PUBLISHED):
+    for path, leaf in leaves(exports.PUBLISHED):
         if isinstance(leaf, bool) or not isinstance(leaf, (int, float, str)):
             raise fail(f"PUBLISHED holds numbers and text in dicts and lists, not {leaf!r} {path}")
     for name, parameter in FUNCTIONS.items():
-        function = getattr(module, name, None)
-        if not callable(function):
-            raise fail(f"{name}({parameter}) is missing")
-        if list(inspect.signature(function).parameters) != [parameter]:
-            raise fail(f"{name} must take one argument, {parameter}")
+        function = getattr(exports, name)
+        if not callable(function) or list(inspect.signature(function).parameters) != [parameter]:
+            raise fail(f"{name} must be a function of one argument, {parameter}")
     for scale in SCALES:
-        _check_experiments(module.experiments(scale), scale, fail)
+        _check_experiments(exports.experiments(scale), scale, fail)
     return Paper(
         number=number,
-        title=module.TITLE,
-        published=module.PUBLISHED,
-        experiments=module.experiments,
-        claims=module.claims,
-        tables=module.tables,
-        figures=module.figures,
+        reference=exports.REFERENCE,
+        published=exports.PUBLISHED,
+        experiments=exports.experiments,
+        claims=exports.claims,
+        tables=exports.tables,
+        figures=exports.figures,
     )
 
 
@@ -115,6 +149,8 @@ def leaves(data: Any, path: tuple[Any, ...] = ()) -> list[tuple[tuple[Any, ...],
 
 
 def _check_experiments(found: Any, scale: str, fail: Callable[[str], PaperError]) -> None:
+    from precedes.sim.experiment import Experiment
+
     where = f"experiments({scale!r})"
     if not isinstance(found, list) or not found:
         raise fail(f"{where} must return a list of Experiment, and not an empty one")

@@ -17,22 +17,17 @@ from typing import Final
 import numpy as np
 
 from precedes import compiled
+from precedes.parts.hash_check import requests, set_hash
 from precedes.protocols import (
-    answers,
     bundled,
     dcs,
-    dcs_components,
-    dcs_rounds,
-    dcs_state,
     failure_detector,
     hashed,
     probabilistic,
-    set_hash,
     unordered,
     vcube,
     vector,
 )
-from precedes.protocols import vcube_recovery as recover
 from precedes.protocols.contract import (
     Host,
     Int32s,
@@ -42,8 +37,18 @@ from precedes.protocols.contract import (
     source_of,
     window,
 )
-from precedes.protocols.vcube_state import ENTRIES, FIRST_ENTRY, NODES, STABLE, TOLERANT
-from precedes.protocols.vcube_waiting import CLOCK_WORDS, DELIVERED, RECEIVED
+from precedes.protocols.dcs import components, rounds
+from precedes.protocols.dcs import state as dcs_words
+from precedes.protocols.vcube import state as vcube_words
+from precedes.protocols.vcube.state import (
+    ENTRIES,
+    FIRST_ENTRY,
+    NODES,
+    STABLE,
+    TOLERANT,
+    entry_of,
+    peer_of,
+)
 
 SOURCE_SHIFT: Final = 32  # of a name in an answer
 SEQUENCE_MASK: Final = (1 << SOURCE_SHIFT) - 1
@@ -113,13 +118,13 @@ def _admits_hashed(
 @compiled.function(inline=False)
 def _is_talk(delivered: Int32s, me: int, tag: int, value: int, host: Host) -> bool:
     """Whether a question is about a message of ours, or an answer about messages that can be."""
-    if tag == answers.REQUEST:
+    if tag == requests.REQUEST:
         return bool(0 < value <= delivered[me])
     if value < 0:
         return False
-    content = value & answers.CONTENT_MASK
-    if tag == answers.ANNOUNCE:
-        return content <= delivered.size or content == answers.FORGOTTEN
+    content = value & requests.CONTENT_MASK
+    if tag == requests.ANNOUNCE:
+        return content <= delivered.size or content == requests.FORGOTTEN
     source = content >> SOURCE_SHIFT
     if source >= delivered.size:
         return False
@@ -127,40 +132,38 @@ def _is_talk(delivered: Int32s, me: int, tag: int, value: int, host: Host) -> bo
     return bool((content & SEQUENCE_MASK) <= delivered[source] + ahead)
 
 
-@compiled.register(admits, dcs_state.State)
-def _admits_dcs(
-    state: dcs_state.State, here: int, sender: int, tag: int, value: int, host: Host
-) -> bool:
+@compiled.register(admits, dcs.State)
+def _admits_dcs(state: dcs.State, here: int, sender: int, tag: int, value: int, host: Host) -> bool:
     if tag == dcs.DATA:
         return bool(
             dcs.is_sound(state, value)
             and 0 <= state.past[value] <= set_hash.MASK
             and _are_hits(state, here, value, host)
         )
-    if tag >= dcs_rounds.ASK:
+    if tag >= rounds.ASK:
         return value >= 0  # the rounds themselves ignore what cannot be
-    if state.dcs.plan[dcs_state.DETECTOR] == 0:
+    if state.dcs.settings[dcs_words.DETECTOR] == 0:
         return False
-    return _is_talk(state.delivered[here], state.dcs.word[here, dcs_state.NODE], tag, value, host)
+    return _is_talk(state.delivered[here], state.dcs.word[here, dcs_words.NODE], tag, value, host)
 
 
 @compiled.function(inline=False)
-def _are_hits(state: dcs_state.State, here: int, slot: int, host: Host) -> bool:
+def _are_hits(state: dcs.State, here: int, slot: int, host: Host) -> bool:
     """Whether the components of a message can be counted up so far.
 
     Any message of the others may hit any entry, once. A component of a newer generation has been
     hit by nothing that came here, or it would be known here; an older one is compared with nothing.
     """
-    ahead = window(host) * (state.told.size - 1)
-    shared = dcs_components.common(state.dcs, state.stamp, here, slot)
+    ahead = window(host) * (state.scratch.size - 1)
+    shared = components.common(state.dcs, state.stamp, here, slot)
     row, clock, stamp = state.need[slot], state.dcs.clock[here], state.stamp[slot]
     sound = True
-    for c in range(stamp[dcs_state.CARRIES]):
-        generation = stamp[dcs_state.GENERATIONS + c]
-        is_older = c >= shared and generation <= state.dcs.part[here, c, dcs_state.GENERATION]
+    for c in range(stamp[dcs_words.CARRIES]):
+        generation = stamp[dcs_words.GENERATIONS + c]
+        is_older = c >= shared and generation <= state.dcs.part[here, c, dcs_words.GENERATION]
         sound &= generation >= 0
-        first = c * state.dcs.plan[dcs_state.ENTRIES]
-        for x in range(first, first + state.dcs.plan[dcs_state.ENTRIES]):
+        first = c * state.dcs.settings[dcs_words.ENTRIES]
+        for x in range(first, first + state.dcs.settings[dcs_words.ENTRIES]):
             known = clock[x] + compiled.ZERO if c < shared else compiled.ZERO
             sound &= row[x] >= 0 and (is_older or row[x] <= known + ahead)
     return bool(sound)
@@ -172,22 +175,22 @@ def _admits_vcube(
 ) -> bool:
     me = state.hosted[here]
     nodes = state.setting[NODES]
-    own = state.clock[CLOCK_WORDS * (here * nodes + me) + RECEIVED]
-    if tag < recover.ENDED:
-        if tag != recover.DATA and state.setting[TOLERANT] == 0:
+    own = state.clock[entry_of(state, here, me) + vcube_words.RECEIVED]
+    if tag < vcube_words.ENDED:
+        if tag != vcube_words.DATA and state.setting[TOLERANT] == 0:
             return False
-        if tag == recover.DIRECT and source_of(host, value) != sender:
+        if tag == vcube_words.DIRECT and source_of(host, value) != sender:
             return False
         return _is_stamp(state, here, value, host)
     if state.setting[TOLERANT] == 0 or value < 0:
         return False
-    if tag == recover.ENDED:
-        crashed = value & recover.NODE_MASK
-        return bool(crashed < nodes and crashed != me and value >> recover.NODE_BITS <= own)
-    if tag == recover.ACKNOWLEDGED:
+    if tag == vcube_words.ENDED:
+        crashed = value & vcube_words.NODE_MASK
+        return bool(crashed < nodes and crashed != me and value >> vcube_words.NODE_BITS <= own)
+    if tag == vcube_words.ACKNOWLEDGED:
         return value <= own
-    at = recover.WORDS * (here * nodes + sender) + recover.OUTSTANDING
-    return value <= state.recovery.word[at]
+    at = peer_of(state, here, sender) + vcube_words.OUTSTANDING
+    return value <= state.recovery.peer[at]
 
 
 @compiled.function(inline=False)
@@ -204,7 +207,7 @@ def _is_stamp(state: vcube.State, here: int, slot: int, host: Host) -> bool:
             return False
         before = stamp[i]
         ahead = 0 if before == state.hosted[here] else window(host)
-        delivered = state.clock[CLOCK_WORDS * (here * nodes + before) + DELIVERED]
+        delivered = state.clock[entry_of(state, here, before) + vcube_words.DELIVERED]
         if not 0 <= stamp[i + 1] <= delivered + ahead:
             return False
     return True

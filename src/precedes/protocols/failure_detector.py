@@ -1,6 +1,6 @@
 """The VCube failure detector: processes test each other and pass on who has crashed.
 
-Source: paper 001, section 3.1, after Duarte, Bona and Ruoso (2014).
+Source: Rodrigues et al. 2018, section 3.1, after Duarte, Bona and Ruoso (2014).
 
 Algorithm. Processes test in rounds. Process i tests j of its cluster c(i, s) iff i is the first
 process of c(j, s) that i does not know as faulty, so every process is tested once a round in each

@@ -1,15 +1,15 @@
 """Causal broadcast with a probabilistic clock and a hash of the past that finds its errors.
 
-Source: paper 003, sections 4 and 5 (Algorithms 2 and 3).
+Source: "Improving accuracy", sections 4 and 5 (Algorithms 2 and 3).
 
 Algorithm. Clocks and waiting are those of ``probabilistic``. A message also carries the hash of
 all that its sender had delivered (``past``). Once the clock lets it pass, the receiver looks for
-the set R of own deliveries that the sender lacked (``peeling``): if the own hash without R is the
+the set R of own deliveries that the sender lacked (``search``): if the own hash without R is the
 message's, nothing is missing and the message is delivered. Otherwise it is suspect. It is tested
 again after every delivery, since most often what it lacks is just arriving. After a grace time
-its sender is asked for its direct dependencies (``answers``); the message is delivered when they
+its sender is asked for its direct dependencies (``requests``); the message is delivered when they
 are, and by induction its whole past is. R also tells which own messages the sender had delivered;
-what everybody has, nobody asks about, and its part of the log is collected (``delivery_log``).
+what everybody has, nobody asks about, and its part of the log is collected (``log``).
 
 Assumes that no packet is lost, for liveness alone: a lost one blocks what depends on it.
 
@@ -28,9 +28,11 @@ import numpy as np
 
 from precedes import clocks, compiled
 from precedes.model import NANOSECONDS_PER_MS, UserError
-from precedes.protocols import answers, peeling, set_hash, suspicion
-from precedes.protocols import delivery_log as history
-from precedes.protocols import suspects as waiting
+from precedes.parts.hash_check import check, log, queue, search, set_hash
+from precedes.parts.hash_check.log import Log
+from precedes.parts.hash_check.queue import NONE, Queue
+from precedes.parts.hash_check.search import Peeling
+from precedes.parts.hash_check.set_hash import Hasher
 from precedes.protocols.contract import (
     DONE,
     FULL,
@@ -52,11 +54,6 @@ from precedes.protocols.contract import (
     tag_of,
     value_of,
 )
-from precedes.protocols.delivery_log import Log
-from precedes.protocols.peeling import Peeling
-from precedes.protocols.probabilistic import check_size, entries_of_all, owners_of
-from precedes.protocols.set_hash import Hasher
-from precedes.protocols.suspects import NONE, Suspects
 
 DATA: Final = 0
 ITEMS: Final = (MESSAGE, NUMBER, NUMBER, NUMBER)
@@ -65,9 +62,9 @@ GUARANTEE: Final = "causal"
 ASSUMES: Final = frozenset({"reliable"})
 ROUTE: Final = "direct"
 
-# Places in ``setting``, after those of ``suspicion``.
-ENTRIES: Final = suspicion.SETTINGS
-OWNERS: Final = ENTRIES + 1  # from here on, for each entry of a row: see ``owners_of``
+# Places in ``setting``, after those of ``check``.
+ENTRIES: Final = check.SETTINGS
+OWNERS: Final = ENTRIES + 1  # from here on, for each entry of a row: see ``clocks.owners_of``
 
 
 @dataclass(frozen=True)
@@ -87,13 +84,13 @@ class Parameters:
     )
 
     def __post_init__(self) -> None:
-        check_size(entries=self.entries, per_process=self.per_process)
+        clocks.check_size(entries=self.entries, per_process=self.per_process)
         if self.hashes < 1:
             raise UserError(f"hashes must be at least 1, not {self.hashes}")
         if not 0 <= self.grace_ms <= 1e6:
             raise UserError(f"grace_ms must be between 0 and 1e6, not {self.grace_ms:g}")
-        if not history.LENGTH_MIN <= self.log <= 1 << 24:
-            least = history.LENGTH_MIN
+        if not log.LENGTH_MIN <= self.log <= 1 << 24:
+            least = log.LENGTH_MIN
             raise UserError(f"log must be between {least} and {1 << 24}, not {self.log}")
 
 
@@ -107,11 +104,11 @@ class State(NamedTuple):
     past: Int64s  # message -> hash of all that its sender had delivered
     own: Int32s  # f: process -> the entries it increments
     node: Int32s  # row -> process
-    held: Suspects
+    held: Queue
     log: Log
     hasher: Hasher
     peel: Peeling
-    told: Int64s  # source -> 0, but while something is counted in answers
+    scratch: Int64s  # source -> 0, but while something is counted for a request
     setting: Int64s
     counted: Int64s
 
@@ -120,14 +117,19 @@ def allocate(parameters: Parameters, group: Group, capacity: Capacity) -> State:
     """A state for the hosted processes of a group; the group's seed is the key of the hash."""
     width = clocks.padded(parameters.entries)
     processes = len(group.hosted)
-    own = entries_of_all(parameters.entries, parameters.per_process, group)
+    own = clocks.entries_of_all(
+        entries=parameters.entries,
+        per_process=parameters.per_process,
+        nodes=group.nodes,
+        seed=group.seed,
+    )
     setting = [
         parameters.hashes,
         round(parameters.grace_ms * NANOSECONDS_PER_MS),
         parameters.retry,
         parameters.sender_order,
         parameters.entries,
-        *owners_of(own, group, width),
+        *clocks.owners_of(own, hosted=group.hosted, width=width),
     ]
     return State(
         clock=np.zeros((processes, width), np.int32),
@@ -137,13 +139,13 @@ def allocate(parameters: Parameters, group: Group, capacity: Capacity) -> State:
         past=np.zeros(capacity.slots, np.int64),
         own=own,
         node=np.array(group.hosted, np.int32),
-        held=waiting.allocate(processes, capacity),
-        log=history.allocate(processes=processes, nodes=group.nodes, length=parameters.log),
+        held=queue.allocate(processes, capacity),
+        log=log.allocate(processes=processes, nodes=group.nodes, length=parameters.log),
         hasher=set_hash.allocate(seed=group.seed, slots=capacity.slots),
-        peel=peeling.allocate(width=width, nodes=group.nodes, per_process=parameters.per_process),
-        told=np.zeros(group.nodes, np.int64),
+        peel=search.allocate(width=width, nodes=group.nodes, per_process=parameters.per_process),
+        scratch=np.zeros(group.nodes, np.int64),
         setting=np.array(setting, np.int64),
-        counted=np.zeros(suspicion.COUNTED, np.int64),
+        counted=np.zeros(check.COUNTED, np.int64),
     )
 
 
@@ -156,14 +158,14 @@ def effects_words(capacity: Capacity, nodes: int) -> int:
 def _broadcast(state: State, here: int, slot: int, host: Host) -> int:
     clocks.copy(state.clock[here], state.need[slot])
     state.past[slot] = state.hash[here]
-    _count_in(state, here, slot, host)
-    history.collect(state.log, here, state.node[here])
+    _record_delivery(state, here, slot, host)
+    log.collect(state.log, here, state.node[here])
     send_all(host, DATA, slot)
     return DONE
 
 
 @compiled.function(inline=False)
-def _count_in(state: State, here: int, slot: int, host: Host) -> None:
+def _record_delivery(state: State, here: int, slot: int, host: Host) -> None:
     """Enter a message into all that counts deliveries: always by increments, never by maxima."""
     source = source_of(host, slot)
     sequence = sequence_of(host, slot)
@@ -172,46 +174,39 @@ def _count_in(state: State, here: int, slot: int, host: Host) -> None:
     hashed = set_hash.hash_of(state.hasher, slot, host)
     state.hash[here] = set_hash.plus(state.hash[here], hashed)
     state.delivered[here, source] = sequence
-    history.append(state.log, here, set_hash.packed(source, sequence), hashed, 0)
+    log.append(state.log, here, set_hash.packed(source, sequence), hashed, 0)
 
 
 @compiled.register(receive, State)
 def _receive(state: State, here: int, sender: int, inbox: Int64s, count: int, host: Host) -> int:
-    if not waiting.has_room(state.held, count):
+    if not queue.has_room(state.held, count):
         return FULL
     for i in range(count):
-        tag = tag_of(inbox, i)
-        if tag == DATA:
-            suspicion.arrive(state, here, value_of(inbox, i), host)
-        elif tag != answers.REQUEST:
-            suspicion.learn(state, here, sender, tag, value_of(inbox, i), host)
-        elif i == 0:
-            # A request has a packet to itself, so that one answer is the most to be sent.
-            node = state.node[here]
-            sequence = value_of(inbox, i)
-            delivered = state.delivered[here]
-            answers.answer(state.log, state.told, delivered, here, node, sender, sequence, host)
+        if tag_of(inbox, i) == DATA:
+            check.arrive(state, here, value_of(inbox, i), host)
+        else:
+            check.talk(state, here, state.node[here], sender, inbox, i, host)
     return DONE
 
 
-@compiled.register(suspicion.lacks, State)
+@compiled.register(check.lacks, State)
 def _lacks(state: State, here: int, slot: int) -> int:
     if clocks.covers(state.clock[here], state.need[slot]):
         return NONE
     return clocks.first_missing(state.clock[here], state.need[slot])
 
 
-@compiled.register(suspicion.reached, State)
+@compiled.register(check.reached, State)
 def _reached(state: State, here: int, entry: int) -> int:
     return state.clock[here, entry]
 
 
-@compiled.register(suspicion.count_in, State)
-def _count_in_delivery(state: State, here: int, slot: int, host: Host) -> None:
-    _count_in(state, here, slot, host)
+@compiled.register(check.record_delivery, State)
+def _record_checked(state: State, here: int, slot: int, host: Host) -> None:
+    _record_delivery(state, here, slot, host)
 
 
-@compiled.register(suspicion.explains, State)
+@compiled.register(check.explains, State)
 def _explains(state: State, here: int, slot: int, host: Host) -> bool:
     return _finds_set(state, here, slot, host)
 
@@ -221,7 +216,7 @@ def _finds_set(state: State, here: int, slot: int, host: Host) -> bool:
     """Whether a set of own deliveries that the sender lacked is found (Algorithm 3)."""
     source = source_of(host, slot)
     difference = set_hash.minus(state.hash[here], state.past[slot])
-    found = peeling.find(
+    found = search.find(
         state.peel,
         state.log,
         state.own,
@@ -231,26 +226,26 @@ def _finds_set(state: State, here: int, slot: int, host: Host) -> bool:
         state.node[here],
         source,
         difference,
-        state.setting[suspicion.LIMIT],
+        state.setting[check.LIMIT],
     )
     # What precedes the message includes the sender's last one; no hash is trusted against that.
     if not found or sequence_of(host, slot) != state.delivered[here, source] + 1:
         return False
     own = state.delivered[here, state.node[here]]
-    history.note_known(state.log, here, source, own, state.peel.mark[peeling.OLDEST_OWN])
-    state.counted[suspicion.ACCEPTED] += 1
+    log.note_known(state.log, here, source, own, state.peel.mark[search.OLDEST_OWN])
+    state.counted[check.ACCEPTED] += 1
     return True
 
 
 @compiled.register(on_timer, State)
 def _on_timer(state: State, here: int, key: int, host: Host) -> int:
-    suspicion.after_grace(state, here, key, host)
+    check.after_grace(state, here, key, host)
     return DONE
 
 
 @compiled.register(on_crash, State)
 def _on_crash(state: State, here: int, crashed: int, host: Host) -> int:
-    history.ask_no_more(state.log, here, crashed)
+    log.ask_no_more(state.log, here, crashed)
     return DONE
 
 
@@ -261,4 +256,4 @@ def _message_bytes(state: State, slot: int) -> int:
 
 def extra(state: State) -> dict[str, float]:
     """What was tested, suspected and asked."""
-    return {"hashes": int(state.peel.mark[peeling.HASHES]), **suspicion.counts(state)}
+    return {"hashes": int(state.peel.mark[search.HASHES]), **check.counts(state)}

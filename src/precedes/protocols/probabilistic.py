@@ -1,6 +1,6 @@
 """Causal broadcast with a probabilistic clock: fewer entries than processes, rare errors.
 
-Source: paper 003, section on probabilistic clocks, after Mostefaoui and Weiss (2017).
+Source: "Improving accuracy", section on probabilistic clocks, after Mostefaoui and Weiss (2017).
 
 Algorithm. A clock has M ``entries``; process i owns k of them, f(i), chosen by a seeded hash. A
 broadcast increments the sender's own entries; the message carries the clock as it was before
@@ -27,8 +27,15 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from precedes import clocks, compiled
-from precedes.model import NODES_MAX, EventKind, UserError
-from precedes.protocols import held as waiting
+from precedes.model import EventKind, UserError
+from precedes.parts.pool import NONE
+from precedes.parts.waiting import (
+    Held,
+    add_in_order,
+    allocate_in_order,
+    can_hold,
+    take_first_ready,
+)
 from precedes.protocols.contract import (
     DONE,
     FULL,
@@ -47,7 +54,6 @@ from precedes.protocols.contract import (
     source_of,
     value_of,
 )
-from precedes.protocols.held import Held
 
 DATA: Final = 0
 ITEMS: Final = (MESSAGE,)
@@ -61,7 +67,7 @@ DETECTORS: Final = ("none", "mostefaoui")
 # Places in ``setting``.
 ENTRIES: Final = 0
 DETECTOR: Final = 1  # of DETECTORS
-OWNERS: Final = 2  # from here on, for each entry of a row: see ``owners_of``
+OWNERS: Final = 2  # from here on, for each entry of a row: see ``clocks.owners_of``
 
 TAG: Final = int(EventKind.TAG)
 
@@ -78,19 +84,9 @@ class Parameters:
     )
 
     def __post_init__(self) -> None:
-        check_size(entries=self.entries, per_process=self.per_process)
+        clocks.check_size(entries=self.entries, per_process=self.per_process)
         if self.detector not in DETECTORS:
             raise UserError(f"detector must be {' or '.join(DETECTORS)}, not {self.detector!r}")
-
-
-def check_size(*, entries: int, per_process: int) -> None:
-    """UserError if no clock has this size."""
-    if entries < 1:
-        raise UserError(f"entries must be at least 1, not {entries}")
-    if entries > NODES_MAX:
-        raise UserError(f"entries must be at most {NODES_MAX}, not {entries}")
-    if not 1 <= per_process <= entries:
-        raise UserError(f"per_process must be between 1 and entries ({entries}), not {per_process}")
 
 
 class State(NamedTuple):
@@ -104,39 +100,23 @@ class State(NamedTuple):
     tagged: Int64s  # one number: deliveries that the detector tagged
 
 
-def own_entries(*, entries: int, per_process: int, process: int, seed: int) -> Int32s:
-    """f(process): the same on every node that knows the group's seed."""
-    generator = np.random.Generator(np.random.PCG64([seed, process]))
-    return np.sort(generator.choice(entries, per_process, replace=False)).astype(np.int32)
-
-
-def entries_of_all(entries: int, per_process: int, group: Group) -> Int32s:
-    """f: a row of entries for each process of the group."""
-    rows = [
-        own_entries(entries=entries, per_process=per_process, process=i, seed=group.seed)
-        for i in range(group.nodes)
-    ]
-    return np.array(rows, np.int32)
-
-
-def owners_of(own: Int32s, group: Group, width: int) -> list[int]:
-    """How many processes own each entry; one that is hosted alone knows its own count and is not
-    among them."""
-    others = np.delete(own, group.hosted, axis=0) if len(group.hosted) == 1 else own
-    return np.bincount(others.ravel(), minlength=width).tolist()
-
-
 def allocate(parameters: Parameters, group: Group, capacity: Capacity) -> State:
     """A state for the hosted processes of a group."""
     width = clocks.padded(parameters.entries)
-    own = entries_of_all(parameters.entries, parameters.per_process, group)
+    own = clocks.entries_of_all(
+        entries=parameters.entries,
+        per_process=parameters.per_process,
+        nodes=group.nodes,
+        seed=group.seed,
+    )
+    owners = clocks.owners_of(own, hosted=group.hosted, width=width)
     detector = DETECTORS.index(parameters.detector)
     return State(
         clock=np.zeros((len(group.hosted), width), np.int32),
         need=np.zeros((capacity.slots, width), np.int32),
         own=own,
-        held=waiting.allocate(len(group.hosted), capacity),
-        setting=np.array([parameters.entries, detector, *owners_of(own, group, width)], np.int64),
+        held=allocate_in_order(len(group.hosted), capacity),
+        setting=np.array([parameters.entries, detector, *owners], np.int64),
         tagged=np.zeros(1, np.int64),
     )
 
@@ -157,18 +137,18 @@ def _increment(state: State, here: int, process: int) -> None:
 
 @compiled.register(receive, State)
 def _receive(state: State, here: int, sender: int, inbox: Int64s, count: int, host: Host) -> int:
-    if not waiting.has_room(state.held, count):
+    if not can_hold(state.held, count):
         return FULL
     for i in range(count):
         slot = value_of(inbox, i)
         need = state.need[slot]
         if clocks.covers(state.clock[here], need):
             _deliver(state, here, slot, host)
-            if state.held.first[here] != waiting.NONE:
+            if state.held.waiting[here] > 0:
                 _deliver_held(state, here, host)
         else:
             entry = clocks.first_missing(state.clock[here], need)
-            waiting.add(state.held, here, slot, entry, need[entry])
+            add_in_order(state.held, here, slot, entry, need[entry])
     return DONE
 
 
@@ -176,8 +156,8 @@ def _receive(state: State, here: int, sender: int, inbox: Int64s, count: int, ho
 def _deliver_held(state: State, here: int, host: Host) -> None:
     """Deliver what waits and can be delivered now, until nothing more can."""
     while True:
-        slot = waiting.take_ready(state.held, here, state.clock[here], state.need)
-        if slot == waiting.NONE:
+        slot = take_first_ready(state.held, here, state.clock[here], state.need)
+        if slot == NONE:
             return
         _deliver(state, here, slot, host)
 
@@ -196,7 +176,7 @@ def _looks_late(state: State, here: int, slot: int, host: Host) -> bool:
     """The detector of Mostefaoui and Weiss: others have counted up all the sender's entries.
 
     The clock in the message includes the message itself, ``need`` does not: hence above, not
-    equal. As printed in paper 003 the test is the other way round and tags nearly everything.
+    equal. As printed, the test is the other way round and tags nearly everything.
     """
     source = source_of(host, slot)
     for i in range(state.own.shape[1]):

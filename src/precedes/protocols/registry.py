@@ -1,4 +1,4 @@
-"""Finding protocol files and checking that they keep the contract."""
+"""Finding protocols, files or package folders, and checking that they keep the contract."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ import dataclasses
 import functools
 import importlib
 import importlib.util
-import pkgutil
 import sys
 import sysconfig
 from collections.abc import Callable
@@ -22,49 +21,6 @@ from precedes.model import UserError, meant
 from precedes.protocols import contract
 from precedes.protocols.contract import Capacity, Group
 from precedes.sources import PACKAGE, digest, imports
-
-# Files of the folder that are not protocols.
-OTHERS: Final = frozenset(
-    {
-        "admission",
-        "answers",
-        "awaited",
-        "bundles",
-        "contract",
-        "dcs_components",
-        "dcs_measures",
-        "dcs_policy",
-        "dcs_rounds",
-        "dcs_setup",
-        "dcs_state",
-        "delivered",
-        "delivery_log",
-        "flooding_machines",
-        "held",
-        "held_by_entry",
-        "mobile_attachment",
-        "mobile_cell",
-        "mobile_codec",
-        "mobile_disk",
-        "mobile_host",
-        "mobile_messages",
-        "mobile_record",
-        "mobile_station",
-        "peeling",
-        "pool",
-        "radio_settings",
-        "reno",
-        "registry",
-        "set_hash",
-        "suspects",
-        "suspicion",
-        "vcube_arrivals",
-        "vcube_crashes",
-        "vcube_recovery",
-        "vcube_state",
-        "vcube_waiting",
-    }
-)
 
 GUARANTEES: Final = ("causal", "probable", "none")
 ASSUMPTIONS: Final = ("reliable", "unique", "fifo")
@@ -160,9 +116,26 @@ def _type_name(kind: type) -> str:
 
 @functools.cache
 def names() -> tuple[str, ...]:
-    """The names of all protocols of the package, in alphabetical order."""
-    folder = [str(Path(__file__).parent)]
-    return tuple(sorted(m.name for m in pkgutil.iter_modules(folder) if m.name not in OTHERS))
+    """The names of all protocols of the package, in alphabetical order.
+
+    A file or a package folder is a protocol if it states its GUARANTEE; none is imported.
+    """
+    folder = Path(__file__).parent
+    found = {path.stem: path for path in folder.glob("*.py")}
+    found |= {path.parent.name: path for path in folder.glob("*/__init__.py")}
+    return tuple(sorted(name for name, path in found.items() if _states_guarantee(path)))
+
+
+def _states_guarantee(path: Path) -> bool:
+    for node in ast.parse(path.read_bytes()).body:
+        targets: list[ast.expr] = []
+        if isinstance(node, ast.AnnAssign):
+            targets = [node.target]
+        elif isinstance(node, ast.Assign):
+            targets = node.targets
+        if "GUARANTEE" in map(ast.unparse, targets):
+            return True
+    return False
 
 
 def linked() -> tuple[str, ...]:
@@ -179,13 +152,17 @@ def load_linked(name: str) -> Protocol:
 
 
 def load(name: str) -> Protocol:
-    """The protocol of that name, or of that file if the name ends in ``.py``.
+    """The protocol of that name, or of a user's own file (``.py``) or package folder.
 
-    A file is loaded again when it has changed, or a module beside it that it imports.
+    Those are loaded again when they have changed, or a module beside them that they import.
     """
-    if not name.endswith(".py") or "\0" in name:
-        return _load_name(name)
-    return _load_file(Path(name).resolve())
+    return _load_own(Path(name).resolve()) if _is_path(name) else _load_name(name)
+
+
+def _is_path(name: str) -> bool:
+    if name in names() or "\0" in name:
+        return False
+    return name.endswith(".py") or "/" in name or Path(name, "__init__.py").is_file()
 
 
 @functools.cache
@@ -197,46 +174,59 @@ def _load_name(name: str) -> Protocol:
     return check(module, name=name)
 
 
-# File -> the texts of its sources when they were loaded, and the protocol that they make.
-_files: Final[dict[Path, tuple[list[bytes], Protocol]]] = {}
+# File or folder -> the texts of its sources when they were loaded, and the protocol they make.
+_own: Final[dict[Path, tuple[dict[Path, bytes], Protocol]]] = {}
 
 
-def _load_file(path: Path) -> Protocol:
-    """A protocol from a user's own file; its text takes part in the cache key."""
-    if not path.is_file():
-        raise UserError(f"there is no protocol file {path}")
-    if path in _files:
-        texts, protocol = _files[path]
-        if texts == _texts(protocol.sources):
+def _load_own(path: Path) -> Protocol:
+    """A protocol from a user's own file or folder; its text takes part in the cache key."""
+    files = _files_of(path)
+    if not files[0].is_file():
+        raise UserError(f"there is no protocol file {files[0]}")
+    if path in _own:
+        texts, protocol = _own[path]
+        if texts == _texts({*files, *protocol.sources}):
             return protocol
-        _forget(protocol.sources[1:])
+        _forget(set(protocol.sources) - set(files))
     # Without bytecode: it is told from the source by size and second, not by content.
     writes, sys.dont_write_bytecode = sys.dont_write_bytecode, True
     try:
-        module = _import_file(path)
+        module = _import_own(path, files)
     finally:
         sys.dont_write_bytecode = writes
-    sources = (path, *_helpers(path))
+    sources = (*files, *_helpers(files))
     protocol = check(module, name=path.stem, sources=sources)
-    _files[path] = _texts(sources), protocol
+    _own[path] = _texts(set(sources)), protocol
     return protocol
 
 
-def _texts(sources: tuple[Path, ...]) -> list[bytes]:
-    return [path.read_bytes() if path.is_file() else b"" for path in sources]
+def _files_of(path: Path) -> tuple[Path, ...]:
+    """The file itself, or all files of a package folder, of which the first is the protocol."""
+    if path.suffix == ".py":
+        return (path,)
+    first = path / "__init__.py"
+    return (first, *sorted(set(path.rglob("*.py")) - {first}))
 
 
-def _import_file(path: Path) -> ModuleType:
-    # The digest in the name keeps two versions of a file apart within one process.
-    module_name = f"precedes_file_{path.stem}_{digest([path])}"
-    spec = importlib.util.spec_from_file_location(module_name, path)
+def _texts(sources: set[Path]) -> dict[Path, bytes]:
+    return {path: path.read_bytes() if path.is_file() else b"" for path in sources}
+
+
+def _import_own(path: Path, files: tuple[Path, ...]) -> ModuleType:
+    # The digest in the name keeps two versions apart within one process, with all their modules.
+    module_name = f"precedes_file_{path.stem}_{digest(files)}"
+    folder = [str(path)] if len(files) > 1 or files[0] != path else None
+    spec = importlib.util.spec_from_file_location(
+        module_name, files[0], submodule_search_locations=folder
+    )
     assert spec is not None
     module = importlib.util.module_from_spec(spec)
     sys.modules[module_name] = module
     try:
-        exec(compile(path.read_bytes(), path, "exec", dont_inherit=True), vars(module))
+        exec(compile(files[0].read_bytes(), files[0], "exec", dont_inherit=True), vars(module))
     except (Exception, SystemExit) as error:
-        del sys.modules[module_name]
+        for name in [name for name in sys.modules if name.startswith(module_name)]:
+            del sys.modules[name]
         if isinstance(error, UserError):
             raise
         what = "it ends the program" if isinstance(error, SystemExit) else error
@@ -244,16 +234,16 @@ def _import_file(path: Path) -> ModuleType:
     return module
 
 
-def _helpers(path: Path) -> tuple[Path, ...]:
-    """Modules beside the user's file that it imports, directly or not: they are sources too."""
+def _helpers(files: tuple[Path, ...]) -> tuple[Path, ...]:
+    """Modules beside the user's files that they import, directly or not: they are sources too."""
     found: list[Path] = []
-    unread = [path]
+    unread = list(files)
     while unread:
         named = set(imports(ast.parse(unread.pop().read_bytes())))
         for name in sorted(named | {name.rpartition(".")[0] for name in named}):
             file = getattr(sys.modules.get(name), "__file__", None)
-            helper = Path(file).resolve() if file else path
-            if helper not in (path, *found) and _is_beside(helper, path):
+            helper = Path(file).resolve() if file else files[0]
+            if helper not in (*files, *found) and _is_beside(helper, files[0]):
                 found.append(helper)
                 unread.append(helper)
     return tuple(found)
@@ -266,7 +256,7 @@ def _is_beside(helper: Path, path: Path) -> bool:
     return helper.is_relative_to(path.parent) and not any(map(helper.is_relative_to, places))
 
 
-def _forget(helpers: tuple[Path, ...]) -> None:
+def _forget(helpers: set[Path]) -> None:
     """Have these modules read again when they are imported next."""
     for name, module in list(sys.modules.items()):
         file = getattr(module, "__file__", None)

@@ -2,8 +2,8 @@
 
 The baseline that all other protocols are measured against, and the file to read first.
 
-Source: the classical algorithm (Birman, Schiper, Stephenson 1991), as used for comparison in
-papers 000 to 003.
+Source: the classical algorithm (Birman, Schiper, Stephenson 1991), as used for comparison in the
+papers of ``vcube``, ``bundled``, ``dcs`` and ``hashed``.
 
 Algorithm. A process counts, for every process, the messages of it that it has delivered
 (``clock``). A broadcast carries the sender's counts as they were before it (``need``): exactly
@@ -24,7 +24,15 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from precedes import clocks, compiled
-from precedes.protocols import held_by_entry as waiting
+from precedes.parts.pool import NONE
+from precedes.parts.waiting import (
+    Held,
+    add_by_entry,
+    allocate_by_entry,
+    can_hold,
+    take_ready,
+    wake,
+)
 from precedes.protocols.contract import (
     DONE,
     FULL,
@@ -43,7 +51,6 @@ from precedes.protocols.contract import (
     source_of,
     value_of,
 )
-from precedes.protocols.held_by_entry import Held
 
 DATA: Final = 0
 ITEMS: Final = (MESSAGE,)
@@ -74,7 +81,7 @@ def allocate(parameters: Parameters, group: Group, capacity: Capacity) -> State:
     return State(
         clock=np.zeros((len(group.hosted), width), np.int32),
         need=np.zeros((capacity.slots, width), np.int32),
-        held=waiting.allocate(len(group.hosted), capacity),
+        held=allocate_by_entry(len(group.hosted), capacity),
         nodes=np.array([group.nodes], np.int64),
         hosted=np.array(group.hosted, np.int64),
     )
@@ -91,7 +98,7 @@ def _broadcast(state: State, here: int, slot: int, host: Host) -> int:
 
 @compiled.register(receive, State)
 def _receive(state: State, here: int, sender: int, inbox: Int64s, count: int, host: Host) -> int:
-    if not waiting.has_room(state.held, count):
+    if not can_hold(state.held, count):
         return FULL
     for i in range(count):
         slot = value_of(inbox, i)
@@ -107,7 +114,7 @@ def _receive(state: State, here: int, sender: int, inbox: Int64s, count: int, ho
                 _deliver_held(state, here, source, host)
         else:
             entry = clocks.first_missing(clock, need)
-            waiting.add(state.held, here, slot, entry, need[entry])
+            add_by_entry(state.held, here, slot, entry, need[entry])
     return DONE
 
 
@@ -115,9 +122,9 @@ def _receive(state: State, here: int, sender: int, inbox: Int64s, count: int, ho
 def _deliver_held(state: State, here: int, source: int, host: Host) -> None:
     """After a delivery from ``source``, deliver what waits and can be, until nothing more can."""
     while True:
-        waiting.wake(state.held, here, int(source), state.clock[here], state.need)
-        slot = waiting.take_ready(state.held, here)
-        if slot == waiting.NONE:
+        wake(state.held, here, int(source), state.clock[here], state.need)
+        slot = take_ready(state.held, here)
+        if slot == NONE:
             return
         source = source_of(host, slot)
         if state.clock[here, source] > state.need[slot, source]:

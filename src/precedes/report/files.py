@@ -69,7 +69,8 @@ def summary(outcomes: Sequence[Outcome]) -> str:
     found = [f"{count} {verdict}" for verdict, count in counts(outcomes).items() if count]
     lines = [f"claims: {', '.join(found) or 'none'}"]
     for outcome in outcomes:
-        lines += ["", f"{outcome.paper}  {outcome.title} ({outcome.scale}, {outcome.runs} runs)"]
+        named = f"{outcome.reference.citation}: {outcome.reference.title}"
+        lines += ["", f"{outcome.paper}  {named} ({outcome.scale}, {outcome.runs} runs)"]
         for claim in outcome.claims:
             lines.append(f"  {claim.verdict}: {claim.item}, {claim.key}: {_values(claim)}")
             if claim.reason:

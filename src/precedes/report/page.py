@@ -84,7 +84,8 @@ def _header(outcomes: Sequence[Outcome]) -> str:
         f"<div><dt>{verdict}</dt><dd>{MEANINGS[verdict]}</dd></div>" for verdict in VERDICTS
     ]
     papers = [
-        f'<li><a href="#paper-{outcome.paper}">{outcome.paper}</a> {escape(outcome.title)}</li>'
+        f'<li><a href="#paper-{outcome.paper}">{escape(outcome.reference.citation)}</a> '
+        f"{escape(outcome.reference.title)}</li>"
         for outcome in outcomes
     ]
     return "\n".join(
@@ -106,16 +107,20 @@ def _header(outcomes: Sequence[Outcome]) -> str:
 
 def _paper(outcome: Outcome) -> str:
     name = f"paper-{outcome.paper}"
+    reference = outcome.reference
+    wanted = reference.protocols[0]
     runs = "1 run" if outcome.runs == 1 else f"{outcome.runs} runs"
     parts = [
         f'<section id="{name}" aria-labelledby="{name}-title">',
-        f'<h2 id="{name}-title">{outcome.paper} <span>{escape(outcome.title)}</span></h2>',
-        f"<p>{runs}; again with <code>precedes reproduce {outcome.paper} --{outcome.scale} "
+        f'<h2 id="{name}-title">{escape(reference.citation)} '
+        f"<span>{escape(reference.title)}</span></h2>",
+        f"<p>{escape(str(reference))}</p>",
+        f"<p>{runs}; again with <code>precedes reproduce {wanted} --{outcome.scale} "
         "--out DIR</code></p>",
         _claims(outcome),
     ]
-    parts += [_table(outcome.paper, table) for table in outcome.tables]
-    parts += [_figure(outcome.paper, figure) for figure in outcome.figures]
+    parts += [_table(outcome, table) for table in outcome.tables]
+    parts += [_figure(outcome, figure) for figure in outcome.figures]
     return "\n".join([*parts, "</section>"])
 
 
@@ -124,12 +129,13 @@ def _claims(outcome: Outcome) -> str:
     if not outcome.claims:
         return ""
     rows = "\n".join(_claim(claim) for claim in outcome.claims)
+    cited = escape(outcome.reference.citation)
     head = "".join(
         f'<th scope="col" role="columnheader">{column}</th>'
         for column in ("claim", "published", "measured", "verdict")
     )
     return (
-        f'<table class="claims" role="table"><caption>Claims of paper {outcome.paper}</caption>'
+        f'<table class="claims" role="table"><caption>Claims of {cited}</caption>'
         f'<thead role="rowgroup"><tr role="row">{head}</tr></thead>\n'
         f'<tbody role="rowgroup">\n{rows}\n</tbody></table>\n'
     )
@@ -154,24 +160,24 @@ def _claim(claim: Claim) -> str:
     )
 
 
-def _table(paper: str, table: Table) -> str:
+def _table(outcome: Outcome, table: Table) -> str:
     rows = []
     for row in table.rows:
         first, *others = (_cell(cell) for cell in row)
         rows.append(f'<tr><th scope="row">{first[1]}</th>{"".join(map(_data, others))}</tr>')
     note = f"<p>{escape(table.note)}</p>" if table.note else ""
-    name = f"table-{paper}-{slug(table.name)}"
-    file = f"tables/{paper}-{slug(table.name)}.csv"
+    name = f"table-{outcome.paper}-{slug(table.name)}"
+    file = f"tables/{outcome.paper}-{slug(table.name)}.csv"
     return (
         f'<h3 id="{name}">{escape(table.name)}</h3>\n{note}'
-        + _framed(f"{table.name} of paper {paper}", table.header, "\n".join(rows))
+        + _framed(f"{table.name} of {outcome.reference.citation}", table.header, "\n".join(rows))
         + f'<p class="file"><a href="{file}">{file}</a></p>'
     )
 
 
-def _figure(paper: str, figure: Figure) -> str:
-    name = f"figure-{paper}-{slug(figure.name)}"
-    file = f"tables/{paper}-{slug(figure.name)}.csv"
+def _figure(outcome: Outcome, figure: Figure) -> str:
+    name = f"figure-{outcome.paper}-{slug(figure.name)}"
+    file = f"tables/{outcome.paper}-{slug(figure.name)}.csv"
     rows = [
         f'<tr><th scope="row">{escape(series.label)}</th><td>{series.kind}</td>'
         f'<td class="number">{_value(point.x)}</td><td class="number">{_value(point.y)}'
@@ -185,13 +191,14 @@ def _figure(paper: str, figure: Figure) -> str:
         for point in series.points
     ]
     columns = ("series", "kind", figure.x_label, figure.y_label)
+    label = f"Points of {figure.name} of {outcome.reference.citation}"
     return "\n".join(
         [
             f'<h3 id="{name}">{escape(figure.name)}</h3>',
             f"<figure>{svg(figure, name=f'{name}-plot')}",
             f"<figcaption>{escape(figure.title)}. {_legend(figure)}</figcaption></figure>",
             "<details><summary>The points as a table</summary>",
-            _framed(f"Points of {figure.name} of paper {paper}", columns, "\n".join(rows)),
+            _framed(label, columns, "\n".join(rows)),
             f'<p class="file"><a href="{file}">{file}</a></p></details>',
         ]
     )

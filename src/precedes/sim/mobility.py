@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from precedes.model import UserError
-from precedes.protocols.radio_settings import RadioParameters
+from precedes.protocols.machines import RadioParameters
 
 Floats = NDArray[np.float64]
 

@@ -16,7 +16,7 @@ from typing import Any, Final
 import numpy as np
 
 from precedes.model import NANOSECONDS_PER_S
-from precedes.protocols.radio_settings import RadioParameters
+from precedes.protocols.machines import RadioParameters
 from precedes.sim.mobility import Floats, distances
 
 NANOSECONDS_PER_US: Final = 1000

@@ -1,6 +1,6 @@
 """A run on a radio: hosts and stations of a protocol, the air, the wires and a seed.
 
-The machines (``protocols/mobile_host.py`` and others) are the same that any other host of theirs
+The machines (``protocols/mobile/host.py`` and others) are the same that any other host of theirs
 runs. What they ask for is carried out in the order of the contract: durable things first, then
 deliveries, then what leaves the machine. Time is in whole nanoseconds, ties are in order of
 insertion, and everything random comes from the scenario's seed.
@@ -23,9 +23,9 @@ from precedes.model import (
     EventKind,
     UserError,
 )
-from precedes.protocols import mobile_messages as mm
+from precedes.protocols import machines as mm
 from precedes.protocols import registry
-from precedes.protocols.mobile_messages import Surroundings
+from precedes.protocols.machines import Surroundings
 from precedes.protocols.registry import MachineProtocol
 from precedes.sim import schedule
 from precedes.sim.mobility import Mobility, station_places, tree_of

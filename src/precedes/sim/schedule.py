@@ -29,11 +29,11 @@ STARTS: Final = ("window", "exponential")
 # A schedule takes 16 bytes a broadcast and is drawn whole; a run of more would take days.
 BROADCASTS_MAX: Final = 200_000_000
 
-# Paper 002 does not give the shape of its bell; a Gaussian of this width, as a share of the
-# duration, reproduces its figures, and a triangle does not.
+# Wilhelm et al. 2023 do not give the shape of their bell; a Gaussian of this width, as a share of
+# the duration, reproduces its figures, and a triangle does not.
 BELL_WIDTH: Final = 0.16
 BELL_KNOTS: Final = 128
-TARGET_SECONDS: Final = 20  # paper 002: random targets are reached every 20 s
+TARGET_SECONDS: Final = 20  # Wilhelm et al. 2023: random targets are reached every 20 s
 
 
 def make_workload(scenario: Scenario, generator: np.random.Generator, drawn: Drawn) -> Workload:
@@ -159,8 +159,8 @@ def _targets(
 ) -> Floats:
     """Random targets of a load: anything between low and high, or low ones and so many peaks.
 
-    Paper 002 has a load that stays small but for three peaks. Peaks are drawn from the upper
-    quarter of the range, other targets from the lower one; no two peaks follow each other.
+    Wilhelm et al. 2023 have a load that stays small but for three peaks. Peaks are drawn from the
+    upper quarter of the range, other targets from the lower one; no two peaks follow each other.
     """
     if peaks is None:
         return np.asarray(generator.uniform(low, high, count))
@@ -181,8 +181,8 @@ def _targets(
 def _shift(scenario: Scenario, generator: np.random.Generator, drawn: Drawn) -> Workload:
     """A Poisson process whose senders change: from a time on some have a share of the load.
 
-    They are the nodes whose number is a multiple of EVERY (paper 002, Fig. 10: those that increment
-    one component of four).
+    They are the nodes whose number is a multiple of EVERY (Wilhelm et al. 2023,
+    Fig. 10: those that increment one component of four).
     """
     _, (at_s, share, every) = numbers_of(
         scenario.workload, what="workload", count=3, help_text=WORKLOAD_HELP
@@ -206,7 +206,7 @@ def _shift(scenario: Scenario, generator: np.random.Generator, drawn: Drawn) -> 
 
 
 def _periodic(scenario: Scenario, generator: np.random.Generator, drawn: Drawn) -> Workload:
-    """Gaps that are a Poisson number of milliseconds, which is how paper 003 can be read.
+    """Gaps that are a Poisson number of milliseconds, as "Improving accuracy" can be read.
 
     The Gaussian limit of that law: mean P ms, standard deviation sqrt(P) ms. The phases are
     uniform, so the group is in its steady state from the start.
@@ -248,7 +248,7 @@ def _starts(scenario: Scenario, generator: np.random.Generator, drawn: Drawn) ->
 
 
 def _burst(scenario: Scenario, generator: np.random.Generator, drawn: Drawn) -> Workload:
-    """The first so many nodes broadcast so many messages each at the start (paper 001, 6.2)."""
+    """The first so many nodes send so many messages each at once (Rodrigues et al. 2018, 6.2)."""
     _, (senders, each) = numbers_of(
         scenario.workload, what="workload", count=2, help_text=WORKLOAD_HELP
     )

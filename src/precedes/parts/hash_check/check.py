@@ -1,0 +1,237 @@
+"""Deliver a message when its clock and its hash allow it; test again, or ask, when they do not.
+
+Source: "Improving accuracy", Algorithm 2. A message waits for its clock (COUNTS), then for the one
+before it of the same sender (PREDECESSOR). If its hash is not explained then, it is SUSPECT and is
+tested again after every delivery. After a grace time its sender is ASKED for the direct
+dependencies, and it is delivered once they are (``requests``).
+
+What a clock is, and what explains a hash, differs between protocols: each registers ``lacks``,
+``reached``, ``explains`` and ``record_delivery`` for its state. The state has the fields ``need``,
+``delivered``, ``held``, ``log``, ``scratch``, ``setting`` and ``counted``; the places below are the
+first ones of the last two.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from precedes import compiled
+from precedes.protocols.contract import (
+    Host,
+    Int64s,
+    deliver,
+    drop,
+    send,
+    sequence_of,
+    set_timer,
+    source_of,
+    tag_of,
+    value_of,
+)
+
+from . import log, queue, requests
+from .queue import ANSWERED, ASKED, COUNTS, NONE, PREDECESSOR, SUSPECT
+
+# Places in ``setting``.
+LIMIT: Final = 0
+GRACE_NS: Final = 1
+RETRY: Final = 2
+SENDER_ORDER: Final = 3
+SETTINGS: Final = 4
+
+# Places in ``counted``; ``counts`` says what they count.
+ACCEPTED: Final = 0
+SUSPECTED: Final = 1
+REQUESTS: Final = 2
+REQUESTS_FALSE: Final = 3
+WITHDRAWN: Final = 4
+UNANSWERED: Final = 5
+COUNTED: Final = 6
+
+STAY, GO, AWAY = 0, 1, 2  # what to do with a message that waits
+
+
+@compiled.generic()
+def lacks(state: Any, here: int, slot: int) -> int:
+    """An entry of the clock that has not reached what the message needs, or NONE."""
+    return NONE
+
+
+@compiled.generic()
+def reached(state: Any, here: int, entry: int) -> int:
+    """The count of an entry of the clock."""
+    return 0
+
+
+@compiled.generic()
+def explains(state: Any, here: int, slot: int, host: Host) -> bool:
+    """Whether a set of own deliveries that the sender lacked is found (Algorithm 3)."""
+    return False
+
+
+@compiled.generic()
+def record_delivery(state: Any, here: int, slot: int, host: Host) -> None:
+    """Enter a message into all that counts deliveries."""
+
+
+@compiled.function()
+def arrive(state: Any, here: int, slot: int, host: Host) -> None:
+    """A message has come: deliver it, let it wait, or drop a repeated one."""
+    source = source_of(host, slot)
+    before = state.delivered[here, source]
+    sequence = sequence_of(host, slot)
+    if sequence <= before:
+        drop(host, slot)
+        return
+    entry = lacks(state, here, slot)
+    covered = entry == NONE
+    in_turn = sequence == before + 1 or state.setting[SENDER_ORDER] == 0
+    if covered and in_turn and explains(state, here, slot, host):
+        record_delivery(state, here, slot, host)
+        deliver(host, slot)
+        if state.held.ends[here, queue.BEGIN] != NONE:
+            settle(state, here, host)
+    else:
+        _hold(state, here, slot, entry, in_turn, host)
+
+
+@compiled.function(inline=False)
+def _hold(state: Any, here: int, slot: int, entry: int, in_turn: bool, host: Host) -> None:
+    """Let a message wait for what it lacks."""
+    if entry != NONE:
+        row = queue.add(state.held, here, slot, COUNTS)
+        queue.await_entry(state.held, row, entry, state.need[slot])
+    elif not in_turn:
+        queue.add(state.held, here, slot, PREDECESSOR)
+    else:
+        _suspect(state, here, queue.add(state.held, here, slot, SUSPECT), host)
+
+
+@compiled.function(inline=False)
+def _suspect(state: Any, here: int, row: int, host: Host) -> None:
+    """A message failed its test: ask its sender, at once or after the grace time."""
+    state.counted[SUSPECTED] += 1
+    state.held.row[row, queue.STAGE] = SUSPECT
+    if state.setting[GRACE_NS] == 0:
+        _ask(state, here, row, host)
+    else:
+        key = row | (state.held.row[row, queue.GENERATION] << 32)
+        set_timer(host, key, state.setting[GRACE_NS])
+
+
+@compiled.function(inline=False)
+def _ask(state: Any, here: int, row: int, host: Host) -> None:
+    """REQ (Algorithm 2, line 11)."""
+    slot = state.held.row[row, queue.SLOT]
+    state.held.row[row, queue.STAGE] = ASKED
+    state.held.row[row, queue.SINCE] = state.log.end[here, log.NEXT]
+    state.counted[REQUESTS] += 1
+    send(host, source_of(host, slot), requests.REQUEST, sequence_of(host, slot))
+
+
+@compiled.function(inline=False)
+def after_grace(state: Any, here: int, key: int, host: Host) -> None:
+    """The grace time of a message is over; ``key`` is that of its timer."""
+    row = key & 0xFFFFFFFF
+    current = state.held.row[row, queue.GENERATION] == key >> 32
+    if current and state.held.row[row, queue.STAGE] == SUSPECT:
+        # With retries every delivery has tested it; without them the end of the grace does.
+        slot = state.held.row[row, queue.SLOT]
+        if state.setting[RETRY] == 0 and explains(state, here, slot, host):
+            state.held.row[row, queue.STAGE] = ANSWERED
+            settle(state, here, host)
+        else:
+            _ask(state, here, row, host)
+
+
+@compiled.function(inline=False)
+def settle(state: Any, here: int, host: Host) -> None:
+    """Deliver what waits and can be delivered now, until nothing more can."""
+    held = state.held
+    before = NONE
+    row = held.ends[here, queue.BEGIN]
+    while row != NONE:
+        verdict = _examine(state, here, row, host)
+        if verdict == STAY:
+            before, row = row, held.row[row, queue.LINK]
+            continue
+        slot = held.row[row, queue.SLOT]
+        state.counted[WITHDRAWN] += held.row[row, queue.STAGE] == ASKED
+        queue.remove(held, here, row, before)
+        if verdict == GO:
+            record_delivery(state, here, slot, host)
+            deliver(host, slot)
+        else:
+            drop(host, slot)
+        before = NONE
+        row = held.ends[here, queue.BEGIN]
+
+
+@compiled.function(inline=False)
+def _examine(state: Any, here: int, row: int, host: Host) -> int:
+    """What to do now with a message that waits."""
+    waits = state.held.row[row]
+    slot = waits[queue.SLOT]
+    missing = sequence_of(host, slot) - state.delivered[here, source_of(host, slot)] - 1
+    if missing < 0:
+        return AWAY
+    if waits[queue.STAGE] == ANSWERED:
+        complete = requests.all_delivered(state.held, state.delivered[here], row)
+        return GO if complete and missing == 0 else STAY
+    if waits[queue.STAGE] == COUNTS:
+        if reached(state, here, waits[queue.ENTRY]) < waits[queue.VALUE]:
+            return STAY
+        entry = lacks(state, here, slot)
+        if entry != NONE:
+            queue.await_entry(state.held, row, entry, state.need[slot])
+            return STAY
+        waits[queue.STAGE] = PREDECESSOR
+    tested = waits[queue.STAGE] != PREDECESSOR
+    if missing > 0 and state.setting[SENDER_ORDER] != 0:
+        return STAY
+    if tested and state.setting[RETRY] == 0:
+        return STAY
+    if explains(state, here, slot, host):
+        return GO
+    if not tested:
+        _suspect(state, here, row, host)
+    return STAY
+
+
+@compiled.function()
+def talk(state: Any, here: int, node: int, sender: int, inbox: Int64s, i: int, host: Host) -> None:
+    """An item that is no message: a request, or a part of an answer to one."""
+    if tag_of(inbox, i) != requests.REQUEST:
+        _learn(state, here, sender, tag_of(inbox, i), value_of(inbox, i), host)
+    elif i == 0:
+        # A request has a packet to itself, so that one answer is the most to be sent.
+        sequence, delivered = value_of(inbox, i), state.delivered[here]
+        requests.answer(state.log, state.scratch, delivered, here, node, sender, sequence, host)
+
+
+@compiled.function(inline=False)
+def _learn(state: Any, here: int, sender: int, tag: int, value: int, host: Host) -> None:
+    """A part of an answer has come."""
+    row = requests.learn(state.held, state.scratch, here, sender, tag, value, host)
+    if row >= 0:
+        delivered = state.delivered[here]
+        needed = requests.was_needed(
+            state.held, state.log, state.scratch, delivered, here, row, host
+        )
+        state.counted[REQUESTS_FALSE] += not needed
+        settle(state, here, host)
+    elif row == requests.NO_ANSWER:
+        state.counted[UNANSWERED] += 1
+
+
+def counts(state: Any) -> dict[str, float]:
+    """What was tested, suspected and asked."""
+    return {
+        "accepted": int(state.counted[ACCEPTED]),
+        "suspected": int(state.counted[SUSPECTED]),
+        "requests": int(state.counted[REQUESTS]),
+        "requests_false": int(state.counted[REQUESTS_FALSE]),
+        "requests_withdrawn": int(state.counted[WITHDRAWN]),
+        "requests_unanswered": int(state.counted[UNANSWERED]),
+        "log_max": int(state.log.longest[0]),
+    }

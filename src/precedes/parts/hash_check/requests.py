@@ -1,0 +1,193 @@
+"""Asking the sender of a message for its direct dependencies, and the answer (Algorithm 2).
+
+A request is one number, a sequence number of the process that is asked. The answer is what that
+process delivered between the message and its own one before: a number for each, and a number
+that announces how many. They may come in several packets, in any order and more than once; all
+are here when as many different ones are as were announced.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from precedes import compiled
+from precedes.protocols.contract import (
+    Host,
+    Int32s,
+    Int64s,
+    open_packet,
+    put,
+    sequence_of,
+    source_of,
+)
+
+from . import log, queue
+from .log import Log
+from .queue import ANSWERED, ASKED, NONE, Queue
+from .set_hash import packed
+
+# Tags of items.
+REQUEST: Final = 1  # sequence number of the message that is asked about
+ANNOUNCE: Final = 2  # which message, how many dependencies it has
+DEPENDENCY: Final = 3  # of which message, name
+
+# A part of an answer has 32 bits of a sequence number, 16 of a source, one that tells the two forms
+# of answers apart, and the lower bits of the sequence number of the message that it is about: a
+# packet would have to be 16,384 broadcasts late to be mistaken.
+FORM_SHIFT: Final = 48
+WHOLE: Final = 1  # all that was delivered, not only what was since the own message before
+WHICH_SHIFT: Final = 49
+WHICH_MASK: Final = (1 << 14) - 1
+CONTENT_MASK: Final = (1 << FORM_SHIFT) - 1
+FORGOTTEN: Final = CONTENT_MASK  # in place of a number of dependencies
+
+# An answer has one part for each process at most; of repeated ones, no more are kept than so many
+# times that.
+REPEATS_MAX: Final = 16
+
+# What a part of an answer came to.
+NOTHING: Final = -1
+NO_ANSWER: Final = -2
+
+
+@compiled.function(inline=False)
+def answer(
+    kept: Log,
+    scratch: Int64s,
+    delivered: Int32s,
+    here: int,
+    node: int,
+    asker: int,
+    sequence: int,
+    host: Host,
+) -> None:
+    """RSP (line 14): the direct dependencies, or else all counts as they were.
+
+    Deliveries keep each source's order, so the last of each source says it all. If the log does
+    not go back to the own message before this one, what it still has is taken from the counts of
+    now: the message's whole past, one dependency for each source. If the message itself is too
+    old, there is no answer. ``scratch`` marks sources and is all zeros before and after.
+    """
+    which = (sequence & WHICH_MASK) << WHICH_SHIFT
+    position = log.find_own(kept, here, node, sequence)
+    before = log.find_own(kept, here, node, sequence - 1)
+    open_packet(host, asker)
+    if position == NONE:
+        put(host, ANNOUNCE, which | FORGOTTEN)
+        return
+    found = 0
+    if before != NONE:
+        for back in range(1, position - before):
+            name = log.name_at(kept, here, position - back)
+            if scratch[name >> 32] == 0:
+                scratch[name >> 32] = 1
+                put(host, DEPENDENCY, which | name)
+                found += 1
+        for back in range(1, position - before):
+            scratch[log.name_at(kept, here, position - back) >> 32] = 0
+    else:
+        which |= WHOLE << FORM_SHIFT
+        for later in range(position, kept.end[here, log.NEXT]):
+            scratch[log.name_at(kept, here, later) >> 32] += 1
+        for source in range(scratch.size):
+            count = delivered[source] - scratch[source]
+            if count > 0 and source != node:
+                put(host, DEPENDENCY, which | packed(source, count))
+                found += 1
+            scratch[source] = 0
+    put(host, ANNOUNCE, which | found)
+
+
+@compiled.function(inline=False)
+def learn(
+    held: Queue, scratch: Int64s, here: int, sender: int, tag: int, value: int, host: Host
+) -> int:
+    """Keep a part of an answer; the row of the message if all of its answer is here now.
+
+    What no correct process would send, and an answer that nobody waits for, is ignored. So is the
+    other form of an answer that has begun to come: a repeated request may have two.
+    """
+    row = held.ends[here, queue.BEGIN]
+    while row != NONE:
+        slot = held.row[row, queue.SLOT]
+        same = sequence_of(host, slot) & WHICH_MASK == value >> WHICH_SHIFT
+        if held.row[row, queue.STAGE] == ASKED and source_of(host, slot) == sender and same:
+            break
+        row = held.row[row, queue.LINK]
+    if row == NONE:
+        return NOTHING
+    content = value & CONTENT_MASK
+    form = (value >> FORM_SHIFT) & 1
+    if content == FORGOTTEN:
+        return NO_ANSWER
+    if held.row[row, queue.FORM] == NONE:
+        held.row[row, queue.FORM] = form
+    if held.row[row, queue.FORM] != form:
+        return NOTHING
+    if tag == ANNOUNCE:
+        held.row[row, queue.ANNOUNCED] = content
+    elif content >> 32 < scratch.size and held.row[row, queue.KNOWN] < REPEATS_MAX * scratch.size:
+        queue.add_dependency(held, row, content)
+    if not _is_complete(held, scratch, row):
+        return NOTHING
+    held.row[row, queue.STAGE] = ANSWERED
+    return row
+
+
+@compiled.function()
+def _is_complete(held: Queue, scratch: Int64s, row: int) -> bool:
+    """Whether as many different dependencies have come as were announced, one for each source."""
+    announced = held.row[row, queue.ANNOUNCED]
+    if announced == NONE or held.row[row, queue.KNOWN] < announced:
+        return False
+    different = 0
+    at = held.row[row, queue.FIRST]
+    while at != NONE:
+        source = held.dependency[at, queue.NAME] >> 32
+        different += scratch[source] == 0
+        scratch[source] = 1
+        at = held.dependency[at, queue.NEXT]
+    at = held.row[row, queue.FIRST]
+    while at != NONE:
+        scratch[held.dependency[at, queue.NAME] >> 32] = 0
+        at = held.dependency[at, queue.NEXT]
+    return different == announced
+
+
+@compiled.function()
+def is_delivered(delivered: Int32s, name: int) -> bool:
+    """Whether a process that has delivered so many of each source has delivered this message."""
+    return (name & 0xFFFFFFFF) <= delivered[name >> 32]
+
+
+@compiled.function(inline=False)
+def all_delivered(held: Queue, delivered: Int32s, row: int) -> bool:
+    """Whether all that the sender named is delivered (line 15); what is, is forgotten."""
+    while held.row[row, queue.FIRST] != NONE:
+        name = held.dependency[held.row[row, queue.FIRST], queue.NAME]
+        if not is_delivered(delivered, name):
+            return False
+        queue.drop_dependency(held, row)
+    return True
+
+
+@compiled.function(inline=False)
+def was_needed(
+    held: Queue, kept: Log, scratch: Int64s, delivered: Int32s, here: int, row: int, host: Host
+) -> bool:
+    """Whether a dependency was undelivered when the sender was asked; the answer is complete."""
+    slot = held.row[row, queue.SLOT]
+    source = source_of(host, slot)
+    end = kept.end[here, log.NEXT]
+    begin = max(held.row[row, queue.SINCE], end - kept.name.shape[1])
+    for position in range(begin, end):
+        scratch[log.name_at(kept, here, position) >> 32] += 1
+    needed = sequence_of(host, slot) - 1 > delivered[source] - scratch[source]
+    at = held.row[row, queue.FIRST]
+    while at != NONE:
+        name = held.dependency[at, queue.NAME]
+        needed = needed or (name & 0xFFFFFFFF) > delivered[name >> 32] - scratch[name >> 32]
+        at = held.dependency[at, queue.NEXT]
+    for position in range(begin, end):
+        scratch[log.name_at(kept, here, position) >> 32] = 0
+    return needed

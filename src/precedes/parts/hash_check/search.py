@@ -1,0 +1,401 @@
+"""Which of the own deliveries had the sender of a message not delivered? A search by peeling.
+
+A clock counts, for each entry, the delivered messages that hit it: it is a counting Bloom filter
+of what its owner has delivered. The own clock less that of a message is therefore the filter of
+R, the deliveries that the sender lacked, if nothing of the message's past is missing here. The
+hash of R is known too, as the difference of two hashes of sets. To find R is to decode an
+invertible Bloom table, not to try out all sets:
+
+- an entry that is hit as often as there are candidates for it takes all of them;
+- an entry that is used up rules the others out;
+- of one source, newer messages go before older ones: a sender that lacks one lacks those after it;
+- where nothing of this helps, a candidate of the tightest entry is tried, the newest first.
+
+A set that fits the filter is right if its hash is. R is among the newest deliveries, so the newest
+ones that fit are taken first, without any search; then the candidates are the newest few, then
+more, up to WIDE. Bounds: ``limit`` hashes in all, STAGE_HASHES of them and STAGE_TRIALS trials
+with the same candidates. At a bound the search ends without a result, as it does when something
+is missing; the caller asks the sender then.
+"""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+import numpy as np
+
+from precedes import compiled
+from precedes.protocols.contract import Int32s, Int64s
+
+from .log import NEXT, WINDOW, Log, name_at
+from .set_hash import minus, plus
+
+MORE: Final = 3  # candidates at first, beyond the size of R
+WIDE: Final = (64, 192)  # candidates in the end: twice the entries, as more look alike
+MORE_OF_NEWEST: Final = 14  # the same, before anything is searched
+STAGE_HASHES: Final = 8
+STAGE_TRIALS: Final = 16
+
+OPEN: Final = 0
+TAKEN: Final = 1
+RULED_OUT: Final = 2
+
+# Places in ``mark``.
+HASHES: Final = 0  # compared, ever
+CANDIDATES: Final = 1
+COUNT: Final = 2  # candidates taken
+SUM: Final = 3  # of their hashes
+DECIDED: Final = 4  # length of the trail
+OLDEST_OWN: Final = 5  # the first own message in R that was found, or 0
+PART_ENTRIES: Final = 6  # entries of a part of the clock, and how many of its own entries
+PER_PART: Final = 7  # a process has in each of the parts that a message names
+MARKS: Final = 8
+
+# Columns of ``work``: of a candidate,
+SOURCE: Final = 0
+SEQUENCE: Final = 1
+HASH: Final = 2
+VERDICT: Final = 3
+# the trail, candidates in the order in which they were decided,
+TRAIL: Final = 4
+# and trials that are open: the candidate, the length of the trail before.
+TRIED: Final = 5
+TRAIL_BEFORE: Final = 6
+COLUMNS: Final = 7
+
+
+class Peeling(NamedTuple):
+    """Where a search works; nothing in it but ``mark[HASHES]`` outlives one."""
+
+    excess: Int32s  # entry -> hits of R that no candidate taken accounts for
+    hits: Int32s  # entry -> candidates that hit it and are open; zero between searches
+    entry: Int32s  # candidate -> the entries that it hits
+    rest: Int32s  # source -> candidates that are open; zero between searches
+    work: Int64s
+    mark: Int64s
+
+
+def allocate(
+    *,
+    width: int,
+    nodes: int,
+    per_process: int,
+    part_entries: int = 0,
+    per_part: int = 1,
+) -> Peeling:
+    """For clocks with rows of this width, and so many sources with so many entries each.
+
+    A clock may consist of parts of ``part_entries``: ``log.parts`` then says, in eight bits each,
+    in which part the first ``per_part`` entries of the source are, in which the next ones.
+    """
+    mark = np.zeros(MARKS, np.int64)
+    mark[PART_ENTRIES], mark[PER_PART] = part_entries, per_part
+    return Peeling(
+        excess=np.zeros(width, np.int32),
+        hits=np.zeros(width, np.int32),
+        entry=np.zeros((WINDOW, per_process), np.int32),
+        rest=np.zeros(nodes, np.int32),
+        work=np.zeros((WINDOW, COLUMNS), np.int64),
+        mark=mark,
+    )
+
+
+@compiled.function(inline=False)
+def find(
+    peel: Peeling,
+    log: Log,
+    own: Int32s,
+    here: int,
+    clock: Int32s,
+    need: Int32s,
+    node: int,
+    sender: int,
+    difference: int,
+    limit: int,
+) -> bool:
+    """Whether the clock covers ``need`` by a set R of own deliveries whose hash is ``difference``.
+
+    The clock, of ``node`` in row ``here``, has reached ``need`` everywhere. If R is found,
+    ``mark[OLDEST_OWN]`` is the sequence number of the first own message in it.
+    """
+    total = _excess_over(peel, clock, need)
+    size = total // own.shape[1]
+    if size == 0:
+        peel.mark[OLDEST_OWN] = 0
+        peel.mark[HASHES] += 1
+        return difference == 0
+    for x in range(need.size, peel.excess.size):
+        peel.excess[x] = 0
+    there = min(log.end[here, NEXT], log.hash.shape[1])
+    if size > there or size * own.shape[1] != total:
+        return False
+    wide = max(WIDE[0], min(WIDE[1], 2 * need.size))
+    there = min(there, max(wide, size + MORE_OF_NEWEST))
+    width = min(size + MORE, there)
+    end = peel.mark[HASHES] + limit
+    newest = min(size + MORE_OF_NEWEST, there)
+    if _take_newest(peel, log, own, here, newest, node, sender, size, difference):
+        return True
+    if size > wide:
+        return False
+    _excess_over(peel, clock, need)
+    while peel.mark[HASHES] < end:
+        allowed = min(end, peel.mark[HASHES] + STAGE_HASHES)
+        enough = _gather(peel, log, own, here, width, sender) >= size
+        found = enough and _search(peel, size, difference, allowed)
+        _clear(peel, node)
+        if found or width == there:
+            return found
+        width = min(width + max(width // 4, 1), there)
+    return False
+
+
+@compiled.function()
+def _excess_over(peel: Peeling, clock: Int32s, need: Int32s) -> np.int32:
+    """Set what R must account for; the sum over all entries."""
+    total = np.int32(0)
+    for x in range(need.size):
+        excess = np.int32(clock[x] - need[x])
+        peel.excess[x] = excess
+        total = np.int32(total + excess)
+    return total
+
+
+@compiled.function()
+def _entry(peel: Peeling, own: Int32s, source: int, parts: int, i: int) -> int:
+    """The i-th entry of a source's message that hit these parts of the clock."""
+    part = (parts >> (8 * (i // peel.mark[PER_PART]))) & 0xFF
+    return own[source, i] + part * peel.mark[PART_ENTRIES]
+
+
+@compiled.function()
+def _take_newest(
+    peel: Peeling,
+    log: Log,
+    own: Int32s,
+    here: int,
+    width: int,
+    node: int,
+    sender: int,
+    size: int,
+    difference: int,
+) -> bool:
+    """Whether R is what comes of taking the newest deliveries that fit, one after the other.
+
+    At a hundred broadcasts a second it is, 97 times of 100. Leaves ``excess`` as it has become.
+    """
+    taken = 0
+    total = 0
+    oldest_own = 0
+    for back in range(1, width + 1):
+        position = log.end[here, NEXT] - back
+        name = name_at(log, here, position)
+        source = name >> 32
+        at = position & (log.hash.shape[1] - 1)
+        parts = log.parts[here, at]
+        fits = source != sender
+        for i in range(own.shape[1]):
+            fits = fits and peel.excess[_entry(peel, own, source, parts, i)] != 0
+        if not fits:
+            continue
+        for i in range(own.shape[1]):
+            peel.excess[_entry(peel, own, source, parts, i)] -= 1
+        total = plus(total, log.hash[here, at])
+        if source == node:
+            oldest_own = name & 0xFFFFFFFF
+        taken += 1
+        if taken == size:
+            peel.mark[HASHES] += 1
+            peel.mark[OLDEST_OWN] = oldest_own
+            return total == difference
+    return False
+
+
+@compiled.function()
+def _gather(peel: Peeling, log: Log, own: Int32s, here: int, width: int, sender: int) -> int:
+    """The newest deliveries that can be in R: not the sender's, and none hits an entry too much."""
+    count = 0
+    for back in range(1, width + 1):
+        position = log.end[here, NEXT] - back
+        name = name_at(log, here, position)
+        source = name >> 32
+        newest = position & (log.hash.shape[1] - 1)
+        parts = log.parts[here, newest]
+        fits = source != sender
+        for i in range(own.shape[1]):
+            x = _entry(peel, own, source, parts, i)
+            peel.entry[count, i] = x
+            fits = fits and peel.excess[x] != 0
+        if fits:
+            for i in range(own.shape[1]):
+                peel.hits[peel.entry[count, i]] += 1
+            peel.rest[source] += 1
+            peel.work[count, SOURCE] = source
+            peel.work[count, SEQUENCE] = name & 0xFFFFFFFF
+            peel.work[count, HASH] = log.hash[here, newest]
+            peel.work[count, VERDICT] = OPEN
+            count += 1
+    peel.mark[CANDIDATES] = count
+    peel.mark[OLDEST_OWN] = 0  # of candidates that an earlier search took in vain
+    return count
+
+
+@compiled.function()
+def _search(peel: Peeling, size: int, difference: int, allowed: int) -> bool:
+    """Whether ``size`` of the candidates fit and have the hash; ``allowed`` ends the counting."""
+    peel.mark[COUNT] = peel.mark[SUM] = peel.mark[DECIDED] = 0
+    short = np.int32(0)
+    for x in range(peel.excess.size):
+        short = min(short, np.int32(peel.hits[x] - peel.excess[x]))
+    if short < 0:
+        return False
+    trials = 0
+    depth = 0
+    fits = _settle(peel)
+    while True:
+        if fits and peel.mark[COUNT] == size:
+            peel.mark[HASHES] += 1
+            if peel.mark[SUM] == difference:
+                return True
+            fits = False
+        if peel.mark[HASHES] >= allowed or trials == STAGE_TRIALS:
+            return False
+        choice = _tightest(peel) if fits else -1
+        if choice >= 0:
+            trials += 1
+            peel.work[depth, TRIED] = choice
+            peel.work[depth, TRAIL_BEFORE] = peel.mark[DECIDED]
+            depth += 1
+            fits = _decide(peel, choice, TAKEN)
+        elif depth > 0:
+            depth -= 1
+            _undo(peel, peel.work[depth, TRAIL_BEFORE])
+            fits = _rule_out_from(peel, peel.work[depth, TRIED])
+        else:
+            return False
+        fits = fits and _settle(peel)
+
+
+@compiled.function(inline=False)
+def _settle(peel: Peeling) -> bool:
+    """Decide all candidates that the entries decide; False: they contradict each other."""
+    changed = True
+    while changed:
+        changed = False
+        for c in range(peel.mark[CANDIDATES]):
+            if peel.work[c, VERDICT] != OPEN:
+                continue
+            rest = peel.rest[peel.work[c, SOURCE]]
+            used_up = forced = False
+            for i in range(peel.entry.shape[1]):
+                x = peel.entry[c, i]
+                used_up = used_up or peel.excess[x] == 0
+                alike = rest if rest == 1 else _open_alike(peel, c, x)
+                # Without any of this source the entry would have too few.
+                forced = forced or peel.hits[x] - alike < peel.excess[x]
+            if used_up or (forced and (rest == 1 or _is_newest(peel, c))):
+                changed = True
+                if not _decide(peel, c, RULED_OUT if used_up else TAKEN):
+                    return False
+    return True
+
+
+@compiled.function(inline=False)
+def _open_alike(peel: Peeling, c: int, x: int) -> int:
+    """How many open candidates of the same source hit the entry."""
+    count = 0
+    for other in range(peel.mark[CANDIDATES]):
+        same = peel.work[other, SOURCE] == peel.work[c, SOURCE]
+        if same and peel.work[other, VERDICT] == OPEN:
+            for i in range(peel.entry.shape[1]):
+                count += peel.entry[other, i] == x
+    return count
+
+
+@compiled.function(inline=False)
+def _is_newest(peel: Peeling, c: int) -> bool:
+    """Whether no newer candidate of the same source is open."""
+    for newer in range(c):
+        same = peel.work[newer, SOURCE] == peel.work[c, SOURCE]
+        if same and peel.work[newer, VERDICT] == OPEN:
+            return False
+    return True
+
+
+@compiled.function(inline=False)
+def _rule_out_from(peel: Peeling, first: int) -> bool:
+    """Leave out a candidate and the older ones of its source; False if an entry has too few."""
+    enough = True
+    for c in range(first, peel.mark[CANDIDATES]):
+        same = peel.work[c, SOURCE] == peel.work[first, SOURCE]
+        if same and peel.work[c, VERDICT] == OPEN:
+            enough = _decide(peel, c, RULED_OUT) and enough
+    return enough
+
+
+@compiled.function(inline=False)
+def _tightest(peel: Peeling) -> int:
+    """The newest open candidate of the entry with the least choice, or -1."""
+    best = -1
+    least = 2**31 - 1
+    for c in range(peel.mark[CANDIDATES]):
+        if peel.work[c, VERDICT] == OPEN:
+            for i in range(peel.entry.shape[1]):
+                x = peel.entry[c, i]
+                if peel.hits[x] - peel.excess[x] < least:
+                    least = peel.hits[x] - peel.excess[x]
+                    best = c
+    return best
+
+
+@compiled.function(inline=False)
+def _decide(peel: Peeling, c: int, verdict: int) -> bool:
+    """Take a candidate or leave it out; False if an entry then has too few."""
+    taken = verdict == TAKEN
+    enough = True
+    for i in range(peel.entry.shape[1]):
+        x = peel.entry[c, i]
+        peel.hits[x] -= 1
+        peel.excess[x] -= taken
+        enough = enough and peel.hits[x] >= peel.excess[x]
+    peel.rest[peel.work[c, SOURCE]] -= 1
+    if taken:
+        peel.mark[COUNT] += 1
+        peel.mark[SUM] = plus(peel.mark[SUM], peel.work[c, HASH])
+    peel.work[c, VERDICT] = verdict
+    peel.work[peel.mark[DECIDED], TRAIL] = c
+    peel.mark[DECIDED] += 1
+    return enough
+
+
+@compiled.function(inline=False)
+def _undo(peel: Peeling, length: int) -> None:
+    """Open the candidates again that were decided after the trail had this length."""
+    while peel.mark[DECIDED] > length:
+        peel.mark[DECIDED] -= 1
+        c = peel.work[peel.mark[DECIDED], TRAIL]
+        taken = peel.work[c, VERDICT] == TAKEN
+        for i in range(peel.entry.shape[1]):
+            x = peel.entry[c, i]
+            peel.hits[x] += 1
+            peel.excess[x] += taken
+        peel.rest[peel.work[c, SOURCE]] += 1
+        if taken:
+            peel.mark[COUNT] -= 1
+            peel.mark[SUM] = minus(peel.mark[SUM], peel.work[c, HASH])
+        peel.work[c, VERDICT] = OPEN
+
+
+@compiled.function()
+def _clear(peel: Peeling, node: int) -> None:
+    """Put the entries back to what they were, and keep the oldest own message that was taken."""
+    for c in range(peel.mark[CANDIDATES]):
+        for i in range(peel.entry.shape[1]):
+            x = peel.entry[c, i]
+            if peel.work[c, VERDICT] == OPEN:
+                peel.hits[x] -= 1
+            elif peel.work[c, VERDICT] == TAKEN:
+                peel.excess[x] += 1
+        peel.rest[peel.work[c, SOURCE]] = 0
+        if peel.work[c, VERDICT] == TAKEN and peel.work[c, SOURCE] == node:
+            peel.mark[OLDEST_OWN] = peel.work[c, SEQUENCE]

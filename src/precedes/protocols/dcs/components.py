@@ -1,0 +1,146 @@
+"""Components of a Dynamic Clock Set: Add, Activate, Deactivate, Remove, and generations.
+
+Source: Wilhelm et al. 2023, section III, with these rules for printed ones that block or err:
+
+- a component is reactivated when a message that hits it comes, also if the counters of the
+  message are covered: what the message adds is not known to everybody;
+- only components that both have are compared;
+- a message that carries a newer generation of a component says that the older one was removed by
+  all: it is removed here too. An older one says nothing here and is not compared.
+"""
+
+from __future__ import annotations
+
+from precedes import clocks, compiled
+from precedes.parts.hash_check import set_hash
+from precedes.parts.hash_check.queue import NONE
+from precedes.protocols.contract import Host, Int32s, now_ns
+
+from .state import (
+    ACTIVE,
+    CARRIED,
+    CARRIES,
+    CHANGED_NS,
+    DOUBT,
+    ENTRIES,
+    GENERATION,
+    GENERATIONS,
+    HASH,
+    HITS,
+    INCREMENTS,
+    MOST,
+    SIZE,
+    SPREAD,
+    STALE,
+    ClockSet,
+)
+
+
+@compiled.function()
+def common(dcs: ClockSet, stamp: Int32s, here: int, slot: int) -> int:
+    """How many components of the message, from the first on, are those of this process."""
+    carries = stamp[slot, CARRIES]
+    for c in range(carries):
+        if dcs.part[here, c, GENERATION] != stamp[slot, GENERATIONS + c]:
+            return c
+    return carries
+
+
+@compiled.function()
+def lacks(dcs: ClockSet, need: Int32s, stamp: Int32s, here: int, slot: int) -> int:
+    """An entry of a common component that has not reached what the message needs, or NONE."""
+    end = common(dcs, stamp, here, slot) * dcs.settings[ENTRIES]
+    clock = dcs.clock[here][:end]
+    needed = need[slot][:end]
+    return NONE if clocks.covers(clock, needed) else clocks.first_missing(clock, needed)
+
+
+@compiled.function()
+def check_expand(
+    dcs: ClockSet, need: Int32s, stamp: Int32s, here: int, slot: int, host: Host
+) -> None:
+    """checkExpand: have the components of a message that has come."""
+    carries = stamp[slot, CARRIES]
+    if carries > dcs.word[here, ACTIVE] or common(dcs, stamp, here, slot) < carries:
+        _check_expand(dcs, need, stamp, here, slot, host)
+
+
+@compiled.function(inline=False)
+def _check_expand(
+    dcs: ClockSet, need: Int32s, stamp: Int32s, here: int, slot: int, host: Host
+) -> None:
+    for c in range(stamp[slot, CARRIES]):
+        newer = stamp[slot, GENERATIONS + c]
+        if newer > dcs.part[here, c, GENERATION]:
+            remove(dcs, here, c)
+            dcs.part[here, c, GENERATION] = newer
+    shared = common(dcs, stamp, here, slot)
+    if shared > dcs.word[here, SIZE]:
+        activate(dcs, here, shared, host)
+        return
+    for c in range(shared - 1, dcs.word[here, ACTIVE] - 1, -1):
+        if _is_news(dcs, need, stamp, here, slot, c):
+            activate(dcs, here, c + 1, host)
+            return
+
+
+@compiled.function()
+def _is_news(dcs: ClockSet, need: Int32s, stamp: Int32s, here: int, slot: int, c: int) -> bool:
+    """Whether the message hits an inactive component, or carries more of it than is here."""
+    for s in range(dcs.settings[SPREAD]):
+        if stamp[slot, INCREMENTS + s] == c:
+            return True
+    first = c * dcs.settings[ENTRIES]
+    end = first + dcs.settings[ENTRIES]
+    return not clocks.covers(dcs.clock[here][first:end], need[slot][first:end])
+
+
+@compiled.function(inline=False)
+def activate(dcs: ClockSet, here: int, end: int, host: Host) -> None:
+    """Activate() and Add(): the first ``end`` components are there and active.
+
+    What is added is 0: so it was at the start, and so ``remove`` leaves it.
+    """
+    word = dcs.word[here]
+    if end > word[ACTIVE]:
+        word[ACTIVE] = end
+        word[CHANGED_NS] = now_ns(host)
+        # Nobody consents to removing a component in use: such a round fails.
+        word[DOUBT] = max(word[DOUBT], end)
+    word[SIZE] = max(word[SIZE], end)
+
+
+@compiled.function(inline=False)
+def deactivate(dcs: ClockSet, here: int, host: Host) -> None:
+    """Deactivate(): the last active component stays behind, with what everybody has of it."""
+    word = dcs.word[here]
+    word[ACTIVE] -= 1
+    word[CHANGED_NS] = now_ns(host)
+    if dcs.base.shape[1] > 0:
+        first = word[ACTIVE] * dcs.settings[ENTRIES]
+        for x in range(first, first + dcs.settings[ENTRIES]):
+            dcs.base[here, x] = dcs.clock[here, x]
+
+
+@compiled.function(inline=False)
+def remove(dcs: ClockSet, here: int, first: int) -> None:
+    """Remove(): this component and those after it, as if they had never been."""
+    word = dcs.word[here]
+    size = word[SIZE]
+    if first >= size:
+        return
+    for c in range(first, size):
+        dcs.part[here, c, HASH] = dcs.part[here, c, HITS] = 0
+        dcs.part[here, c, GENERATION] += 1
+        # A message that carried them carried those before them too.
+        carried = set_hash.plus(dcs.part[here, first, CARRIED], dcs.part[here, c + 1, CARRIED])
+        dcs.part[here, first, CARRIED] = carried
+        dcs.part[here, c + 1, CARRIED] = 0
+    for x in range(first * dcs.settings[ENTRIES], size * dcs.settings[ENTRIES]):
+        dcs.clock[here, x] = 0
+        if dcs.base.shape[1] > 0:
+            dcs.base[here, x] = 0
+    word[SIZE] = first
+    word[ACTIVE] = min(word[ACTIVE], first)
+    word[DOUBT] = dcs.settings[MOST]
+    word[STALE] = 1

@@ -1,0 +1,122 @@
+"""The contract of protocols on a radio: machines of two roles, plain Python, and their world.
+
+A machine takes inputs and leaves effects; it has no clock, no randomness and no I/O of its own.
+``RadioParameters`` are the places, the air and the wires between stations. Their defaults are the
+radio of Wilhelm et al. 2020 as far as it is published (range, datagrams, wires) and else what comes
+nearest to its figures; docs/protocols/mobile.md says which is which.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, Final, NamedTuple
+
+from precedes.model import UserError
+
+Name = tuple[int, int]  # host, number: who broadcast the message, and which of its own it is
+
+
+class Message(NamedTuple):
+    """An application message; the data belong to the application and are never looked at."""
+
+    name: Name
+    data: Any
+
+
+class Flood(NamedTuple):
+    """An application message (app_ss)."""
+
+    message: Message
+
+
+# Effects. Whoever runs a machine first makes PERSIST durable together with the deliveries, in one
+# step, and only then lets anything of the same call leave the machine.
+RADIO: Final = 1  # datagram
+WIRE: Final = 2  # neighbour, message
+TIMER: Final = 3  # delay in ns, key
+DELIVER: Final = 4  # message
+PERSIST: Final = 5
+EXPELLED: Final = 6  # the station ended this host's life; join again to go on
+JOINED: Final = 7  # birth, station, first stamp of the life
+LEFT: Final = 8  # birth
+STAMPED: Final = 9  # name of a message that a station has just given its next stamp
+
+Effect = tuple[Any, ...]
+
+# What a number takes in the memory of a machine, when its size is told.
+NUMBER_BYTES: Final = 8
+
+
+@dataclass(slots=True)
+class Surroundings:
+    """What a machine may see of the world, and where it leaves its effects."""
+
+    random: Callable[[], float]  # uniform in [0, 1)
+    now_ns: int = 0
+    effects: list[Effect] = field(default_factory=list)
+
+
+MACS: Final = ("aloha", "csma")
+TREES: Final = ("star", "line", "grid")
+
+
+def option(default: Any, text: str) -> Any:
+    """A parameter with its meaning."""
+    return field(default=default, metadata={"help": text})
+
+
+@dataclass(frozen=True)
+class RadioParameters:
+    """The world around hosts and stations."""
+
+    stations: int = option(7, "support stations, on a triangular grid around the first")
+    spacing_m: float = option(190.0, "metres between neighbouring stations")
+    range_m: float = option(120.0, "metres that an antenna reaches")
+    bandwidth_bps: float = option(6e6, "bits per second of the radio")
+    mac: str = option("aloha", "aloha: send at once; csma: wait for silence, then a random time")
+    slot_us: float = option(20.0, "csma: microseconds of a slot of waiting")
+    slots: int = option(32, "csma: the wait is up to so many slots")
+    half_duplex: bool = option(False, "who sends hears nothing meanwhile")
+    queue_max: int = option(4096, "datagrams that wait for a sender's antenna; more are dropped")
+    wire_ms: float = option(10.0, "delay of a link between two stations")
+    wire_bps: float = option(1e7, "bits per second of such a link")
+    tree: str = option("star", "of stations: star, line, or grid (each to one nearer the first)")
+    mobility: str = option(
+        "static", "static, waypoint, pingpong, or file:PATH (time_s,host,x_m,y_m)"
+    )
+    speed_m_per_s: float = option(1.38, "of hosts that move")
+    step_ms: float = option(500.0, "between two looks at who is where")
+    joins_s: float = option(1.0, "hosts join at random times within so many seconds")
+    warm_up_s: float = option(5.0, "nothing before is measured but deliveries and errors")
+    drain_s: float = option(60.0, "after the last broadcast, at most so long until the end")
+    sample_ms: float = option(100.0, "between two looks at the buffers")
+    fault_station: int = option(-1, "transient faults hit hosts of this station; -1: none")
+    fault_start_s: float = option(15.0, "when the first of them begins")
+    fault_every_s: float = option(30.0, "from one to the next")
+    fault_length_s: float = option(3.0, "how long the first lasts")
+    fault_longer_s: float = option(1.0, "how much longer each is than the one before")
+
+    def __post_init__(self) -> None:
+        for name, least in (("stations", 1), ("slots", 1), ("queue_max", 1)):
+            if getattr(self, name) < least:
+                raise UserError(f"{name} must be at least {least}, not {getattr(self, name)}")
+        if self.stations > 10_000:
+            raise UserError(f"at most 10,000 stations can be simulated, not {self.stations}")
+        for item in dataclasses.fields(RadioParameters):
+            value = getattr(self, item.name)
+            if isinstance(value, float) and not 0 <= value < 1e12:
+                raise UserError(f"{item.name} must be between 0 and 1e12, not {value:g}")
+        positive = ("spacing_m", "range_m", "bandwidth_bps", "wire_bps", "step_ms", "sample_ms")
+        for name in positive:
+            if getattr(self, name) < 1e-3:
+                raise UserError(f"{name} must be at least 0.001, not {getattr(self, name):g}")
+        if self.mac not in MACS:
+            raise UserError(f"mac is one of {', '.join(MACS)}, not {self.mac!r:.40}")
+        if self.tree not in TREES:
+            raise UserError(f"tree is one of {', '.join(TREES)}, not {self.tree!r:.40}")
+        if self.fault_station >= self.stations:
+            raise UserError(
+                f"fault_station {self.fault_station} is not one of 0..{self.stations - 1}"
+            )
