@@ -46,13 +46,8 @@ lint: $(READY)
 	@$(BIN)/python tools/tidy.py
 
 bench: $(READY)
-	@$(BIN)/python bench/run.py
-	@$(BIN)/python bench/vcube.py
-	@$(BIN)/python bench/bundled.py --cells
-	@$(BIN)/python bench/mobile.py
-	@$(BIN)/python bench/dcs.py
-	@$(BIN)/python bench/pipeline.py
-	@$(BIN)/python bench/live.py
+	@for question in run vcube bundled mobile dcs pipeline live; do \
+	  $(BIN)/python bench/$$question.py --record || failed=1; done; exit $${failed:-0}
 
 swarm: $(READY)
 	@$(BIN)/python -m pytest -q -n 2 -m swarm $(PYTEST_ARGS)

@@ -7,17 +7,14 @@ runs once with the oracle, in a process of its own; so do bells in groups of sev
 rounds and peak memory are counted.
 """
 
-import argparse
-import json
-import resource
-import statistics
-import subprocess
+import functools
 import sys
 import time
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
+import harness
 import run as bench
 
 REPEATS = 3
@@ -53,55 +50,32 @@ def child(what):
     scenario = over_time("random", "full", 1) if what == "random" else rounds[int(what)]
     start = time.process_time()
     result = simulate(scenario)
-    cpu_s = time.process_time() - start
-    peak_kib = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    peak_kib //= 1024 if sys.platform == "darwin" else 1  # bytes there
-    print(
-        json.dumps(
-            {
-                "deliveries": result.deliveries,
-                "cpu_s": cpu_s,
-                "peak_mib": peak_kib / 1024,
-                "rounds": result.extra["rounds"],
-                "packets": result.extra["rounds_packets"],
-                "nodes": result.nodes,
-            }
-        )
-    )
-
-
-def alone(what):
-    """``child`` in a process of its own."""
-    command = [sys.executable, __file__, "--child", str(what)]
-    done = subprocess.run(command, check=True, stdout=subprocess.PIPE)
-    return json.loads(done.stdout)
+    return {
+        "deliveries": result.deliveries,
+        "cpu_s": time.process_time() - start,
+        "peak_mib": harness.peak_mib(),
+        "rounds": result.extra["rounds"],
+        "packets": result.extra["rounds_packets"],
+        "nodes": result.nodes,
+    }
 
 
 def measure(*, quick):
     """Everything, as one object."""
-    # First, while this process is small: a child's peak memory counts its parent's at the fork.
     groups = GROUPS[:2] if quick else GROUPS
-    alone(GROUPS[0])  # compile
-    report = {"rounds": [alone(nodes) for nodes in groups]}
+    harness.alone(__file__, GROUPS[0])  # compile
+    report = {"rounds": [harness.alone(__file__, nodes) for nodes in groups]}
     if not quick:
-        report["random"] = alone("random")
+        report["random"] = harness.alone(__file__, "random")
     messages = 2_000 if quick else 20_000
     bench.rate_of_precedes("probabilistic", 1, oracle=True)
     rate(1, oracle=True, detector="none")
-    rates = {name: [] for name in (REFERENCE, *ROWS)}
-    for _ in range(1 if quick else REPEATS):
-        rates[REFERENCE].append(bench.rate_of_precedes("probabilistic", messages, oracle=True))
-        for name, options in ROWS.items():
-            rates[name].append(rate(messages, **options))
-    reference = statistics.median(rates[REFERENCE])
-    report["per_cpu_s"] = {
-        name: {
-            "best": max(values),
-            "median": statistics.median(values),
-            "share": statistics.median(values) / reference,
-        }
-        for name, values in rates.items()
+    rows = {
+        REFERENCE: lambda: bench.rate_of_precedes("probabilistic", messages, oracle=True),
+        **{name: functools.partial(rate, messages, **options) for name, options in ROWS.items()},
     }
+    rates = harness.interleaved(rows, 1 if quick else REPEATS)
+    report["per_cpu_s"] = harness.compared(rates, REFERENCE)
     return report
 
 
@@ -109,7 +83,7 @@ def show(report):
     """The tables."""
     print(f"\n{'deliveries per CPU-second':<40}{'best':>14}{'median':>14}{'of W':>10}")
     for name, row in report["per_cpu_s"].items():
-        print(f"{name:<40}{row['best']:>14,.0f}{row['median']:>14,.0f}   1/{1 / row['share']:.1f}")
+        print(f"{name:<40}{row['best']:>14,.0f}{row['median']:>14,.0f}   1/{1 / row['ratio']:.1f}")
     if "random" in report:
         row = report["random"]
         print(
@@ -125,19 +99,10 @@ def show(report):
         )
 
 
-def main():
-    """Measure and print."""
-    parser = argparse.ArgumentParser(description="Speed of dcs beside workload W.")
-    parser.add_argument("--quick", action="store_true", help="small runs, once each: a smoke test")
-    parser.add_argument("--json", action="store_true", help="print one JSON object")
-    parser.add_argument("--child", metavar="WHAT", help=argparse.SUPPRESS)
-    options = parser.parse_args()
-    if options.child is not None:
-        child(options.child)
-        return
-    report = measure(quick=options.quick)
-    print(json.dumps(report, indent=2)) if options.json else show(report)
+def ratios(report):
+    """Deliveries for each of W."""
+    return harness.ratios_of(report["per_cpu_s"], REFERENCE)
 
 
 if __name__ == "__main__":
-    main()
+    harness.main(__file__, __doc__, measure=measure, show=show, ratios=ratios, child=child)

@@ -9,14 +9,13 @@ are taken within a repeat.
 Exit status 1 if a ratio is below what `docs/live.md` promises.
 """
 
-import argparse
-import json
 import statistics
 import sys
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
+import harness
 import live_peers
 
 MEMBERS = 8
@@ -60,21 +59,11 @@ def measure(*, quick):
         "nats-py, 1000/s": lambda: live_peers.nats(MEMBERS, short, PAYLOAD_BYTES, RATE),
         **{f"{name}, 1000/s": lambda name=name: ours(name, short, RATE) for name in PROTOCOLS},
     }
-    return {
-        **interleaved(saturated, 1 if quick else 5),
-        **interleaved(paced, 1 if quick else 15),
+    found = {
+        **harness.interleaved(saturated, 1 if quick else 5),
+        **harness.interleaved(paced, 1 if quick else 15),
     }
-
-
-def interleaved(rows, repeats):
-    """What each row came to, in each repeat."""
-    found = {name: [] for name in rows}
-    for _ in range(repeats):
-        for name, run in rows.items():
-            result = run()
-            if result is not None:
-                found[name].append(result)
-    return found
+    return {"rows": found, "checks": checks(found)}
 
 
 def checks(found):
@@ -100,8 +89,9 @@ def checks(found):
     return rows
 
 
-def show(found):
+def show(report):
     """The tables."""
+    found = report["rows"]
     print(f"{'':24}{'deliveries/core-s':>20}{'deliveries/s':>16}{'p50 ms':>10}{'p99 ms':>10}")
     for name, results in found.items():
         if results:
@@ -114,23 +104,19 @@ def show(found):
     if not found["nats-py"]:
         print("nats-py: not measured, because nats-server or nats-py is not installed")
     print()
-    for name, measured, wanted, holds in checks(found):
-        print(f"{name:<40}{measured:>10.2f}  {wanted:<8} {'holds' if holds else 'DOES NOT HOLD'}")
+    for name, measured, wanted, is_met in report["checks"]:
+        print(f"{name:<40}{measured:>10.2f}  {wanted:<8} {'holds' if is_met else 'DOES NOT HOLD'}")
 
 
-def main():
-    """Measure and print."""
-    parser = argparse.ArgumentParser(description="Live groups beside a raw mesh and NATS.")
-    parser.add_argument("--quick", action="store_true", help="short, once each: a smoke test")
-    parser.add_argument("--json", action="store_true", help="print one JSON object")
-    options = parser.parse_args()
-    found = measure(quick=options.quick)
-    if options.json:
-        print(json.dumps({"rows": found, "checks": checks(found)}))
-    else:
-        show(found)
-    sys.exit(not all(row[3] for row in checks(found)))
+def ratios(report):
+    """All that is promised but the bounds of what is pending."""
+    return {name: value for name, value, *_ in report["checks"] if "/" in name}
+
+
+def holds(report):
+    """Whether every promise is kept."""
+    return all(row[3] for row in report["checks"])
 
 
 if __name__ == "__main__":
-    main()
+    harness.main(__file__, __doc__, measure=measure, show=show, ratios=ratios, holds=holds)

@@ -16,7 +16,6 @@ once however much work follows. Processes that do the work are fresh each time, 
 include importing the package and loading compiled code.
 """
 
-import argparse
 import json
 import pickle
 import subprocess
@@ -27,6 +26,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
+import harness
 from processes import cpu_s_of_tree
 
 LIMITS = {"audit_cpu_s": 10.0, "simulate_ratio": 1.25, "tiny_ratio": 3.0, "driver_gb": 3.0}
@@ -237,18 +237,11 @@ def show(report):
         print(f"{name:<28}{value:>10.2f}   {'within' if value < limit else 'BEYOND'} {limit:g}")
 
 
-def main():
-    """Measure and print."""
-    parser = argparse.ArgumentParser(description="What Spark costs.")
-    parser.add_argument("--quick", action="store_true", help="small runs: a smoke test")
-    parser.add_argument("--json", action="store_true", help="print one JSON object")
-    options = parser.parse_args()
-    report = measure(quick=options.quick)
-    if options.json:
-        print(json.dumps(report, indent=2))
-    else:
-        show(report)
+def ratios(report):
+    """CPU time on Spark by that of one process."""
+    keys = ("simulate", "audit", "tiny")
+    return {key: report[key]["spark"]["cpu_s"] / report[key]["alone"] for key in keys}
 
 
 if __name__ == "__main__":
-    main()
+    harness.main(__file__, __doc__, measure=measure, show=show, ratios=ratios)

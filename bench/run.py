@@ -5,12 +5,7 @@ compiled simulator and for SimPy in the same run. Repeats of all rows are interl
 shared machine is slow for minutes at a time; the table gives the best and the median of them.
 """
 
-import argparse
-import json
 import os
-import resource
-import statistics
-import subprocess
 import sys
 import tempfile
 import time
@@ -19,6 +14,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
+import harness
 import simpy_peer
 
 NODES = 200
@@ -80,14 +76,11 @@ def bytes_per_event(path):
 
 
 def child(messages):
-    """Run W in this process and print its CPU seconds and peak memory, imports included."""
+    """Run W in this process: its CPU seconds and peak memory, imports included."""
     from precedes.sim import simulate
 
-    simulate(scenario("probabilistic", messages, oracle=True))
-    peak_kib = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    if sys.platform == "darwin":  # bytes there
-        peak_kib //= 1024
-    print(json.dumps({"cpu_s": time.process_time(), "peak_mib": peak_kib / 1024}))
+    simulate(scenario("probabilistic", int(messages), oracle=True))
+    return {"cpu_s": time.process_time(), "peak_mib": harness.peak_mib()}
 
 
 def start_and_memory(messages):
@@ -96,9 +89,7 @@ def start_and_memory(messages):
         environment = {**os.environ, "PRECEDES_CACHE": cache}
 
         def run(count):
-            command = [sys.executable, __file__, "--child", str(count)]
-            done = subprocess.run(command, env=environment, check=True, stdout=subprocess.PIPE)
-            return json.loads(done.stdout)
+            return harness.alone(__file__, count, environment=environment)
 
         return {
             "cold_start_cpu_s": run(1)["cpu_s"],
@@ -129,8 +120,7 @@ def measure(*, quick):
     messages_trace = 2_000 if quick else 20_000
     messages_simpy = 300 if quick else 1_500
     repeats = 1 if quick else 3
-    # First, while this process is small: a child's peak memory counts its parent's at the fork.
-    report = start_and_memory(messages)
+    report = start_and_memory(messages)  # first, while this process is small
 
     from precedes.recorded import simulate
 
@@ -141,19 +131,8 @@ def measure(*, quick):
         measured = rows(messages, messages_simpy, trace)
         for warm_up in rows(1, 1, trace).values():  # compile, and fill the caches
             warm_up()
-        rates = {name: [] for name in measured}
-        for _ in range(repeats):
-            for name, run in measured.items():
-                rates[name].append(run())
-    baseline = statistics.median(rates[BASELINE])
-    report["deliveries_per_cpu_s"] = {
-        name: {
-            "best": max(values),
-            "median": statistics.median(values),
-            "ratio": statistics.median(values) / baseline,
-        }
-        for name, values in rates.items()
-    }
+        rates = harness.interleaved(measured, repeats)
+    report["deliveries_per_cpu_s"] = harness.compared(rates, BASELINE)
     report["settings"] = {
         "nodes": NODES,
         "messages": messages,
@@ -182,22 +161,10 @@ def show(report):
     print(f"{'trace on disk':<28}{report['trace_bytes_per_event']:>14.2f} bytes an event")
 
 
-def main():
-    """Measure and print."""
-    parser = argparse.ArgumentParser(description="Speed of precedes beside SimPy.")
-    parser.add_argument("--quick", action="store_true", help="small runs, once each: a smoke test")
-    parser.add_argument("--json", action="store_true", help="print one JSON object")
-    parser.add_argument("--child", type=int, metavar="MESSAGES", help=argparse.SUPPRESS)
-    options = parser.parse_args()
-    if options.child is not None:
-        child(options.child)
-        return
-    report = measure(quick=options.quick)
-    if options.json:
-        print(json.dumps(report, indent=2))
-    else:
-        show(report)
+def ratios(report):
+    """Multiples of SimPy with the same oracle."""
+    return harness.ratios_of(report["deliveries_per_cpu_s"], BASELINE)
 
 
 if __name__ == "__main__":
-    main()
+    harness.main(__file__, __doc__, measure=measure, show=show, ratios=ratios, child=child)

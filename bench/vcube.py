@@ -6,17 +6,13 @@ interleaved; the table gives the best and the median of them. The largest group 
 the oracle, in a process of its own, as does the one whose memory is measured.
 """
 
-import argparse
-import json
-import resource
-import statistics
-import subprocess
 import sys
 import time
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
+import harness
 import run as bench
 
 SIZES = (256, 1024)
@@ -43,32 +39,24 @@ def rate(nodes, *, tolerant):
     return result.packets / (time.process_time() - start)
 
 
-def child(nodes):
+def child(what):
     """One run in this process, without the oracle if it is the largest."""
     from precedes.sim import simulate
 
+    nodes = int(what)
     simulate(scenario(4, tolerant=False, oracle=True))  # load what was compiled before
     start = time.process_time()
     result = simulate(scenario(nodes, tolerant=False, oracle=nodes != LARGEST))
     cpu_s = time.process_time() - start
-    peak_kib = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    peak_kib //= 1024 if sys.platform == "darwin" else 1  # bytes there
-    print(json.dumps({"packets": result.packets, "cpu_s": cpu_s, "peak_mib": peak_kib / 1024}))
-
-
-def alone(nodes):
-    """``child`` in a process of its own."""
-    command = [sys.executable, __file__, "--child", str(nodes)]
-    done = subprocess.run(command, check=True, stdout=subprocess.PIPE)
-    return json.loads(done.stdout)
+    return {"packets": result.packets, "cpu_s": cpu_s, "peak_mib": harness.peak_mib()}
 
 
 def measure(*, quick):
     """Everything, as one object."""
     sizes = SIZES[:1] if quick else SIZES
-    # First, while this process is small: a child's peak memory counts its parent's at the fork.
-    alone(8)  # compile
-    report = {"alone": {nodes: alone(nodes) for nodes in (sizes if quick else (1024, LARGEST))}}
+    harness.alone(__file__, 8)  # compile
+    single = sizes if quick else (1024, LARGEST)
+    report = {"alone": {nodes: harness.alone(__file__, nodes) for nodes in single}}
     messages = 5_000 if quick else 100_000
     rows = {REFERENCE: lambda: bench.rate_of_precedes("probabilistic", messages, oracle=True)}
     for nodes in sizes:
@@ -77,19 +65,8 @@ def measure(*, quick):
             rows[name] = lambda nodes=nodes, tolerant=tolerant: rate(nodes, tolerant=tolerant)
     rate(8, tolerant=True)
     bench.rate_of_precedes("probabilistic", 1, oracle=True)
-    rates = {name: [] for name in rows}
-    for _ in range(1 if quick else REPEATS):
-        for name, run in rows.items():
-            rates[name].append(run())
-    reference = statistics.median(rates[REFERENCE])
-    report["per_cpu_s"] = {
-        name: {
-            "best": max(values),
-            "median": statistics.median(values),
-            "share": statistics.median(values) / reference,
-        }
-        for name, values in rates.items()
-    }
+    rates = harness.interleaved(rows, 1 if quick else REPEATS)
+    report["per_cpu_s"] = harness.compared(rates, REFERENCE)
     return report
 
 
@@ -97,7 +74,7 @@ def show(report):
     """The table."""
     print(f"\n{'packets per CPU-second':<40}{'best':>14}{'median':>14}{'of W':>10}")
     for name, row in report["per_cpu_s"].items():
-        print(f"{name:<40}{row['best']:>14,.0f}{row['median']:>14,.0f}   1/{1 / row['share']:.1f}")
+        print(f"{name:<40}{row['best']:>14,.0f}{row['median']:>14,.0f}   1/{1 / row['ratio']:.1f}")
     for nodes, row in report["alone"].items():
         oracle = "without the oracle" if nodes == LARGEST else "with the oracle"
         print(
@@ -106,19 +83,10 @@ def show(report):
         )
 
 
-def main():
-    """Measure and print."""
-    parser = argparse.ArgumentParser(description="Speed of vcube beside workload W.")
-    parser.add_argument("--quick", action="store_true", help="small runs, once each: a smoke test")
-    parser.add_argument("--json", action="store_true", help="print one JSON object")
-    parser.add_argument("--child", type=int, metavar="NODES", help=argparse.SUPPRESS)
-    options = parser.parse_args()
-    if options.child is not None:
-        child(options.child)
-        return
-    report = measure(quick=options.quick)
-    print(json.dumps(report, indent=2)) if options.json else show(report)
+def ratios(report):
+    """Packets for each delivery of W."""
+    return harness.ratios_of(report["per_cpu_s"], REFERENCE)
 
 
 if __name__ == "__main__":
-    main()
+    harness.main(__file__, __doc__, measure=measure, show=show, ratios=ratios, child=child)

@@ -1,0 +1,116 @@
+"""What every benchmark shares: options, interleaved repeats, processes of their own, the history.
+
+A shared machine is slow for minutes at a time, so all rows of a question take turns, and what is
+kept of a run is the ratio between them: bench/history.csv, a line for each ratio and commit.
+"""
+
+import argparse
+import csv
+import json
+import resource
+import statistics
+import subprocess
+import sys
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+HISTORY = ROOT / "bench" / "history.csv"
+
+
+def interleaved(rows: Mapping[str, Callable[[], object]], repeats: int) -> dict[str, list]:
+    """What each row came to, in each repeat; a row that cannot run here says so by None."""
+    found = {name: [] for name in rows}
+    for _ in range(repeats):
+        for name, run in rows.items():
+            if (value := run()) is not None:
+                found[name].append(value)
+    return found
+
+
+def compared(rates: Mapping[str, list[float]], reference: str) -> dict[str, dict[str, float]]:
+    """Best and median of each row, and the median as a multiple of the reference's."""
+    base = statistics.median(rates[reference])
+    return {
+        name: {
+            "best": max(values),
+            "median": statistics.median(values),
+            "ratio": statistics.median(values) / base,
+        }
+        for name, values in rates.items()
+    }
+
+
+def ratios_of(rows: Mapping[str, dict[str, float]], reference: str) -> dict[str, float]:
+    """The ratios of ``compared``, without the one that is 1 by definition."""
+    return {name: row["ratio"] for name, row in rows.items() if name != reference}
+
+
+def peak_mib() -> float:
+    """The most memory that this process has had, in MiB."""
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return peak / (1024 * 1024 if sys.platform == "darwin" else 1024)
+
+
+def alone(file: str, what: object, *, environment: Mapping[str, str] | None = None) -> dict:
+    """What ``child`` of a benchmark returns, in a process of its own.
+
+    Call it while this process is small: a child's peak memory counts its parent's at the fork.
+    """
+    command = [sys.executable, file, "--child", str(what)]
+    done = subprocess.run(command, env=environment, check=True, stdout=subprocess.PIPE)
+    return json.loads(done.stdout)
+
+
+def main(
+    file: str,
+    text: str,
+    *,
+    measure: Callable[..., dict],
+    show: Callable[[dict], None],
+    ratios: Callable[[dict], Mapping[str, float]],
+    child: Callable[[str], dict] | None = None,
+    holds: Callable[[dict], bool] = lambda report: True,
+) -> None:
+    """Run a benchmark as a command; exit status 1 if what it promises does not hold.
+
+    ``measure(quick=...)`` gives the report, ``ratios`` what of it goes into the history.
+    """
+    parser = argparse.ArgumentParser(description=text.partition("\n")[0], allow_abbrev=False)
+    scale = parser.add_mutually_exclusive_group()  # what a smoke test gives is no history
+    scale.add_argument("--quick", action="store_true", help="small runs, once each: a smoke test")
+    scale.add_argument("--record", action="store_true", help=f"append ratios to {HISTORY.name}")
+    parser.add_argument("--json", action="store_true", help="print one JSON object")
+    parser.add_argument("--child", metavar="WHAT", help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.child is not None and child is not None:
+        print(json.dumps(child(options.child)))
+        return
+    report = measure(quick=options.quick)
+    if options.json:
+        print(json.dumps(report, indent=2))
+    else:
+        show(report)
+    if options.record:
+        record(Path(file).stem, ratios(report))
+    sys.exit(not holds(report))
+
+
+def record(question: str, ratios: Mapping[str, float]) -> None:
+    """Add lines to the history, for the commit that is checked out; ``+`` if it was edited."""
+    git = ["git", "-C", str(ROOT)]
+    found = subprocess.run(
+        [*git, "describe", "--always", "--dirty=+", "--exclude=*"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    commit = found.stdout.strip() or "unknown"
+    is_new = not HISTORY.exists()
+    with HISTORY.open("a", newline="", encoding="utf-8") as out:
+        rows = csv.writer(out, lineterminator="\n")
+        if is_new:
+            rows.writerow(("commit", "question", "ratio"))
+        rows.writerows(
+            (commit, f"{question}: {name}", f"{ratio:.3g}") for name, ratio in ratios.items()
+        )
