@@ -15,6 +15,7 @@ import pytest
 
 from precedes import compiled, sources
 from precedes.live import step
+from precedes.pipeline import execute
 from precedes.protocols import vcube, vector
 from precedes.sim import engine
 from precedes.testing import observe, random_scenario
@@ -167,6 +168,27 @@ def test_an_edit_beside_what_is_compiled(small):
     change(small.package / "cli.py", "The command line", "The c0mmand line")
     assert small.run("-c", ASK)[0] == "1\n"
     assert list(small.cache.rglob("*.nb?")) == files
+
+
+VERSION = "from precedes.compiled import sources_digest; print(sources_digest())"
+
+
+def test_an_edit_beside_runs(tree):
+    """Finished runs stay what they are after an edit of what only asks for them or shows them."""
+    version = tree.run("-c", VERSION)[0]
+    for name in ("cli.py", "papers/p000/claims.py", "report/page.py"):
+        with (tree.package / name).open("a") as file:
+            file.write("# edited\n")
+    assert tree.run("-c", VERSION)[0] == version
+    with (tree.package / "topology.py").open("a") as file:
+        file.write("# edited\n")
+    assert tree.run("-c", VERSION)[0] != version
+
+
+def test_no_run_imports_what_is_beside_runs():
+    protocols = (sources.PACKAGE / "protocols").rglob("*.py")
+    parts = sources.closure([Path(execute.__file__), *protocols])
+    assert not [path for path in parts if sources.is_beside_runs(path)]
 
 
 def test_what_a_loop_is_made_of():

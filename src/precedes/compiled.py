@@ -178,8 +178,8 @@ def _how() -> str:
 
 
 def sources_digest(extra: Iterable[Path] = ()) -> str:
-    """A digest of the package as this process runs it, of ``extra``, and of the compile options."""
-    return sources.digest(extra, more=f"{_how()} {sources.digest_at_import()}")
+    """A digest of what runs are made of, of ``extra``, and of the compile options."""
+    return sources.digest(extra, more=f"{_how()} {sources.digest_of_runs()}")
 
 
 def cache_root() -> Path:
