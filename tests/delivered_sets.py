@@ -6,8 +6,7 @@ alone, and say at every delivery whether something of the message's past is miss
 
 import contextlib
 
-from precedes import compiled
-from precedes.protocols import contract, registry
+from precedes import compiled, contract, registry
 from precedes.testing.watch import HANDLERS, _effects
 
 

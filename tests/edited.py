@@ -1,12 +1,10 @@
 """Copies of the package's own protocols with a few words changed."""
 
 import shutil
-from pathlib import Path
 
 from precedes import sources
-from precedes.protocols import registry
 
-FOLDER = Path(registry.__file__).parent
+FOLDER = sources.PACKAGE / "protocols"
 
 
 def protocol(directory, name, *edits, rename="edited", part=None):

@@ -7,8 +7,8 @@ between the sends. Links break with a station, and begin anew where both ends sa
 import random
 from dataclasses import replace
 
+from precedes.contract import machines
 from precedes.durable import Journal, frame
-from precedes.protocols import machines
 from precedes.protocols.mobile import restart
 from precedes.protocols.mobile.codec import decode_disk, encode_disk
 from precedes.protocols.mobile.host import Disk

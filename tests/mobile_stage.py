@@ -8,7 +8,7 @@ import heapq
 import random
 from collections import deque
 
-from precedes.protocols import machines
+from precedes.contract import machines
 from precedes.protocols.mobile import host as mh
 from precedes.protocols.mobile import messages
 from precedes.protocols.mobile.host import Disk, MobileHost

@@ -8,7 +8,7 @@ nothing else. The oracle judges every step.
 import heapq
 import random
 
-from precedes.protocols import machines
+from precedes.contract import machines
 from precedes.protocols.mobile import host as mh
 from precedes.protocols.mobile.host import Disk, MobileHost
 from precedes.protocols.mobile.station import MobileStation

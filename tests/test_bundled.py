@@ -5,7 +5,8 @@ import pytest
 
 from precedes.model import EventKind, UserError
 from precedes.papers.p001 import experiments
-from precedes.protocols import failure_detector, load
+from precedes.protocols import failure_detector
+from precedes.registry import load
 from precedes.sim import Fault, Scenario, simulate
 from tests.crashing import check, check_trace, run, schedule
 

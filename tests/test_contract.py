@@ -7,8 +7,7 @@ import pytest
 
 from precedes import simulate, sources
 from precedes.model import InternalError, UserError
-from precedes.protocols import linked, load, names
-from precedes.protocols.registry import ContractError
+from precedes.registry import ContractError, linked, load, names
 from precedes.sim import Scenario, engine
 from precedes.testing import assert_conforms, conformance
 from tests import edited

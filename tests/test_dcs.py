@@ -5,12 +5,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from precedes import simulate
+from precedes import contract, simulate
 from precedes.model import UserError
 from precedes.parts.hash_check import set_hash
-from precedes.protocols import contract, load
 from precedes.protocols.dcs import rounds
 from precedes.protocols.dcs import state as d
+from precedes.registry import load
 from precedes.sim import Fault, Scenario
 from precedes.sim.run import Run
 from precedes.testing import observe

@@ -6,8 +6,10 @@ import random
 import numpy as np
 import pytest
 
+from precedes import contract
 from precedes.model import UserError
-from precedes.protocols import contract, failure_detector, load
+from precedes.protocols import failure_detector
+from precedes.registry import load
 from precedes.sim import Fault, Scenario
 from precedes.sim.run import Run
 

@@ -4,9 +4,9 @@ import random
 
 import pytest
 
+from precedes.contract.machines import Message
 from precedes.model import UserError
 from precedes.protocols.flooding.reno import Connection, RenoSettings
-from precedes.protocols.machines import Message
 from precedes.sim import Scenario, simulate
 
 SETTINGS = RenoSettings(

@@ -2,8 +2,8 @@
 
 import pytest
 
+from precedes.contract import machines
 from precedes.model import PeerError
-from precedes.protocols import machines
 from precedes.protocols.mobile import messages, restart
 from precedes.protocols.mobile.restart import LoggedStation
 from tests.mobile_durable_world import make, restarting

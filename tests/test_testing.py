@@ -6,9 +6,9 @@ import sys
 import numpy as np
 import pytest
 
-from precedes import audit
+from precedes import audit, contract
 from precedes.model import EventKind
-from precedes.protocols import contract, linked, load
+from precedes.registry import linked, load
 from precedes.sim import Scenario
 from precedes.sim.assumptions import outside
 from precedes.testing import (

@@ -5,9 +5,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from precedes import contract, registry
+from precedes.contract import Capacity, Group
 from precedes.model import EventKind, UserError
-from precedes.protocols import contract, registry, vcube
-from precedes.protocols.contract import Capacity, Group
+from precedes.protocols import vcube
 from precedes.protocols.vcube.recovery import WINDOW
 from precedes.sim import Fault, Scenario, simulate
 from precedes.testing import observe

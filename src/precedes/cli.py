@@ -204,7 +204,7 @@ def _add_reproduce(commands: Any) -> None:
 
 
 def _protocols(options: argparse.Namespace) -> int:
-    from precedes.protocols import load, names
+    from precedes.registry import load, names
 
     protocols = [load(name) for name in names()]
     if options.json:

@@ -4,10 +4,10 @@ import struct
 
 import pytest
 
+from precedes import contract
 from precedes.live import wire
 from precedes.live.node import Node, Settings
 from precedes.parts.hash_check import queue, requests, set_hash
-from precedes.protocols import contract
 from precedes.protocols.vcube import state as vcube_words
 from tests.live.liars import ABOUT, LIES, PARAMETERS, body_for, broadcast_claiming
 from tests.live.network import Network

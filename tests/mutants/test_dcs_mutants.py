@@ -9,7 +9,8 @@ import sys
 import numpy as np
 import pytest
 
-from precedes.protocols import contract, load
+from precedes import contract
+from precedes.registry import load
 from tests import dcs_stress
 from tests.dcs_watch import Watcher
 from tests.delivered_sets import DeliveredSets

@@ -42,7 +42,7 @@ class Series(dict):
 
 def result(scenario: Scenario, draw: random.Random) -> dict:
     """What a run of the scenario could give; deliveries are never 0."""
-    from precedes.protocols import load
+    from precedes.registry import load
 
     broadcasts = draw.randint(10, 1000)
     deliveries = broadcasts * (scenario.nodes - 1)

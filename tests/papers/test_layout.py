@@ -12,7 +12,7 @@ import pytest
 from precedes.model import UserError
 from precedes.papers.bibliography import Reference
 from precedes.papers.registry import load, number_of, papers, references
-from precedes.protocols import names
+from precedes.registry import names
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 PACKAGES = ROOT / "src/precedes/papers"

@@ -13,8 +13,7 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from precedes import compiled
-from precedes.model import EventKind
-from precedes.protocols.contract import (
+from precedes.contract import (
     DONE,
     FULL,
     MESSAGE,
@@ -45,6 +44,7 @@ from precedes.protocols.contract import (
     tag_of,
     value_of,
 )
+from precedes.model import EventKind
 
 DATA: Final = 0
 ACKNOWLEDGEMENT: Final = 1

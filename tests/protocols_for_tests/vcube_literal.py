@@ -12,7 +12,7 @@ from typing import Any, Final
 import numpy as np
 
 from precedes import compiled
-from precedes.protocols.contract import (
+from precedes.contract import (
     DONE,
     MESSAGE,
     Capacity,

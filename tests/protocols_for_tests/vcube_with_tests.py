@@ -11,9 +11,7 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from precedes import compiled
-from precedes.protocols import failure_detector as tester
-from precedes.protocols import vcube
-from precedes.protocols.contract import (
+from precedes.contract import (
     DONE,
     MESSAGE,
     NUMBER,
@@ -32,6 +30,8 @@ from precedes.protocols.contract import (
     tag_of,
     value_of,
 )
+from precedes.protocols import failure_detector as tester
+from precedes.protocols import vcube
 
 ITEMS: Final = (*vcube.ITEMS, NUMBER, NUMBER, NUMBER)
 MESSAGE_FIELDS: Final = vcube.MESSAGE_FIELDS

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from precedes.model import EventKind
-from precedes.protocols import linked
+from precedes.registry import linked
 from precedes.sim import Fault, Scenario
 from precedes.sim import world as w
 from precedes.sim.run import Run

@@ -10,9 +10,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from precedes.audit import audit
+from precedes.contract.machines import RadioParameters
 from precedes.model import UserError
 from precedes.pipeline.events import history_of
-from precedes.protocols.machines import RadioParameters
 from precedes.recorded import simulate as simulate_recorded
 from precedes.sim import Fault, Scenario, simulate
 from precedes.sim.mobility import Mobility, read_positions, station_places, tree_of

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from precedes.model import EventKind, UserError
-from precedes.protocols import linked
+from precedes.registry import linked
 from precedes.sim import Scenario, simulate
 from precedes.testing.collector import KIND, NODE, SEQUENCE, SOURCE, TIME_NS
 from tests.sim import traces

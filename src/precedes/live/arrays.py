@@ -11,9 +11,9 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from precedes import contract
+from precedes.contract import Host, Int32s, Int64s
 from precedes.model import UserError
-from precedes.protocols import contract
-from precedes.protocols.contract import Host, Int32s, Int64s
 from precedes.protocols.failure_detector import Detector
 
 Bytes = NDArray[np.uint8]

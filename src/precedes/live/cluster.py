@@ -22,6 +22,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
+from precedes import registry
 from precedes.audit import audit, to_json
 from precedes.live import member_process, tracelog
 from precedes.live.config import Config, Security
@@ -30,7 +31,6 @@ from precedes.live.faults import Fault, Relays, draw
 from precedes.live.node import Node
 from precedes.live.security import make_keys
 from precedes.model import UserError
-from precedes.protocols import registry
 from precedes.trace import read_members
 
 GROUP: Final = "cluster"

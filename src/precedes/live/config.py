@@ -15,10 +15,10 @@ from numbers import Integral, Real
 from pathlib import Path
 from typing import Any, Final
 
+from precedes import registry
 from precedes.live import wire
 from precedes.live.node import Settings
 from precedes.model import UserError, meant
-from precedes.protocols import registry
 
 SLOW_POLICIES: Final = ("block", "evict", "raise")
 PORT_MAX: Final = 65_535

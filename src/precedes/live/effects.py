@@ -6,7 +6,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from precedes import compiled, topology
+from precedes import compiled, contract, topology
 from precedes.live import arrays as a
 from precedes.live import items, store
 from precedes.live import progress as credits
@@ -14,7 +14,6 @@ from precedes.live.arrays import Member
 from precedes.live.status import FINISHED, FLUSH, OVERFLOW
 from precedes.live.wire import FRAME_BYTES, PACKET, ROUTED, ROUTED_BYTES
 from precedes.model import EventKind
-from precedes.protocols import contract
 
 DELIVER_KIND: Final = int(EventKind.DELIVER)
 RECEIVE_KIND: Final = int(EventKind.RECEIVE)

@@ -11,6 +11,7 @@ from typing import Final
 import numpy as np
 
 from precedes import compiled
+from precedes.contract import MESSAGE, NUMBER, REFERENCE, SEQUENCE, SOURCE, Int32s
 from precedes.live import names, store
 from precedes.live.arrays import (
     COUNT,
@@ -25,7 +26,6 @@ from precedes.live.arrays import (
     Bytes,
     Member,
 )
-from precedes.protocols.contract import MESSAGE, NUMBER, REFERENCE, SEQUENCE, SOURCE, Int32s
 
 # Reasons for which input is refused: ``wire.REASONS`` has them in words.
 SHORT: Final = -1

@@ -6,16 +6,15 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from precedes import topology
+from precedes import contract, topology
+from precedes.contract import Capacity, grow
 from precedes.live import arrays as a
 from precedes.live import names
 from precedes.live.arrays import Member
 from precedes.live.effects import PIECE_BYTES
 from precedes.live.wire import FRAME_BYTES
-from precedes.protocols import contract
 from precedes.protocols import failure_detector as tester
-from precedes.protocols.contract import Capacity, grow
-from precedes.protocols.registry import Protocol
+from precedes.registry import Protocol
 
 if TYPE_CHECKING:
     from precedes.live.node import Settings

@@ -12,7 +12,7 @@ from typing import Final
 import numpy as np
 
 from precedes import compiled
-from precedes.protocols.contract import Int64s
+from precedes.contract import Int64s
 
 NONE: Final = -1
 NAME: Final = 0  # 0: free

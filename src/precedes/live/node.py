@@ -16,14 +16,14 @@ from typing import Any, Final
 
 import numpy as np
 
+from precedes import contract, registry
+from precedes.contract import Capacity, grow
 from precedes.live import arrays as a
 from precedes.live import items, layout, names, status, step
 from precedes.live.arrays import Member
 from precedes.live.output import FEW, ROW_BYTES, Batch, Output
 from precedes.model import NODES_MAX, InternalError, UserError
-from precedes.protocols import contract, registry
 from precedes.protocols import failure_detector as tester
-from precedes.protocols.contract import Capacity, grow
 
 # What a step has left when it was taken: nothing.
 NOTHING: Final = np.zeros(a.ROWS + 1 - a.COMMON_BYTES, np.int64).data

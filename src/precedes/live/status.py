@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from precedes import compiled
-from precedes.protocols.contract import DONE, FULL
+from precedes.contract import DONE, FULL
 
 FINISHED: Final = 0
 GROW_SLOTS: Final = 1

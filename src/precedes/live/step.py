@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from precedes import compiled
+from precedes import compiled, contract
 from precedes.live import arrays as a
 from precedes.live import items, store, views
 from precedes.live import progress as credits
@@ -26,7 +26,7 @@ from precedes.live.status import (
 )
 from precedes.live.wire import DOWN, FROZEN, LEAVE, PACKET, RELAY, ROUTED, UP
 from precedes.model import EventKind
-from precedes.protocols import admission, contract
+from precedes.protocols import admission
 from precedes.protocols import failure_detector as tester
 
 # Registers what the protocols let through.

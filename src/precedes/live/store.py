@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from precedes import compiled
+from precedes.contract import NOW_NS, SEQUENCE, SOURCE, Int32s, Int64s
 from precedes.live import names
 from precedes.live.arrays import (
     BLOCK_BYTES,
@@ -24,7 +25,6 @@ from precedes.live.arrays import (
     Bytes,
     Member,
 )
-from precedes.protocols.contract import NOW_NS, SEQUENCE, SOURCE, Int32s, Int64s
 
 
 @compiled.function(inline=False)

@@ -20,7 +20,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from precedes import compiled, topology
+from precedes import compiled, contract, topology
 from precedes.live import arrays as a
 from precedes.live import items, store
 from precedes.live import progress as credits
@@ -28,7 +28,6 @@ from precedes.live.arrays import Member
 from precedes.live.effects import next_hop, report
 from precedes.live.status import FINISHED, FLUSH, REFUSED, after_handler
 from precedes.live.wire import FROZEN, FROZEN_BYTES, PACKET, RELAY, ROUTED, ROUTED_BYTES
-from precedes.protocols import contract
 
 
 @compiled.function(inline=False)

@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from precedes import compiled
-from precedes.protocols.contract import Int32s
+from precedes.contract import Int32s
 
 NONE: Final = -1
 

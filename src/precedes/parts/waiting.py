@@ -17,8 +17,8 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from precedes import clocks, compiled
+from precedes.contract import Capacity, Int32s
 from precedes.parts.pool import NONE, Pool, allocate_pool, free_row, has_rows, take_row
-from precedes.protocols.contract import Capacity, Int32s
 
 # Words of a waiting message.
 SLOT: Final = 0

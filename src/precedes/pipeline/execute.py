@@ -17,13 +17,12 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, Final, NamedTuple, TextIO
 
-from precedes import compiled
+from precedes import compiled, registry
 from precedes.audit import Report, audit
 from precedes.model import InternalError, UserError
 from precedes.pipeline import layout, measures, records
 from precedes.pipeline.plan import scenario_of
 from precedes.pipeline.records import ATTEMPTS_MAX
-from precedes.protocols import registry
 from precedes.recorded import simulate
 from precedes.sim import Scenario
 from precedes.trace import SCHEMA_VERSION, History, read_metadata, read_trace

@@ -13,10 +13,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
+from precedes import registry
 from precedes.compiled import sources_digest
 from precedes.model import UserError
 from precedes.pipeline.layout import name_of
-from precedes.protocols import registry
 from precedes.sim import Scenario
 from precedes.sim.experiment import Experiment
 from precedes.sim.scenario import Fault

@@ -1,5 +1,1 @@
-"""The protocols: one file each, found by scanning this folder."""
-
-from precedes.protocols.registry import Protocol, linked, load, names
-
-__all__ = ["Protocol", "linked", "load", "names"]
+"""The protocols: a file or a folder each, found by ``precedes.registry``."""

@@ -17,6 +17,15 @@ from typing import Final
 import numpy as np
 
 from precedes import compiled
+from precedes.contract import (
+    Host,
+    Int32s,
+    Int64s,
+    admits,
+    sequence_of,
+    source_of,
+    window,
+)
 from precedes.parts.hash_check import requests, set_hash
 from precedes.protocols import (
     bundled,
@@ -27,15 +36,6 @@ from precedes.protocols import (
     unordered,
     vcube,
     vector,
-)
-from precedes.protocols.contract import (
-    Host,
-    Int32s,
-    Int64s,
-    admits,
-    sequence_of,
-    source_of,
-    window,
 )
 from precedes.protocols.dcs import components, rounds
 from precedes.protocols.dcs import state as dcs_words

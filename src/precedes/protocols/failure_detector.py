@@ -32,8 +32,7 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from precedes import compiled, topology
-from precedes.model import DELAY_MS_MAX, NANOSECONDS_PER_MS, UserError
-from precedes.protocols.contract import (
+from precedes.contract import (
     DONE,
     MESSAGE,
     NUMBER,
@@ -57,6 +56,7 @@ from precedes.protocols.contract import (
     tag_of,
     value_of,
 )
+from precedes.model import DELAY_MS_MAX, NANOSECONDS_PER_MS, UserError
 
 DATA: Final = 0
 # Tags of the detector's items, counted from its first tag.

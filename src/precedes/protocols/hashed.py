@@ -27,13 +27,7 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from precedes import clocks, compiled
-from precedes.model import NANOSECONDS_PER_MS, UserError
-from precedes.parts.hash_check import check, log, queue, search, set_hash
-from precedes.parts.hash_check.log import Log
-from precedes.parts.hash_check.queue import NONE, Queue
-from precedes.parts.hash_check.search import Peeling
-from precedes.parts.hash_check.set_hash import Hasher
-from precedes.protocols.contract import (
+from precedes.contract import (
     DONE,
     FULL,
     MESSAGE,
@@ -54,6 +48,12 @@ from precedes.protocols.contract import (
     tag_of,
     value_of,
 )
+from precedes.model import NANOSECONDS_PER_MS, UserError
+from precedes.parts.hash_check import check, log, queue, search, set_hash
+from precedes.parts.hash_check.log import Log
+from precedes.parts.hash_check.queue import NONE, Queue
+from precedes.parts.hash_check.search import Peeling
+from precedes.parts.hash_check.set_hash import Hasher
 
 DATA: Final = 0
 ITEMS: Final = (MESSAGE, NUMBER, NUMBER, NUMBER)

@@ -27,16 +27,7 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from precedes import clocks, compiled
-from precedes.model import EventKind, UserError
-from precedes.parts.pool import NONE
-from precedes.parts.waiting import (
-    Held,
-    add_in_order,
-    allocate_in_order,
-    can_hold,
-    take_first_ready,
-)
-from precedes.protocols.contract import (
+from precedes.contract import (
     DONE,
     FULL,
     MESSAGE,
@@ -53,6 +44,15 @@ from precedes.protocols.contract import (
     send_all,
     source_of,
     value_of,
+)
+from precedes.model import EventKind, UserError
+from precedes.parts.pool import NONE
+from precedes.parts.waiting import (
+    Held,
+    add_in_order,
+    allocate_in_order,
+    can_hold,
+    take_first_ready,
 )
 
 DATA: Final = 0

@@ -18,7 +18,7 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from precedes import compiled
-from precedes.protocols.contract import (
+from precedes.contract import (
     DONE,
     MESSAGE,
     Capacity,

@@ -24,16 +24,7 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from precedes import clocks, compiled
-from precedes.parts.pool import NONE
-from precedes.parts.waiting import (
-    Held,
-    add_by_entry,
-    allocate_by_entry,
-    can_hold,
-    take_ready,
-    wake,
-)
-from precedes.protocols.contract import (
+from precedes.contract import (
     DONE,
     FULL,
     MESSAGE,
@@ -50,6 +41,15 @@ from precedes.protocols.contract import (
     send_all,
     source_of,
     value_of,
+)
+from precedes.parts.pool import NONE
+from precedes.parts.waiting import (
+    Held,
+    add_by_entry,
+    allocate_by_entry,
+    can_hold,
+    take_ready,
+    wake,
 )
 
 DATA: Final = 0

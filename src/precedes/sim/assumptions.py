@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from precedes.protocols import registry
+from precedes import registry
 from precedes.sim.scenario import Scenario
 
 

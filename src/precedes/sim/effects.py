@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from precedes import compiled
+from precedes import compiled, contract
+from precedes.contract import Host, Int64s
 from precedes.model import EventKind
-from precedes.protocols import contract
-from precedes.protocols.contract import Host, Int64s
 from precedes.sim import faults as fault
 from precedes.sim import network as net
 from precedes.sim import oracle as judge

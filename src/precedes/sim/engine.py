@@ -9,9 +9,8 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from precedes import compiled
+from precedes import compiled, contract
 from precedes.model import EventKind
-from precedes.protocols import contract
 from precedes.sim import faults as fault
 from precedes.sim import oracle as judge
 from precedes.sim import queue as events

@@ -9,8 +9,8 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, Final
 
+from precedes import registry
 from precedes.model import UserError, meant
-from precedes.protocols import registry
 from precedes.sim.scenario import Scenario, at_key, from_table, reading
 
 SWITCHES: Final = ("trace", "packets")

@@ -11,8 +11,8 @@ from typing import Any, Final
 
 import numpy as np
 
-from precedes.protocols.contract import Capacity, Group
-from precedes.protocols.registry import Protocol
+from precedes.contract import Capacity, Group
+from precedes.registry import Protocol
 from precedes.sim.scenario import Scenario
 
 # Groups on which the size of a state is measured; larger ones are extrapolated to.

@@ -10,8 +10,8 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from precedes.contract.machines import RadioParameters
 from precedes.model import UserError
-from precedes.protocols.machines import RadioParameters
 
 Floats = NDArray[np.float64]
 

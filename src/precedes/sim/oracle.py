@@ -27,7 +27,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from precedes import compiled
-from precedes.protocols.contract import Int64s
+from precedes.contract import Int64s
 
 # The oracle's words of a node; ``sim.world`` lays out all of them.
 BEHIND: Final = 5  # whether it knows of more than it has delivered

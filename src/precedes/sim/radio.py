@@ -15,8 +15,8 @@ from typing import Any, Final
 
 import numpy as np
 
+from precedes.contract.machines import RadioParameters
 from precedes.model import NANOSECONDS_PER_S
-from precedes.protocols.machines import RadioParameters
 from precedes.sim.mobility import Floats, distances
 
 NANOSECONDS_PER_US: Final = 1000

@@ -16,6 +16,9 @@ from typing import Any, Final
 
 import numpy as np
 
+from precedes import registry
+from precedes.contract import machines as mm
+from precedes.contract.machines import Surroundings
 from precedes.model import (
     NANOSECONDS_PER_MS,
     NANOSECONDS_PER_S,
@@ -23,10 +26,7 @@ from precedes.model import (
     EventKind,
     UserError,
 )
-from precedes.protocols import machines as mm
-from precedes.protocols import registry
-from precedes.protocols.machines import Surroundings
-from precedes.protocols.registry import MachineProtocol
+from precedes.registry import MachineProtocol
 from precedes.sim import schedule
 from precedes.sim.mobility import Mobility, station_places, tree_of
 from precedes.sim.radio import Air, Transmission

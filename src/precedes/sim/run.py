@@ -9,10 +9,9 @@ from typing import Any, Final, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from precedes import compiled
+from precedes import compiled, contract, registry
+from precedes.contract import Capacity, Group, grow
 from precedes.model import NANOSECONDS_PER_S, TIME_NS_MAX, InternalError, UserError
-from precedes.protocols import contract, registry
-from precedes.protocols.contract import Capacity, Group, grow
 from precedes.sim import build, engine, memory, schedule
 from precedes.sim import faults as fault
 from precedes.sim import network as net

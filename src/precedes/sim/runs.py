@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from precedes.protocols import registry
+from precedes import registry
 from precedes.sim.radio_run import RadioRun
 from precedes.sim.result import Result
 from precedes.sim.run import Progress, Run, Writer

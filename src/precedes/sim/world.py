@@ -11,10 +11,9 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from precedes import compiled
+from precedes import compiled, contract
+from precedes.contract import Host, Int64s
 from precedes.model import EventKind
-from precedes.protocols import contract
-from precedes.protocols.contract import Host, Int64s
 from precedes.sim import faults as fault
 from precedes.sim import oracle
 from precedes.sim import queue as events

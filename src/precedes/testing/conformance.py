@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
+from precedes import registry
+from precedes.contract import Capacity
 from precedes.model import EventKind, UserError
-from precedes.protocols import registry
-from precedes.protocols.contract import Capacity
 from precedes.sim import Result, Scenario
 from precedes.sim.assumptions import outside
 from precedes.sim.run import Run

@@ -6,7 +6,7 @@ import random
 from collections.abc import Iterator
 from typing import Final
 
-from precedes.protocols import registry
+from precedes import registry
 from precedes.sim import Fault, Scenario
 
 DELAYS: Final = (

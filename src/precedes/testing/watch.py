@@ -10,11 +10,10 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from precedes import compiled
+from precedes import compiled, contract
+from precedes.contract import Host
 from precedes.model import EventKind
-from precedes.protocols import contract
-from precedes.protocols.contract import Host
-from precedes.protocols.registry import Protocol
+from precedes.registry import Protocol
 
 HANDLERS: Final[tuple[Callable[..., int], ...]] = (
     contract.broadcast,

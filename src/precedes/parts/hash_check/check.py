@@ -16,7 +16,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from precedes import compiled
-from precedes.protocols.contract import (
+from precedes.contract import (
     Host,
     Int64s,
     deliver,

@@ -15,7 +15,7 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from precedes import compiled
-from precedes.protocols.contract import Int32s, Int64s
+from precedes.contract import Int32s, Int64s
 
 from .set_hash import packed
 

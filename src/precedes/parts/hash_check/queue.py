@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from precedes import compiled
-from precedes.protocols.contract import Capacity, Int32s, Int64s
+from precedes.contract import Capacity, Int32s, Int64s
 
 NONE: Final = -1
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import Final
 
 from precedes import compiled
-from precedes.protocols.contract import (
+from precedes.contract import (
     Host,
     Int32s,
     Int64s,

@@ -15,7 +15,7 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from precedes import compiled
-from precedes.protocols.contract import Host, Int64s, sequence_of, source_of
+from precedes.contract import Host, Int64s, sequence_of, source_of
 
 ROUNDS: Final = 27
 WORD: Final = 0xFFFFFFFF

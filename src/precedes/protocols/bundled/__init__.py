@@ -24,10 +24,7 @@ from typing import Final
 
 from precedes import compiled, topology
 from precedes.compiled import ZERO
-from precedes.model import EventKind
-from precedes.parts.pool import NONE, has_rows
-from precedes.protocols import failure_detector
-from precedes.protocols.contract import (
+from precedes.contract import (
     DONE,
     FULL,
     LENGTH,
@@ -52,6 +49,9 @@ from precedes.protocols.contract import (
     tag_of,
     value_of,
 )
+from precedes.model import EventKind
+from precedes.parts.pool import NONE, has_rows
+from precedes.protocols import failure_detector
 
 from . import ack_set, bundles, delivered
 from .bundles import check_bundle

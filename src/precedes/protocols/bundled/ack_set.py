@@ -13,8 +13,8 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from precedes import compiled
+from precedes.contract import Int32s
 from precedes.parts.pool import NONE, Pool, free_row, take_row
-from precedes.protocols.contract import Int32s
 
 # Words of a row in the pool.
 SLOT: Final = 0  # the message

@@ -16,8 +16,7 @@ import numpy as np
 
 from precedes import compiled
 from precedes.compiled import ZERO
-from precedes.parts.pool import NONE, Pool, free_row, take_row
-from precedes.protocols.contract import (
+from precedes.contract import (
     Host,
     Int32s,
     Int64s,
@@ -29,6 +28,7 @@ from precedes.protocols.contract import (
     send,
     set_timer,
 )
+from precedes.parts.pool import NONE, Pool, free_row, take_row
 
 # Words of a bundle in ``bundle[here, target]``.
 FIRST: Final = 0

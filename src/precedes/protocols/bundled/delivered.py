@@ -10,8 +10,8 @@ from __future__ import annotations
 from typing import Final
 
 from precedes import compiled
+from precedes.contract import Int32s
 from precedes.parts.pool import NONE, Pool, free_row, take_row
-from precedes.protocols.contract import Int32s
 
 # Words of a source in ``source[here, process]``.
 BASE: Final = 0  # how many of its messages have been delivered without a gap

@@ -27,9 +27,7 @@ from __future__ import annotations
 from typing import Final
 
 from precedes import compiled
-from precedes.parts.hash_check import check, log, queue, search, set_hash
-from precedes.parts.hash_check.queue import NONE
-from precedes.protocols.contract import (
+from precedes.contract import (
     DONE,
     FULL,
     MESSAGE,
@@ -51,6 +49,8 @@ from precedes.protocols.contract import (
     tag_of,
     value_of,
 )
+from precedes.parts.hash_check import check, log, queue, search, set_hash
+from precedes.parts.hash_check.queue import NONE
 
 from . import components, policy, rounds
 from .state import (

@@ -23,7 +23,7 @@ from typing import Final
 import numpy as np
 
 from precedes import compiled
-from precedes.protocols.contract import Host, Int64s, now_ns, random_bits
+from precedes.contract import Host, Int64s, now_ns, random_bits
 
 from .components import activate, remove
 from .state import (

@@ -28,8 +28,7 @@ from __future__ import annotations
 from typing import Final
 
 from precedes import compiled
-from precedes.parts.hash_check import set_hash
-from precedes.protocols.contract import (
+from precedes.contract import (
     Host,
     Int64s,
     now_ns,
@@ -40,6 +39,7 @@ from precedes.protocols.contract import (
     tag_of,
     value_of,
 )
+from precedes.parts.hash_check import set_hash
 
 from . import policy
 from .components import deactivate, remove

@@ -16,13 +16,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from precedes import clocks, compiled, sizing
+from precedes.contract import Capacity, Group, Int32s, Int64s
 from precedes.model import NANOSECONDS_PER_MS, NODES_MAX, UserError
 from precedes.parts.hash_check import check, log, queue, search, set_hash
 from precedes.parts.hash_check.log import Log
 from precedes.parts.hash_check.queue import Queue
 from precedes.parts.hash_check.search import Peeling
 from precedes.parts.hash_check.set_hash import Hasher
-from precedes.protocols.contract import Capacity, Group, Int32s, Int64s
 
 COMPONENTS_MAX: Final = 128  # an index fits into a byte, and so does their number
 SPREAD_MAX: Final = 4

@@ -11,8 +11,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
+from precedes.contract.machines import Flood, RadioParameters, Surroundings, option
 from precedes.model import NANOSECONDS_PER_MS, UserError
-from precedes.protocols.machines import Flood, RadioParameters, Surroundings, option
 
 from .machines import FloodingHost, FloodingStation
 from .reno import RenoSettings, Segment

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any, Final, NamedTuple
 
-from precedes.protocols.machines import (
+from precedes.contract.machines import (
     DELIVER,
     JOINED,
     NUMBER_BYTES,

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
-from precedes.protocols.machines import Message
+from precedes.contract.machines import Message
 
 # Kinds of timers.
 TIMEOUT: Final = 0

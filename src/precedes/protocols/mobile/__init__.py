@@ -18,8 +18,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
+from precedes.contract.machines import Flood, RadioParameters, Surroundings, option
 from precedes.model import NANOSECONDS_PER_MS, NANOSECONDS_PER_S
-from precedes.protocols.machines import Flood, RadioParameters, Surroundings, option
 
 from . import codec
 from .host import Disk, MobileHost

@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from precedes.protocols.machines import (
+from precedes.contract.machines import (
     NUMBER_BYTES,
     RADIO,
     STAMPED,

@@ -12,8 +12,8 @@ import types
 from collections.abc import Callable
 from typing import Any, Final, NamedTuple, get_args, get_origin, get_type_hints
 
+from precedes.contract import machines
 from precedes.model import PeerError
-from precedes.protocols import machines
 
 from . import messages
 from .host import Disk

@@ -11,8 +11,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
+from precedes.contract.machines import Flood, Message, Name, Surroundings
 from precedes.model import NANOSECONDS_PER_MS, UserError
-from precedes.protocols.machines import Flood, Message, Name, Surroundings
 
 NONE: Final = -1
 

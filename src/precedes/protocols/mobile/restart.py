@@ -19,14 +19,14 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, Final, NamedTuple
 
-from precedes.model import PeerError
-from precedes.protocols.machines import (
+from precedes.contract.machines import (
     WIRE,
     Effect,
     Message,
     Name,
     Surroundings,
 )
+from precedes.model import PeerError
 
 from . import codec
 from .cell import Memory, Record

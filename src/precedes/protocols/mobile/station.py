@@ -20,7 +20,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from precedes.protocols.machines import WIRE, Flood, Surroundings
+from precedes.contract.machines import WIRE, Flood, Surroundings
 
 from .cell import FROZEN, OWN, WANTED, Cell, Record
 from .messages import (

@@ -36,8 +36,7 @@ from typing import Final
 
 from precedes import compiled, topology
 from precedes.compiled import ZERO
-from precedes.parts.pool import NONE
-from precedes.protocols.contract import (
+from precedes.contract import (
     DONE,
     FULL,
     MESSAGE,
@@ -58,6 +57,7 @@ from precedes.protocols.contract import (
     tag_of,
     value_of,
 )
+from precedes.parts.pool import NONE
 
 from .recovery import can_remember, hear, kept_of, learn_crash, remember, remember_arrival
 from .state import (

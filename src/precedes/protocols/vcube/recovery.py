@@ -35,9 +35,7 @@ from typing import Final
 import numpy as np
 
 from precedes import compiled
-from precedes.model import EventKind
-from precedes.parts.pool import NONE, free_row, has_rows, take_row
-from precedes.protocols.contract import (
+from precedes.contract import (
     DONE,
     FULL,
     Host,
@@ -55,6 +53,8 @@ from precedes.protocols.contract import (
     tag_of,
     value_of,
 )
+from precedes.model import EventKind
+from precedes.parts.pool import NONE, free_row, has_rows, take_row
 
 from .state import (
     ACKNOWLEDGED,

@@ -9,9 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from precedes import compiled, topology
+from precedes.contract import LENGTH, Capacity, Group, Host, Int32s, Int64s
 from precedes.model import UserError
 from precedes.parts.pool import NONE, Pool, allocate_pool
-from precedes.protocols.contract import LENGTH, Capacity, Group, Host, Int32s, Int64s
 
 from .waiting import Waiting, allocate_waiting
 

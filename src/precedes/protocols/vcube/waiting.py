@@ -13,8 +13,8 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from precedes import compiled
+from precedes.contract import Host, Int32s, sequence_of
 from precedes.parts.pool import NONE, Pool, allocate_pool, free_row, has_rows, take_row
-from precedes.protocols.contract import Host, Int32s, sequence_of
 
 # Words of a waiting message.
 SLOT: Final = 0

@@ -16,10 +16,9 @@ from typing import Any, ClassVar, Final, cast
 
 import numpy as np
 
-from precedes import compiled
+from precedes import compiled, contract
+from precedes.contract import Capacity, Group
 from precedes.model import UserError, meant
-from precedes.protocols import contract
-from precedes.protocols.contract import Capacity, Group
 from precedes.sources import PACKAGE, digest, imports
 
 GUARANTEES: Final = ("causal", "probable", "none")
@@ -120,7 +119,7 @@ def names() -> tuple[str, ...]:
 
     A file or a package folder is a protocol if it states its GUARANTEE; none is imported.
     """
-    folder = Path(__file__).parent
+    folder = PACKAGE / "protocols"
     found = {path.stem: path for path in folder.glob("*.py")}
     found |= {path.parent.name: path for path in folder.glob("*/__init__.py")}
     return tuple(sorted(name for name, path in found.items() if _states_guarantee(path)))
@@ -277,7 +276,7 @@ def check(module: ModuleType, *, name: str, sources: tuple[Path, ...] = ()) -> P
         return _check_machines(module, name, summary, sources, fail)
     for export in ("State", "Parameters", "ITEMS", "MESSAGE_FIELDS", "GUARANTEE", "ASSUMES"):
         if not hasattr(module, export):
-            raise fail(f"{export} is missing; see precedes.protocols.contract")
+            raise fail(f"{export} is missing; see precedes.contract")
     if not callable(getattr(module, "allocate", None)):
         raise fail("allocate(parameters, group, capacity) is missing")
     if not dataclasses.is_dataclass(module.Parameters):
