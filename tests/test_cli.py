@@ -412,7 +412,7 @@ def test_reproduce_prints_the_summary_and_where_the_page_is(tmp_path, capsys, mo
     assert main(["reproduce", "900", "--full", "--out", str(out)]) == 0
     captured = capsys.readouterr()
     assert captured.out == (
-        "claims: 1 equal\n\n900  A paper (full, 3 runs)\n"
+        "claims: 1 equal\n\n900  Doe 1999: A paper (full, 3 runs)\n"
         "  equal: Table 1, deliveries: published 20, measured 20 (20 to 20)\n"
         f"\nwritten to {out / 'index.html'}\n"
     )

@@ -300,6 +300,16 @@ def misbehaving(folder, body, *, before="", run_seconds_max=60.0):
     return [first, dataclasses.replace(bad, run_seconds_max=run_seconds_max), last]
 
 
+@contextlib.contextmanager
+def interrupts(handler):
+    """Have interrupts handled like this."""
+    before = signal.signal(signal.SIGINT, handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
 @pytest.mark.parametrize(
     ("body", "said"),
     [
@@ -315,11 +325,8 @@ def misbehaving(folder, body, *, before="", run_seconds_max=60.0):
 )
 def test_a_protocol_that_would_end_it_all_ends_one_run(tmp_path, body, said):
     runs = misbehaving(tmp_path, body, run_seconds_max=0.3 if "while" in body else 60.0)
-    before = signal.signal(signal.SIGINT, signal.SIG_IGN)  # as in a task
-    try:
+    with interrupts(signal.SIG_IGN):  # as in a task
         outcomes = carry_out(tmp_path / "out", runs)
-    finally:
-        signal.signal(signal.SIGINT, before)
     assert [outcome.status for outcome in outcomes] == [FINISHED, FAILED, FINISHED]
     assert said in outcomes[1].error
     assert len(records.read_records(tmp_path / "out", runs)) == 2
@@ -327,7 +334,8 @@ def test_a_protocol_that_would_end_it_all_ends_one_run(tmp_path, body, said):
 
 def test_an_interrupt_from_the_keyboard_is_nobodys_failure(tmp_path):
     runs = misbehaving(tmp_path, "raise KeyboardInterrupt")
-    with pytest.raises(KeyboardInterrupt):
+    # A shell that starts the tests with & has them ignored.
+    with interrupts(signal.default_int_handler), pytest.raises(KeyboardInterrupt):
         carry_out(tmp_path / "out", runs)
 
 
