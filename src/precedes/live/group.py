@@ -338,7 +338,7 @@ class Group(Core):
         """Have every message handed to a function as soon as it is delivered.
 
         Not to an ``async`` one: nothing bounds how many of its calls would be under way. If the
-        function raises, that is logged, at most once a second, and counted.
+        function raises, that is counted, and logged ever more seldom.
         """
         called = getattr(callback, "__call__", None)  # noqa: B004 - an object may have an async one
         if called is None or any(map(_is_async, (callback, called))):
