@@ -284,6 +284,7 @@ def counts_and_findings(report: Report, history: History) -> dict[str, Any]:
         "duplicates",
         "phantom",
         "cycles",
+        "unjudged",
         "undelivered_at_end",
     )
     findings = []

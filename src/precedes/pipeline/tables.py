@@ -145,6 +145,7 @@ AUDIT_RUNS: Final = _schema(
         "duplicates": LONG,
         "phantom": LONG,
         "cycles": LONG,
+        "unjudged": LONG,
         "undelivered_at_end": LONG,
     },
     {},
