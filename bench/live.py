@@ -28,7 +28,7 @@ NATS_TIMES = 3.0
 
 def ours(protocol, seconds, rate=None):
     """A cluster of ours; its audit must hold."""
-    from precedes.live.cluster import Cluster, run
+    from precedes.live.cluster.run import Cluster, run
 
     found = run(
         Cluster(

@@ -22,7 +22,7 @@ LIMIT_CPU_S = 15.0  # for the first of them
 def cpu_of_run(nodes, stations, rate, duration_s):
     """CPU seconds of a whole run, its events and its result."""
     from precedes.sim import Scenario
-    from precedes.sim.radio_run import RadioRun
+    from precedes.sim.radio.run import RadioRun
 
     tree = "star" if stations <= 7 else "grid"
     start = time.process_time()

@@ -80,7 +80,7 @@ def alone(what, directory, orders=()):
 
 def on_spark(work):
     """CPU seconds of a job and of starting its session; and the seconds both took."""
-    from precedes.pipeline.session import open_session
+    from precedes.pipeline.spark.session import open_session
 
     begin_s, before_s = time.monotonic(), cpu_s_of_tree()
     with open_session() as spark:
@@ -97,7 +97,7 @@ def on_spark(work):
 
 def first_job(spark):
     """What the first job of a session pays for all that follow."""
-    from precedes.pipeline import jobs
+    from precedes.pipeline.spark import jobs
 
     tasks = [[str(number)] for number in range(2 * jobs.parallelism(spark))]
     jobs.packed(spark, tasks).mapInArrow(pass_on, "order string").toArrow()
@@ -111,7 +111,7 @@ def pass_on(batches):
 def simulate_on_spark(planned, directory):
     """The same runs as tasks."""
     from precedes.pipeline import records
-    from precedes.pipeline.simulate import simulate_runs
+    from precedes.pipeline.dispatch import simulate_runs
 
     def work(spark):
         with records.hold(directory):

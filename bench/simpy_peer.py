@@ -12,7 +12,7 @@ Two ways to write it in SimPy:
 It is meant to be as fast as SimPy allows: delays are drawn in one call per broadcast, clocks of
 50 entries are lists (quicker than arrays at that size) and the oracle's vectors of one entry per
 node are arrays (1.4 times quicker over the whole run than lists). The oracle is the algorithm of
-``precedes.sim.oracle`` with a set of messages for its bits.
+``precedes.sim.engine.oracle`` with a set of messages for its bits.
 """
 
 import time

@@ -8,7 +8,7 @@ import random
 from dataclasses import replace
 
 from precedes.contract import machines
-from precedes.durable import Journal, frame
+from precedes.live.stations.journal import Journal, frame
 from precedes.protocols.mobile import restart
 from precedes.protocols.mobile.codec import decode_disk, encode_disk
 from precedes.protocols.mobile.host import Disk

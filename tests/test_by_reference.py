@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from precedes import compiled
-from precedes.by_reference import Reference
+from precedes.compiled.pointers import Reference
 
 
 class Inner(NamedTuple):

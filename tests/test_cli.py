@@ -14,7 +14,7 @@ from pathlib import Path
 import pyarrow.parquet as parquet
 import pytest
 
-from precedes.cli import main
+from precedes.cli.main import main
 from precedes.papers.registry import check
 from tests import edited
 from tests.papers.small_paper import paper_module

@@ -14,10 +14,10 @@ from pathlib import Path
 import pytest
 
 from precedes import compiled, sources
-from precedes.live import step
+from precedes.live.member import step
 from precedes.pipeline import execute
 from precedes.protocols import vcube, vector
-from precedes.sim import engine
+from precedes.sim.engine import loop
 from precedes.testing import observe, random_scenario
 from tests import edited
 
@@ -195,7 +195,7 @@ def test_what_a_loop_is_made_of():
     """Its imports and the protocol's, and nothing else."""
     engine_parts, step_parts = (
         {path.relative_to(sources.PACKAGE).as_posix() for path in entry.parts(state, ())}
-        for entry, state in ((engine.ENTRY, vector.State), (step.ENTRY, vcube.State))
+        for entry, state in ((loop.ENTRY, vector.State), (step.ENTRY, vcube.State))
     )
     assert {"sim/queue.py", "clocks.py", "protocols/vector.py"} <= engine_parts
     assert not {"cli.py", "sim/run.py", "protocols/vcube/__init__.py", "topology.py"} & engine_parts

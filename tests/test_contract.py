@@ -8,7 +8,8 @@ import pytest
 from precedes import simulate, sources
 from precedes.model import InternalError, UserError
 from precedes.registry import ContractError, linked, load, names
-from precedes.sim import Scenario, engine
+from precedes.sim import Scenario
+from precedes.sim.engine import loop
 from precedes.testing import assert_conforms, conformance
 from tests import edited
 
@@ -345,7 +346,7 @@ def test_a_users_own_folder(tmp_path):
     before = simulate(scenario, interpreted=True)
     assert before.protocol == "mine"
     assert (before.bytes_sent, before.packets) == (ours.bytes_sent, ours.packets)
-    parts = engine.ENTRY.parts(first.state, first.sources)
+    parts = loop.ENTRY.parts(first.state, first.sources)
     assert set(Path(path).glob("*.py")) == set(first.sources) <= set(parts)
 
     compiled_from = sources.digest(parts)

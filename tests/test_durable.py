@@ -4,7 +4,7 @@ import os
 
 import pytest
 
-from precedes.durable import HEADER, MAGIC, Journal, frame, parse
+from precedes.live.stations.journal import HEADER, MAGIC, Journal, frame, parse
 from precedes.model import UserError
 from precedes.protocols.mobile.codec import decode_disk, encode_disk
 from precedes.protocols.mobile.host import Disk

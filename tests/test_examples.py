@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from precedes.cli import main
+from precedes.cli.main import main
 from precedes.sim import Scenario, from_toml, simulate
 from precedes.testing import assert_conforms
 

@@ -6,10 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from precedes import Scenario, cli, simulate
+from precedes import Scenario, simulate
+from precedes.cli.main import main
 from precedes.model import UserError
 from precedes.papers.p003 import experiments
-from precedes.sizing import error_rate, missing_rate, size
+from precedes.parts.sizing import error_rate, missing_rate, size
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -132,13 +133,13 @@ def test_nonsense_is_refused(changes, what):
 
 
 def test_the_command(capsys):
-    assert cli.main(["size", "--rate", "100", "--error", "1e-4", "--nodes", "2000", "--json"]) == 0
+    assert main(["size", "--rate", "100", "--error", "1e-4", "--nodes", "2000", "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
     assert found["entries"] == 75
     assert found["checked"]
-    assert cli.main(["size", "--rate", "3000", "--entries", "50", "--nodes", "20"]) == 0
+    assert main(["size", "--rate", "3000", "--entries", "50", "--nodes", "20"]) == 0
     text = capsys.readouterr().out
     assert "this is outside" in text
     assert "use vector" in text
-    assert cli.main(["size", "--rate", "100", "--nodes", "2000"]) == 2
+    assert main(["size", "--rate", "100", "--nodes", "2000"]) == 2
     assert capsys.readouterr().err.count("\n") == 1

@@ -36,10 +36,10 @@ def test_repository_is_tidy():
 def test_tidy_files_have_no_findings(plant):
     files = {
         "src/precedes/__init__.py": DOCUMENTED + "from precedes.sim import simulate\n",
-        "src/precedes/compiled.py": DOCUMENTED + "import numba\n",
-        "src/precedes/cli.py": DOCUMENTED + "from precedes import audit, live, sim\n",
-        "src/precedes/live/tcp.py": DOCUMENTED + "import asyncio\n",
-        "src/precedes/pipeline/session.py": DOCUMENTED + "import pyspark.sql\n",
+        "src/precedes/compiled/__init__.py": DOCUMENTED + "import numba\n",
+        "src/precedes/cli/main.py": DOCUMENTED + "from precedes import audit, live, sim\n",
+        "src/precedes/live/net/links.py": DOCUMENTED + "import asyncio\n",
+        "src/precedes/pipeline/spark/session.py": DOCUMENTED + "import pyspark.sql\n",
         "src/precedes/protocols/vector.py": DOCUMENTED + "from precedes import contract, parts\n",
         "src/precedes/parts/pool.py": DOCUMENTED + "from precedes.contract import DONE\n",
         "src/precedes/sim/run.py": DOCUMENTED + "from precedes import contract, registry\n",

@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from precedes import compiled, topology
+from precedes import compiled
+from precedes.parts import topology
 from tests import trees
 
 

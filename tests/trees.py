@@ -1,6 +1,6 @@
 """Clusters and trees of VCube as lists, with the tables and examples of the papers."""
 
-from precedes import topology
+from precedes.parts import topology
 
 
 def parent(i, root, nodes):

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from precedes import compiled
 from precedes.audit import audit
-from precedes.live.node import Node, Settings
+from precedes.live.member.node import Node, Settings
 from precedes.registry import linked
 from precedes.sim import Scenario
 from precedes.testing import Collector, observe

@@ -17,36 +17,29 @@ FILE_BYTES_MAX = 1_000_000
 # Who may import whom: only to the left. `trace` and `audit` see less than their place would
 # allow, because an oracle shares no code with what it judges; a run hands its events to a
 # writer that is passed in.
-BASE = frozenset({"model", "sources", "topology", "clocks", "compiled"})
+BASE = frozenset({"model", "sources", "compiled"})
 CONTRACT = BASE | {"contract"}
 HOSTS = CONTRACT | {"registry"}
 MAY_IMPORT = {
     "model": frozenset(),
-    "numba_inside": frozenset(),
-    "by_reference": frozenset(),
     "sources": frozenset(),
-    "compiled": frozenset({"model", "numba_inside", "by_reference", "sources"}),
-    "topology": frozenset({"model", "compiled"}),
-    "clocks": frozenset({"model", "compiled", "topology"}),
-    "sizing": frozenset({"model"}),
+    "compiled": frozenset({"model", "sources"}),
     "intervals": frozenset(),
-    "durable": frozenset({"model"}),
     "contract": BASE,
-    "parts": CONTRACT | {"sizing"},
-    "protocols": CONTRACT | {"sizing", "parts"},
+    "parts": CONTRACT,
+    "protocols": CONTRACT | {"parts"},
     "registry": CONTRACT,  # it finds protocols by their names
     "sim": HOSTS,
     # Whoever judges may not know the judged; a cluster may well ask for its own verdict.
-    "live": HOSTS | {"console", "protocols", "trace", "audit"},
+    "live": HOSTS | {"console", "parts", "protocols", "trace", "audit"},
     "trace": frozenset({"model"}),
     "recorded": HOSTS | {"sim", "trace"},
     "console": frozenset({"model"}),
-    "progress": frozenset({"console"}),
     "audit": frozenset({"model", "compiled", "trace"}),
     "pipeline": HOSTS
-    | {"intervals", "sim", "live", "trace", "recorded", "audit", "console", "progress"},
+    | {"intervals", "sim", "live", "trace", "recorded", "audit", "console", "cli"},
     "papers": HOSTS
-    | {"intervals", "sizing", "sim", "live", "trace", "recorded", "audit", "pipeline"},
+    | {"intervals", "parts", "sim", "live", "trace", "recorded", "audit", "pipeline"},
     "report": frozenset({"model", "papers"}),
 }
 FREE = frozenset({"cli", "testing", "__init__", "__main__"})  # may import everything
@@ -54,8 +47,8 @@ FREE = frozenset({"cli", "testing", "__init__", "__main__"})  # may import every
 # Modules that only these parts of the package may import. The pipeline knocks at a Spark master
 # before Spark waits a minute for it; whatever else is sent or received is live's.
 OWNERS = {
-    "numba": ("compiled", "numba_inside", "by_reference"),
-    "llvmlite": ("compiled", "numba_inside", "by_reference"),
+    "numba": ("compiled",),
+    "llvmlite": ("compiled",),
     "pyspark": ("pipeline",),
     "asyncio": ("live",),
     "socket": ("live", "pipeline"),

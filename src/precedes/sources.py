@@ -57,9 +57,8 @@ def digest(paths: Iterable[Path], *, more: str = "") -> str:
 # What no run depends on: how runs are asked for, compared with print and shown. Listed, because to
 # follow all imports takes a fifth of a second; a test compares it with what runs do import.
 BESIDE_RUNS: Final = frozenset(
-    {"cli.py", "console.py", "live", "papers", "pipeline/command.py", "progress.py", "report",
-     "testing"}
-)  # fmt: skip
+    {"cli", "console.py", "live", "papers", "pipeline/command.py", "report", "testing"}
+)
 
 
 def is_beside_runs(path: Path) -> bool:

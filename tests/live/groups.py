@@ -4,7 +4,8 @@ import asyncio
 import contextlib
 import socket
 
-from precedes.live import Config, Group, prometheus, wire
+from precedes.live import Config, Group, prometheus
+from precedes.live.net import wire
 
 LIMIT_S = 60.0
 

@@ -1,6 +1,6 @@
 """Members whose clocks claim what never was: nodes of a protocol with one count changed by hand."""
 
-from precedes.live.node import Node
+from precedes.live.member.node import Node
 from precedes.protocols.vcube.state import CLOCK_WORDS, DELIVERED
 
 ABOUT = 1  # whose messages a liar claims to have delivered

@@ -2,8 +2,8 @@
 
 import random
 
-from precedes.live import arrays as a
-from precedes.live.node import Node, Settings
+from precedes.live.member import arrays as a
+from precedes.live.member.node import Node, Settings
 
 
 class Network:

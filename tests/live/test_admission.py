@@ -5,8 +5,8 @@ import struct
 import pytest
 
 from precedes import contract
-from precedes.live import wire
-from precedes.live.node import Node, Settings
+from precedes.live.member.node import Node, Settings
+from precedes.live.net import wire
 from precedes.parts.hash_check import queue, requests, set_hash
 from precedes.protocols.vcube import state as vcube_words
 from tests.live.liars import ABOUT, LIES, PARAMETERS, body_for, broadcast_claiming

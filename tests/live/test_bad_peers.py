@@ -7,7 +7,8 @@ import struct
 
 import pytest
 
-from precedes.live import Group, GroupLost, wire
+from precedes.live import Group, GroupLost
+from precedes.live.net import wire
 from tests.live.groups import Impostor, configs, end, group_of, leave, listeners, run, take, until
 from tests.live.liars import LIES, PARAMETERS, broadcast_claiming
 
@@ -21,7 +22,7 @@ GARBAGE = {
 
 @pytest.mark.parametrize("what", GARBAGE)
 def test_strangers_are_dropped_and_counted_while_the_group_goes_on(what, monkeypatch):
-    monkeypatch.setattr("precedes.live.connection.HANDSHAKE_S", 0.3)
+    monkeypatch.setattr("precedes.live.net.connection.HANDSHAKE_S", 0.3)
 
     async def test():
         async with group_of(2) as (one, two):

@@ -12,9 +12,10 @@ import numpy as np
 import pytest
 
 from precedes.audit import audit
-from precedes.live import Config, cluster
-from precedes.live.disturbed import Spell, disturbances, latencies
-from precedes.live.faults import draw
+from precedes.live import Config
+from precedes.live.cluster import run
+from precedes.live.cluster.disturbed import Spell, disturbances, latencies
+from precedes.live.cluster.faults import draw
 from precedes.live.seldom import Seldom
 from precedes.model import UserError
 from precedes.trace import load, read_members
@@ -124,7 +125,7 @@ def test_a_member_that_never_began_has_crashed(logs, tmp_path):
         Config(member=who, addresses=addresses, name="cluster", protocol="vcube")
         for who in range(8)
     ]
-    cluster._log_for_absent(configs, target)
+    run._log_for_absent(configs, target)
     assert read_members(target).crashed.tolist() == [2, 5]
     assert read_member_log(target / "member-0002.events").kind.size == 0
 
@@ -133,7 +134,7 @@ def test_files_of_others_are_left_alone(tmp_path):
     for name in ("member-0000.json", "package.json", "app.log"):
         (tmp_path / name).write_text("here")
     with pytest.raises(UserError, match="holds other files"):
-        cluster.run(cluster.Cluster(members=2), directory=tmp_path)
+        run.run(run.Cluster(members=2), directory=tmp_path)
     assert len(list(tmp_path.iterdir())) == 3
 
 

@@ -5,7 +5,8 @@ import contextlib
 
 import pytest
 
-from precedes.live import Group, wire
+from precedes.live import Group
+from precedes.live.net import wire
 from tests.live.groups import configs, exposed, listeners, run, take, until
 
 

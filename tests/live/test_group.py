@@ -15,7 +15,7 @@ from precedes.live import (
     SlowMember,
     WouldBlock,
 )
-from precedes.live import arrays as a
+from precedes.live.member import arrays as a
 from precedes.live.metrics import health
 from precedes.model import UserError
 from precedes.trace import read_members

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from precedes.live import wire
-from precedes.live.link import ACK_AFTER, Link
+from precedes.live.net import wire
+from precedes.live.net.link import ACK_AFTER, Link
 from precedes.model import PeerError
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from precedes.live import Config, Group, GroupClosed
 from precedes.live.config import from_toml
-from precedes.live.tcp import REDIAL_FIRST_S, REDIAL_LAST_S, redial_waits_s
+from precedes.live.net.links import REDIAL_FIRST_S, REDIAL_LAST_S, redial_waits_s
 from precedes.model import UserError
 from tests.live.groups import configs, group_of, listeners, run, take, until
 

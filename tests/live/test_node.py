@@ -6,10 +6,11 @@ import struct
 import numpy as np
 import pytest
 
-from precedes.live import arrays as a
-from precedes.live import views, wire
-from precedes.live.cluster import Cluster
-from precedes.live.node import Node, Settings
+from precedes.live.cluster.run import Cluster
+from precedes.live.member import arrays as a
+from precedes.live.member import view
+from precedes.live.member.node import Node, Settings
+from precedes.live.net import wire
 from precedes.model import InternalError, UserError
 from precedes.protocols import failure_detector as tester
 from precedes.sim import Scenario
@@ -68,7 +69,7 @@ def test_a_lost_member_takes_nothing_with_it(protocol, seed):
 
 def test_without_relays_a_lost_member_blocks_others(monkeypatch):
     """The twin: the messages of a lost sender that only some have must be passed on."""
-    monkeypatch.setattr(views, "_tell_frozen", lambda member: None)
+    monkeypatch.setattr(view, "_tell_frozen", lambda member: None)
     lacking = 0
     for seed in range(1, 6):
         network = Network("vector", 8, seed)

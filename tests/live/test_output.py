@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from precedes.live.output import FEW, Batch, Message
+from precedes.live.member.output import FEW, Batch, Message
 
 payloads = st.one_of(
     st.lists(st.binary(max_size=9), min_size=1, max_size=3 * FEW),

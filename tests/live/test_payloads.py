@@ -6,9 +6,10 @@ import asyncio
 import numpy as np
 import pytest
 
-from precedes.live import arrays as a
-from precedes.live import items, wire
-from precedes.live.node import Node, Settings
+from precedes.live.member import arrays as a
+from precedes.live.member import records
+from precedes.live.member.node import Node, Settings
+from precedes.live.net import wire
 from precedes.model import InternalError, UserError
 from tests.live.groups import group_of, run, take
 from tests.live.network import Network
@@ -151,7 +152,7 @@ def test_the_last_number_of_a_message():
 
     async def test():
         async with group_of(2, protocol="unordered") as (one, two):
-            before = items.SEQUENCE_MAX - 2
+            before = records.SEQUENCE_MAX - 2
             for group in (one, two):
                 for column in (a.RECEIVED, a.CONSUMED, a.STABLE, a.FORGOTTEN):
                     group._node.member.known[0, column] = before

@@ -10,12 +10,13 @@ import stat
 import pytest
 import uvloop
 
-from precedes.live import Group, GroupLost, Security, make_keys, wire
-from precedes.live.certificates import Authority
+from precedes.live import Group, GroupLost, Security, make_keys
 from precedes.live.config import from_toml
 from precedes.live.metrics import health
-from precedes.live.security import check_name, contexts, member_name
-from precedes.live.tcp import EVICTED
+from precedes.live.net import wire
+from precedes.live.net.certificates import Authority
+from precedes.live.net.links import EVICTED
+from precedes.live.net.security import check_name, contexts, member_name
 from precedes.model import PeerError, UserError
 from tests.live.groups import (
     Impostor,
@@ -354,7 +355,7 @@ def strange_hello(config):
 
 
 def test_who_is_refused_does_not_stay(keys, monkeypatch):
-    monkeypatch.setattr("precedes.live.connection.CLOSE_S", 0.1)
+    monkeypatch.setattr("precedes.live.net.connection.CLOSE_S", 0.1)
 
     async def test():
         async with secured_pair(keys) as (one, address):
@@ -366,8 +367,8 @@ def test_who_is_refused_does_not_stay(keys, monkeypatch):
 
 
 def test_the_refused_count_among_strangers_until_they_have_gone(keys, monkeypatch):
-    monkeypatch.setattr("precedes.live.connection.CLOSE_S", 2.0)
-    monkeypatch.setattr("precedes.live.tcp.STRANGERS_MAX", 2)
+    monkeypatch.setattr("precedes.live.net.connection.CLOSE_S", 2.0)
+    monkeypatch.setattr("precedes.live.net.links.STRANGERS_MAX", 2)
 
     async def test():
         async with secured_pair(keys) as (one, address):

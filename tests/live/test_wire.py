@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from precedes.live import arrays as a
-from precedes.live import wire
-from precedes.live.node import Node, Settings
+from precedes.live.member import arrays as a
+from precedes.live.member.node import Node, Settings
+from precedes.live.net import wire
 from precedes.model import PeerError
 from precedes.protocols import failure_detector as tester
 from tests.live.network import Network

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from precedes import clocks
 from precedes.model import EventKind
+from precedes.parts import clocks
 from precedes.sim import Scenario
 from precedes.testing import observe
 from precedes.testing.collector import KIND, NODE, SEQUENCE, SOURCE

@@ -15,10 +15,10 @@ from precedes.papers.measured import Measured, measure
 from precedes.papers.outcome import judge, reproduce
 from precedes.papers.registry import PaperError, check, leaves, load, papers
 from precedes.papers.shown import Printed
+from precedes.parts.sizing import error_rate
 from precedes.report.files import claims_csv
 from precedes.sim import Result, Scenario
 from precedes.sim.experiment import Experiment
-from precedes.sizing import error_rate
 from tests.papers.small_paper import paper_module
 from tests.papers.synthetic import results
 

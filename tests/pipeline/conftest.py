@@ -2,7 +2,7 @@
 
 import pytest
 
-from precedes.pipeline.session import open_session
+from precedes.pipeline.spark.session import open_session
 from precedes.pipeline.sweep import run_sweep
 from tests.pipeline import samples
 

@@ -235,7 +235,7 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 from precedes.model import UserError
 from precedes.pipeline import java, run_experiments
-from precedes.pipeline.session import JAVA_OPTIONS
+from precedes.pipeline.spark.session import JAVA_OPTIONS
 from precedes.sim import Scenario
 from precedes.sim.experiment import Experiment
 

@@ -8,7 +8,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from precedes.audit import audit
-from precedes.cli import main
+from precedes.cli.main import main
 from precedes.model import UserError
 from precedes.pipeline.audit import audit_events, audit_files, check_tables, read_tables
 from precedes.pipeline.events import history_of

@@ -12,7 +12,7 @@ from py4j.java_gateway import GatewayProperty, PythonProxyPool
 
 from precedes.model import UserError
 from precedes.pipeline import records, run_experiments
-from precedes.pipeline.session import open_session
+from precedes.pipeline.spark.session import open_session
 from precedes.sim import Scenario
 from precedes.sim.experiment import Experiment
 

@@ -21,10 +21,10 @@ from precedes import sources
 from precedes.compiled import sources_digest
 from precedes.model import UserError
 from precedes.pipeline import layout, records
+from precedes.pipeline.dispatch import _Watch
 from precedes.pipeline.execute import FAILED, FINISHED, run_orders
 from precedes.pipeline.plan import expand
 from precedes.pipeline.records import ATTEMPTS_MAX
-from precedes.pipeline.simulate import _Watch
 from precedes.recorded import simulate
 from precedes.sim import Scenario, memory
 from precedes.sim.experiment import Experiment

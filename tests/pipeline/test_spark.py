@@ -14,11 +14,12 @@ import pyarrow.parquet as pq
 import pytest
 
 from precedes.audit import audit, to_json
-from precedes.cli import main
+from precedes.cli.main import main
 from precedes.model import UserError
-from precedes.pipeline import jobs, layout, output, run_experiments, run_sweep, session, tables
+from precedes.pipeline import layout, output, run_experiments, run_sweep, tables
 from precedes.pipeline.audit import audit_events, audit_files
-from precedes.pipeline.session import open_session
+from precedes.pipeline.spark import jobs, session
+from precedes.pipeline.spark.session import open_session
 from precedes.sim import Scenario, simulate
 from precedes.sim.experiment import Experiment
 from precedes.trace import load

@@ -8,7 +8,7 @@ import pytest
 from precedes.model import EventKind
 from precedes.registry import linked
 from precedes.sim import Fault, Scenario
-from precedes.sim import world as w
+from precedes.sim.engine import world as w
 from precedes.sim.run import Run
 from precedes.testing import Collector, check_scenario
 from precedes.testing.collector import KIND, NODE, SEQUENCE, SOURCE, TIME_NS

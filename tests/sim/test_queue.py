@@ -7,7 +7,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from precedes.sim import queue as events
+from precedes.sim.engine import queue as events
 from precedes.sim.run import grow
 
 HOUR_NS = 3600 * 10**9

@@ -15,8 +15,8 @@ from precedes.model import UserError
 from precedes.pipeline.events import history_of
 from precedes.recorded import simulate as simulate_recorded
 from precedes.sim import Fault, Scenario, simulate
-from precedes.sim.mobility import Mobility, read_positions, station_places, tree_of
-from precedes.sim.radio import Air
+from precedes.sim.radio.air import Air
+from precedes.sim.radio.mobility import Mobility, read_positions, station_places, tree_of
 from precedes.trace import read_jsonl, read_trace
 from precedes.trace.history import DELIVER
 

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from precedes import audit
-from precedes.cli import _logs, main
+from precedes.cli.main import _logs, main
 from precedes.model import UserError
 from precedes.pipeline.layout import logs_in
 from precedes.trace import load, read_jsonl, read_trace

@@ -10,25 +10,25 @@ if TYPE_CHECKING:
     from precedes.live.errors import Evicted, GroupClosed, GroupLost, SlowMember, WouldBlock
     from precedes.live.events import Event
     from precedes.live.group import Group, Missing
-    from precedes.live.output import Batch, Message
-    from precedes.live.security import make_keys
+    from precedes.live.member.output import Batch, Message
+    from precedes.live.net.security import make_keys
 
 # Loaded on first use: the command line answers before Numba has been imported.
 _HOMES = {
-    "Batch": "output",
+    "Batch": "member.output",
     "Config": "config",
     "Event": "events",
     "Evicted": "errors",
     "Group": "group",
     "GroupClosed": "errors",
     "GroupLost": "errors",
-    "Message": "output",
+    "Message": "member.output",
     "Missing": "group",
     "Security": "config",
     "SlowMember": "errors",
     "WouldBlock": "errors",
     "from_toml": "config",
-    "make_keys": "security",
+    "make_keys": "net.security",
 }
 
 __all__ = [

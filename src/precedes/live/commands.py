@@ -16,12 +16,12 @@ from pathlib import Path
 from typing import Any, Final
 
 from precedes.console import say, show
-from precedes.live import cluster as clusters
+from precedes.live.cluster import run as clusters
 from precedes.live.config import Config, Security, from_toml
 from precedes.live.group import Group
-from precedes.live.node import Node
-from precedes.live.output import Message
-from precedes.live.security import key_files, make_keys
+from precedes.live.member.node import Node
+from precedes.live.member.output import Message
+from precedes.live.net.security import key_files, make_keys
 from precedes.model import Exit, UserError, printable
 
 READ_BYTES: Final = 1 << 16

@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from precedes import registry
-from precedes.live import wire
-from precedes.live.node import Settings
+from precedes.live.member.node import Settings
+from precedes.live.net import wire
 from precedes.model import UserError, meant
 
 SLOW_POLICIES: Final = ("block", "evict", "raise")

@@ -17,17 +17,19 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from precedes.live import arrays as a
-from precedes.live import items, layout, tracelog, wire
+from precedes.live import tracelog
 from precedes.live.bell import Bell
 from precedes.live.config import Config
 from precedes.live.errors import Evicted, GroupLost
 from precedes.live.events import Event, Events
+from precedes.live.member import allocate, records
+from precedes.live.member import arrays as a
+from precedes.live.member.node import Node
+from precedes.live.member.output import Batch, Message, Output
 from precedes.live.metrics import Metrics
-from precedes.live.node import Node
-from precedes.live.output import Batch, Message, Output
-from precedes.live.security import Credentials
-from precedes.live.tcp import Links
+from precedes.live.net import wire
+from precedes.live.net.links import Links
+from precedes.live.net.security import Credentials
 from precedes.model import NANOSECONDS_PER_S, PrecedesError, UserError
 
 log = logging.getLogger("precedes.live")
@@ -80,7 +82,7 @@ class Core:
         self._patience_ns = round(config.evict_after_s / 4 * NANOSECONDS_PER_S)
         self._taken = 0
         self._eager = int(self._node.member.setting[a.EAGER])
-        self._beside_payload_bytes = items.message_bytes_max(self._node.member)
+        self._beside_payload_bytes = records.message_bytes_max(self._node.member)
         self._finished = False
         self._last_stable = 0
         self._last_progress_ns = time.monotonic_ns()
@@ -316,7 +318,7 @@ class Core:
             self._stop(GroupLost(f"only {len(view)} of {len(self.config.addresses)} members left"))
             return
         gone = self._node.member.known[:, a.GONE]
-        for peer in layout.neighbours(self._node.settings, self._route, gone):
+        for peer in allocate.neighbours(self._node.settings, self._route, gone):
             self._links.want(peer, anyhow=True)
         self._links.attached.set()  # who waits for its neighbours has others now
 
@@ -430,7 +432,7 @@ class Core:
     def missing_links(self) -> list[int]:
         """Neighbours in the view without a connection at the moment."""
         gone = self._node.member.known[:, a.GONE]
-        wanted = layout.neighbours(self._node.settings, self._route, gone)
+        wanted = allocate.neighbours(self._node.settings, self._route, gone)
         return [peer for peer in wanted if peer not in self._links.connections]
 
     def _check_entered(self) -> None:

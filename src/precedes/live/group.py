@@ -21,16 +21,18 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Final, Self, cast
 
-from precedes.live import arrays as a
-from precedes.live import items, layout, tracelog, wire
+from precedes.live import tracelog
 from precedes.live.config import Config
 from precedes.live.core import TEND_EVERY_S, Core, Missing, log
 from precedes.live.errors import GroupClosed, GroupLost, SlowMember, WouldBlock
 from precedes.live.events import Event
+from precedes.live.member import allocate, records
+from precedes.live.member import arrays as a
+from precedes.live.member.output import Batch, Message
 from precedes.live.metrics import serve
-from precedes.live.output import Batch, Message
-from precedes.live.tcp import Links
-from precedes.live.wire import FRAME_BYTES
+from precedes.live.net import wire
+from precedes.live.net.links import Links
+from precedes.live.net.wire import FRAME_BYTES
 from precedes.model import NANOSECONDS_PER_S, UserError
 
 if TYPE_CHECKING:
@@ -177,7 +179,7 @@ class Group(Core):
     def _find_missing(self) -> list[int]:
         """The neighbours that have never been met; a connection is wanted from now on."""
         gone = self._node.member.known[:, a.GONE]
-        wanted = layout.neighbours(self._node.settings, self._route, gone)
+        wanted = allocate.neighbours(self._node.settings, self._route, gone)
         missing = [peer for peer in wanted if not self._links.link(peer).life]
         for peer in missing:
             self._links.want(peer)
@@ -270,7 +272,7 @@ class Group(Core):
             return True
         if self._node.is_spent:
             raise UserError(
-                f"this member has broadcast {items.SEQUENCE_MAX} messages, all that have a "
+                f"this member has broadcast {records.SEQUENCE_MAX} messages, all that have a "
                 "number: finish this group, and go on in a new one with another name"
             )
         return False
@@ -369,7 +371,7 @@ class Group(Core):
             source, sequence = map(operator.index, message)
         except (TypeError, ValueError):
             source = sequence = -1
-        known = 0 <= source < len(self.config.addresses) and 1 <= sequence <= items.SEQUENCE_MAX
+        known = 0 <= source < len(self.config.addresses) and 1 <= sequence <= records.SEQUENCE_MAX
         if not known:
             raise UserError(f"a message is named (member, sequence), from 0 and 1, not {message!r}")
         if source == self.member and sequence > self._node.broadcasts:

@@ -16,8 +16,9 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from precedes import clocks, compiled
+from precedes import compiled
 from precedes.contract import Capacity, Int32s
+from precedes.parts import clocks
 from precedes.parts.pool import NONE, Pool, allocate_pool, free_row, has_rows, take_row
 
 # Words of a waiting message.

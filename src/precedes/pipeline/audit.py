@@ -19,10 +19,10 @@ import pyarrow as pa
 
 from precedes.audit import Report, Step, Witness, audit
 from precedes.model import UserError
-from precedes.pipeline import jobs
 from precedes.pipeline.events import COLUMNS, IGNORED, history_of
 from precedes.pipeline.layout import audit_cost_s
 from precedes.pipeline.plan import pack
+from precedes.pipeline.spark import jobs
 from precedes.sim.run import Progress
 from precedes.trace import load
 from precedes.trace.reader import MAGIC

@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any, Final
 
 from precedes.audit import Report
+from precedes.cli.bar import Bar
 from precedes.console import say, show
 from precedes.model import Exit
-from precedes.progress import Bar
 
 # Of the many metrics in the summary, those that are printed.
 SHOWN: Final = {
@@ -88,7 +88,7 @@ def _lines(summary: Sequence[dict[str, Any]]) -> list[str]:
 def audit_on_spark(paths: Sequence[Path], *, format: str, master: str | None) -> list[Report]:
     """The reports on logs, by Spark; ``events`` are tables that hold many runs in any order."""
     from precedes.pipeline.audit import audit_events, audit_files, check_tables, read_tables
-    from precedes.pipeline.session import open_session
+    from precedes.pipeline.spark.session import open_session
 
     if format == "events":
         check_tables(paths)

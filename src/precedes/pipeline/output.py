@@ -11,9 +11,10 @@ import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet as pq
 
-from precedes.pipeline import jobs, metrics, tables
+from precedes.pipeline import metrics, tables
 from precedes.pipeline.plan import PlannedRun
 from precedes.pipeline.records import Record, aside
+from precedes.pipeline.spark import jobs
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -97,7 +97,7 @@ def run_sweep(
 
     Runs that failed are in the tables as such, and in what is returned.
     """
-    from precedes.pipeline.session import open_session, require_pyspark
+    from precedes.pipeline.spark.session import open_session, require_pyspark
 
     require_pyspark()
     directory = Path(directory)
@@ -128,8 +128,8 @@ def _carry_out(
     session: SparkSession | None,
     progress: Progress | None,
 ) -> Sweep:
-    from precedes.pipeline.session import open_session
-    from precedes.pipeline.simulate import simulate_runs
+    from precedes.pipeline.dispatch import simulate_runs
+    from precedes.pipeline.spark.session import open_session
 
     runs = expand(experiments)
     before = records.read_records(directory, runs)

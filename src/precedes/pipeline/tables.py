@@ -23,11 +23,11 @@ from pyspark.sql.types import (
     StructType,
 )
 
-from precedes.pipeline import jobs
 from precedes.pipeline.execute import FAILED, FINISHED
 from precedes.pipeline.layout import TRACES, name_of
 from precedes.pipeline.plan import PlannedRun
 from precedes.pipeline.records import Record
+from precedes.pipeline.spark import jobs
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -31,7 +31,7 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from precedes import compiled, topology
+from precedes import compiled
 from precedes.contract import (
     DONE,
     MESSAGE,
@@ -57,6 +57,7 @@ from precedes.contract import (
     value_of,
 )
 from precedes.model import DELAY_MS_MAX, NANOSECONDS_PER_MS, UserError
+from precedes.parts import topology
 
 DATA: Final = 0
 # Tags of the detector's items, counted from its first tag.

@@ -26,7 +26,7 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from precedes import clocks, compiled
+from precedes import compiled
 from precedes.contract import (
     DONE,
     FULL,
@@ -49,6 +49,7 @@ from precedes.contract import (
     value_of,
 )
 from precedes.model import NANOSECONDS_PER_MS, UserError
+from precedes.parts import clocks
 from precedes.parts.hash_check import check, log, queue, search, set_hash
 from precedes.parts.hash_check.log import Log
 from precedes.parts.hash_check.queue import NONE, Queue

@@ -26,7 +26,7 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from precedes import clocks, compiled
+from precedes import compiled
 from precedes.contract import (
     DONE,
     FULL,
@@ -46,6 +46,7 @@ from precedes.contract import (
     value_of,
 )
 from precedes.model import EventKind, UserError
+from precedes.parts import clocks
 from precedes.parts.pool import NONE
 from precedes.parts.waiting import (
     Held,

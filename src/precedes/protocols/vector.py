@@ -23,7 +23,7 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from precedes import clocks, compiled
+from precedes import compiled
 from precedes.contract import (
     DONE,
     FULL,
@@ -42,6 +42,7 @@ from precedes.contract import (
     source_of,
     value_of,
 )
+from precedes.parts import clocks
 from precedes.parts.pool import NONE
 from precedes.parts.waiting import (
     Held,

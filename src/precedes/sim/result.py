@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from precedes.model import NANOSECONDS_PER_MS
-from precedes.sim import world as w
+from precedes.sim.engine import world as w
 
 
 @dataclass(frozen=True)

@@ -12,12 +12,14 @@ from numpy.typing import NDArray
 from precedes import compiled, contract, registry
 from precedes.contract import Capacity, Group, grow
 from precedes.model import NANOSECONDS_PER_S, TIME_NS_MAX, InternalError, UserError
-from precedes.sim import build, engine, memory, schedule
-from precedes.sim import faults as fault
-from precedes.sim import network as net
-from precedes.sim import oracle as judge
-from precedes.sim import queue as events
-from precedes.sim import world as w
+from precedes.sim import memory
+from precedes.sim.engine import faults as fault
+from precedes.sim.engine import loop
+from precedes.sim.engine import network as net
+from precedes.sim.engine import oracle as judge
+from precedes.sim.engine import queue as events
+from precedes.sim.engine import world as w
+from precedes.sim.inputs import broadcasts, build
 from precedes.sim.memory import nbytes
 from precedes.sim.result import Result, Violations, further_counts, latency_of, series_of, trimmed
 from precedes.sim.scenario import Scenario
@@ -90,7 +92,7 @@ class Run:
         if packets:
             network.setting[net.PLAIN] = 0
         faults = build.make_faults(scenario, fault_generator, self.drawn)
-        workload = schedule.make_workload(scenario, workload_generator, self.drawn)
+        workload = broadcasts.make_workload(scenario, workload_generator, self.drawn)
         crashes = faults.detection_ns.size > 0
         recording = self.writer is not None
         words = self.protocol.effects_words(self.capacity, n)
@@ -138,17 +140,17 @@ class Run:
         if len(world.workload.issue):
             time_ns, node = world.workload.issue[0].tolist()
             events.push(world.queue, time_ns, w.ISSUE | node, 0)
-        for label, node in schedule.first_of_replay(world.workload):
+        for label, node in broadcasts.first_of_replay(world.workload):
             events.push(world.queue, 0, w.ISSUE_LATE | node, label)
 
     def go(self, *, progress: Progress | None = None, interpreted: bool = False) -> Result:
         """Run to the end and sum up."""
-        body: Callable[..., int] = engine.run
+        body: Callable[..., int] = loop.run
         slice_events = SLICE_EVENTS_INTERPRETED
         if not interpreted:
             slice_events = SLICE_EVENTS
             # A slice of no events compiles or loads the loop, which is no part of the run's time.
-            body = engine.ENTRY.prepare(
+            body = loop.ENTRY.prepare(
                 self.protocol.state,
                 self.protocol.sources,
                 self.world,

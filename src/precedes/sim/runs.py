@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from precedes import registry
-from precedes.sim.radio_run import RadioRun
+from precedes.sim.radio.run import RadioRun
 from precedes.sim.result import Result
 from precedes.sim.run import Progress, Run, Writer
 from precedes.sim.scenario import Scenario

@@ -6,9 +6,9 @@ import math
 from collections.abc import Sequence
 from typing import Any, Final
 
+from precedes.parts.sizing import size
 from precedes.sim import Scenario
 from precedes.sim.experiment import Experiment, grid
-from precedes.sizing import size
 
 # Figure 5: loads, and the shares of deliveries that may be out of causal order.
 LOADS: Final = (50.0, 100.0, 200.0)

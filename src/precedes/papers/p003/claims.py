@@ -140,7 +140,7 @@ def _error_findings(results: Results) -> list[Claim]:
                 finding(
                     About(PAPER, "Errors over load", f"share of deliveries out of order, {what}"),
                     measured=measured,
-                    reason=f"the formula of precedes.sizing gives {expected:.3g}; "
+                    reason=f"the formula of precedes size gives {expected:.3g}; "
                     f"measured is {measured.mean / expected:.2f} times that",
                 )
             )

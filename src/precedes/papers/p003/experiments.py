@@ -17,7 +17,7 @@ PER_PROCESS: Final = 2
 # Points of a figure that is not in the paper: errors over the load for clocks of three sizes.
 LOADS: Final = (30.0, 60.0, 100.0, 140.0, 200.0)
 ENTRIES: Final = (25, 50, 100)
-# (broadcasts per second, entries) that the formula of precedes.sizing is checked at.
+# (broadcasts per second, entries) that the formula of precedes size is checked at.
 SIZED: Final = ((25.0, 20), (50.0, 40), (100.0, 60), (100.0, 120), (200.0, 160))
 
 # Figure 1.

@@ -1,4 +1,4 @@
-"""What is read from the runs, and what the formula of precedes.sizing expects."""
+"""What is read from the runs, and what the formula of precedes size expects."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Final
 
 from precedes.papers.measured import Measured, Results, Run, measure, select
 from precedes.papers.p003.experiments import BROADCASTS, ENTRIES, LOADS, PER_PROCESS, SIZED
-from precedes.sizing import error_rate
+from precedes.parts.sizing import error_rate
 
 # The paper counts "messages": deliveries out of order, or distinct messages with one.
 COUNTED: Final = ("deliveries", "messages")

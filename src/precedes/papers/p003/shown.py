@@ -83,7 +83,7 @@ def _error_table(results: Results) -> Table:
         header=("nodes", "entries", "broadcasts/s", "measured", "formula"),
         rows=tuple(rates),
         note="The share of deliveries out of causal order without a detector, and what the "
-        "formula of precedes.sizing expects. Errors come in clusters, so few seeds leave wide "
+        "formula of precedes size expects. Errors come in clusters, so few seeds leave wide "
         "intervals.",
     )
 

@@ -22,7 +22,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from precedes import compiled, topology
+from precedes import compiled
 from precedes.compiled import ZERO
 from precedes.contract import (
     DONE,
@@ -50,6 +50,7 @@ from precedes.contract import (
     value_of,
 )
 from precedes.model import EventKind
+from precedes.parts import topology
 from precedes.parts.pool import NONE, has_rows
 from precedes.protocols import failure_detector
 

@@ -7,9 +7,9 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from precedes import topology
 from precedes.contract import Capacity, Group, Int32s, Int64s
 from precedes.model import DELAY_MS_MAX, NANOSECONDS_PER_MS, UserError
+from precedes.parts import topology
 from precedes.parts.pool import NONE, Pool, allocate_pool
 from precedes.protocols import failure_detector
 from precedes.protocols.failure_detector import Detector

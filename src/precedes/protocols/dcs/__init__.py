@@ -1,6 +1,6 @@
 """Causal broadcast with a Dynamic Clock Set: a probabilistic clock that follows the load.
 
-Source: Wilhelm et al. 2023. The formula for the size of a clock is that of ``precedes.sizing``.
+Source: Wilhelm et al. 2023. The formula for the size of a clock is that of ``parts.sizing``.
 
 Algorithm. A clock consists of components of ``component_entries`` counters; the active ones, a
 prefix of all, travel with every message. A process increments k = ``per_component`` entries in

@@ -11,8 +11,9 @@ Source: Wilhelm et al. 2023, section III, with these rules for printed ones that
 
 from __future__ import annotations
 
-from precedes import clocks, compiled
+from precedes import compiled
 from precedes.contract import Host, Int32s, now_ns
+from precedes.parts import clocks
 from precedes.parts.hash_check import set_hash
 from precedes.parts.hash_check.queue import NONE
 

@@ -1,7 +1,7 @@
 """How many components a load asks for, and which of them a process increments.
 
 The paper leaves open when a clock grows or shrinks. Here a process estimates the load from its own
-deliveries, and the formula of ``precedes.sizing`` says what load a number of components is
+deliveries, and the formula of ``parts.sizing`` says what load a number of components is
 enough for, given the share of deliveries that may be out of order. A process looks at the
 estimate once an interval, at the first event after its end; nothing is done while nothing comes.
 

@@ -3,7 +3,7 @@
 Source: de Araujo et al. 2018, Algorithms 1 and 2, with the errors of the printed pseudo-code mended
 (docs/protocols/vcube.md lists them).
 
-Algorithm. Every source has its own spanning tree of VCube (``precedes.topology``). A message
+Algorithm. Every source has its own spanning tree of VCube (``precedes.parts.topology``). A message
 carries the entries of its source's vector clock that changed since the source's last broadcast.
 A node that receives a message passes it on to its children in the source's tree, but not yet to
 a child that could not deliver it: one that lacks a message which must itself come by this node,
@@ -34,7 +34,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from precedes import compiled, topology
+from precedes import compiled
 from precedes.compiled import ZERO
 from precedes.contract import (
     DONE,
@@ -57,6 +57,7 @@ from precedes.contract import (
     tag_of,
     value_of,
 )
+from precedes.parts import topology
 from precedes.parts.pool import NONE
 
 from .recovery import can_remember, hear, kept_of, learn_crash, remember, remember_arrival

@@ -8,9 +8,10 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from precedes import compiled, topology
+from precedes import compiled
 from precedes.contract import LENGTH, Capacity, Group, Host, Int32s, Int64s
 from precedes.model import UserError
+from precedes.parts import topology
 from precedes.parts.pool import NONE, Pool, allocate_pool
 
 from .waiting import Waiting, allocate_waiting

@@ -1,0 +1,5 @@
+"""``python -m precedes.cli`` is the command ``precedes``."""
+
+from precedes.cli.main import run
+
+run()

@@ -1,0 +1,1 @@
+"""A group of processes on this machine, with load, faults and a verdict."""

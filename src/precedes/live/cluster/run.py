@@ -1,0 +1,355 @@
+"""A group of real processes on this machine: start, drive, break, audit.
+
+The compiled step is loaded once, then a process is forked for every member: they share it in
+memory and start within milliseconds, 64 as well as 8. Each member logs its events; afterwards
+the logs of all are audited.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import gc
+import json
+import os
+import re
+import signal
+import socket
+import tempfile
+import time
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+from precedes import registry
+from precedes.audit import audit, to_json
+from precedes.live import tracelog
+from precedes.live.cluster import process
+from precedes.live.cluster.disturbed import Spell, disturbances, latencies
+from precedes.live.cluster.faults import Fault, Relays, draw
+from precedes.live.config import Config, Security
+from precedes.live.member.node import Node
+from precedes.live.net.security import make_keys
+from precedes.model import UserError
+from precedes.trace import read_members
+
+GROUP: Final = "cluster"
+# What a cluster leaves in its directory.
+LEFT_BEHIND: Final = re.compile(r"member-\d{4,}\.(events|json|log)")
+# `hashed` asks the sender of a message that it cannot explain, and a lost one does not answer.
+NO_CRASHES: Final = frozenset({"hashed"})
+# Shorter pauses are waited for; ``faults.draw`` has none between this and an eviction.
+PAUSE_SHORT_S: Final = 0.5
+# What a member may take beyond the time of the run: the others' patience, and the end.
+GRACE_S: Final = 30.0
+READY_BYTES: Final = 1024 * process.NUMBER.size
+
+
+@dataclass(frozen=True, kw_only=True)
+class Cluster:
+    """What to run."""
+
+    members: int = 8
+    protocol: str = "vector"
+    parameters: dict[str, Any] = field(default_factory=dict)
+    seconds: float = 10.0
+    rate: float | None = None  # broadcasts a second of all together; None: as many as possible
+    payload_bytes: int = 100
+    window: int = 512
+    faults: int | None = None  # a seed; None: none
+    evict_after_s: float = 5.0
+    secure: bool = False
+    uvloop: bool = True
+
+    def __post_init__(self) -> None:
+        if not 2 <= self.members <= 256:
+            raise UserError(f"a cluster on one machine has 2 to 256 members, not {self.members}")
+        if not 0.1 <= self.seconds <= 3600:
+            raise UserError(f"seconds must be between 0.1 and 3600, not {self.seconds:g}")
+        if self.rate is not None and not 0.1 <= self.rate <= 1e7:
+            raise UserError(f"rate must be between 0.1 and 1e7, not {self.rate:g}")
+        if not 8 <= self.payload_bytes <= 1 << 20:
+            raise UserError(f"a payload here has 8 to 1048576 bytes, not {self.payload_bytes}")
+        registry.load_linked(self.protocol).make_parameters(self.parameters)
+
+    def schedule(self) -> list[Fault]:
+        """The faults of this run."""
+        if self.faults is None:
+            return []
+        return draw(
+            self.faults,
+            members=self.members,
+            seconds=self.seconds,
+            patience_s=self.evict_after_s,
+            crashes=self.protocol not in NO_CRASHES,
+        )
+
+
+def run(cluster: Cluster, *, directory: Path | None = None) -> dict[str, Any]:
+    """Run it, and what came of it: the object that ``precedes cluster --json`` prints.
+
+    Logs and results stay in ``directory`` if one is given.
+    """
+    with contextlib.ExitStack() as stack:
+        if directory is None:
+            directory = Path(stack.enter_context(tempfile.TemporaryDirectory()))
+        _make_empty(directory)
+        keys = None
+        if cluster.secure:
+            keys = Path(stack.enter_context(tempfile.TemporaryDirectory()))
+            make_keys(keys, group=GROUP, members=cluster.members)
+        return _run(cluster, directory, keys)
+
+
+def _make_empty(directory: Path) -> None:
+    """Take away what an earlier cluster has left, and nothing else."""
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+        found = list(directory.iterdir())
+        others = [path for path in found if not LEFT_BEHIND.fullmatch(path.name)]
+        if others:
+            raise UserError(f"{directory} holds other files ({others[0].name}): name an empty one")
+        for path in found:
+            path.unlink()
+    except OSError as error:
+        raise UserError(f"cannot use {directory}: {error.strerror}") from None
+
+
+def _run(cluster: Cluster, directory: Path, keys: Path | None) -> dict[str, Any]:
+    faults = cluster.schedule()
+    listeners = [_listener() for _ in range(cluster.members)]
+    targets = [sock.getsockname() for sock in listeners]
+    relays = Relays(cluster.members, targets) if faults else None
+    configs = [
+        _config(
+            cluster, who, relays.addresses(who) if relays else _addresses(targets), directory, keys
+        )
+        for who in range(cluster.members)
+    ]
+    Node(configs[0].settings()).prepare()
+    # What is here now stays: members must not search it for garbage, nor copy its pages for that.
+    gc.collect()
+    gc.freeze()
+    began_s = time.monotonic()
+    ready, tell_ready = os.pipe()
+    run = _Attended([], ready, faults, relays)
+    try:
+        for who, config in enumerate(configs):
+            others = [sock for sock in listeners if sock is not listeners[who]]
+            others += relays.sockets.values() if relays else []
+            task = process.Task(
+                config=config,
+                seconds=cluster.seconds,
+                rate=None if cluster.rate is None else cluster.rate / cluster.members,
+                payload_bytes=cluster.payload_bytes,
+                result=directory / f"member-{who:04d}.json",
+                log=directory / f"member-{who:04d}.log",
+                ready=tell_ready,
+                uvloop=cluster.uvloop,
+            )
+            run.processes.append(process.fork(task, listeners[who], others))
+        for sock in listeners:
+            sock.close()
+        os.close(tell_ready)
+        hung = asyncio.run(run.attend(cluster.seconds + 3 * cluster.evict_after_s + GRACE_S))
+    finally:
+        for number in run.processes:
+            process.end(number)
+        os.close(ready)
+    _log_for_absent(configs, directory)
+    took_s = time.monotonic() - began_s
+    return _sum_up(cluster, directory, run, hung=hung, took_s=took_s)
+
+
+def _addresses(targets: list[tuple[str, int]]) -> list[str]:
+    return [f"{host}:{port}" for host, port in targets]
+
+
+def _config(
+    cluster: Cluster, who: int, addresses: list[str], directory: Path, keys: Path | None
+) -> Config:
+    security = None
+    if keys is not None:
+        security = Security(
+            authority=str(keys / "authority.pem"),
+            certificate=str(keys / f"member-{who}.pem"),
+            key=str(keys / f"member-{who}.key"),
+        )
+    return Config(
+        member=who,
+        addresses=tuple(addresses),
+        name=GROUP,
+        protocol=cluster.protocol,
+        parameters=cluster.parameters,
+        window=cluster.window,
+        payload_max_bytes=max(cluster.payload_bytes, 1024),
+        evict_after_s=cluster.evict_after_s,
+        test_every_s=min(0.5, cluster.evict_after_s / 4),
+        linger_s=2 * cluster.evict_after_s + 5,
+        start_s=GRACE_S,
+        trace=str(directory),
+        security=security,
+    )
+
+
+def _listener() -> socket.socket:
+    sock = socket.socket()
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    sock.bind(("127.0.0.1", 0))
+    sock.listen(256)
+    return sock
+
+
+class _Attended:
+    """The processes of a run: waits for them, breaks what the schedule says, notes when."""
+
+    def __init__(
+        self, processes: list[int], ready: int, faults: list[Fault], relays: Relays | None
+    ) -> None:
+        self.processes = processes
+        self.faults = faults
+        self.spells: list[Spell] = []
+        self._ready = ready
+        self._relays = relays
+
+    async def attend(self, limit_s: float) -> list[int]:
+        """Wait until the members have ended; those that did not in time.
+
+        The clock of the faults and the limit start when all members that live are ready: how long
+        that takes is up to the machine.
+        """
+        if self._relays is not None:
+            await self._relays.start()
+        os.set_blocking(self._ready, False)
+        tasks: list[asyncio.Task[None]] = []
+        began, ready = False, set[int]()
+        deadline_s = time.monotonic() + GRACE_S + limit_s
+        left = dict(enumerate(self.processes))
+        while left and time.monotonic() < deadline_s:
+            left = {who: one for who, one in left.items() if not process.ended(one)}
+            with contextlib.suppress(BlockingIOError):
+                data = os.read(self._ready, READY_BYTES)
+                ready.update(who for (who,) in process.NUMBER.iter_unpack(data))
+            if not began and ready.issuperset(left):
+                began, deadline_s = True, time.monotonic() + limit_s
+                tasks = [asyncio.create_task(self._cause(fault)) for fault in self.faults]
+            await asyncio.sleep(0.02)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        if self._relays is not None:
+            await self._relays.close()
+        return sorted(left)
+
+    async def _cause(self, fault: Fault) -> None:
+        """One fault, at its time."""
+        assert self._relays is not None
+        await asyncio.sleep(fault.at_s)
+        if fault.kind == "reset":
+            self._relays.reset(*fault.members)
+        elif fault.kind == "partition":
+            with self._missing(None):
+                self._relays.cut(fault.members)
+                await asyncio.sleep(fault.for_s)
+                self._relays.heal()
+        elif not process.ended(number := self.processes[fault.members[0]]):
+            if fault.kind == "kill":
+                self.spells.append(Spell(member=fault.members[0], since_us=_now_us()))
+                os.kill(number, signal.SIGKILL)
+                return
+            with self._missing(fault.members[0]):
+                os.kill(number, signal.SIGSTOP)
+                try:
+                    await asyncio.sleep(fault.for_s)
+                finally:
+                    if not process.ended(number):
+                        os.kill(number, signal.SIGCONT)
+
+    @contextlib.contextmanager
+    def _missing(self, member: int | None) -> Iterator[None]:
+        """Note a time in which a member is missing."""
+        spell = Spell(member=member, since_us=_now_us())
+        self.spells.append(spell)
+        yield
+        spell.until_us = _now_us()
+
+
+def _now_us() -> int:
+    return time.monotonic_ns() // 1000
+
+
+def _log_for_absent(configs: list[Config], directory: Path) -> None:
+    """A member that ended before it had opened its log has crashed, and has done nothing."""
+    for config in configs:
+        path = directory / f"member-{config.member:04d}{tracelog.SUFFIX}"
+        if not path.exists() or path.stat().st_size < tracelog.HEADER_BYTES:
+            about = {"group": config.name, "protocol": config.protocol, "began": False}
+            log = tracelog.TraceLog(
+                str(directory), member=config.member, members=len(configs), about=about
+            )
+            log.close(tracelog.OPEN)
+
+
+def _sum_up(
+    cluster: Cluster, directory: Path, run: _Attended, *, hung: list[int], took_s: float
+) -> dict[str, Any]:
+    """What the members found and what the audit says of it."""
+    faults = run.faults
+    found: list[dict[str, Any]] = []
+    for who in range(cluster.members):
+        path = directory / f"member-{who:04d}.json"
+        found.append(json.loads(path.read_text()) if path.exists() else {"ended": "killed"})
+    report = to_json([audit(read_members(directory))])
+    guarantee = registry.load(cluster.protocol).guarantee
+    verdict = report["verdict"]
+    wrong = report["lost"] + report["duplicates"] + report["phantom"] + report["cycles"]
+    if guarantee != "causal" and verdict == "violated" and not wrong:
+        verdict = "held"  # of what the protocol promises; the violations are told beside it
+    unexpected = [
+        who
+        for who, member in enumerate(found)
+        if member["ended"].partition(":")[0] not in {"all", *_excuses(who, faults)}
+    ]
+    if (hung or unexpected) and verdict == "held":
+        verdict = "violated"
+    measured = [member for member in found if member["ended"] == "all"]
+    evicted_us = [member["evicted_us"] for member in measured]
+    missing = disturbances(run.spells, evicted_us, end_us=_now_us())
+    cpu_s = sum(member["cpu_s"] for member in measured)
+    active_s = max((member["active_s"] for member in measured), default=0.0)
+    counted = sum(member["deliveries_measured"] for member in measured)
+    return {
+        "verdict": verdict,
+        "protocol": cluster.protocol,
+        "members": cluster.members,
+        "guarantee": guarantee,
+        "broadcasts": sum(member["broadcasts"] for member in measured),
+        "deliveries": sum(member["deliveries"] for member in measured),
+        "deliveries_per_s": counted / active_s if active_s else 0.0,
+        "deliveries_per_core_s": counted / cpu_s if cpu_s else 0.0,
+        **latencies([sample for member in measured for sample in member["latency_us"]], missing),
+        "pending_max": max((member["pending_max"] for member in measured), default=0),
+        "pending_bound": (cluster.members - 1) * cluster.window,
+        "links_max": max((member["links"] for member in measured), default=0),
+        "ended": {str(who): member["ended"] for who, member in enumerate(found)},
+        "hung": hung,
+        "unexpected": unexpected,
+        "reconnections": sum(member["reconnections"] for member in measured),
+        "evictions": max((member["evictions"] for member in measured), default=0),
+        "faults": [asdict(fault) for fault in faults],
+        "wall_s": took_s,
+        **{name: report[name] for name in ("violations", "lost", "duplicates", "phantom")},
+        "witnesses": [witness["sentence"] for witness in report["witnesses"]],
+    }
+
+
+def _excuses(who: int, faults: list[Fault]) -> set[str]:
+    """How else than with all others a member may have ended, given what was done to it."""
+    found = set()
+    for fault in faults:
+        if fault.members == (who,) and fault.kind == "kill":
+            found.add("killed")
+        if fault.members == (who,) and fault.kind == "pause" and fault.for_s > PAUSE_SHORT_S:
+            found |= {"evicted", "lost"}  # lost: when it woke up, the others had ended
+    return found

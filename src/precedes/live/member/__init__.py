@@ -1,0 +1,1 @@
+"""A member without sockets and without a clock: bytes in, bytes and deliveries out."""

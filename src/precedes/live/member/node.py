@@ -1,0 +1,385 @@
+"""A live member without sockets or a clock: bytes in, bytes and deliveries out.
+
+``Node`` collects input (frames of peers, own broadcasts, evictions, what the application took)
+and handles all of it in one call of the compiled step. Time is an argument; timers are kept here
+and ``next_timer_ns`` says when ``run`` has to be called at the latest. The same input at the same
+times gives the same output, byte by byte.
+"""
+
+from __future__ import annotations
+
+import heapq
+import struct
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import numpy as np
+
+from precedes import contract, registry
+from precedes.contract import Capacity, grow
+from precedes.live.member import allocate, names, records, status, step
+from precedes.live.member import arrays as a
+from precedes.live.member.arrays import Member
+from precedes.live.member.output import FEW, ROW_BYTES, Batch, Output
+from precedes.model import NODES_MAX, InternalError, UserError
+from precedes.protocols import failure_detector as tester
+
+# What a step has left when it was taken: nothing.
+NOTHING: Final = np.zeros(a.ROWS + 1 - a.COMMON_BYTES, np.int64).data
+
+SEGMENT: Final = struct.Struct(f"{a.SEGMENT_WORDS}q")
+WORD_BYTES: Final = 8
+TRACE_ROW_BYTES: Final = 2 * WORD_BYTES
+
+# Timers that run out at once, such as the news of a crash, are handled in the same call, in at
+# most so many rounds; one that sets itself for ever is a defect.
+ROUNDS_MAX: Final = 1000
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settings:
+    """What a member is told about itself and its group; all must agree on all but ``member``."""
+
+    member: int
+    members: int
+    protocol: str = "vector"
+    parameters: dict[str, Any] = field(default_factory=dict)
+    window: int = 512
+    payload_max_bytes: int = 1 << 20
+    key: int = 1
+    test_interval_ms: float = 500.0
+    patience_ms: float = 5000.0
+
+    def __post_init__(self) -> None:
+        if not 2 <= self.members <= min(allocate.MEMBERS_MAX, NODES_MAX):
+            raise UserError(f"a group has 2 to {allocate.MEMBERS_MAX} members, not {self.members}")
+        if not 0 <= self.member < self.members:
+            raise UserError(f"there is no member {self.member} in a group of {self.members}")
+        if not 1 <= self.window <= allocate.WINDOW_MAX:
+            raise UserError(
+                f"window must be between 1 and {allocate.WINDOW_MAX}, not {self.window}"
+            )
+        if not 0 <= self.payload_max_bytes <= allocate.PAYLOAD_BYTES_MAX:
+            raise UserError(
+                f"payload_max_bytes must be between 0 and {allocate.PAYLOAD_BYTES_MAX}, not "
+                f"{self.payload_max_bytes}"
+            )
+
+
+class Node:
+    """One member of a group; see the module."""
+
+    def __init__(self, settings: Settings, *, recording: bool = False, entropy: int = 1) -> None:
+        self.settings = settings
+        self.protocol = registry.load_linked(settings.protocol)
+        self.parameters = self.protocol.make_parameters(settings.parameters)
+        self.capacity = Capacity(slots=allocate.SLOTS_FIRST, held=allocate.SLOTS_FIRST)
+        self.group = contract.Group(
+            nodes=settings.members,
+            hosted=np.array([settings.member], np.int32),
+            seed=settings.key,
+        )
+        self.state = self._allocate_state()
+        self.member: Member = allocate.make_member(
+            settings, self.protocol, self.state, self.capacity, entropy=entropy
+        )
+        self._body: Callable[..., int] = step.run
+        self._look()
+        self.cell[a.RECORDING] = recording
+        self._segments = 0  # to be handled
+        self._filled = 0  # bytes of them in the input
+        self._broadcasts: list[bytes] = []
+        self._timers: list[tuple[int, int, int, int]] = []
+        self._promised = 0  # own messages, broadcast or about to be
+        self._promised_max = 0  # how many there may be of them now
+        self.waiting_bytes = 0  # what the broadcasts until the next run will take, about
+        self._no_bound = np.zeros(self.member.bound.size, np.int64).data.cast("B").cast("q")
+        # Who passes a message on to most others gets it first: in a tree the farthest by number.
+        self._order = sorted(range(settings.members), key=lambda who: -(who ^ settings.member))
+        self._serial = 0
+        allocate.place_in_view(self.member, settings)
+        self._count_credit()
+
+    def prepare(self) -> None:
+        """Use the compiled step: loaded from the cache, or compiled, which takes some seconds."""
+        self._body = step.ENTRY.prepare(
+            self.protocol.state, self.protocol.sources, self.member, self.state
+        )
+        self._look()
+        self._drain(Output())
+
+    def _look(self) -> None:
+        """See the arrays as memory: reading or writing a word of it takes a third of the time."""
+        member = self.member
+        self._step = step.ENTRY.bind(self._body, member, self.state)
+        self.cell = member.host.cursor.data
+        self._known = member.known.data.cast("B").cast("q")
+        self._tested = member.detector.process.data.cast("B").cast("q")
+        self._input = member.input.data
+        self._segment = member.segment.data.cast("B")
+        self._common = member.common.data
+        self._routed = member.routed.data
+        self._bound = member.bound.data.cast("B").cast("q")
+        self._delivered = member.delivered.data
+        self._delivery = member.delivery.data.cast("B")
+        self._trace = member.trace.data.cast("B")
+
+    def _allocate_state(self) -> Any:
+        return self.protocol.allocate(self.parameters, self.group, self.capacity)
+
+    # Input ----------------------------------------------------------------------------------
+
+    def start(self, *, tests_at_ns: int | None = None) -> None:
+        """Begin: the protocol's own start, and at a given time the first tests for crashes."""
+        self._add(a.START)
+        if tests_at_ns is not None:
+            self._set_timer(tests_at_ns, owner=1, key=0)
+
+    def _set_timer(self, due_ns: int, *, owner: int, key: int) -> None:
+        self._serial += 1
+        heapq.heappush(self._timers, (due_ns, self._serial, owner, key))
+
+    def receive(self, peer: int, body: bytes | memoryview) -> None:
+        """The body of a frame has come from a peer."""
+        self._add(a.FRAME, peer, body)
+
+    def _add(self, kind: int, who: int = 0, body: bytes | memoryview = b"") -> None:
+        """One more segment for the step."""
+        begin, at = self._filled, self._segments
+        end = self._filled = begin + len(body)
+        self._segments = at + 1
+        if end > len(self._input):
+            self.member = allocate.with_input(self.member, size_bytes=end)
+            self._look()
+        if SEGMENT.size * at == len(self._segment):
+            self.member = allocate.with_segments(self.member)
+            self._look()
+        if body:
+            self._input[begin:end] = body
+        SEGMENT.pack_into(self._segment, SEGMENT.size * at, kind, who, begin, end)
+
+    def broadcast(self, payload: bytes) -> int:
+        """Broadcast a message; its sequence number. The caller has asked for ``credit``."""
+        if self._promised >= self._promised_max:
+            raise InternalError("a broadcast without credit")
+        self._broadcasts += (len(payload).to_bytes(4, "little"), payload)
+        self.waiting_bytes += a.BLOCK_BYTES + len(payload)
+        self._promised += 1
+        return self._promised
+
+    def broadcast_many(self, payloads: Sequence[bytes]) -> int:
+        """Broadcast messages; the sequence number of the last. There is credit for all."""
+        if len(payloads) > self.credit:
+            raise InternalError("broadcasts without credit")
+        sizes = set(map(len, payloads))
+        if len(sizes) == 1:
+            length = sizes.pop().to_bytes(4, "little")
+            joined = length.join(payloads)
+            self._broadcasts += (length, joined)
+            self.waiting_bytes += a.BLOCK_BYTES * len(payloads) + len(joined)
+            self._promised += len(payloads)
+        else:
+            for payload in payloads:
+                self.broadcast(payload)
+        return self._promised
+
+    def evict(self, who: int) -> None:
+        """Take a member out of the view."""
+        self._add(a.EVICT, who)
+
+    def take(self, source: int, count: int) -> None:
+        """The application has taken so many messages of a source."""
+        self._known[source * a.KNOWN_WORDS + a.CONSUMED] += count
+
+    def take_batch(self, batch: Batch) -> None:
+        """The application has taken a whole batch."""
+        if len(batch) > FEW:
+            self.member.known[:, a.CONSUMED] += batch.counts(self.settings.members)
+            return
+        for message in batch:
+            self._known[message.sender * a.KNOWN_WORDS + a.CONSUMED] += 1
+
+    def close(self) -> None:
+        """Nothing more will be broadcast here."""
+        self.cell[a.CLOSING] = 1
+
+    # State ----------------------------------------------------------------------------------
+
+    @property
+    def credit(self) -> int:
+        """How many more messages may be broadcast now."""
+        return self._promised_max - self._promised
+
+    @property
+    def is_spent(self) -> bool:
+        """Whether all numbers are used that a message may have."""
+        return self._promised >= records.SEQUENCE_MAX
+
+    def _count_credit(self) -> None:
+        window_end = self.cell[a.OWN_STABLE] + self.settings.window
+        self._promised_max = min(window_end, records.SEQUENCE_MAX)
+
+    @property
+    def broadcasts(self) -> int:
+        """How many messages were broadcast, those included that the next ``run`` sends."""
+        return self._promised
+
+    @property
+    def next_timer_ns(self) -> int | None:
+        """When ``run`` has to be called at the latest."""
+        return self._timers[0][0] if self._timers else None
+
+    @property
+    def is_fenced(self) -> bool:
+        """Whether the others have taken this member for crashed."""
+        return self._tested[tester.FENCED] != 0
+
+    def is_gone(self, who: int) -> bool:
+        """Whether a member is out of the view."""
+        return self._known[who * a.KNOWN_WORDS + a.GONE] != 0
+
+    # Running --------------------------------------------------------------------------------
+
+    def run(self, now_ns: int, *, force: bool = False) -> Output:
+        """Handle all input and the timers that have run out."""
+        output = Output()
+        output.broadcasts = bool(self._broadcasts)
+        self.cell[contract.NOW_NS] = now_ns
+        self.cell[a.FORCED] = force
+        for _ in range(ROUNDS_MAX):
+            evictions = self.cell[a.EVICTIONS]
+            self._load(now_ns)
+            while (found := self._step()) != status.FINISHED:
+                if not self._drain(output) and found == status.FLUSH:
+                    raise InternalError("what is to be sent or delivered is larger than its buffer")
+                self._make_room(found)
+            self._drain(output)
+            if self.cell[a.EVICTIONS] != evictions:
+                # What the others have taken now counts anew.
+                allocate.place_in_view(self.member, self.settings)
+            elif not self._timers or self._timers[0][0] > now_ns:
+                self._count_credit()
+                return output
+        raise InternalError(f"protocol {self.protocol.name}: a timer sets itself without end")
+
+    def forgive(self, late_ns: int) -> None:
+        """After a pause of this process, await the replies of others anew."""
+        self._timers = [
+            (due_ns + late_ns * owner, serial, owner, key)
+            for due_ns, serial, owner, key in self._timers
+        ]
+        heapq.heapify(self._timers)
+
+    def _load(self, now_ns: int) -> None:
+        """Put all input into the arrays of the step."""
+        if self._broadcasts:
+            self._add(a.BROADCAST, 0, b"".join(self._broadcasts))
+            self._broadcasts, self.waiting_bytes = [], 0
+        while self._timers and self._timers[0][0] <= now_ns:
+            _, _, owner, key = heapq.heappop(self._timers)
+            self._add(a.TEST_TIMER if owner else a.TIMER, key)
+        cell = self.cell
+        cell[a.SEGMENTS] = self._segments
+        cell[a.SEGMENT] = cell[a.POSITION] = 0
+        self._segments = self._filled = 0
+
+    def _make_room(self, found: int) -> None:
+        """Attend to what the step has stopped for; what it had to give away is taken."""
+        if found == status.GROW_SLOTS:
+            self._grow(slots=2)
+        elif found == status.GROW_STATE:
+            self._grow(held=2)
+        elif found == status.GROW_BLOCKS:
+            self.member = allocate.with_blocks(self.member)
+            self._look()
+        elif found != status.FLUSH:
+            raise InternalError(
+                f"protocol {self.protocol.name}: a handler returned neither DONE nor FULL, or "
+                f"asked for more effects than its effects_words allows ({found})"
+            )
+
+    def _grow(self, *, slots: int = 1, held: int = 1) -> None:
+        before = self.capacity
+        self.capacity = Capacity(slots=slots * before.slots, held=held * before.held)
+        self.state = grow(self.state, self._allocate_state())
+        words = self.protocol.effects_words(self.capacity, self.settings.members)
+        host = a.make_host(slots=self.capacity.slots, effects=words, seed=1)
+        message = np.zeros(a.WORDS * (self.capacity.slots - 1), np.int64)
+        self.member = self.member._replace(
+            host=grow(self.member.host, host),
+            message=grow(self.member.message, message),
+            name=names.larger(self.member.name, self.capacity.slots),
+            field=a.fields_of(self.state, self.protocol.message_fields, self.capacity.slots),
+        )
+        self._look()
+
+    def _drain(self, output: Output) -> bool:
+        """Take what the step has left; whether there was anything."""
+        member = self.member
+        common_bytes, _, packets, deliveries, delivered_bytes, timers, reports, rows = self.cell[
+            a.COMMON_BYTES : a.ROWS + 1
+        ]
+        if rows:
+            output.trace.append(self._trace[: TRACE_ROW_BYTES * rows].tobytes())
+        if common_bytes or packets:
+            own, messages_bytes = self._take_packets() if packets else ({}, {})
+            output.frames.append((self._common[:common_bytes].tobytes(), own, messages_bytes))
+        if deliveries:
+            table = self._delivery[: ROW_BYTES * deliveries]
+            data = self._delivered[:delivered_bytes]
+            output.deliveries.append(Batch(table, data))
+        if timers:
+            for key, due_ns, owner in member.timer[:timers].tolist():
+                self._set_timer(due_ns, owner=owner, key=key)
+        if reports:
+            for what, about, reason in member.report[:reports].tolist():
+                if what == a.EVICTED:
+                    output.evicted.append(about)
+                elif what == a.LEFT:
+                    output.left.append(about)
+                else:
+                    output.malformed.append((about, reason))
+        self.cell[a.COMMON_BYTES : a.ROWS + 1] = NOTHING
+        return bool(rows or common_bytes or packets or deliveries or timers or reports)
+
+    def _take_packets(self) -> tuple[dict[int, bytes], dict[int, int]]:
+        """What is for single members, and how many bytes of it are messages."""
+        own: dict[int, bytes] = {}
+        messages_bytes: dict[int, int] = {}
+        bound = self._bound
+        for target in self._order:
+            at = a.BOUND_WORDS * target
+            first, last = bound[at + a.FIRST], bound[at + a.LAST]
+            if last > first:
+                own[target] = self._routed[first:last].tobytes()
+                if messages := bound[at + a.OF_MESSAGES]:
+                    messages_bytes[target] = messages
+        bound[:] = self._no_bound  # as they are without packets
+        return own, messages_bytes
+
+    # What people ask ------------------------------------------------------------------------
+
+    def counts(self) -> dict[str, int]:
+        """What has been counted since the start, and what is held now."""
+        return {name: self.cell[place] for name, place in allocate.COUNTS.items()}
+
+    def oldest_waiting_ns(self) -> int | None:
+        """Since when the message waits here that has waited longest."""
+        words = self.member.message.reshape(-1, a.WORDS)[: self.cell[a.SLOT_HIGH]]
+        waits = (words[:, a.REFERENCES] > 0) & (words[:, a.WAITING] > 0)
+        return int(words[waits, a.SINCE_NS].min()) if waits.any() else None
+
+    def waiting(self) -> list[tuple[int, int, int, list[tuple[int, int]]]]:
+        """Messages that wait here: sender, sequence, since when, and what is missing of each."""
+        member, found = self.member, []
+        words = member.message.reshape(-1, a.WORDS)[: self.cell[a.SLOT_HIGH]]
+        for slot in np.flatnonzero((words[:, a.REFERENCES] > 0) & (words[:, a.WAITING] > 0)):
+            source, sequence = member.host.name[2 * slot : 2 * slot + 2].tolist()
+            missing = self.protocol.missing(self.state, int(slot)) if self.protocol.missing else []
+            found.append((source, sequence, int(words[slot, a.SINCE_NS]), missing))
+        return found
+
+    def stable(self) -> Iterable[int]:
+        """How many messages of each member all are known to have taken."""
+        return [int(count) for count in self.member.known[:, a.STABLE]]

@@ -1,0 +1,1 @@
+"""Links between members: addresses, frames, greetings, keys."""

@@ -1,0 +1,256 @@
+"""Who is who: mutual TLS, with a member's number bound to its certificate.
+
+All members trust one authority. A certificate is good for one member of one group: its
+alternative names hold ``precedes:GROUP/MEMBER``, and the greeting of the other side must agree.
+"""
+
+from __future__ import annotations
+
+import datetime
+import logging
+import os
+import re
+import ssl
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from precedes.model import PeerError, UserError, printable
+
+if TYPE_CHECKING:
+    from precedes.live.config import Security
+
+log = logging.getLogger("precedes.live")
+
+DAYS: Final = 30
+DAYS_MAX: Final = 36_500
+AUTHORITY: Final = "authority"
+# What needs no escapes in a URI, and leaves room for a member's number in a common name.
+GROUP_NAME_MAX: Final = 48
+GROUP_NAME: Final = re.compile(rf"[A-Za-z0-9._-]{{1,{GROUP_NAME_MAX}}}")
+
+# Files are looked at before each handshake, and so often without one.
+LOOK_EVERY_S: Final = 5.0
+WARN_EVERY_S: Final = 3600.0
+# With less than this share of its time left, a certificate should have been replaced.
+LATE_SHARE: Final = 0.25
+
+
+class Contexts(NamedTuple):
+    """What a listening and a dialling side need; None without security."""
+
+    server: ssl.SSLContext | None
+    client: ssl.SSLContext | None
+
+
+def member_name(group: str, member: int) -> str:
+    """The name that a member's certificate must carry."""
+    return f"precedes:{group}/{member}"
+
+
+def contexts(files: Security | None) -> Contexts:
+    """TLS for both directions, or none."""
+    if files is None:
+        return Contexts(None, None)
+    return Contexts(
+        _context(files, ssl.PROTOCOL_TLS_SERVER), _context(files, ssl.PROTOCOL_TLS_CLIENT)
+    )
+
+
+class Credentials:
+    """A member's TLS from its files, which are read again when they change.
+
+    Files are replaced one after the other: while they cannot be used, what was read before is.
+    """
+
+    def __init__(self, files: Security | None) -> None:
+        self._files = files
+        self._contexts = Contexts(None, None)
+        self._seen: list[tuple[int, ...]] = []
+        self._begin_s = self._end_s = 0.0  # of the certificate, in Unix time
+        self._failure = ""
+        self._looked_s = self._warned_s = -WARN_EVERY_S
+        if files is not None:
+            self._read(files)
+
+    def _read(self, files: Security) -> None:
+        seen = _stamps(files)
+        found = contexts(files)
+        try:
+            self._begin_s, self._end_s = _validity(files, found)
+        except (OSError, ValueError, IndexError):
+            raise UserError(f"cannot read the dates of {files.certificate}") from None
+        self._contexts, self._seen, self._failure = found, seen, ""
+
+    def contexts(self) -> Contexts:
+        """What the next handshake needs."""
+        if self._files is not None and _stamps(self._files) != self._seen:
+            try:
+                self._read(self._files)
+                log.info("the certificate %s was read again", self._files.certificate)
+            except UserError as error:
+                if str(error) != self._failure:
+                    log.warning("%s; what was read before stays in use", error)
+                self._failure = str(error)
+        return self._contexts
+
+    @property
+    def left_s(self) -> float | None:
+        """Seconds until the certificate, or the last of its authorities, expires."""
+        return None if self._files is None else self._end_s - time.time()
+
+    @property
+    def is_late(self) -> bool:
+        """Whether the certificate should have been replaced."""
+        left_s = self.left_s
+        return left_s is not None and left_s < LATE_SHARE * (self._end_s - self._begin_s)
+
+    def tend(self) -> None:
+        """See whether files have changed, and say so if they should have."""
+        now_s = time.monotonic()
+        if self._files is None or now_s - self._looked_s < LOOK_EVERY_S:
+            return
+        self._looked_s = now_s
+        self.contexts()
+        if self.is_late and now_s - self._warned_s >= WARN_EVERY_S:
+            self._warned_s = now_s
+            end = datetime.datetime.fromtimestamp(self._end_s, datetime.UTC)
+            log.warning("%s is good until %s: replace it", self._files.certificate, end)
+
+
+def _stamps(files: Security) -> list[tuple[int, ...]]:
+    """What changes with the files."""
+    found: list[tuple[int, ...]] = []
+    for name in (files.authority, files.certificate, files.key):
+        try:
+            about = os.stat(name)
+            found.append((about.st_ino, about.st_mtime_ns, about.st_size))
+        except OSError:
+            found.append(())
+    return found
+
+
+def _validity(files: Security, found: Contexts) -> tuple[float, float]:
+    """From when until when certificate and authority are good, in Unix time."""
+    text = Path(files.certificate).read_text(encoding="ascii", errors="replace")
+    first = text.index(ssl.PEM_HEADER)
+    last = text.index(ssl.PEM_FOOTER, first) + len(ssl.PEM_FOOTER)
+    begin_s, end_s = _times_in(ssl.PEM_cert_to_DER_cert(text[first:last]))
+    authorities = [] if found.server is None else found.server.get_ca_certs()
+    ends_s = [ssl.cert_time_to_seconds(str(one["notAfter"])) for one in authorities]
+    return begin_s, min(end_s, max(ends_s, default=end_s))
+
+
+def _times_in(der: bytes) -> tuple[float, float]:
+    """The two times of a certificate (RFC 5280, section 4.1); the standard library reads others'.
+
+    In the certificate, in what is signed, come version, serial number, algorithm, issuer, times.
+    """
+    at = _element(der, _element(der, 0)[1])[1]
+    tag, _, end = _element(der, at)
+    at = end if tag == 0xA0 else at  # the version may be left out
+    for _ in range(3):
+        at = _element(der, at)[2]
+    _, at, end = _element(der, at)
+    found = []
+    while at < end:
+        tag, begin, at = _element(der, at)
+        form = "%y%m%d%H%M%SZ" if tag == 0x17 else "%Y%m%d%H%M%SZ"
+        when = datetime.datetime.strptime(der[begin:at].decode(), form)
+        found.append(when.replace(tzinfo=datetime.UTC).timestamp())
+    return found[0], found[1]
+
+
+def _element(der: bytes, at: int) -> tuple[int, int, int]:
+    """An element of DER: its tag, and where its content begins and ends."""
+    tag, size = der[at], der[at + 1]
+    at += 2
+    if size & 0x80:
+        more = size & 0x7F
+        size = int.from_bytes(der[at : at + more], "big")
+        at += more
+    return tag, at, at + size
+
+
+def _context(files: Security, side: int) -> ssl.SSLContext:
+    context = ssl.SSLContext(side)
+    context.minimum_version = ssl.TLSVersion.TLSv1_3
+    context.check_hostname = False  # the member's number is checked instead, see check_name
+    context.verify_mode = ssl.CERT_REQUIRED
+    try:
+        context.load_verify_locations(files.authority)
+        context.load_cert_chain(files.certificate, files.key)
+    except FileNotFoundError as error:
+        missing = [name for name in vars(files).values() if not Path(name).exists()]
+        raise UserError(f"there is no file {(missing or [error.filename])[0]}") from None
+    except (OSError, ssl.SSLError) as error:
+        reason = getattr(error, "reason", None) or error.strerror
+        raise UserError(f"cannot use {files.certificate} with its key: {reason}") from None
+    return context
+
+
+def why(error: BaseException) -> str:
+    """Why a handshake failed, in words; never anything of a key."""
+    if isinstance(error, ssl.SSLCertVerificationError):
+        return f"its certificate is not accepted: {error.verify_message}"
+    if isinstance(error, ssl.SSLError) and error.reason:
+        return f"no agreement on TLS: {error.reason.lower().replace('_', ' ')}"
+    return "it ended the handshake of TLS"
+
+
+def names_in(certificate: Mapping[str, Any] | None) -> list[str]:
+    """The alternative names of a checked certificate."""
+    found = (certificate or {}).get("subjectAltName", ())
+    return [value for kind, value in found if kind == "URI"]
+
+
+def check_name(names: list[str], group: str, member: int) -> None:
+    """PeerError unless the certificate is that of the member."""
+    if member_name(group, member) not in names:
+        shown = printable(", ".join(names)) or "nobody"
+        raise PeerError(f"it says to be member {member}, but its certificate is of {shown}")
+
+
+def key_files(directory: Path, members: int) -> list[Path]:
+    """The files that ``make_keys`` writes."""
+    names = [f"member-{member}.{kind}" for member in range(members) for kind in ("pem", "key")]
+    return [directory / name for name in (f"{AUTHORITY}.pem", *names)]
+
+
+def make_keys(
+    directory: str | os.PathLike[str], *, group: str, members: int, days: int = DAYS
+) -> None:
+    """A test authority, and a key and a certificate for each member, as PEM files.
+
+    ``authority.pem``, ``member-N.pem`` and ``member-N.key``; keys are readable by their owner
+    alone. The authority's own key is thrown away: to add members, make all keys anew.
+    """
+    try:
+        from precedes.live.net.certificates import Authority
+    except ImportError:
+        raise UserError("keys need the extra 'live': pip install 'precedes[live]'") from None
+    if not GROUP_NAME.fullmatch(group):
+        raise UserError(
+            f"the name of a group with keys has up to {GROUP_NAME_MAX} letters, digits or ._-, "
+            f"unlike {group!r:.80}"
+        )
+    if not abs(days) <= DAYS_MAX:
+        raise UserError(f"a certificate is good for at most {DAYS_MAX} days, not {days}")
+    target = Path(directory)
+    authority = Authority(f"precedes {group}", days=days)
+    try:
+        target.mkdir(parents=True, exist_ok=True)
+        (target / f"{AUTHORITY}.pem").write_bytes(authority.certificate)
+        for member in range(members):
+            certificate, key = authority.issue(
+                f"{group} member {member}", member_name(group, member)
+            )
+            (target / f"member-{member}.pem").write_bytes(certificate)
+            path = target / f"member-{member}.key"
+            path.unlink(missing_ok=True)
+            flags = os.O_CREAT | os.O_WRONLY | os.O_EXCL
+            with os.fdopen(os.open(path, flags, 0o600), "wb") as file:
+                file.write(key)
+    except OSError as error:
+        raise UserError(f"cannot write keys into {target}: {error.strerror}") from None

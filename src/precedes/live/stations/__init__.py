@@ -1,0 +1,1 @@
+"""What live support stations keep on disk."""

@@ -1,0 +1,182 @@
+"""Runs as Spark tasks: a task writes its runs' files itself and returns a row for each run.
+
+Events never pass through Spark: a row of the manifest says that a run is finished, or why not.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import pyarrow as pa
+
+from precedes.model import UserError
+from precedes.pipeline import execute, records
+from precedes.pipeline.execute import Outcome
+from precedes.pipeline.plan import PlannedRun, pack
+from precedes.pipeline.spark import jobs
+from precedes.sim.run import Progress
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+# Tasks for each that runs at once, if there are so many runs.
+TASKS_EACH: Final = 2
+# Of the time between two looks at the records, what a look may take: a fiftieth.
+LOOK_EVERY: Final = 50
+
+
+def simulate_runs(
+    spark: SparkSession,
+    runs: Sequence[PlannedRun],
+    *,
+    directory: Path,
+    progress: Progress | None = None,
+) -> list[Outcome]:
+    """Carry out runs, each once, and return how each of them ended.
+
+    ``progress`` is called with the share of the expected work that is done. A task that fails as
+    often as the session allows, which may be once, does not end it all: see ``_apart``.
+    """
+    once = {run.run_id: run for run in runs}
+    work = _Work(directory.absolute(), Path.cwd(), jobs.sharers(spark))
+    watch = _Watch(directory, list(once.values()), progress)
+    done: dict[int, Outcome] = {}
+    left = list(once.values())
+    in_vain = 0
+    try:
+        while left:
+            try:
+                found = _carry_out(spark, left, work, watch)
+            except jobs.TaskError:
+                found = _apart(spark, left, work, watch, directory=directory)
+                in_vain = 0 if found else in_vain + 1  # nobody was at a run
+                if in_vain == records.ATTEMPTS_MAX:
+                    raise
+            done |= {outcome.run_id: outcome for outcome in found}
+            names = records.finished_names(directory)
+            left = [run for run in left if run.run_id not in done and run.name not in names]
+    except jobs.SparkError as error:
+        raise UserError(
+            f"{error}; finished runs are kept in {directory}, and the same command goes on"
+        ) from None
+    watch.end()
+    return [done.get(run_id, Outcome(run_id, execute.FINISHED, None)) for run_id in once]
+
+
+def _carry_out(
+    spark: SparkSession, runs: Sequence[PlannedRun], work: _Work, watch: _Watch
+) -> list[Outcome]:
+    """The runs as one job."""
+    from precedes.pipeline.tables import MANIFEST_ROW
+
+    orders = [json.dumps(run.order()) for run in runs]
+    # Guesses may be wrong, and engines that are not compiled yet take longer than small runs:
+    # give everybody something to do, and something to do next.
+    least = TASKS_EACH * jobs.parallelism(spark)
+    shares = pack([run.cost_s for run in runs], at_least=least)
+    tasks = [[orders[i] for i in task] for task in shares]
+
+    def job() -> list[Outcome]:
+        found = jobs.packed(spark, tasks).mapInArrow(work, MANIFEST_ROW).toArrow()
+        return [Outcome(**row) for row in found.to_pylist()]
+
+    return jobs.wait_for(spark, job, title="simulate", watch=watch)
+
+
+def _apart(
+    spark: SparkSession,
+    runs: Sequence[PlannedRun],
+    work: _Work,
+    watch: _Watch,
+    *,
+    directory: Path,
+) -> list[Outcome]:
+    """How the runs end that were at work when Spark gave up a job: one after the other.
+
+    A process died of one of them, and Spark has ended the others; each gets a job of its own,
+    which nothing else can end, and as many attempts as a run has. They are at most as many as
+    tasks run at once.
+    """
+    begun = records.begun_names(directory)
+    found = []
+    for run in runs:
+        if run.name not in begun:
+            continue
+        records.forget_starts(directory, run.name)
+        for attempt in range(records.ATTEMPTS_MAX + 1):
+            try:
+                found += _carry_out(spark, [run], work, watch)
+                break
+            except jobs.TaskError:
+                if attempt == records.ATTEMPTS_MAX:
+                    raise
+    return found
+
+
+class _Work:
+    """What a task does with its partition."""
+
+    def __init__(self, directory: Path, here: Path, sharers: int) -> None:
+        self._directory = directory
+        self._here = here
+        self._sharers = sharers
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        # Nobody interrupts a task from the keyboard: an interrupt is a run's own doing.
+        before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+        try:
+            for batch in batches:
+                yield self._rows(batch.column("order").to_pylist())
+        finally:
+            signal.signal(signal.SIGINT, before)
+
+    def _rows(self, orders: list[str]) -> pa.RecordBatch:
+        sharers = self._sharers or os.cpu_count() or 1
+        done = list(
+            execute.run_orders(orders, directory=self._directory, here=self._here, sharers=sharers)
+        )
+        return pa.RecordBatch.from_arrays(
+            [
+                pa.array([outcome.run_id for outcome in done], pa.int32()),
+                pa.array([outcome.status for outcome in done], pa.string()),
+                pa.array([outcome.error for outcome in done], pa.string()),
+            ],
+            names=list(Outcome._fields),
+        )
+
+
+class _Watch:
+    """Tells how far the work is, from the records that have appeared.
+
+    Looking takes longer the more there are, so it is done the less often.
+    """
+
+    def __init__(
+        self, directory: Path, runs: Sequence[PlannedRun], progress: Progress | None
+    ) -> None:
+        self._directory = directory
+        self._left_s = {run.name: run.cost_s for run in runs}
+        self._total_s = sum(self._left_s.values())
+        self._done_s = 0.0
+        self._progress = progress
+        self._next_s = 0.0
+
+    def __call__(self) -> None:
+        begin_s = time.monotonic()
+        if self._progress is None or begin_s < self._next_s:
+            return
+        for name in records.finished_names(self._directory) & self._left_s.keys():
+            self._done_s += self._left_s.pop(name)
+        self._next_s = begin_s + LOOK_EVERY * (time.monotonic() - begin_s)
+        self._progress(self._done_s / self._total_s if self._left_s else 1.0)
+
+    def end(self) -> None:
+        """Nothing is left to do."""
+        if self._progress is not None:
+            self._progress(1.0)

@@ -1,0 +1,1 @@
+"""The Spark session, the Java under it, its jobs and its daemons."""

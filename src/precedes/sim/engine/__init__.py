@@ -1,0 +1,1 @@
+"""The compiled loop of the simulator, and the world that it runs in."""

@@ -1,0 +1,1 @@
+"""Runs of machines that share a radio channel and move."""

@@ -1,0 +1,247 @@
+"""What is counted in a run on a radio, and its result."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from precedes.model import NANOSECONDS_PER_MS, NANOSECONDS_PER_S
+from precedes.sim.engine import world as w
+from precedes.sim.radio.oracle import MESSAGES_MAX, RadioOracle
+from precedes.sim.result import Latency, Result, Violations, percentile_ms
+
+if TYPE_CHECKING:
+    from precedes.sim.radio.run import RadioRun
+
+SERIES_MAX: Final = 1200  # seconds of a series of buffers
+
+
+class Measures:
+    """Counts of one run; *measured* is what happens from the warm-up to the last broadcast."""
+
+    def __init__(self, run: RadioRun) -> None:
+        self.run = run
+        scenario = run.scenario
+        hosts, stations = scenario.nodes, run.parameters.stations
+        judged = scenario.oracle and len(run.workload) <= MESSAGES_MAX
+        self.oracle = RadioOracle(hosts, stations) if judged else None
+        self.warm_ns = round(run.parameters.warm_up_s * NANOSECONDS_PER_S)
+        self.index: dict[tuple[int, int], int] = {}
+        self.born_ns: list[int] = []
+        self.deliveries_of: list[int] = []
+        self.living = [False] * hosts
+        self.histogram = np.zeros(w.HISTOGRAM_BINS, np.int64)
+        self.bins: dict[int, int] = {}
+        self.deliveries = self.own = self.latency_ns = 0
+        self.measured_deliveries = self.measured_latency = self.measured_latency_ns = 0
+        self.sent: dict[str, int] = {}
+        self.by_messages: dict[int, int] = {}  # datagrams that carry so many messages
+        self.measured_sent = self.measured_bytes = self.sent_bytes = self.control_bytes = 0
+        self.wired = self.wired_bytes = 0
+        self.heard = self.heard_bad = self.intended = self.intended_bad = 0
+        self.persists = self.moves = self.skipped = self.expelled = self.joins = self.leaves = 0
+        self.faults: list[tuple[int, float]] = []
+        self.samples = 0
+        self.sums = dict.fromkeys(("stored", "early", "unacknowledged", "expected"), 0.0)
+        self.stored_max = self.early_max = 0
+        self.state_max = {"station_bytes": 0, "host_bytes": 0}
+        self.series: dict[str, float] = {}
+        self.series_s = 0
+
+    def _measuring(self) -> bool:
+        return self.warm_ns <= self.run.now_ns <= self.run.duration_ns
+
+    # Events.
+
+    def on_broadcast(self, host: int, number: int) -> None:
+        """A host has broadcast its message of this number."""
+        self.index[host, number] = len(self.born_ns)
+        self.born_ns.append(self.run.now_ns)
+        if self.oracle is not None:
+            self.oracle.on_broadcast(host)
+
+    def on_stamp(self, station: int, name: tuple[int, int]) -> None:
+        """A station has stamped a message."""
+        if self.oracle is not None:
+            self.oracle.on_stamp(station, self.index[name])
+
+    def on_join(self, host: int, station: int, start: int) -> None:
+        """A life has begun."""
+        self.joins += 1
+        self.living[host] = True
+        if self.oracle is not None:
+            self.oracle.on_join(host, station, start)
+
+    def on_left(self, host: int) -> None:
+        """A life has ended."""
+        self.leaves += 1
+        self.living[host] = False
+
+    def on_deliver(self, host: int, source: int, number: int) -> None:
+        """A host has delivered a message; its own counts apart."""
+        message = self.index[source, number]
+        if self.oracle is not None:
+            self.oracle.on_deliver(host, message)
+        if self._measuring():
+            self.measured_deliveries += 1
+        if host == source:
+            self.own += 1
+            return
+        born_ns = self.born_ns[message]
+        latency_ns = self.run.now_ns - born_ns
+        self.deliveries += 1
+        self.latency_ns += latency_ns
+        if self.warm_ns <= born_ns:
+            self.measured_latency += 1
+            self.measured_latency_ns += latency_ns
+        place = latency_ns >> 16
+        self.bins[place] = self.bins.get(place, 0) + 1
+
+    def on_send(self, datagram: Any, size_bytes: int) -> None:
+        """A datagram goes to an antenna."""
+        name = type(datagram).__name__
+        self.sent[name] = self.sent.get(name, 0) + 1
+        carried = self.run.protocol.messages_in(datagram)
+        self.by_messages[carried] = self.by_messages.get(carried, 0) + 1
+        self.sent_bytes += size_bytes
+        if self._measuring():
+            self.measured_sent += 1
+            self.measured_bytes += size_bytes
+            self.control_bytes += self.run.protocol.control_bytes(datagram)
+
+    def on_wire(self, size_bytes: int) -> None:
+        """A message goes on a wire."""
+        self.wired += 1
+        self.wired_bytes += size_bytes
+
+    def on_heard(self, heard: int, bad: int, intended: int, intended_bad: int) -> None:
+        """A transmission is over: at how many antennas, and at how many it was lost."""
+        if self._measuring():
+            self.heard += heard
+            self.heard_bad += bad
+            self.intended += intended
+            self.intended_bad += intended_bad
+
+    def sample(self) -> None:
+        """Look at the buffers."""
+        run = self.run
+        stored = [station.stored_count() for station in run.stations]
+        self.stored_max = max(self.stored_max, *stored)
+        second = run.now_ns // NANOSECONDS_PER_S
+        if run.parameters.fault_station >= 0 and self.series_s < second <= SERIES_MAX:
+            self.series_s = second
+            self.series[f"stored_mean_{second}"] = sum(stored) / len(stored)
+            self.series[f"stored_at_fault_{second}"] = stored[run.parameters.fault_station]
+        if not self._measuring():
+            return
+        early = [host.early_count() for host in run.hosts]
+        self.early_max = max(self.early_max, *early)
+        self.samples += 1
+        self.sums["stored"] += sum(stored) / len(stored)
+        self.sums["early"] += sum(early) / len(early)
+        self.sums["unacknowledged"] += sum(h.unacknowledged_count() for h in run.hosts) / len(early)
+        self.sums["expected"] += sum(s.early_count() for s in run.stations) / len(early)
+        if self.samples % 10 == 1:
+            self._weigh()
+
+    def _weigh(self) -> None:
+        """How many bytes the machines would take if they were written down."""
+        run = self.run
+        each = run.parameters.message_bytes
+        largest = max(station.size_bytes(each) for station in run.stations)
+        self.state_max["station_bytes"] = max(self.state_max["station_bytes"], largest)
+        largest = max(host.size_bytes(each) for host in run.hosts)
+        self.state_max["host_bytes"] = max(self.state_max["host_bytes"], largest)
+
+    # The result.
+
+    def _latency(self) -> Latency:
+        for place, count in self.bins.items():
+            self.histogram[w.latency_bin((place << 16) + (1 << 15))] += count
+        mean = self.latency_ns / self.deliveries / NANOSECONDS_PER_MS if self.deliveries else None
+        return Latency(
+            reception_mean=None,
+            delivery_mean=mean,
+            p50=percentile_ms(self.histogram, 0.50),
+            p99=percentile_ms(self.histogram, 0.99),
+        )
+
+    def extra(self) -> dict[str, float]:
+        """Figures of the radio and the buffers."""
+        run = self.run
+        samples = max(self.samples, 1)
+        length_s = max(run.duration_ns - self.warm_ns, 1) / NANOSECONDS_PER_S
+        delay_ms = self.measured_latency_ns / max(self.measured_latency, 1) / NANOSECONDS_PER_MS
+        found: dict[str, float] = {
+            "delay_ms": delay_ms,
+            "stored_mean": self.sums["stored"] / samples,
+            "stored_max": self.stored_max,
+            "early_mean": self.sums["early"] / samples,
+            "early_max": self.early_max,
+            "unacknowledged_mean": self.sums["unacknowledged"] / samples,
+            "station_early_mean": self.sums["expected"] / samples,
+            "sent_per_s": self.measured_sent / length_s,
+            "bytes_per_s": self.measured_bytes / length_s,
+            "control_bytes_per_datagram": self.control_bytes / max(self.measured_sent, 1),
+            "messages_per_delivery": self.measured_sent / max(self.measured_deliveries, 1),
+            "collisions_intended": self.intended_bad / max(self.intended, 1),
+            "collisions_all": self.heard_bad / max(self.heard, 1),
+            "own_deliveries": self.own,
+            "wired": self.wired,
+            "wired_bytes": self.wired_bytes,
+            "antenna_drops": run.air.dropped,
+            "moves": self.moves,
+            "joins": self.joins,
+            "leaves": self.leaves,
+            "expelled": self.expelled,
+            "faults": len(self.faults),
+            "skipped": self.skipped,
+            "persists": self.persists,
+            **{f"{name}_max": value for name, value in self.state_max.items()},
+            **{f"sent_{name}": count for name, count in sorted(self.sent.items())},
+            **self.series,
+        }
+        return found
+
+    def result(self, *, cpu_s: float, wall_s: float) -> Result:
+        """The outcome, in the form of every other run."""
+        run, oracle = self.run, self.oracle
+        scenario = run.scenario.echo()
+        scenario["parameters"] = vars(run.parameters)
+        scenario["drawn"] = {}
+        lost = None
+        if oracle is not None:
+            up = [host for host in range(run.scenario.nodes) if run.up[host]]
+            lost = oracle.lost([host for host in up if self.living[host]], up)
+        return Result(
+            protocol=run.protocol.name,
+            nodes=run.scenario.nodes,
+            seed=run.scenario.seed,
+            broadcasts=len(self.born_ns),
+            deliveries=self.deliveries,
+            packets=sum(self.sent.values()),
+            messages_sent=sum(count * many for count, many in self.by_messages.items()),
+            packets_by_messages=[
+                self.by_messages.get(count, 0)
+                for count in range(max(self.by_messages, default=0) + 1)
+            ],
+            packets_by_bytes=[],
+            nodes_by_largest_packet=[],
+            bytes_sent=self.sent_bytes,
+            violations=None
+            if oracle is None
+            else Violations(oracle.violations, len(oracle.violating)),
+            lost=lost,
+            duplicates=None if oracle is None else oracle.duplicates,
+            pending_max=self.early_max,
+            pending_at_end=sum(host.early_count() for host in run.hosts),
+            latency=self._latency(),
+            cpu_s=cpu_s,
+            wall_s=wall_s,
+            simulated_s=run.now_ns / NANOSECONDS_PER_S,
+            complete=run._is_quiet(),
+            extra=self.extra(),
+            series={},
+            scenario=scenario,
+        )
