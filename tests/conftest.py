@@ -5,7 +5,7 @@ import os
 import pytest
 from hypothesis import is_hypothesis_test, settings
 
-from tests import schedule, warm
+from tests.support import schedule, warm
 
 # No deadline: the first example may have to wait for a compilation.
 settings.register_profile("dev", max_examples=50, deadline=None, print_blob=True)

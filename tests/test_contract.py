@@ -11,9 +11,8 @@ from precedes.registry import ContractError, linked, load, names
 from precedes.sim import Scenario
 from precedes.sim.engine import loop
 from precedes.testing import assert_conforms, conformance
-from tests import edited
-
-BATCHES = str(Path(__file__).parent / "protocols_for_tests" / "batches.py")
+from tests.support import edited
+from tests.support.places import BATCHES
 
 DELIVERED = "        deliver(host, value_of(inbox, i))\n"
 SENT = "    send_all(host, DATA, slot)\n"

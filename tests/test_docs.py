@@ -7,7 +7,6 @@ import json
 import re
 import shlex
 import tomllib
-from pathlib import Path
 from typing import NamedTuple
 
 import pytest
@@ -17,8 +16,8 @@ from precedes.model import EventKind
 from precedes.sim import Scenario, from_toml
 from precedes.sim import scenario as scenarios
 from precedes.trace import SCHEMA, read_metadata
+from tests.support.places import ROOT
 
-ROOT = Path(__file__).resolve().parent.parent
 PAGES = {
     path.relative_to(ROOT).as_posix(): path.read_text(encoding="utf-8")
     for path in [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")]
@@ -176,8 +175,8 @@ def test_the_tour_is_short_and_true():
     tour = PAGES["docs/README.md"].partition("## A tour")[2]
     assert tour.count("`src/") > 5
     assert wrong_in_tour(tour) == []
-    lost = wrong_in_tour(tour.replace("sim/oracle.py", "sim/lost.py"))
-    assert lost == ["src/precedes/sim/lost.py"]
+    lost = wrong_in_tour(tour.replace("engine/oracle.py", "engine/lost.py"))
+    assert lost == ["src/precedes/sim/engine/lost.py"]
     assert wrong_in_tour(tour + "`src/precedes/sim/run.py`") == ["13 files"]
     assert wrong_in_tour(tour + "`nowhere_defined`") == ["nowhere_defined"]
 

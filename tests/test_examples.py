@@ -10,8 +10,8 @@ import pytest
 from precedes.cli.main import main
 from precedes.sim import Scenario, from_toml, simulate
 from precedes.testing import assert_conforms
+from tests.support.places import ROOT
 
-ROOT = Path(__file__).resolve().parent.parent
 EDITING_TRACE = ROOT.parent / "shared/data/editing-traces/friendsforever.json.gz"
 FIFO = "examples/fifo_broadcast.py"
 

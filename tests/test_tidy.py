@@ -3,13 +3,12 @@
 import shutil
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
+from tests.support.places import ROOT
 from tools import tidy
 
-ROOT = Path(__file__).resolve().parent.parent
 DOCUMENTED = '"""A module."""\n'
 
 
@@ -56,7 +55,7 @@ def test_tidy_files_have_no_findings(plant):
         ("clocks.py", "import precedes.contract"),
         ("sim/run.py", "from precedes.trace import writer"),
         ("sim/run.py", "from precedes import live"),
-        ("live/node.py", "from ..sim import engine"),
+        ("live/group.py", "from ..sim import engine"),
         ("trace/writer.py", "from precedes import compiled"),
         ("audit/causal_order.py", "from precedes import contract"),
         ("sim/run.py", "from precedes.protocols import vector"),

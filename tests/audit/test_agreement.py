@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from precedes import audit, compiled
-from tests.audit import executions
+from tests.support import executions
 
 SEEDS = st.integers(0, 2**32 - 1)
 COUNTS = [

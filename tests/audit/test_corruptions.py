@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 from precedes import audit
 from precedes.model import UserError
 from precedes.trace import History
-from tests.audit import executions
-from tests.audit.executions import BROADCAST, DELIVER, Execution
+from tests.support import executions
+from tests.support.executions import BROADCAST, DELIVER, Execution
 
 SEEDS = st.integers(0, 2**32 - 1)
 

@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from precedes import audit
 from precedes.model import EventKind, UserError
 from precedes.trace import TraceWriter, read_trace
-from tests.audit import executions
-from tests.audit.executions import BROADCAST, DELIVER, Execution
 from tests.audit.test_agreement import COUNTS, SEEDS, pairs
+from tests.support import executions
+from tests.support.executions import BROADCAST, DELIVER, Execution
 
 
 @st.composite

@@ -7,7 +7,7 @@ import traceback
 import pytest
 
 from precedes.live import Evicted, Group, GroupLost, tracelog
-from tests.live.groups import Impostor, configs, end, group_of, listeners, run, take, until
+from tests.support.groups import Impostor, configs, end, group_of, listeners, run, take, until
 
 # For an end that would wait for ever if it waited for what does not come.
 LONG_S = 1000.0

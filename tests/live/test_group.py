@@ -19,7 +19,7 @@ from precedes.live.member import arrays as a
 from precedes.live.metrics import health
 from precedes.model import UserError
 from precedes.trace import read_members
-from tests.live.groups import configs, group_of, listeners, run, take, until
+from tests.support.groups import configs, group_of, listeners, run, take, until
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,6 @@ import re
 import shutil
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 from prometheus_client import CollectorRegistry, Gauge
@@ -16,9 +15,10 @@ from precedes.live import Config, Evicted, Group
 from precedes.live.net import wire
 from precedes.live.prometheus import METRICS
 from precedes.model import UserError
-from tests.live.groups import configs, end, group_of, leave, listeners, run, take, until
+from tests.support.groups import configs, end, group_of, leave, listeners, run, take, until
+from tests.support.places import ROOT
 
-PAGE = Path(__file__).parents[2] / "docs" / "live.md"
+PAGE = ROOT / "docs" / "live.md"
 SERVED = {"metrics": "127.0.0.1:0"}
 
 

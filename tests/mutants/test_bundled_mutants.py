@@ -9,8 +9,8 @@ cannot be told apart where a handler's effects take place after it.
 import pytest
 
 from precedes.sim import Scenario, simulate
-from tests.crashing import check, schedule
-from tests.edited import protocol
+from tests.support.crashing import check, schedule
+from tests.support.edited import protocol
 
 # The last ones are for what only a rare constellation brings out: an early message that comes
 # twice, and two parents that wait for one child, of which the older is still correct.

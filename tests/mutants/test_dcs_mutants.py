@@ -11,10 +11,10 @@ import pytest
 
 from precedes import contract
 from precedes.registry import load
-from tests import dcs_stress
-from tests.dcs_watch import Watcher
-from tests.delivered_sets import DeliveredSets
-from tests.edited import protocol
+from tests.support import dcs_stress
+from tests.support.dcs_watch import Watcher
+from tests.support.delivered_sets import DeliveredSets
+from tests.support.edited import protocol
 
 SEEDS = (20, 37, *range(1, 11))
 

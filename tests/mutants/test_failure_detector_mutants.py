@@ -5,8 +5,8 @@ import random
 import pytest
 
 from precedes.sim import Fault
-from tests import test_failure_detector as properties
-from tests.edited import protocol
+from tests.protocols import test_failure_detector as properties
+from tests.support.edited import protocol
 
 SEEDS = range(8)
 

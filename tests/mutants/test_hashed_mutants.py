@@ -8,7 +8,7 @@ import pytest
 
 from precedes import Scenario, simulate
 from precedes.testing import conformance
-from tests.edited import protocol
+from tests.support.edited import protocol
 
 # Of the first schedules those in which something goes wrong if it can.
 SEEDS = (1, 3, 6, 7, 9, 24, 27)

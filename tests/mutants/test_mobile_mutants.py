@@ -8,10 +8,10 @@ from dataclasses import replace
 
 import pytest
 
-from tests.mobile_mutants import LEASED, MUTANTS, SideChannel, classes
-from tests.mobile_options import draw
-from tests.mobile_oracle import Violation
-from tests.mobile_world import World, run
+from tests.support.mobile.mutants import LEASED, MUTANTS, SideChannel, classes
+from tests.support.mobile.options import draw
+from tests.support.mobile.oracle import Violation
+from tests.support.mobile.world import World, run
 
 SEEDS = range(400)
 # Seeds that convict, for defects that few seeds show.

@@ -8,7 +8,7 @@ from precedes.parts import clocks
 from precedes.sim import Scenario
 from precedes.testing import observe
 from precedes.testing.collector import KIND, NODE, SEQUENCE, SOURCE
-from tests.edited import protocol
+from tests.support.edited import protocol
 
 # "There is an entry of the sender that is one below the message's": true of what is in order.
 PRINTED = (

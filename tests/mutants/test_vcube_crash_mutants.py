@@ -3,8 +3,8 @@
 import pytest
 
 from precedes.testing import conformance, observe
-from tests import vcube_checks
-from tests.edited import protocol
+from tests.support import vcube_checks
+from tests.support.edited import protocol
 
 SEEDS = range(140)
 

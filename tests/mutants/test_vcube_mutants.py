@@ -1,8 +1,8 @@
 """Mistakes in ``vcube``, each of which must be convicted: the paper's own, and others.
 
 The printed ones are made in the literal algorithm, which is otherwise the package's protocol
-packet for packet (tests/test_vcube.py); the others are edits of the package's. All run
-interpreted on schedules that the originals pass.
+packet for packet (tests/protocols/vcube/test_vcube.py); the others are edits of the package's.
+All run interpreted on schedules that the originals pass.
 """
 
 from pathlib import Path
@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from precedes.testing import observe
-from tests import vcube_checks
-from tests.edited import protocol
-from tests.protocols_for_tests import vcube_literal
+from tests.support import vcube_checks
+from tests.support.edited import protocol
+from tests.support.protocols import vcube_literal
 
 LITERAL = str(Path(vcube_literal.__file__))
 SEEDS = range(1, 15)

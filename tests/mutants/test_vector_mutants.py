@@ -7,7 +7,7 @@ original, which passes them all; a mutant that passes too would show that the sc
 import pytest
 
 from precedes.testing import check_scenario, conformance, random_scenario
-from tests.edited import protocol
+from tests.support.edited import protocol
 
 SEEDS = range(1, 13)
 

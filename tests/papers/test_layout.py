@@ -13,8 +13,8 @@ from precedes.model import UserError
 from precedes.papers.bibliography import Reference
 from precedes.papers.registry import load, number_of, papers, references
 from precedes.registry import names
+from tests.support.places import ROOT
 
-ROOT = Path(__file__).resolve().parent.parent.parent
 PACKAGES = ROOT / "src/precedes/papers"
 FILES = ("__init__", "published", "experiments", "metrics", "claims", "shown")
 # What each may import of its own package; claims and shown do not know each other.

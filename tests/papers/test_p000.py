@@ -9,7 +9,7 @@ from precedes.papers.p000 import metrics
 from precedes.papers.p000.experiments import READINGS, experiments, scenario
 from precedes.papers.p000.published import PUBLISHED
 from precedes.sim import simulate
-from tests.papers import synthetic
+from tests.support import synthetic
 
 # % fewer packets and % of packets aggregated that another implementation gives for reading A.
 MODEL = {64: (8.41, 6.99), 128: (12.77, 9.83), 256: (18.27, 13.16)}

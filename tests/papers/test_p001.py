@@ -6,7 +6,7 @@ from precedes.papers.p001 import experiments, metrics
 from precedes.papers.p001.experiments import SETTINGS
 from precedes.papers.p001.published import CASES, PUBLISHED
 from precedes.sim import simulate
-from tests.bundled_model import Model
+from tests.support.bundled_model import Model
 
 pytestmark = pytest.mark.usefixtures("engine")
 

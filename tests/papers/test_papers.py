@@ -19,8 +19,8 @@ from precedes.parts.sizing import error_rate
 from precedes.report.files import claims_csv
 from precedes.sim import Result, Scenario
 from precedes.sim.experiment import Experiment
-from tests.papers.small_paper import paper_module
-from tests.papers.synthetic import results
+from tests.support.small_paper import paper_module
+from tests.support.synthetic import results
 
 
 @pytest.fixture

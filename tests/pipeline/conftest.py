@@ -4,7 +4,7 @@ import pytest
 
 from precedes.pipeline.spark.session import open_session
 from precedes.pipeline.sweep import run_sweep
-from tests.pipeline import samples
+from tests.support import runs
 
 
 @pytest.fixture(scope="session")
@@ -30,5 +30,5 @@ def spark(event_log, engine):
 def swept(spark, tmp_path_factory):
     """The directory of a finished sweep, and what the sweep returned."""
     directory = tmp_path_factory.mktemp("swept")
-    done = run_sweep(samples.experiment(directory), directory / "out", session=spark)
+    done = run_sweep(runs.experiment(directory), directory / "out", session=spark)
     return directory / "out", done

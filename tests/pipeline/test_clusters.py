@@ -20,8 +20,8 @@ from precedes.pipeline.records import ATTEMPTS_MAX
 from precedes.pipeline.sweep import run_sweep
 from precedes.sim import Scenario
 from precedes.sim.experiment import Experiment, from_file
-from tests.pipeline import samples
-from tests.signals import heed_interrupts
+from tests.support import runs
+from tests.support.signals import heed_interrupts
 
 PATIENCE_S = 240  # of a test on a machine that does much else
 
@@ -50,9 +50,9 @@ def wait_until(condition, process=None):
 
 def test_killed_again_and_again(spark, swept, tmp_path, paths_without_java):
     """On a machine without Java: ctrl-C, kill -9; the third time, with a session, to the end."""
-    whole = samples.tables(swept[0])
-    experiment, out = samples.write(tmp_path), tmp_path / "out"
-    line = samples.command("sweep", experiment, "--out", out, "--master", "local[2]")
+    whole = runs.tables(swept[0])
+    experiment, out = runs.write(tmp_path), tmp_path / "out"
+    line = runs.command("sweep", experiment, "--out", out, "--master", "local[2]")
     environment = {**os.environ, "PATH": str(paths_without_java), "JAVA_HOME": ""}
     assert subprocess.run(["sh", "-c", "command -v java"], env=environment).returncode != 0
     finished = {}
@@ -71,21 +71,21 @@ def test_killed_again_and_again(spark, swept, tmp_path, paths_without_java):
             assert len(error.splitlines()) == 1
         before, finished = finished, settled(out)
         assert before.items() <= finished.items()
-        assert wanted <= len(finished) < samples.RUNS
+        assert wanted <= len(finished) < runs.RUNS
     done = run_sweep(from_file(experiment), out, session=spark)
     assert (done.kept, done.failures) == (len(finished), [])
-    assert finished.items() <= samples.records(out).items()
-    assert samples.tables(out) == whole
+    assert finished.items() <= runs.records(out).items()
+    assert runs.tables(out) == whole
 
 
 def count(out):
-    return len(samples.records(out)) if (out / "records").is_dir() else 0
+    return len(runs.records(out)) if (out / "records").is_dir() else 0
 
 
 def settled(out):
     """The finished runs once the workers of a killed sweep have noticed its end."""
     before = None
-    while before != (now := samples.records(out)):
+    while before != (now := runs.records(out)):
         before = now
         time.sleep(1)
     return now
@@ -94,11 +94,11 @@ def settled(out):
 @pytest.mark.swarm
 def test_local_cluster(swept, tmp_path):
     """Executors in processes of their own: everything is sent, nothing is shared by accident."""
-    experiment, out = samples.write(tmp_path), tmp_path / "out"
-    done = samples.run("sweep", experiment, "--out", out, "--master", "local-cluster[2,1,1024]")
+    experiment, out = runs.write(tmp_path), tmp_path / "out"
+    done = runs.run("sweep", experiment, "--out", out, "--master", "local-cluster[2,1,1024]")
     assert done.returncode == 0, done.stderr
     assert done.stderr == ""
-    assert samples.tables(out) == samples.tables(swept[0])
+    assert runs.tables(out) == runs.tables(swept[0])
 
 
 @contextlib.contextmanager
@@ -114,7 +114,7 @@ def daemon(log, name, *arguments):
         "SPARK_DAEMON_MEMORY": "256m",
         "SPARK_DAEMON_JAVA_OPTS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
     }
-    line = samples.command("spark", name, *arguments)
+    line = runs.command("spark", name, *arguments)
     with log.open("w") as file, subprocess.Popen(line, stderr=file, env=environment) as process:
         try:
             yield process
@@ -154,21 +154,21 @@ def cluster(directory):
 
 
 def test_a_worker_dies_on_a_standalone_cluster(swept, tmp_path):
-    experiment, out = samples.write(tmp_path), tmp_path / "out"
+    experiment, out = runs.write(tmp_path), tmp_path / "out"
     with cluster(tmp_path) as (url, workers):
-        line = samples.command("sweep", experiment, "--out", out, "--master", url)
+        line = runs.command("sweep", experiment, "--out", out, "--master", url)
         with subprocess.Popen(
             line, stderr=subprocess.PIPE, text=True, preexec_fn=heed_interrupts
         ) as process:
             wait_until(lambda: count(out) >= 2, process)
             # The executor too: without its worker it would live on for a while.
             kill_with_children(workers[0])
-            at_the_kill = samples.records(out)
+            at_the_kill = runs.records(out)
             _, error = process.communicate(timeout=PATIENCE_S)
     assert process.returncode == 0, error
-    assert len(at_the_kill) < samples.RUNS
-    assert at_the_kill.items() <= samples.records(out).items()
-    assert samples.tables(out) == samples.tables(swept[0])
+    assert len(at_the_kill) < runs.RUNS
+    assert at_the_kill.items() <= runs.records(out).items()
+    assert runs.tables(out) == runs.tables(swept[0])
 
 
 def test_a_run_that_its_process_dies_of(spark, tmp_path):
@@ -191,16 +191,16 @@ def test_a_run_that_its_process_dies_of(spark, tmp_path):
     assert "1 of 3 runs failed" in str(caught.value)
     assert f"seed 42): its process died {ATTEMPTS_MAX} times" in str(caught.value)
     assert len(killed) == ATTEMPTS_MAX
-    assert len(samples.records(tmp_path)) == 2
+    assert len(runs.records(tmp_path)) == 2
 
 
 def test_nobody_at_the_master(tmp_path):
-    experiment, out = samples.write(tmp_path), tmp_path / "out"
-    done = samples.run("sweep", experiment, "--out", out, "--master", "spark://127.0.0.1:9")
+    experiment, out = runs.write(tmp_path), tmp_path / "out"
+    done = runs.run("sweep", experiment, "--out", out, "--master", "spark://127.0.0.1:9")
     assert (done.returncode, done.stdout) == (2, "")
     assert len(done.stderr.splitlines()) == 1
     assert "no Spark master at spark://127.0.0.1:9" in done.stderr
-    done = samples.run("sweep", experiment, "--out", out, "--master", "nonsense")
+    done = runs.run("sweep", experiment, "--out", out, "--master", "nonsense")
     assert done.returncode == 2
     assert len(done.stderr.splitlines()) == 1, done.stderr
     assert "'nonsense' is no Spark master" in done.stderr
@@ -208,12 +208,12 @@ def test_nobody_at_the_master(tmp_path):
 
 def test_something_else_at_the_master(tmp_path):
     """A web server, say: Spark itself would try for two minutes."""
-    experiment, out = samples.write(tmp_path), tmp_path / "out"
+    experiment, out = runs.write(tmp_path), tmp_path / "out"
     with socket.create_server(("127.0.0.1", 0)) as server:
         thread = threading.Thread(target=answer_as_a_web_server, args=[server])
         thread.start()
         master = f"spark://127.0.0.1:{server.getsockname()[1]}"
-        done = samples.run("sweep", experiment, "--out", out, "--master", master)
+        done = runs.run("sweep", experiment, "--out", out, "--master", master)
         thread.join()
     assert (done.returncode, done.stdout) == (2, "")
     assert len(done.stderr.splitlines()) == 1
@@ -290,9 +290,9 @@ def test_without_pyspark(tmp_path):
     """A module of that name that cannot be imported stands in front of the real one."""
     (tmp_path / "pyspark").mkdir()
     (tmp_path / "pyspark" / "__init__.py").write_text("raise ImportError")
-    experiment = samples.write(tmp_path)
+    experiment = runs.write(tmp_path)
     environment = {**os.environ, "PYTHONPATH": str(tmp_path)}
-    done = samples.run("sweep", experiment, "--out", tmp_path / "out", env=environment)
+    done = runs.run("sweep", experiment, "--out", tmp_path / "out", env=environment)
     assert (done.returncode, done.stdout) == (2, "")
     assert "pip install 'precedes[spark]'" in done.stderr
     assert len(done.stderr.splitlines()) == 1

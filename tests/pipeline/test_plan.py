@@ -14,7 +14,7 @@ from precedes.pipeline.repeat import to_toml
 from precedes.pipeline.sweep import params_of
 from precedes.sim import Fault, Scenario, from_toml
 from precedes.sim.experiment import Experiment, from_file
-from tests.pipeline import samples
+from tests.support import runs
 
 BASE = Scenario(protocol="vector", nodes=5, messages=20)
 FAULTS = (
@@ -141,12 +141,12 @@ def test_scenarios_survive_their_journeys(scenario, tmp_path):
 
 
 def test_an_experiment_file(tmp_path):
-    found = samples.experiment(tmp_path)
+    found = runs.experiment(tmp_path)
     assert (found.name, found.trace, found.packets) == ("sample", True, False)
     assert found.run_seconds_max == 3600
-    text = samples.EXPERIMENT.replace("trace = true", "trace = true\nrun_seconds_max = 7")
-    assert {run.run_seconds_max for run in expand([samples.experiment(tmp_path, text)])} == {7}
-    assert len(found.scenarios) == samples.RUNS
+    text = runs.EXPERIMENT.replace("trace = true", "trace = true\nrun_seconds_max = 7")
+    assert {run.run_seconds_max for run in expand([runs.experiment(tmp_path, text)])} == {7}
+    assert len(found.scenarios) == runs.RUNS
     cells = {(s.protocol, *s.parameters.items()) for s in found.scenarios}
     assert cells == {
         ("probabilistic", ("entries", 10)),
@@ -179,7 +179,7 @@ def test_an_experiment_file(tmp_path):
     ],
 )
 def test_mistakes_in_an_experiment_file(tmp_path, sweep, said):
-    path = samples.write(tmp_path, f'protocol = "vector"\nnodes = 5\n{sweep}\n')
+    path = runs.write(tmp_path, f'protocol = "vector"\nnodes = 5\n{sweep}\n')
     with pytest.raises(UserError, match=said) as caught:
         from_file(path)
     assert str(caught.value).startswith(str(path))

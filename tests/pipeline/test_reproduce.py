@@ -4,7 +4,7 @@ from precedes.papers import registry
 from precedes.papers.claims import EQUAL, HOLDS
 from precedes.papers.outcome import counts, reproduce
 from precedes.papers.registry import check
-from tests.papers.small_paper import paper_module
+from tests.support.small_paper import paper_module
 
 
 def test_reproduce_runs_and_resumes(spark, tmp_path, monkeypatch):

@@ -23,7 +23,7 @@ from precedes.pipeline.spark.session import open_session
 from precedes.sim import Scenario, simulate
 from precedes.sim.experiment import Experiment
 from precedes.trace import load
-from tests.pipeline import samples
+from tests.support import runs
 
 TIMES = ("cpu_s", "wall_s")
 
@@ -38,7 +38,7 @@ def rows(directory, name):
 def test_results_are_those_of_single_runs(swept):
     directory, done = swept
     assert done.failures == []
-    assert len(done.found) == samples.RUNS
+    assert len(done.found) == runs.RUNS
     for run in done.runs[::5]:
         expected = simulate(run.scenario).as_dict()
         found = done.found[run.run_id]["result"]
@@ -103,7 +103,7 @@ def test_latencies_by_duckdb(swept):
     ).fetchall()
     names = [f"latency_us_{name}" for name in ("mean", "p50", "p90", "p99", "p999", "max")]
     found = {row["run_id"]: row for row in rows(directory, "run_metrics")}
-    assert len(expected) == samples.RUNS
+    assert len(expected) == runs.RUNS
     for run_id, count, *values in expected:
         assert found[run_id]["deliveries"] == count
         assert [found[run_id][name] for name in names] == pytest.approx(values, rel=1e-12)
@@ -149,7 +149,7 @@ def test_occupancy_by_duckdb(swept):
         from finish f left join held using (run_id) group by run_id"""
     ).fetchall()
     found = {row["run_id"]: row for row in rows(directory, "run_metrics")}
-    assert len(whole) == samples.RUNS
+    assert len(whole) == runs.RUNS
     assert max(most for _, _, most in whole) > 3
     for run_id, mean, most in whole:
         assert found[run_id]["held_max"] == most
@@ -162,7 +162,7 @@ def test_occupancy_by_duckdb(swept):
         from '{directory / "occupancy.parquet"}' b left join held h using (run_id)
         group by b.run_id, b.start_us"""
     ).fetchall()
-    assert len(bins) == 100 * samples.RUNS
+    assert len(bins) == 100 * runs.RUNS
     for _, _, mean, expected in bins:
         assert mean == pytest.approx(expected, rel=1e-9, abs=1e-12)
     wrong = duckdb.sql(
@@ -244,20 +244,20 @@ def test_no_event_passes_through_spark(swept, spark, event_log):
 
 def test_nothing_finished_is_redone(swept, spark, tmp_path):
     directory, done = swept
-    before = samples.records(directory)
-    expected = samples.tables(directory)
-    again = run_sweep(samples.experiment(tmp_path), directory, session=spark)
-    assert (again.kept, samples.records(directory)) == (samples.RUNS, before)
-    assert samples.tables(directory) == expected
+    before = runs.records(directory)
+    expected = runs.tables(directory)
+    again = run_sweep(runs.experiment(tmp_path), directory, session=spark)
+    assert (again.kept, runs.records(directory)) == (runs.RUNS, before)
+    assert runs.tables(directory) == expected
     copy = tmp_path / "copy"
     shutil.copytree(directory, copy)
-    before = samples.records(copy)
+    before = runs.records(copy)
     layout.trace_path(copy, done.runs[3].name).unlink()
     layout.record_path(copy, done.runs[4].name).write_text("{")
-    repaired = run_sweep(samples.experiment(tmp_path), copy, session=spark)
-    assert repaired.kept == samples.RUNS - 2
-    assert samples.tables(copy) == expected
-    touched = {name for name, time in samples.records(copy).items() if before[name] != time}
+    repaired = run_sweep(runs.experiment(tmp_path), copy, session=spark)
+    assert repaired.kept == runs.RUNS - 2
+    assert runs.tables(copy) == expected
+    touched = {name for name, time in runs.records(copy).items() if before[name] != time}
     assert touched == {f"{done.runs[4].name}.json"} | {f"{done.runs[3].name}.json"}
 
 
@@ -269,7 +269,7 @@ def test_tables_do_not_depend_on_how_many_records_are_read_at_once(
     copy = tmp_path / "a[1]{2}*"
     shutil.copytree(directory, copy)
     monkeypatch.setattr(output, "RUNS_AT_ONCE", 5)
-    run_sweep(samples.experiment(tmp_path), str(copy), session=spark)
+    run_sweep(runs.experiment(tmp_path), str(copy), session=spark)
     assert pq.read_metadata(copy / "latency_hist.parquet").num_row_groups == 3
     for name in output.ORDER:
         one, many = (pq.read_table(place / f"{name}.parquet") for place in (directory, copy))
@@ -287,9 +287,9 @@ def test_run_experiments(spark, tmp_path):
     assert [result["seed"] for result in found["first"]] == [1, 2]
     assert [result["nodes"] for result in found["second"]] == [4, 5]
     assert found["first"][1] == found["second"][0]
-    assert len(samples.records(tmp_path)) == 3
+    assert len(runs.records(tmp_path)) == 3
     assert shares == sorted(shares)
-    before = samples.records(tmp_path)
+    before = runs.records(tmp_path)
     latencies = tmp_path / "latencies.txt"
     wanting = base.replace(delay=f"matrix:{latencies}", seed=7)
     worse = dataclasses.replace(second, scenarios=(wanting,))
@@ -302,7 +302,7 @@ def test_run_experiments(spark, tmp_path):
     (again,) = (tmp_path / "failed").iterdir()
     assert f"precedes simulate --scenario {again}" in told
     assert main(["simulate", "--scenario", str(again)]) == 2
-    after = samples.records(tmp_path)
+    after = runs.records(tmp_path)
     assert len(after) == 4
     assert before.items() <= after.items()
     latencies.write_text("0 1 1 1\n1 0 1 1\n1 1 0 1\n1 1 1 0\n")
@@ -311,9 +311,9 @@ def test_run_experiments(spark, tmp_path):
 
 
 def test_a_failed_run_is_in_the_tables(spark, tmp_path, capsys):
-    text = samples.EXPERIMENT.replace("messages = 3_000", "messages = 50")
+    text = runs.EXPERIMENT.replace("messages = 3_000", "messages = 50")
     text = text.replace("entries = [10, 40]", 'delay = ["constant:1", "matrix:/none"]')
-    path = samples.write(tmp_path, text)
+    path = runs.write(tmp_path, text)
     out = tmp_path / "out"
     assert main(["sweep", str(path), "--out", str(out), "--json"]) == 3
     captured = capsys.readouterr()
@@ -341,7 +341,7 @@ def test_audit_of_many_files(swept, spark, tmp_path, capsys):
     said = json.loads(capsys.readouterr().out)
     assert main(["audit", str(directory), "--json"]) == 1
     assert json.loads(capsys.readouterr().out) == said
-    assert said["runs"] == samples.RUNS
+    assert said["runs"] == runs.RUNS
     damaged = tmp_path / "damaged.parquet"
     damaged.write_bytes(paths[0].read_bytes()[:-9])
     assert main(["audit", str(paths[0]), str(damaged), "--master", master]) == 2

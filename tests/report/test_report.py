@@ -25,7 +25,7 @@ from precedes.papers.shown import (
 )
 from precedes.report import charts, write_report
 from precedes.report.files import summary
-from tests.papers.synthetic import results
+from tests.support.synthetic import results
 
 VOID = {"meta", "br", "hr", "img", "input", "link"}
 NASTY = 'a & b <script>alert(1)</script> "quoted" é'
@@ -205,7 +205,7 @@ import pathlib, sys
 from precedes.papers.registry import load
 from precedes.papers.outcome import judge
 from precedes.report import write_report
-from tests.papers.synthetic import results
+from tests.support.synthetic import results
 paper = load("003")
 made_up = results(paper.experiments("quick"), seed=1)
 write_report([judge(paper, made_up, scale="quick")], pathlib.Path(sys.argv[1]))

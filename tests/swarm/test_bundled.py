@@ -9,8 +9,8 @@ import pytest
 
 from precedes.papers.p001 import experiments
 from precedes.papers.p001.published import CASES, PUBLISHED
-from tests.crashing import check, schedule
 from tests.papers.test_p001 import LATENCY_OTHERWISE, MESSAGES_OTHERWISE, cell
+from tests.support.crashing import check, schedule
 
 COUNT = int(os.environ.get("PRECEDES_SWARM", "10000"))
 FIRST = int(os.environ.get("PRECEDES_SWARM_SEED", "1"))
@@ -26,7 +26,7 @@ def test_exactly_once_and_one_completion_under_crashes(first):
         try:
             broadcasts += check(schedule(seed))
         except AssertionError as error:
-            raise AssertionError(f"tests.crashing.schedule({seed}): {error}") from error
+            raise AssertionError(f"tests.support.crashing.schedule({seed}): {error}") from error
     assert broadcasts > 0
 
 
@@ -42,7 +42,7 @@ def test_with_tests_instead_of_being_told(first):
         try:
             check(synchronous)
         except AssertionError as error:
-            raise AssertionError(f"tests.crashing.schedule({seed}): {error}") from error
+            raise AssertionError(f"tests.support.crashing.schedule({seed}): {error}") from error
 
 
 @pytest.mark.parametrize("nodes", experiments.SIZES[6:])

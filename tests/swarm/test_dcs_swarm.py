@@ -12,7 +12,7 @@ from precedes.audit import audit
 from precedes.papers.p002 import experiments, metrics
 from precedes.recorded import simulate
 from precedes.trace import load as load_trace
-from tests import dcs_stress
+from tests.support import dcs_stress
 
 COUNT = int(os.environ.get("PRECEDES_SWARM", "10000")) // 2
 FIRST = int(os.environ.get("PRECEDES_SWARM_SEED", "1"))

@@ -3,10 +3,10 @@
 import pytest
 
 from precedes.audit import audit
-from tests.mobile_durable_world import make, restarting
-from tests.mobile_options import leased
-from tests.mobile_world import run
-from tests.test_mobile import history_of
+from tests.protocols.mobile.test_mobile import history_of
+from tests.support.mobile.durable_world import make, restarting
+from tests.support.mobile.options import leased
+from tests.support.mobile.world import run
 
 pytestmark = pytest.mark.swarm
 STEP = 250

@@ -10,7 +10,7 @@ import os
 import pytest
 
 from precedes.testing import observe
-from tests import vcube_checks
+from tests.support import vcube_checks
 
 COUNT = int(os.environ.get("PRECEDES_SWARM", "10000"))
 FIRST = int(os.environ.get("PRECEDES_SWARM_SEED", "1"))

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from precedes import audit
 from precedes.model import UserError
 from precedes.trace import load, read_jsonl
-from tests.audit import executions
+from tests.support import executions
 
 
 def event(node, kind, message, **more):

@@ -8,13 +8,13 @@ import pytest
 
 from precedes.model import UserError
 from precedes.trace import load, read_metadata, read_trace
-from tests.trace import samples
+from tests.support import logs
 
 
 @pytest.fixture
 def path(tmp_path):
     path = tmp_path / "run.parquet"
-    samples.write(path, samples.workload(nodes=4, messages=100), nodes=4)
+    logs.write(path, logs.workload(nodes=4, messages=100), nodes=4)
     return path
 
 
@@ -118,13 +118,13 @@ def test_not_of_precedes(path):
 
 def test_broadcast_twice(tmp_path):
     path = tmp_path / "run.parquet"
-    samples.write(path, samples.events([(0, 0, 0, 1), (0, 0, 0, 2), (0, 0, 0, 1)]), nodes=1)
+    logs.write(path, logs.events([(0, 0, 0, 1), (0, 0, 0, 2), (0, 0, 0, 1)]), nodes=1)
     refused(path, "0:1 is broadcast twice")
 
 
 def test_broadcast_of_another_nodes_message(tmp_path):
     path = tmp_path / "run.parquet"
-    samples.write(path, samples.events([(0, 0, 0, 1), (1, 0, 0, 2)]), nodes=2)
+    logs.write(path, logs.events([(0, 0, 0, 1), (1, 0, 0, 2)]), nodes=2)
     refused(path, "node 1 broadcasts 0:2, a message of another node")
 
 

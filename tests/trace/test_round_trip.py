@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from precedes.model import EventKind
 from precedes.trace import SCHEMA, SCHEMA_VERSION, load, read_metadata, read_trace
 from precedes.trace.writer import TraceWriter
-from tests.trace import samples
-from tests.trace.samples import BROADCAST, CRASH, DELIVER, RECEIVE
+from tests.support import logs
+from tests.support.logs import BROADCAST, CRASH, DELIVER, RECEIVE
 
 
 def rows_of(history):
@@ -29,9 +29,9 @@ def rows_of(history):
 
 def test_file_is_the_documented_table(tmp_path):
     path = tmp_path / "run.parquet"
-    columns = samples.workload(nodes=7, messages=300)
+    columns = logs.workload(nodes=7, messages=300)
     columns["packet"][::5] = np.arange(columns["packet"][::5].size)
-    samples.write(path, columns, nodes=7, piece=131, chunk_rows=200, group_rows=500, run_id=3)
+    logs.write(path, columns, nodes=7, piece=131, chunk_rows=200, group_rows=500, run_id=3)
     file = pq.ParquetFile(path)
     table = file.read()
     assert table.schema.remove_metadata() == SCHEMA
@@ -54,7 +54,7 @@ def test_file_is_the_documented_table(tmp_path):
 
 
 def test_encodings_are_readable_by_spark(tmp_path):
-    samples.write(tmp_path / "run.parquet", samples.workload(nodes=3, messages=50), nodes=3)
+    logs.write(tmp_path / "run.parquet", logs.workload(nodes=3, messages=50), nodes=3)
     group = pq.ParquetFile(tmp_path / "run.parquet").metadata.row_group(0)
     used = {e for i in range(group.num_columns) for e in group.column(i).encodings}
     assert used <= {"PLAIN", "RLE", "RLE_DICTIONARY", "PLAIN_DICTIONARY", "DELTA_BINARY_PACKED"}
@@ -63,8 +63,8 @@ def test_encodings_are_readable_by_spark(tmp_path):
 def test_small_on_disk(tmp_path):
     """At most 4 bytes an event with 200 nodes at 100 broadcasts a second."""
     path = tmp_path / "run.parquet"
-    columns = samples.workload(nodes=200, messages=6000)
-    samples.write(path, columns, nodes=200, piece=200_000)
+    columns = logs.workload(nodes=200, messages=6000)
+    logs.write(path, columns, nodes=200, piece=200_000)
     assert path.stat().st_size / columns["node"].size <= 4.0
 
 
@@ -79,7 +79,7 @@ def test_memory_is_bounded(tmp_path):
         for _ in range(pieces):
             rows = np.zeros((piece, 4), np.int64)
             rows[:, 0] = np.where(rng.random(piece) < 0.9, 2, 1)
-            writer.write(**samples.events(rows))
+            writer.write(**logs.events(rows))
         writer.close()
         peak_bytes = tracemalloc.get_traced_memory()[1]
     finally:
@@ -114,8 +114,8 @@ def test_every_cut_gives_the_same_history(tmp_path_factory, made, piece, chunk_r
         rows.append(row)
         if kind != RECEIVE:
             expected[node].append((kind, f"{source}:{row[3]}"))
-    samples.write(
-        path, samples.events(rows), nodes=4, piece=piece, chunk_rows=chunk_rows,
+    logs.write(
+        path, logs.events(rows), nodes=4, piece=piece, chunk_rows=chunk_rows,
         group_rows=group_rows,
     )  # fmt: skip
     (history,) = read_trace(path)
@@ -135,7 +135,7 @@ def test_history_of_a_trace(tmp_path):
         (1, DELIVER, 0, 2),
         (1, BROADCAST, 1, 2),
     ]
-    samples.write(path, samples.events(rows), nodes=3, complete=False, run_id=9)
+    logs.write(path, logs.events(rows), nodes=3, complete=False, run_id=9)
     (history,) = load(path)
     assert history.message_source.tolist() == [0, 1, 1, -1, -1]
     assert history.message_sequence.tolist() == [1, 1, 2, 0, 0]
@@ -155,7 +155,7 @@ def test_history_of_a_trace(tmp_path):
 def test_sequences_with_gaps_keep_their_names(tmp_path):
     path = tmp_path / "run.parquet"
     rows = [(0, 0, 0, 10), (0, 0, 0, 20), (1, 3, 0, 20), (1, 3, 0, 1), (1, 3, 0, 10)]
-    samples.write(path, samples.events(rows), nodes=2)
+    logs.write(path, logs.events(rows), nodes=2)
     (history,) = read_trace(path)
     assert rows_of(history) == [[(0, "0:10"), (0, "0:20")], [(3, "0:20"), (3, "0:1"), (3, "0:10")]]
     assert history.message_source.tolist() == [0, 0, -1]
@@ -185,10 +185,10 @@ def rewrite(path, table):
 @pytest.mark.parametrize("runs", [1, 3])
 def test_order_of_rows_in_the_file_does_not_matter(tmp_path, runs):
     path = tmp_path / "run.parquet"
-    columns = samples.workload(nodes=5, messages=40)
+    columns = logs.workload(nodes=5, messages=40)
     tables = []
     for run_id in range(runs):
-        samples.write(path, columns, nodes=5, run_id=run_id)
+        logs.write(path, columns, nodes=5, run_id=run_id)
         tables.append(pq.read_table(path))
     table = pa.concat_tables(tables)
     rewrite(path, table)

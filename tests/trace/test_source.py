@@ -17,7 +17,7 @@ from precedes.cli.main import _logs, main
 from precedes.model import UserError
 from precedes.pipeline.layout import logs_in
 from precedes.trace import load, read_jsonl, read_trace
-from tests.trace import samples
+from tests.support import logs
 
 HEAD_BYTES = 4096
 
@@ -99,7 +99,7 @@ def test_a_pipe_keeps_its_head(tmp_path, fifo):
 
 def test_traces_come_through_pipes(tmp_path, fifo):
     path = tmp_path / "run.parquet"
-    samples.write(path, samples.workload(nodes=4, messages=300), nodes=4)
+    logs.write(path, logs.workload(nodes=4, messages=300), nodes=4)
     assert path.stat().st_size > HEAD_BYTES
     expected = counts(load(path))
     assert expected["verdict"] == "violated"
@@ -111,7 +111,7 @@ def test_traces_come_through_pipes(tmp_path, fifo):
 
 def test_a_trace_from_a_pipe_needs_room(tmp_path, monkeypatch):
     path = tmp_path / "run.parquet"
-    samples.write(path, samples.workload(nodes=4, messages=300), nodes=4)
+    logs.write(path, logs.workload(nodes=4, messages=300), nodes=4)
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "none"))
     file = io.BytesIO(path.read_bytes())
     assert len(load(file)) == 1  # needs no copy

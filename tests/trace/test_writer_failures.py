@@ -15,9 +15,10 @@ from precedes.model import UserError
 from precedes.trace import read_trace
 from precedes.trace.spool import Spool
 from precedes.trace.writer import TraceWriter
-from tests.trace import samples
+from tests.support import logs
+from tests.support.places import ROOT
 
-COLUMNS = samples.workload(nodes=5, messages=200)
+COLUMNS = logs.workload(nodes=5, messages=200)
 
 
 @pytest.fixture
@@ -34,7 +35,7 @@ def directory(target):
 def fails(target, *, match, **options):
     """Writing raises one line that names the file."""
     with pytest.raises(UserError, match=match) as raised:
-        samples.write(target, COLUMNS, nodes=5, **options)
+        logs.write(target, COLUMNS, nodes=5, **options)
     assert str(target) in str(raised.value)
     assert "\n" not in str(raised.value)
 
@@ -44,7 +45,7 @@ def no_space(*_arguments, **_keywords):
 
 
 def test_nothing_goes_wrong(target, directory):
-    samples.write(target, COLUMNS, nodes=5, chunk_rows=100)
+    logs.write(target, COLUMNS, nodes=5, chunk_rows=100)
     assert os.listdir(directory) == ["run.parquet"]
 
 
@@ -107,11 +108,10 @@ print(os.listdir(os.path.dirname(sys.argv[1])))
 def test_writes_really_fail(target, chunk_rows):
     """The operating system refuses to let a file grow: the nearest thing to a full disk."""
     pytest.importorskip("resource")
-    root = Path(__file__).resolve().parents[2]
     done = subprocess.run(
         [sys.executable, "-W", "error", "-c", LIMITED, str(target), str(chunk_rows)],
-        capture_output=True, text=True, check=False, cwd=root,
-        env={**os.environ, "PYTHONPATH": os.pathsep.join([str(root), *sys.path])},
+        capture_output=True, text=True, check=False, cwd=ROOT,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), *sys.path])},
     )  # fmt: skip
     assert done.stderr == ""
     first, last = done.stdout.splitlines()
@@ -138,7 +138,7 @@ def test_interrupted_inside(target, directory, monkeypatch, method):
 
     monkeypatch.setattr(Spool, method, interrupt)
     with pytest.raises(KeyboardInterrupt):
-        samples.write(target, COLUMNS, nodes=5)
+        logs.write(target, COLUMNS, nodes=5)
     assert os.listdir(directory) == []
 
 
@@ -164,7 +164,7 @@ def test_leavings_of_a_dead_process(target, directory):
     for name in names:
         (folder / name).mkdir(parents=True)
         (folder / name / "chunk-000000").touch()
-    samples.write(target, COLUMNS, nodes=5)
+    logs.write(target, COLUMNS, nodes=5)
     assert sorted(os.listdir(folder)) == sorted(names[1:])
     assert sorted(os.listdir(directory)) == [folder.name, "run.parquet"]
 
@@ -178,7 +178,7 @@ def test_other_files_beside_it_are_not_looked_at(target, directory, monkeypatch)
         return real(path)
 
     monkeypatch.setattr("os.listdir", noted)
-    samples.write(target, COLUMNS, nodes=5)
+    logs.write(target, COLUMNS, nodes=5)
     assert directory not in listed
 
 
@@ -204,7 +204,7 @@ def test_closed_is_closed(target):
 )
 def test_rows_that_no_reader_would_take(target, directory, change, match):
     with pytest.raises(UserError, match=match):
-        samples.write(target, {**samples.events([(0, 0, 0, 1)] * 3), **change}, nodes=5)
+        logs.write(target, {**logs.events([(0, 0, 0, 1)] * 3), **change}, nodes=5)
     assert os.listdir(directory) == []
 
 

@@ -1,4 +1,4 @@
-"""Compilation in one place: with ``numba_inside`` and ``by_reference`` all that knows Numba.
+"""Compilation in one place: this package is all that knows Numba.
 
 Three decorators cover the package. Each leaves a plain Python function behind, so that the
 same source runs compiled or interpreted in one process, with identical results.

@@ -58,7 +58,7 @@ def conformance(
     """
     if registry.load(protocol).network != "links":
         raise UserError(
-            f"{protocol} runs on a radio: its machines are tested by tests/mobile_world.py"
+            f"{protocol} runs on a radio: its machines are tested by tests/support/mobile/world.py"
         )
     failures: list[str] = []
     deliveries = violations = pending_max = done = 0

@@ -21,7 +21,7 @@ ACK_AFTER: Final = 32
 class Link:
     """One side of a link.
 
-    It keeps what the other side does not acknowledge; ``tcp.Links`` gives up a member for which
+    It keeps what the other side does not acknowledge; ``links.Links`` gives up a member for which
     that is more than windows allow.
     """
 

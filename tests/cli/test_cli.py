@@ -1,0 +1,422 @@
+"""The command line: what it prints, how it fails, and what it leaves behind."""
+
+import ctypes
+import json
+import os
+import re
+import resource
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pyarrow.parquet as parquet
+import pytest
+
+from precedes.cli.main import main
+from precedes.papers.registry import check
+from tests.support import edited
+from tests.support.signals import heed_interrupts
+from tests.support.small_paper import paper_module
+
+# The keys that users' scripts rely on.
+SIMULATE_KEYS = {
+    "protocol",
+    "nodes",
+    "seed",
+    "broadcasts",
+    "deliveries",
+    "packets",
+    "messages_sent",
+    "bytes_sent",
+    "violations",
+    "lost",
+    "duplicates",
+    "pending_max",
+    "latency",
+    "cpu_s",
+    "wall_s",
+    "extra",
+}
+AUDIT_KEYS = {
+    "verdict",
+    "runs",
+    "deliveries",
+    "violations",
+    "lost",
+    "duplicates",
+    "phantom",
+    "unjudged",
+    "undelivered_at_end",
+}
+SMALL = ["--nodes", "5", "--messages", "40", "--rate", "1000"]
+SIZE = ["size", "--rate", "100", "--error", "1e-4", "--nodes", "2000"]
+
+
+def command(*arguments, **options):
+    """The installed command in a process of its own."""
+    line = [sys.executable, "-m", "precedes.cli", *map(str, arguments)]
+    return subprocess.run(line, capture_output=True, text=True, timeout=300, **options)
+
+
+def fails(capsys, *arguments):
+    """The one line of a command that must fail as a user's mistake does."""
+    try:
+        status = main([str(argument) for argument in arguments])
+    except SystemExit as stop:  # argparse ends the process by itself
+        status = stop.code
+    captured = capsys.readouterr()
+    assert status == 2
+    assert captured.out == ""
+    assert len(captured.err.splitlines()) == 1, captured.err
+    assert captured.err.startswith("precedes: ")
+    return captured.err
+
+
+def test_protocols(capsys):
+    assert main(["protocols"]) == 0
+    text = " ".join(capsys.readouterr().out.split())
+    for name, order in (("vector", "causal"), ("hashed", "causal"), ("unordered", "none")):
+        assert re.search(rf" {name} [^=]*? guarantee: {order}; assumes reliable", text), name
+    assert main(["protocols", "--json"]) == 0
+    rows = {row["name"]: row for row in json.loads(capsys.readouterr().out)}
+    assert {"vector", "probabilistic", "unordered"} <= set(rows)
+    assert rows["probabilistic"]["parameters"][0]["name"] == "entries"
+
+
+def test_reproduce_names_all_that_is_not_installed(tmp_path):
+    """Modules that cannot be imported stand in front of the real ones."""
+    line = ("reproduce", "--out", tmp_path / "out")
+    for name, wanted in (("matplotlib", "[report]"), ("pyspark", "[report,spark]")):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "__init__.py").write_text("raise ImportError")
+        done = command(*line, env={**os.environ, "PYTHONPATH": str(tmp_path)})
+        assert (done.returncode, done.stdout) == (2, "")
+        assert f"pip install 'precedes{wanted}'" in done.stderr
+        assert len(done.stderr.splitlines()) == 1
+
+
+def test_simulate_and_audit(tmp_path, capsys):
+    assert main(["simulate", "vector", *SMALL, "--trace", str(tmp_path), "--json"]) == 0
+    result = json.loads(capsys.readouterr().out)
+    assert set(result) >= SIMULATE_KEYS
+    assert set(result["violations"]) == {"deliveries", "messages"}
+    assert set(result["latency"]) == {"reception_mean", "delivery_mean", "p50", "p99"}
+    assert result["deliveries"] == 160
+    assert main(["audit", str(tmp_path), "--json"]) == 0
+    report = json.loads(capsys.readouterr().out)
+    assert set(report) >= AUDIT_KEYS
+    assert (report["verdict"], report["deliveries"]) == ("held", 160)
+
+
+def test_the_negative_control_is_convicted(tmp_path, capsys):
+    arguments = [*SMALL[:3], "300", *SMALL[4:]]
+    assert main(["simulate", "unordered", *arguments, "--trace", str(tmp_path), "--json"]) == 0
+    result = json.loads(capsys.readouterr().out)
+    assert main(["audit", str(tmp_path), "--json"]) == 1
+    report = json.loads(capsys.readouterr().out)
+    assert report["verdict"] == "violated"
+    assert report["violations"] == result["violations"]["deliveries"] > 0
+    assert main(["audit", str(tmp_path)]) == 1
+    text = capsys.readouterr().out
+    assert text.startswith("violated")
+    assert "precedes" in text
+
+
+def test_text_output(capsys):
+    assert main(["simulate", "vector", *SMALL, "--no-oracle"]) == 0
+    text = capsys.readouterr().out
+    assert "not counted" in text
+    assert "160" in text
+
+
+def test_an_empty_log_is_unknown(tmp_path, capsys):
+    log = tmp_path / "empty.jsonl"
+    log.write_text("")
+    assert main(["audit", str(log), "--json"]) == 3
+    assert json.loads(capsys.readouterr().out)["verdict"] == "unknown"
+
+
+@pytest.mark.usefixtures("engine")
+def test_a_network_outside_the_assumptions_is_said(capsys):
+    assert main(["simulate", "probabilistic", *SMALL, "--duplication", "0.1", "--json"]) == 0
+    assert "assumes" in capsys.readouterr().err
+    assert main(["simulate", "vector", *SMALL, "--duplication", "0.1", "--json"]) == 0
+    assert capsys.readouterr().err == ""
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["simulate", "nobody", *SMALL], "there is no protocol 'nobody': choose"),
+        (["simulate", "vecotr", *SMALL], "did you mean 'vector'?"),
+        (["simulte", "vector", *SMALL], "did you mean 'simulate'?"),
+        (["simulate", "hashed", *SMALL, "--set", "entrys=9"], "did you mean 'entries'?"),
+        (["simulate", "vector", *SMALL, "--workload", "possion"], "did you mean 'poisson'?"),
+        (["simulate", "vector", *SMALL, "--delay", "lognromal:9:1"], "did you mean 'lognormal'?"),
+        (["simulate", "vector", *SMALL, "--node", "9"], "did you mean '--nodes'?"),
+        (["simulate", "vector", *SMALL, "--nope"], "see 'precedes simulate --help'"),
+        (["simulate", "./nobody.py", *SMALL], "there is no protocol file"),
+        (["simulate", "vector", *SMALL, "--set", "size=3"], "has no parameter 'size'"),
+        (["simulate", "probabilistic", *SMALL, "--set", "entries=x"], "a whole number"),
+        (["simulate", "probabilistic", *SMALL, "--set", "entries=0"], "at least 1"),
+        (["simulate", "probabilistic", *SMALL, "--set", "entries"], "NAME=VALUE"),
+        (["simulate", "vector", "--nodes", "1", "--messages", "5"], "at least 2 nodes"),
+        (["simulate", "vector", "--nodes", "99999", "--messages", "5"], "at most"),
+        (["simulate", "vector", "--nodes", "many"], "invalid int"),
+        (["simulate", "vector", *SMALL, "--rate", "-3"], "rate must be above 0"),
+        (["simulate", "vector", *SMALL, "--rate", "nan"], "takes a number"),
+        (["simulate", "vector", *SMALL, "--rate", "1e300"], "between 1e-06 and 1e+09"),
+        (["size", "--nodes", "9", "--error", "0.1", "--rate", "2e9"], "at most 1e+09"),
+        (["simulate", "mobile", "--nodes", "3", "--messages", "5"], "none of the 5 broadcasts"),
+        (["simulate", "vector", *SMALL, "--loss", "1.5"], "probability"),
+        (["simulate", "vector", *SMALL, "--delay", "normal:1"], "is not understood"),
+        (["simulate", "vector", *SMALL, "--delay", "matrix:/none"], "cannot read"),
+        (["simulate", "vector", *SMALL, "--workload", "tide"], "is not understood"),
+        (["simulate", "vector", "--nodes", "5"], "say how long"),
+        (["simulate", "vector", *SMALL, "--packets"], "--trace"),
+        (["simulate", "vector", *SMALL, "--no-such-option"], "unrecognized"),
+        (["simulate"], "name a protocol"),
+        (["simulate", "--scenario", "/none.toml"], "cannot read"),
+        (["audit", "/none"], "there is no log"),
+        (["node", "--member", "0", *2 * ["--address", "127.0.0.1:7000"]], "have one address"),
+        (["keys", "/dev/null/keys", "-n", "2", "--days", "99999999"], "at most 36500 days"),
+        (["keys", "/dev/null/keys", "-n", "2", "--days", "-1"], "a day or more"),
+        (["keys", "/dev/null/keys", "-n", "2", "--name", "a b"], "letters, digits"),
+        (["keys", "/dev/null/keys", "-n", "2", "--name", "a/b"], "letters, digits"),
+        (["keys", "/dev/null/keys", "-n", "2", "--name", ""], "letters, digits"),
+        (["node", "--member", "0"], "--address once for each member"),
+        (["reproduce", "999", "--out", "/tmp/none"], "is not here"),
+    ],
+)
+def test_mistakes_get_one_line(capsys, arguments, said):
+    assert said in fails(capsys, *arguments)
+
+
+def test_keys_that_are_there_stay(tmp_path, capsys):
+    line = ["keys", str(tmp_path / "keys"), "-n", "2", "--name", "orders-2.eu"]
+    assert main(line) == 0
+    before = {path: path.read_bytes() for path in (tmp_path / "keys").iterdir()}
+    capsys.readouterr()
+    assert "replace it with --force" in fails(capsys, *line)
+    assert {path: path.read_bytes() for path in (tmp_path / "keys").iterdir()} == before
+    assert main([*line, "--force"]) == 0
+    assert all(path.read_bytes() != old for path, old in before.items())
+
+
+MISSPELT = {
+    "sede = 3": "seed",
+    "[network]\nlos = 0.1": "loss",
+    "[[faults]]\nkind = 'crash'\nndoe = 1": "node",
+    "[[faults]]\nkind = 'crsh'\nnode = 1": "crash",
+}
+
+
+def test_malformed_toml_is_reported_with_its_line(tmp_path, capsys):
+    scenario = tmp_path / "scenario.toml"
+    scenario.write_text('protocol = "vector"\nnodes = = 3\n')
+    assert "line 2" in fails(capsys, "simulate", "--scenario", scenario)
+    scenario.write_text('protocol = "vector"\nnodes = 3\n\n[network]\nspeed = 3\n')
+    error = fails(capsys, "simulate", "--scenario", scenario)
+    assert f"{scenario}:5:" in error
+    assert "'speed'; [network] has" in error
+    for text, meant in MISSPELT.items():
+        scenario.write_text(f'protocol = "vector"\nnodes = 3\n{text}\n')
+        assert f"did you mean '{meant}'?" in fails(capsys, "simulate", "--scenario", scenario)
+    scenario.write_text('protocol = "vector"\nnodes = 3\n[sweep]\nbandwith_bytes_per_s = [1]\n')
+    error = fails(capsys, "sweep", scenario, "--out", tmp_path / "out")
+    assert "did you mean 'bandwidth_bytes_per_s'?" in error
+    scenario.write_text('adresses = ["127.0.0.1:7000", "127.0.0.1:7001"]\n')
+    error = fails(capsys, "node", "--member", "0", "--group", scenario)
+    assert "did you mean 'addresses'?" in error
+
+
+def test_damaged_traces_get_one_line(tmp_path, capsys):
+    assert main(["simulate", "vector", *SMALL, "--trace", str(tmp_path), "--json"]) == 0
+    capsys.readouterr()
+    (trace,) = tmp_path.iterdir()
+    whole = trace.read_bytes()
+    for length in (0, 3, len(whole) // 2, len(whole) - 1):
+        trace.write_bytes(whole[:length])
+        if length:
+            fails(capsys, "audit", "--format", "precedes", trace)
+    trace.write_bytes(whole)
+    table = parquet.read_table(trace)
+    metadata = dict(table.schema.metadata)
+    newer = json.loads(metadata[b"precedes"]) | {"schema_version": 99}
+    metadata[b"precedes"] = json.dumps(newer).encode()
+    parquet.write_table(table.replace_schema_metadata(metadata), trace)
+    assert "newer" in fails(capsys, "audit", trace)
+
+
+def test_an_unwritable_directory(tmp_path, capsys):
+    blocked = tmp_path / "file"
+    blocked.write_text("here")
+    assert "cannot" in fails(capsys, "simulate", "vector", *SMALL, "--trace", blocked / "below")
+    assert blocked.read_text() == "here"
+    assert list(tmp_path.iterdir()) == [blocked]
+
+
+def test_a_directory_that_may_not_be_read(tmp_path):
+    def be_nobody_special():
+        # Root may read everything, unless its next program may not.
+        for capability in (1, 2):  # CAP_DAC_OVERRIDE, CAP_DAC_READ_SEARCH
+            ctypes.CDLL(None).prctl(24, capability, 0, 0, 0)  # PR_CAPBSET_DROP
+
+    (tmp_path / "logs" / "below").mkdir(parents=True)
+    (tmp_path / "logs").chmod(0)
+    try:
+        for path in (tmp_path / "logs", tmp_path / "logs" / "below"):
+            done = command("audit", path, preexec_fn=be_nobody_special)
+            assert (done.returncode, done.stdout) == (2, "")
+            assert len(done.stderr.splitlines()) == 1
+            assert str(path) in done.stderr
+            assert "Permission denied" in done.stderr
+    finally:
+        (tmp_path / "logs").chmod(0o700)
+
+
+@pytest.mark.usefixtures("engine")
+def test_a_full_disk_leaves_nothing_behind(tmp_path):
+    def limit():
+        # A file larger than this fails as on a full disk, without a signal.
+        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, 20_000))
+
+    large = ["--nodes", "20", "--messages", "2000", "--rate", "1000"]
+    done = command("simulate", "vector", *large, "--trace", tmp_path, preexec_fn=limit)
+    assert done.returncode == 2, done.stderr
+    assert len(done.stderr.splitlines()) == 1, done.stderr
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.usefixtures("engine")
+def test_an_interrupt_leaves_nothing_behind(tmp_path):
+    line = [sys.executable, "-m", "precedes.cli", "simulate", "vector", "--nodes", "100"]
+    line += ["--messages", "2000000", "--trace", str(tmp_path)]
+    with subprocess.Popen(
+        line, stderr=subprocess.PIPE, text=True, preexec_fn=heed_interrupts
+    ) as process:
+        deadline = time.monotonic() + 120
+        while not any(tmp_path.iterdir()) and time.monotonic() < deadline:
+            time.sleep(0.05)
+        time.sleep(0.5)
+        process.send_signal(signal.SIGINT)
+        _, error = process.communicate(timeout=60)
+    assert process.returncode == 130, error
+    assert error == "precedes: interrupted; nothing was left half-written\n"
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_closed_pipe_is_quiet():
+    reader, writer = os.pipe()
+    os.close(reader)
+    line = [sys.executable, "-m", "precedes.cli", *SIZE, "--json"]
+    done = subprocess.run(line, stdout=writer, stderr=subprocess.PIPE, text=True, timeout=60)
+    os.close(writer)
+    assert (done.returncode, done.stderr) == (141, "")
+
+
+def redirected(redirections, *arguments):
+    """A command as a shell runs it."""
+    line = [sys.executable, "-m", "precedes.cli", *arguments]
+    script = f'exec "$@" {redirections}'
+    return subprocess.run(
+        ["sh", "-c", script, "sh", *line], capture_output=True, text=True, timeout=60
+    )
+
+
+@pytest.mark.parametrize(
+    ("redirections", "arguments"),
+    [
+        ("> /dev/full", SIZE),
+        ("> /dev/full", ["--help"]),
+        ("> /dev/full", ["protocols", "--json"]),  # more than a buffer holds
+        (">&-", SIZE),
+        (">&- <&-", ["--version"]),
+    ],
+)
+def test_output_that_cannot_be_written_is_no_verdict(redirections, arguments):
+    done = redirected(redirections, *arguments)
+    assert done.returncode == 2, done.stderr
+    assert len(done.stderr.splitlines()) == 1
+    assert "standard output" in done.stderr
+
+
+@pytest.mark.parametrize("redirections", ["2> /dev/full", "2>&-", "2>&- <&-"])
+def test_errors_that_cannot_be_written_change_nothing(redirections):
+    """Nor do they end up in what was asked for."""
+    done = redirected(redirections, *SIZE)
+    assert done.returncode == 0
+    assert done.stdout == redirected("", *SIZE).stdout != ""
+    wrong = redirected(redirections, *SIZE, "--entries", "40")
+    assert (wrong.returncode, wrong.stdout) == (2, "")
+
+
+def failing(directory, statement):
+    """A protocol that fails when it broadcasts."""
+    return edited.protocol(
+        directory,
+        "unordered",
+        ("    send_all(host", f"    {statement}\n    send_all(host"),
+        rename="mine",
+    )
+
+
+@pytest.mark.parametrize(
+    "statement", ["raise KeyError('a\\nb')", "raise SystemExit(0)", "assert 0"]
+)
+def test_a_failure_that_nobody_foresaw_is_no_verdict(tmp_path, capsys, statement):
+    line = ["simulate", failing(tmp_path, statement), *SMALL, "--interpreted"]
+    assert main(line) == 3
+    told = capsys.readouterr()
+    assert told.out == ""
+    assert told.err.startswith("precedes: this is a defect of precedes: ")
+    assert len(told.err.splitlines()) == 1
+    for debugged in (["--debug", *line], [*line, "--debug"]):
+        assert main(debugged) == 3
+        lines = capsys.readouterr().err.splitlines()
+        assert lines[0].startswith("Traceback")
+        assert lines[-1] == told.err.rstrip()
+
+
+@pytest.mark.usefixtures("engine")
+def test_names_that_the_locale_cannot_write_are_escaped(tmp_path):
+    log = tmp_path / "log.jsonl"
+    rows = [("é", "broadcast", "one"), ("é", "broadcast", "two"), ("b", "deliver", "two")]
+    text = [json.dumps({"node": node, "kind": event, "message": m}) for node, event, m in rows]
+    log.write_text("\n".join([*text, text[-1].replace("two", "one")]))
+    plain = {"LC_ALL": "C", "PYTHONCOERCECLOCALE": "0", "PYTHONUTF8": "0"}
+    done = command("audit", log, env={**os.environ, **plain})
+    assert done.returncode == 1
+    assert done.stdout.startswith("violated")
+    assert r"node \xe9 broadcast one" in done.stdout
+    assert done.stderr == ""
+
+
+def test_the_installed_command_is_there():
+    script = Path(sys.executable).with_name("precedes")
+    if not script.exists():
+        pytest.skip("the package is not installed beside this interpreter")
+    done = subprocess.run([script, "--version"], capture_output=True, text=True, timeout=60)
+    assert done.stdout.startswith("precedes ")
+    assert os.access(script, os.X_OK)
+
+
+@pytest.mark.usefixtures("engine")
+def test_reproduce_prints_the_summary_and_where_the_page_is(tmp_path, capsys, monkeypatch):
+    module = paper_module()
+    monkeypatch.setattr("precedes.papers.outcome.load", lambda n: check(module, number=n))
+    out = tmp_path / "report"
+    assert main(["reproduce", "900", "--full", "--out", str(out)]) == 0
+    captured = capsys.readouterr()
+    assert captured.out == (
+        "claims: 1 equal\n\n900  Doe 1999: A paper (full, 3 runs)\n"
+        "  equal: Table 1, deliveries: published 20, measured 20 (20 to 20)\n"
+        f"\nwritten to {out / 'index.html'}\n"
+    )
+    assert captured.err == ""
+    assert "A paper" in (out / "index.html").read_text(encoding="utf-8")
+    with (out / "claims.csv").open() as file:
+        assert file.readlines()[1] == "900,Table 1,deliveries,20,20,20,20,equal,\n"

@@ -1,0 +1,330 @@
+"""The compiled engine: never an old result, the same with every option, one line as it builds."""
+
+import ctypes
+import hashlib
+import json
+import os
+import pty
+import shutil
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from precedes import compiled, sources
+from precedes.live.member import step
+from precedes.pipeline import execute
+from precedes.protocols import vcube, vector
+from precedes.sim.engine import loop
+from precedes.testing import observe, random_scenario
+from tests.support import edited
+from tests.support.places import ROOT
+
+COMPARED = ("protocol", "broadcasts", "deliveries", "packets", "bytes_sent", "latency", "extra")
+LINE = "precedes: compiling {} for first use (some seconds; then cached)\n"
+
+
+class Tree:
+    """A copy of the package and a cache of its own, to edit and to run in other processes."""
+
+    def __init__(self, directory):
+        self.package = directory / "src" / "precedes"
+        self.cache = directory / "cache"
+        shutil.copytree(sources.PACKAGE, self.package, ignore=shutil.ignore_patterns("__pycache__"))
+        # Bytecode is told from its source by size and second alone; the edits here keep both.
+        self.environment = {
+            **os.environ,
+            "PYTHONPATH": str(directory / "src"),
+            "PYTHONDONTWRITEBYTECODE": "1",
+            "PRECEDES_CACHE": str(self.cache),
+        }
+
+    def run(self, *arguments, terminal=False, **environment):
+        """What a Python process prints, and what it says on stderr."""
+        ours, theirs = pty.openpty() if terminal else (None, subprocess.PIPE)
+        done = subprocess.run(
+            [sys.executable, *map(str, arguments)],
+            stdout=subprocess.PIPE, stderr=theirs, text=True, timeout=300, check=False,
+            env={**self.environment, **environment}, cwd=ROOT,
+        )  # fmt: skip
+        said = done.stderr
+        if terminal:
+            os.close(theirs)
+            said = _read(ours)
+        assert done.returncode == 0, said
+        return done.stdout, said
+
+    def simulate(self, protocol):
+        """The result of a tiny run by the command, without its times, and what was said."""
+        line = ["-m", "precedes.cli", "simulate", protocol, "--nodes", "3", "--messages", "20"]
+        out, said = self.run(*line, "--delay", "constant:0", "--json")
+        result = json.loads(out)
+        return {name: result[name] for name in COMPARED}, said
+
+
+def _read(descriptor):
+    parts = []
+    while True:
+        try:
+            part = os.read(descriptor, 4096)
+        except OSError:  # Linux: the other end is closed
+            part = b""
+        if not part:
+            os.close(descriptor)
+            return b"".join(parts).decode()
+        parts.append(part)
+
+
+def change(path, old, new):
+    """Edit a file so that neither its size nor its times tell."""
+    before = path.stat()
+    path.write_text(edited.edit(path.read_text(), (old, new)))
+    os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
+    assert path.stat().st_size == before.st_size
+
+
+@pytest.fixture
+def tree(tmp_path):
+    return Tree(tmp_path)
+
+
+# The same run twice in one process, with an edit of the protocol's file in between.
+TWICE = """
+import json, sys
+from precedes import Scenario, simulate
+path, old, new = sys.argv[1:]
+scenario = Scenario(protocol=path, nodes=3, messages=20, delay="constant:0")
+print(json.dumps(simulate(scenario).as_dict()))
+from tests.compiled.test_compiled import change
+from pathlib import Path
+change(Path(path), old, new)
+print(json.dumps(simulate(scenario).as_dict()))
+"""
+
+
+def test_an_edit_is_never_answered_from_the_cache(tree, tmp_path):
+    """The whole way, a user's protocol through the command; edits of the package are below."""
+    protocol = Path(edited.protocol(tmp_path, "unordered", rename="mine"))
+    before, after = "    return 8\n", "    return 9\n"
+    out, said = tree.run("-c", TWICE, protocol, before, after, terminal=True)
+    line = LINE.format("the simulator").replace("\n", "\r\n")
+    assert said == line, "one, although it was compiled twice"
+    first, second = [json.loads(line) for line in out.splitlines()]
+    assert second["bytes_sent"] == first["bytes_sent"] + first["packets"]
+
+    later, said = tree.simulate(protocol)
+    assert later == {name: second[name] for name in COMPARED}
+    assert said == "", "no line when it comes from the cache"
+    change(protocol, after, before)
+    earlier, said = tree.simulate(protocol)
+    assert earlier == {name: first[name] for name in COMPARED}
+    assert said == "", "what was compiled before the edit is still there"
+
+
+# A loop that compiles in a moment, with a helper in another file, as the engine has.
+LOOP = """
+from precedes import compiled, small_helper
+def run(x):
+    return small_helper.add(x)
+ENTRY = compiled.Entry(run, label="a small loop")
+def walk(x):
+    return x
+OTHER = compiled.Entry(walk, label="a small loop")
+"""
+HELPER = """
+from precedes import compiled, sources
+@compiled.function()
+def add(x):
+    return x + 1
+"""
+ASK = "from precedes import small_loop; print(small_loop.ENTRY.compiled()(0))"
+
+
+@pytest.fixture
+def small(tree):
+    (tree.package / "small_loop.py").write_text(LOOP)
+    (tree.package / "small_helper.py").write_text(HELPER)
+    return tree
+
+
+def test_edits_of_helpers(small):
+    both = f"{ASK}; print(small_loop.OTHER.compiled()(0))"
+    line = LINE.format("a small loop")
+    assert small.run("-c", both) == ("1\n0\n", line), "one line for two loops, also in a pipe"
+    files = list(small.cache.rglob("*.nb?"))
+    assert files
+    assert small.run("-c", both) == ("1\n0\n", "")
+    assert list(small.cache.rglob("*.nb?")) == files
+    change(small.package / "small_helper.py", "x + 1", "x + 2")
+    assert small.run("-c", ASK)[0] == "2\n"
+
+
+def test_an_edit_beside_what_is_compiled(small):
+    """Nothing is compiled anew for it."""
+    small.run("-c", ASK)
+    files = list(small.cache.rglob("*.nb?"))
+    change(small.package / "cli.py", "The command line", "The c0mmand line")
+    assert small.run("-c", ASK)[0] == "1\n"
+    assert list(small.cache.rglob("*.nb?")) == files
+
+
+VERSION = "from precedes.compiled import sources_digest; print(sources_digest())"
+
+
+def test_an_edit_beside_runs(tree):
+    """Finished runs stay what they are after an edit of what only asks for them or shows them."""
+    version = tree.run("-c", VERSION)[0]
+    for name in ("cli.py", "papers/p000/claims.py", "report/page.py"):
+        with (tree.package / name).open("a") as file:
+            file.write("# edited\n")
+    assert tree.run("-c", VERSION)[0] == version
+    with (tree.package / "topology.py").open("a") as file:
+        file.write("# edited\n")
+    assert tree.run("-c", VERSION)[0] != version
+
+
+def test_no_run_imports_what_is_beside_runs():
+    protocols = (sources.PACKAGE / "protocols").rglob("*.py")
+    parts = sources.closure([Path(execute.__file__), *protocols])
+    assert not [path for path in parts if sources.is_beside_runs(path)]
+
+
+def test_what_a_loop_is_made_of():
+    """Its imports and the protocol's, and nothing else."""
+    engine_parts, step_parts = (
+        {path.relative_to(sources.PACKAGE).as_posix() for path in entry.parts(state, ())}
+        for entry, state in ((loop.ENTRY, vector.State), (step.ENTRY, vcube.State))
+    )
+    assert {"sim/engine/queue.py", "parts/clocks.py", "protocols/vector.py"} <= engine_parts
+    assert not {"cli/main.py", "sim/run.py", "protocols/vcube/__init__.py", "parts/topology.py"} & engine_parts
+    vcube_parts = {f"protocols/vcube/{name}.py" for name in ("__init__", "recovery", "waiting")}
+    assert vcube_parts | {"topology.py", "parts/pool.py", "protocols/admission.py"} <= step_parts
+
+
+def test_an_edit_while_a_process_runs(small):
+    """What that process compiles is old already, and must not be filed as new."""
+    helper = small.package / "small_helper.py"
+    edit = f"open({str(helper)!r}, 'w').write({HELPER.replace('x + 1', 'x + 2')!r})"
+    slow = f"from precedes import small_loop; {edit}; print(small_loop.ENTRY.compiled()(0))"
+    assert small.run("-c", slow)[0] == "1\n"
+    assert small.run("-c", ASK)[0] == "2\n"
+
+
+def test_the_options_have_caches_of_their_own(small):
+    assert small.run("-c", ASK)[0] == "1\n"
+    assert small.run("-c", ASK, PRECEDES_BOUNDS_CHECKS="1")[0] == "1\n"
+    assert small.run("-c", ASK, PRECEDES_REFERENCE_COUNTING="1")[0] == "1\n"
+    assert len([path for path in small.cache.iterdir() if path.is_dir()]) == 3
+
+
+@pytest.mark.parametrize("place", ["file", "/proc"])
+def test_no_place_for_a_cache(small, tmp_path, place):
+    """It compiles in memory, without a complaint: a cache is a convenience."""
+    (tmp_path / "file").touch()
+    out, said = small.run("-c", ASK, PRECEDES_CACHE=str(tmp_path / place / "below"))
+    assert (out, said) == ("1\n", LINE.format("a small loop"))
+
+
+@ctypes.CFUNCTYPE(None)
+def interrupt_from_within():
+    """A callback from native code in which Ctrl-C arrives: what it raises is forgotten."""
+    signal.raise_signal(signal.SIGINT)
+
+
+@pytest.fixture
+def heeded():
+    """Ctrl-C raises, also if a shell has started the tests with ``&``."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("heeded")
+def test_an_interrupt_is_never_forgotten(capfd):
+    before = signal.getsignal(signal.SIGINT), sys.unraisablehook
+    reached = []
+
+    def work():
+        with compiled.interruptible():
+            interrupt_from_within()
+            reached.append("after the callback")
+
+    with pytest.raises(KeyboardInterrupt):
+        work()
+    assert reached
+    assert capfd.readouterr().err == ""
+    assert (signal.getsignal(signal.SIGINT), sys.unraisablehook) == before
+    with compiled.interruptible():
+        pass
+
+
+def test_plain_python_is_left_behind():
+    """Every decorated function can be called, and stepped through, without a compiler."""
+
+    @compiled.generic()
+    def greet(state, times):
+        """Required of every class."""
+
+    @compiled.generic(optional=True)
+    def part(state):
+        return "silently"
+
+    class French:
+        """A state."""
+
+    @compiled.register(greet, French)
+    def _greet(state, times):
+        return "salut " * times
+
+    assert greet(French(), 2) == "salut salut "
+    assert part(French()) == "silently"
+    assert compiled.registered(greet, French)
+    assert not compiled.registered(part, French)
+    with pytest.raises(TypeError, match="greet is not registered for"):
+        greet("nobody", 1)
+
+
+SEEDS = range(1, 31)
+COUNTED = {"PRECEDES_REFERENCE_COUNTING": "1"}
+CHECKED = {**COUNTED, "PRECEDES_BOUNDS_CHECKS": "1"}
+DIGESTS = f"""
+import sys
+sys.path.insert(0, {str(ROOT)!r})
+from tests.compiled.test_compiled import digests
+print(digests(sys.argv[1]))
+"""
+
+
+def digests(protocol):
+    """A digest of the traces and counts of a protocol on networks of every kind."""
+    found = hashlib.sha256()
+    for seed in SEEDS:
+        seen = observe(random_scenario(protocol, seed, hostile=True), packets=seed % 2 == 1)
+        found.update(seen.rows.tobytes())
+        counts = {**seen.result.as_dict(), "cpu_s": 0, "wall_s": 0}
+        found.update(json.dumps(counts, sort_keys=True).encode())
+    return found.hexdigest()
+
+
+@pytest.mark.usefixtures("engine")
+@pytest.mark.parametrize(
+    ("protocol", "options"),
+    [
+        # The engine is the same for all protocols; this one takes the shortest to compile.
+        pytest.param("unordered", COUNTED),
+        pytest.param("vector", CHECKED, marks=pytest.mark.swarm),
+        # As Numba compiles by itself, which takes a minute.
+        pytest.param("vector", {"PRECEDES_SHORTCUTS": "0"}, marks=pytest.mark.swarm),
+    ],
+)
+def test_options_change_nothing(protocol, options):
+    """Reference counts kept, every index checked, or without shortcuts: the same traces."""
+    done = subprocess.run(
+        [sys.executable, "-c", DIGESTS, protocol],
+        capture_output=True, text=True, timeout=300, check=False,
+        env={**os.environ, **options}, cwd=ROOT,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.strip() == digests(protocol), f"seeds {SEEDS}, {options}"

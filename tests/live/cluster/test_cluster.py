@@ -1,0 +1,333 @@
+"""Groups of real processes: load, faults, and an audit that is not fooled."""
+
+import contextlib
+import json
+import signal
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pytest
+
+from precedes.audit import audit
+from precedes.live import Config
+from precedes.live.cluster import run
+from precedes.live.cluster.disturbed import Spell, disturbances, latencies
+from precedes.live.cluster.faults import draw
+from precedes.live.seldom import Seldom
+from precedes.model import UserError
+from precedes.trace import load, read_members
+from precedes.trace.members import join, read_member_log
+from tests.support import warm
+from tests.support.groups import listeners
+from tests.support.places import ROOT
+from tests.support.signals import heed_interrupts
+
+pytestmark = pytest.mark.usefixtures("live")
+
+KILLED_EARLY = 35  # a seed that draws one kill, at once
+COMMON = {"seconds": 1.2, "rate": 300.0, "evict_after_s": 2.0}
+# A dozen schedules over protocols and sizes of groups; `make swarm` runs 200, over all protocols.
+DOZEN = [(seed, warm.LIVE[seed % 4], 4 + seed % 3)
+         for seed in range(1, 13)]  # fmt: skip
+
+
+def clusters(given, limit_s):
+    """Run clusters in a process of their own; what each came to."""
+    command = [sys.executable, str(ROOT / "tests/support/run_clusters.py"), json.dumps(given)]
+    done = subprocess.run(
+        command, capture_output=True, text=True, timeout=limit_s, cwd=ROOT, check=False
+    )
+    assert done.returncode == 0, done.stderr[-2000:]
+    return [json.loads(line) for line in done.stdout.splitlines()]
+
+
+def judge(found):
+    """What must hold after any schedule of faults."""
+    print(f"seed {found['faults']}: {found['ended']}")
+    assert found["verdict"] == "held", found["witnesses"]
+    assert found["lost"] == found["duplicates"] == found["phantom"] == 0
+    assert found["hung"] == found["unexpected"] == []
+    assert found["deliveries"] > 0
+    if found["guarantee"] == "causal":
+        assert found["violations"] == 0
+        assert found["pending_max"] <= found["pending_bound"]
+
+
+def test_a_dozen_schedules_of_faults():
+    """All protocols at the same time: most of it is waiting."""
+    given = [
+        [
+            {**COMMON, "protocol": protocol, "members": members, "faults": seed}
+            for seed, protocol, members in DOZEN[first::4]
+        ]
+        for first in range(4)
+    ]
+    with ThreadPoolExecutor(len(given)) as pool:
+        for found in pool.map(clusters, given, [240.0] * len(given)):
+            assert len(found) == len(DOZEN) / 4
+            for one in found:
+                judge(one)
+
+
+@pytest.mark.swarm
+@pytest.mark.parametrize("block", range(20))
+def test_two_hundred_schedules_of_faults(block):
+    protocols = ("vector", "vcube", "bundled", "hashed", "probabilistic")
+    given = [
+        {**COMMON, "protocol": protocols[seed % 5], "members": 4 + seed % 4, "faults": seed}
+        for seed in range(1000 + 10 * block, 1010 + 10 * block)
+    ]
+    for found in clusters(given, limit_s=900):
+        judge(found)
+
+
+def test_schedules_come_from_their_seed():
+    settings = {"members": 8, "seconds": 5.0, "patience_s": 2.0}
+    assert draw(7, **settings) == draw(7, **settings)
+    kinds = set()
+    for seed in range(50):
+        faults = draw(seed, **settings)
+        assert faults != draw(seed + 1, **settings)
+        gone = {f.members for f in faults if f.kind == "kill" or f.for_s > 1.0}
+        assert len(gone) <= 3, "a majority stays"
+        kinds |= {fault.kind for fault in faults}
+        gentle = draw(seed, crashes=False, **settings)
+        assert not any(f.kind == "kill" or f.for_s > 1.0 for f in gentle)
+    assert kinds == {"kill", "pause", "reset", "partition"}
+
+
+def test_faults_wait_until_all_members_are_ready(tmp_path):
+    """Some 10 ms after the start a member has not even opened its log."""
+    assert draw(KILLED_EARLY, members=4, seconds=0.1, patience_s=1.0)[0].at_s < 0.02
+    line = ["cluster", "-n", "4", "--seconds", "0.1", "--evict-after", "1", "--json"]
+    line += ["--faults", str(KILLED_EARLY), "--trace", str(tmp_path / "logs")]
+    done = subprocess.run(
+        [sys.executable, "-m", "precedes.cli", *line],
+        capture_output=True, text=True, timeout=120, cwd=ROOT, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout + done.stderr
+    found = json.loads(done.stdout)
+    assert "killed" in found["ended"].values()
+    assert found["disturbed_s"] > 0
+    for path in (tmp_path / "logs").glob("*.events"):
+        assert read_member_log(path).about.get("began", True), "it was killed too early"
+
+
+def test_a_member_that_never_began_has_crashed(logs, tmp_path):
+    target = rewritten(logs[0], tmp_path, 0, lambda rows: rows)
+    (target / "member-0002.events").unlink()
+    (target / "member-0005.events").write_bytes(b"")
+    addresses = tuple(f"127.0.0.1:{port}" for port in range(7000, 7008))
+    configs = [
+        Config(member=who, addresses=addresses, name="cluster", protocol="vcube")
+        for who in range(8)
+    ]
+    run._log_for_absent(configs, target)
+    assert read_members(target).crashed.tolist() == [2, 5]
+    assert read_member_log(target / "member-0002.events").kind.size == 0
+
+
+def test_files_of_others_are_left_alone(tmp_path):
+    for name in ("member-0000.json", "package.json", "app.log"):
+        (tmp_path / name).write_text("here")
+    with pytest.raises(UserError, match="holds other files"):
+        run.run(run.Cluster(members=2), directory=tmp_path)
+    assert len(list(tmp_path.iterdir())) == 3
+
+
+def test_latency_with_and_without_the_time_of_a_missing_member():
+    killed = Spell(member=2, since_us=1_000_000)
+    paused = Spell(member=1, since_us=8_000_000, until_us=8_100_000)
+    cut = Spell(member=None, since_us=8_050_000, until_us=8_200_000)
+    seen = [{"2": 5_900_000}, {"2": 6_000_000}]
+    missing = disturbances([paused, killed, cut], seen, end_us=10_000_000)
+    assert missing == [(1_000_000, 6_000_000), (8_000_000, 8_200_000)]
+    quick = [(at_us, 700) for at_us in (0, 500_000, 6_000_001, 7_999_000, 8_200_001)]
+    held_back = [(990_000, 5_020_000), (1_000_000, 900), (3_000_000, 3_000_000), (8_100_000, 9)]
+    found = latencies([*quick, *held_back, (7_999_500, 500)], missing)
+    assert found["p50_undisturbed_ms"] == found["p99_undisturbed_ms"] == 0.7
+    assert found["p99_ms"] == 5020
+    assert found["disturbed_s"] == pytest.approx(5.2)
+    assert latencies(held_back, missing)["p50_undisturbed_ms"] is None
+    gone_for_good = disturbances([killed], [], end_us=10_000_000)
+    assert gone_for_good == [(1_000_000, 10_000_000)], "nobody has evicted it"
+
+
+@pytest.fixture(scope="module")
+def logs(tmp_path_factory, live):
+    """The logs of a saturated group of eight, with TLS."""
+    directory = tmp_path_factory.mktemp("cluster") / "logs"
+    command = [sys.executable, "-m", "precedes.cli", "cluster", "-n", "8", "--seconds", "1.5"]
+    command += ["--protocol", "vcube", "--secure", "--json", "--trace", str(directory)]
+    done = subprocess.run(
+        command, capture_output=True, text=True, timeout=120, cwd=ROOT, check=False
+    )
+    assert done.returncode == 0, done.stderr + done.stdout[-2000:]
+    return directory, json.loads(done.stdout)
+
+
+def test_a_saturated_cluster_holds_and_says_what_it_did(logs):
+    directory, found = logs
+    assert found["verdict"] == "held"
+    assert found["links_max"] == 3, "log2 of 8"
+    assert 0 < found["pending_max"] <= found["pending_bound"]
+    wanted = {"deliveries_per_s", "deliveries_per_core_s", "p50_ms", "p99_ms", "faults"}
+    assert wanted <= set(found)
+    report = audit(load(directory)[0])
+    assert (report.verdict, report.deliveries) == ("held", found["deliveries"])
+
+
+def rewritten(directory, tmp_path, member, change):
+    """A copy of the logs in which one member's rows were changed."""
+    target = tmp_path / "planted"
+    target.mkdir()
+    for path in directory.glob("*.events"):
+        data = path.read_bytes()
+        if path.name == f"member-{member:04d}.events":
+            rows = np.frombuffer(data[1024:], "<i8").reshape(-1, 2).copy()
+            data = data[:1024] + change(rows).tobytes()
+        (target / path.name).write_bytes(data)
+    return target
+
+
+def swap(rows):
+    """Two deliveries of one sender change places."""
+    kind, source = rows[:, 1] >> 56, (rows[:, 1] >> 32) & 0xFFFFFF
+    first, second = np.flatnonzero((kind == 3) & (source == 0))[5:7]
+    rows[[first, second], 1] = rows[[second, first], 1]
+    return rows
+
+
+def lose(rows):
+    kind = rows[:, 1] >> 56
+    return np.delete(rows, np.flatnonzero(kind == 3)[-1], axis=0)
+
+
+def repeat(rows):
+    return np.concatenate((rows, rows[np.flatnonzero(rows[:, 1] >> 56 == 3)[-1:]]))
+
+
+def invent(rows):
+    row = rows[np.flatnonzero(rows[:, 1] >> 56 == 3)[-1:]].copy()
+    row[:, 1] += 1_000_000
+    return np.concatenate((rows, row))
+
+
+@pytest.mark.parametrize(
+    ("change", "what"),
+    [(swap, "violations"), (lose, "lost"), (repeat, "duplicates"), (invent, "phantom")],
+)
+def test_what_is_planted_is_found(logs, tmp_path, change, what):
+    """The twin of all that hold: the audit of the directory convicts."""
+    report = audit(read_members(rewritten(logs[0], tmp_path, 3, change)))
+    assert report.verdict == "violated"
+    assert getattr(report, what) > 0
+
+
+def test_logs_that_cannot_be_judged_are_refused(logs, tmp_path):
+    target = rewritten(logs[0], tmp_path, 0, lambda rows: rows)
+    (target / "member-0002.events").unlink()
+    with pytest.raises(UserError, match="lacks the log of member 2"):
+        read_members(target)
+    (target / "member-0002.events").write_bytes(b"nonsense")
+    with pytest.raises(UserError, match="header is damaged"):
+        read_members(target)
+
+
+def test_a_killed_member_may_leave_half_a_row(logs, tmp_path):
+    target = rewritten(logs[0], tmp_path, 0, lambda rows: rows)
+    path = target / "member-0000.events"
+    path.write_bytes(path.read_bytes() + b"\x01\x02\x03")
+    assert audit(read_members(target)).verdict == "held"
+
+
+def test_logs_join_into_one_trace(logs, tmp_path):
+    path = tmp_path / "joined.parquet"
+    join(logs[0], path)
+    report, same = audit(load(path)[0]), audit(load(logs[0])[0])
+    assert (report.verdict, report.deliveries) == (same.verdict, same.deliveries)
+
+
+@contextlib.contextmanager
+def nodes(*given):
+    """Processes of ``precedes node``, one for each list of options; their input stays open."""
+    socks = listeners(2)
+    addresses = [f"--address=127.0.0.1:{sock.getsockname()[1]}" for sock in socks]
+    for sock in socks:
+        sock.close()
+    processes = [
+        subprocess.Popen(
+            [sys.executable, "-m", "precedes.cli", "node", f"--member={i}", *addresses, *options],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            cwd=ROOT,
+            preexec_fn=heed_interrupts,
+        )
+        for i, options in enumerate(given)
+    ]
+    try:
+        yield processes
+    finally:
+        for process in processes:
+            process.kill()
+            process.communicate()
+
+
+def line_with(text, stream):
+    """The first line of a process that has this in it, and those before."""
+    read = []
+    for line in stream:
+        read.append(line)
+        if text in line:
+            return read
+    raise AssertionError(f"no line with {text!r}: {read}")
+
+
+def test_a_node_broadcasts_lines_and_prints_what_comes():
+    with nodes([], ["--json"]) as (one, two):
+        for process, text in ((one, "hello\r\n\nlast"), (two, "answer\n")):
+            process.stdin.write(text)
+            process.stdin.close()
+            process.stdin = None
+        outputs = [process.communicate(timeout=90) for process in (one, two)]
+    assert outputs[0][0] == "1: answer\n", outputs
+    found = [json.loads(line) for line in outputs[1][0].splitlines()]
+    assert [message["payload"] for message in found] == ["hello", "", "last"]
+    assert found[0] == {"sender": 0, "sequence": 1, "payload": "hello"}
+
+
+def test_a_node_ends_by_ctrl_c_although_its_input_is_open():
+    with nodes([], []) as (one, two):
+        line_with("is ready", two.stderr)
+        one.stdin.write("hello\n")
+        one.stdin.flush()
+        assert two.stdout.readline() == "0: hello\n"
+        two.send_signal(signal.SIGINT)
+        assert two.wait(timeout=60) == 130
+        assert two.stderr.read() == "precedes: interrupted; member 1 has left the group\n"
+
+
+def test_a_node_that_waits_says_for_whom_and_ends_by_a_signal():
+    with nodes([]) as (one,):
+        said = line_with("waiting for member 1 at 127.0.0.1:", one.stderr)
+        assert len(said) == 1
+        one.send_signal(signal.SIGTERM)
+        assert one.wait(timeout=60) == 130
+        assert one.stderr.read() == "precedes: interrupted; member 0 has left the group\n"
+
+
+def test_the_log_hears_of_what_goes_on_ever_more_seldom():
+    seldom, told = Seldom(), []
+    for tenth in range(36_000):
+        now_s = 1000.0 + tenth / 10
+        if seldom.lets("wrong key", now_s=now_s):
+            told.append(now_s - 1000.0)
+    assert told[:5] == [0.0, 1.0, 3.0, 7.0, 15.0]
+    assert len(told) < 70, "one a minute"
+    assert seldom.lets("another", now_s=now_s)
+    assert seldom.lets("wrong key", now_s=now_s + 1000.0)
+    assert seldom.lets("wrong key", now_s=now_s + 1001.0), "as new"

@@ -1,0 +1,156 @@
+"""What a clock may claim: what is delivered here and a window, of every member, and no more."""
+
+import struct
+
+import pytest
+
+from precedes import contract
+from precedes.live.member.node import Node, Settings
+from precedes.live.net import wire
+from precedes.parts.hash_check import queue, requests, set_hash
+from precedes.protocols.vcube import state as vcube_words
+from tests.support.liars import ABOUT, LIES, PARAMETERS, body_for, broadcast_claiming
+from tests.support.network import Network
+
+WINDOW = 16
+ME, LIAR = 0, 2
+
+
+def settings(protocol, member, *, members=3, **more):
+    parameters = {**PARAMETERS.get(protocol, {}), **more}
+    return Settings(
+        member=member, members=members, protocol=protocol, parameters=parameters, window=WINDOW
+    )
+
+
+def hear(protocol, ahead, delivered=0):
+    """What a member refuses that has delivered so many, of a liar that claims some more."""
+    node, about, liar = (Node(settings(protocol, member)) for member in (ME, ABOUT, LIAR))
+    for one in (node, about, liar):
+        one.start()
+    for _ in range(delivered):
+        about.broadcast(b"true")
+    body = about.run(0, force=True)
+    for one in (node, liar):
+        one.receive(ABOUT, body_for(body, one.settings.member))
+        for batch in one.run(0).deliveries:
+            one.take_batch(batch)
+    LIES[protocol](liar, ahead)
+    liar.broadcast(b"a lie")
+    lie = liar.run(0, force=True)
+    node.receive(LIAR, body_for(lie, ME))
+    output = node.run(0)
+    assert node.counts()["received"] == delivered + (not output.malformed)
+    return [reason for _, reason in output.malformed]
+
+
+@pytest.mark.parametrize("delivered", [0, 5])
+@pytest.mark.parametrize("protocol", LIES)
+def test_no_clock_claims_more_than_a_window(protocol, delivered):
+    assert hear(protocol, WINDOW, delivered) == []
+    assert hear(protocol, WINDOW + 1, delivered) == [5]
+
+
+@pytest.mark.parametrize("protocol", ["vector", "vcube", "probabilistic", "hashed"])
+def test_the_claim_of_our_own_messages_is_exact(protocol, monkeypatch):
+    """Nobody has more of them than there are; a component of ``dcs`` counts all together."""
+    monkeypatch.setattr("tests.support.liars.ABOUT", ME)
+    lie = broadcast_claiming(settings(protocol, LIAR), 1, target=ME)
+    node = Node(settings(protocol, ME))
+    node.start()
+    node.receive(LIAR, lie)
+    assert [reason for _, reason in node.run(0).malformed] == [5]
+
+
+@pytest.mark.parametrize(
+    ("protocol", "victims"),
+    [*((protocol, []) for protocol in LIES), ("vector", [1, 3]), ("vcube", [1, 3]), ("dcs", [2])],
+)
+@pytest.mark.parametrize(
+    "seed", [1, *(pytest.param(seed, marks=pytest.mark.swarm) for seed in range(2, 12))]
+)
+def test_what_correct_members_send_is_let_in(protocol, victims, seed):
+    """The twin: windows so small that members are as far ahead as they may be."""
+    network = Network(protocol, 5, seed, window=2, parameters=PARAMETERS.get(protocol, {}))
+    network.random_run(400, victims=victims)
+    print(f"seed {seed}")
+    assert network.refused == []
+    if protocol != "dcs" or not victims:  # which relays nothing of who is lost
+        assert network.lacking() == []
+
+
+@pytest.mark.parametrize("protocol", ["vector", "vcube", "probabilistic", "hashed"])
+def test_a_bound_that_is_one_message_tighter_refuses_correct_members(protocol):
+    """So the schedules above do come as far as the bound."""
+    network = Network(protocol, 5, 1, window=2, parameters=PARAMETERS.get(protocol, {}))
+    for node in network.nodes:
+        node.cell[contract.WINDOW] -= 1
+    network.random_run(400)
+    assert network.refused
+
+
+def admits(protocol, tag, value, **parameters):
+    node = Node(settings(protocol, ME, **parameters))
+    node.start()
+    for _ in range(3):
+        node.broadcast(b"")
+    node.run(0)
+    return contract.admits(node.state, 0, LIAR, tag, value, node.member.host)
+
+
+@pytest.mark.parametrize(
+    ("protocol", "parameters"), [("hashed", {}), ("dcs", {"detector": "hash"})]
+)
+def test_questions_and_answers_name_what_can_be(protocol, parameters):
+    def asks(tag, value):
+        return admits(protocol, tag, value, **parameters)
+
+    assert asks(requests.REQUEST, 3)
+    assert not asks(requests.REQUEST, 4)
+    assert not asks(requests.REQUEST, 0)
+    assert asks(requests.DEPENDENCY, set_hash.packed(ABOUT, WINDOW))
+    assert not asks(requests.DEPENDENCY, set_hash.packed(ABOUT, WINDOW + 1))
+    assert asks(requests.DEPENDENCY, set_hash.packed(ME, 3))
+    assert not asks(requests.DEPENDENCY, set_hash.packed(ME, 4))
+    assert not asks(requests.DEPENDENCY, set_hash.packed(3, 1))
+    assert asks(requests.ANNOUNCE, 3)
+    assert asks(requests.ANNOUNCE, requests.FORGOTTEN)
+    assert not asks(requests.ANNOUNCE, 4)
+
+
+def test_an_answer_without_end_takes_no_memory():
+    """The sender of a message that cannot be explained names what it needs again and again."""
+    node, liar = (Node(settings("hashed", member, grace_ms=0)) for member in (ME, LIAR))
+    for one in (node, liar):
+        one.start()
+    liar.state.hash[0] = 12345  # of messages that never were
+    liar.broadcast(b"suspect")
+    node.receive(LIAR, body_for(liar.run(0), ME))
+    assert body_for(node.run(0), LIAR), "nothing was asked"
+    part = requests.WHICH_SHIFT
+    items = [(requests.DEPENDENCY, 1 << part | set_hash.packed(ABOUT, 1))] * 4000
+    body = struct.pack("<BH", wire.PACKET, len(items))
+    body += b"".join(struct.pack("<BQ", *item) for item in items)
+    for _ in range(5):
+        node.receive(LIAR, body)
+        assert node.run(0).malformed == []
+    assert node.state.held.mark[queue.DEPENDENCIES] <= requests.REPEATS_MAX * 3
+
+
+def test_a_crash_that_is_ended_with_again_and_again_is_answered_a_few_times():
+    """Each time a member would be sent all that it says to lack."""
+    node = Node(settings("vcube", ME, members=4))
+    node.start()
+    for _ in range(WINDOW):
+        node.broadcast(bytes(1000))
+    node.run(0)
+    node.evict(ABOUT)
+    node.run(0)
+    body = struct.pack("<BHBQ", wire.PACKET, 1, vcube_words.ENDED, ABOUT) * 200
+    node.receive(LIAR, body)
+    sent = body_for(node.run(0), LIAR)
+    assert 1 <= sent.count(bytes(1000)) <= 4 * WINDOW
+
+
+def test_without_its_detector_nobody_asks_in_dcs():
+    assert not admits("dcs", requests.REQUEST, 1)

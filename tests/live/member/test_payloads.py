@@ -1,0 +1,173 @@
+"""What may be broadcast, how much at once, and what it becomes on the wire."""
+
+import array
+import asyncio
+
+import numpy as np
+import pytest
+
+from precedes.live.member import arrays as a
+from precedes.live.member import records
+from precedes.live.member.node import Node, Settings
+from precedes.live.net import wire
+from precedes.model import InternalError, UserError
+from tests.support.groups import group_of, run, take
+from tests.support.network import Network
+
+WORDS = np.arange(6, dtype=np.int64)
+BUFFERS = {
+    "a bytearray": bytearray(b"abc"),
+    "an array": array.array("q", [1, 2, 3]),
+    "a cast memoryview": memoryview(bytes(24)).cast("q"),
+    "a NumPy array": WORDS,
+    "every other word": WORDS[::2],
+    "a table": WORDS.reshape(2, 3),
+}
+
+
+@pytest.mark.parametrize("what", BUFFERS)
+def test_the_bytes_of_any_buffer_are_sent(what):
+    buffer = BUFFERS[what]
+    wanted = memoryview(buffer).tobytes()
+
+    async def test():
+        async with group_of(2, payload_max_bytes=len(wanted)) as (one, two):
+            await one.broadcast(buffer)
+            one.broadcast_nowait(buffer)
+            await one.broadcast_many([buffer, b"x"])
+            found = [message.payload for message in await take(two, 4)]
+            assert found == [wanted, wanted, wanted, b"x"]
+
+    run(test())
+
+
+@pytest.mark.parametrize("what", ["an array", "a cast memoryview", "a NumPy array"])
+def test_the_bytes_of_a_buffer_are_counted_not_its_items(what):
+    buffer = BUFFERS[what]
+
+    async def test():
+        async with group_of(2, payload_max_bytes=len(buffer)) as (one, two):
+            with pytest.raises(UserError, match="at most"):
+                await one.broadcast(buffer)
+            with pytest.raises(UserError, match="at most"):
+                one.broadcast_nowait(buffer)
+            with pytest.raises(UserError, match="at most"):
+                await one.broadcast_many([b"", buffer])
+            await one.broadcast(b"ok")
+            assert [message.payload for message in await take(two, 1)] == [b"ok"]
+
+    run(test())
+
+
+@pytest.mark.parametrize("payload", [[1, 2, 3], "text", 5, None], ids=repr)
+def test_what_is_no_buffer_is_refused(payload):
+    async def test():
+        async with group_of(2) as (one, _):
+            with pytest.raises(TypeError, match="bytes or another buffer, not"):
+                await one.broadcast(payload)
+            with pytest.raises(TypeError, match="bytes or another buffer, not"):
+                one.broadcast_nowait(payload)
+            with pytest.raises(TypeError, match="bytes or another buffer, not"):
+                await one.broadcast_many([b"", payload])
+            assert one.credit == one.config.window
+
+    run(test())
+
+
+def test_a_step_that_cannot_go_on_says_so():
+    node = Node(Settings(member=0, members=3, payload_max_bytes=10))
+    node.start()
+    node.broadcast(bytes(wire.FRAME_BYTES))
+    with pytest.raises(InternalError, match="larger than its buffer"):
+        node.run(0)
+
+
+@pytest.mark.parametrize("protocol", ["vector", "vcube"])
+def test_much_at_once_goes_in_frames_that_are_taken(protocol):
+    """More bytes in one turn of the loop than a peer takes in one frame."""
+
+    async def test():
+        async with group_of(2, protocol=protocol, payload_max_bytes=60_000) as (one, two):
+            count = one.frame_max_bytes // 60_000 + 10
+            for _ in range(count):
+                one.broadcast_nowait(bytes(60_000))
+            assert [m.sequence for m in await take(two, count)] == list(range(1, count + 1))
+            assert one.view == two.view == [0, 1]
+
+    run(test())
+
+
+@pytest.mark.parametrize("protocol", ["vector", "vcube"])
+@pytest.mark.parametrize("size_bytes", [2000, wire.FRAME_BYTES + 1])
+def test_frames_are_cut_between_records(protocol, size_bytes):
+    """None is longer than the bound but for a single record, and few are shorter."""
+    count = max(3 * wire.FRAME_BYTES // size_bytes, 3)
+    network = Network(protocol, 2, 1, window=count, payload_max_bytes=size_bytes)
+    node = network.nodes[0]
+    for _ in range(count):
+        node.broadcast(bytes(size_bytes))
+    frames = node.run(0).frames
+    bodies = [common + own.get(1, b"") for common, own, _ in frames]
+    assert 3 <= len(bodies) <= 6  # also for stops to make room
+    assert max(map(len, bodies)) <= max(wire.FRAME_BYTES, size_bytes + 100)
+    receiver = network.nodes[1]
+    delivered = []
+    for body in bodies:
+        receiver.receive(0, body)
+        output = receiver.run(0)
+        assert not output.malformed
+        delivered += [message.sequence for batch in output.deliveries for message in batch]
+        for batch in output.deliveries:
+            receiver.take_batch(batch)
+    assert delivered == list(range(1, count + 1))
+
+
+@pytest.mark.parametrize("many", [False, True])
+def test_a_loop_of_broadcasts_lets_others_run(many):
+    async def test():
+        async with group_of(2, window=4096) as (one, two):
+            two.on_message(lambda message: None)
+            turns = 0
+
+            def count():
+                nonlocal turns
+                turns += 1
+                asyncio.get_running_loop().call_soon(count)
+
+            count()
+            payloads = [bytes(wire.FRAME_BYTES // 4)] * 40
+            if many:
+                await one.broadcast_many(payloads)
+            else:
+                for payload in payloads:
+                    await one.broadcast(payload)
+            assert turns >= 5, "there was credit for all of them"
+            assert await one.broadcast(b"") == (0, 41)
+
+    run(test())
+
+
+def test_the_last_number_of_a_message():
+    """A sender says so itself; others would take it for a liar."""
+
+    async def test():
+        async with group_of(2, protocol="unordered") as (one, two):
+            before = records.SEQUENCE_MAX - 2
+            for group in (one, two):
+                for column in (a.RECEIVED, a.CONSUMED, a.STABLE, a.FORGOTTEN):
+                    group._node.member.known[0, column] = before
+            one._node.member.heard[:, 0] = one._node.member.behind[:, 0] = before
+            one._node.cell[a.OWN_SEQUENCE] = one._node.cell[a.OWN_STABLE] = before
+            one._node._promised = before
+            one._node._count_credit()
+            assert one.credit == 2
+            with pytest.raises(UserError, match="go on in a new one"):
+                await one.broadcast_many([b"a", b"b", b"c"])
+            with pytest.raises(UserError, match="go on in a new one"):
+                one.broadcast_nowait(b"c")
+            with pytest.raises(UserError, match="go on in a new one"):
+                await one.broadcast(b"c")
+            assert [message.payload for message in await take(two, 2)] == [b"a", b"b"]
+            assert one.view == two.view == [0, 1]
+
+    run(test())

@@ -1,0 +1,275 @@
+"""Who sends what no member sends is dropped and counted, while the group goes on."""
+
+import asyncio
+import contextlib
+import random
+import struct
+
+import pytest
+
+from precedes.live import Group, GroupLost
+from precedes.live.net import wire
+from tests.support.groups import (
+    Impostor,
+    configs,
+    end,
+    group_of,
+    leave,
+    listeners,
+    run,
+    take,
+    until,
+)
+from tests.support.liars import LIES, PARAMETERS, broadcast_claiming
+
+GARBAGE = {
+    "noise": random.Random(1).randbytes(4096),
+    "nothing at all": b"",
+    "another protocol": b"GET / HTTP/1.1\r\n\r\n",
+    "a huge length": struct.pack("<I", 2**31) + bytes(100),
+}
+
+
+@pytest.mark.parametrize("what", GARBAGE)
+def test_strangers_are_dropped_and_counted_while_the_group_goes_on(what, monkeypatch):
+    monkeypatch.setattr("precedes.live.net.connection.HANDSHAKE_S", 0.3)
+
+    async def test():
+        async with group_of(2) as (one, two):
+            port = one.listener.getsockname()[1]
+            reader, writer = await asyncio.open_connection("127.0.0.1", port)
+            writer.write(GARBAGE[what])
+            with contextlib.suppress(ConnectionError):
+                await reader.read()  # until it is closed
+            await end(writer)
+            await two.broadcast(b"fine")
+            assert (await take(one, 1))[0].payload == b"fine"
+            assert sum(one.metrics.refusals.values()) == 1
+
+    run(test())
+
+
+def message(source, sequence, need, payload=b""):
+    """A packet with one message of ``vector``, as bytes."""
+    words = b"".join(bytes([2 * word]) for word in need)
+    head = struct.pack("<BHBHI", wire.PACKET, 1, 0, source, sequence)
+    return head + struct.pack("<H", len(need)) + words + struct.pack("<I", len(payload)) + payload
+
+
+BAD = {
+    "a clock that claims our messages": (message(2, 1, [5, 0, 0]), "impossible"),
+    "a sequence far ahead": (message(2, 900, [0, 0, 0]), "does not come by"),
+    "a message of somebody else": (message(1, 1, [0, 0, 0]), "does not come by"),
+    "a member that is not there": (message(9, 1, [0, 0, 0]), "names no member"),
+    "an unknown record": (b"\xff", "unknown kind"),
+    "a record cut short": (message(2, 1, [0, 0, 0])[:-2], "cut short"),
+    "an oversized payload": (message(2, 1, [0, 0, 0])[:-4] + b"\xff\xff\xff\x7f", "longer"),
+}
+
+
+@pytest.mark.parametrize("what", BAD)
+def test_a_member_that_sends_nonsense_is_evicted_and_the_others_go_on(what):
+    body, reason = BAD[what]
+    send_nonsense(lambda config: body, reason)
+
+
+@pytest.mark.parametrize("protocol", LIES)
+def test_a_clock_that_claims_messages_that_nobody_sent_is_nonsense(protocol):
+    def lie(config):
+        return broadcast_claiming(config.settings(), config.window + 1, target=0)
+
+    parameters = PARAMETERS.get(protocol, {})
+    send_nonsense(lie, "impossible", protocol=protocol, parameters=parameters)
+
+
+def send_nonsense(make_body, reason, **settings):
+    """Member 2 sends something to member 0, which finds a reason to go on without it."""
+
+    async def test():
+        socks = listeners(3)
+        given = configs(socks, evict_after_s=0.5, test_every_s=0.1, **settings)
+        bad = Impostor(given[2], socks)
+        body = make_body(given[2])
+        one, two = (Group.open(given[i], listener=socks[i]) for i in (0, 1))
+        async with asyncio.TaskGroup() as tasks:
+            entering = [tasks.create_task(group.__aenter__()) for group in (one, two)]
+            await bad.connect(1)
+            await bad.connect(0)
+            await asyncio.gather(*entering)
+            bad.send(1, body)
+            await until(lambda: one.view == two.view == [0, 1])
+            assert any(reason in text for text in one.metrics.refusals), one.metrics.refusals
+            await two.broadcast(b"fine")
+            assert (await take(one, 1))[0].payload == b"fine"
+            await asyncio.gather(*(g.__aexit__(None, None, None) for g in (one, two)))
+        for writer in bad.writers:
+            await end(writer)
+        socks[2].close()
+
+    run(test())
+
+
+def test_who_is_evicted_before_it_came_is_not_waited_for():
+    """Member 1 has greeted member 0 and dies before it meets member 3, its other neighbour."""
+
+    async def test():
+        socks = listeners(4)
+        given = configs(socks, protocol="vcube", evict_after_s=0.5, test_every_s=0.1)
+        dead = Impostor(given[1], socks)
+        groups = [Group.open(given[i], listener=socks[i]) for i in (0, 2, 3)]
+        async with asyncio.TaskGroup() as tasks:
+            entering = [tasks.create_task(group.__aenter__()) for group in groups]
+            await dead.connect(0)
+            await asyncio.gather(*entering)
+            assert all(group.view == [0, 2, 3] for group in (groups[0], groups[2]))
+            await groups[2].broadcast(b"fine")
+            assert (await take(groups[0], 1))[0].payload == b"fine"
+            await asyncio.gather(*(g.__aexit__(None, None, None) for g in groups))
+        await end(dead.writer)
+        socks[1].close()
+
+    run(test())
+
+
+def test_who_was_met_and_dies_before_all_are_there_is_found_out():
+    """Member 1 has greeted member 0 and is gone when member 2 comes, the other one it waits for."""
+
+    async def test():
+        socks = listeners(4)
+        given = configs(socks, protocol="vcube", evict_after_s=0.5, test_every_s=0.1, start_s=10.0)
+        dead = Impostor(given[1], socks)
+        groups = [Group.open(given[i], listener=socks[i]) for i in (0, 2, 3)]
+        async with asyncio.TaskGroup() as tasks:
+            entering = [tasks.create_task(groups[i].__aenter__()) for i in (0, 2)]
+            await dead.connect(0)
+            await end(dead.writer)
+            socks[1].close()
+            await asyncio.sleep(0.2)
+            entering.append(tasks.create_task(groups[1].__aenter__()))
+            await asyncio.gather(*entering)
+            await until(lambda: all(group.view == [0, 2, 3] for group in groups))
+            await groups[2].broadcast(b"fine")
+            assert (await take(groups[0], 1))[0].payload == b"fine"
+            await asyncio.gather(*(g.__aexit__(None, None, None) for g in groups))
+
+    run(test())
+
+
+def test_who_was_met_and_is_lost_is_evicted_by_those_who_wait_for_others():
+    """Of four members the second dies after it was met, and the other two never come."""
+
+    async def test():
+        socks = listeners(4)
+        given = configs(socks, protocol="vector", evict_after_s=0.3, test_every_s=0.1, start_s=2.0)
+        dead = Impostor(given[1], socks)
+        one = Group.open(given[0], listener=socks[0])
+        entering = asyncio.create_task(one.__aenter__())
+        await dead.connect(0)
+        await end(dead.writer)
+        with pytest.raises(GroupLost, match="member 2, 3 did not come"):
+            await entering
+        assert one.view == [0, 2, 3]
+        for sock in socks[1:]:
+            sock.close()
+
+    run(test())
+
+
+@contextlib.asynccontextmanager
+async def beside_an_impostor(**settings):
+    """Members 0 and 1 of a group, and somebody in the place of member 2 that both have met."""
+    socks = listeners(3)
+    given = configs(socks, **{"evict_after_s": 30.0, **settings})
+    bad = Impostor(given[2], socks)
+    groups = [Group.open(given[i], listener=socks[i]) for i in (0, 1)]
+    entering = asyncio.gather(*(group.__aenter__() for group in groups))
+    await bad.connect(1)
+    await bad.connect(0)
+    await entering
+    try:
+        yield *groups, bad
+    finally:
+        leaving = asyncio.gather(*map(leave, groups))
+        for writer in bad.writers:
+            await end(writer)
+        await leaving
+        socks[2].close()
+
+
+def number_items(tag, values):
+    """Packets of one number each."""
+    return b"".join(struct.pack("<BHBQ", wire.PACKET, 1, tag, value) for value in values)
+
+
+def is_given_up(group):
+    return any("does not acknowledge" in reason for reason in group.metrics.refusals)
+
+
+def test_who_acknowledges_nothing_is_given_up_however_much_it_asks():
+    """Its tests are answered, and the answers kept for it, up to a bound."""
+
+    async def test():
+        async with beside_an_impostor(window=4) as (one, _, bad):
+            body = number_items(1, range(1, 10_001))
+            bad.send(1, body)
+            await until(lambda: is_given_up(one))
+            assert one.lags()[2] == 0
+            bad.send(2, body)
+            assert await bad.reader.read(), "it had been answered before"
+            with contextlib.suppress(ConnectionError):
+                while await bad.reader.read(1 << 16):
+                    pass
+
+    run(test())
+
+
+def test_who_takes_messages_that_it_does_not_acknowledge_is_given_up():
+    async def test():
+        async with beside_an_impostor(window=4) as (one, two, bad):
+            two.on_message(lambda message: None)
+            kept = [0]
+            while not is_given_up(one):
+                _, number = await one.broadcast(bytes(1000))
+                await until(lambda: one.lags()[2] > kept[-1] or is_given_up(one))
+                kept.append(one.lags()[2])
+                bad.send(number, struct.pack("<BHIH", wire.UP, 0, number, 2))
+            assert 4 * 1000 < max(kept) < 100_000
+
+    run(test())
+
+
+def test_who_does_not_hear_for_a_while_is_not_given_up():
+    """The twin: a whole window of large messages waits for it."""
+
+    async def test():
+        async with group_of(2, window=8, payload_max_bytes=1 << 20) as (one, two):
+            deaf = two._links.connections[0].transport
+            deaf.pause_reading()
+            for _ in range(8):
+                one.broadcast_nowait(bytes(1 << 20))
+            await until(lambda: one.lags()[1] > 8 << 20)
+            assert one.metrics.refusals == {}
+            deaf.resume_reading()
+            assert len(await take(two, 8)) == 8
+
+    run(test())
+
+
+def test_what_was_relayed_is_not_relayed_again():
+    """However often a member says that it has nothing of a lost one."""
+
+    async def test():
+        async with beside_an_impostor() as (one, two, bad):
+            for _ in range(20):
+                await two.broadcast(bytes(10_000))
+            await until(lambda: one.counts()["received"] == 20)
+            for number in range(1, 31):
+                bad.send(number, struct.pack("<BHI", wire.FROZEN, 1, 0))
+            await until(lambda: one.counts()["relayed"] > 0)
+            relayed_bytes = one.lags()[2]
+            bad.send(31, number_items(1, [7]))
+            await until(lambda: one.lags()[2] > relayed_bytes)
+            assert one.counts()["relayed"] == 20
+            assert one.lags()[2] < 20 * 10_000 + 10_000
+
+    run(test())

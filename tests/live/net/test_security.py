@@ -1,0 +1,433 @@
+"""Nobody gets in without the right certificate, and nobody's key gets out."""
+
+import asyncio
+import contextlib
+import logging
+import shutil
+import socket
+import stat
+
+import pytest
+import uvloop
+
+from precedes.live import Group, GroupLost, Security, make_keys
+from precedes.live.config import from_toml
+from precedes.live.metrics import health
+from precedes.live.net import wire
+from precedes.live.net.certificates import Authority
+from precedes.live.net.links import EVICTED
+from precedes.live.net.security import check_name, contexts, member_name
+from precedes.model import PeerError, UserError
+from tests.support.groups import (
+    Impostor,
+    close,
+    configs,
+    end,
+    exposed,
+    group_of,
+    listeners,
+    run,
+    take,
+    until,
+)
+
+NAME = "group"
+
+# The standard library leaves the transport of a refused handshake to the garbage collector.
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
+    pytest.mark.filterwarnings("ignore::ResourceWarning"),
+]
+
+
+def files(directory, member):
+    return Security(
+        authority=str(directory / "authority.pem"),
+        certificate=str(directory / f"member-{member}.pem"),
+        key=str(directory / f"member-{member}.key"),
+    )
+
+
+@pytest.fixture
+def keys(tmp_path):
+    make_keys(tmp_path / "keys", group=NAME, members=3)
+    return tmp_path / "keys"
+
+
+def secured(socks, keys, **more):
+    given = configs(socks, **more)
+    return [
+        type(config)(**{**vars(config), "security": files(keys, config.member)}) for config in given
+    ]
+
+
+def test_a_group_with_keys_works_and_logs_no_key(keys, caplog):
+    caplog.set_level(logging.DEBUG)
+
+    async def test():
+        socks = listeners(3)
+        given = secured(socks, keys)
+        groups = [Group.open(c, listener=s) for c, s in zip(given, socks, strict=True)]
+        await asyncio.gather(*(group.__aenter__() for group in groups))
+        await groups[0].broadcast(b"secret")
+        for group in groups[1:]:
+            assert (await take(group, 1))[0].payload == b"secret"
+        await asyncio.gather(*(group.__aexit__(None, None, None) for group in groups))
+
+    run(test())
+    for path in keys.glob("*.key"):
+        assert stat.S_IMODE(path.stat().st_mode) == 0o600
+        body = "".join(path.read_text().splitlines()[1:-1])
+        assert body not in caplog.text.replace("\n", "")
+        assert body[:40] not in caplog.text
+
+
+def wrong_files(case, keys, tmp_path):
+    """Certificates that must not do, for member 1."""
+    if case == "of another member":
+        return files(keys, 2)
+    if case == "expired":
+        # The group's own authority, so that the date is all that is wrong.
+        authority = Authority(f"precedes {NAME}", days=-1)
+    else:
+        authority = Authority("somebody else", days=1)
+    certificate, key = authority.issue("member 1", member_name(NAME, 1))
+    (tmp_path / "wrong.pem").write_bytes(certificate)
+    (tmp_path / "wrong.key").write_bytes(key)
+    return Security(
+        authority=str(keys / "authority.pem"),
+        certificate=str(tmp_path / "wrong.pem"),
+        key=str(tmp_path / "wrong.key"),
+    )
+
+
+@pytest.mark.parametrize(
+    ("case", "reason"),
+    [
+        ("of another member", "its certificate is of precedes:group/2"),
+        ("self-signed", "not accepted"),
+        ("none at all", "TLS"),
+    ],
+)
+def test_the_wrong_certificate_is_refused_with_a_clear_line(case, reason, keys, tmp_path, caplog):
+    async def test():
+        socks = listeners(2)
+        good, bad = secured(socks, keys, start_s=1.0)
+        wrong = None if case == "none at all" else wrong_files(case, keys, tmp_path)
+        bad = type(bad)(**{**vars(bad), "security": wrong})
+        groups = [Group.open(good, listener=socks[0]), Group.open(bad, listener=socks[1])]
+        found = await asyncio.gather(
+            *(group.__aenter__() for group in groups), return_exceptions=True
+        )
+        assert [type(error) for error in found] == [GroupLost, GroupLost]
+        assert sum(groups[0].metrics.refusals.values()) > 0
+
+    with caplog.at_level(logging.WARNING):
+        run(test())
+    assert any(reason in line for line in caplog.messages), caplog.messages
+    assert "PRIVATE" not in caplog.text
+
+
+def test_an_expired_certificate_is_refused(tmp_path, caplog):
+    """All of one authority whose certificates are over: the date is all that is wrong."""
+    make_keys(tmp_path, group=NAME, members=2, days=-1)
+
+    async def test():
+        socks = listeners(2)
+        groups = [
+            Group.open(config, listener=sock)
+            for config, sock in zip(secured(socks, tmp_path, start_s=1.0), socks, strict=True)
+        ]
+        found = await asyncio.gather(
+            *(group.__aenter__() for group in groups), return_exceptions=True
+        )
+        assert [type(error) for error in found] == [GroupLost, GroupLost]
+
+    with caplog.at_level(logging.WARNING):
+        run(test())
+    assert any("certificate has expired" in line for line in caplog.messages), caplog.messages
+
+
+def test_a_group_of_another_key_is_another_group(caplog):
+    async def test():
+        socks = listeners(2)
+        one, two = configs(socks, start_s=0.5)
+        two = type(two)(**{**vars(two), "key": "other"})
+        groups = [Group.open(one, listener=socks[0]), Group.open(two, listener=socks[1])]
+        found = await asyncio.gather(
+            *(group.__aenter__() for group in groups), return_exceptions=True
+        )
+        assert [type(error) for error in found] == [GroupLost, GroupLost]
+
+    with caplog.at_level(logging.WARNING):
+        run(test())
+    assert any("another group, or its settings differ" in line for line in caplog.messages)
+
+
+def test_a_restarted_member_does_not_come_back_in():
+    """It would number its messages from 1 again."""
+
+    async def test():
+        async with group_of(2) as (one, two):
+            socks = [one.listener, two.listener]
+            bad = Impostor(two.config, socks)
+            assert b"was restarted" in await bad.connect(0)
+            for writer in bad.writers:
+                await end(writer)
+            assert any("was restarted" in reason for reason in one.metrics.refusals)
+            await two.broadcast(b"still here")
+            assert (await take(one, 1))[0].payload == b"still here"
+
+    run(test())
+
+
+def test_files_that_are_not_there_are_named(keys, tmp_path):
+    async def test():
+        socks = listeners(2)
+        config = configs(socks)[0]
+        missing = Security(
+            authority=str(keys / "authority.pem"), certificate="nowhere.pem", key="nowhere.key"
+        )
+        config = type(config)(**{**vars(config), "security": missing})
+        with pytest.raises(UserError, match=r"there is no file nowhere\.pem"):
+            async with Group.open(config, listener=socks[0]):
+                pass
+        for sock in socks:
+            sock.close()
+
+    run(test())
+
+
+def test_a_group_file(tmp_path, keys):
+    path = tmp_path / "group.toml"
+    path.write_text(
+        f"""
+        name = "{NAME}"
+        addresses = ["127.0.0.1:7000", "127.0.0.1:7001"]
+        protocol = "vcube"
+        [security]
+        authority = "{keys}/authority.pem"
+        certificate = "{keys}/member-{{member}}.pem"
+        key = "{keys}/member-{{member}}.key"
+        """
+    )
+    config = from_toml(path, member=1)
+    assert config.protocol == "vcube"
+    assert config.security.key.endswith("member-1.key")
+    path.write_text("adresses = []")
+    with pytest.raises(UserError, match="unknown setting 'adresses'"):
+        from_toml(path, member=0)
+
+
+def shake_hands(address, keys):
+    """As member 2, which has nothing to say."""
+    context = contexts(files(keys, 2)).client
+    with (
+        socket.create_connection(address, timeout=5) as plain,
+        context.wrap_socket(plain) as secured,
+    ):
+        return secured.version()
+
+
+def test_what_is_said_at_once_is_heard(keys):
+    """With uvloop: it reads as soon as a connection is there, whatever its protocol says."""
+
+    async def test():
+        socks = listeners(2)
+        groups = [
+            Group.open(config, listener=sock)
+            for config, sock in zip(secured(socks, keys), socks, strict=True)
+        ]
+        await asyncio.gather(*(group.__aenter__() for group in groups))
+        for _ in range(40):
+            version = await asyncio.to_thread(shake_hands, socks[0].getsockname(), keys)
+            assert version == "TLSv1.3"
+        await asyncio.gather(*(group.__aexit__(None, None, None) for group in groups))
+
+    run(test(), new_loop=uvloop.new_event_loop)
+
+
+async def entered(keys, **more):
+    """Two members with keys."""
+    socks = listeners(2)
+    groups = [
+        Group.open(config, listener=sock)
+        for config, sock in zip(secured(socks, keys, **more), socks, strict=True)
+    ]
+    await asyncio.gather(*(group.__aenter__() for group in groups))
+    return groups
+
+
+def seen_by(group, peer):
+    """The number of the certificate that a peer has shown."""
+    connection = group._links.connections.get(peer)
+    return connection and connection.transport.get_extra_info("peercert")["serialNumber"]
+
+
+def test_certificates_that_are_replaced_are_used(keys, tmp_path, caplog):
+    """By both sides, also if the authority is another one."""
+    make_keys(tmp_path / "new", group=NAME, members=3)
+
+    async def test():
+        one, two = await entered(keys)
+        assert health(one).status == "ready"
+        before = seen_by(one, 1), seen_by(two, 0)
+        shutil.copytree(tmp_path / "new", keys, dirs_exist_ok=True)
+        one._links.connections[1].abort()
+        await one.broadcast(b"again")
+        assert (await take(two, 1))[0].payload == b"again"
+        assert seen_by(one, 1) != before[0]
+        assert seen_by(two, 0) != before[1]
+        assert await asyncio.to_thread(shake_hands, one.listener.getsockname(), tmp_path / "new")
+        await asyncio.gather(*(group.__aexit__(None, None, None) for group in (one, two)))
+
+    with caplog.at_level(logging.WARNING):
+        run(test())
+    assert "replace it" not in caplog.text
+
+
+def test_files_that_cannot_be_used_change_nothing(keys, caplog):
+    async def test():
+        one, two = await entered(keys)
+        (keys / "member-0.pem").write_text("half of a certif")
+        (keys / "authority.pem").unlink()
+        two._links.connections[0].abort()
+        await one.broadcast(b"again")
+        assert (await take(two, 1))[0].payload == b"again"
+        await asyncio.gather(*(group.__aexit__(None, None, None) for group in (one, two)))
+
+    with caplog.at_level(logging.WARNING):
+        run(test())
+    said = [line for line in caplog.messages if "what was read before stays in use" in line]
+    assert 1 <= len(said) <= 4
+
+
+def test_a_certificate_that_is_nearly_over_is_said_to_be(tmp_path, caplog):
+    """A minute and a half are left of six and a half."""
+    authority = Authority(f"precedes {NAME}", days=90 / 86_400)
+    (tmp_path / "authority.pem").write_bytes(authority.certificate)
+    for member in (0, 1):
+        certificate, key = authority.issue(f"member {member}", member_name(NAME, member))
+        (tmp_path / f"member-{member}.pem").write_bytes(certificate)
+        (tmp_path / f"member-{member}.key").write_bytes(key)
+
+    async def test():
+        one, two = await entered(tmp_path)
+        await until(lambda: "member-0.pem is good until" in caplog.text)
+        assert health(one).wrong == ["the certificate expires soon"]
+        name = "precedes_certificate_expiry_seconds"
+        (line,) = (line for line in exposed(one).splitlines() if line.startswith(name))
+        assert 0 < float(line.split()[-1]) <= 90
+        await asyncio.gather(*(group.__aexit__(None, None, None) for group in (one, two)))
+
+    with caplog.at_level(logging.WARNING):
+        run(test())
+
+
+def test_without_certificates_nothing_is_said_of_them():
+    async def test():
+        async with group_of(2) as (one, _):
+            assert health(one).status == "ready"
+            assert "precedes_certificate_expiry_seconds{" not in exposed(one)
+
+    run(test())
+
+
+def linger(address, context, hello):
+    """Greet as no member does, and neither read nor close; when the other side has."""
+    with (
+        socket.create_connection(address, timeout=10) as plain,
+        context.wrap_socket(plain) as secured,
+    ):
+        secured.sendall(hello)
+        # What comes over the wire: the refusal and the end of TLS, which is not answered.
+        while socket.socket.recv(secured, 1 << 16):
+            pass
+
+
+def strange_hello(config):
+    """The greeting of a member of another group."""
+    hello = wire.Hello(
+        member=2, target=0, group=bytes(16), life=b"l" * 16, known=bytes(16), received=0
+    )
+    assert hello.group != config.group_digest()
+    return hello.encode()
+
+
+def test_who_is_refused_does_not_stay(keys, monkeypatch):
+    monkeypatch.setattr("precedes.live.net.connection.CLOSE_S", 0.1)
+
+    async def test():
+        async with secured_pair(keys) as (one, address):
+            context = contexts(files(keys, 2)).client
+            await asyncio.to_thread(linger, address, context, strange_hello(one.config))
+            assert sum(one.metrics.refusals.values()) == 1
+
+    run(test())
+
+
+def test_the_refused_count_among_strangers_until_they_have_gone(keys, monkeypatch):
+    monkeypatch.setattr("precedes.live.net.connection.CLOSE_S", 2.0)
+    monkeypatch.setattr("precedes.live.net.links.STRANGERS_MAX", 2)
+
+    async def test():
+        async with secured_pair(keys) as (one, address):
+            context = contexts(files(keys, 2)).client
+            hello = strange_hello(one.config)
+            staying = [
+                asyncio.create_task(asyncio.to_thread(linger, address, context, hello))
+                for _ in range(2)
+            ]
+            await until(lambda: sum(one.metrics.refusals.values()) == 2)
+            with pytest.raises(OSError):  # noqa: PT011 - a reset, or an end within the handshake
+                await asyncio.to_thread(linger, address, context, hello)
+            assert one.metrics.refusals["too many connections at once"] == 1
+        await asyncio.gather(*staying)
+
+    run(test())
+
+
+@contextlib.asynccontextmanager
+async def secured_pair(keys):
+    """The first of two members with keys, and where it listens."""
+    socks = listeners(2)
+    groups = [
+        Group.open(config, listener=sock)
+        for config, sock in zip(secured(socks, keys), socks, strict=True)
+    ]
+    await asyncio.gather(*(group.__aenter__() for group in groups))
+    try:
+        yield groups[0], socks[0].getsockname()
+    finally:
+        await close(groups)
+
+
+def test_names_in_a_certificate_are_spelt_out():
+    with pytest.raises(PeerError) as caught:
+        check_name(["precedes:group/1\nall is well \x1b[2J"], NAME, 1)
+    assert "group/1\\nall is well \\x1b[2J" in str(caught.value)
+
+
+@pytest.mark.parametrize("code", [0, EVICTED])
+def test_the_words_of_a_refusal_are_spelt_out(code, caplog):
+    text = "no\nWARNING all is lost \x1b[31m\u202e"
+
+    async def refuse(reader, writer):
+        await reader.readexactly(wire.HELLO_BYTES)
+        writer.write(wire.refusal(text, code=code))
+        await end(writer)
+
+    async def test():
+        socks = listeners(2)
+        server = await asyncio.start_server(refuse, sock=socks[0])
+        config = configs(socks, start_s=0.5)[1]
+        with pytest.raises(GroupLost) as caught:
+            async with Group.open(config, listener=socks[1]):
+                pass
+        server.close()
+        return str(caught.value)
+
+    with caplog.at_level(logging.WARNING):
+        said = [run(test()), *caplog.messages]
+    assert all(line.isprintable() for line in said)
+    assert any("no\\nWARNING all is lost \\x1b[31m\\u202e" in line for line in said)

@@ -1,0 +1,151 @@
+"""`hashed` under random schedules: order whatever the network does, and what its state means."""
+
+import random
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from precedes import simulate
+from precedes.parts.hash_check import set_hash
+from precedes.sim import Scenario
+from precedes.testing import observe, random_scenario
+from tests.support import warm
+from tests.support.delivered_sets import DeliveredSets
+
+
+def parameters(seed):
+    """Clocks that err all the time, and every way to treat what is suspect."""
+    draw = random.Random(seed)
+    entries = draw.choice((1, 2, 3, 5, 8))
+    return {
+        "entries": entries,
+        "per_process": draw.randint(1, min(entries, 3)),
+        "hashes": draw.choice((1, 5, 100)),
+        "grace_ms": draw.choice((0.0, 0.0, 5.0, 100.0)),
+        "retry": draw.random() < 0.5,
+        "sender_order": draw.random() < 0.5,
+    }
+
+
+def crashed(scenario):
+    return any(fault.kind == "crash" for fault in scenario.faults)
+
+
+def check_meaning(state, here, sets):
+    """V[x] counts the delivered messages that hit x, H adds their hashes, counters have no gaps."""
+    clock = np.zeros(state.clock.shape[1], np.int64)
+    total = 0
+    sequences = np.zeros(state.delivered.shape[1], np.int64)
+    for source, sequence in sets.delivered[here]:
+        for x in state.own[source]:
+            clock[x] += 1
+        total += int(set_hash.encipher(state.hasher.key, source, sequence))
+        sequences[source] += 1
+    assert np.array_equal(state.clock[here], clock)
+    assert int(state.hash[here]) == total % 2**62
+    assert np.array_equal(state.delivered[here], sequences)
+    assert not state.peel.hits.any(), "a search left its counts behind"
+    assert not state.scratch.any(), "an answer left its marks behind"
+
+
+@settings(max_examples=12)
+@given(st.integers(0, 2**32))
+def test_clock_and_hash_are_those_of_the_delivered_set(seed):
+    scenario = random_scenario("hashed", seed)
+    # Interpreted, one search among many more messages in a clock of two entries takes a minute.
+    messages = min(scenario.messages, 24)
+    scenario = scenario.replace(parameters=parameters(seed), messages=messages)
+    sets = DeliveredSets("hashed", scenario.nodes, check_meaning)
+    with sets.installed():
+        result = simulate(scenario, interpreted=True)
+    assert sets.steps >= result.broadcasts, "every handler was watched"
+    assert not sets.wrong, (scenario, sets.wrong)
+    if crashed(scenario):
+        return
+    assert result.lost == result.pending_at_end == 0, scenario
+    state = sets.state
+    assert (state.clock == state.clock[0]).all()
+    assert (state.hash == state.hash[0]).all()
+    assert state.held.mark[2] == state.held.mark[5] == 0, "rows or dependencies were left"
+
+
+def test_the_sets_convict_a_state_that_means_something_else():
+    """The twin: one count too many is noticed at the next handler."""
+
+    def spoil(state, here, sets):
+        check_meaning(state, here, sets)
+        state.clock[here, 0] += 1
+
+    sets = DeliveredSets("hashed", 3, spoil)
+    scenario = Scenario(protocol="hashed", nodes=3, messages=5)
+    with sets.installed(), pytest.raises(AssertionError):
+        simulate(scenario, interpreted=True)
+
+
+@given(st.integers(0, 2**32))
+def test_causal_order_whatever_the_network_does(seed):
+    warm.up()
+    scenario = random_scenario("hashed", seed, hostile=True).replace(parameters=parameters(seed))
+    report = observe(scenario).report
+    assert report.violations == 0, (scenario, report.witnesses)
+    assert report.duplicates == report.phantom == report.cycles == 0, scenario
+
+
+@given(st.integers(0, 2**32))
+def test_everything_arrives_on_a_network_that_loses_nothing(seed):
+    warm.up()
+    scenario = random_scenario("hashed", seed).replace(parameters=parameters(seed))
+    seen = observe(scenario)
+    assert crashed(scenario) or seen.result.lost == seen.result.pending_at_end == 0, scenario
+
+
+def test_the_same_schedules_convict_the_clock_alone():
+    """The twin: the same clocks without the hash are out of order again and again."""
+    warm.up()
+    wrong = 0
+    for seed in range(30):
+        given = parameters(seed)
+        clock = {name: given[name] for name in ("entries", "per_process")}
+        scenario = random_scenario("probabilistic", seed).replace(parameters=clock)
+        wrong += observe(scenario).report.violations > 0
+    assert wrong > 5
+
+
+@pytest.mark.parametrize(("nodes", "log"), [(4, 512), (40, 64)])
+def test_the_log_is_bounded(nodes, log):
+    """A run of 20 logs: what everybody has delivered is let go, and the ring is the limit."""
+    warm.up()
+    scenario = Scenario(
+        protocol="hashed",
+        nodes=nodes,
+        messages=20 * log,
+        parameters={"log": log, "entries": 20, "per_process": 2},
+    )
+    result = simulate(scenario)
+    assert result.lost == result.violations.deliveries == 0
+    assert result.extra["requests_unanswered"] == 0
+    # Four nodes hear from everybody every few messages, forty do not: there the ring is full.
+    assert result.extra["log_max"] < log if nodes == 4 else result.extra["log_max"] == log
+
+
+def test_a_request_that_comes_too_late_is_counted():
+    """At the bound: the sender has forgotten, and says so; nothing is delivered out of order."""
+    warm.up()
+    lost = unanswered = 0
+    for seed in range(1, 9):
+        scenario = Scenario(
+            protocol="hashed",
+            nodes=30,
+            messages=3000,
+            rate=400.0,
+            seed=seed,
+            parameters={"entries": 4, "log": 64, "grace_ms": 0.0, "hashes": 1, "retry": False},
+        )
+        result = simulate(scenario)
+        assert result.violations.deliveries == result.duplicates == 0
+        unanswered += result.extra["requests_unanswered"]
+        lost += result.lost
+    assert unanswered > 0
+    assert lost > 0

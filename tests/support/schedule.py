@@ -1,0 +1,42 @@
+"""Which of two test processes runs what, and in what order."""
+
+from xdist.scheduler import LoadScopeScheduling
+
+# Tests that share what takes long to make: one process makes it, and runs them all.
+TOGETHER = {
+    "tests/pipeline/test_clusters.py": "spark",
+    "tests/pipeline/test_events.py": "spark",
+    "tests/pipeline/test_interrupts.py": "spark",
+    "tests/pipeline/test_reproduce.py": "spark",
+    "tests/pipeline/test_spark.py": "spark",
+    "tests/report/test_report.py": "report",
+    "tests/protocols/vcube/test_vcube_with_tests.py": "vcube_with_tests",
+}
+
+# What takes longest comes first, so that both processes end at the same time. One builds the
+# engines for Spark's tests, the other the steps of live members.
+FIRST = (
+    "tests/pipeline/test_spark.py",
+    "tests/pipeline/test_interrupts.py",
+    "tests/pipeline/test_events.py",
+    "tests/pipeline/test_reproduce.py",
+    "tests/pipeline/test_clusters.py",
+    "tests/live/",
+    "tests/compiled/test_compiled.py",
+)
+
+
+def place(nodeid: str) -> int:
+    """Where a test comes in the order, among others in the order of their files."""
+    found = (number for number, prefix in enumerate(FIRST) if nodeid.startswith(prefix))
+    return next(found, len(FIRST))
+
+
+class Scheduling(LoadScopeScheduling):
+    """Hands tests out one by one, but those that share something as one.
+
+    The marks that xdist itself has for this are lost on the way with pytest 9.2.
+    """
+
+    def _split_scope(self, nodeid: str) -> str:
+        return TOGETHER.get(nodeid.partition("::")[0], nodeid)

@@ -1,0 +1,47 @@
+"""Questions to a trace of ``unordered``, which delivers what arrives when it arrives."""
+
+import numpy as np
+import pytest
+
+from precedes.model import EventKind
+from precedes.sim import Scenario
+from precedes.testing import observe
+from precedes.testing.collector import NODE, SEQUENCE, SOURCE, TIME_NS
+from tests.support.places import DATA
+
+
+def run(protocol="unordered", *, packets=False, interpreted=False, **fields):
+    """A run with its trace."""
+    scenario = Scenario(protocol=protocol, **fields)
+    return observe(scenario, packets=packets, interpreted=interpreted)
+
+
+def born_ns(seen):
+    """Source and sequence -> time of the broadcast."""
+    rows = seen.of(EventKind.BROADCAST)
+    names = zip(rows[:, SOURCE].tolist(), rows[:, SEQUENCE].tolist(), strict=True)
+    return dict(zip(names, rows[:, TIME_NS].tolist(), strict=True))
+
+
+def travels(seen):
+    """Every delivery: source, target, sequence, time of the broadcast, ns on the way."""
+    born = born_ns(seen)
+    rows = seen.of(EventKind.DELIVER)
+    columns = [rows[:, i].tolist() for i in (SOURCE, NODE, SEQUENCE, TIME_NS)]
+    return [
+        (source, target, sequence, born[source, sequence], time_ns - born[source, sequence])
+        for source, target, sequence, time_ns in zip(*columns, strict=True)
+    ]
+
+
+def delays_ms(seen):
+    """How long the packets of a run were on the way."""
+    return np.array([travel[-1] for travel in travels(seen)]) / 1e6
+
+
+def data(*parts):
+    """A file of measurements that lies beside the repository."""
+    path = DATA.joinpath(*parts)
+    if not path.is_file():
+        pytest.skip(f"{path} is not here: it is part of the working tree, not of the package")
+    return path
