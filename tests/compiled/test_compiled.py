@@ -198,9 +198,14 @@ def test_what_a_loop_is_made_of():
         for entry, state in ((loop.ENTRY, vector.State), (step.ENTRY, vcube.State))
     )
     assert {"sim/engine/queue.py", "parts/clocks.py", "protocols/vector.py"} <= engine_parts
-    assert not {"cli/main.py", "sim/run.py", "protocols/vcube/__init__.py", "parts/topology.py"} & engine_parts
+    assert (
+        not {"cli/main.py", "sim/run.py", "protocols/vcube/__init__.py", "parts/topology.py"}
+        & engine_parts
+    )
     vcube_parts = {f"protocols/vcube/{name}.py" for name in ("__init__", "recovery", "waiting")}
-    assert vcube_parts | {"topology.py", "parts/pool.py", "protocols/admission.py"} <= step_parts
+    assert (
+        vcube_parts | {"parts/topology.py", "parts/pool.py", "protocols/admission.py"} <= step_parts
+    )
 
 
 def test_an_edit_while_a_process_runs(small):

@@ -217,7 +217,7 @@ def test_packets_that_no_correct_process_sends_change_nothing(what):
     items = BAD_PACKETS[what]
     assert contract.receive(state, 0, 1, packet(*items), len(items), host) == contract.DONE
     assert state.dcs.counters[d.MALFORMED] == 1
-    assert host.cursor[contract.LENGTH] == 0, "it was answered"
+    assert host.registers[contract.LENGTH] == 0, "it was answered"
     after = (state.dcs.word, state.dcs.part, state.dcs.clock)
     assert all(map(np.array_equal, before, after))
 
@@ -232,7 +232,7 @@ def test_messages_that_name_what_does_not_exist_are_dropped(stamp, detector):
     state.stamp[0, :3] = stamp
     contract.receive(state, 0, 1, packet((0, 0)), 1, host)
     assert state.dcs.counters[d.MALFORMED] == 1
-    assert host.effects[: int(host.cursor[contract.LENGTH])].tolist() == [contract.DROP, 0]
+    assert host.effects[: int(host.registers[contract.LENGTH])].tolist() == [contract.DROP, 0]
 
 
 def test_an_answer_from_a_round_that_is_over_is_no_mistake():

@@ -99,9 +99,9 @@ def noting_tests(found):
     def around(body):
         def call(state, here, *arguments):
             host = arguments[-1]
-            begin = int(host.cursor[contract.LENGTH])
+            begin = int(host.registers[contract.LENGTH])
             status = body(state, here, *arguments)
-            words = host.effects[begin : int(host.cursor[contract.LENGTH])].tolist()
+            words = host.effects[begin : int(host.registers[contract.LENGTH])].tolist()
             # A round sends packets of one item each, and then sets a timer.
             while words and words[0] in SENDS:
                 assert words[2:4] == [1, 1 + failure_detector.TEST]

@@ -41,7 +41,7 @@ class DeliveredSets:
     def _around(self, handler, body):
         def call(state, here, *arguments):
             host = arguments[-1]
-            start = int(host.cursor[contract.LENGTH])
+            start = int(host.registers[contract.LENGTH])
             status = body(state, here, *arguments)
             if status == contract.FULL:
                 return status

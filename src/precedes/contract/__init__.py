@@ -72,13 +72,13 @@ NOTE: Final = 8  # event kind, slot
 RETAIN: Final = 9  # slot, 0
 SEND_ASIDE: Final = 10  # as SEND, on the node's second channel
 
-# Places in ``host.cursor``.
+# Places in ``host.registers``.
 LENGTH: Final = 0  # words written to ``effects``
 PACKET: Final = 1  # where the count of the packet being built is
 OVERFLOW: Final = 2  # set when an effect did not fit: its bound was declared too small
 NOW_NS: Final = 3
 WINDOW: Final = 4  # of a live host; 0 in a simulation
-CURSORS: Final = 5
+REGISTERS: Final = 5
 
 # Words of a name in ``host.name``, two each.
 SOURCE: Final = 0
@@ -90,16 +90,16 @@ class Host(NamedTuple):
 
     name: Int32s
     effects: Int64s
-    cursor: Int64s
+    registers: Int64s
     entropy: NDArray[np.uint64]
 
 
-def allocate_host(*, slots: int, effects: int, seed: int, cells: int = CURSORS) -> Host:
-    """A host's side of the contract; places of the cursor from CURSORS on are the host's own."""
+def allocate_host(*, slots: int, effects: int, seed: int, registers: int = REGISTERS) -> Host:
+    """A host's side of the contract; registers from REGISTERS on are the host's own."""
     return Host(
         name=np.zeros(2 * slots, np.int32),
         effects=np.zeros(effects, np.int64),
-        cursor=np.zeros(cells, np.int64),
+        registers=np.zeros(registers, np.int64),
         # An odd seed keeps the random bits from standing still.
         entropy=np.array([seed | 1], np.uint64),
     )
@@ -174,7 +174,7 @@ def admits(state: Any, here: int, sender: int, tag: int, value: int, host: Host)
 @compiled.function()
 def now_ns(host: Host) -> int:
     """The host's clock in nanoseconds."""
-    return host.cursor[NOW_NS]
+    return host.registers[NOW_NS]
 
 
 @compiled.function()
@@ -184,7 +184,7 @@ def window(host: Host) -> int:
     A process sends no more than that beyond what all have taken, this one included. So nobody can
     have delivered more of its messages than are delivered here, and a window.
     """
-    return host.cursor[WINDOW]
+    return host.registers[WINDOW]
 
 
 @compiled.function()
@@ -224,14 +224,14 @@ def random_bits(host: Host) -> np.uint64:
 
 @compiled.function()
 def _append(host: Host, code: int, first: int, second: int, words: int) -> None:
-    length = host.cursor[LENGTH]
+    length = host.registers[LENGTH]
     if length + 3 > host.effects.size:
-        host.cursor[OVERFLOW] = 1
+        host.registers[OVERFLOW] = 1
         return
     host.effects[length] = code
     host.effects[length + 1] = first
     host.effects[length + 2] = second
-    host.cursor[LENGTH] = length + words
+    host.registers[LENGTH] = length + words
 
 
 @compiled.function()
@@ -292,27 +292,27 @@ def send(host: Host, target: int, tag: int, value: int) -> None:
 def open_packet(host: Host, target: int) -> None:
     """Begin a packet; the ``put`` calls that follow fill it. The host cuts it at its MTU."""
     _append(host, SEND, target, 0, 3)
-    host.cursor[PACKET] = host.cursor[LENGTH] - 1
+    host.registers[PACKET] = host.registers[LENGTH] - 1
 
 
 @compiled.function()
 def open_packet_aside(host: Host, target: int) -> None:
     """``open_packet`` on a second channel, whose packets never wait behind those of the first."""
     _append(host, SEND_ASIDE, target, 0, 3)
-    host.cursor[PACKET] = host.cursor[LENGTH] - 1
+    host.registers[PACKET] = host.registers[LENGTH] - 1
 
 
 @compiled.function()
 def put(host: Host, tag: int, value: int) -> None:
     """Add an item to the packet begun last."""
-    length = host.cursor[LENGTH]
-    if length + 2 > host.effects.size or host.cursor[OVERFLOW] != 0:
-        host.cursor[OVERFLOW] = 1
+    length = host.registers[LENGTH]
+    if length + 2 > host.effects.size or host.registers[OVERFLOW] != 0:
+        host.registers[OVERFLOW] = 1
         return
     host.effects[length] = tag
     host.effects[length + 1] = value
-    host.cursor[LENGTH] = length + 2
-    host.effects[host.cursor[PACKET]] += 1
+    host.registers[LENGTH] = length + 2
+    host.effects[host.registers[PACKET]] += 1
 
 
 @compiled.function()

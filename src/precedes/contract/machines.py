@@ -50,7 +50,7 @@ NUMBER_BYTES: Final = 8
 
 
 @dataclass(slots=True)
-class Surroundings:
+class Environment:
     """What a machine may see of the world, and where it leaves its effects."""
 
     random: Callable[[], float]  # uniform in [0, 1)

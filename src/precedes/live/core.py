@@ -219,7 +219,7 @@ class Core:
             log.debug("the step of member %d failed", self.member, exc_info=True)
             self._stop(error)
             return
-        if self._node.cell[a.UNTOLD] == 0:
+        if self._node.registers[a.UNTOLD] == 0:
             self._untold_ns = 0
         elif self._untold_ns == 0:
             self._tell_soon(now_ns)
@@ -275,9 +275,9 @@ class Core:
 
     def _after_run(self, now_ns: int) -> None:
         """Wake who waits, and see to the timers."""
-        cell = self._node.cell
-        stable = cell[a.OWN_STABLE]
-        if stable > self._last_stable or stable == cell[a.OWN_SEQUENCE]:
+        registers = self._node.registers
+        stable = registers[a.OWN_STABLE]
+        if stable > self._last_stable or stable == registers[a.OWN_SEQUENCE]:
             self._last_stable, self._last_progress_ns = stable, now_ns
         self._changed.ring()
         if self._finished and self.is_finished:
@@ -403,7 +403,7 @@ class Core:
     @property
     def largest_message_bytes(self) -> int:
         """The most that a message has taken on the wire so far."""
-        return self._node.cell[a.LARGEST_BYTES] + self._beside_payload_bytes
+        return self._node.registers[a.LARGEST_BYTES] + self._beside_payload_bytes
 
     def lags(self) -> dict[int, int]:
         """For each link, bytes that have not arrived at its other side."""

@@ -64,39 +64,39 @@ class Result:
         return asdict(self)
 
 
-def latency_of(counter: NDArray[np.int64], histogram: NDArray[np.int64]) -> Latency:
+def latency_of(registers: NDArray[np.int64], histogram: NDArray[np.int64]) -> Latency:
     """Means from sums, percentiles from the histogram (steps of 0.8 % or finer)."""
 
     def mean_ms(total_ns: int, count: int) -> float | None:
         return total_ns / count / NANOSECONDS_PER_MS if count else None
 
     return Latency(
-        reception_mean=mean_ms(int(counter[w.RECEPTION_NS]), int(counter[w.RECEPTIONS])),
-        delivery_mean=mean_ms(int(counter[w.DELIVERY_NS]), int(counter[w.DELIVERIES])),
+        reception_mean=mean_ms(int(registers[w.RECEPTION_NS]), int(registers[w.RECEPTIONS])),
+        delivery_mean=mean_ms(int(registers[w.DELIVERY_NS]), int(registers[w.DELIVERIES])),
         p50=percentile_ms(histogram, 0.50),
         p99=percentile_ms(histogram, 0.99),
     )
 
 
-def further_counts(counter: NDArray[np.int64], *, oracle: bool) -> dict[str, float]:
+def further_counts(registers: NDArray[np.int64], *, oracle: bool) -> dict[str, float]:
     """What ``Result.extra`` has of every protocol."""
-    wait_ns = int(counter[w.WAITED_NS]) / max(int(counter[w.PACKETS]), 1)
+    wait_ns = int(registers[w.WAITED_NS]) / max(int(registers[w.PACKETS]), 1)
     found: dict[str, float] = {
-        "dropped": int(counter[w.DROPPED]),
-        "packets_lost": int(counter[w.PACKETS_LOST]),
+        "dropped": int(registers[w.DROPPED]),
+        "packets_lost": int(registers[w.PACKETS_LOST]),
         "queue_wait_ms": wait_ns / NANOSECONDS_PER_MS,
     }
     if oracle:
-        found["untagged_violations"] = int(counter[w.UNTAGGED_VIOLATIONS])
-        found["untagged_messages"] = int(counter[w.UNTAGGED_MESSAGES])
+        found["untagged_violations"] = int(registers[w.UNTAGGED_VIOLATIONS])
+        found["untagged_messages"] = int(registers[w.UNTAGGED_MESSAGES])
     return found
 
 
-def series_of(counter: NDArray[np.int64], *, oracle: bool) -> dict[str, list[float]]:
+def series_of(registers: NDArray[np.int64], *, oracle: bool) -> dict[str, list[float]]:
     """What ``Result.series`` has of every protocol."""
     if not oracle:
         return {}
-    timed = counter[w.VIOLATIONS_TIMED : w.VIOLATIONS_TIMED + w.TIMED_MAX + 1]
+    timed = registers[w.VIOLATIONS_TIMED : w.VIOLATIONS_TIMED + w.TIMED_MAX + 1]
     return {"violations": [float(count) for count in trimmed(timed)]}
 
 

@@ -98,11 +98,11 @@ class Run:
         words = self.protocol.effects_words(self.capacity, n)
         entropy = int(self.generators[3].integers(1 << 63))
         host = w.allocate_host(slots=self.capacity.slots, effects=words, seed=entropy, nodes=n)
-        host.cursor[w.RECORDING] = recording
-        host.cursor[w.RECORDING_PACKETS] = recording and packets
-        host.cursor[w.CARE] = recording or len(scenario.faults) > 0 or len(workload.event) > 0
+        host.registers[w.RECORDING] = recording
+        host.registers[w.RECORDING_PACKETS] = recording and packets
+        host.registers[w.CARE] = recording or len(scenario.faults) > 0 or len(workload.event) > 0
         horizon_s = scenario.horizon_s
-        host.cursor[w.HORIZON_NS] = (
+        host.registers[w.HORIZON_NS] = (
             2 * TIME_NS_MAX if horizon_s is None else round(horizon_s * NANOSECONDS_PER_S)
         )
         world = w.World(
@@ -174,14 +174,14 @@ class Run:
 
     def _done(self) -> float:
         """The share of the run that is over, as far as one can tell."""
-        scenario, counter = self.scenario, self.world.host.cursor
+        scenario, registers = self.scenario, self.world.host.registers
         if scenario.duration_s:
-            now_ns = int(self.world.host.cursor[contract.NOW_NS])
+            now_ns = int(self.world.host.registers[contract.NOW_NS])
             return min(now_ns / NANOSECONDS_PER_S / scenario.duration_s, 1.0)
         messages = scenario.messages
         if messages is None:
             messages = max(len(self.world.workload.event) - 1, scenario.nodes)
-        return min(int(counter[w.BROADCASTS]) / max(messages, 1), 1.0)
+        return min(int(registers[w.BROADCASTS]) / max(messages, 1), 1.0)
 
     def _attend(self, status: int) -> None:
         """Do what the engine stopped for."""
@@ -238,7 +238,7 @@ class Run:
     def _grow_packets(self) -> None:
         """Room for more packets or, if one is too long to be taken in at once, for longer ones."""
         world = self.world
-        effect = world.host.effects[int(world.host.cursor[w.EFFECT]) :]
+        effect = world.host.effects[int(world.host.registers[w.EFFECT]) :]
         sends = effect[0] in (contract.SEND, contract.SEND_ASIDE)
         if not sends or 2 * effect[2] <= world.inbox.size:
             count = max(2 * len(world.packets.packet), 1024)
@@ -295,8 +295,8 @@ class Run:
 
     def _flush(self) -> None:
         assert self.writer is not None
-        cell = self.world.host.cursor
-        rows = self.world.trace[: int(cell[w.ROWS])]
+        registers = self.world.host.registers
+        rows = self.world.trace[: int(registers[w.ROWS])]
         if len(rows):
             self.writer.write(
                 rows[:, w.ROW_TIME_NS].copy(),
@@ -306,7 +306,7 @@ class Run:
                 rows[:, w.ROW_SEQUENCE].astype(np.int32),
                 rows[:, w.ROW_PACKET].copy(),
             )
-        cell[w.ROWS] = 0
+        registers[w.ROWS] = 0
 
     def _check_balance(self) -> None:
         """Every reference is held by a node or has ended: the contract's rule 4."""
@@ -330,9 +330,9 @@ class Run:
         sent = self.world.node[w.SEQUENCE :: 8]
         n = self.scenario.nodes
         if self.world.delivered.size == 0:
-            due = int(self.world.host.cursor[w.BROADCASTS]) * (n - 1)
-            extra = int(self.world.host.cursor[w.DUPLICATES])
-            return max(due - int(self.world.host.cursor[w.DELIVERIES]) + extra, 0)
+            due = int(self.world.host.registers[w.BROADCASTS]) * (n - 1)
+            extra = int(self.world.host.registers[w.DUPLICATES])
+            return max(due - int(self.world.host.registers[w.DELIVERIES]) + extra, 0)
         correct = np.ones(n, bool)
         correct[self.crashed()] = False
         missing = np.maximum(sent[np.newaxis, :] - self.world.delivered, 0)
@@ -340,7 +340,7 @@ class Run:
         return int(missing[np.ix_(correct, correct)].sum())
 
     def _sum_up(self, *, cpu_s: float, wall_s: float) -> Result:
-        counter = self.world.host.cursor
+        registers = self.world.host.registers
         held = self.world.node[w.HELD :: 8]
         oracle = self.scenario.oracle
         scenario = self.scenario.echo()
@@ -350,30 +350,32 @@ class Run:
             protocol=self.protocol.name,
             nodes=self.scenario.nodes,
             seed=self.scenario.seed,
-            broadcasts=int(counter[w.BROADCASTS]),
-            deliveries=int(counter[w.DELIVERIES]),
-            packets=int(counter[w.PACKETS]),
-            messages_sent=int(counter[w.MESSAGES_SENT]),
-            packets_by_messages=trimmed(counter[w.PACKETS_OF : w.PACKETS_SIZED]),
-            packets_by_bytes=trimmed(counter[w.PACKETS_SIZED : w.VIOLATIONS_TIMED]),
-            nodes_by_largest_packet=trimmed(np.bincount(counter[w.CELLS :])),
-            bytes_sent=int(counter[w.BYTES_SENT]),
-            violations=Violations(int(counter[w.VIOLATIONS]), int(counter[w.VIOLATING_MESSAGES]))
+            broadcasts=int(registers[w.BROADCASTS]),
+            deliveries=int(registers[w.DELIVERIES]),
+            packets=int(registers[w.PACKETS]),
+            messages_sent=int(registers[w.MESSAGES_SENT]),
+            packets_by_messages=trimmed(registers[w.PACKETS_OF : w.PACKETS_SIZED]),
+            packets_by_bytes=trimmed(registers[w.PACKETS_SIZED : w.VIOLATIONS_TIMED]),
+            nodes_by_largest_packet=trimmed(np.bincount(registers[w.REGISTERS :])),
+            bytes_sent=int(registers[w.BYTES_SENT]),
+            violations=Violations(
+                int(registers[w.VIOLATIONS]), int(registers[w.VIOLATING_MESSAGES])
+            )
             if oracle
             else None,
             lost=self._lost(),
-            duplicates=int(counter[w.DUPLICATES]) if oracle else None,
-            pending_max=int(counter[w.PENDING_MAX]),
+            duplicates=int(registers[w.DUPLICATES]) if oracle else None,
+            pending_max=int(registers[w.PENDING_MAX]),
             pending_at_end=int(held.sum()),
-            latency=latency_of(counter, self.world.latency),
+            latency=latency_of(registers, self.world.latency),
             cpu_s=cpu_s,
             wall_s=wall_s,
-            simulated_s=int(self.world.host.cursor[contract.NOW_NS]) / NANOSECONDS_PER_S,
+            simulated_s=int(self.world.host.registers[contract.NOW_NS]) / NANOSECONDS_PER_S,
             complete=int(self.world.queue.mark[events.SIZE]) == 0,
             extra={
-                **further_counts(counter, oracle=oracle),
+                **further_counts(registers, oracle=oracle),
                 **self.protocol.extra(self.state),
             },
-            series={**series_of(counter, oracle=oracle), **self.protocol.series(self.state)},
+            series={**series_of(registers, oracle=oracle), **self.protocol.series(self.state)},
             scenario=scenario,
         )

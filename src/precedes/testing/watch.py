@@ -82,11 +82,11 @@ class Watch:
             for slot in arrived:
                 self._check_fields(handler, state, slot, host)
             before = [array.copy() for array in _arrays(state)]
-            start = int(host.cursor[contract.LENGTH])
+            start = int(host.registers[contract.LENGTH])
             status = body(state, here, *arguments)
             if status == contract.FULL:
                 same = all(map(np.array_equal, before, _arrays(state)))
-                same = same and int(host.cursor[contract.LENGTH]) == start
+                same = same and int(host.registers[contract.LENGTH]) == start
                 require(same, f"{handler} returned FULL after it had changed something")
                 return status
             require(status == contract.DONE, f"{handler} returned {status}, not DONE or FULL")
@@ -173,7 +173,7 @@ def _arrays(state: Any) -> Iterator[NDArray[Any]]:
 
 def _effects(host: Host, start: int) -> Iterator[tuple[int, list[int]]]:
     """The effects written from ``start`` on: code and arguments."""
-    words = host.effects[start : int(host.cursor[contract.LENGTH])].tolist()
+    words = host.effects[start : int(host.registers[contract.LENGTH])].tolist()
     at = 0
     while at < len(words):
         code = words[at]

@@ -157,7 +157,7 @@ def test_the_last_number_of_a_message():
                 for column in (a.RECEIVED, a.CONSUMED, a.STABLE, a.FORGOTTEN):
                     group._node.member.known[0, column] = before
             one._node.member.heard[:, 0] = one._node.member.behind[:, 0] = before
-            one._node.cell[a.OWN_SEQUENCE] = one._node.cell[a.OWN_STABLE] = before
+            one._node.registers[a.OWN_SEQUENCE] = one._node.registers[a.OWN_STABLE] = before
             one._node._promised = before
             one._node._count_credit()
             assert one.credit == 2

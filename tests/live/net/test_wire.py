@@ -199,16 +199,16 @@ def fuzz(protocol, frames, seed, *, compiled):
 
 def check(node):
     """Whatever came, the arrays agree with each other, and are no larger than windows allow."""
-    cell, member = node.cell, node.member
-    words = member.message.reshape(-1, a.WORDS)[: int(cell[a.SLOT_HIGH])]
+    registers, member = node.registers, node.member
+    words = member.message.reshape(-1, a.WORDS)[: int(registers[a.SLOT_HIGH])]
     used = words[words[:, a.REFERENCES] > 0]
-    assert len(used) == cell[a.NAMES_USED] == (member.name[:, 0] != 0).sum()
+    assert len(used) == registers[a.NAMES_USED] == (member.name[:, 0] != 0).sum()
     assert (words[:, a.REFERENCES] >= 0).all()
     assert (used[:, a.WAITING] >= 0).all()
-    assert used[:, a.WAITING].sum() == cell[a.PENDING]
+    assert used[:, a.WAITING].sum() == registers[a.PENDING]
     blocks = -(-used[:, a.PAYLOAD_BYTES] // a.BLOCK_BYTES)
-    assert blocks.sum() == cell[a.BLOCKS_USED]
-    assert cell[a.NAMES_USED] <= 4 * 3 * node.settings.window
+    assert blocks.sum() == registers[a.BLOCKS_USED]
+    assert registers[a.NAMES_USED] <= 4 * 3 * node.settings.window
     assert member.detector.process[0, tester.PROCESS] == 3
 
 

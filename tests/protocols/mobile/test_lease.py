@@ -17,7 +17,7 @@ SEEDS = range(60)
 
 TELLS = "self.tell_if_over(datagram.host, datagram.birth)\n            return\n        record.heard"
 MUTE = TELLS.replace("self.tell_if_over(datagram.host, datagram.birth)", "pass")
-NEXT = "_ns = self.around.now_ns\n        "
+NEXT = "_ns = self.environment.now_ns\n        "
 # The defect -> edits, and seeds that show it.
 DEFECTS = {
     "a host that knows no lease": (
@@ -107,7 +107,7 @@ def test_a_late_acknowledgement_does_not_lengthen_a_lease():
 def test_a_lease_counted_from_the_arrival_of_an_acknowledgement_is_convicted():
     made = classes(
         [("self.confirmed_ns = max(self.confirmed_ns, echo * 1000)",
-          "self.confirmed_ns = self.around.now_ns")]
+          "self.confirmed_ns = self.environment.now_ns")]
     )  # fmt: skip
     stage, late = silent_host(made)
     expel(stage)

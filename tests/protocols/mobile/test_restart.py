@@ -41,34 +41,34 @@ def test_a_station_that_forgets_is_convicted(tmp_path, monkeypatch, what):
 
 
 def station():
-    around = machines.Surroundings(lambda: 0.5)
-    return LoggedStation(0, (1,), (0, 1), messages.Settings(), around), around
+    environment = machines.Environment(lambda: 0.5)
+    return LoggedStation(0, (1,), (0, 1), messages.Settings(), environment), environment
 
 
 def test_messages_wait_until_they_are_confirmed():
-    logged, around = station()
+    logged, environment = station()
     logged.begin()
     logged.hear(messages.Join(0, 7, 1, 0, messages.NONE, 0))
-    sent = [effect for effect in around.effects if effect[0] == restart.FRAME_EFFECT]
+    sent = [effect for effect in environment.effects if effect[0] == restart.FRAME_EFFECT]
     assert sent == [(restart.FRAME_EFFECT, 1, 0, messages.Joined(7, 1))]
-    around.effects = []
+    environment.effects = []
     logged.resume(1, 0)
-    assert around.effects == sent
+    assert environment.effects == sent
     assert logged.confirmed(1, 1) is not None
     assert logged.confirmed(1, 1) is None
-    around.effects = []
+    environment.effects = []
     logged.resume(1, 1)
-    assert around.effects == []
+    assert environment.effects == []
 
 
 def test_a_frame_that_came_before_is_confirmed_again_and_not_played():
-    logged, around = station()
+    logged, environment = station()
     flood = machines.Flood(machines.Message((3, 0), b"x"))
     assert logged.frame(1, 0, flood) is not None
-    around.effects = []
+    environment.effects = []
     assert logged.frame(1, 0, flood) is None
     assert logged.frame(1, 2, flood) is None  # a gap: the link must be made anew
-    assert around.effects == [(restart.CONFIRM_EFFECT, 1, 1)] * 2
+    assert environment.effects == [(restart.CONFIRM_EFFECT, 1, 1)] * 2
     assert logged.machine.cell.next_stamp == 1
 
 

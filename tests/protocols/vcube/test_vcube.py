@@ -39,10 +39,10 @@ class Node:
         """Hand over a packet; what is sent (target, messages) and delivered then."""
         inbox = np.zeros(32, np.int64)
         inbox[1 : 2 * len(messages) : 2] = [self.slots[name] for name in messages]
-        self.host.cursor[contract.LENGTH] = 0
+        self.host.registers[contract.LENGTH] = 0
         status = contract.receive(self.state, 0, sender, inbox, len(messages), self.host)
         assert status == contract.DONE
-        words = self.host.effects[: self.host.cursor[contract.LENGTH]].tolist()
+        words = self.host.effects[: self.host.registers[contract.LENGTH]].tolist()
         by_slot = {slot: name for name, slot in self.slots.items()}
         sent, delivered = [], []
         while words:

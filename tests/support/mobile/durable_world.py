@@ -52,7 +52,7 @@ class DurableWorld(mw.World):
             tuple(self.neighbours[number]),
             tuple(self.routes[number]),
             self.options.settings,
-            self.around[number],
+            self.environments[number],
             make=self.station_base,
         )
         self.limit(logged.machine)
@@ -121,10 +121,10 @@ class DurableWorld(mw.World):
         self._logged_call(number, name, *arguments)
 
     def _logged_call(self, number, method, *arguments):
-        logged, around = self.logged[number], self.around[number]
-        around.now_ns = self.clock(~number)
+        logged, environment = self.logged[number], self.environments[number]
+        environment.now_ns = self.clock(~number)
         entry = getattr(logged, method)(*arguments)
-        effects, around.effects = around.effects, []
+        effects, environment.effects = environment.effects, []
         torn = self.moving and self.options.restart_ms and self.rng.random() < 0.01
         journal = self.journals[number]
         if torn and self.rng.random() < 0.5:
@@ -183,7 +183,7 @@ class DurableWorld(mw.World):
         self.journals[number].close()
         self.journals[number] = Journal(self.journals[number].path, sync=False)
         before = self.logged[number]
-        self.around[number] = machines.Surroundings(self.rng.random)
+        self.environments[number] = machines.Environment(self.rng.random)
         logged = self.logged[number] = self._new_station(number)
         logged.restore(self.journals[number].records)
         self.stations[number] = logged.machine
@@ -199,7 +199,7 @@ class DurableWorld(mw.World):
                 for one, other in ((number, neighbour), (neighbour, number)):
                     expected = self.logged[other].links[one].expected
                     self.logged[one].resume(other, expected)
-                    effects, self.around[one].effects = self.around[one].effects, []
+                    effects, self.environments[one].effects = self.environments[one].effects, []
                     self._carry_out(one, effects)
 
 

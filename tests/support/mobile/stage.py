@@ -48,13 +48,14 @@ class Stage:
         for number in range(stations):
             neighbours = (0,) if number else tuple(range(1, stations))
             routes = tuple(0 if number else other for other in range(stations))
-            around = machines.Surroundings(rng.random)
-            self.stations.append(Watched(number, neighbours, routes, self.settings, around))
-        self.around = [machines.Surroundings(rng.random) for _ in range(hosts)]
+            environment = machines.Environment(rng.random)
+            self.stations.append(Watched(number, neighbours, routes, self.settings, environment))
+        self.environments = [machines.Environment(rng.random) for _ in range(hosts)]
         self.disks = [Disk()] * hosts
         self.lives = [0] * hosts
         self.hosts = [
-            self.host_class(host, self.settings, self.around[host], Disk()) for host in range(hosts)
+            self.host_class(host, self.settings, self.environments[host], Disk())
+            for host in range(hosts)
         ]
 
     # What hosts do.
@@ -79,15 +80,17 @@ class Stage:
     def crash(self, host):
         """Crash, and recover in the same cell."""
         self.lives[host] += 1
-        self.around[host].effects = []
-        self.hosts[host] = self.host_class(host, self.settings, self.around[host], self.disks[host])
+        self.environments[host].effects = []
+        self.hosts[host] = self.host_class(
+            host, self.settings, self.environments[host], self.disks[host]
+        )
         self.call(host, "move", self.cells[host])
 
     def call(self, host, method, *arguments):
-        machine, around = self.hosts[host], self.around[host]
-        around.now_ns = self.now_ns
+        machine, environment = self.hosts[host], self.environments[host]
+        environment.now_ns = self.now_ns
         result = getattr(machine, method)(*arguments)
-        effects, around.effects = around.effects, []
+        effects, environment.effects = environment.effects, []
         if (machines.PERSIST,) in effects:
             self.disks[host] = machine.disk()
         elif self.strict and self.disks[host] != machine.disk():
@@ -113,9 +116,9 @@ class Stage:
 
     def at_station(self, number, method, *arguments):
         station = self.stations[number]
-        station.around.now_ns = self.now_ns
+        station.environment.now_ns = self.now_ns
         getattr(station, method)(*arguments)
-        effects, station.around.effects = station.around.effects, []
+        effects, station.environment.effects = station.environment.effects, []
         self.oracle.check_station(station)
         for effect in effects:
             if effect[0] == machines.WIRE:

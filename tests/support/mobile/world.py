@@ -59,9 +59,9 @@ class World:
                 return found
 
         self.station_class = Watched
-        self.around = [machines.Surroundings(rng.random) for _ in range(options.stations)]
+        self.environments = [machines.Environment(rng.random) for _ in range(options.stations)]
         self.stations = [self._make_station(number) for number in range(options.stations)]
-        self.host_around = [machines.Surroundings(rng.random) for _ in range(options.hosts)]
+        self.host_environments = [machines.Environment(rng.random) for _ in range(options.hosts)]
         self.disks = [Disk()] * options.hosts
         self.hosts = [self._make_host(host) for host in range(options.hosts)]
         self.up = [True] * options.hosts
@@ -78,7 +78,7 @@ class World:
             tuple(self.neighbours[number]),
             tuple(self.routes[number]),
             self.options.settings,
-            self.around[number],
+            self.environments[number],
         )
         self.limit(station)
         return station
@@ -89,9 +89,9 @@ class World:
             station.cell.bitmap_bits = 1
 
     def _make_host(self, host):
-        around = self.host_around[host]
-        around.effects = []
-        return self.host_class(host, self.options.settings, around, self.disks[host])
+        environment = self.host_environments[host]
+        environment.effects = []
+        return self.host_class(host, self.options.settings, environment, self.disks[host])
 
     # Time.
 
@@ -243,10 +243,10 @@ class World:
     # Calls of machines.
 
     def at_host(self, host, method, *arguments):
-        machine, around = self.hosts[host], self.host_around[host]
-        around.now_ns = self.clock(host)
+        machine, environment = self.hosts[host], self.host_environments[host]
+        environment.now_ns = self.clock(host)
         result = getattr(machine, method)(*arguments)
-        effects, around.effects = around.effects, []
+        effects, environment.effects = environment.effects, []
         torn = self.moving and self.rng.random() < self.options.torn
         disk = machine.disk()
         if torn and self.rng.random() < 0.5:
@@ -299,10 +299,10 @@ class World:
             sends.append(effect)
 
     def at_station(self, number, method, *arguments):
-        station, around = self.stations[number], self.around[number]
-        around.now_ns = self.clock(~number)
+        station, environment = self.stations[number], self.environments[number]
+        environment.now_ns = self.clock(~number)
         getattr(station, method)(*arguments)
-        effects, around.effects = around.effects, []
+        effects, environment.effects = environment.effects, []
         self.oracle.check_station(station)
         host = getattr(arguments[-1], "host", None) if arguments else None
         if host is not None:

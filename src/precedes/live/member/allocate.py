@@ -75,7 +75,7 @@ def make_member(
     out_bytes = max(FRAME_BYTES, PIECE_BYTES + widest + 9 * records)
     detector_items = (contract.NUMBER, contract.NUMBER, contract.NUMBER)
     host = a.make_host(slots=slots, effects=words, seed=entropy)
-    host.cursor[contract.WINDOW] = settings.window
+    host.registers[contract.WINDOW] = settings.window
     return Member(
         host=host,
         message=np.zeros(a.WORDS * (slots - 1), np.int64),

@@ -84,8 +84,8 @@ LAGGARD: Final = 7  # who holds its messages back below here, as far as is known
 LINKED: Final = 8  # whether there is a link to it
 KNOWN_WORDS: Final = 9
 
-# Places in ``host.cursor`` after the contract's own.
-SEGMENTS: Final = contract.CURSORS  # segments to be handled
+# Places in ``host.registers`` after the contract's own.
+SEGMENTS: Final = contract.REGISTERS  # segments to be handled
 SEGMENT: Final = SEGMENTS + 1  # the one at hand
 POSITION: Final = SEGMENTS + 2  # its next byte
 EFFECT: Final = SEGMENTS + 3  # the next effect to carry out
@@ -127,7 +127,7 @@ ROUTED_ON: Final = SEGMENTS + 38  # packets passed on for others
 EVICTIONS: Final = SEGMENTS + 39  # members out of the view
 PACKETS_ALL: Final = SEGMENTS + 40
 LARGEST_BYTES: Final = SEGMENTS + 41  # of all payloads that were here
-CELLS: Final = SEGMENTS + 42
+REGISTERS: Final = SEGMENTS + 42
 
 # Places in ``setting``.
 NODES: Final = 0
@@ -201,7 +201,7 @@ def fields_of(state: Any, names: tuple[str, ...], slots: int) -> tuple[Int32s, .
 
 def make_host(*, slots: int, effects: int, seed: int) -> Host:
     """The host's side of the contract with the cells of a live member behind it."""
-    host = contract.allocate_host(slots=slots, effects=effects, seed=seed, cells=CELLS)
+    host = contract.allocate_host(slots=slots, effects=effects, seed=seed, registers=REGISTERS)
     for place in (SLOT_FREE, BLOCK_FREE):
-        host.cursor[place] = NONE
+        host.registers[place] = NONE
     return host

@@ -74,12 +74,12 @@ def taken_below(member: Member, source: int) -> int:
 @compiled.function(inline=False)
 def settle(member: Member) -> None:
     """Find how many own messages are stable, and let kept ones go that all have."""
-    cell = member.host.cursor
+    registers = member.host.registers
     me = member.setting[ME]
-    stable = min(taken_below(member, me), cell[OWN_SEQUENCE])
-    cell[OWN_STABLE] = max(cell[OWN_STABLE], stable)
-    member.known[me, STABLE] = cell[OWN_STABLE]
-    if cell[CLOSING] != 0 and cell[OWN_STABLE] == cell[OWN_SEQUENCE]:
+    stable = min(taken_below(member, me), registers[OWN_SEQUENCE])
+    registers[OWN_STABLE] = max(registers[OWN_STABLE], stable)
+    member.known[me, STABLE] = registers[OWN_STABLE]
+    if registers[CLOSING] != 0 and registers[OWN_STABLE] == registers[OWN_SEQUENCE]:
         member.known[me, FINISHED] = 1
     if member.setting[ROUTE] == DIRECT:
         for source in range(member.setting[NODES]):
@@ -104,8 +104,8 @@ def tell(member: Member) -> None:
     With a frame that goes to the peer anyway, or when much has changed, or when Python says so
     after a few milliseconds: a frame for every message taken would double their number.
     """
-    cell = member.host.cursor
-    cell[UNTOLD] = 0
+    registers = member.host.registers
+    registers[UNTOLD] = 0
     for source in range(member.setting[NODES]):
         if source != member.setting[ME] and member.known[source, GONE] == 0:
             _tell_up(member, source)
@@ -118,9 +118,9 @@ def tell(member: Member) -> None:
 
 @compiled.function(inline=False)
 def _goes_now(member: Member, peer: int, change: int) -> bool:
-    cell = member.host.cursor
-    going = member.bound[peer, LAST] > 0 or cell[COMMON_BYTES] > 0
-    return going or cell[FORCED] != 0 or change >= member.setting[EAGER]
+    registers = member.host.registers
+    going = member.bound[peer, LAST] > 0 or registers[COMMON_BYTES] > 0
+    return going or registers[FORCED] != 0 or change >= member.setting[EAGER]
 
 
 @compiled.function(inline=False)
@@ -133,7 +133,7 @@ def _tell_up(member: Member, source: int) -> None:
     if change <= 0:
         return
     if not _goes_now(member, parent, change):
-        member.host.cursor[UNTOLD] = 1
+        member.host.registers[UNTOLD] = 1
         return
     member.told[parent, source] = taken
     at = open_record(member, parent, UP)
@@ -150,7 +150,7 @@ def _tell_down(member: Member, peer: int, source: int) -> None:
     if news == member.told[peer, source]:
         return
     if not finished and not _goes_now(member, peer, stable - member.told[peer, source]):
-        member.host.cursor[UNTOLD] = 1
+        member.host.registers[UNTOLD] = 1
         return
     member.told[peer, source] = news
     at = open_record(member, peer, DOWN)
@@ -162,21 +162,21 @@ def _tell_down(member: Member, peer: int, source: int) -> None:
 @compiled.function(inline=False)
 def open_record(member: Member, target: int, kind: int) -> int:
     """Begin a record for one member; where to go on. The caller has made sure of the room."""
-    cell = member.host.cursor
-    member.packet[cell[PACKETS], 0] = target
-    member.packet[cell[PACKETS], 1] = cell[OUT_BYTES]
-    return write(member.out, cell[OUT_BYTES], kind, 1)
+    registers = member.host.registers
+    member.packet[registers[PACKETS], 0] = target
+    member.packet[registers[PACKETS], 1] = registers[OUT_BYTES]
+    return write(member.out, registers[OUT_BYTES], kind, 1)
 
 
 @compiled.function(inline=False)
 def close_record(member: Member, at: int) -> None:
     """End the record begun last."""
-    cell = member.host.cursor
-    row = member.packet[cell[PACKETS]]
+    registers = member.host.registers
+    row = member.packet[registers[PACKETS]]
     row[2] = at
     member.bound[row[0], LAST] += at - row[1]
-    cell[OUT_BYTES] = at
-    cell[PACKETS] += 1
+    registers[OUT_BYTES] = at
+    registers[PACKETS] += 1
 
 
 @compiled.function(inline=False)
@@ -185,12 +185,12 @@ def has_room(member: Member, size_bytes: int, records: int) -> bool:
 
     What is written until the next flush becomes one frame for each of them.
     """
-    cell = member.host.cursor
-    end = cell[OUT_BYTES] + size_bytes
+    registers = member.host.registers
+    end = registers[OUT_BYTES] + size_bytes
     return bool(
         end <= member.out.size
-        and (end <= FRAME_BYTES or cell[OUT_BYTES] == 0)
-        and cell[PACKETS] + records <= member.packet.shape[0]
+        and (end <= FRAME_BYTES or registers[OUT_BYTES] == 0)
+        and registers[PACKETS] + records <= member.packet.shape[0]
     )
 
 
@@ -223,5 +223,5 @@ def hear_down(member: Member, source: int, stable: int, finished: int) -> None:
 @compiled.function(inline=False)
 def credit(member: Member) -> int:
     """How many messages may be broadcast now."""
-    cell = member.host.cursor
-    return member.setting[WINDOW] - (cell[OWN_SEQUENCE] - cell[OWN_STABLE])
+    registers = member.host.registers
+    return member.setting[WINDOW] - (registers[OWN_SEQUENCE] - registers[OWN_STABLE])

@@ -30,34 +30,34 @@ SOURCE_SHIFT: Final = 32
 @compiled.function(inline=False)
 def record(member: Member, kind: int, slot: int) -> None:
     """Append an event of a message to the trace; the caller has made sure of the room."""
-    cell = member.host.cursor
-    if cell[a.RECORDING] != 0:
+    registers = member.host.registers
+    if registers[a.RECORDING] != 0:
         source = np.int64(member.host.name[2 * slot + contract.SOURCE])
         sequence = np.int64(member.host.name[2 * slot + contract.SEQUENCE])
-        row = member.trace[cell[a.ROWS]]
-        row[0] = cell[contract.NOW_NS]
+        row = member.trace[registers[a.ROWS]]
+        row[0] = registers[contract.NOW_NS]
         row[1] = np.int64(kind) << KIND_SHIFT | source << SOURCE_SHIFT | sequence
-        cell[a.ROWS] += 1
+        registers[a.ROWS] += 1
 
 
 @compiled.function(inline=False)
 def report(member: Member, what: int, about: int, reason: int) -> None:
     """Have Python know something; the caller has made sure of the room."""
-    cell = member.host.cursor
-    row = member.report[cell[a.REPORTS]]
+    registers = member.host.registers
+    row = member.report[registers[a.REPORTS]]
     row[a.WHAT] = what
     row[a.ABOUT] = about
     row[2] = reason
-    cell[a.REPORTS] += 1
+    registers[a.REPORTS] += 1
 
 
 @compiled.function(inline=False)
 def carry_out(member: Member, state: Any) -> int:
     """Carry out the effects of the last handler, from where an earlier call stopped."""
     host = member.host
-    cell = host.cursor
-    while cell[a.EFFECT] < cell[contract.LENGTH]:
-        at = cell[a.EFFECT]
+    registers = host.registers
+    while registers[a.EFFECT] < registers[contract.LENGTH]:
+        at = registers[a.EFFECT]
         code = host.effects[at]
         if code == contract.DELIVER:
             status = _deliver(member, host.effects[at + 1])
@@ -69,32 +69,32 @@ def carry_out(member: Member, state: Any) -> int:
             status = _carry_out_other(member, at)
         if status != FINISHED:
             return status
-        cell[a.EFFECT] = contract.next_effect(host.effects, at)
-    if cell[contract.OVERFLOW] != 0:
+        registers[a.EFFECT] = contract.next_effect(host.effects, at)
+    if registers[contract.OVERFLOW] != 0:
         return OVERFLOW
-    if cell[a.PENDING] > 0:
-        cell[a.PENDING_MAX] = max(cell[a.PENDING_MAX], cell[a.PENDING])
-        if cell[a.RECORDING] != 0:
-            if cell[a.ROWS] + cell[a.ARRIVED] > member.trace.shape[0]:
+    if registers[a.PENDING] > 0:
+        registers[a.PENDING_MAX] = max(registers[a.PENDING_MAX], registers[a.PENDING])
+        if registers[a.RECORDING] != 0:
+            if registers[a.ROWS] + registers[a.ARRIVED] > member.trace.shape[0]:
                 return FLUSH
             _record_held(member)
-    cell[contract.LENGTH] = 0
-    cell[a.EFFECT] = 0
-    cell[a.ARRIVED] = 0
+    registers[contract.LENGTH] = 0
+    registers[a.EFFECT] = 0
+    registers[a.ARRIVED] = 0
     return FINISHED
 
 
 @compiled.function(inline=False)
 def _record_held(member: Member) -> None:
     """Record the reception of what was received just now and neither delivered nor dropped."""
-    effects, cell = member.host.effects, member.host.cursor
-    for i in range(cell[a.ARRIVED]):
+    effects, registers = member.host.effects, member.host.registers
+    for i in range(registers[a.ARRIVED]):
         if member.item_class[member.inbox[2 * i]] != contract.MESSAGE:
             continue
         slot = member.inbox[2 * i + 1]
         held = True
         at = 0
-        while at < cell[contract.LENGTH]:
+        while at < registers[contract.LENGTH]:
             code = effects[at]
             if (code == contract.DELIVER or code == contract.DROP) and effects[at + 1] == slot:
                 held = False
@@ -106,21 +106,21 @@ def _record_held(member: Member) -> None:
 @compiled.function(inline=False)
 def _deliver(member: Member, slot: int) -> int:
     """Copy a message to what the application gets."""
-    cell = member.host.cursor
-    first = cell[a.DELIVERED_BYTES]
+    registers = member.host.registers
+    first = registers[a.DELIVERED_BYTES]
     size_bytes = member.message[a.WORDS * slot + a.PAYLOAD_BYTES]
     full = first + size_bytes > member.delivered.size
-    if full or cell[a.DELIVERIES] == member.delivery.shape[0]:
+    if full or registers[a.DELIVERIES] == member.delivery.shape[0]:
         return FLUSH
-    if cell[a.ROWS] == member.trace.shape[0] and cell[a.RECORDING] != 0:
+    if registers[a.ROWS] == member.trace.shape[0] and registers[a.RECORDING] != 0:
         return FLUSH
-    row = member.delivery[cell[a.DELIVERIES]]
+    row = member.delivery[registers[a.DELIVERIES]]
     row[a.SOURCE] = member.host.name[2 * slot + contract.SOURCE]
     row[a.SEQUENCE] = member.host.name[2 * slot + contract.SEQUENCE]
     row[a.FIRST_BYTE] = first
     row[a.LAST_BYTE] = store.copy_payload(member, slot, member.delivered, first)
-    cell[a.DELIVERED_BYTES] = row[a.LAST_BYTE]
-    cell[a.DELIVERIES] += 1
+    registers[a.DELIVERED_BYTES] = row[a.LAST_BYTE]
+    registers[a.DELIVERIES] += 1
     record(member, DELIVER_KIND, slot)
     _end_wait(member, slot)
     return FINISHED
@@ -128,37 +128,37 @@ def _deliver(member: Member, slot: int) -> int:
 
 @compiled.function(inline=False)
 def _end_wait(member: Member, slot: int) -> None:
-    cell = member.host.cursor
+    registers = member.host.registers
     member.message[a.WORDS * slot + a.WAITING] -= 1
-    cell[a.PENDING] -= 1
-    cell[a.PENDING_BYTES] -= member.message[a.WORDS * slot + a.PAYLOAD_BYTES]
+    registers[a.PENDING] -= 1
+    registers[a.PENDING_BYTES] -= member.message[a.WORDS * slot + a.PAYLOAD_BYTES]
     store.end_reference(member, slot)
 
 
 @compiled.function(inline=False)
 def _send_all(member: Member, tag: int, value: int) -> int:
     """A packet of one item to everybody: written once."""
-    cell = member.host.cursor
-    at = cell[a.COMMON_BYTES]
+    registers = member.host.registers
+    at = registers[a.COMMON_BYTES]
     end = at + records.HEADER_BYTES + records.item_bytes_max(member, tag, value)
     if end > member.common.size or (at > 0 and end > FRAME_BYTES):
         return FLUSH
     at = records.write(member.common, at, PACKET, 1)
     at = records.write(member.common, at, 1, 2)
-    cell[a.COMMON_BYTES] = records.write_item(member, member.common, at, tag, value)
-    cell[a.PACKETS_ALL] += 1
+    registers[a.COMMON_BYTES] = records.write_item(member, member.common, at, tag, value)
+    registers[a.PACKETS_ALL] += 1
     return FINISHED
 
 
 @compiled.function(inline=False)
 def _send(member: Member, at: int) -> int:
     """Items to one member, in pieces that fit into the buffer."""
-    effects, cell = member.host.effects, member.host.cursor
+    effects, registers = member.host.effects, member.host.registers
     target, count = effects[at + 1], effects[at + 2]
     if member.known[target, a.GONE] != 0 or target == member.setting[a.ME]:
         return FINISHED
-    while cell[a.PIECE] < count:
-        first = cell[a.PIECE]
+    while registers[a.PIECE] < count:
+        first = registers[a.PIECE]
         last = first
         size_bytes = ROUTED_BYTES + records.HEADER_BYTES
         while last < count and last - first < member.setting[a.ITEMS_MAX]:
@@ -172,16 +172,16 @@ def _send(member: Member, at: int) -> int:
         if not credits.has_room(member, size_bytes, 1):
             return FLUSH
         _write_packet(member, target, at, first, last)
-        cell[a.PIECE] = last
-    cell[a.PIECE] = 0
+        registers[a.PIECE] = last
+    registers[a.PIECE] = 0
     return FINISHED
 
 
 @compiled.function(inline=False)
 def _write_packet(member: Member, target: int, at: int, first: int, last: int) -> None:
     """A packet of some items of a send, straight to the target or by its neighbours."""
-    effects, cell, out = member.host.effects, member.host.cursor, member.out
-    routed = member.known[target, a.LINKED] == 0 and cell[a.EVICTIONS] == 0
+    effects, registers, out = member.host.effects, member.host.registers, member.out
+    routed = member.known[target, a.LINKED] == 0 and registers[a.EVICTIONS] == 0
     length_at = 0
     if routed and member.setting[a.ROUTE] == a.TREE:
         hop = next_hop(member, target)
@@ -200,12 +200,12 @@ def _write_packet(member: Member, target: int, at: int, first: int, last: int) -
         before = place
         place = records.write_item(member, out, place, tag, value)
         if member.item_class[tag] == contract.MESSAGE:
-            cell[a.MESSAGES_SENT] += 1
+            registers[a.MESSAGES_SENT] += 1
             member.bound[target, a.OF_MESSAGES] += place - before
     if length_at > 0:
         records.write(out, length_at, place - length_at - 4, 4)
     credits.close_record(member, place)
-    cell[a.PACKETS_SENT] += 1
+    registers[a.PACKETS_SENT] += 1
 
 
 @compiled.function(inline=False)
@@ -221,31 +221,31 @@ def next_hop(member: Member, target: int) -> int:
 @compiled.function(inline=False)
 def _carry_out_other(member: Member, at: int) -> int:
     """The rarer effects."""
-    effects, cell = member.host.effects, member.host.cursor
+    effects, registers = member.host.effects, member.host.registers
     code, slot = effects[at], effects[at + 1]
     word = a.WORDS * slot
     if code == contract.RELEASE:
         store.end_reference(member, slot)
     elif code == contract.DROP:
-        cell[a.DROPPED] += 1
+        registers[a.DROPPED] += 1
         _end_wait(member, slot)
     elif code == contract.KEEP:
         member.message[word + a.WAITING] += 1
         member.message[word + a.REFERENCES] += 1
-        cell[a.PENDING] += 1
-        cell[a.PENDING_BYTES] += member.message[word + a.PAYLOAD_BYTES]
+        registers[a.PENDING] += 1
+        registers[a.PENDING_BYTES] += member.message[word + a.PAYLOAD_BYTES]
     elif code == contract.RETAIN:
         member.message[word + a.REFERENCES] += 1
     elif code == contract.SET_TIMER:
-        if cell[a.TIMERS] == member.timer.shape[0]:
+        if registers[a.TIMERS] == member.timer.shape[0]:
             return FLUSH
-        row = member.timer[cell[a.TIMERS]]
+        row = member.timer[registers[a.TIMERS]]
         row[a.KEY] = effects[at + 1]
-        row[a.DUE_NS] = cell[contract.NOW_NS] + effects[at + 2]
-        row[a.OWNER] = cell[a.OF_DETECTOR]
-        cell[a.TIMERS] += 1
+        row[a.DUE_NS] = registers[contract.NOW_NS] + effects[at + 2]
+        row[a.OWNER] = registers[a.OF_DETECTOR]
+        registers[a.TIMERS] += 1
     else:
-        if cell[a.ROWS] == member.trace.shape[0] and cell[a.RECORDING] != 0:
+        if registers[a.ROWS] == member.trace.shape[0] and registers[a.RECORDING] != 0:
             return FLUSH
         record(member, effects[at + 1], effects[at + 2])
     return FINISHED

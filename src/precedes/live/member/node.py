@@ -86,7 +86,7 @@ class Node:
         )
         self._body: Callable[..., int] = step.run
         self._look()
-        self.cell[a.RECORDING] = recording
+        self.registers[a.RECORDING] = recording
         self._segments = 0  # to be handled
         self._filled = 0  # bytes of them in the input
         self._broadcasts: list[bytes] = []
@@ -113,7 +113,7 @@ class Node:
         """See the arrays as memory: reading or writing a word of it takes a third of the time."""
         member = self.member
         self._step = step.ENTRY.bind(self._body, member, self.state)
-        self.cell = member.host.cursor.data
+        self.registers = member.host.registers.data
         self._known = member.known.data.cast("B").cast("q")
         self._tested = member.detector.process.data.cast("B").cast("q")
         self._input = member.input.data
@@ -202,7 +202,7 @@ class Node:
 
     def close(self) -> None:
         """Nothing more will be broadcast here."""
-        self.cell[a.CLOSING] = 1
+        self.registers[a.CLOSING] = 1
 
     # State ----------------------------------------------------------------------------------
 
@@ -217,7 +217,7 @@ class Node:
         return self._promised >= records.SEQUENCE_MAX
 
     def _count_credit(self) -> None:
-        window_end = self.cell[a.OWN_STABLE] + self.settings.window
+        window_end = self.registers[a.OWN_STABLE] + self.settings.window
         self._promised_max = min(window_end, records.SEQUENCE_MAX)
 
     @property
@@ -245,17 +245,17 @@ class Node:
         """Handle all input and the timers that have run out."""
         output = Output()
         output.broadcasts = bool(self._broadcasts)
-        self.cell[contract.NOW_NS] = now_ns
-        self.cell[a.FORCED] = force
+        self.registers[contract.NOW_NS] = now_ns
+        self.registers[a.FORCED] = force
         for _ in range(ROUNDS_MAX):
-            evictions = self.cell[a.EVICTIONS]
+            evictions = self.registers[a.EVICTIONS]
             self._load(now_ns)
             while (found := self._step()) != status.FINISHED:
                 if not self._drain(output) and found == status.FLUSH:
                     raise InternalError("what is to be sent or delivered is larger than its buffer")
                 self._make_room(found)
             self._drain(output)
-            if self.cell[a.EVICTIONS] != evictions:
+            if self.registers[a.EVICTIONS] != evictions:
                 # What the others have taken now counts anew.
                 allocate.place_in_view(self.member, self.settings)
             elif not self._timers or self._timers[0][0] > now_ns:
@@ -279,9 +279,9 @@ class Node:
         while self._timers and self._timers[0][0] <= now_ns:
             _, _, owner, key = heapq.heappop(self._timers)
             self._add(a.TEST_TIMER if owner else a.TIMER, key)
-        cell = self.cell
-        cell[a.SEGMENTS] = self._segments
-        cell[a.SEGMENT] = cell[a.POSITION] = 0
+        registers = self.registers
+        registers[a.SEGMENTS] = self._segments
+        registers[a.SEGMENT] = registers[a.POSITION] = 0
         self._segments = self._filled = 0
 
     def _make_room(self, found: int) -> None:
@@ -317,9 +317,9 @@ class Node:
     def _drain(self, output: Output) -> bool:
         """Take what the step has left; whether there was anything."""
         member = self.member
-        common_bytes, _, packets, deliveries, delivered_bytes, timers, reports, rows = self.cell[
-            a.COMMON_BYTES : a.ROWS + 1
-        ]
+        common_bytes, _, packets, deliveries, delivered_bytes, timers, reports, rows = (
+            self.registers[a.COMMON_BYTES : a.ROWS + 1]
+        )
         if rows:
             output.trace.append(self._trace[: TRACE_ROW_BYTES * rows].tobytes())
         if common_bytes or packets:
@@ -340,7 +340,7 @@ class Node:
                     output.left.append(about)
                 else:
                     output.malformed.append((about, reason))
-        self.cell[a.COMMON_BYTES : a.ROWS + 1] = NOTHING
+        self.registers[a.COMMON_BYTES : a.ROWS + 1] = NOTHING
         return bool(rows or common_bytes or packets or deliveries or timers or reports)
 
     def _take_packets(self) -> tuple[dict[int, bytes], dict[int, int]]:
@@ -362,18 +362,18 @@ class Node:
 
     def counts(self) -> dict[str, int]:
         """What has been counted since the start, and what is held now."""
-        return {name: self.cell[place] for name, place in allocate.COUNTS.items()}
+        return {name: self.registers[place] for name, place in allocate.COUNTS.items()}
 
     def oldest_waiting_ns(self) -> int | None:
         """Since when the message waits here that has waited longest."""
-        words = self.member.message.reshape(-1, a.WORDS)[: self.cell[a.SLOT_HIGH]]
+        words = self.member.message.reshape(-1, a.WORDS)[: self.registers[a.SLOT_HIGH]]
         waits = (words[:, a.REFERENCES] > 0) & (words[:, a.WAITING] > 0)
         return int(words[waits, a.SINCE_NS].min()) if waits.any() else None
 
     def waiting(self) -> list[tuple[int, int, int, list[tuple[int, int]]]]:
         """Messages that wait here: sender, sequence, since when, and what is missing of each."""
         member, found = self.member, []
-        words = member.message.reshape(-1, a.WORDS)[: self.cell[a.SLOT_HIGH]]
+        words = member.message.reshape(-1, a.WORDS)[: self.registers[a.SLOT_HIGH]]
         for slot in np.flatnonzero((words[:, a.REFERENCES] > 0) & (words[:, a.WAITING] > 0)):
             source, sequence = member.host.name[2 * slot : 2 * slot + 2].tolist()
             missing = self.protocol.missing(self.state, int(slot)) if self.protocol.missing else []

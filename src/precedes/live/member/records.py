@@ -173,23 +173,23 @@ def read_items(member: Member, at: int, end: int) -> int:
     at += 2
     if count == 0 or count > member.setting[ITEMS_MAX]:
         return LONG
-    member.host.cursor[COUNT] = 0
+    member.host.registers[COUNT] = 0
     for i in range(count):
         at = _read_item(member, at, end, i)
         if at < 0:
             give_back(member, i)
             return at
-    member.host.cursor[COUNT] = count
+    member.host.registers[COUNT] = count
     return at
 
 
 @compiled.function(inline=False)
 def read_one(member: Member, at: int, end: int) -> int:
     """Read a single item into the inbox."""
-    member.host.cursor[COUNT] = 0
+    member.host.registers[COUNT] = 0
     at = _read_item(member, at, end, 0)
     if at >= 0:
-        member.host.cursor[COUNT] = 1
+        member.host.registers[COUNT] = 1
     return at
 
 
@@ -200,7 +200,7 @@ def give_back(member: Member, count: int) -> None:
         kind = member.item_class[member.inbox[2 * i]]
         if kind != NUMBER:
             store.end_reference(member, member.inbox[2 * i + 1])
-    member.host.cursor[COUNT] = 0
+    member.host.registers[COUNT] = 0
 
 
 @compiled.function(inline=False)
@@ -236,7 +236,7 @@ def _read_message(member: Member, at: int, end: int, i: int, name: int) -> int:
     if not fresh:
         member.message[WORDS * slot + REFERENCES] += 1
     else:
-        if not store.has_slot(member.message, member.host.cursor):
+        if not store.has_slot(member.message, member.host.registers):
             return NO_SLOTS
         slot = store.new_message(member, name >> 32, name & 0xFFFFFFFF)
     member.inbox[2 * i + 1] = slot
@@ -267,7 +267,7 @@ def _read_content(member: Member, at: int, end: int, slot: int, fresh: bool) -> 
     if at + size_bytes > end:
         return SHORT
     if fresh:
-        if not store.has_blocks(member.block_link, member.host.cursor, size_bytes):
+        if not store.has_blocks(member.block_link, member.host.registers, size_bytes):
             return NO_BLOCKS
         store.keep_payload(member, slot, data, at, size_bytes)
     return at + size_bytes

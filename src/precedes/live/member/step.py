@@ -2,7 +2,7 @@
 
 ``run`` takes the segments in order (frames, own broadcasts, timers, evictions), hands packets to
 the protocol's handlers and carries out their effects. When something is too small it returns what
-must grow or be emptied, with its place kept in ``host.cursor``; ``node`` attends to it and calls
+must grow or be emptied, with its place kept in ``host.registers``; ``node`` attends to it and calls
 again. Nothing is done twice.
 """
 
@@ -39,14 +39,14 @@ TRACE_SPARE: Final = 16
 
 def run(member: Member, state: Any) -> int:
     """Handle all segments, or stop for what must grow; what is to be sent is in order then."""
-    cell = member.host.cursor
+    registers = member.host.registers
     status = FINISHED
     while status == FINISHED:
-        if cell[contract.LENGTH] > 0 or cell[a.ARRIVED] > 0:
+        if registers[contract.LENGTH] > 0 or registers[a.ARRIVED] > 0:
             status = carry_out(member, state)
-        elif cell[a.COUNT] > 0:
+        elif registers[a.COUNT] > 0:
             status = _hand_over(member, state)
-        elif cell[a.SEGMENT] < cell[a.SEGMENTS]:
+        elif registers[a.SEGMENT] < registers[a.SEGMENTS]:
             status = _go_on(member, state)
         else:
             break
@@ -63,13 +63,13 @@ def run(member: Member, state: Any) -> int:
 @compiled.function(inline=False)
 def _sort_by_target(member: Member) -> None:
     """Put the bytes for single members into one stretch each."""
-    cell = member.host.cursor
+    registers = member.host.registers
     at = 0
     for target in range(member.setting[a.NODES]):
         member.bound[target, a.FIRST] = at
         at += member.bound[target, a.LAST]
         member.bound[target, a.LAST] = member.bound[target, a.FIRST]
-    for i in range(cell[a.PACKETS]):
+    for i in range(registers[a.PACKETS]):
         target, first, last = member.packet[i, 0], member.packet[i, 1], member.packet[i, 2]
         compiled.copy_bytes(
             member.out, first, member.routed, member.bound[target, a.LAST], last - first
@@ -80,42 +80,42 @@ def _sort_by_target(member: Member) -> None:
 @compiled.function(inline=False)
 def _go_on(member: Member, state: Any) -> int:
     """The next thing of the segment at hand."""
-    cell = member.host.cursor
-    if cell[a.ROWS] + TRACE_SPARE > member.trace.shape[0]:
+    registers = member.host.registers
+    if registers[a.ROWS] + TRACE_SPARE > member.trace.shape[0]:
         return FLUSH
-    segment = member.segment[cell[a.SEGMENT]]
+    segment = member.segment[registers[a.SEGMENT]]
     kind = segment[a.KIND]
     if kind in (a.FRAME, a.BROADCAST):
-        position = max(cell[a.POSITION], segment[a.BEGIN])
+        position = max(registers[a.POSITION], segment[a.BEGIN])
         if position >= segment[a.END]:
-            return _next_segment(cell)
-        cell[a.POSITION] = position
+            return _next_segment(registers)
+        registers[a.POSITION] = position
         if kind == a.BROADCAST:
             return _broadcast(member, state, position)
         if member.known[segment[a.WHO], a.GONE] != 0:
-            return _next_segment(cell)
+            return _next_segment(registers)
         # What answers a packet goes the way that it came: the one by neighbours may be broken.
         member.known[segment[a.WHO], a.LINKED] = 1
         return _after_record(member, _read_record(member, state, segment[a.WHO], position))
     status = _happen(member, state, kind, segment[a.WHO])
     if status == FINISHED:
-        return _next_segment(cell)
+        return _next_segment(registers)
     return status
 
 
 @compiled.function(inline=False)
-def _next_segment(cell: contract.Int64s) -> int:
-    cell[a.SEGMENT] += 1
-    cell[a.POSITION] = 0
+def _next_segment(registers: contract.Int64s) -> int:
+    registers[a.SEGMENT] += 1
+    registers[a.POSITION] = 0
     return FINISHED
 
 
 @compiled.function(inline=False)
 def _after_record(member: Member, position: int) -> int:
     """Go on behind a record, or tell why not."""
-    cell = member.host.cursor
+    registers = member.host.registers
     if position >= 0:
-        cell[a.POSITION] = position
+        registers[a.POSITION] = position
         return FINISHED
     if position == records.NO_SLOTS:
         return GROW_SLOTS
@@ -124,18 +124,18 @@ def _after_record(member: Member, position: int) -> int:
     if position < REFUSED // 2:
         return position - REFUSED
     # The peer's mistake: the rest of what it sent is not looked at.
-    if cell[a.REPORTS] + 1 > member.report.shape[0]:
+    if registers[a.REPORTS] + 1 > member.report.shape[0]:
         return FLUSH
-    who = member.segment[cell[a.SEGMENT], a.WHO]
+    who = member.segment[registers[a.SEGMENT], a.WHO]
     report(member, a.MALFORMED, who, -position)
-    return _next_segment(cell)
+    return _next_segment(registers)
 
 
 @compiled.function(inline=False)
 def _happen(member: Member, state: Any, kind: int, who: int) -> int:
     """A start, a timer or an eviction."""
     host = member.host
-    host.cursor[a.OF_DETECTOR] = 0
+    host.registers[a.OF_DETECTOR] = 0
     status = contract.DONE
     if kind == a.START:
         status = contract.start(state, 0, host)
@@ -146,7 +146,7 @@ def _happen(member: Member, state: Any, kind: int, who: int) -> int:
     elif tester.crash_of(who) >= 0:
         return view.evict(member, state, tester.crash_of(who))
     else:
-        host.cursor[a.OF_DETECTOR] = 1
+        host.registers[a.OF_DETECTOR] = 1
         if member.detector.process[0, tester.ROUND] == 0:
             tester.begin(member.detector, 0, host)
         else:
@@ -157,39 +157,39 @@ def _happen(member: Member, state: Any, kind: int, who: int) -> int:
 @compiled.function(inline=False)
 def _broadcast(member: Member, state: Any, position: int) -> int:
     """The application broadcasts: a length of 4 bytes, then the payload."""
-    cell = member.host.cursor
+    registers = member.host.registers
     size_bytes = records.read(member.input, position, 4)
-    if not store.has_slot(member.message, cell):
+    if not store.has_slot(member.message, registers):
         return GROW_SLOTS
-    if not store.has_blocks(member.block_link, cell, size_bytes):
+    if not store.has_blocks(member.block_link, registers, size_bytes):
         return GROW_BLOCKS
     me = member.setting[a.ME]
-    sequence = cell[a.OWN_SEQUENCE] + 1
+    sequence = registers[a.OWN_SEQUENCE] + 1
     slot = store.new_message(member, me, sequence)
     for k in range(len(member.field)):
         row = member.field[k][slot]
         for i in range(row.size):
             row[i] = 0
-    cell[a.OF_DETECTOR] = 0
+    registers[a.OF_DETECTOR] = 0
     status = contract.broadcast(state, 0, slot, member.host)
     if status != contract.DONE:
         store.end_reference(member, slot)
         return after_handler(status)
     store.keep_payload(member, slot, member.input, position + 4, size_bytes)
-    cell[a.OWN_SEQUENCE] = sequence
+    registers[a.OWN_SEQUENCE] = sequence
     member.known[me, a.RECEIVED] = sequence
     if member.setting[a.ROUTE] == a.DIRECT:
         view.keep_until_stable(member, me, sequence, slot)
     contract.release(member.host, slot)
     record(member, BROADCAST_KIND, slot)
-    cell[a.POSITION] = position + 4 + size_bytes
+    registers[a.POSITION] = position + 4 + size_bytes
     return FINISHED
 
 
 @compiled.function(inline=False)
 def _read_record(member: Member, state: Any, peer: int, at: int) -> int:
     """Take in one record of a frame; where the next one begins, or why not."""
-    end = member.segment[member.host.cursor[a.SEGMENT], a.END]
+    end = member.segment[member.host.registers[a.SEGMENT], a.END]
     kind = records.read(member.input, at, 1)
     at += 1
     if kind == PACKET:
@@ -220,9 +220,9 @@ def _read_packet(member: Member, peer: int, at: int, end: int) -> int:
     if at < 0:
         return at
     if not view.comes_rightly(member, peer):
-        records.give_back(member, member.host.cursor[a.COUNT])
+        records.give_back(member, member.host.registers[a.COUNT])
         return records.MISROUTED
-    member.host.cursor[a.SENDER] = peer
+    member.host.registers[a.SENDER] = peer
     return at
 
 
@@ -236,7 +236,7 @@ def _read_up(member: Member, peer: int, at: int, end: int) -> int:
     nodes = member.setting[a.NODES]
     if source >= nodes or laggard >= nodes or taken > records.SEQUENCE_MAX:
         return records.UNKNOWN_SOURCE
-    if source == member.setting[a.ME] and taken > member.host.cursor[a.OWN_SEQUENCE]:
+    if source == member.setting[a.ME] and taken > member.host.registers[a.OWN_SEQUENCE]:
         return records.IMPOSSIBLE
     credits.hear_up(member, peer, source, taken, laggard)
     return at + 8
@@ -259,25 +259,27 @@ def _read_down(member: Member, at: int, end: int) -> int:
 @compiled.function(inline=False)
 def _hand_over(member: Member, state: Any) -> int:
     """Give the packet in the inbox to the protocol, or to the failure detector."""
-    cell = member.host.cursor
-    count, sender = cell[a.COUNT], cell[a.SENDER]
+    registers = member.host.registers
+    count, sender = registers[a.COUNT], registers[a.SENDER]
     if not _is_admitted(member, state, sender, count):
-        if cell[a.REPORTS] + 1 > member.report.shape[0]:
+        if registers[a.REPORTS] + 1 > member.report.shape[0]:
             return FLUSH
         records.give_back(member, count)
-        report(member, a.MALFORMED, member.segment[cell[a.SEGMENT], a.WHO], -records.IMPOSSIBLE)
-        return _next_segment(cell)
+        report(
+            member, a.MALFORMED, member.segment[registers[a.SEGMENT], a.WHO], -records.IMPOSSIBLE
+        )
+        return _next_segment(registers)
     status = contract.DONE
     if member.inbox[0] >= member.detector.setting[tester.FIRST_TAG]:
-        cell[a.OF_DETECTOR] = 1
+        registers[a.OF_DETECTOR] = 1
         tester.on_packet(member.detector, 0, sender, member.inbox, count, member.host)
     else:
-        cell[a.OF_DETECTOR] = 0
+        registers[a.OF_DETECTOR] = 0
         status = contract.receive(state, 0, sender, member.inbox, count, member.host)
     if status != contract.DONE:
         return after_handler(status)
-    cell[a.COUNT] = 0
-    cell[a.ARRIVED] = count
+    registers[a.COUNT] = 0
+    registers[a.ARRIVED] = count
     view.count_arrival(member, count)
     return FINISHED
 

@@ -34,45 +34,45 @@ def blocks_for(size_bytes: int) -> int:
 
 
 @compiled.function(inline=False)
-def has_blocks(link: Int32s, cell: Int64s, size_bytes: int) -> bool:
+def has_blocks(link: Int32s, registers: Int64s, size_bytes: int) -> bool:
     """Whether there is room for a payload of this size."""
-    return cell[BLOCKS_USED] + blocks_for(size_bytes) <= link.size
+    return registers[BLOCKS_USED] + blocks_for(size_bytes) <= link.size
 
 
 @compiled.function(inline=False)
-def has_slot(message: Int64s, cell: Int64s) -> bool:
+def has_slot(message: Int64s, registers: Int64s) -> bool:
     """Whether there is a free slot."""
-    return cell[SLOT_FREE] != NONE or WORDS * cell[SLOT_HIGH] < message.size
+    return registers[SLOT_FREE] != NONE or WORDS * registers[SLOT_HIGH] < message.size
 
 
 @compiled.function(inline=False)
 def new_message(member: Member, source: int, sequence: int) -> int:
     """A slot for a message of this name, with one reference and no payload; there is a free one."""
-    cell = member.host.cursor
+    registers = member.host.registers
     message = member.message
-    slot = cell[SLOT_FREE]
+    slot = registers[SLOT_FREE]
     if slot != NONE:
-        cell[SLOT_FREE] = message[WORDS * slot + LINK]
+        registers[SLOT_FREE] = message[WORDS * slot + LINK]
     else:
-        slot = cell[SLOT_HIGH]
-        cell[SLOT_HIGH] = slot + 1
+        slot = registers[SLOT_HIGH]
+        registers[SLOT_HIGH] = slot + 1
     at = WORDS * slot
     message[at + REFERENCES] = 1
     message[at + FIRST_BLOCK] = NONE
     message[at + PAYLOAD_BYTES] = 0
     message[at + WAITING] = 0
-    message[at + SINCE_NS] = cell[NOW_NS]
+    message[at + SINCE_NS] = registers[NOW_NS]
     member.host.name[2 * slot + SOURCE] = source
     member.host.name[2 * slot + SEQUENCE] = sequence
     names.enter(member.name, names.name_of(source, sequence), slot)
-    cell[NAMES_USED] += 1
+    registers[NAMES_USED] += 1
     return slot
 
 
 @compiled.function(inline=False)
 def end_reference(member: Member, slot: int) -> None:
     """One reference less; the last one frees the slot and its payload."""
-    cell = member.host.cursor
+    registers = member.host.registers
     message = member.message
     at = WORDS * slot
     message[at + REFERENCES] -= 1
@@ -81,33 +81,33 @@ def end_reference(member: Member, slot: int) -> None:
     block = message[at + FIRST_BLOCK]
     while block != NONE:
         following = member.block_link[block]
-        member.block_link[block] = cell[BLOCK_FREE]
-        cell[BLOCK_FREE] = block
-        cell[BLOCKS_USED] -= 1
+        member.block_link[block] = registers[BLOCK_FREE]
+        registers[BLOCK_FREE] = block
+        registers[BLOCKS_USED] -= 1
         block = following
     name = names.name_of(member.host.name[2 * slot + SOURCE], member.host.name[2 * slot + SEQUENCE])
     names.take_out(member.name, name)
-    cell[NAMES_USED] -= 1
-    message[at + LINK] = cell[SLOT_FREE]
-    cell[SLOT_FREE] = slot
+    registers[NAMES_USED] -= 1
+    message[at + LINK] = registers[SLOT_FREE]
+    registers[SLOT_FREE] = slot
 
 
 @compiled.function(inline=False)
 def keep_payload(member: Member, slot: int, source: Bytes, first: int, size_bytes: int) -> None:
     """Store the payload of a new message; the caller has asked ``has_blocks``."""
-    cell = member.host.cursor
-    cell[LARGEST_BYTES] = max(cell[LARGEST_BYTES], size_bytes)
+    registers = member.host.registers
+    registers[LARGEST_BYTES] = max(registers[LARGEST_BYTES], size_bytes)
     member.message[WORDS * slot + PAYLOAD_BYTES] = size_bytes
     last = NONE
     done = 0
     while done < size_bytes:
-        block = cell[BLOCK_FREE]
+        block = registers[BLOCK_FREE]
         if block != NONE:
-            cell[BLOCK_FREE] = member.block_link[block]
+            registers[BLOCK_FREE] = member.block_link[block]
         else:
-            block = cell[BLOCK_HIGH]
-            cell[BLOCK_HIGH] = block + 1
-        cell[BLOCKS_USED] += 1
+            block = registers[BLOCK_HIGH]
+            registers[BLOCK_HIGH] = block + 1
+        registers[BLOCKS_USED] += 1
         member.block_link[block] = NONE
         if last == NONE:
             member.message[WORDS * slot + FIRST_BLOCK] = block

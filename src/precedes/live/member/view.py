@@ -34,25 +34,25 @@ from precedes.parts import topology
 @compiled.function(inline=False)
 def evict(member: Member, state: Any, who: int) -> int:
     """Take a member out of the view; nothing happens if it is out already."""
-    cell = member.host.cursor
+    registers = member.host.registers
     if who == member.setting[a.ME]:
-        if cell[a.REPORTS] + 2 > member.report.shape[0]:
+        if registers[a.REPORTS] + 2 > member.report.shape[0]:
             return FLUSH
         report(member, a.EVICTED, who, 0)
         return FINISHED
     if member.known[who, a.GONE] != 0:
         return FINISHED
-    records = member.setting[a.NODES] * (cell[a.EVICTIONS] + 1)
-    if cell[a.REPORTS] + 2 > member.report.shape[0] or not credits.has_room(
+    records = member.setting[a.NODES] * (registers[a.EVICTIONS] + 1)
+    if registers[a.REPORTS] + 2 > member.report.shape[0] or not credits.has_room(
         member, records * FROZEN_BYTES, records
     ):
         return FLUSH
-    cell[a.OF_DETECTOR] = 0
+    registers[a.OF_DETECTOR] = 0
     status = contract.on_crash(state, 0, who, member.host)
     if status != contract.DONE:
         return after_handler(status)
     member.known[who, a.GONE] = 1
-    cell[a.EVICTIONS] += 1
+    registers[a.EVICTIONS] += 1
     if member.detector.state[0, who] & 1 == 0:
         member.detector.state[0, who] += 1
     report(member, a.EVICTED, who, 0)
@@ -80,7 +80,7 @@ def read_frozen(member: Member, state: Any, peer: int, at: int, end: int) -> int
     """A peer tells what it has of a member out of the view: send it what it lacks."""
     if at + 6 > end:
         return records.SHORT
-    cell = member.host.cursor
+    registers = member.host.registers
     who = records.read(member.input, at, 2)
     if who >= member.setting[a.NODES]:
         return records.UNKNOWN_SOURCE
@@ -99,7 +99,7 @@ def read_frozen(member: Member, state: Any, peer: int, at: int, end: int) -> int
             end_of_item = records.write_item(member, member.out, place, 0, slot)
             member.bound[peer, a.OF_MESSAGES] += end_of_item - place
             credits.close_record(member, end_of_item)
-            cell[a.RELAYED] += 1
+            registers[a.RELAYED] += 1
         done += 1
         member.relayed[peer, who] = done
     return at + 6
@@ -108,7 +108,7 @@ def read_frozen(member: Member, state: Any, peer: int, at: int, end: int) -> int
 @compiled.function(inline=False)
 def read_relay(member: Member, at: int, end: int) -> int:
     """A message of a member out of the view, from one that had it."""
-    cell = member.host.cursor
+    registers = member.host.registers
     if member.setting[a.ROUTE] != a.DIRECT:
         return records.UNKNOWN_RECORD
     at = records.read_one(member, at, end)
@@ -126,10 +126,10 @@ def read_relay(member: Member, at: int, end: int) -> int:
         records.give_back(member, 1)
         return records.MISROUTED
     if sequence < expected:
-        cell[a.DUPLICATES] += 1
+        registers[a.DUPLICATES] += 1
         records.give_back(member, 1)
         return at
-    cell[a.SENDER] = source
+    registers[a.SENDER] = source
     return at
 
 
@@ -156,7 +156,7 @@ def read_routed(member: Member, at: int, end: int) -> int:
         place = credits.open_record(member, hop, ROUTED)
         compiled.copy_bytes(member.input, at, member.out, place, 8 + length)
         credits.close_record(member, place + 8 + length)
-        member.host.cursor[a.ROUTED_ON] += 1
+        member.host.registers[a.ROUTED_ON] += 1
     return last
 
 
@@ -167,13 +167,13 @@ def _read_inner(member: Member, origin: int, first: int, last: int) -> int:
     at = records.read_items(member, first + 1, last)
     if at < 0:
         return at
-    for i in range(member.host.cursor[a.COUNT]):
+    for i in range(member.host.registers[a.COUNT]):
         if member.item_class[member.inbox[2 * i]] == contract.MESSAGE or at != last:
-            records.give_back(member, member.host.cursor[a.COUNT])
+            records.give_back(member, member.host.registers[a.COUNT])
             return records.MISROUTED
     if member.known[origin, a.GONE] != 0:
-        records.give_back(member, member.host.cursor[a.COUNT])
-    member.host.cursor[a.SENDER] = origin
+        records.give_back(member, member.host.registers[a.COUNT])
+    member.host.registers[a.SENDER] = origin
     return last
 
 
@@ -188,7 +188,7 @@ def comes_rightly(member: Member, peer: int) -> bool:
     """
     route, me = member.setting[a.ROUTE], member.setting[a.ME]
     expected = member.known[peer, a.RECEIVED] + 1
-    for i in range(member.host.cursor[a.COUNT]):
+    for i in range(member.host.registers[a.COUNT]):
         tag, slot = member.inbox[2 * i], member.inbox[2 * i + 1]
         if member.item_class[tag] != contract.MESSAGE:
             continue
@@ -224,15 +224,15 @@ def keep_until_stable(member: Member, source: int, sequence: int, slot: int) -> 
 @compiled.function(inline=False)
 def count_arrival(member: Member, count: int) -> None:
     """Count what was handed over, and let references that are not the protocol's go."""
-    cell = member.host.cursor
+    registers = member.host.registers
     for i in range(count):
         kind = member.item_class[member.inbox[2 * i]]
         slot = member.inbox[2 * i + 1]
         if kind == contract.MESSAGE:
             word = a.WORDS * slot
-            cell[a.RECEPTIONS] += 1
-            cell[a.PENDING] += 1
-            cell[a.PENDING_BYTES] += member.message[word + a.PAYLOAD_BYTES]
+            registers[a.RECEPTIONS] += 1
+            registers[a.PENDING] += 1
+            registers[a.PENDING_BYTES] += member.message[word + a.PAYLOAD_BYTES]
             member.message[word + a.WAITING] += 1
             if member.setting[a.ROUTE] == a.DIRECT:
                 source = member.host.name[2 * slot + contract.SOURCE] + a.ZERO

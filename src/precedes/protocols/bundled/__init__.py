@@ -107,7 +107,7 @@ def _has_room(state: State, here: int, items: int, others: int, host: Host) -> b
     """Whether so many items and other rows fit into the pool, and their effects to the host."""
     leaving = items + state.bundles.waiting[here]
     words = 64 + bundles.WORDS_PER_ITEM * leaving + 8 * others
-    unused = host.effects.size - host.cursor[LENGTH]
+    unused = host.effects.size - host.registers[LENGTH]
     return words <= unused and has_rows(state.pool, items + others)
 
 

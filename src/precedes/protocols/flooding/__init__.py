@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from precedes.contract.machines import Flood, RadioParameters, Surroundings, option
+from precedes.contract.machines import Environment, Flood, RadioParameters, option
 from precedes.model import NANOSECONDS_PER_MS, UserError
 
 from .machines import FloodingHost, FloodingStation
@@ -62,9 +62,11 @@ class Parameters(RadioParameters):
         )
 
 
-def make_host(host: int, parameters: Parameters, around: Surroundings, disk: None) -> FloodingHost:
+def make_host(
+    host: int, parameters: Parameters, environment: Environment, disk: None
+) -> FloodingHost:
     """A host."""
-    return FloodingHost(host, parameters.settings(), around)
+    return FloodingHost(host, parameters.settings(), environment)
 
 
 def make_station(
@@ -72,11 +74,11 @@ def make_station(
     neighbours: tuple[int, ...],
     routes: tuple[int, ...],
     parameters: Parameters,
-    around: Surroundings,
+    environment: Environment,
 ) -> FloodingStation:
     """A station of a tree."""
     spacing_ns = round(parameters.spacing_ms * NANOSECONDS_PER_MS)
-    return FloodingStation(station, neighbours, parameters.settings(), spacing_ns, around)
+    return FloodingStation(station, neighbours, parameters.settings(), spacing_ns, environment)
 
 
 def messages_in(datagram: object) -> int:

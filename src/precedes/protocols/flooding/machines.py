@@ -16,9 +16,9 @@ from precedes.contract.machines import (
     STAMPED,
     TIMER,
     WIRE,
+    Environment,
     Flood,
     Message,
-    Surroundings,
 )
 
 from .reno import Connection, RenoSettings, Segment
@@ -42,18 +42,18 @@ class Opened(NamedTuple):
     start: int
 
 
-def jittered(settings: RenoSettings, around: Surroundings, delay_ns: int) -> int:
+def jittered(settings: RenoSettings, environment: Environment, delay_ns: int) -> int:
     """A delay with its jitter."""
-    return int(delay_ns * (1.0 + settings.jitter * around.random()))
+    return int(delay_ns * (1.0 + settings.jitter * environment.random()))
 
 
 class FloodingHost:
     """One host."""
 
-    def __init__(self, host: int, settings: RenoSettings, around: Surroundings) -> None:
+    def __init__(self, host: int, settings: RenoSettings, environment: Environment) -> None:
         self.host = host
         self.settings = settings
-        self.around = around
+        self.environment = environment
         self.cell: int | None = None
         self.number = 0
         self.wanted = False
@@ -66,11 +66,11 @@ class FloodingHost:
             cell,
             self.host,
             self.settings,
-            send=lambda segment: self.around.effects.append((RADIO, segment)),
-            timer=lambda delay_ns, kind, number: self.around.effects.append(
-                (TIMER, jittered(self.settings, self.around, delay_ns), (kind, number))
+            send=lambda segment: self.environment.effects.append((RADIO, segment)),
+            timer=lambda delay_ns, kind, number: self.environment.effects.append(
+                (TIMER, jittered(self.settings, self.environment, delay_ns), (kind, number))
             ),
-            deliver=lambda message: self.around.effects.append((DELIVER, message)),
+            deliver=lambda message: self.environment.effects.append((DELIVER, message)),
         )
 
     def join(self) -> None:
@@ -81,9 +81,9 @@ class FloodingHost:
 
     def _ask(self) -> None:
         assert self.cell is not None
-        self.around.effects.append((RADIO, Open(self.cell, self.host)))
-        delay_ns = jittered(self.settings, self.around, self.pause_ns)
-        self.around.effects.append((TIMER, delay_ns, (CONNECT, 0)))
+        self.environment.effects.append((RADIO, Open(self.cell, self.host)))
+        delay_ns = jittered(self.settings, self.environment, self.pause_ns)
+        self.environment.effects.append((TIMER, delay_ns, (CONNECT, 0)))
         self.pause_ns = min(2 * self.pause_ns, self.settings.timeout_max_ns)
 
     def move(self, cell: int | None) -> None:
@@ -109,7 +109,7 @@ class FloodingHost:
             if self.connection is None:
                 self.connection = self._connect(datagram.cell)
                 self.connection.ready = True
-                self.around.effects.append((JOINED, 0, datagram.cell, datagram.start))
+                self.environment.effects.append((JOINED, 0, datagram.cell, datagram.start))
                 for message in self.backlog:
                     self.connection.offer(message)
                 self.backlog = []
@@ -154,13 +154,13 @@ class FloodingStation:
         neighbours: tuple[int, ...],
         settings: RenoSettings,
         spacing_ns: int,
-        around: Surroundings,
+        environment: Environment,
     ) -> None:
         self.station = station
         self.neighbours = neighbours
         self.settings = settings
         self.spacing_ns = spacing_ns  # between the hosts that a message is sent to (V-A)
-        self.around = around
+        self.environment = environment
         self.next_stamp = 0
         self.connections: dict[int, Connection] = {}
         self.starts: dict[int, int] = {}
@@ -180,7 +180,7 @@ class FloodingStation:
                 self.connections[host].ready = True
                 self.starts[host] = self.next_stamp
                 self.spaced[host] = []
-            self.around.effects.append((RADIO, Opened(self.station, host, self.starts[host])))
+            self.environment.effects.append((RADIO, Opened(self.station, host, self.starts[host])))
         elif type(datagram) is Segment and host in self.connections:
             self.connections[host].receive(datagram)
 
@@ -189,9 +189,9 @@ class FloodingStation:
             self.station,
             host,
             self.settings,
-            send=lambda segment: self.around.effects.append((RADIO, segment)),
-            timer=lambda delay_ns, kind, number: self.around.effects.append(
-                (TIMER, jittered(self.settings, self.around, delay_ns), (kind, number, host))
+            send=lambda segment: self.environment.effects.append((RADIO, segment)),
+            timer=lambda delay_ns, kind, number: self.environment.effects.append(
+                (TIMER, jittered(self.settings, self.environment, delay_ns), (kind, number, host))
             ),
             deliver=lambda message: self._flood(message, -1),
         )
@@ -202,7 +202,7 @@ class FloodingStation:
 
     def _flood(self, message: Message, source: int) -> None:
         self.next_stamp += 1
-        effects = self.around.effects
+        effects = self.environment.effects
         effects.append((STAMPED, message.name))
         for neighbour in self.neighbours:
             if neighbour != source:

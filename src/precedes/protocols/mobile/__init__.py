@@ -18,7 +18,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from precedes.contract.machines import Flood, RadioParameters, Surroundings, option
+from precedes.contract.machines import Environment, Flood, RadioParameters, option
 from precedes.model import NANOSECONDS_PER_MS, NANOSECONDS_PER_S
 
 from . import codec
@@ -74,10 +74,10 @@ class Parameters(RadioParameters):
 
 
 def make_host(
-    host: int, parameters: Parameters, around: Surroundings, disk: Disk | None
+    host: int, parameters: Parameters, environment: Environment, disk: Disk | None
 ) -> MobileHost:
     """A host, new or from what it had made durable."""
-    return MobileHost(host, parameters.settings(), around, Disk() if disk is None else disk)
+    return MobileHost(host, parameters.settings(), environment, Disk() if disk is None else disk)
 
 
 def make_station(
@@ -85,10 +85,10 @@ def make_station(
     neighbours: tuple[int, ...],
     routes: tuple[int, ...],
     parameters: Parameters,
-    around: Surroundings,
+    environment: Environment,
 ) -> MobileStation:
     """A station of a tree."""
-    return MobileStation(station, neighbours, routes, parameters.settings(), around)
+    return MobileStation(station, neighbours, routes, parameters.settings(), environment)
 
 
 def messages_in(datagram: object) -> int:

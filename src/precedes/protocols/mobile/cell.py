@@ -17,10 +17,10 @@ from precedes.contract.machines import (
     STAMPED,
     TIMER,
     WIRE,
+    Environment,
     Flood,
     Message,
     Name,
-    Surroundings,
 )
 
 from .messages import (
@@ -97,12 +97,12 @@ class Cell:
         station: int,
         neighbours: tuple[int, ...],
         settings: Settings,
-        around: Surroundings,
+        environment: Environment,
     ) -> None:
         self.station = station
         self.neighbours = neighbours
         self.settings = settings
-        self.around = around
+        self.environment = environment
         self.next_stamp = 0
         self.base = 0  # lowest stamp stored
         self.on_air = 0  # stamps below have been sent at least once
@@ -120,7 +120,7 @@ class Cell:
         self.copies = {}
         self.on_air = self.base
         for host, record in self.records.items():
-            record.heard_ns = self.around.now_ns
+            record.heard_ns = self.environment.now_ns
             record.copies = {}
             record.sent = record.done
             if record.mode == OWN:
@@ -165,17 +165,17 @@ class Cell:
 
     def radio(self, datagram: Datagram) -> None:
         """Send to the cell."""
-        self.around.effects.append((RADIO, datagram))
+        self.environment.effects.append((RADIO, datagram))
 
     def timer(self, delay_ns: int, *key: int) -> None:
         """Have ``on_timer`` called with this key."""
-        self.around.effects.append((TIMER, delay_ns, key))
+        self.environment.effects.append((TIMER, delay_ns, key))
 
     def flood(self, message: Wired, source: int = NONE) -> None:
         """To all neighbours but the one that it came from."""
         for neighbour in self.neighbours:
             if neighbour != source:
-                self.around.effects.append((WIRE, neighbour, message))
+                self.environment.effects.append((WIRE, neighbour, message))
 
     # Messages to the cell.
 
@@ -183,7 +183,7 @@ class Cell:
         """Stamp a message, send it to the other stations and to the cell."""
         stamp = self.next_stamp
         self.next_stamp = stamp + 1
-        self.around.effects.append((STAMPED, message.name))
+        self.environment.effects.append((STAMPED, message.name))
         self.flood(Flood(message), source)
         if not self.records:
             self.base = self.on_air = self.next_stamp
@@ -202,7 +202,7 @@ class Cell:
         copies = self.copies.get(stamp, 0) + 1
         self.copies[stamp] = copies
         self.radio(FromStation(self.station, stamp, self.stored[stamp]))
-        self.timer(self.settings.repeat_ns(self.around, copies), REPEAT, stamp)
+        self.timer(self.settings.repeat_ns(self.environment, copies), REPEAT, stamp)
 
     def _on_repeat(self, stamp: int) -> None:
         if stamp not in self.stored or stamp not in self.copies:
@@ -210,7 +210,9 @@ class Cell:
         if self._is_missed(stamp):
             self._transmit(stamp)
         else:
-            self.timer(self.settings.delay_ns(self.around, self.settings.ack_ns), REPEAT, stamp)
+            self.timer(
+                self.settings.delay_ns(self.environment, self.settings.ack_ns), REPEAT, stamp
+            )
 
     def _is_missed(self, stamp: int) -> bool:
         """Whether some host here may lack the message.
@@ -265,7 +267,7 @@ class Cell:
         record.early = {}
         record.copies = {}
         record.beyond = record.beyond_from = 0
-        record.heard_ns = self.around.now_ns
+        record.heard_ns = self.environment.now_ns
         record.echo = echo
         record.answer = self._init_ack(host, record)
         self.repeat_answer(record)
@@ -313,7 +315,7 @@ class Cell:
         record.copies[index] = copies
         message = record.catch_up[index - record.done]
         self.radio(CatchUp(self.station, host, record.session, index, message))
-        delay_ns = self.settings.repeat_ns(self.around, copies)
+        delay_ns = self.settings.repeat_ns(self.environment, copies)
         self.timer(delay_ns, CATCH_UP, host, record.session, index)
 
     def _on_catch_up_timer(self, host: int, session: int, index: int) -> None:
@@ -336,7 +338,7 @@ class Cell:
         if record is None:
             self.tell_if_over(datagram.host, datagram.birth)
             return
-        record.heard_ns = self.around.now_ns
+        record.heard_ns = self.environment.now_ns
         if datagram.number == record.number:
             data = datagram.data
             while True:
@@ -356,7 +358,7 @@ class Cell:
         if record is None:
             self.tell_if_over(datagram.host, datagram.birth)
             return
-        record.heard_ns = self.around.now_ns
+        record.heard_ns = self.environment.now_ns
         record.echo = max(record.echo, datagram.echo)
         if datagram.next_stamp != NONE:
             record.answer = ()
@@ -382,7 +384,7 @@ class Cell:
         """Acknowledge before long."""
         if not self.ack_armed:
             self.ack_armed = True
-            self.timer(self.settings.delay_ns(self.around, self.settings.ack_ns), ACK)
+            self.timer(self.settings.delay_ns(self.environment, self.settings.ack_ns), ACK)
 
     def _send_acks(self) -> None:
         self.ack_armed = False

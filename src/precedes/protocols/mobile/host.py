@@ -27,8 +27,8 @@ from precedes.contract.machines import (
     PERSIST,
     RADIO,
     TIMER,
+    Environment,
     Message,
-    Surroundings,
 )
 
 from .messages import (
@@ -84,7 +84,6 @@ class MobileHost:
 
     __slots__ = (
         "ack_armed",
-        "around",
         "birth",
         "catch_up_early",
         "caught_up",
@@ -92,6 +91,7 @@ class MobileHost:
         "confirmed_ns",
         "copies",
         "early",
+        "environment",
         "epoch",
         "hello",
         "host",
@@ -110,10 +110,10 @@ class MobileHost:
         "unacknowledged",
     )
 
-    def __init__(self, host: int, settings: Settings, around: Surroundings, disk: Disk) -> None:
+    def __init__(self, host: int, settings: Settings, environment: Environment, disk: Disk) -> None:
         self.host = host
         self.settings = settings
-        self.around = around
+        self.environment = environment
         self.session = disk.session  # this attachment
         self.birth = disk.birth  # the session in which this life was begun
         self.mode = disk.mode
@@ -170,7 +170,7 @@ class MobileHost:
             self.birth = self.session
         self._forget_session()
         self._persist()
-        now_us = self.around.now_ns // 1000
+        now_us = self.environment.now_ns // 1000
         if self.mode == JOINING:
             first = next(iter(self.unacknowledged), self.number)
             self.hello = Join(self.cell, self.host, self.session, first, self.previous, now_us)
@@ -314,7 +314,7 @@ class MobileHost:
         self.confirmed_ns = datagram.echo * 1000
         if self.mode == JOINING:
             self.mode = DRAINING if self.leave_wanted else IN
-            self.around.effects.append((JOINED, self.birth, self.cell, datagram.start))
+            self.environment.effects.append((JOINED, self.birth, self.cell, datagram.start))
         for stamp in [stamp for stamp in self.early if stamp < datagram.start]:
             del self.early[stamp]
         self._acknowledged(datagram.number)
@@ -330,7 +330,7 @@ class MobileHost:
         lease_ns = self.settings.lease_ns
         if not lease_ns:
             return True
-        passed_ns = self.around.now_ns - self.confirmed_ns
+        passed_ns = self.environment.now_ns - self.confirmed_ns
         return self.confirmed_ns != NONE and passed_ns < lease_ns * self.settings.lease_share
 
     def _drain(self) -> None:
@@ -341,7 +341,7 @@ class MobileHost:
         if self.settings.lease_ns and not (self.ok and self._has_lease()):
             return
         before = self.caught_up, self.next_stamp
-        effects = self.around.effects
+        effects = self.environment.effects
         while self.caught_up in self.catch_up_early:
             effects.append((DELIVER, self.catch_up_early.pop(self.caught_up)))
             self.caught_up += 1
@@ -389,25 +389,25 @@ class MobileHost:
         self._acknowledged(datagram.number)
         self._forget_session()
         self._persist()
-        self.around.effects.append((LEFT, self.birth))
+        self.environment.effects.append((LEFT, self.birth))
         if expelled:
-            self.around.effects.append((EXPELLED,))
+            self.environment.effects.append((EXPELLED,))
 
     # What the host sends.
 
     def _persist(self) -> None:
-        self.around.effects.append((PERSIST,))
+        self.environment.effects.append((PERSIST,))
 
     def _radio(self, datagram: Datagram) -> None:
-        self.around.effects.append((RADIO, datagram))
+        self.environment.effects.append((RADIO, datagram))
 
     def _timer(self, delay_ns: int, *key: int) -> None:
-        self.around.effects.append((TIMER, delay_ns, (key[0], self.epoch, *key[1:])))
+        self.environment.effects.append((TIMER, delay_ns, (key[0], self.epoch, *key[1:])))
 
     def _say_hello(self) -> None:
         assert self.hello is not None
         self._radio(self.hello)
-        self._timer(self.settings.delay_ns(self.around, self.settings.connect_ns), CONNECT)
+        self._timer(self.settings.delay_ns(self.environment, self.settings.connect_ns), CONNECT)
 
     def _fill_window(self) -> None:
         """Put the lowest numbers on the air that are not there yet."""
@@ -424,12 +424,12 @@ class MobileHost:
         self.copies[number] = copies
         data = self.unacknowledged[number]
         self._radio(FromHost(self.cell, self.host, self.session, self.birth, number, data))
-        self._timer(self.settings.repeat_ns(self.around, copies), REPEAT, number)
+        self._timer(self.settings.repeat_ns(self.environment, copies), REPEAT, number)
 
     def _ask_for_ack(self) -> None:
         if not self.ack_armed:
             self.ack_armed = True
-            self._timer(self.settings.delay_ns(self.around, self.settings.ack_ns), ACK)
+            self._timer(self.settings.delay_ns(self.environment, self.settings.ack_ns), ACK)
 
     def _send_ack(self) -> None:
         if self.last != self.session or self.cell is None or self.mode not in (IN, DRAINING):
@@ -449,7 +449,7 @@ class MobileHost:
                 self.caught_up,
                 self.next_stamp,
                 beyond,
-                self.around.now_ns // 1000,
+                self.environment.now_ns // 1000,
             )
         )
 
@@ -463,7 +463,7 @@ class MobileHost:
     def _say_leave(self) -> None:
         assert self.cell is not None
         self._radio(Leave(self.cell, self.host, self.session, self.birth))
-        self._timer(self.settings.delay_ns(self.around, self.settings.connect_ns), LEAVE)
+        self._timer(self.settings.delay_ns(self.environment, self.settings.connect_ns), LEAVE)
 
     def on_timer(self, key: tuple[int, ...]) -> None:
         """A timer set here has run out; those of earlier sessions say nothing."""

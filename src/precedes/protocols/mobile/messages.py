@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
-from precedes.contract.machines import Flood, Message, Name, Surroundings
+from precedes.contract.machines import Environment, Flood, Message, Name
 from precedes.model import NANOSECONDS_PER_MS, UserError
 
 NONE: Final = -1
@@ -234,11 +234,11 @@ class Settings:
         if self.early_max < self.window:
             raise UserError("early_max must not be below window: nothing could get through")
 
-    def delay_ns(self, around: Surroundings, base_ns: int) -> int:
+    def delay_ns(self, environment: Environment, base_ns: int) -> int:
         """A delay with its jitter."""
-        return int(base_ns * (1.0 + self.jitter * around.random()))
+        return int(base_ns * (1.0 + self.jitter * environment.random()))
 
-    def repeat_ns(self, around: Surroundings, copies: int) -> int:
+    def repeat_ns(self, environment: Environment, copies: int) -> int:
         """How long to wait after so many copies of a message before the next (section V-A)."""
         base_ns = self.repeat_first_ns - self.repeat_step_ns * (copies - 1)
-        return self.delay_ns(around, max(base_ns, self.repeat_least_ns))
+        return self.delay_ns(environment, max(base_ns, self.repeat_least_ns))

@@ -22,9 +22,9 @@ from typing import Any, Final, NamedTuple
 from precedes.contract.machines import (
     WIRE,
     Effect,
+    Environment,
     Message,
     Name,
-    Surroundings,
 )
 from precedes.model import PeerError
 
@@ -134,12 +134,12 @@ class LoggedStation:
         neighbours: tuple[int, ...],
         routes: tuple[int, ...],
         settings: Settings,
-        around: Surroundings,
+        environment: Environment,
         *,
         make: type[MobileStation] = MobileStation,
     ) -> None:
-        self.machine = make(station, neighbours, routes, settings, around)
-        self.around = around
+        self.machine = make(station, neighbours, routes, settings, environment)
+        self.environment = environment
         self.links = {neighbour: Link() for neighbour in neighbours}
 
     # Inputs that change it: an entry each, to be made durable before its effects are let go.
@@ -152,7 +152,7 @@ class LoggedStation:
         """A message on a link; None: one that came before, or a gap that a restart will fill."""
         link = self.links[neighbour]
         if number != link.expected:
-            self.around.effects.append((CONFIRM_EFFECT, neighbour, link.expected))
+            self.environment.effects.append((CONFIRM_EFFECT, neighbour, link.expected))
             return None
         return self._enter(FRAME, neighbour, number, codec.encode(message))
 
@@ -172,18 +172,18 @@ class LoggedStation:
         return entry
 
     def _enter(self, kind: int, source: int, number: int, body: bytes) -> Entry:
-        entry = Entry(kind, self.around.now_ns, source, number, body)
+        entry = Entry(kind, self.environment.now_ns, source, number, body)
         self._play(entry)
         return entry
 
     def _play(self, entry: Entry) -> None:
-        self.around.now_ns = entry.now_ns
+        self.environment.now_ns = entry.now_ns
         if entry.kind == HEARD:
             self.machine.receive(codec.decode(entry.body))
         elif entry.kind == FRAME:
             self.links[entry.source].expected = entry.number + 1
             self.machine.receive_wired(entry.source, codec.decode(entry.body))
-            self.around.effects.append((CONFIRM_EFFECT, entry.source, entry.number + 1))
+            self.environment.effects.append((CONFIRM_EFFECT, entry.source, entry.number + 1))
         elif entry.kind == CONFIRMED:
             link = self.links[entry.source]
             if entry.number > link.first + len(link.waiting):
@@ -196,7 +196,7 @@ class LoggedStation:
             self.machine.begin()
         else:
             raise PeerError(f"a journal holds an entry of unknown kind {entry.kind}")
-        self.around.effects = [self._numbered(effect) for effect in self.around.effects]
+        self.environment.effects = [self._numbered(effect) for effect in self.environment.effects]
 
     def _numbered(self, effect: Effect) -> Effect:
         """A message for a neighbour gets its number on the link, and waits to be confirmed."""
@@ -213,7 +213,7 @@ class LoggedStation:
         """Begin, or begin again: set the timers and greet the neighbours."""
         entry = self._enter(BEGINS, 0, 0, b"")
         for neighbour, link in self.links.items():
-            self.around.effects.append((CONFIRM_EFFECT, neighbour, link.expected))
+            self.environment.effects.append((CONFIRM_EFFECT, neighbour, link.expected))
         return entry
 
     def resume(self, neighbour: int, expected: int) -> None:
@@ -221,7 +221,7 @@ class LoggedStation:
         link = self.links[neighbour]
         for place in range(max(expected - link.first, 0), len(link.waiting)):
             number = link.first + place
-            self.around.effects.append((FRAME_EFFECT, neighbour, number, link.waiting[place]))
+            self.environment.effects.append((FRAME_EFFECT, neighbour, number, link.waiting[place]))
 
     def snapshot(self) -> bytes:
         """Everything, as a record of a journal that takes the place of all before it."""
@@ -257,7 +257,7 @@ class LoggedStation:
                 self._load(found)
             else:
                 self._play(found)
-            self.around.effects = []
+            self.environment.effects = []
 
     def _load(self, disk: StationDisk) -> None:
         cell = self.machine.cell

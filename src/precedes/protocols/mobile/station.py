@@ -20,7 +20,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from precedes.contract.machines import WIRE, Flood, Surroundings
+from precedes.contract.machines import WIRE, Environment, Flood
 
 from .cell import FROZEN, OWN, WANTED, Cell, Record
 from .messages import (
@@ -53,13 +53,13 @@ class MobileStation:
         neighbours: tuple[int, ...],
         routes: tuple[int, ...],
         settings: Settings,
-        around: Surroundings,
+        environment: Environment,
     ) -> None:
         """``routes[s]`` is the neighbour on the way to station s."""
         self.station = station
         self.routes = routes
-        self.around = around
-        self.cell = Cell(station, neighbours, settings, around)
+        self.environment = environment
+        self.cell = Cell(station, neighbours, settings, environment)
 
     def begin(self) -> None:
         """Begin, or begin again after a restart."""
@@ -139,7 +139,7 @@ class MobileStation:
             self._on_left(message.host, message.birth, message.number)
 
     def _route(self, message: Grant | Want | Handover) -> None:
-        self.around.effects.append((WIRE, self.routes[message.target], message))
+        self.environment.effects.append((WIRE, self.routes[message.target], message))
 
     # Joining and leaving.
 
@@ -192,7 +192,7 @@ class MobileStation:
 
     def expel_silent(self) -> None:
         """End the lives of hosts that were silent for a whole lease, as if they had left."""
-        limit_ns = self.around.now_ns - self.cell.settings.lease_ns
+        limit_ns = self.environment.now_ns - self.cell.settings.lease_ns
         for host, record in list(self.cell.records.items()):
             if record.mode == OWN and record.heard_ns < limit_ns:
                 self._end_life(host, record)
@@ -359,7 +359,7 @@ class MobileStation:
         record.catch_up = list(message.messages)
         record.undelivered = ()
         record.mode = OWN
-        record.heard_ns = self.around.now_ns
+        record.heard_ns = self.environment.now_ns
         memory = self.cell.remember(message.host)
         memory.session = max(memory.session, record.session)
         self.cell.step_over(record)

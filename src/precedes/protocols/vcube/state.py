@@ -220,7 +220,7 @@ def extra(state: State) -> dict[str, float]:
 @compiled.function()
 def has_effects(host: Host, words: int) -> bool:
     """Whether a handler may ask for effects of that many words."""
-    return host.cursor[LENGTH] + words <= host.effects.size
+    return host.registers[LENGTH] + words <= host.effects.size
 
 
 @compiled.function()

@@ -1,7 +1,7 @@
 """The engine loop: one for every protocol, compiled once for each state class.
 
 ``run`` takes events in order, calls the protocol's handlers and carries out their effects. When
-an array is too small it returns what must grow, with its place kept in ``host.cursor``;
+an array is too small it returns what must grow, with its place kept in ``host.registers``;
 ``sim.run`` grows it and calls again. Nothing is drawn or changed twice.
 """
 
@@ -44,9 +44,9 @@ CRASH_KIND: Final = int(EventKind.CRASH)
 def run(world: World, state: Any, slice_events: int) -> int:
     """Go on until the queue is empty, something must grow, or the slice is over."""
     queue = world.queue
-    cell = world.host.cursor
+    registers = world.host.registers
     for _ in range(slice_events):
-        if cell[contract.LENGTH] > 0 or cell[w.ARRIVED] > 0:
+        if registers[contract.LENGTH] > 0 or registers[w.ARRIVED] > 0:
             status = carry_out(world, state)
             if status != FINISHED:
                 return status
@@ -56,12 +56,12 @@ def run(world: World, state: Any, slice_events: int) -> int:
         time_ns = queue.entry[entry + events.TIME]
         where = queue.entry[entry + events.WHERE]
         what = queue.entry[entry + events.WHAT]
-        if time_ns > cell[w.HORIZON_NS]:
+        if time_ns > registers[w.HORIZON_NS]:
             events.unpop(queue)
             return FINISHED
-        cell[contract.NOW_NS] = time_ns
+        registers[contract.NOW_NS] = time_ns
         node = where & events.WHERE_MASK
-        if where < ISSUE and what < 0 and cell[w.CARE] == 0:
+        if where < ISSUE and what < 0 and registers[w.CARE] == 0:
             status = _arrive_quickly(world, state, node, ~what, time_ns)
         else:
             status = _process(world, state, where - node, node, what)
@@ -78,7 +78,7 @@ def run(world: World, state: Any, slice_events: int) -> int:
 def _arrive_quickly(world: World, state: Any, node: int, slot: int, time_ns: int) -> int:
     """A message straight from its source, in a run without faults, trace or replay."""
     host = world.host
-    cell = host.cursor
+    registers = host.registers
     world.inbox[0] = 0
     world.inbox[1] = slot
     source = int(host.name[2 * slot + contract.SOURCE]) + compiled.ZERO
@@ -86,17 +86,17 @@ def _arrive_quickly(world: World, state: Any, node: int, slot: int, time_ns: int
     if status != contract.DONE:
         return _after_refusal(status)
     latency_ns = time_ns - world.message[8 * slot + w.BORN_NS]
-    cell[w.RECEPTIONS] += 1
-    cell[w.RECEPTION_NS] += latency_ns
+    registers[w.RECEPTIONS] += 1
+    registers[w.RECEPTION_NS] += latency_ns
     at_once = host.effects[0] == contract.DELIVER and host.effects[1] == slot
-    if cell[contract.LENGTH] == 2 and at_once:
-        cell[contract.LENGTH] = 0
+    if registers[contract.LENGTH] == 2 and at_once:
+        registers[contract.LENGTH] = 0
         count_delivery(world, node, slot, source, latency_ns)
-        w.end_reference(world.message, cell, slot)
+        w.end_reference(world.message, registers, slot)
     else:
         world.node[8 * node + w.HELD] += 1
-        cell[w.HERE] = node
-        cell[w.ARRIVED] = 1
+        registers[w.HERE] = node
+        registers[w.ARRIVED] = 1
     return FINISHED
 
 
@@ -109,13 +109,13 @@ def _after_refusal(status: int) -> int:
 @compiled.function(inline=False)
 def _process(world: World, state: Any, kind: int, node: int, what: int) -> int:
     """Any event, with all that may go wrong."""
-    cell = world.host.cursor
-    cell[w.HERE] = node
-    if w.needs_flush(world.trace, cell, world.inbox.size + world.node.size // 8):
+    registers = world.host.registers
+    registers[w.HERE] = node
+    if w.needs_flush(world.trace, registers, world.inbox.size + world.node.size // 8):
         return FLUSH_TRACE
     if kind == FAULT:
         return _fail(world, what)
-    if world.node[8 * node + w.BLOCKED_UNTIL_NS] > cell[contract.NOW_NS]:
+    if world.node[8 * node + w.BLOCKED_UNTIL_NS] > registers[contract.NOW_NS]:
         return _hold_back(world, kind, node, what)
     if kind == ARRIVAL:
         return _arrive(world, state, node, what)
@@ -146,7 +146,7 @@ def _arrive(world: World, state: Any, node: int, what: int) -> int:
     status = contract.receive(state, node, sender, inbox, count, world.host)
     if status != contract.DONE:
         return _after_refusal(status)
-    world.host.cursor[w.ARRIVED] = count
+    world.host.registers[w.ARRIVED] = count
     _count_arrival(world, node, what, count)
     return FINISHED
 
@@ -166,33 +166,35 @@ def _unpack(packets: w.Packets, inbox: Any, packet: int) -> int:
 @compiled.function()
 def _count_arrival(world: World, node: int, what: int, count: int) -> None:
     """Count what arrived, let references that are not the protocol's go, free the packet."""
-    cell = world.host.cursor
+    registers = world.host.registers
     number = w.NONE if what < 0 else world.packets.packet[what, w.PACKET_NUMBER]
     for i in range(count):
         item_class = world.item_class[world.inbox[2 * i]]
         slot = world.inbox[2 * i + 1]
         if item_class == contract.MESSAGE:
             world.node[8 * node + w.HELD] += 1
-            cell[w.RECEPTIONS] += 1
-            cell[w.RECEPTION_NS] += cell[contract.NOW_NS] - world.message[8 * slot + w.BORN_NS]
-            if cell[w.RECORDING_PACKETS] != 0:
+            registers[w.RECEPTIONS] += 1
+            registers[w.RECEPTION_NS] += (
+                registers[contract.NOW_NS] - world.message[8 * slot + w.BORN_NS]
+            )
+            if registers[w.RECORDING_PACKETS] != 0:
                 w.record_message(world.trace, world.host, RECEIVE_KIND, node, slot, number)
         elif item_class == contract.REFERENCE:
-            w.end_reference(world.message, cell, slot)
+            w.end_reference(world.message, registers, slot)
     if what >= 0:
-        w.end_copy(world.packets, cell, what, 1)
+        w.end_copy(world.packets, registers, what, 1)
 
 
 @compiled.function()
 def _issue(world: World, state: Any, node: int, label: int) -> int:
     """The application at this node broadcasts."""
-    number = world.host.cursor[w.BROADCASTS]
+    number = world.host.registers[w.BROADCASTS]
     if not judge.has_room(world.oracle, number):
         return GROW_ORACLE
     if not events.has_room(world.queue, 2):
         return GROW_QUEUE
-    fresh = world.host.cursor[w.SLOT_HIGH]
-    slot = w.take_slot(world.message, world.host.cursor)
+    fresh = world.host.registers[w.SLOT_HIGH]
+    slot = w.take_slot(world.message, world.host.registers)
     if slot == w.NONE:
         return GROW_SLOTS
     sequence = world.node[8 * node + w.SEQUENCE] + 1
@@ -201,12 +203,12 @@ def _issue(world: World, state: Any, node: int, label: int) -> int:
     world.message[8 * slot + w.REFERENCES] = 1
     status = contract.broadcast(state, node, slot, world.host)
     if status != contract.DONE:
-        w.end_reference(world.message, world.host.cursor, slot)
+        w.end_reference(world.message, world.host.registers, slot)
         return _after_refusal(status)
     contract.release(world.host, slot)
     world.node[8 * node + w.SEQUENCE] = sequence
-    world.host.cursor[w.BROADCASTS] = number + 1
-    world.message[8 * slot + w.BORN_NS] = world.host.cursor[contract.NOW_NS]
+    world.host.registers[w.BROADCASTS] = number + 1
+    world.message[8 * slot + w.BORN_NS] = world.host.registers[contract.NOW_NS]
     world.message[8 * slot + w.NUMBER] = number
     world.message[8 * slot + w.LABEL] = label
     world.message[8 * slot + w.FLAGGED] = 0
@@ -214,7 +216,7 @@ def _issue(world: World, state: Any, node: int, label: int) -> int:
     everywhere = slot == fresh or delivered == world.node.size // 8 - 1
     world.message[8 * slot + w.DELIVERED] = 0
     judge.on_broadcast(world.oracle, world.node, node, slot, number, everywhere)
-    if world.host.cursor[w.RECORDING] != 0:
+    if world.host.registers[w.RECORDING] != 0:
         w.record_message(world.trace, world.host, BROADCAST_KIND, node, slot, -1)
     if label >= 0:
         load.on_known(world.workload, node, label)
@@ -261,15 +263,15 @@ def _hold_back(world: World, kind: int, node: int, what: int) -> int:
         events.push_one(world.queue, until_ns, kind | node, what)
         return FINISHED
     if kind in (ISSUE, ISSUE_LATE):
-        world.host.cursor[w.SKIPPED] += 1
+        world.host.registers[w.SKIPPED] += 1
     elif kind == ARRIVAL and what < 0:
-        w.end_reference(world.message, world.host.cursor, ~what)
+        w.end_reference(world.message, world.host.registers, ~what)
     elif kind == ARRIVAL:
         count = _unpack(world.packets, world.inbox, what)
         for i in range(count):
             if world.item_class[world.inbox[2 * i]] != contract.NUMBER:
-                w.end_reference(world.message, world.host.cursor, world.inbox[2 * i + 1])
-        w.end_copy(world.packets, world.host.cursor, what, 1)
+                w.end_reference(world.message, world.host.registers, world.inbox[2 * i + 1])
+        w.end_copy(world.packets, world.host.registers, what, 1)
     return FINISHED
 
 

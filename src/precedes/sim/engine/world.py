@@ -62,8 +62,8 @@ ROW_SOURCE: Final = 3
 ROW_SEQUENCE: Final = 4
 ROW_PACKET: Final = 5
 
-# Places in ``host.cursor`` after the contract's own: counts,
-BROADCASTS: Final = contract.CURSORS
+# Places in ``host.registers`` after the contract's own: counts,
+BROADCASTS: Final = contract.REGISTERS
 DELIVERIES: Final = BROADCASTS + 1
 PACKETS: Final = BROADCASTS + 2
 MESSAGES_SENT: Final = BROADCASTS + 3
@@ -114,8 +114,8 @@ SIZES_MAX: Final = 15
 VIOLATIONS_TIMED: Final = PACKETS_SIZED + SIZES_MAX + 1
 TIMED_STEP_NS: Final = 10_000_000_000
 TIMED_MAX: Final = 63
-CELLS: Final = VIOLATIONS_TIMED + TIMED_MAX + 1
-# Behind them, a cell for every node: the messages of the largest packet that it has sent.
+REGISTERS: Final = VIOLATIONS_TIMED + TIMED_MAX + 1
+# Behind them, a registers for every node: the messages of the largest packet that it has sent.
 
 # What ``engine.run`` returns.
 FINISHED: Final = 0
@@ -172,9 +172,11 @@ class World(NamedTuple):
 
 def allocate_host(*, slots: int, effects: int, seed: int, nodes: int) -> Host:
     """The host's side of the contract with the simulator's cells behind it."""
-    host = contract.allocate_host(slots=slots, effects=effects, seed=seed, cells=CELLS + nodes)
+    host = contract.allocate_host(
+        slots=slots, effects=effects, seed=seed, registers=REGISTERS + nodes
+    )
     for place in (SLOT_FREE, PACKET_FREE, ITEM_FREE, TAGGED):
-        host.cursor[place] = NONE
+        host.registers[place] = NONE
     return host
 
 
@@ -197,16 +199,16 @@ TAG_KIND: Final = int(EventKind.TAG)
 
 @compiled.function()
 def _record(
-    trace: Int64s, cell: Int64s, kind: int, node: int, source: int, sequence: int, packet: int
+    trace: Int64s, registers: Int64s, kind: int, node: int, source: int, sequence: int, packet: int
 ) -> None:
-    row = trace[cell[ROWS]]
-    row[ROW_TIME_NS] = cell[contract.NOW_NS]
+    row = trace[registers[ROWS]]
+    row[ROW_TIME_NS] = registers[contract.NOW_NS]
     row[ROW_NODE] = node
     row[ROW_KIND] = kind
     row[ROW_SOURCE] = source
     row[ROW_SEQUENCE] = sequence
     row[ROW_PACKET] = packet
-    cell[ROWS] += 1
+    registers[ROWS] += 1
 
 
 @compiled.function(inline=False)
@@ -214,7 +216,7 @@ def record_message(trace: Int64s, host: Host, kind: int, node: int, slot: int, p
     """Append an event of a message to the trace; the engine has made sure of the room."""
     source = int(host.name[2 * slot + contract.SOURCE]) + compiled.ZERO
     sequence = int(host.name[2 * slot + contract.SEQUENCE]) + compiled.ZERO
-    _record(trace, host.cursor, kind, node, source, sequence, packet)
+    _record(trace, host.registers, kind, node, source, sequence, packet)
 
 
 @compiled.function()
@@ -224,53 +226,53 @@ def delivery_key(message: Int64s, node: int, slot: int) -> int:
 
 
 @compiled.function()
-def needs_flush(trace: Int64s, cell: Int64s, rows: int) -> bool:
+def needs_flush(trace: Int64s, registers: Int64s, rows: int) -> bool:
     """Whether the rows of the next effect, at most so many, might not fit into the chunk."""
-    return cell[RECORDING] != 0 and cell[ROWS] + rows + 8 > trace.shape[0]
+    return registers[RECORDING] != 0 and registers[ROWS] + rows + 8 > trace.shape[0]
 
 
 @compiled.function(inline=False)
 def crash(world: World, node: int) -> None:
     """The node stops for good, and the others learn it after their detection delays."""
-    cell = world.host.cursor
+    registers = world.host.registers
     if world.node[8 * node + BLOCKED_UNTIL_NS] == fault.FOR_EVER_NS:
         return
     world.node[8 * node + BLOCKED_UNTIL_NS] = fault.FOR_EVER_NS
     world.node[8 * node + HELD] = 0
-    if cell[HERE] == node:
+    if registers[HERE] == node:
         # A crash in mid-send: what the handler asked for after this packet never happens.
-        cell[contract.LENGTH] = cell[EFFECT]
-        cell[ARRIVED] = 0
-    if cell[RECORDING] != 0:
-        _record(world.trace, cell, CRASH_KIND, node, node, 0, NONE)
+        registers[contract.LENGTH] = registers[EFFECT]
+        registers[ARRIVED] = 0
+    if registers[RECORDING] != 0:
+        _record(world.trace, registers, CRASH_KIND, node, node, 0, NONE)
     for observer in range(world.node.size // 8):
         if observer != node:
-            time_ns = cell[contract.NOW_NS] + world.faults.detection_ns[node, observer]
+            time_ns = registers[contract.NOW_NS] + world.faults.detection_ns[node, observer]
             events.push_one(world.queue, time_ns, SUSPECT | observer, node)
 
 
 @compiled.function()
-def take_slot(message: Int64s, cell: Int64s) -> int:
+def take_slot(message: Int64s, registers: Int64s) -> int:
     """A free slot, or NONE."""
-    slot = cell[SLOT_FREE]
+    slot = registers[SLOT_FREE]
     if slot != NONE:
-        cell[SLOT_FREE] = message[8 * slot + LINK]
+        registers[SLOT_FREE] = message[8 * slot + LINK]
         return slot
-    slot = cell[SLOT_HIGH]
+    slot = registers[SLOT_HIGH]
     if 8 * slot == message.size:
         return NONE
-    cell[SLOT_HIGH] = slot + 1
+    registers[SLOT_HIGH] = slot + 1
     return slot
 
 
 @compiled.function()
-def end_reference(message: Int64s, cell: Int64s, slot: int) -> None:
+def end_reference(message: Int64s, registers: Int64s, slot: int) -> None:
     """One reference less; the last one frees the slot."""
     references = message[8 * slot + REFERENCES] - 1
     message[8 * slot + REFERENCES] = references
     if references == 0:
-        message[8 * slot + LINK] = cell[SLOT_FREE]
-        cell[SLOT_FREE] = slot
+        message[8 * slot + LINK] = registers[SLOT_FREE]
+        registers[SLOT_FREE] = slot
 
 
 @compiled.function(inline=False)
@@ -288,23 +290,24 @@ def refer(packets: Packets, message: Int64s, item_class: Int64s, what: int) -> N
 
 
 @compiled.function()
-def has_packet_room(packets: Packets, cell: Int64s, items: int) -> bool:
+def has_packet_room(packets: Packets, registers: Int64s, items: int) -> bool:
     """Whether that many packets of together that many items fit; a packet has an item or more."""
     unused = min(
-        packets.packet.shape[0] - cell[PACKET_HIGH], packets.item.shape[0] - cell[ITEM_HIGH]
+        packets.packet.shape[0] - registers[PACKET_HIGH],
+        packets.item.shape[0] - registers[ITEM_HIGH],
     )
     return unused >= items
 
 
 @compiled.function(inline=False)
-def new_packet(packets: Packets, cell: Int64s, sender: int) -> int:
+def new_packet(packets: Packets, registers: Int64s, sender: int) -> int:
     """An empty packet; the caller has asked ``has_packet_room``."""
-    packet = cell[PACKET_FREE]
+    packet = registers[PACKET_FREE]
     if packet != NONE:
-        cell[PACKET_FREE] = packets.packet[packet, PACKET_LINK]
+        registers[PACKET_FREE] = packets.packet[packet, PACKET_LINK]
     else:
-        packet = cell[PACKET_HIGH]
-        cell[PACKET_HIGH] = packet + 1
+        packet = registers[PACKET_HIGH]
+        registers[PACKET_HIGH] = packet + 1
     packets.packet[packet, SENDER] = sender
     packets.packet[packet, FIRST_ITEM] = NONE
     packets.packet[packet, COPIES] = 0
@@ -312,14 +315,16 @@ def new_packet(packets: Packets, cell: Int64s, sender: int) -> int:
 
 
 @compiled.function(inline=False)
-def add_item(packets: Packets, cell: Int64s, packet: int, last: int, tag: int, value: int) -> int:
+def add_item(
+    packets: Packets, registers: Int64s, packet: int, last: int, tag: int, value: int
+) -> int:
     """Append an item after ``last`` (NONE: the packet is empty); returns the item."""
-    item = cell[ITEM_FREE]
+    item = registers[ITEM_FREE]
     if item != NONE:
-        cell[ITEM_FREE] = packets.item[item, ITEM_LINK]
+        registers[ITEM_FREE] = packets.item[item, ITEM_LINK]
     else:
-        item = cell[ITEM_HIGH]
-        cell[ITEM_HIGH] = item + 1
+        item = registers[ITEM_HIGH]
+        registers[ITEM_HIGH] = item + 1
     packets.item[item, TAG] = tag
     packets.item[item, VALUE] = value
     packets.item[item, ITEM_LINK] = NONE
@@ -331,7 +336,7 @@ def add_item(packets: Packets, cell: Int64s, packet: int, last: int, tag: int, v
 
 
 @compiled.function(inline=False)
-def end_copy(packets: Packets, cell: Int64s, packet: int, copies: int) -> None:
+def end_copy(packets: Packets, registers: Int64s, packet: int, copies: int) -> None:
     """So many copies of a packet less; with the last one, the packet and its items are free."""
     packets.packet[packet, COPIES] -= copies
     if packets.packet[packet, COPIES] > 0:
@@ -339,11 +344,11 @@ def end_copy(packets: Packets, cell: Int64s, packet: int, copies: int) -> None:
     item = packets.packet[packet, FIRST_ITEM]
     while item != NONE:
         following = packets.item[item, ITEM_LINK]
-        packets.item[item, ITEM_LINK] = cell[ITEM_FREE]
-        cell[ITEM_FREE] = item
+        packets.item[item, ITEM_LINK] = registers[ITEM_FREE]
+        registers[ITEM_FREE] = item
         item = following
-    packets.packet[packet, PACKET_LINK] = cell[PACKET_FREE]
-    cell[PACKET_FREE] = packet
+    packets.packet[packet, PACKET_LINK] = registers[PACKET_FREE]
+    registers[PACKET_FREE] = packet
 
 
 @compiled.function(inline=False)
@@ -351,25 +356,25 @@ def count_sent(
     packets: Packets, host: Host, trace: Int64s, item_class: Int64s, node: int, what: int
 ) -> None:
     """Count the messages of a packet that is sent, and record them if packets are."""
-    cell = host.cursor
+    registers = host.registers
     if what < 0:
-        cell[MESSAGES_SENT] += 1
-        cell[PACKETS_OF + 1] += 1
-        cell[CELLS + node] = max(cell[CELLS + node], 1)
+        registers[MESSAGES_SENT] += 1
+        registers[PACKETS_OF + 1] += 1
+        registers[REGISTERS + node] = max(registers[REGISTERS + node], 1)
         return
-    before = cell[MESSAGES_SENT]
-    packets.packet[what, PACKET_NUMBER] = cell[PACKETS]
+    before = registers[MESSAGES_SENT]
+    packets.packet[what, PACKET_NUMBER] = registers[PACKETS]
     item = packets.packet[what, FIRST_ITEM]
     while item != NONE:
         if item_class[packets.item[item, TAG]] == contract.MESSAGE:
-            cell[MESSAGES_SENT] += 1
-            if cell[RECORDING_PACKETS] != 0:
+            registers[MESSAGES_SENT] += 1
+            if registers[RECORDING_PACKETS] != 0:
                 slot = packets.item[item, VALUE]
-                record_message(trace, host, SEND_KIND, node, slot, cell[PACKETS])
+                record_message(trace, host, SEND_KIND, node, slot, registers[PACKETS])
         item = packets.item[item, ITEM_LINK]
-    count = cell[MESSAGES_SENT] - before
-    cell[PACKETS_OF + min(count, PACKETS_OF_MAX)] += 1
-    cell[CELLS + node] = max(cell[CELLS + node], count)
+    count = registers[MESSAGES_SENT] - before
+    registers[PACKETS_OF + min(count, PACKETS_OF_MAX)] += 1
+    registers[REGISTERS + node] = max(registers[REGISTERS + node], count)
 
 
 @compiled.function()

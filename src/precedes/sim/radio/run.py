@@ -18,7 +18,7 @@ import numpy as np
 
 from precedes import registry
 from precedes.contract import machines as mm
-from precedes.contract.machines import Surroundings
+from precedes.contract.machines import Environment
 from precedes.model import (
     NANOSECONDS_PER_MS,
     NANOSECONDS_PER_S,
@@ -94,9 +94,9 @@ class RadioRun:
     def _make_machines(self) -> None:
         hosts, stations = self.scenario.nodes, self.parameters.stations
         neighbours, routes = tree_of(self.places, self.parameters.tree)
-        self.around = [Surroundings(self.random.random) for _ in range(hosts + stations)]
+        self.environments = [Environment(self.random.random) for _ in range(hosts + stations)]
         self.hosts: list[Any] = [
-            self.protocol.make_host(host, self.parameters, self.around[host], None)
+            self.protocol.make_host(host, self.parameters, self.environments[host], None)
             for host in range(hosts)
         ]
         self.stations: list[Any] = [
@@ -105,7 +105,7 @@ class RadioRun:
                 neighbours[station],
                 routes[station],
                 self.parameters,
-                self.around[hosts + station],
+                self.environments[hosts + station],
             )
             for station in range(stations)
         ]
@@ -275,9 +275,9 @@ class RadioRun:
         self.up[host] = True
         del self.down_ns[host]
         self.mobility.standing.discard(host)
-        self.around[host].effects = []
+        self.environments[host].effects = []
         self.hosts[host] = self.protocol.make_host(
-            host, self.parameters, self.around[host], self.disks[host]
+            host, self.parameters, self.environments[host], self.disks[host]
         )
         self._attach(host)
 
@@ -285,14 +285,14 @@ class RadioRun:
 
     def at_host(self, host: int, call: Task) -> None:
         """Call a host's machine and carry out what it asks for."""
-        around = self.around[host]
-        around.now_ns = self.now_ns
+        environment = self.environments[host]
+        environment.now_ns = self.now_ns
         call()
-        if around.effects:
-            self._carry_out(host, around)
+        if environment.effects:
+            self._carry_out(host, environment)
 
-    def _carry_out(self, host: int, around: Surroundings) -> None:
-        effects, around.effects = around.effects, []
+    def _carry_out(self, host: int, environment: Environment) -> None:
+        effects, environment.effects = environment.effects, []
         for effect in effects:
             kind = effect[0]
             if kind == mm.DELIVER:
@@ -328,11 +328,11 @@ class RadioRun:
 
     def at_station(self, station: int, call: Task) -> None:
         """Call a station's machine and carry out what it asks for."""
-        around = self.around[self.scenario.nodes + station]
-        around.now_ns = self.now_ns
+        environment = self.environments[self.scenario.nodes + station]
+        environment.now_ns = self.now_ns
         machine = self.stations[station]
         call()
-        effects, around.effects = around.effects, []
+        effects, environment.effects = environment.effects, []
         for effect in effects:
             kind = effect[0]
             if kind == mm.RADIO:
@@ -381,11 +381,11 @@ class RadioRun:
                 machine = self.stations[target - hosts]
                 self.at_station(target - hosts, lambda m=machine: m.receive(datagram))  # type: ignore[misc]
             elif self.up[target]:
-                around = self.around[target]
-                around.now_ns = self.now_ns
+                environment = self.environments[target]
+                environment.now_ns = self.now_ns
                 self.hosts[target].receive(datagram)
-                if around.effects:
-                    self._carry_out(target, around)
+                if environment.effects:
+                    self._carry_out(target, environment)
 
     def _wire(self, source: int, target: int, message: Any) -> None:
         """A reliable FIFO link: a delay, and the time that the bytes take one after the other."""
