@@ -52,7 +52,7 @@ def test_tidy_files_have_no_findings(plant):
     ("file", "line"),
     [
         ("model.py", "from precedes import compiled"),
-        ("clocks.py", "import precedes.contract"),
+        ("compiled/cache.py", "import precedes.contract"),
         ("sim/run.py", "from precedes.trace import writer"),
         ("sim/run.py", "from precedes import live"),
         ("live/group.py", "from ..sim import engine"),
