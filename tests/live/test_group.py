@@ -261,6 +261,6 @@ def test_a_gap_is_reported_with_what_is_missing():
             three.on_bodies = keep
             keep(0, held)
             assert [m.payload for m in await take(three, 2)] == [b"cause", b"effect"]
-            assert int(three._node.cell[a.PENDING]) == 0
+            assert int(three._node.registers[a.PENDING]) == 0
 
     run(test())

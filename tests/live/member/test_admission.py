@@ -84,7 +84,7 @@ def test_a_bound_that_is_one_message_tighter_refuses_correct_members(protocol):
     """So the schedules above do come as far as the bound."""
     network = Network(protocol, 5, 1, window=2, parameters=PARAMETERS.get(protocol, {}))
     for node in network.nodes:
-        node.cell[contract.WINDOW] -= 1
+        node.registers[contract.WINDOW] -= 1
     network.random_run(400)
     assert network.refused
 
