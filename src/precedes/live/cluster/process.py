@@ -20,6 +20,7 @@ from typing import Any, Final
 from precedes.live.config import Config
 from precedes.live.errors import Evicted, GroupLost
 from precedes.live.group import Group
+from precedes.live.net import loop
 
 # Latencies kept by a member; with more messages, one in two, in four, ... is kept.
 SAMPLES_MAX: Final = 20_000
@@ -39,7 +40,6 @@ class Task:
     result: Path
     log: Path
     ready: int  # a descriptor that takes the member's number when it is ready
-    uvloop: bool
 
 
 def fork(task: Task, listener: socket.socket, others: list[socket.socket]) -> int:
@@ -87,14 +87,7 @@ def _run(task: Task, listener: socket.socket) -> None:
         # Members share the cores: one that gets a frame must not push aside the one that sends
         # it, which has others to send to.
         os.sched_setscheduler(0, os.SCHED_BATCH, os.sched_param(0))
-    new_loop = None
-    if task.uvloop:
-        with contextlib.suppress(ImportError):
-            import uvloop
-
-            new_loop = uvloop.new_event_loop
-    with asyncio.Runner(loop_factory=new_loop) as runner:
-        found = runner.run(_live(task, listener))
+    found = loop.run(_live(task, listener))
     aside = task.result.with_suffix(".tmp")
     aside.write_text(json.dumps(found))
     aside.replace(task.result)

@@ -60,7 +60,6 @@ class Cluster:
     faults: int | None = None  # a seed; None: none
     evict_after_s: float = 5.0
     secure: bool = False
-    uvloop: bool = True
 
     def __post_init__(self) -> None:
         if not 2 <= self.members <= 256:
@@ -146,7 +145,6 @@ def _run(cluster: Cluster, directory: Path, keys: Path | None) -> dict[str, Any]
                 result=directory / f"member-{who:04d}.json",
                 log=directory / f"member-{who:04d}.log",
                 ready=tell_ready,
-                uvloop=cluster.uvloop,
             )
             run.processes.append(process.fork(task, listeners[who], others))
         for sock in listeners:

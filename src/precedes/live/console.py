@@ -1,0 +1,141 @@
+"""A member on a terminal: broadcasts the lines of standard input, prints what is delivered."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import os
+import signal
+import sys
+import threading
+from collections.abc import AsyncIterator
+from typing import Final
+
+from precedes.console import say, show
+from precedes.live.config import Config
+from precedes.live.group import Group
+from precedes.live.member.node import Node
+from precedes.live.member.output import Message
+from precedes.live.net import loop
+from precedes.model import Exit, UserError, printable
+
+READ_BYTES: Final = 1 << 16
+MISSING_EVERY_S: Final = 1.0
+NAMED_MAX: Final = 8
+
+
+def run(config: Config, *, json_lines: bool) -> int:
+    """Take part until the input has ended here and at all others; the exit status."""
+    if not config.interpreted:
+        # Here, where a signal ends it at once; the loop would hear of one afterwards.
+        Node(config.settings()).prepare()
+    try:
+        loop.run(_take_part(config, json_lines=json_lines))
+    except (KeyboardInterrupt, asyncio.CancelledError):
+        say(f"interrupted; member {config.member} has left the group")
+        return Exit.INTERRUPTED
+    return Exit.DONE
+
+
+async def _take_part(config: Config, *, json_lines: bool) -> None:
+    """As ``run``; SIGTERM cancels it, as Ctrl-C does."""
+    this = asyncio.current_task()
+    assert this is not None
+    with contextlib.suppress(NotImplementedError):  # Windows
+        asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, this.cancel)
+    group = Group.open(config)
+    naming = asyncio.create_task(_name_missing(group))
+    try:
+        async with group:
+            naming.cancel()
+            say(f"member {config.member} is ready")
+            tasks = [
+                asyncio.create_task(_broadcast_lines(group)),
+                asyncio.create_task(_print(group, json_lines=json_lines)),
+            ]
+            try:
+                await asyncio.gather(*tasks)
+            finally:
+                for task in tasks:
+                    task.cancel()
+                await asyncio.gather(*tasks, return_exceptions=True)
+    finally:
+        naming.cancel()
+
+
+async def _name_missing(group: Group) -> None:
+    """Say who has not come, when that changes."""
+    named: list[int] = []
+    while True:
+        await asyncio.sleep(MISSING_EVERY_S)
+        missing = sorted(group.missing_links())
+        if missing and missing != named:
+            names = [f"{who} at {group.config.addresses[who]}" for who in missing[:NAMED_MAX]]
+            more = len(missing) - len(names)
+            rest = f" and {more} more" if more else ""
+            say(f"waiting for member {', '.join(names)}{rest}; Ctrl-C ends it")
+            named = missing
+
+
+async def _broadcast_lines(group: Group) -> None:
+    async for line in _lines(group.config.payload_max_bytes):
+        await group.broadcast(line)
+    await group.finish()
+
+
+async def _lines(size_bytes_max: int) -> AsyncIterator[bytes]:
+    """Lines of the standard input, read as they are taken: without credit they stay in the pipe.
+
+    A thread reads them, which is all that terminals, pipes and files have in common. It is left
+    behind in the end, and holds no lock then: that of ``sys.stdin`` would abort the interpreter.
+    """
+    loop = asyncio.get_running_loop()
+    parts: asyncio.Queue[bytes] = asyncio.Queue()
+    turn = threading.Semaphore(1)
+    descriptor = sys.stdin.fileno()
+
+    def read() -> None:
+        with contextlib.suppress(RuntimeError):  # the loop has ended
+            while data := _read(descriptor):
+                turn.acquire()
+                loop.call_soon_threadsafe(parts.put_nowait, data)
+            loop.call_soon_threadsafe(parts.put_nowait, b"")
+
+    threading.Thread(target=read, daemon=True).start()
+    rest = b""
+    while data := await parts.get():
+        *lines, rest = (rest + data).split(b"\n")
+        for line in lines:
+            yield line.rstrip(b"\r")
+        if len(rest) > size_bytes_max:
+            raise UserError(f"a line of the input has more than {size_bytes_max} bytes")
+        turn.release()
+    if rest:
+        yield rest
+
+
+def _read(descriptor: int) -> bytes:
+    """What there is of the input, or nothing at its end."""
+    try:
+        return os.read(descriptor, READ_BYTES)
+    except OSError as error:
+        say(f"cannot read standard input any more: {error.strerror}")
+        return b""
+
+
+async def _print(group: Group, *, json_lines: bool) -> None:
+    async for batch in group.batches():
+        shown = [_json(message) if json_lines else _text(message) for message in batch]
+        show("\n".join(shown))
+
+
+def _text(message: Message) -> str:
+    text = message.payload.decode(errors="replace")
+    # Others choose the bytes; a terminal obeys some of them.
+    return f"{message.sender}: {printable(text) if sys.stdout.isatty() else text}"
+
+
+def _json(message: Message) -> str:
+    payload = message.payload.decode(errors="replace")
+    return json.dumps({"sender": message.sender, "sequence": message.sequence, "payload": payload})
