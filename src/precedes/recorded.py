@@ -9,9 +9,9 @@ import os
 from pathlib import Path
 
 from precedes.compiled import sources_digest
-from precedes.model import UserError
+from precedes.errors import UserError
+from precedes.model import Progress
 from precedes.sim import Result, Scenario
-from precedes.sim.run import Progress
 from precedes.sim.runs import open_run
 from precedes.trace import TraceWriter
 

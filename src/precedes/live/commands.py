@@ -16,13 +16,14 @@ from pathlib import Path
 from typing import Any, Final
 
 from precedes.console import say, show
+from precedes.errors import Exit, UserError
 from precedes.live.cluster import run as clusters
 from precedes.live.config import Config, Security, from_toml
 from precedes.live.group import Group
 from precedes.live.member.node import Node
 from precedes.live.member.output import Message
 from precedes.live.net.security import key_files, make_keys
-from precedes.model import Exit, UserError, printable
+from precedes.model import printable
 
 READ_BYTES: Final = 1 << 16
 TELL_EVERY_S: Final = 1.0  # who is missing, if that changes

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from precedes.compiled import sources_digest
-from precedes.model import UserError
+from precedes.errors import UserError
 from precedes.pipeline.layout import (
     LOCK,
     OWNER,

@@ -7,7 +7,7 @@ import shlex
 from pathlib import Path
 from typing import Any
 
-from precedes.model import UserError
+from precedes.errors import UserError
 from precedes.pipeline.layout import FAILED
 from precedes.pipeline.plan import PlannedRun
 from precedes.pipeline.records import write_aside

@@ -11,7 +11,7 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Any, Final
 
-from precedes.model import InternalError, UserError
+from precedes.errors import InternalError, UserError
 from precedes.papers.claims import Claim, number
 from precedes.papers.measured import Measured
 from precedes.papers.outcome import Outcome, counts

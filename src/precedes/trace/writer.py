@@ -18,7 +18,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from precedes.model import NODES_MAX, UserError
+from precedes.errors import UserError
+from precedes.model import NODES_MAX
 from precedes.trace import schema
 from precedes.trace.spool import CHUNK_ROWS, Group, Spool
 

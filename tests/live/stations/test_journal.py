@@ -4,8 +4,8 @@ import os
 
 import pytest
 
+from precedes.errors import UserError
 from precedes.live.stations.journal import HEADER, MAGIC, Journal, frame, parse
-from precedes.model import UserError
 from precedes.protocols.mobile.codec import decode_disk, encode_disk
 from precedes.protocols.mobile.host import Disk
 

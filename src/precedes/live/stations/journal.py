@@ -17,7 +17,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
 
-from precedes.model import UserError
+from precedes.errors import UserError
 
 MAGIC: Final = b"precedes journal 1\n"
 HEADER: Final = struct.Struct("<II")  # length of the bytes, checksum of length and bytes

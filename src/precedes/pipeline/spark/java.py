@@ -21,7 +21,7 @@ from typing import Final
 
 from precedes.compiled import cache_root
 from precedes.console import run, show, tell
-from precedes.model import Exit, UserError
+from precedes.errors import Exit, UserError
 
 VERSION_MIN: Final = 17
 DROPPED: Final = "--add-modules=jdk.incubator.vector"

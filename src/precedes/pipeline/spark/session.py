@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlsplit
 
-from precedes.model import UserError
+from precedes.errors import UserError
 from precedes.pipeline.spark import java
 
 if TYPE_CHECKING:
