@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from precedes import simulate, sources
-from precedes.model import InternalError, UserError
+from precedes.errors import InternalError, UserError
 from precedes.registry import ContractError, linked, load, names
 from precedes.sim import Scenario
 from precedes.sim.engine import loop

@@ -17,13 +17,17 @@ FILE_BYTES_MAX = 1_000_000
 # Who may import whom: only to the left. `trace` and `audit` see less than their place would
 # allow, because an oracle shares no code with what it judges; a run hands its events to a
 # writer that is passed in.
-BASE = frozenset({"model", "sources", "compiled"})
+WORDS = frozenset({"model", "errors"})
+FILES = WORDS | {"files"}
+BASE = FILES | {"sources", "compiled"}
 CONTRACT = BASE | {"contract"}
 HOSTS = CONTRACT | {"registry"}
 MAY_IMPORT = {
     "model": frozenset(),
+    "errors": frozenset(),
+    "files": WORDS,
     "sources": frozenset(),
-    "compiled": frozenset({"model", "sources"}),
+    "compiled": FILES | {"sources"},
     "intervals": frozenset(),
     "contract": BASE,
     "parts": CONTRACT,
@@ -32,15 +36,15 @@ MAY_IMPORT = {
     "sim": HOSTS,
     # Whoever judges may not know the judged; a cluster may well ask for its own verdict.
     "live": HOSTS | {"console", "parts", "protocols", "trace", "audit"},
-    "trace": frozenset({"model"}),
+    "trace": FILES,
     "recorded": HOSTS | {"sim", "trace"},
-    "console": frozenset({"model"}),
-    "audit": frozenset({"model", "compiled", "trace"}),
+    "console": WORDS,
+    "audit": FILES | {"compiled", "trace"},
     "pipeline": HOSTS
     | {"intervals", "sim", "live", "trace", "recorded", "audit", "console", "cli"},
     "papers": HOSTS
     | {"intervals", "parts", "sim", "live", "trace", "recorded", "audit", "pipeline"},
-    "report": frozenset({"model", "papers"}),
+    "report": FILES | {"papers"},
 }
 FREE = frozenset({"cli", "testing", "__init__", "__main__"})  # may import everything
 

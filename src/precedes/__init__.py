@@ -13,7 +13,7 @@ has kept it.
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from precedes.model import InternalError, PeerError, PrecedesError, UserError
+    from precedes.errors import InternalError, PeerError, PrecedesError, UserError
     from precedes.recorded import simulate
     from precedes.sim import Fault, Result, Scenario
     from precedes.trace import load
@@ -23,12 +23,12 @@ __version__ = "0.1.0"
 # Loaded on first use: the command line answers before Numba has been imported.
 _HOMES = {
     "Fault": "precedes.sim",
-    "InternalError": "precedes.model",
-    "PeerError": "precedes.model",
-    "PrecedesError": "precedes.model",
+    "InternalError": "precedes.errors",
+    "PeerError": "precedes.errors",
+    "PrecedesError": "precedes.errors",
     "Result": "precedes.sim",
     "Scenario": "precedes.sim",
-    "UserError": "precedes.model",
+    "UserError": "precedes.errors",
     "load": "precedes.trace",
     "simulate": "precedes.recorded",
 }

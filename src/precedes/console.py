@@ -14,7 +14,7 @@ import traceback
 from collections.abc import Callable
 from typing import Final, NoReturn
 
-from precedes.model import Exit, InternalError, PrecedesError
+from precedes.errors import Exit, InternalError, PrecedesError
 
 STREAMS: Final = ("stdin", "stdout", "stderr")
 REPORT: Final = "please report it as an issue of precedes, with what --debug adds to this"

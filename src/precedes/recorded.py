@@ -9,9 +9,9 @@ import os
 from pathlib import Path
 
 from precedes.compiled import sources_digest
-from precedes.model import UserError
+from precedes.files import make_directory
+from precedes.model import Progress
 from precedes.sim import Result, Scenario
-from precedes.sim.run import Progress
 from precedes.sim.runs import open_run
 from precedes.trace import TraceWriter
 
@@ -59,10 +59,7 @@ def _counts(result: Result) -> dict[str, int]:
 
 def trace_path(directory: Path, scenario: Scenario) -> Path:
     """Where the trace of a scenario goes in a directory, which is made if it is not there."""
-    try:
-        directory.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise UserError(f"cannot make the directory {directory}: {error.strerror}") from None
+    make_directory(directory)
     name = Path(scenario.protocol).stem
     # The same scenario gives the same file; another one never replaces it. What is as usual is
     # left out, so that a field added to scenarios changes no name.

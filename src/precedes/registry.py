@@ -18,7 +18,7 @@ import numpy as np
 
 from precedes import compiled, contract
 from precedes.contract import Capacity, Group
-from precedes.model import UserError, meant
+from precedes.errors import UserError, meant
 from precedes.sources import PACKAGE, digest, imports
 
 GUARANTEES: Final = ("causal", "probable", "none")

@@ -6,7 +6,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from precedes import audit
-from precedes.model import UserError
+from precedes.errors import UserError
 from precedes.trace import History
 from tests.support import executions
 from tests.support.executions import BROADCAST, DELIVER, Execution

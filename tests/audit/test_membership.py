@@ -8,7 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from precedes import audit
-from precedes.model import EventKind, UserError
+from precedes.errors import UserError
+from precedes.model import EventKind
 from precedes.trace import TraceWriter, read_trace
 from tests.audit.test_agreement import COUNTS, SEEDS, pairs
 from tests.support import executions

@@ -6,6 +6,7 @@ import os
 
 import pytest
 
+from precedes.errors import UserError
 from precedes.live import (
     Config,
     Evicted,
@@ -17,7 +18,6 @@ from precedes.live import (
 )
 from precedes.live.member import arrays as a
 from precedes.live.metrics import health
-from precedes.model import UserError
 from precedes.trace import read_members
 from tests.support.groups import configs, group_of, listeners, run, take, until
 

@@ -11,10 +11,10 @@ import pytest
 from prometheus_client import CollectorRegistry, Gauge
 from prometheus_client.parser import text_string_to_metric_families
 
+from precedes.errors import UserError
 from precedes.live import Config, Evicted, Group
 from precedes.live.net import wire
 from precedes.live.prometheus import METRICS
-from precedes.model import UserError
 from tests.support.groups import configs, end, group_of, leave, listeners, run, take, until
 from tests.support.places import ROOT
 

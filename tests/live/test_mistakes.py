@@ -7,10 +7,10 @@ import logging
 
 import pytest
 
+from precedes.errors import UserError
 from precedes.live import Config, Group, GroupClosed
 from precedes.live.config import from_toml
 from precedes.live.net.links import REDIAL_FIRST_S, REDIAL_LAST_S, redial_waits_s
-from precedes.model import UserError
 from tests.support.groups import configs, group_of, listeners, run, take, until
 
 ADDRESSES = ("127.0.0.1:7000", "127.0.0.1:7001")

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from precedes.model import InternalError
+from precedes.errors import InternalError
 from precedes.papers import claims
 from precedes.papers.claims import About, Claim
 from precedes.papers.measured import Measured, measure, pooled, select

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from precedes.model import UserError
+from precedes.errors import UserError
 from precedes.papers.bibliography import Reference
 from precedes.papers.registry import load, number_of, papers, references
 from precedes.registry import names

@@ -8,7 +8,7 @@ import random
 
 import pytest
 
-from precedes.model import InternalError, UserError
+from precedes.errors import InternalError, UserError
 from precedes.papers import registry
 from precedes.papers.claims import VERDICTS, About, finding
 from precedes.papers.measured import Measured, measure

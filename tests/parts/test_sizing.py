@@ -7,7 +7,7 @@ import pytest
 
 from precedes import Scenario, simulate
 from precedes.cli.main import main
-from precedes.model import UserError
+from precedes.errors import UserError
 from precedes.papers.p003 import experiments
 from precedes.parts.sizing import error_rate, missing_rate, size
 from tests.support.places import ROOT

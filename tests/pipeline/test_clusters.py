@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from precedes.model import UserError
+from precedes.errors import UserError
 from precedes.pipeline import run_experiments
 from precedes.pipeline.plan import expand
 from precedes.pipeline.records import ATTEMPTS_MAX
@@ -233,7 +233,7 @@ NOTEBOOK = """
 import os, signal, sys, time
 from pathlib import Path
 from pyspark.sql import SparkSession
-from precedes.model import UserError
+from precedes.errors import UserError
 from precedes.pipeline import java, run_experiments
 from precedes.pipeline.spark.session import JAVA_OPTIONS
 from precedes.sim import Scenario

@@ -9,7 +9,7 @@ import pytest
 
 from precedes.audit import audit
 from precedes.cli.main import main
-from precedes.model import UserError
+from precedes.errors import UserError
 from precedes.pipeline.audit import audit_events, audit_files, check_tables, read_tables
 from precedes.pipeline.events import history_of
 from precedes.recorded import simulate

@@ -10,7 +10,7 @@ import pytest
 from py4j.clientserver import JavaClient, JavaParameters, PythonParameters
 from py4j.java_gateway import GatewayProperty, PythonProxyPool
 
-from precedes.model import UserError
+from precedes.errors import UserError
 from precedes.pipeline import records, run_experiments
 from precedes.pipeline.spark.session import open_session
 from precedes.sim import Scenario

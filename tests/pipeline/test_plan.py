@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from precedes.model import UserError
+from precedes.errors import UserError
 from precedes.pipeline import plan
 from precedes.pipeline.plan import TASK_S, cost_s, expand, pack, scenario_of
 from precedes.pipeline.repeat import to_toml

@@ -19,7 +19,7 @@ import pytest
 
 from precedes import sources
 from precedes.compiled import sources_digest
-from precedes.model import UserError
+from precedes.errors import UserError
 from precedes.pipeline import layout, records
 from precedes.pipeline.dispatch import _Watch
 from precedes.pipeline.execute import FAILED, FINISHED, run_orders

@@ -15,7 +15,7 @@ import pytest
 
 from precedes.audit import audit, to_json
 from precedes.cli.main import main
-from precedes.model import UserError
+from precedes.errors import UserError
 from precedes.pipeline import layout, output, run_experiments, run_sweep, tables
 from precedes.pipeline.audit import audit_events, audit_files
 from precedes.pipeline.spark import jobs, session

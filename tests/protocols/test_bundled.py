@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from precedes.model import EventKind, UserError
+from precedes.errors import UserError
+from precedes.model import EventKind
 from precedes.papers.p001 import experiments
 from precedes.protocols import failure_detector
 from precedes.registry import load

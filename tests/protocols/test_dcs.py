@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from precedes import contract, simulate
-from precedes.model import UserError
+from precedes.errors import UserError
 from precedes.parts.hash_check import set_hash
 from precedes.protocols.dcs import rounds
 from precedes.protocols.dcs import state as d

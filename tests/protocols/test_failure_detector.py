@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from precedes import contract
-from precedes.model import UserError
+from precedes.errors import UserError
 from precedes.protocols import failure_detector
 from precedes.registry import load
 from precedes.sim import Fault, Scenario

@@ -5,7 +5,7 @@ import random
 import pytest
 
 from precedes.contract.machines import Message
-from precedes.model import UserError
+from precedes.errors import UserError
 from precedes.protocols.flooding.reno import Connection, RenoSettings
 from precedes.sim import Scenario, simulate
 

@@ -9,7 +9,7 @@ from html.parser import HTMLParser
 
 import pytest
 
-from precedes.model import UserError
+from precedes.errors import UserError
 from precedes.papers.bibliography import Reference
 from precedes.papers.claims import VERDICTS, About, finding, irreproducible, same_order, within
 from precedes.papers.measured import measure

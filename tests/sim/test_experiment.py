@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from precedes.model import UserError
+from precedes.errors import UserError
 from precedes.sim import Scenario
 from precedes.sim.experiment import grid
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from precedes.model import UserError
+from precedes.errors import UserError
 from precedes.sim import Fault, Scenario, from_toml, memory, simulate
 from precedes.sim.runs import open_run
 from precedes.sim.scenario import NETWORK, TOP, WORKLOAD

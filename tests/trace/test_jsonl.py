@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from precedes import audit
-from precedes.model import UserError
+from precedes.errors import UserError
 from precedes.trace import load, read_jsonl
 from tests.support import executions
 

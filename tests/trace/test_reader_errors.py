@@ -6,7 +6,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from precedes.model import UserError
+from precedes.errors import UserError
 from precedes.trace import load, read_metadata, read_trace
 from tests.support import logs
 

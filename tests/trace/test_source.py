@@ -14,7 +14,7 @@ import pytest
 
 from precedes import audit
 from precedes.cli.main import _logs, main
-from precedes.model import UserError
+from precedes.errors import UserError
 from precedes.pipeline.layout import logs_in
 from precedes.trace import load, read_jsonl, read_trace
 from tests.support import logs

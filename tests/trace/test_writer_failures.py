@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from precedes.model import UserError
+from precedes.errors import UserError
 from precedes.trace import read_trace
 from precedes.trace.spool import Spool
 from precedes.trace.writer import TraceWriter
@@ -92,7 +92,7 @@ def test_disk_is_full(target, directory, monkeypatch, place):
 
 LIMITED = """
 import os, resource, sys
-from precedes.model import UserError
+from precedes.errors import UserError
 from tests.trace import samples
 columns = samples.workload(nodes=5, messages=4000)
 resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, resource.RLIM_INFINITY))

@@ -13,8 +13,8 @@ from typing import Any, NoReturn
 from precedes import __version__, console
 from precedes.cli.bar import Bar
 from precedes.console import one_line, say, show, tell
+from precedes.errors import Exit, UserError, meant
 from precedes.live.options import add_live
-from precedes.model import Exit, UserError, meant
 from precedes.pipeline.spark.daemons import add_spark
 
 FORMATS = ("auto", "precedes", "jsonl", "members", "events")

@@ -37,7 +37,7 @@ from numpy.typing import NDArray
 from precedes import sources
 from precedes.compiled import shortcuts
 from precedes.compiled.pointers import Reference
-from precedes.model import InternalError
+from precedes.errors import InternalError
 
 P = ParamSpec("P")
 R = TypeVar("R")

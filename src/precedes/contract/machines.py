@@ -13,7 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
-from precedes.model import UserError
+from precedes.errors import UserError
 
 Name = tuple[int, int]  # host, number: who broadcast the message, and which of its own it is
 

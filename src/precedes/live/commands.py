@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import Any
 
 from precedes.console import show
+from precedes.errors import Exit, UserError
 from precedes.live import console
 from precedes.live.cluster import run as clusters
 from precedes.live.config import Config, Security, from_toml
 from precedes.live.net.security import key_files, make_keys
-from precedes.model import Exit, UserError
 
 
 def node(options: argparse.Namespace) -> int:

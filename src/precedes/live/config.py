@@ -16,9 +16,9 @@ from pathlib import Path
 from typing import Any, Final
 
 from precedes import registry
+from precedes.errors import UserError, meant
 from precedes.live.member.node import Settings
 from precedes.live.net import wire
-from precedes.model import UserError, meant
 
 SLOW_POLICIES: Final = ("block", "evict", "raise")
 PORT_MAX: Final = 65_535

@@ -13,12 +13,13 @@ from collections.abc import AsyncIterator
 from typing import Final
 
 from precedes.console import say, show
+from precedes.errors import Exit, UserError
 from precedes.live.config import Config
 from precedes.live.group import Group
 from precedes.live.member.node import Node
 from precedes.live.member.output import Message
 from precedes.live.net import loop
-from precedes.model import Exit, UserError, printable
+from precedes.model import printable
 
 READ_BYTES: Final = 1 << 16
 MISSING_EVERY_S: Final = 1.0

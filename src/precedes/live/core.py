@@ -17,6 +17,7 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
+from precedes.errors import PrecedesError, UserError
 from precedes.live import tracelog
 from precedes.live.bell import Bell
 from precedes.live.config import Config
@@ -30,7 +31,7 @@ from precedes.live.metrics import Metrics
 from precedes.live.net import wire
 from precedes.live.net.links import Links
 from precedes.live.net.security import Credentials
-from precedes.model import NANOSECONDS_PER_S, PrecedesError, UserError
+from precedes.model import NANOSECONDS_PER_S
 
 log = logging.getLogger("precedes.live")
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from precedes.model import PrecedesError, UserError
+from precedes.errors import PrecedesError, UserError
 
 
 class WouldBlock(PrecedesError):

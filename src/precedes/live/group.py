@@ -21,6 +21,7 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Final, Self, cast
 
+from precedes.errors import UserError
 from precedes.live import tracelog
 from precedes.live.config import Config
 from precedes.live.core import TEND_EVERY_S, Core, Missing, log
@@ -33,7 +34,7 @@ from precedes.live.metrics import serve
 from precedes.live.net import wire
 from precedes.live.net.links import Links
 from precedes.live.net.wire import FRAME_BYTES
-from precedes.model import NANOSECONDS_PER_S, UserError
+from precedes.model import NANOSECONDS_PER_S
 
 if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry

@@ -14,8 +14,8 @@ from weakref import WeakKeyDictionary
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 
+from precedes.errors import UserError
 from precedes.live.metrics import health
-from precedes.model import UserError
 
 if TYPE_CHECKING:
     from precedes.live.core import Core

@@ -18,7 +18,7 @@ import time
 from pathlib import Path
 from typing import Any, Final
 
-from precedes.model import UserError
+from precedes.errors import UserError
 
 MAGIC: Final = b"prcdlog1"
 HEADER_BYTES: Final = 1024

@@ -12,7 +12,7 @@ from dataclasses import InitVar, dataclass
 from itertools import pairwise
 from typing import Final, NamedTuple
 
-from precedes.model import InternalError
+from precedes.errors import InternalError
 from precedes.papers.measured import Measured
 
 HOLDS: Final = "holds"  # the published value lies within the measured interval

@@ -8,8 +8,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import InitVar, dataclass
 from typing import Any, Final
 
+from precedes.errors import InternalError
 from precedes.intervals import student_t
-from precedes.model import InternalError
 
 Run = Mapping[str, Any]  # one ``Result.as_dict()``
 Results = Mapping[str, Sequence[Run]]  # by experiment, in the order of its scenarios

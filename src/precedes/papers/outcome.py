@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from precedes.compiled import sources_digest
-from precedes.model import InternalError, UserError
+from precedes.errors import InternalError, UserError
 from precedes.papers.bibliography import Reference
 from precedes.papers.claims import VERDICTS, Claim
 from precedes.papers.measured import Results

@@ -17,7 +17,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, Final
 
-from precedes.model import UserError
+from precedes.errors import UserError
 from precedes.papers.bibliography import Reference
 from precedes.papers.claims import Claim
 from precedes.papers.measured import Results

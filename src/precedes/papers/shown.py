@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from precedes.model import InternalError
+from precedes.errors import InternalError
 from precedes.papers.measured import Measured
 
 SERIES_MAX = 8  # more lines than that cannot be told apart

@@ -8,7 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from precedes import compiled
-from precedes.model import NODES_MAX, UserError
+from precedes.errors import UserError
+from precedes.model import NODES_MAX
 
 Counts = NDArray[np.int32]
 

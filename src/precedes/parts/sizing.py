@@ -7,7 +7,8 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from typing import Any, Final
 
-from precedes.model import NODES_MAX, UserError
+from precedes.errors import UserError
+from precedes.model import NODES_MAX
 
 PER_PROCESS: Final = 2
 DELAY: Final = "normal:100:20"

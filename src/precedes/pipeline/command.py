@@ -12,7 +12,7 @@ from typing import Any, Final
 from precedes.audit import Report
 from precedes.cli.bar import Bar
 from precedes.console import say, show
-from precedes.model import Exit
+from precedes.errors import Exit
 
 # Of the many metrics in the summary, those that are printed.
 SHOWN: Final = {

@@ -15,12 +15,12 @@ from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
 
-from precedes.model import UserError
+from precedes.errors import UserError
+from precedes.model import Progress
 from precedes.pipeline import execute, records
 from precedes.pipeline.execute import Outcome
 from precedes.pipeline.plan import PlannedRun, pack
 from precedes.pipeline.spark import jobs
-from precedes.sim.run import Progress
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

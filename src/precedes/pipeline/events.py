@@ -9,7 +9,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from precedes.model import UserError, printable
+from precedes.errors import UserError
+from precedes.model import printable
 from precedes.trace import History
 from precedes.trace.assemble import CRASH, JOIN, JUDGED, KINDS, LEAVE, NO_MESSAGE, named_history
 from precedes.trace.history import BROADCAST

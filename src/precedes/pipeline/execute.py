@@ -19,7 +19,7 @@ from typing import Any, Final, NamedTuple, TextIO
 
 from precedes import compiled, registry
 from precedes.audit import Report, audit
-from precedes.model import InternalError, UserError
+from precedes.errors import InternalError, UserError
 from precedes.pipeline import layout, measures, records
 from precedes.pipeline.plan import scenario_of
 from precedes.pipeline.records import ATTEMPTS_MAX

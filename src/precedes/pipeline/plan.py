@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from precedes import registry
 from precedes.compiled import sources_digest
-from precedes.model import UserError
+from precedes.errors import UserError
 from precedes.pipeline.layout import name_of
 from precedes.sim import Scenario
 from precedes.sim.experiment import Experiment

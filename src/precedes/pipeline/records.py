@@ -13,15 +13,15 @@ import fcntl
 import hashlib
 import json
 import os
-import platform
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, Final
 
+from precedes import files
 from precedes.compiled import sources_digest
-from precedes.model import UserError
+from precedes.errors import UserError
 from precedes.pipeline.layout import (
     LOCK,
     OWNER,
@@ -52,16 +52,12 @@ TIMED_OUT: Final = "Timeout"
 @contextlib.contextmanager
 def aside(path: Path) -> Iterator[Path]:
     """Where to write a file that is to be there whole, or not at all: in place after the block."""
-    temporary = path.with_name(f".{path.name}.tmp-{platform.node()}-{os.getpid()}")
     try:
-        yield temporary
-        temporary.replace(path)
+        with files.aside(path) as temporary:
+            yield temporary
     except OSError as error:
         reason = error.strerror or str(error)
         raise UserError(f"cannot write {path}: {reason}; {_hint(error)}") from None
-    finally:
-        with contextlib.suppress(OSError):
-            temporary.unlink(missing_ok=True)
 
 
 def write_aside(path: Path, content: bytes) -> None:
@@ -173,7 +169,7 @@ def _clean(directory: Path) -> None:
     for path in (directory / STARTED).iterdir():
         path.unlink(missing_ok=True)
     for folder in (directory, directory / RECORDS):
-        for path in folder.glob(".*.tmp-*"):
+        for path in files.asides_in(folder):
             path.unlink(missing_ok=True)
 
 

@@ -7,7 +7,7 @@ import shlex
 from pathlib import Path
 from typing import Any
 
-from precedes.model import UserError
+from precedes.files import make_directory
 from precedes.pipeline.layout import FAILED
 from precedes.pipeline.plan import PlannedRun
 from precedes.pipeline.records import write_aside
@@ -18,10 +18,7 @@ from precedes.sim.scenario import NETWORK, TOP, WORKLOAD
 def command_for(run: PlannedRun, directory: Path) -> str:
     """Write the run's scenario into the directory and return the command that runs it."""
     path = _path(run, directory)
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise UserError(f"cannot make the directory {path.parent}: {error.strerror}") from None
+    make_directory(path.parent)
     write_aside(path, to_toml(run.scenario).encode())
     trace = f" --trace {shlex.quote(str(directory / FAILED))}" if run.trace else ""
     packets = " --packets" if run.trace and run.packets else ""

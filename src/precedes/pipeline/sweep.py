@@ -10,7 +10,8 @@ from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from precedes.model import Exit, UserError
+from precedes.errors import Exit, UserError
+from precedes.model import Progress
 from precedes.pipeline import records
 from precedes.pipeline.layout import LOG, record_path, trace_path
 from precedes.pipeline.plan import PlannedRun, expand, learned
@@ -18,7 +19,6 @@ from precedes.pipeline.records import Record
 from precedes.pipeline.repeat import command_for, forget
 from precedes.sim import Scenario
 from precedes.sim.experiment import Experiment
-from precedes.sim.run import Progress
 from precedes.sim.scenario import Fault
 
 if TYPE_CHECKING:

@@ -56,7 +56,8 @@ from precedes.contract import (
     tag_of,
     value_of,
 )
-from precedes.model import DELAY_MS_MAX, NANOSECONDS_PER_MS, UserError
+from precedes.errors import UserError
+from precedes.model import DELAY_MS_MAX, NANOSECONDS_PER_MS
 from precedes.parts import topology
 
 DATA: Final = 0

@@ -48,7 +48,8 @@ from precedes.contract import (
     tag_of,
     value_of,
 )
-from precedes.model import NANOSECONDS_PER_MS, UserError
+from precedes.errors import UserError
+from precedes.model import NANOSECONDS_PER_MS
 from precedes.parts import clocks
 from precedes.parts.hash_check import check, log, queue, search, set_hash
 from precedes.parts.hash_check.log import Log

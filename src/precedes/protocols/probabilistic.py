@@ -45,7 +45,8 @@ from precedes.contract import (
     source_of,
     value_of,
 )
-from precedes.model import EventKind, UserError
+from precedes.errors import UserError
+from precedes.model import EventKind
 from precedes.parts import clocks
 from precedes.parts.pool import NONE
 from precedes.parts.waiting import (

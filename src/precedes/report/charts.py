@@ -7,7 +7,7 @@ import re
 from html import escape
 from typing import Any, Final
 
-from precedes.model import UserError
+from precedes.errors import UserError
 from precedes.papers.shown import Figure, Series
 
 # Drawn in these colours, and replaced by what the style of the page names: light and dark.

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import csv
 import io
-import os
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import fields
 from pathlib import Path
 from typing import Any, Final
 
-from precedes.model import InternalError, UserError
+from precedes.errors import InternalError, UserError
+from precedes.files import aside
 from precedes.papers.claims import Claim, number
 from precedes.papers.measured import Measured
 from precedes.papers.outcome import Outcome, counts
@@ -45,17 +46,11 @@ def write_report(outcomes: Sequence[Outcome], directory: Path) -> Path:
 
 
 def _write(texts: dict[str, str], directory: Path) -> None:
-    aside = {directory / name: directory / f"{name}.tmp-{os.getpid()}" for name in texts}
-    try:
-        for (path, temporary), text in zip(aside.items(), texts.values(), strict=True):
-            temporary.write_text(text, encoding="utf-8", newline="")
+    with contextlib.ExitStack() as stack:  # all are written before the first is put in place
+        for path, text in ((directory / name, text) for name, text in texts.items()):
+            stack.enter_context(aside(path)).write_text(text, encoding="utf-8", newline="")
             if path.is_dir():
                 raise IsADirectoryError(0, f"{path} is a directory")
-        for path, temporary in aside.items():
-            temporary.replace(path)
-    finally:
-        for temporary in aside.values():
-            temporary.unlink(missing_ok=True)
 
 
 def claims_csv(claims: Iterable[Claim]) -> str:

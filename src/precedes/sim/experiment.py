@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from precedes import registry
-from precedes.model import UserError, meant
+from precedes.errors import UserError, meant
 from precedes.sim.scenario import Scenario, at_key, from_table, reading
 
 SWITCHES: Final = ("trace", "packets")

@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 
 from precedes import compiled, contract, registry
 from precedes.contract import Capacity, Group, grow
-from precedes.model import NANOSECONDS_PER_S, TIME_NS_MAX, InternalError, UserError
+from precedes.errors import InternalError, UserError
+from precedes.model import NANOSECONDS_PER_S, TIME_NS_MAX, Progress
 from precedes.sim import memory
 from precedes.sim.engine import faults as fault
 from precedes.sim.engine import loop
@@ -31,8 +32,6 @@ CHUNK_ROWS: Final = 1 << 18
 SLOTS_FIRST: Final = 256
 DRAWS: Final = 1 << 15  # delays drawn at a time: 256 KiB, which the second cache holds
 HELD_FIRST: Final = 256
-
-Progress = Callable[[float], None]
 
 
 class Writer(Protocol):

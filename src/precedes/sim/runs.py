@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from precedes import registry
+from precedes.model import Progress
 from precedes.sim.radio.run import RadioRun
 from precedes.sim.result import Result
-from precedes.sim.run import Progress, Run, Writer
+from precedes.sim.run import Run, Writer
 from precedes.sim.scenario import Scenario
 
 

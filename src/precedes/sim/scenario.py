@@ -11,7 +11,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-from precedes.model import DELAY_MS_MAX, NODES_MAX, UserError, meant
+from precedes.errors import UserError, meant
+from precedes.model import DELAY_MS_MAX, NODES_MAX
 
 # Lists of the names that a scenario file may use, by section; the first is the top level.
 TOP: Final = ("protocol", "nodes", "seed", "oracle", "horizon_s", "memory_max_bytes")

@@ -6,7 +6,7 @@ import argparse
 from collections.abc import Sequence
 
 from precedes.console import run, show, tell
-from precedes.model import Exit
+from precedes.errors import Exit
 from precedes.testing.conformance import conformance
 
 

@@ -9,7 +9,8 @@ import numpy as np
 
 from precedes import registry
 from precedes.contract import Capacity
-from precedes.model import EventKind, UserError
+from precedes.errors import UserError
+from precedes.model import EventKind
 from precedes.sim import Result, Scenario
 from precedes.sim.assumptions import outside
 from precedes.sim.run import Run

@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 from typing import Final
 
-from precedes.model import UserError
+from precedes.errors import UserError
 from precedes.trace.history import History
 from precedes.trace.importers.jsonl import GZIP_MAGIC, read_lines
 from precedes.trace.members import holds_member_logs, read_members

@@ -8,7 +8,8 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from precedes.model import EventKind, UserError
+from precedes.errors import UserError
+from precedes.model import EventKind
 
 BROADCAST: Final = int(EventKind.BROADCAST)
 DELIVER: Final = int(EventKind.DELIVER)

@@ -20,7 +20,8 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from precedes.model import NODES_MAX, EventKind, UserError
+from precedes.errors import UserError
+from precedes.model import NODES_MAX, EventKind
 from precedes.trace.assemble import JUDGED, numbered_history
 from precedes.trace.history import History
 from precedes.trace.writer import TraceWriter

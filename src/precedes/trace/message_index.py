@@ -7,7 +7,7 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from precedes.model import UserError
+from precedes.errors import UserError
 from precedes.trace.history import BROADCAST
 
 # Rows at a time, so that what is computed on the way stays in the cache.

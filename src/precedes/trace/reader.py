@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from precedes.model import UserError
+from precedes.errors import UserError
 from precedes.trace import schema
 from precedes.trace.assemble import JUDGED, numbered_history
 from precedes.trace.history import History

@@ -20,7 +20,8 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from precedes.model import EventKind, UserError
+from precedes.errors import UserError
+from precedes.model import EventKind
 
 SCHEMA_VERSION: Final = 1
 METADATA_KEY: Final = b"precedes"

@@ -17,7 +17,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO, Final
 
-from precedes.model import UserError
+from precedes.errors import UserError
 
 Log = str | os.PathLike[str] | BinaryIO
 

@@ -5,9 +5,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
-import platform
 import shutil
-import tempfile
 import weakref
 from pathlib import Path
 from types import TracebackType
@@ -18,7 +16,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from precedes.model import NODES_MAX, UserError
+from precedes.errors import UserError
+from precedes.files import own_directory
+from precedes.model import NODES_MAX
 from precedes.trace import schema
 from precedes.trace.spool import CHUNK_ROWS, Group, Spool
 
@@ -200,16 +200,10 @@ def _make_directory(path: Path) -> Path:
     if path.is_dir():
         raise OSError(errno.EISDIR, os.strerror(errno.EISDIR))
     folder = path.with_name(f".{path.name}.tmp")
-    # The host is part of the name: a process number means nothing on another machine.
-    prefix = f"{platform.node()}-"
     while True:
         folder.mkdir(exist_ok=True)
         with contextlib.suppress(FileNotFoundError):  # another writer, done, took it away
-            for name in os.listdir(folder):
-                process = name.removeprefix(prefix).partition("-")[0]
-                if name.startswith(prefix) and process.isdecimal() and not _is_alive(int(process)):
-                    shutil.rmtree(folder / name, ignore_errors=True)
-            return Path(tempfile.mkdtemp(prefix=f"{prefix}{os.getpid()}-", dir=folder))
+            return own_directory(folder)
 
 
 def _remove_directory(directory: Path, owner: int) -> None:
@@ -218,16 +212,6 @@ def _remove_directory(directory: Path, owner: int) -> None:
         shutil.rmtree(directory, ignore_errors=True)
         with contextlib.suppress(OSError):  # others write the same target
             directory.parent.rmdir()
-
-
-def _is_alive(process: int) -> bool:
-    try:
-        os.kill(process, 0)
-    except ProcessLookupError:
-        return False
-    except (OSError, OverflowError):
-        return True
-    return True
 
 
 def _user_error(path: Path, error: OSError) -> UserError:

@@ -11,12 +11,12 @@ import numpy as np
 import pytest
 
 from precedes.audit import audit
+from precedes.errors import UserError
 from precedes.live import Config
 from precedes.live.cluster import run
 from precedes.live.cluster.disturbed import Spell, disturbances, latencies
 from precedes.live.cluster.faults import draw
 from precedes.live.seldom import Seldom
-from precedes.model import UserError
 from precedes.trace import load, read_members
 from precedes.trace.members import join, read_member_log
 from tests.support import warm

@@ -6,12 +6,12 @@ import struct
 import numpy as np
 import pytest
 
+from precedes.errors import InternalError, UserError
 from precedes.live.cluster.run import Cluster
 from precedes.live.member import arrays as a
 from precedes.live.member import view
 from precedes.live.member.node import Node, Settings
 from precedes.live.net import wire
-from precedes.model import InternalError, UserError
 from precedes.protocols import failure_detector as tester
 from precedes.sim import Scenario
 from precedes.testing import observe

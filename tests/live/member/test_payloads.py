@@ -6,11 +6,11 @@ import asyncio
 import numpy as np
 import pytest
 
+from precedes.errors import InternalError, UserError
 from precedes.live.member import arrays as a
 from precedes.live.member import records
 from precedes.live.member.node import Node, Settings
 from precedes.live.net import wire
-from precedes.model import InternalError, UserError
 from tests.support.groups import group_of, run, take
 from tests.support.network import Network
 

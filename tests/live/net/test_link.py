@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from precedes.errors import PeerError
 from precedes.live.net import wire
 from precedes.live.net.link import ACK_AFTER, Link
-from precedes.model import PeerError
 
 
 class Pair:

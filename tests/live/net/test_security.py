@@ -10,6 +10,7 @@ import stat
 import pytest
 import uvloop
 
+from precedes.errors import PeerError, UserError
 from precedes.live import Group, GroupLost, Security, make_keys
 from precedes.live.config import from_toml
 from precedes.live.metrics import health
@@ -17,7 +18,6 @@ from precedes.live.net import wire
 from precedes.live.net.certificates import Authority
 from precedes.live.net.links import EVICTED
 from precedes.live.net.security import check_name, contexts, member_name
-from precedes.model import PeerError, UserError
 from tests.support.groups import (
     Impostor,
     close,

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from precedes.errors import PeerError
 from precedes.live.member import arrays as a
 from precedes.live.member.node import Node, Settings
 from precedes.live.net import wire
-from precedes.model import PeerError
 from precedes.protocols import failure_detector as tester
 from tests.support.network import Network
 from tests.support.places import ROOT

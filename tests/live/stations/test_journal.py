@@ -4,8 +4,8 @@ import os
 
 import pytest
 
+from precedes.errors import UserError
 from precedes.live.stations.journal import HEADER, MAGIC, Journal, frame, parse
-from precedes.model import UserError
 from precedes.protocols.mobile.codec import decode_disk, encode_disk
 from precedes.protocols.mobile.host import Disk
 
@@ -43,7 +43,7 @@ def test_a_crash_at_any_byte_leaves_a_whole_state(tmp_path):
 
 
 def test_a_crash_while_all_is_written_anew_leaves_the_old_or_the_new(tmp_path):
-    path, aside = tmp_path / "state", tmp_path / "state.new"
+    path, aside = tmp_path / "state", tmp_path / ".state.tmp-here-1"
     before = journal_of(path, STATES)
     anew = MAGIC + frame(encode_disk(STATES[-1]))
     for length in range(len(anew) + 1):
@@ -51,6 +51,7 @@ def test_a_crash_while_all_is_written_anew_leaves_the_old_or_the_new(tmp_path):
         aside.write_bytes(anew[:length])
         with Journal(path, sync=False) as journal:
             assert [decode_disk(record) for record in journal.records] == STATES
+        assert list(tmp_path.iterdir()) == [path]
     with Journal(path, sync=False) as journal:
         journal.replace([encode_disk(STATES[-1])])
         assert path.read_bytes() == anew

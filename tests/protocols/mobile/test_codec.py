@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from precedes.contract import machines
-from precedes.model import PeerError
+from precedes.errors import PeerError
 from precedes.protocols.mobile import codec, messages
 
 NUMBERS = st.integers(-1, 1 << 40)

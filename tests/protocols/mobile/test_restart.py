@@ -3,7 +3,7 @@
 import pytest
 
 from precedes.contract import machines
-from precedes.model import PeerError
+from precedes.errors import PeerError
 from precedes.protocols.mobile import messages, restart
 from precedes.protocols.mobile.restart import LoggedStation
 from tests.support.mobile.durable_world import make, restarting

@@ -5,7 +5,8 @@ import pytest
 
 from precedes import contract, registry
 from precedes.contract import Capacity, Group
-from precedes.model import EventKind, UserError
+from precedes.errors import UserError
+from precedes.model import EventKind
 from precedes.protocols import vcube
 from precedes.protocols.vcube.recovery import WINDOW
 from precedes.sim import Fault, Scenario, simulate

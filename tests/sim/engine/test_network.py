@@ -6,7 +6,8 @@ import math
 import numpy as np
 import pytest
 
-from precedes.model import EventKind, UserError
+from precedes.errors import UserError
+from precedes.model import EventKind
 from precedes.sim import Scenario, simulate
 from precedes.testing.collector import NODE, PACKET, SEQUENCE, SOURCE, TIME_NS
 from tests.support import traces

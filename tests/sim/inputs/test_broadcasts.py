@@ -9,7 +9,8 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from precedes.model import EventKind, UserError
+from precedes.errors import UserError
+from precedes.model import EventKind
 from precedes.registry import linked
 from precedes.sim import Scenario, simulate
 from precedes.testing.collector import KIND, NODE, SEQUENCE, SOURCE, TIME_NS

@@ -11,7 +11,7 @@ import pytest
 
 from precedes.audit import audit
 from precedes.contract.machines import RadioParameters
-from precedes.model import UserError
+from precedes.errors import UserError
 from precedes.pipeline.events import history_of
 from precedes.recorded import simulate as simulate_recorded
 from precedes.sim import Fault, Scenario, simulate

@@ -24,6 +24,7 @@ from typing import Any, Final
 
 from precedes import registry
 from precedes.audit import audit, to_json
+from precedes.errors import UserError
 from precedes.live import tracelog
 from precedes.live.cluster import process
 from precedes.live.cluster.disturbed import Spell, disturbances, latencies
@@ -31,7 +32,6 @@ from precedes.live.cluster.faults import Fault, Relays, draw
 from precedes.live.config import Config, Security
 from precedes.live.member.node import Node
 from precedes.live.net.security import make_keys
-from precedes.model import UserError
 from precedes.trace import read_members
 
 GROUP: Final = "cluster"

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from precedes import contract
 from precedes.contract import Host, Int32s, Int64s
-from precedes.model import UserError
+from precedes.errors import UserError
 from precedes.protocols.failure_detector import Detector
 
 Bytes = NDArray[np.uint8]

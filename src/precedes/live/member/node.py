@@ -18,11 +18,12 @@ import numpy as np
 
 from precedes import contract, registry
 from precedes.contract import Capacity, grow
+from precedes.errors import InternalError, UserError
 from precedes.live.member import allocate, names, records, status, step
 from precedes.live.member import arrays as a
 from precedes.live.member.arrays import Member
 from precedes.live.member.output import FEW, ROW_BYTES, Batch, Output
-from precedes.model import NODES_MAX, InternalError, UserError
+from precedes.model import NODES_MAX
 from precedes.protocols import failure_detector as tester
 
 # What a step has left when it was taken: nothing.

@@ -6,9 +6,9 @@ import asyncio
 import time
 from typing import TYPE_CHECKING, Final, cast
 
+from precedes.errors import PeerError
 from precedes.live.net import security, wire
 from precedes.live.net.link import Link
-from precedes.model import PeerError
 
 if TYPE_CHECKING:
     from precedes.live.net.links import Links

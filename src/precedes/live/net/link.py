@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections import deque
 from typing import Final
 
+from precedes.errors import PeerError
 from precedes.live.net import wire
 from precedes.live.net.wire import DATA
-from precedes.model import PeerError
 
 # An acknowledgement goes out by itself when so many frames have come and nothing was sent back.
 ACK_AFTER: Final = 32

@@ -18,11 +18,11 @@ import time
 from collections.abc import Coroutine, Iterator
 from typing import TYPE_CHECKING, Any, Final
 
+from precedes.errors import PeerError
 from precedes.live.config import split_address
 from precedes.live.net import security, wire
 from precedes.live.net.connection import CLOSE_S, HANDSHAKE_S, Connection
 from precedes.live.net.link import Link
-from precedes.model import PeerError
 
 if TYPE_CHECKING:
     from precedes.live.group import Group

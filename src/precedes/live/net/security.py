@@ -16,7 +16,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from precedes.model import PeerError, UserError, printable
+from precedes.errors import PeerError, UserError
+from precedes.model import printable
 
 if TYPE_CHECKING:
     from precedes.live.config import Security

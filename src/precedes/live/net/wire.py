@@ -36,7 +36,8 @@ import struct
 from dataclasses import dataclass
 from typing import Final
 
-from precedes.model import PeerError, PrecedesError, printable
+from precedes.errors import PeerError, PrecedesError
+from precedes.model import printable
 
 try:  # the same sums in a tenth of the time
     from isal.isal_zlib import crc32 as crc32

@@ -17,7 +17,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
 
-from precedes.model import UserError
+from precedes.errors import UserError
+from precedes.files import asides_in, write_aside
 
 MAGIC: Final = b"precedes journal 1\n"
 HEADER: Final = struct.Struct("<II")  # length of the bytes, checksum of length and bytes
@@ -68,6 +69,8 @@ class Journal:
         self.path = Path(path)
         self.sync = sync
         try:
+            for left in asides_in(self.path.parent, self.path.name):
+                left.unlink(missing_ok=True)
             text = self.path.read_bytes() if self.path.exists() else b""
             self.records, length = parse(text, title=str(self.path))
             # Unbuffered: a record is handed to the system in one piece, or an error is raised.
@@ -112,29 +115,14 @@ class Journal:
 
     def replace(self, records: list[bytes]) -> None:
         """Have these records instead of all that there are: they, or the old ones, never both."""
-        aside = self.path.with_name(self.path.name + ".new")
         try:
-            with aside.open("wb") as file:
-                file.write(MAGIC + b"".join(map(frame, records)))
-                file.flush()
-                if self.sync:
-                    os.fsync(file.fileno())
-            aside.replace(self.path)
-            if self.sync:
-                self._sync_directory()
+            write_aside(self.path, MAGIC + b"".join(map(frame, records)), sync=self.sync)
             self._file.close()
             self._file = self.path.open("r+b", buffering=0)
             self._file.seek(0, os.SEEK_END)
         except OSError as error:
             raise self._error(error) from None
         self.records = list(records)
-
-    def _sync_directory(self) -> None:
-        directory = os.open(self.path.parent, os.O_RDONLY)
-        try:
-            os.fsync(directory)
-        finally:
-            os.close(directory)
 
     def close(self) -> None:
         """Give the file back; the records stay readable."""

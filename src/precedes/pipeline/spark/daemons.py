@@ -46,7 +46,7 @@ def add_spark(commands: Any) -> None:
 
 def _start(options: argparse.Namespace) -> NoReturn:
     """Become the daemon: signals, the process number and the exit status are its own."""
-    from precedes.model import UserError
+    from precedes.errors import UserError
     from precedes.pipeline.spark import java
     from precedes.pipeline.spark.session import require_pyspark
 

@@ -21,7 +21,8 @@ from typing import Final
 
 from precedes.compiled import cache_root
 from precedes.console import run, show, tell
-from precedes.model import Exit, UserError
+from precedes.errors import Exit, UserError
+from precedes.files import aside
 
 VERSION_MIN: Final = 17
 DROPPED: Final = "--add-modules=jdk.incubator.vector"
@@ -52,10 +53,9 @@ def java_home() -> Path:
     try:
         if not shim.is_file():
             shim.parent.mkdir(parents=True, exist_ok=True)
-            aside = shim.with_name(f".java.tmp-{os.getpid()}")
-            aside.write_text(text, encoding="utf-8")
-            aside.chmod(0o755)
-            aside.replace(shim)
+            with aside(shim) as written:
+                written.write_text(text, encoding="utf-8")
+                written.chmod(0o755)
     except OSError as error:
         raise UserError(
             f"cannot write {shim}: {error.strerror}; name a directory with PRECEDES_CACHE"

@@ -10,7 +10,7 @@ import uuid
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from precedes.model import UserError
+from precedes.errors import UserError
 from precedes.pipeline.spark.session import log_of
 
 if TYPE_CHECKING:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import logging
 import os
-import platform
 import re
 import shutil
 import socket
@@ -19,7 +18,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlsplit
 
-from precedes.model import UserError
+from precedes.errors import UserError
+from precedes.files import own_directory
 from precedes.pipeline.spark import java
 
 if TYPE_CHECKING:
@@ -334,24 +334,9 @@ def _scratch() -> Path:
     places = [os.environ.get("SPARK_LOCAL_DIRS", "").split(",")[0], "/var/tmp"]
     usable = [place for place in places if place and os.access(place, os.W_OK)]
     base = Path(usable[0] if usable else tempfile.gettempdir())
-    prefix = f"precedes-spark-{platform.node()}-"
-    for left in base.glob(f"{prefix}*"):
-        owner = left.name.removeprefix(prefix).partition("-")[0]
-        if owner.isdecimal() and not _is_alive(int(owner)):
-            shutil.rmtree(left, ignore_errors=True)
     try:
-        return Path(tempfile.mkdtemp(prefix=f"{prefix}{os.getpid()}-", dir=base))
+        return own_directory(base, "precedes-spark-")
     except OSError as error:
         raise UserError(
             f"Spark cannot work in {base}: {error.strerror}; name a directory with SPARK_LOCAL_DIRS"
         ) from None
-
-
-def _is_alive(process: int) -> bool:
-    try:
-        os.kill(process, 0)
-    except ProcessLookupError:
-        return False
-    except OSError:
-        return True
-    return True

@@ -8,7 +8,8 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from precedes.contract import Capacity, Group, Int32s, Int64s
-from precedes.model import DELAY_MS_MAX, NANOSECONDS_PER_MS, UserError
+from precedes.errors import UserError
+from precedes.model import DELAY_MS_MAX, NANOSECONDS_PER_MS
 from precedes.parts import topology
 from precedes.parts.pool import NONE, Pool, allocate_pool
 from precedes.protocols import failure_detector

@@ -17,7 +17,8 @@ from numpy.typing import NDArray
 
 from precedes import compiled
 from precedes.contract import Capacity, Group, Int32s, Int64s
-from precedes.model import NANOSECONDS_PER_MS, NODES_MAX, UserError
+from precedes.errors import UserError
+from precedes.model import NANOSECONDS_PER_MS, NODES_MAX
 from precedes.parts import clocks, sizing
 from precedes.parts.hash_check import check, log, queue, search, set_hash
 from precedes.parts.hash_check.log import Log

@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from precedes.contract.machines import Environment, Flood, RadioParameters, option
-from precedes.model import NANOSECONDS_PER_MS, UserError
+from precedes.errors import UserError
+from precedes.model import NANOSECONDS_PER_MS
 
 from .machines import FloodingHost, FloodingStation
 from .reno import RenoSettings, Segment

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from typing import Any, Final, NamedTuple, get_args, get_origin, get_type_hints
 
 from precedes.contract import machines
-from precedes.model import PeerError
+from precedes.errors import PeerError
 
 from . import messages
 from .host import Disk

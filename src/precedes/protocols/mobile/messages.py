@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
 from precedes.contract.machines import Environment, Flood, Message, Name
-from precedes.model import NANOSECONDS_PER_MS, UserError
+from precedes.errors import UserError
+from precedes.model import NANOSECONDS_PER_MS
 
 NONE: Final = -1
 

@@ -26,7 +26,7 @@ from precedes.contract.machines import (
     Message,
     Name,
 )
-from precedes.model import PeerError
+from precedes.errors import PeerError
 
 from . import codec
 from .cell import Memory, Record

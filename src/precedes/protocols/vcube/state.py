@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from precedes import compiled
 from precedes.contract import LENGTH, Capacity, Group, Host, Int32s, Int64s
-from precedes.model import UserError
+from precedes.errors import UserError
 from precedes.parts import topology
 from precedes.parts.pool import NONE, Pool, allocate_pool
 

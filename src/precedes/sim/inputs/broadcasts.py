@@ -8,7 +8,8 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from precedes.model import NANOSECONDS_PER_MS, NANOSECONDS_PER_S, TIME_NS_MAX, UserError, meant
+from precedes.errors import UserError, meant
+from precedes.model import NANOSECONDS_PER_MS, NANOSECONDS_PER_S, TIME_NS_MAX
 from precedes.sim.engine import workload as load
 from precedes.sim.engine.workload import Workload
 from precedes.sim.inputs.build import numbers_of

@@ -10,7 +10,8 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from precedes.model import DELAY_MS_MAX, NANOSECONDS_PER_MS, NANOSECONDS_PER_S, UserError, meant
+from precedes.errors import UserError, meant
+from precedes.model import DELAY_MS_MAX, NANOSECONDS_PER_MS, NANOSECONDS_PER_S
 from precedes.sim.engine import faults as fault
 from precedes.sim.engine import network as net
 from precedes.sim.inputs.latency import read_latency

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from precedes.model import UserError
+from precedes.errors import UserError
 from precedes.sim.engine import workload as load
 
 

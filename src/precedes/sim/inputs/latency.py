@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from precedes.model import DELAY_MS_MAX, NANOSECONDS_PER_MS, UserError
+from precedes.errors import UserError
+from precedes.model import DELAY_MS_MAX, NANOSECONDS_PER_MS
 from precedes.sim.engine.network import DELAY_NS_MIN
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from precedes.model import UserError
+from precedes.errors import UserError
 from precedes.sim.scenario import Scenario
 
 # Fields of a scenario that say something about links, of which a radio has none.

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from precedes.contract.machines import RadioParameters
-from precedes.model import UserError
+from precedes.errors import UserError
 
 Floats = NDArray[np.float64]
 

@@ -19,13 +19,8 @@ import numpy as np
 from precedes import registry
 from precedes.contract import machines as mm
 from precedes.contract.machines import Environment
-from precedes.model import (
-    NANOSECONDS_PER_MS,
-    NANOSECONDS_PER_S,
-    TIME_NS_MAX,
-    EventKind,
-    UserError,
-)
+from precedes.errors import UserError
+from precedes.model import NANOSECONDS_PER_MS, NANOSECONDS_PER_S, TIME_NS_MAX, EventKind, Progress
 from precedes.registry import MachineProtocol
 from precedes.sim.inputs import broadcasts
 from precedes.sim.radio.air import Air, Transmission
@@ -34,7 +29,7 @@ from precedes.sim.radio.measures import Measures
 from precedes.sim.radio.mobility import Mobility, station_places, tree_of
 from precedes.sim.radio.rows import RadioTrace
 from precedes.sim.result import Result
-from precedes.sim.run import Progress, Writer
+from precedes.sim.run import Writer
 from precedes.sim.scenario import Scenario
 
 WIRE_HEADER_BYTES: Final = 60  # TCP, IPv4 and MAC

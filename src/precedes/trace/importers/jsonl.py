@@ -17,7 +17,8 @@ from typing import Any, Final
 
 import numpy as np
 
-from precedes.model import UserError, printable
+from precedes.errors import UserError
+from precedes.model import printable
 from precedes.trace.assemble import CRASH, JOIN, JUDGED, KINDS, LEAVE, NO_MESSAGE, named_history
 from precedes.trace.history import BROADCAST, History
 from precedes.trace.source import Log, Source, open_log

@@ -1,0 +1,82 @@
+"""Files that are there whole or not at all, and what processes that died have left."""
+
+from __future__ import annotations
+
+import contextlib
+import glob
+import os
+import platform
+import shutil
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+from precedes.errors import UserError
+
+
+@contextlib.contextmanager
+def aside(path: Path, *, sync: bool = False) -> Iterator[Path]:
+    """Where to write a file that is put in its place after the block, unless that raises.
+
+    With ``sync`` it is durable then. What a killed process leaves is in ``asides_in`` its folder.
+    """
+    temporary = path.with_name(f".{path.name}.tmp-{platform.node()}-{os.getpid()}")
+    try:
+        yield temporary
+        if sync:
+            _sync(temporary)
+        temporary.replace(path)
+        if sync:
+            _sync(path.parent)
+    finally:
+        with contextlib.suppress(OSError):
+            temporary.unlink(missing_ok=True)
+
+
+def write_aside(path: Path, content: bytes, *, sync: bool = False) -> None:
+    """Write a file so that it is there whole, or as it was before."""
+    with aside(path, sync=sync) as temporary:
+        temporary.write_bytes(content)
+
+
+def asides_in(folder: Path, name: str | None = None) -> Iterator[Path]:
+    """What is written aside in a folder, or was when a process was killed: of a file, or of all."""
+    return folder.glob(f".{'*' if name is None else glob.escape(name)}.tmp-*")
+
+
+def _sync(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def make_directory(path: Path) -> None:
+    """Make a directory, with those above it, unless it is there."""
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UserError(f"cannot make the directory {path}: {error.strerror}") from None
+
+
+def own_directory(base: Path, prefix: str = "") -> Path:
+    """A new directory for this process alone; those that dead ones have left here are removed."""
+    # A process number means nothing on another machine.
+    start = f"{prefix}{platform.node()}-"
+    for name in os.listdir(base):
+        owner = name.removeprefix(start).partition("-")[0]
+        if name.startswith(start) and owner.isdecimal() and not is_alive(int(owner)):
+            shutil.rmtree(base / name, ignore_errors=True)
+    return Path(tempfile.mkdtemp(prefix=f"{start}{os.getpid()}-", dir=base))
+
+
+def is_alive(process: int) -> bool:
+    """Whether there is a process of this number on this machine."""
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    except (OSError, OverflowError):
+        return True
+    return True
