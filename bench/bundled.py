@@ -1,23 +1,17 @@
 """The benchmark of `bundled`: `python bench/bundled.py [--quick] [--json]`.
 
 Packets per CPU-second of the largest published run, 1,024 processes that broadcast at once
-without bundling (2.1 million packets), beside the deliveries per CPU-second of workload W with the
-oracle (see ``run``) in the same process, repeats interleaved; and the CPU time of all forty
-fault-free cells of Tables 3 and 4.
+without bundling (2.1 million packets), beside deliveries per CPU-second of workload W with the
+oracle in the same run; and the CPU time of all forty fault-free cells of Tables 3 and 4.
 """
 
-import sys
 import time
-from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parent))
-
+import beside_w
 import harness
-import run as workload_w
 
 NODES = 1024
 BUNDLED = "bundled (packets)"
-REFERENCE = "W, probabilistic, oracle (deliveries)"
 
 
 def rate_of_bundled(nodes):
@@ -49,13 +43,9 @@ def measure(*, quick):
     messages = 5_000 if quick else 100_000
     repeats = 1 if quick else 3
     rate_of_bundled(8)  # compile, and fill the caches
-    workload_w.rate_of_precedes("probabilistic", 1, oracle=True)
-    rows = {
-        REFERENCE: lambda: workload_w.rate_of_precedes("probabilistic", messages, oracle=True),
-        BUNDLED: lambda: rate_of_bundled(nodes),
-    }
-    rates = harness.interleaved(rows, repeats)
-    report = {"nodes": nodes, "per_cpu_s": harness.compared(rates, REFERENCE)}
+    rows = {BUNDLED: lambda: rate_of_bundled(nodes)}
+    compared = beside_w.compare(rows, messages=messages, repeats=repeats)
+    report = {"nodes": nodes, "per_cpu_s": compared}
     if not quick:
         report["cells_cpu_s"] = cpu_of_cells()
     return report
@@ -63,17 +53,10 @@ def measure(*, quick):
 
 def show(report):
     """The table."""
-    print(f"\nbundled, {report['nodes']} processes, unbundled\n")
-    for name, row in report["per_cpu_s"].items():
-        print(f"{name:<40}{row['median']:>14,.0f} per CPU-s   1/{1 / row['ratio']:.1f}")
+    beside_w.show(f"per CPU-second, {report['nodes']} processes", report["per_cpu_s"])
     if "cells_cpu_s" in report:
         print(f"{'all 40 fault-free cells':<40}{report['cells_cpu_s']:>14.1f} CPU-s")
 
 
-def ratios(report):
-    """Packets for each delivery of W."""
-    return harness.ratios_of(report["per_cpu_s"], REFERENCE)
-
-
 if __name__ == "__main__":
-    harness.main(__file__, __doc__, measure=measure, show=show, ratios=ratios)
+    harness.main(__file__, __doc__, measure=measure, show=show, ratios=beside_w.ratios)

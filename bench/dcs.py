@@ -1,24 +1,19 @@
 """The benchmark of dcs: `python bench/dcs.py [--quick] [--json]`.
 
 Deliveries per CPU-second of workload W (bench/run.py) with dcs, with and without the oracle and the
-hash detector, beside probabilistic with the oracle in the same run. Repeats are interleaved; the
-table gives the best and the median of them. The published random load (1,000 processes, 300 s)
-runs once with the oracle, in a process of its own; so do bells in groups of several sizes, whose
-rounds and peak memory are counted.
+hash detector, beside probabilistic with the oracle in the same run. The published random load
+(1,000 processes, 300 s) runs once with the oracle, in a process of its own; so do bells in groups
+of several sizes, whose rounds and peak memory are counted.
 """
 
 import functools
-import sys
 import time
-from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parent))
-
+import beside_w
 import harness
-import run as bench
+import run
 
 REPEATS = 3
-REFERENCE = "W, probabilistic, oracle"
 ROWS = {
     "W, dcs, oracle": {"oracle": True, "detector": "none"},
     "W, dcs": {"oracle": False, "detector": "none"},
@@ -33,7 +28,7 @@ def rate(messages, *, oracle, detector):
 
     # The error at which dcs has about the entries of W's probabilistic clock at its load.
     parameters = {"error": 1e-3, "component_entries": 32, "detector": detector}
-    scenario = bench.scenario("probabilistic", messages, oracle=oracle)
+    scenario = run.scenario("probabilistic", messages, oracle=oracle)
     start = time.process_time()
     result = simulate(scenario.replace(protocol="dcs", parameters=parameters))
     assert result.lost == result.pending_at_end == 0
@@ -68,22 +63,16 @@ def measure(*, quick):
     if not quick:
         report["random"] = harness.alone(__file__, "random")
     messages = 2_000 if quick else 20_000
-    bench.rate_of_precedes("probabilistic", 1, oracle=True)
     rate(1, oracle=True, detector="none")
-    rows = {
-        REFERENCE: lambda: bench.rate_of_precedes("probabilistic", messages, oracle=True),
-        **{name: functools.partial(rate, messages, **options) for name, options in ROWS.items()},
-    }
-    rates = harness.interleaved(rows, 1 if quick else REPEATS)
-    report["per_cpu_s"] = harness.compared(rates, REFERENCE)
+    rows = {name: functools.partial(rate, messages, **options) for name, options in ROWS.items()}
+    repeats = 1 if quick else REPEATS
+    report["per_cpu_s"] = beside_w.compare(rows, messages=messages, repeats=repeats)
     return report
 
 
 def show(report):
     """The tables."""
-    print(f"\n{'deliveries per CPU-second':<40}{'best':>14}{'median':>14}{'of W':>10}")
-    for name, row in report["per_cpu_s"].items():
-        print(f"{name:<40}{row['best']:>14,.0f}{row['median']:>14,.0f}   1/{1 / row['ratio']:.1f}")
+    beside_w.show("deliveries per CPU-second", report["per_cpu_s"])
     if "random" in report:
         row = report["random"]
         print(
@@ -99,10 +88,5 @@ def show(report):
         )
 
 
-def ratios(report):
-    """Deliveries for each of W."""
-    return harness.ratios_of(report["per_cpu_s"], REFERENCE)
-
-
 if __name__ == "__main__":
-    harness.main(__file__, __doc__, measure=measure, show=show, ratios=ratios, child=child)
+    harness.main(__file__, __doc__, measure=measure, show=show, ratios=beside_w.ratios, child=child)

@@ -11,9 +11,6 @@ Exit status 1 if a ratio is below what `docs/live.md` promises.
 
 import statistics
 import sys
-from pathlib import Path
-
-sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 import harness
 import live_peers

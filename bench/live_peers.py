@@ -211,10 +211,10 @@ def nats(members, seconds, payload_bytes, rate=None):
         pid, port = server
 
         async def body(i):
-            import nats as client
+            import nats
 
             deliveries, latency_us = 0, []
-            connection = await client.connect(f"nats://127.0.0.1:{port}", no_echo=True)
+            connection = await nats.connect(f"nats://127.0.0.1:{port}", no_echo=True)
 
             async def handle(message):
                 nonlocal deliveries

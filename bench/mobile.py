@@ -6,15 +6,10 @@ has events, in the same process, which is what a SimPy model would take before i
 """
 
 import statistics
-import sys
 import time
-from pathlib import Path
-
-import simpy
-
-sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 import harness
+import simpy
 
 LIMIT_CPU_S = 15.0  # for the first of them
 

@@ -1,24 +1,18 @@
 """The benchmark of vcube: `python bench/vcube.py [--quick] [--json]`.
 
-Packets per CPU-second of the experiment of de Araujo et al. 2018 (reading A),
-beside deliveries per CPU-second of workload W with the oracle in the same run. Repeats are
-interleaved; the table gives the best and the median of them. The largest group runs once, without
-the oracle, in a process of its own, as does the one whose memory is measured.
+Packets per CPU-second of the experiment of de Araujo et al. 2018 (reading A), beside deliveries per
+CPU-second of workload W with the oracle in the same run. The largest group runs once, without the
+oracle, in a process of its own, as does the one whose memory is measured.
 """
 
-import sys
 import time
-from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parent))
-
+import beside_w
 import harness
-import run as bench
 
 SIZES = (256, 1024)
 LARGEST = 4096
 REPEATS = 3
-REFERENCE = "W, probabilistic, oracle (deliveries)"
 
 
 def scenario(nodes, *, tolerant, oracle):
@@ -58,23 +52,20 @@ def measure(*, quick):
     single = sizes if quick else (1024, LARGEST)
     report = {"alone": {nodes: harness.alone(__file__, nodes) for nodes in single}}
     messages = 5_000 if quick else 100_000
-    rows = {REFERENCE: lambda: bench.rate_of_precedes("probabilistic", messages, oracle=True)}
+    rows = {}
     for nodes in sizes:
         for tolerant in (False, True):
             name = f"vcube, {nodes} nodes{', tolerant' if tolerant else ''}"
             rows[name] = lambda nodes=nodes, tolerant=tolerant: rate(nodes, tolerant=tolerant)
     rate(8, tolerant=True)
-    bench.rate_of_precedes("probabilistic", 1, oracle=True)
-    rates = harness.interleaved(rows, 1 if quick else REPEATS)
-    report["per_cpu_s"] = harness.compared(rates, REFERENCE)
+    repeats = 1 if quick else REPEATS
+    report["per_cpu_s"] = beside_w.compare(rows, messages=messages, repeats=repeats)
     return report
 
 
 def show(report):
     """The table."""
-    print(f"\n{'packets per CPU-second':<40}{'best':>14}{'median':>14}{'of W':>10}")
-    for name, row in report["per_cpu_s"].items():
-        print(f"{name:<40}{row['best']:>14,.0f}{row['median']:>14,.0f}   1/{1 / row['ratio']:.1f}")
+    beside_w.show("packets per CPU-second", report["per_cpu_s"])
     for nodes, row in report["alone"].items():
         oracle = "without the oracle" if nodes == LARGEST else "with the oracle"
         print(
@@ -83,10 +74,5 @@ def show(report):
         )
 
 
-def ratios(report):
-    """Packets for each delivery of W."""
-    return harness.ratios_of(report["per_cpu_s"], REFERENCE)
-
-
 if __name__ == "__main__":
-    harness.main(__file__, __doc__, measure=measure, show=show, ratios=ratios, child=child)
+    harness.main(__file__, __doc__, measure=measure, show=show, ratios=beside_w.ratios, child=child)

@@ -10,11 +10,13 @@ from tests.support.places import ROOT
 from tools import tidy
 
 DOCUMENTED = '"""A module."""\n'
+PROTOCOL = f"{DOCUMENTED}GUARANTEE = 'causal'\n"
 
 
 @pytest.fixture
-def plant(tmp_path):
+def plant(tmp_path, monkeypatch):
     """Write files into an otherwise tidy repository and return what is found there."""
+    monkeypatch.setattr(tidy, "STRICT", True)
     (tmp_path / "CHANGELOG.md").write_text("# Changelog\n\n## [Unreleased]\n")
 
     def check(files):
@@ -39,11 +41,20 @@ def test_tidy_files_have_no_findings(plant):
         "src/precedes/cli/main.py": DOCUMENTED + "from precedes import audit, live, sim\n",
         "src/precedes/live/net/links.py": DOCUMENTED + "import asyncio\n",
         "src/precedes/pipeline/spark/session.py": DOCUMENTED + "import pyspark.sql\n",
-        "src/precedes/protocols/vector.py": DOCUMENTED + "from precedes import contract, parts\n",
+        "src/precedes/protocols/__init__.py": DOCUMENTED,
+        "src/precedes/protocols/vector.py": PROTOCOL + "from precedes import contract, parts\n",
+        "src/precedes/protocols/vcube/__init__.py": PROTOCOL + "from . import state\n",
+        "src/precedes/protocols/vcube/state.py": DOCUMENTED + "from .waiting import put\n",
         "src/precedes/parts/pool.py": DOCUMENTED + "from precedes.contract import DONE\n",
+        "src/precedes/registry.py": DOCUMENTED + "import precedes.protocols.vector\n",
         "src/precedes/sim/run.py": DOCUMENTED + "from precedes import contract, registry\n",
+        "src/precedes/sim/engine/loop.py": DOCUMENTED + "from precedes.parts import pool\n",
+        "src/precedes/live/group.py": DOCUMENTED + "from .net import links\n",
         "src/precedes/audit/witness.py": DOCUMENTED + "from precedes import compiled, trace\n",
+        "src/precedes/model.py": DOCUMENTED
+        + "import numpy as np\nimport pyarrow.parquet as pq\nfrom zlib import crc32 as checksum\n",
         "docs/protocols/vector.md": "# vector\n",
+        "docs/protocols/vcube.md": "# vcube\n",
     }
     assert plant(files) == []
 
@@ -52,25 +63,75 @@ def test_tidy_files_have_no_findings(plant):
     ("file", "line"),
     [
         ("model.py", "from precedes import compiled"),
-        ("compiled/cache.py", "import precedes.contract"),
+        ("parts/clocks.py", "import precedes.registry"),
         ("sim/run.py", "from precedes.trace import writer"),
         ("sim/run.py", "from precedes import live"),
+        ("sim/run.py", "from precedes import simulate"),
+        ("sim/engine/loop.py", "from precedes.sim import scenario"),
+        ("sim/engine/loop.py", "from ..inputs import broadcasts"),
+        ("sim/engine/loop.py", "from precedes.parts import clocks"),
         ("live/group.py", "from ..sim import engine"),
+        ("live/group.py", "from precedes.audit import audit"),
+        ("live/net/links.py", "from ..member.node import Node"),
+        ("live/net/links.py", "from .. import events"),
+        ("live/member/node.py", "from precedes.live.driver import Driver"),
         ("trace/writer.py", "from precedes import compiled"),
         ("audit/causal_order.py", "from precedes import contract"),
-        ("sim/run.py", "from precedes.protocols import vector"),
-        ("audit/causal_order.py", "from precedes import clocks"),
+        ("audit/causal_order.py", "from precedes.parts import clocks"),
         ("audit/causal_order.py", "from .. import sim"),
-        ("pipeline/plan.py", "from precedes import cli"),
-        ("parts/pool.py", "from precedes.protocols import vector"),
-        ("parts/pool.py", "from precedes.protocols.vector import State"),
-        ("sim/run.py", "from precedes import simulate"),
+        ("pipeline/plan.py", "from precedes import live"),
+        ("pipeline/spark/session.py", "from ..plan import Plan"),
     ],
 )
 def test_import_to_the_right_is_found(plant, file, line):
     (finding,) = plant({f"src/precedes/{file}": f"{DOCUMENTED}\n{line}\n"})
     assert finding.startswith(f"src/precedes/{file}:3: ")
     assert "may not import precedes." in finding
+
+
+@pytest.mark.parametrize(
+    ("file", "line", "what"),
+    [
+        ("sim/run.py", "from precedes.protocols import vector", "only the registry may import"),
+        ("cli/main.py", "import precedes.protocols.vector", "only the registry may import"),
+        ("parts/pool.py", "from ..protocols.vector import State", "only the registry may import"),
+        ("protocols/vcube/state.py", "from ..vector import State", "may not import another"),
+        ("protocols/vcube/state.py", "import precedes.protocols.dcs", "may not import another"),
+        ("protocols/vcube/state.py", "from precedes.protocols.vcube import waiting", "relatively"),
+        ("protocols/vcube/state.py", "from precedes import sim", "protocols may not import"),
+    ],
+)
+def test_import_around_the_registry_is_found(plant, file, line, what):
+    (finding,) = plant({f"src/precedes/{file}": f"{DOCUMENTED}\n{line}\n"})
+    assert finding.startswith(f"src/precedes/{file}:3: ")
+    assert what in finding
+
+
+@pytest.mark.parametrize(
+    ("line", "module"),
+    [
+        ("import json as j", "json"),
+        ("import os.path as where", "os.path"),
+        ("from tools import tidy as checks", "tools.tidy"),
+        ("from precedes.sim import run as simulation", "precedes.sim.run"),
+        ("from precedes import sim as simulation", "precedes.sim"),
+    ],
+)
+def test_second_name_of_a_module_is_found(plant, line, module):
+    files = {
+        "src/precedes/sim/run.py": DOCUMENTED,
+        "tools/tidy.py": "",
+        "tests/test_run.py": f"{line}\n",
+    }
+    (finding,) = plant(files)
+    assert finding == f"tests/test_run.py:1: module {module} is called {line.split()[-1]} here"
+
+
+def test_second_name_of_a_module_nearby_is_found(plant):
+    text = f"{DOCUMENTED}from . import state as words\n"
+    files = {"src/precedes/sim/run.py": text, "src/precedes/sim/state.py": DOCUMENTED}
+    (finding,) = plant(files)
+    assert finding.endswith("module precedes.sim.state is called words here")
 
 
 @pytest.mark.parametrize("module", ["numba", "pyspark.sql", "socket", "asyncio"])
@@ -104,9 +165,14 @@ def test_large_file_is_found(plant):
 
 
 def test_protocol_without_a_page_is_found(plant):
-    text = f"{DOCUMENTED}GUARANTEE = 'causal'\n"
-    (finding,) = plant({"src/precedes/protocols/vector.py": text})
+    (finding,) = plant({"src/precedes/protocols/vector.py": PROTOCOL})
     assert "docs/protocols/vector.md" in finding
+
+
+@pytest.mark.parametrize("name", ["helpers.py", "helpers/__init__.py"])
+def test_what_is_no_protocol_is_found_among_protocols(plant, name):
+    (finding,) = plant({f"src/precedes/protocols/{name}": DOCUMENTED})
+    assert finding == f"src/precedes/protocols/{name}:1: no protocol, for it states no GUARANTEE"
 
 
 @pytest.mark.parametrize(

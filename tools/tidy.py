@@ -14,9 +14,10 @@ from typing import NamedTuple
 FUNCTION_LINES_MAX = 60
 FILE_BYTES_MAX = 1_000_000
 
-# Who may import whom: only to the left. `trace` and `audit` see less than their place would
-# allow, because an oracle shares no code with what it judges; a run hands its events to a
-# writer that is passed in.
+# Who may import whom: a part is a module, or a package with all that is in it but parts of their
+# own. A part sees itself, what is inside it, and what is named here (with all that is inside that).
+# `trace` and `audit` see less than their place would allow: an oracle shares no code with what it
+# judges.
 WORDS = frozenset({"model", "errors"})
 FILES = WORDS | {"files"}
 BASE = FILES | {"sources", "compiled"}
@@ -29,24 +30,30 @@ MAY_IMPORT = {
     "sources": frozenset(),
     "compiled": FILES | {"sources"},
     "intervals": frozenset(),
+    "console": WORDS,
     "contract": BASE,
     "parts": CONTRACT,
     "protocols": CONTRACT | {"parts"},
     "registry": CONTRACT,  # it finds protocols by their names
-    "sim": HOSTS,
-    # Whoever judges may not know the judged; a cluster may well ask for its own verdict.
-    "live": HOSTS | {"console", "parts", "protocols", "trace", "audit"},
     "trace": FILES,
-    "recorded": HOSTS | {"sim", "trace"},
-    "console": WORDS,
     "audit": FILES | {"compiled", "trace"},
-    "pipeline": HOSTS
-    | {"intervals", "sim", "live", "trace", "recorded", "audit", "console", "cli"},
-    "papers": HOSTS
-    | {"intervals", "parts", "sim", "live", "trace", "recorded", "audit", "pipeline"},
+    "sim": HOSTS,
+    "sim.engine": CONTRACT | {"parts.pool"},
+    "sim.inputs": CONTRACT | {"sim.engine", "sim.scenario"},
+    "recorded": HOSTS | {"sim", "trace"},
+    "live": HOSTS | {"console", "parts", "trace"},
+    "live.net": FILES | {"live.config", "live.group"},
+    "live.member": HOSTS | {"parts", "protocols", "live.net"},
+    "live.cluster": HOSTS | {"live", "trace", "audit"},  # it asks for its own verdict
+    "pipeline": HOSTS | {"intervals", "console", "sim", "trace", "recorded", "audit", "cli"},
+    "pipeline.spark": FILES | {"compiled", "console"},
+    "papers": HOSTS | {"intervals", "parts.sizing", "sim", "trace", "recorded", "pipeline"},
     "report": FILES | {"papers"},
 }
-FREE = frozenset({"cli", "testing", "__init__", "__main__"})  # may import everything
+FREE = frozenset({"cli", "testing", "__init__", "__main__"})  # may import all but protocols
+# Whether protocols see no other protocol, only the registry sees them, what is in protocols/ is
+# one, and no module has a second name.
+STRICT = False
 
 # Modules that only these parts of the package may import. The pipeline knocks at a Spark master
 # before Spark waits a minute for it; whatever else is sent or received is live's.
@@ -55,11 +62,15 @@ OWNERS = {
     "llvmlite": ("compiled",),
     "pyspark": ("pipeline",),
     "asyncio": ("live",),
-    "socket": ("live", "pipeline"),
+    "socket": ("live", "pipeline.spark"),
     "uvloop": ("live",),
     "matplotlib": ("report",),
     "prometheus_client": ("live",),
 }
+
+# Libraries whose own pages give their modules a second name (np, pa, st, F). No others have one:
+# a reader who meets a name should know the file.
+RENAMED = frozenset({"numpy", "pyarrow", "hypothesis", "pyspark"})
 
 TEXT_SUFFIXES = frozenset({".py", ".md", ".toml", ".js", ".css", ".html", ".txt", ".cfg", ""})
 # The classes keep this file from finding itself.
@@ -96,35 +107,99 @@ def repository_files(root: Path) -> list[Path]:
     )
 
 
-def imports(tree: ast.Module, package: list[str]) -> Iterator[tuple[int, str]]:
-    """Dotted names that a file imports; ``package`` is where a relative import starts."""
+class Import(NamedTuple):
+    """A name that a file imports, in full, and what it is called there."""
+
+    line: int
+    name: str
+    alias: str | None
+    is_relative: bool
+    is_module: bool  # surely one: `import name`
+
+
+def imports(tree: ast.Module, package: list[str]) -> Iterator[Import]:
+    """What a file imports; ``package`` is where a relative import starts."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
-            yield from ((node.lineno, alias.name) for alias in node.names)
+            for alias in node.names:
+                yield Import(node.lineno, alias.name, alias.asname, False, True)
         elif isinstance(node, ast.ImportFrom):
             start = package[: len(package) - node.level + 1] if node.level else []
-            module = ".".join([*start, *([node.module] if node.module else [])])
-            if module == "precedes":
-                yield from ((node.lineno, f"{module}.{alias.name}") for alias in node.names)
-            else:
-                yield node.lineno, module
+            module = [*start, *([node.module] if node.module else [])]
+            for alias in node.names:
+                name = ".".join([*module, alias.name])
+                yield Import(node.lineno, name, alias.asname, node.level > 0, False)
+
+
+def is_in(name: str, part: str) -> bool:
+    """Whether a dotted name is this part, or something inside it."""
+    return f"{name}.".startswith(f"{part}.")
+
+
+def part_of(name: str) -> str | None:
+    """The smallest part of the package that has this dotted name in it."""
+    return max((p for p in (*MAY_IMPORT, *FREE) if is_in(name, p)), key=len, default=None)
 
 
 def check_imports(path: str, tree: ast.Module) -> Iterator[Finding]:
     """The direction of imports inside the package, and the owners of outside modules."""
-    parts = Path(path).with_suffix("").parts[2:]  # src/precedes/...
-    part = parts[0]
-    if part not in MAY_IMPORT and part not in FREE:
-        yield Finding(path, 1, f"{part} has no place in the import order of tools/tidy.py")
+    names = Path(path).with_suffix("").parts[2:]  # src/precedes/...
+    module = ".".join(names)
+    part = part_of(module)
+    if part is None:
+        yield Finding(path, 1, f"{names[0]} has no place in the import order of tools/tidy.py")
         return
-    for line, name in imports(tree, ["precedes", *parts[:-1]]):
-        top, _, rest = name.partition(".")
-        if top == "precedes":
-            target = rest.partition(".")[0]
-            if part not in FREE and target != part and target not in MAY_IMPORT[part]:
-                yield Finding(path, line, f"{part} may not import {name}")
-        elif part not in OWNERS.get(top, (part,)):
-            yield Finding(path, line, f"only {' and '.join(OWNERS[top])} may import {top}")
+    for found in imports(tree, ["precedes", *names[:-1]]):
+        top, _, target = found.name.partition(".")
+        if top == "precedes" and is_in(target, "protocols") and STRICT:
+            yield from _check_protocol_import(path, names, found)
+        elif top == "precedes":
+            allowed = (part, *MAY_IMPORT.get(part, ()))
+            # What has a part of its own inside mine is mine to see; the reverse is not.
+            if part not in FREE and not any(is_in(target, name) for name in allowed):
+                yield Finding(path, found.line, f"{part} may not import {found.name}")
+        elif not any(is_in(module, owner) for owner in OWNERS.get(top, (module,))):
+            owners = " and ".join(OWNERS[top])
+            yield Finding(path, found.line, f"only {owners} may import {top}")
+
+
+def _check_protocol_import(path: str, names: tuple[str, ...], found: Import) -> Iterator[Finding]:
+    """Hosts find protocols by name; a protocol sees no other, and itself wherever it was copied."""
+    if names[0] == "registry":
+        return
+    own = ".".join(["precedes", *names[:2]])
+    if names[0] != "protocols":
+        what = f"only the registry may import protocols: {found.name}"
+    elif not is_in(found.name, own):
+        what = f"a protocol may not import another: {found.name}"
+    elif not found.is_relative:
+        what = f"a protocol imports its own files relatively: {found.name}"
+    else:
+        return
+    yield Finding(path, found.line, what)
+
+
+def check_aliases(path: str, tree: ast.Module, root: Path) -> Iterator[Finding]:
+    """A module has one name."""
+    package = [*Path(path).parent.parts]
+    if package[:1] == ["src"]:
+        package = package[1:]
+    for found in imports(tree, package):
+        if found.alias in (None, found.name.rpartition(".")[2]):
+            continue
+        if found.name.partition(".")[0] in RENAMED:
+            continue
+        if found.is_module or _is_module(root, found.name):
+            yield Finding(path, found.line, f"module {found.name} is called {found.alias} here")
+
+
+def _is_module(root: Path, name: str) -> bool:
+    """Whether a dotted name is a module or package of this repository."""
+    place = name.replace(".", "/")
+    return any(
+        (root / folder / place).with_suffix(".py").is_file() or (root / folder / place).is_dir()
+        for folder in ("src", "")
+    )
 
 
 def check_docstrings(path: str, tree: ast.Module) -> Iterator[Finding]:
@@ -167,15 +242,20 @@ def check_left_overs(path: str, text: str) -> Iterator[Finding]:
             yield Finding(path, number, f"left-over note: {found.group()}")
 
 
-def check_protocol_pages(root: Path) -> Iterator[Finding]:
-    """Each protocol has its page."""
+def check_protocols(root: Path) -> Iterator[Finding]:
+    """What is in protocols/ is a protocol, and each has its page."""
     folder = root / "src/precedes/protocols"
     for file in sorted([*folder.glob("*.py"), *folder.glob("*/__init__.py")]):
+        if file.parent == folder and file.stem == "__init__":
+            continue
         name = file.parent.name if file.stem == "__init__" else file.stem
+        where = file.relative_to(root).as_posix()
         page = f"docs/protocols/{name}.md"
-        states = re.search(r"^GUARANTEE\b", file.read_text(encoding="utf-8"), re.MULTILINE)
-        if states and not (root / page).is_file():
-            yield Finding(file.relative_to(root).as_posix(), 1, f"protocol has no page {page}")
+        if not re.search(r"^GUARANTEE\b", file.read_text(encoding="utf-8"), re.MULTILINE):
+            if STRICT:
+                yield Finding(where, 1, "no protocol, for it states no GUARANTEE")
+        elif not (root / page).is_file():
+            yield Finding(where, 1, f"protocol has no page {page}")
 
 
 def check_changelog(root: Path) -> Iterator[Finding]:
@@ -186,7 +266,7 @@ def check_changelog(root: Path) -> Iterator[Finding]:
         yield Finding("CHANGELOG.md", 1, "no Unreleased section")
 
 
-def check_file(path: str, file: Path) -> Iterator[Finding]:
+def check_file(path: str, file: Path, root: Path) -> Iterator[Finding]:
     """Every check that looks at one file."""
     size_bytes = file.stat().st_size
     if size_bytes > FILE_BYTES_MAX:
@@ -204,6 +284,8 @@ def check_file(path: str, file: Path) -> Iterator[Finding]:
         yield Finding(path, error.lineno or 1, f"does not parse: {error.msg}")
         return
     yield from check_lengths(path, tree)
+    if STRICT:
+        yield from check_aliases(path, tree, root)
     if path.startswith("src/precedes/"):
         yield from check_imports(path, tree)
         yield from check_docstrings(path, tree)
@@ -211,9 +293,9 @@ def check_file(path: str, file: Path) -> Iterator[Finding]:
 
 def check(root: Path) -> list[Finding]:
     """All findings in a repository, in the order of their paths."""
-    findings = [*check_protocol_pages(root), *check_changelog(root)]
+    findings = [*check_protocols(root), *check_changelog(root)]
     for file in repository_files(root):
-        findings += check_file(file.relative_to(root).as_posix(), file)
+        findings += check_file(file.relative_to(root).as_posix(), file, root)
     return sorted(findings)
 
 

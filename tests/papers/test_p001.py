@@ -62,13 +62,18 @@ def cell(run):
     return round(metrics.latency_ms(result), 1), metrics.messages(result)
 
 
-@pytest.mark.parametrize("nodes", SIZES)
-@pytest.mark.parametrize("case", CASES)
-def test_fault_free(case, nodes):
+def check_fault_free(case, nodes):
+    """A cell of Tables 3 and 4 is as printed, or as we know it to be."""
     printed_ms, printed = (PUBLISHED[f"Table {n}, FF"][case][nodes] for n in (3, 4))
     latency_ms, messages = cell(experiments.scenario(case, nodes))
     assert latency_ms == LATENCY_OTHERWISE.get((case, nodes), printed_ms)
     assert messages == MESSAGES_OTHERWISE.get((case, nodes), printed)
+
+
+@pytest.mark.parametrize("nodes", SIZES)
+@pytest.mark.parametrize("case", CASES)
+def test_fault_free(case, nodes):
+    check_fault_free(case, nodes)
 
 
 @pytest.mark.parametrize("nodes", [2, 8, 32, 64])

@@ -10,6 +10,7 @@ from precedes.protocols import failure_detector
 from precedes.registry import load
 from precedes.sim import Fault, Scenario, simulate
 from tests.support.crashing import check, check_trace, run, schedule
+from tests.support.seeds import repeat
 
 pytestmark = pytest.mark.usefixtures("engine")
 
@@ -19,10 +20,8 @@ def test_exactly_once_and_one_completion_under_crashes(first):
     """Hundreds of adversarial schedules; tens of thousands are in tests/swarm."""
     broadcasts = 0
     for seed in range(first, first + 50):
-        try:
+        with repeat(f"tests.support.crashing.schedule({seed})"):
             broadcasts += check(schedule(seed))
-        except AssertionError as error:
-            raise AssertionError(f"tests.support.crashing.schedule({seed}): {error}") from error
     assert broadcasts > 200
 
 

@@ -11,6 +11,7 @@ import numpy as np
 
 from precedes.sim import Fault, Scenario
 from precedes.sim.run import Run
+from tests.support.seeds import repeat
 
 NODES = 12
 
@@ -106,12 +107,10 @@ def check_seeds(seeds, *, detector):
         scenario = schedule(seed)
         checked = {**scenario.parameters, "detector": detector}
         made, result = run(scenario.replace(parameters=checked))
-        try:
+        with repeat(f"tests.support.dcs_stress.schedule({seed})"):
             check_at_rest(made, result)
             if detector == "hash":
                 assert result.violations.deliveries == 0
-        except AssertionError as error:
-            raise AssertionError(f"tests.support.dcs_stress.schedule({seed}): {error}") from error
         broadcasts += result.broadcasts
     assert broadcasts > 50 * len(seeds), "the schedules are too small to show anything"
 

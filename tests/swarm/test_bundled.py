@@ -1,57 +1,42 @@
-"""`bundled` on tens of thousands of crash schedules, and in the largest published groups.
-
-`PRECEDES_SWARM` is how many schedules to run (10,000), `PRECEDES_SWARM_SEED` the first seed.
-"""
-
-import os
+"""`bundled` on tens of thousands of crash schedules, and in the largest published groups."""
 
 import pytest
 
 from precedes.papers.p001 import experiments
 from precedes.papers.p001.published import CASES, PUBLISHED
-from tests.papers.test_p001 import LATENCY_OTHERWISE, MESSAGES_OTHERWISE, cell
+from tests.papers.test_p001 import cell, check_fault_free
 from tests.support.crashing import check, schedule
-
-COUNT = int(os.environ.get("PRECEDES_SWARM", "10000"))
-FIRST = int(os.environ.get("PRECEDES_SWARM_SEED", "1"))
-CHUNK = 500
+from tests.support.seeds import COUNT, blocks, repeat
 
 pytestmark = [pytest.mark.swarm, pytest.mark.usefixtures("engine")]
 
 
-@pytest.mark.parametrize("first", range(FIRST, FIRST + COUNT, CHUNK))
-def test_exactly_once_and_one_completion_under_crashes(first):
+@pytest.mark.parametrize("seeds", blocks(), ids=str)
+def test_exactly_once_and_one_completion_under_crashes(seeds):
     broadcasts = 0
-    for seed in range(first, min(first + CHUNK, FIRST + COUNT)):
-        try:
+    for seed in seeds:
+        with repeat(f"tests.support.crashing.schedule({seed})"):
             broadcasts += check(schedule(seed))
-        except AssertionError as error:
-            raise AssertionError(f"tests.support.crashing.schedule({seed}): {error}") from error
     assert broadcasts > 0
 
 
-@pytest.mark.parametrize("first", range(FIRST, FIRST + COUNT // 10, CHUNK))
-def test_with_tests_instead_of_being_told(first):
+@pytest.mark.parametrize("seeds", blocks(COUNT // 10), ids=str)
+def test_with_tests_instead_of_being_told(seeds):
     """In a synchronous network, where the detector makes no mistakes."""
-    for seed in range(first, min(first + CHUNK, FIRST + COUNT // 10)):
+    for seed in seeds:
         scenario = schedule(seed)
         parameters = {**scenario.parameters, "tests": True, "rounds": 200}
         synchronous = scenario.replace(
             delay="uniform:0.1:1", per="use", transmission_ms=0.01, parameters=parameters
         )
-        try:
+        with repeat(f"tests.support.crashing.schedule({seed}), synchronous"):
             check(synchronous)
-        except AssertionError as error:
-            raise AssertionError(f"tests.support.crashing.schedule({seed}): {error}") from error
 
 
 @pytest.mark.parametrize("nodes", experiments.SIZES[6:])
 @pytest.mark.parametrize("case", CASES)
 def test_fault_free(case, nodes):
-    printed_ms, printed = (PUBLISHED[f"Table {n}, FF"][case][nodes] for n in (3, 4))
-    latency_ms, messages = cell(experiments.scenario(case, nodes))
-    assert latency_ms == LATENCY_OTHERWISE.get((case, nodes), printed_ms)
-    assert messages == MESSAGES_OTHERWISE.get((case, nodes), printed)
+    check_fault_free(case, nodes)
 
 
 @pytest.mark.parametrize("nodes", experiments.SIZES[6:])

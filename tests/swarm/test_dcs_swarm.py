@@ -1,10 +1,4 @@
-"""`dcs` on thousands of stress schedules, and under the published loads, for `make swarm`.
-
-`PRECEDES_SWARM` is twice as many schedules as are run (10,000), `PRECEDES_SWARM_SEED` the first
-seed. A failure names its seed.
-"""
-
-import os
+"""`dcs` on thousands of stress schedules, and under the published loads."""
 
 import pytest
 
@@ -13,21 +7,13 @@ from precedes.papers.p002 import experiments, metrics
 from precedes.recorded import simulate
 from precedes.trace import load as load_trace
 from tests.support import dcs_stress
-
-COUNT = int(os.environ.get("PRECEDES_SWARM", "10000")) // 2
-FIRST = int(os.environ.get("PRECEDES_SWARM_SEED", "1"))
-CHUNK = 250
+from tests.support.seeds import COUNT, blocks
 
 pytestmark = [pytest.mark.swarm, pytest.mark.usefixtures("engine")]
 
 
-def chunks():
-    """Ranges of seeds, small enough for several processes to share."""
-    return [range(s, min(s + CHUNK, FIRST + COUNT)) for s in range(FIRST, FIRST + COUNT, CHUNK)]
-
-
 @pytest.mark.parametrize("detector", ["none", "hash"])
-@pytest.mark.parametrize("seeds", chunks(), ids=str)
+@pytest.mark.parametrize("seeds", blocks(COUNT // 2), ids=str)
 def test_the_stress(seeds, detector):
     dcs_stress.check_seeds(seeds, detector=detector)
 

@@ -1,11 +1,4 @@
-"""Tens of thousands of random schedules, for `make swarm`.
-
-`PRECEDES_SWARM` is how many schedules of each causal protocol to run (10,000),
-`PRECEDES_SWARM_SEED` the first seed. Every schedule draws its own features; a failure prints the
-command that repeats it.
-"""
-
-import os
+"""Tens of thousands of random schedules of every protocol; each draws its own features."""
 
 import pytest
 
@@ -15,34 +8,23 @@ from precedes.recorded import simulate
 from precedes.registry import linked, load
 from precedes.testing import assert_conforms, check_agreement, observe, random_scenario
 from precedes.trace import load as load_trace
-
-COUNT = int(os.environ.get("PRECEDES_SWARM", "10000"))
-FIRST = int(os.environ.get("PRECEDES_SWARM_SEED", "1"))
-CHUNK = 500
+from tests.support.seeds import COUNT, FIRST, blocks, repeat
 
 pytestmark = [pytest.mark.swarm, pytest.mark.usefixtures("engine")]
-
-
-def chunks(count):
-    """Ranges of seeds, small enough for several processes to share."""
-    return [range(s, min(s + CHUNK, FIRST + count)) for s in range(FIRST, FIRST + count, CHUNK)]
 
 
 def each(protocol, seeds, check, *, hostile):
     """Run the schedules of these seeds, compare all who count, and ``check`` what was seen."""
     for seed in seeds:
-        repeat = f"python -m precedes.testing {protocol} --seed {seed} --schedules 1"
-        repeat += " --hostile" if hostile else ""
-        try:
+        command = f"python -m precedes.testing {protocol} --seed {seed} --schedules 1"
+        with repeat(command + " --hostile" * hostile):
             seen = observe(random_scenario(protocol, seed, hostile=hostile))
             check_agreement(seen)
             check(seen)
-        except Exception as error:
-            raise AssertionError(f"{error}\nrepeat: {repeat}") from error
 
 
 @pytest.mark.parametrize("protocol", ["vector", "hashed"])
-@pytest.mark.parametrize("seeds", chunks(COUNT), ids=str)
+@pytest.mark.parametrize("seeds", blocks(), ids=str)
 def test_causal_protocols_never_violate(protocol, seeds):
     """Whatever the network loses, repeats, delays or cuts, and whoever pauses or crashes."""
     deliveries = 0
@@ -58,7 +40,7 @@ def test_causal_protocols_never_violate(protocol, seeds):
 
 
 @pytest.mark.parametrize("protocol", linked())
-@pytest.mark.parametrize("seeds", chunks(COUNT // 10), ids=str)
+@pytest.mark.parametrize("seeds", blocks(COUNT // 10), ids=str)
 def test_oracle_and_audit_agree(protocol, seeds):
     """On networks that keep to the assumptions and on those that do not."""
     violations = 0
@@ -74,7 +56,7 @@ def test_oracle_and_audit_agree(protocol, seeds):
 
 
 @pytest.mark.parametrize("protocol", linked())
-@pytest.mark.parametrize("seeds", chunks(COUNT // 50), ids=str)
+@pytest.mark.parametrize("seeds", blocks(COUNT // 50), ids=str)
 def test_conforms(protocol, seeds):
     """The whole suite, in every way: rules, promises, compiled and interpreted."""
     for hostile in (False, True):

@@ -4,6 +4,7 @@ import pytest
 
 from precedes.testing import assert_conforms, observe
 from tests.support import vcube_checks
+from tests.support.seeds import repeat
 
 pytestmark = pytest.mark.usefixtures("engine")
 
@@ -11,10 +12,8 @@ pytestmark = pytest.mark.usefixtures("engine")
 def test_everything_once_in_order_and_over_no_edge_twice():
     for seed in range(1000, 1200):
         scenario = vcube_checks.scenario(seed)
-        try:
+        with repeat(f"seed {seed}, {scenario}"):
             vcube_checks.check_everything(scenario, observe(scenario, packets=True))
-        except AssertionError as error:
-            raise AssertionError(f"seed {seed}: {error}\n{scenario}") from error
 
 
 @pytest.mark.parametrize("nodes", [64, 100, 128])
@@ -28,11 +27,9 @@ def test_survivors_of_crashes_agree():
     crashed = discarded = 0
     for seed in range(1000, 1250):
         scenario = vcube_checks.with_crashes(seed)
-        try:
+        with repeat(f"seed {seed}, {scenario}"):
             seen = observe(scenario)
             crashed += vcube_checks.check_survivors(scenario, seen)
-        except AssertionError as error:
-            raise AssertionError(f"seed {seed}: {error}\n{scenario}") from error
         discarded += seen.result.extra["discarded"]
     assert crashed > 1000, "too few crashes to show anything"
     assert discarded > 50, "too few messages died with their sources to show anything"
@@ -41,10 +38,8 @@ def test_survivors_of_crashes_agree():
 def test_small_groups_that_crash_in_a_hurry():
     for seed in range(1000, 1200):
         scenario = vcube_checks.with_few_left(seed)
-        try:
+        with repeat(f"seed {seed}, {scenario}"):
             vcube_checks.check_survivors(scenario, observe(scenario))
-        except AssertionError as error:
-            raise AssertionError(f"seed {seed}: {error}\n{scenario}") from error
 
 
 def test_conforms_compiled():

@@ -7,6 +7,7 @@ pytest.importorskip("precedes.protocols.vcube")
 from precedes.testing import observe
 from tests.support import vcube_checks
 from tests.support.places import PROTOCOLS
+from tests.support.seeds import repeat
 
 # Compiles an engine of its own; in `make test` the schedules of faults of live groups, and the
 # survivors of crashes that are told, show the halves of it.
@@ -32,11 +33,9 @@ def test_survivors_of_crashes_agree():
     crashed = found = 0
     for seed in range(30):
         chosen = scenario(seed)
-        try:
+        with repeat(f"seed {seed}, {chosen}"):
             seen = observe(chosen)
             crashed += vcube_checks.check_survivors(chosen, seen)
-        except AssertionError as error:
-            raise AssertionError(f"seed {seed}: {error}\n{chosen}") from error
         found += seen.result.extra["suspicions_by_test"]
         assert seen.result.extra["fenced"] == 0
     assert crashed > 50
