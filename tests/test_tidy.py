@@ -42,6 +42,7 @@ def test_tidy_files_have_no_findings(plant):
         "src/precedes/protocols/vector.py": DOCUMENTED + "from precedes import contract, parts\n",
         "src/precedes/parts/pool.py": DOCUMENTED + "from precedes.contract import DONE\n",
         "src/precedes/sim/run.py": DOCUMENTED + "from precedes import contract, registry\n",
+        "src/precedes/sim/runs.py": DOCUMENTED + "from precedes.trace import TraceWriter\n",
         "src/precedes/audit/witness.py": DOCUMENTED + "from precedes import compiled, trace\n",
         "docs/protocols/vector.md": "# vector\n",
     }
