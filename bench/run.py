@@ -122,7 +122,7 @@ def measure(*, quick):
     repeats = 1 if quick else 3
     report = start_and_memory(messages)  # first, while this process is small
 
-    from precedes.recorded import simulate
+    from precedes.sim import simulate
 
     with tempfile.TemporaryDirectory() as directory:
         trace = Path(directory) / "trace.parquet"

@@ -50,6 +50,7 @@ def test_tidy_files_have_no_findings(plant):
         "src/precedes/sim/run.py": DOCUMENTED + "from precedes import contract, registry\n",
         "src/precedes/sim/engine/loop.py": DOCUMENTED + "from precedes.parts import pool\n",
         "src/precedes/live/group.py": DOCUMENTED + "from .net import links\n",
+        "src/precedes/sim/runs.py": DOCUMENTED + "from precedes.trace import TraceWriter\n",
         "src/precedes/audit/witness.py": DOCUMENTED + "from precedes import compiled, trace\n",
         "src/precedes/model.py": DOCUMENTED
         + "import numpy as np\nimport pyarrow.parquet as pq\nfrom zlib import crc32 as checksum\n",

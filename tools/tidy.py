@@ -40,14 +40,14 @@ MAY_IMPORT = {
     "sim": HOSTS,
     "sim.engine": CONTRACT | {"parts.pool"},
     "sim.inputs": CONTRACT | {"sim.engine", "sim.scenario"},
-    "recorded": HOSTS | {"sim", "trace"},
+    "sim.runs": HOSTS | {"sim", "trace"},  # it hands a run to the writer of its trace
     "live": HOSTS | {"console", "parts", "trace"},
     "live.net": FILES | {"live.config", "live.group"},
     "live.member": HOSTS | {"parts", "protocols", "live.net"},
     "live.cluster": HOSTS | {"live", "trace", "audit"},  # it asks for its own verdict
-    "pipeline": HOSTS | {"intervals", "console", "sim", "trace", "recorded", "audit", "cli"},
+    "pipeline": HOSTS | {"intervals", "console", "sim", "trace", "audit", "cli"},
     "pipeline.spark": FILES | {"compiled", "console"},
-    "papers": HOSTS | {"intervals", "parts.sizing", "sim", "trace", "recorded", "pipeline"},
+    "papers": HOSTS | {"intervals", "parts.sizing", "sim", "trace", "pipeline"},
     "report": FILES | {"papers"},
 }
 FREE = frozenset({"cli", "testing", "__init__", "__main__"})  # may import all but protocols

@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from precedes.errors import InternalError, PeerError, PrecedesError, UserError
-    from precedes.recorded import simulate
-    from precedes.sim import Fault, Result, Scenario
+    from precedes.sim import Fault, Result, Scenario, simulate
     from precedes.trace import load
 
 __version__ = "0.1.0"
@@ -30,7 +29,7 @@ _HOMES = {
     "Scenario": "precedes.sim",
     "UserError": "precedes.errors",
     "load": "precedes.trace",
-    "simulate": "precedes.recorded",
+    "simulate": "precedes.sim",
 }
 
 __all__ = [

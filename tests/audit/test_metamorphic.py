@@ -6,9 +6,8 @@ import numpy as np
 import pytest
 
 from precedes import audit
-from precedes.recorded import simulate
 from precedes.registry import load, names
-from precedes.sim import Scenario
+from precedes.sim import Scenario, simulate
 from precedes.sim.runs import open_run
 from precedes.testing.collector import Collector
 from precedes.trace import read_trace

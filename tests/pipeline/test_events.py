@@ -12,8 +12,7 @@ from precedes.cli.main import main
 from precedes.errors import UserError
 from precedes.pipeline.audit import audit_events, audit_files, check_tables, read_tables
 from precedes.pipeline.events import history_of
-from precedes.recorded import simulate
-from precedes.sim import Scenario
+from precedes.sim import Scenario, simulate
 from precedes.trace import load
 
 CHAT = [

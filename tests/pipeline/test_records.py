@@ -25,8 +25,7 @@ from precedes.pipeline.dispatch import _Watch
 from precedes.pipeline.execute import FAILED, FINISHED, run_orders
 from precedes.pipeline.plan import expand
 from precedes.pipeline.records import ATTEMPTS_MAX
-from precedes.recorded import simulate
-from precedes.sim import Scenario, memory
+from precedes.sim import Scenario, memory, simulate
 from precedes.sim.experiment import Experiment
 from precedes.trace import read_metadata
 

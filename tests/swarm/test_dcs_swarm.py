@@ -4,7 +4,7 @@ import pytest
 
 from precedes.audit import audit
 from precedes.papers.p002 import experiments, metrics
-from precedes.recorded import simulate
+from precedes.sim import simulate
 from precedes.trace import load as load_trace
 from tests.support import dcs_stress
 from tests.support.seeds import COUNT, blocks

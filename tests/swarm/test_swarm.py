@@ -4,8 +4,8 @@ import pytest
 
 from precedes.audit import audit
 from precedes.papers.p003 import experiments
-from precedes.recorded import simulate
 from precedes.registry import linked, load
+from precedes.sim import simulate
 from precedes.testing import assert_conforms, check_agreement, observe, random_scenario
 from precedes.trace import load as load_trace
 from tests.support.seeds import COUNT, FIRST, blocks, repeat

@@ -10,7 +10,7 @@ from precedes import audit, contract
 from precedes.model import EventKind
 from precedes.registry import linked, load
 from precedes.sim import Scenario
-from precedes.sim.assumptions import outside
+from precedes.sim.runs import outside
 from precedes.testing import (
     Collector,
     Watch,

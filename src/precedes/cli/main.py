@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import hashlib
 import json
 import os
 import signal
@@ -231,14 +232,13 @@ def _protocols(options: argparse.Namespace) -> int:
 
 
 def _simulate(options: argparse.Namespace) -> int:
-    from precedes.recorded import simulate, trace_path
-    from precedes.sim.assumptions import warnings
     from precedes.sim.result import to_text
+    from precedes.sim.runs import simulate, warnings
 
     scenario = _scenario(options)
     if options.packets and options.trace is None:
         raise UserError("--packets goes with --trace DIR")
-    trace = None if options.trace is None else trace_path(options.trace, scenario)
+    trace = None if options.trace is None else _trace_path(options.trace, scenario)
     for line in warnings(scenario):
         say(line)
     with Bar(f"simulate {scenario.protocol}") as bar:
@@ -256,6 +256,19 @@ def _simulate(options: argparse.Namespace) -> int:
         if trace is not None:
             show(f"trace       {trace}")
     return 0
+
+
+def _trace_path(directory: Path, scenario: Any) -> Path:
+    """Where the trace of a scenario goes in a directory, which is made if it is not there."""
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UserError(f"cannot make the directory {directory}: {error.strerror}") from None
+    # The same scenario gives the same file; another one never replaces it.
+    text = json.dumps(scenario.unusual(), sort_keys=True)
+    digest = hashlib.sha256(text.encode()).hexdigest()[:6]
+    name = Path(scenario.protocol).stem
+    return directory / f"{name}-{scenario.nodes}-{scenario.seed}-{digest}.parquet"
 
 
 def _scenario(options: argparse.Namespace) -> Any:

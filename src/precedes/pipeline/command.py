@@ -26,8 +26,8 @@ SHOWN: Final = {
 def sweep(options: argparse.Namespace) -> int:
     """Sweep, print what came out, and return the exit status."""
     from precedes.pipeline.sweep import raise_failures, run_sweep
-    from precedes.sim.assumptions import warnings
     from precedes.sim.experiment import from_file
+    from precedes.sim.runs import warnings
 
     experiment = from_file(options.experiment)
     for line in dict.fromkeys(line for one in experiment.scenarios for line in warnings(one)):

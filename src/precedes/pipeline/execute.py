@@ -23,8 +23,8 @@ from precedes.errors import InternalError, UserError
 from precedes.pipeline import layout, measures, records
 from precedes.pipeline.plan import scenario_of
 from precedes.pipeline.records import ATTEMPTS_MAX
-from precedes.recorded import simulate
 from precedes.sim import Scenario
+from precedes.sim.runs import simulate
 from precedes.trace import SCHEMA_VERSION, History, read_metadata, read_trace
 
 # Between the end of a run's time and that of its process, if it does not heed the first; the

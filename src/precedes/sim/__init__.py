@@ -1,7 +1,29 @@
-"""The simulator: one host for every protocol, deterministic from one seed."""
+"""The simulator: one host for every protocol, deterministic from one seed.
 
-from precedes.sim.result import Result
-from precedes.sim.runs import simulate
-from precedes.sim.scenario import Fault, Scenario, from_toml
+Importing this package imports neither Numba nor NumPy; using it does.
+"""
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from precedes.sim.result import Result
+    from precedes.sim.runs import simulate
+    from precedes.sim.scenario import Fault, Scenario, from_toml
+
+_HOMES = {
+    "Fault": "scenario",
+    "Result": "result",
+    "Scenario": "scenario",
+    "from_toml": "scenario",
+    "simulate": "runs",
+}
 
 __all__ = ["Fault", "Result", "Scenario", "from_toml", "simulate"]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'precedes.sim' has no attribute {name!r}")
+    import importlib
+
+    return getattr(importlib.import_module(f"precedes.sim.{_HOMES[name]}"), name)

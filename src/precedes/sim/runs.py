@@ -1,13 +1,59 @@
-"""A run of a scenario on the kind of network that its protocol is for."""
+"""Runs of scenarios: on the network that the protocol is for, with or without a trace."""
 
 from __future__ import annotations
 
+import os
+
 from precedes import registry
+from precedes.compiled import sources_digest
 from precedes.model import Progress
 from precedes.sim.radio.run import RadioRun
 from precedes.sim.result import Result
 from precedes.sim.run import Run, Writer
 from precedes.sim.scenario import Scenario
+from precedes.trace import TraceWriter
+
+
+def simulate(
+    scenario: Scenario,
+    *,
+    trace: str | os.PathLike[str] | None = None,
+    packets: bool = False,
+    progress: Progress | None = None,
+    interpreted: bool = False,
+    run_id: int = 0,
+    sharers: int = 1,
+) -> Result:
+    """Run a scenario and, if asked, write its trace to the file ``trace``.
+
+    ``packets`` adds a row for every message of every packet sent and received. The file appears
+    when the run is complete, or not at all. ``progress`` is called with the share done, several
+    times a second; ``interpreted`` runs the same source as plain Python, with identical results,
+    for stepping through a protocol in a debugger. ``run_id`` is the number of the run in its
+    trace; ``sharers`` how many runs share this machine's memory.
+    """
+    if trace is None:
+        return open_run(scenario, sharers=sharers).go(progress=progress, interpreted=interpreted)
+    metadata = {
+        "protocol": scenario.protocol,
+        "seed": scenario.seed,
+        "scenario": scenario.echo(),
+        "code_version": sources_digest(),
+    }
+    with TraceWriter(trace, nodes=scenario.nodes, metadata=metadata, run_id=run_id) as writer:
+        run = open_run(scenario, writer=writer, packets=packets, sharers=sharers)
+        result = run.go(progress=progress, interpreted=interpreted)
+        writer.close(complete=result.complete, scenario=result.scenario, counts=_counts(result))
+    return result
+
+
+def _counts(result: Result) -> dict[str, int]:
+    return {
+        "broadcasts": result.broadcasts,
+        "deliveries": result.deliveries,
+        "packets": result.packets,
+        "bytes_sent": result.bytes_sent,
+    }
 
 
 def open_run(
@@ -17,28 +63,32 @@ def open_run(
     packets: bool = False,
     sharers: int = 1,
 ) -> Run | RadioRun:
-    """The run of a scenario: on links, in the compiled engine, or on a radio.
+    """A run that has not begun: on links, in the compiled engine, or on a radio.
 
-    So many ``sharers``, itself included, run on this machine and share its memory.
+    ``writer`` receives the trace; for whoever keeps it elsewhere than in a file.
     """
     if registry.load(scenario.protocol).network == "radio":
         return RadioRun(scenario, writer=writer, packets=packets)
     return Run(scenario, writer=writer, packets=packets, sharers=sharers)
 
 
-def simulate(
-    scenario: Scenario,
-    *,
-    writer: Writer | None = None,
-    packets: bool = False,
-    progress: Progress | None = None,
-    interpreted: bool = False,
-) -> Result:
-    """Run a scenario.
+def outside(scenario: Scenario) -> list[str]:
+    """What the protocol assumes of the network and the scenario does not offer."""
+    assumes = registry.load(scenario.protocol).assumes
+    drops = any(item.kind == "cut" and not item.holds for item in scenario.faults)
+    broken = {
+        "reliable": scenario.loss > 0 or drops,
+        "unique": scenario.duplication > 0,
+        "fifo": not scenario.fifo and not scenario.delay.startswith("constant"),
+    }
+    return sorted(name for name in assumes if broken[name])
 
-    ``writer`` receives the trace, with a row for every packet if ``packets``; ``progress`` is
-    called with the share done several times a second; ``interpreted`` runs the same source as
-    plain Python, with identical results, for stepping through a protocol in a debugger.
-    """
-    run = open_run(scenario, writer=writer, packets=packets)
-    return run.go(progress=progress, interpreted=interpreted)
+
+def warnings(scenario: Scenario) -> list[str]:
+    """One line for each broken assumption, for the terminal."""
+    lost = {
+        "reliable": "that no packet is lost: what follows a lost one is never delivered",
+        "unique": "that no packet arrives twice: a repeated one is counted as another",
+        "fifo": "that links keep the order of packets",
+    }
+    return [f"{scenario.protocol} assumes {lost[name]}" for name in outside(scenario)]

@@ -107,6 +107,11 @@ class Scenario:
         """Every field, as it goes into results and traces."""
         return dataclasses.asdict(self)
 
+    def unusual(self) -> dict[str, Any]:
+        """The fields that differ from their defaults, so that a new field changes no digest."""
+        usual = {item.name: item.default for item in dataclasses.fields(self)}
+        return {name: value for name, value in self.echo().items() if value != usual[name]}
+
 
 def _check_types(given: Scenario | Fault) -> None:
     """Compare every field with its annotation: files and callers may hold anything."""

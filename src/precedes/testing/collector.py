@@ -27,7 +27,7 @@ PACKET: Final = 5
 
 
 class Collector:
-    """A writer that keeps a trace in memory: hand it to ``sim.simulate`` or ``sim.run.Run``."""
+    """A writer that keeps a trace in memory: hand it to ``sim.runs.open_run``."""
 
     def __init__(self) -> None:
         self._chunks: list[NDArray[np.int64]] = [np.empty((0, 6), np.int64)]

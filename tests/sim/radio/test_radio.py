@@ -13,7 +13,6 @@ from precedes.audit import audit
 from precedes.contract.machines import RadioParameters
 from precedes.errors import UserError
 from precedes.pipeline.events import history_of
-from precedes.recorded import simulate as simulate_recorded
 from precedes.sim import Fault, Scenario, simulate
 from precedes.sim.radio.air import Air
 from precedes.sim.radio.mobility import Mobility, read_positions, station_places, tree_of
@@ -207,7 +206,7 @@ def test_a_run_keeps_causal_order_as_the_audit_sees_it(tmp_path, mac):
         parameters={"mobility": "waypoint", "speed_m_per_s": 25.0, "mac": mac, "lease_s": 20.0},
     )
     path = tmp_path / "mobile.parquet"
-    result = simulate_recorded(scenario, trace=path)
+    result = simulate(scenario, trace=path)
     assert result.complete
     assert result.violations.deliveries == result.duplicates == result.lost == 0
     assert result.extra["moves"] > 20
@@ -275,7 +274,7 @@ def test_the_oracle_and_the_audit_call_the_same_things_lost(tmp_path, change, se
         parameters=parameters,
     )  # fmt: skip
     path = tmp_path / "run.parquet"
-    result = simulate_recorded(scenario.replace(**change), trace=path)
+    result = simulate(scenario.replace(**change), trace=path)
     report = audit(read_trace(path)[0])
     assert report.lost + report.undelivered_at_end == result.lost
     assert report.violations == result.violations.deliveries
@@ -289,7 +288,7 @@ def test_an_own_message_that_does_not_come_back_is_lost(tmp_path):
         parameters={"stations": 1, "joins_s": 0.5},
     )  # fmt: skip
     path = tmp_path / "run.parquet"
-    result = simulate_recorded(scenario, trace=path)
+    result = simulate(scenario, trace=path)
     (history,) = read_trace(path)
     source = history.message_source[history.message]
     node = np.repeat(np.arange(4), np.diff(history.offsets))
