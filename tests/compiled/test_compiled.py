@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from precedes import compiled, sources
+from precedes.compiled.entry import interruptible
 from precedes.live.member import step
 from precedes.pipeline import execute
 from precedes.protocols import vcube, vector
@@ -135,6 +136,7 @@ OTHER = compiled.Entry(walk, label="a small loop")
 """
 HELPER = """
 from precedes import compiled, sources
+from precedes.compiled.entry import interruptible
 @compiled.function()
 def add(x):
     return x + 1
@@ -165,7 +167,7 @@ def test_an_edit_beside_what_is_compiled(small):
     """Nothing is compiled anew for it."""
     small.run("-c", ASK)
     files = list(small.cache.rglob("*.nb?"))
-    change(small.package / "cli.py", "The command line", "The c0mmand line")
+    change(small.package / "cli/main.py", "The command line", "The c0mmand line")
     assert small.run("-c", ASK)[0] == "1\n"
     assert list(small.cache.rglob("*.nb?")) == files
 
@@ -176,11 +178,11 @@ VERSION = "from precedes.compiled import sources_digest; print(sources_digest())
 def test_an_edit_beside_runs(tree):
     """Finished runs stay what they are after an edit of what only asks for them or shows them."""
     version = tree.run("-c", VERSION)[0]
-    for name in ("cli.py", "papers/p000/claims.py", "report/page.py"):
+    for name in ("cli/main.py", "papers/p000/claims.py", "report/page.py"):
         with (tree.package / name).open("a") as file:
             file.write("# edited\n")
     assert tree.run("-c", VERSION)[0] == version
-    with (tree.package / "topology.py").open("a") as file:
+    with (tree.package / "parts/topology.py").open("a") as file:
         file.write("# edited\n")
     assert tree.run("-c", VERSION)[0] != version
 
@@ -221,7 +223,8 @@ def test_the_options_have_caches_of_their_own(small):
     assert small.run("-c", ASK)[0] == "1\n"
     assert small.run("-c", ASK, PRECEDES_BOUNDS_CHECKS="1")[0] == "1\n"
     assert small.run("-c", ASK, PRECEDES_REFERENCE_COUNTING="1")[0] == "1\n"
-    assert len([path for path in small.cache.iterdir() if path.is_dir()]) == 3
+    assert small.run("-c", ASK, PRECEDES_SHORTCUTS="0")[0] == "1\n"
+    assert len([path for path in small.cache.iterdir() if path.is_dir()]) == 4
 
 
 @pytest.mark.parametrize("place", ["file", "/proc"])
@@ -252,7 +255,7 @@ def test_an_interrupt_is_never_forgotten(capfd):
     reached = []
 
     def work():
-        with compiled.interruptible():
+        with interruptible():
             interrupt_from_within()
             reached.append("after the callback")
 
@@ -261,7 +264,7 @@ def test_an_interrupt_is_never_forgotten(capfd):
     assert reached
     assert capfd.readouterr().err == ""
     assert (signal.getsignal(signal.SIGINT), sys.unraisablehook) == before
-    with compiled.interruptible():
+    with interruptible():
         pass
 
 

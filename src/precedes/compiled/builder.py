@@ -1,0 +1,119 @@
+"""Hands loops, and what they call, to Numba: imported when the first loop is compiled."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import re
+import threading
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import Any, Final, TypeVar, cast
+
+import numba
+from numba.core import event as numba_event
+from numba.core.errors import NumbaError
+from numba.extending import overload
+
+from precedes.compiled import cache, shortcuts, waiting
+from precedes.compiled.declare import DECLARED, copy_bytes
+from precedes.compiled.options import HELPER, OPTIONS, SHORTCUTS
+from precedes.compiled.pointers import Reference
+from precedes.errors import InternalError
+
+Loop = TypeVar("Loop", bound=Callable[..., Any])
+
+shortcuts.make_copy(copy_bytes)
+
+_declaring: Final = threading.Lock()
+
+
+def _declare() -> None:
+    """Tell Numba of all functions that have been declared since the last time."""
+    with _declaring:
+        while DECLARED:
+            function, choose, options = DECLARED.pop(0)
+            overload(function, strict=False, jit_options=options)(choose)
+
+
+def in_memory(body: Loop) -> Loop:
+    """The compiled form of a loop, kept nowhere."""
+    return cast(Loop, numba.njit(**OPTIONS)(body))
+
+
+def dispatcher(body: Loop, *, label: str, directory: Path | None) -> Loop:
+    """The compiled form of a loop, kept in a directory if that can be written."""
+    _declare()
+    _announcement().labels[body] = label
+    if directory is None:
+        return in_memory(body)
+    previous = numba.config.CACHE_DIR
+    try:
+        cache.make_room(directory)
+        numba.config.CACHE_DIR = str(directory)
+        return cast(Loop, numba.njit(cache=True, **HELPER)(body))
+    except (OSError, RuntimeError):
+        # A read-only home (Numba: "no locator available") is no reason to fail.
+        return in_memory(body)
+    finally:
+        numba.config.CACHE_DIR = previous
+
+
+def call(body: Callable[..., Any], arguments: Any, *, own: tuple[Path, ...]) -> None:
+    """Call a compiled loop for the first time, which compiles it or loads it from the cache."""
+    _declare()
+    faster = shortcuts.shortcuts() if SHORTCUTS else contextlib.nullcontext()
+    with faster:
+        try:
+            body(*arguments)
+        except NumbaError as error:
+            raise InternalError(_in_short(str(error), own)) from error
+
+
+def by_reference(arguments: tuple[Any, ...]) -> tuple[Any, ...]:
+    """The arguments, tuples of arrays among them as references."""
+    return tuple(Reference(x) if isinstance(x, tuple) else x for x in arguments)
+
+
+def _in_short(text: str, own: tuple[Path, ...]) -> str:
+    """The line of the user's file that does not compile, from the pages that Numba prints."""
+    places = re.findall(r'File "([^"]+)", line (\d+)', text)
+    found = [f"{file}:{line}" for file, line in places if Path(file).resolve() in own]
+    where = found[-1] if found else (f"{places[-1][0]}:{places[-1][1]}" if places else "the engine")
+    causes = re.findall(
+        r"(Unknown attribute .*|Untyped global name .*|Cannot unify .*|NameError: .*|"
+        r"Cannot determine .*|Only accept returning .*|Use of unsupported .*)",
+        text,
+    )
+    cause = causes[-1].strip() if causes else "it cannot be compiled"
+    return f"{where}: {cause[:160]} (run it with --interpreted to step through)"
+
+
+class _Announcement(numba_event.Listener):  # type: ignore[misc]
+    """Shows that compilation is what the user is waiting for.
+
+    Numba tells of real compilations alone, not of loading from the cache.
+    """
+
+    def __init__(self) -> None:
+        self.labels: dict[Callable[..., Any], str] = {}
+        self._shown: dict[Callable[..., Any], AbstractContextManager[object]] = {}
+
+    def on_start(self, event: Any) -> None:
+        body = event.data["dispatcher"].py_func
+        if body in self.labels:
+            self._shown[body] = waiting.shown(self.labels[body])
+            self._shown[body].__enter__()
+
+    def on_end(self, event: Any) -> None:
+        shown = self._shown.pop(event.data["dispatcher"].py_func, None)
+        if shown is not None:
+            shown.__exit__(None, None, None)
+
+
+@functools.cache
+def _announcement() -> _Announcement:
+    listener = _Announcement()
+    numba_event.register("numba:compile", listener)
+    return listener

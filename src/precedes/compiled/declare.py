@@ -1,0 +1,129 @@
+"""Functions that compiled code may call, declared without a compiler.
+
+Each stays a plain Python function. What Numba has to know of it waits in ``DECLARED`` until the
+first loop is compiled: who only reads, lists or interprets protocols never imports Numba.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Final, Generic, NamedTuple, ParamSpec, TypeVar, cast
+
+from precedes.compiled.options import HELPER, INLINED
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+P = ParamSpec("P")
+R = TypeVar("R")
+F = TypeVar("F", bound=Callable[..., Any])
+
+# Adding it promotes an integer to int64, so a helper is not compiled for int32 too.
+ZERO: Final = 0
+
+
+class Declared(NamedTuple):
+    """A function, what finds its body for types of arguments, and how that is compiled."""
+
+    function: Callable[..., Any]
+    choose: Callable[..., Any]
+    options: dict[str, Any]
+
+
+DECLARED: Final[list[Declared]] = []
+
+
+def function(*, inline: bool = True) -> Callable[[F], F]:
+    """Make a helper callable from compiled code; called from Python it stays plain Python.
+
+    ``inline=False`` keeps a large or rarely used helper out of line, to save compile time.
+    """
+
+    def decorate(body: F) -> F:
+        def choose(*_arguments: Any) -> Callable[..., Any]:
+            return body
+
+        DECLARED.append(Declared(body, choose, INLINED if inline else HELPER))
+        return body
+
+    return decorate
+
+
+def copy_bytes(
+    source: NDArray[np.uint8], first: int, target: NDArray[np.uint8], at: int, count: int
+) -> None:
+    """Copy bytes from one array to another; the caller has made sure that they are there.
+
+    A compiled loop would test each index for wrap-around; a slice would allocate.
+    """
+    target[at : at + count] = source[first : first + count]
+
+
+class GenericFunction(Generic[P, R]):
+    """What ``generic`` returns: callable, with ``register`` and ``implementation``."""
+
+    def __init__(self, stub: Callable[P, R], *, optional: bool) -> None:
+        self.name = stub.__name__
+        self._table: dict[type, Callable[..., Any]] = {}
+        self._default = stub if optional else None
+
+    def register(self, state_class: type) -> Callable[[F], F]:
+        """Use the decorated function for first arguments of exactly this class."""
+
+        def keep(body: F) -> F:
+            self._table[state_class] = body
+            return body
+
+        return keep
+
+    def implementation(self, state_class: type | None) -> Callable[..., Any] | None:
+        """The body for a class: the registered one, the default, or None."""
+        if state_class is None:
+            return self._default
+        return self._table.get(state_class, self._default)
+
+    def registered(self, state_class: type) -> bool:
+        """Whether this very class has its own body."""
+        return state_class in self._table
+
+
+def generic(*, optional: bool = False) -> Callable[[Callable[P, R]], Callable[P, R]]:
+    """Declare a function dispatched by the class of its first argument.
+
+    ``optional`` makes the stub itself the body for classes that register none. The returned
+    function carries its ``GenericFunction`` as the attribute ``dispatch``; use ``register`` and
+    ``registered`` below.
+    """
+
+    def decorate(stub: Callable[P, R]) -> Callable[P, R]:
+        dispatch = GenericFunction(stub, optional=optional)
+
+        @functools.wraps(stub)
+        def call(*arguments: P.args, **_keywords: P.kwargs) -> R:
+            body = dispatch.implementation(type(arguments[0]))
+            if body is None:
+                raise TypeError(f"{dispatch.name} is not registered for {type(arguments[0])}")
+            return cast(R, body(*arguments))
+
+        def choose(state: Any, *_arguments: Any) -> Callable[..., Any] | None:
+            return dispatch.implementation(getattr(state, "instance_class", None))
+
+        DECLARED.append(Declared(call, choose, INLINED))
+        call.dispatch = dispatch  # type: ignore[attr-defined]
+        return call
+
+    return decorate
+
+
+def register(target: Callable[..., Any], state_class: type) -> Callable[[F], F]:
+    """Register the decorated body of a generic function for a state class."""
+    dispatch: GenericFunction[Any, Any] = target.dispatch  # type: ignore[attr-defined]
+    return dispatch.register(state_class)
+
+
+def registered(target: Callable[..., Any], state_class: type) -> bool:
+    """Whether a generic function has a body of its own for this class."""
+    dispatch: GenericFunction[Any, Any] = target.dispatch  # type: ignore[attr-defined]
+    return dispatch.registered(state_class)

@@ -1,0 +1,126 @@
+"""Loops that Python calls, compiled or interpreted."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import signal
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import FrameType
+from typing import Any, Generic, ParamSpec, TypeVar
+
+from precedes import sources
+from precedes.compiled.cache import directory_of
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+@contextlib.contextmanager
+def interruptible() -> Iterator[None]:
+    """Have Ctrl-C interrupt a compilation wherever it falls.
+
+    LLVM calls back into Python, where an exception is printed and forgotten; and after a long
+    stretch without Python that callback is the first place where an interrupt can be raised.
+    """
+    raised = signal.getsignal(signal.SIGINT)
+    if threading.current_thread() is not threading.main_thread() or not callable(raised):
+        yield
+        return
+    interrupts: list[int] = []
+    told = sys.unraisablehook
+
+    def interrupt(number: int, frame: FrameType | None) -> None:
+        interrupts.append(number)
+        raised(number, frame)
+
+    def tell(forgotten: Any) -> None:
+        if not issubclass(forgotten.exc_type, KeyboardInterrupt):
+            told(forgotten)
+
+    signal.signal(signal.SIGINT, interrupt)
+    sys.unraisablehook = tell
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, raised)
+        sys.unraisablehook = told
+    if interrupts:
+        raise KeyboardInterrupt
+
+
+class Entry(Generic[P, R]):
+    """A loop called from Python: compiled on first use, cached on disk, or run interpreted.
+
+    There is one compiled dispatcher per ``key`` (the state's class), so that the cache index of
+    one protocol never has to import another's file, and files outside the package (a user's own
+    protocol) can take part in the digest through ``own``.
+    """
+
+    def __init__(self, body: Callable[P, R], *, label: str, by_reference: bool = False) -> None:
+        self.interpreted = body
+        self.label = label
+        self._by_reference = by_reference
+        self._dispatchers: dict[tuple[type | None, tuple[Path, ...]], Callable[P, R]] = {}
+
+    def compiled(self, key: type | None = None, *, own: tuple[Path, ...] = ()) -> Callable[P, R]:
+        """The compiled form for one state class."""
+        from precedes.compiled import builder
+
+        found = self._dispatchers.get((key, own))
+        if found is None:
+            directory = directory_of(self.parts(key, own), key)
+            found = builder.dispatcher(self.interpreted, label=self.label, directory=directory)
+            self._dispatchers[key, own] = found
+        return found
+
+    def parts(self, key: type | None, own: tuple[Path, ...]) -> tuple[Path, ...]:
+        """The files that the compiled form for a state class is made of.
+
+        A body of a generic function must be in a file that the loop imports, the state's file, or
+        the package that has the state's class as its own.
+        """
+        starts = [Path(self.interpreted.__code__.co_filename), *own]
+        if key is not None:
+            package = sys.modules.get(key.__module__.rpartition(".")[0])
+            is_its_own = getattr(package, key.__name__, None) is key
+            for module in (sys.modules.get(key.__module__), package if is_its_own else None):
+                if file := getattr(module, "__file__", None):
+                    starts.append(Path(file))
+        return sources.closure(starts)
+
+    def prepare(
+        self, key: type | None, own: tuple[Path, ...], *arguments: P.args, **_none: P.kwargs
+    ) -> Callable[P, R]:
+        """The compiled form after one call with these arguments, which must have no effect.
+
+        An entry that takes its tuples by reference is called through ``bind``.
+        If the cache cannot be written (a full disk), it goes on without one.
+        """
+        from precedes.compiled import builder
+
+        handed = builder.by_reference(arguments) if self._by_reference else arguments
+        body = self.compiled(key, own=own)
+        with interruptible():
+            try:
+                builder.call(body, handed, own=own)
+            except OSError:
+                body = self._dispatchers[key, own] = builder.in_memory(self.interpreted)
+                builder.call(body, handed, own=own)
+        return body
+
+    def bind(self, body: Callable[..., R], *arguments: Any) -> Callable[[], R]:
+        """A body, interpreted or as ``prepare`` returned it, with its arguments.
+
+        For loops that are called often: what is handed over by reference, and of which types the
+        arguments are, is looked at once.
+        """
+        if body is not self.interpreted:
+            from precedes.compiled import builder, shortcuts
+
+            arguments = builder.by_reference(arguments) if self._by_reference else arguments
+            body = shortcuts.entry_point(body, arguments)
+        return functools.partial(body, *arguments)
