@@ -198,14 +198,32 @@ def wrong_in_tour(tour: str) -> list[str]:
     return [*found, *(name for name in functions if not re.search(rf"\b{name}\b", texts))]
 
 
-def test_the_tour_is_short_and_true():
-    tour = PAGES["docs/README.md"].partition("## A tour")[2]
-    assert tour.count("`src/") > 5
-    assert wrong_in_tour(tour) == []
+def tours():
+    """The tours of the index, by their titles."""
+    sections = PAGES["docs/README.md"].split("\n## ")
+    return {text.partition("\n")[0]: text for text in sections if "tour: " in text}
+
+
+@pytest.mark.parametrize("title", tours())
+def test_a_tour_is_short_and_true(title):
+    assert tours()[title].count("`src/") > 5
+    assert wrong_in_tour(tours()[title]) == []
+
+
+def test_a_tour_that_is_long_or_wrong_is_found():
+    tour, _ = tours().values()
     lost = wrong_in_tour(tour.replace("engine/oracle.py", "engine/lost.py"))
     assert lost == ["src/precedes/sim/engine/lost.py"]
     assert wrong_in_tour(tour + "`src/precedes/sim/run.py`") == ["13 files"]
     assert wrong_in_tour(tour + "`nowhere_defined`") == ["nowhere_defined"]
+
+
+def test_the_architecture_fits_a_page():
+    """A page that tries to say everything is read by nobody: a glossary has fifteen words."""
+    page = PAGES["ARCHITECTURE.md"]
+    assert len(page.splitlines()) <= 95
+    glossary = re.findall(r"^\| (?!word|---)", page.partition("## Glossary")[2], re.MULTILINE)
+    assert 10 <= len(glossary) <= 15
 
 
 def test_the_index_has_every_page():
