@@ -11,12 +11,13 @@ from typing import NamedTuple
 
 import pytest
 
-from precedes.cli.main import main
+from precedes.cli import main
 from precedes.model import EventKind
-from precedes.sim import Scenario, from_toml
-from precedes.sim import scenario as scenarios
+from precedes.sim import Fault, Scenario, from_toml
+from precedes.sim.scenario import NETWORK, TOP, WORKLOAD
 from precedes.trace import SCHEMA, read_metadata
 from tests.support.places import ROOT
+from tools import tidy
 
 PAGES = {
     path.relative_to(ROOT).as_posix(): path.read_text(encoding="utf-8")
@@ -116,7 +117,7 @@ def test_there_are_commands_with_output():
 def test_a_command_prints_what_the_page_shows(name, capsys):
     for line, output in shown(PAGES[name]):
         if output is not None and is_cheap(line):
-            status = main(shlex.split(line)[1:])
+            status = main.main(shlex.split(line)[1:])
             assert status == (output.startswith("violated")), line
             assert lasting(capsys.readouterr().out) == lasting(output), line
 
@@ -146,15 +147,41 @@ def test_the_walk_through_quotes_the_example():
     assert source.splitlines()[int(number) - 1].strip() == f"if {condition}:"
 
 
-@pytest.mark.parametrize("name", PAGES)
-def test_paths_exist(name):
+FILES = {path.relative_to(ROOT).as_posix() for path in tidy.repository_files(ROOT)}
+
+
+def lost_in(name: str, page: str) -> list[str]:
+    """Links, folders, files and modules that a page names and that are not there."""
     folder = (ROOT / name).parent
-    for target in re.findall(r"\]\(([^)#]+)\)", PAGES[name]):
-        assert "://" in target or (folder / target).exists(), target
-    for path in re.findall(rf"(?<![\w/.])(?:{'|'.join(FOLDERS)})/[\w./*-]*[\w/*]", PAGES[name]):
-        assert list(ROOT.glob(path)), path
-    for path in re.findall(r"\b(?:audit|protocols|sim|trace)/[\w/]+\.py", PAGES[name]):
-        assert (ROOT / "src/precedes" / path).exists() or (ROOT / path).exists(), path
+    links = re.findall(r"\]\(([^)#]+)\)", page)
+    lost = [link for link in links if "://" not in link and not (folder / link).exists()]
+    paths = re.findall(rf"(?<![\w/.])(?:{'|'.join(FOLDERS)})/[\w./*-]*[\w/*]", page)
+    lost += [path for path in paths if not any(ROOT.glob(path))]
+    # The end of a path will do, where the text says what it is the end of.
+    files = re.findall(r"(?<![\w/.])(?<!testing )\w[\w/]*\.py\b", page)
+    lost += [file for file in files if not any(f"/{path}".endswith(f"/{file}") for path in FILES)]
+    return lost + [name for name in re.findall(r"`(precedes\.[.\w]+)`", page) if not is_there(name)]
+
+
+def is_there(name: str) -> bool:
+    """Whether a dotted name is a module, or a name in one."""
+    module, _, last = name.rpartition(".")
+    path, outer = ("src/" + part.replace(".", "/") for part in (name, module))
+    if {f"{path}.py", f"{path}/__init__.py"} & FILES:
+        return True
+    files = {f"{outer}.py", f"{outer}/__init__.py"} & FILES
+    return any(re.search(rf"\b{last}\b", (ROOT / file).read_text()) for file in files)
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_what_a_page_names_is_there(name):
+    assert lost_in(name, PAGES[name]) == []
+
+
+def test_what_is_not_there_is_found():
+    page = "[a](../gone.md), docs/gone/, `sim/gone.py`, `precedes.sim.gone`; [b](live.md), `run.py`"
+    lost = ["../gone.md", "docs/gone/", "sim/gone.py", "precedes.sim.gone"]
+    assert lost_in("docs/README.md", page) == lost
 
 
 TOUR_FILES_MAX = 12
@@ -171,14 +198,32 @@ def wrong_in_tour(tour: str) -> list[str]:
     return [*found, *(name for name in functions if not re.search(rf"\b{name}\b", texts))]
 
 
-def test_the_tour_is_short_and_true():
-    tour = PAGES["docs/README.md"].partition("## A tour")[2]
-    assert tour.count("`src/") > 5
-    assert wrong_in_tour(tour) == []
+def tours():
+    """The tours of the index, by their titles."""
+    sections = PAGES["docs/README.md"].split("\n## ")
+    return {text.partition("\n")[0]: text for text in sections if "tour: " in text}
+
+
+@pytest.mark.parametrize("title", tours())
+def test_a_tour_is_short_and_true(title):
+    assert tours()[title].count("`src/") > 5
+    assert wrong_in_tour(tours()[title]) == []
+
+
+def test_a_tour_that_is_long_or_wrong_is_found():
+    tour, _ = tours().values()
     lost = wrong_in_tour(tour.replace("engine/oracle.py", "engine/lost.py"))
     assert lost == ["src/precedes/sim/engine/lost.py"]
     assert wrong_in_tour(tour + "`src/precedes/sim/run.py`") == ["13 files"]
     assert wrong_in_tour(tour + "`nowhere_defined`") == ["nowhere_defined"]
+
+
+def test_the_architecture_fits_a_page():
+    """A page that tries to say everything is read by nobody: a glossary has fifteen words."""
+    page = PAGES["ARCHITECTURE.md"]
+    assert len(page.splitlines()) <= 95
+    glossary = re.findall(r"^\| (?!word|---)", page.partition("## Glossary")[2], re.MULTILINE)
+    assert 10 <= len(glossary) <= 15
 
 
 def test_the_index_has_every_page():
@@ -193,11 +238,11 @@ def test_the_scenario_file_of_the_page(tmp_path):
     path = tmp_path / "all.toml"
     path.write_text(text)
     table = tomllib.loads(text)
-    assert {*scenarios.TOP, "parameters", "workload", "network", "faults"} == set(table)
-    assert set(scenarios.WORKLOAD) == set(table["workload"])
-    assert set(scenarios.NETWORK) == set(table["network"])
+    assert {*TOP, "parameters", "workload", "network", "faults"} == set(table)
+    assert set(WORKLOAD) == set(table["workload"])
+    assert set(NETWORK) == set(table["network"])
     keys = {key for fault in table["faults"] for key in fault}
-    assert keys == {item.name for item in dataclasses.fields(scenarios.Fault)}
+    assert keys == {item.name for item in dataclasses.fields(Fault)}
     scenario, least = from_toml(path), Scenario(protocol="vector", nodes=20)
     shown_as_default = {
         "seed",
@@ -205,7 +250,7 @@ def test_the_scenario_file_of_the_page(tmp_path):
         "rate",
         "skew",
         "gap_ms",
-        *scenarios.NETWORK,
+        *NETWORK,
     }
     for name in shown_as_default:
         assert getattr(scenario, name) == getattr(least, name), name
@@ -234,9 +279,11 @@ def test_the_page_says_which_protocol_writes_notes():
 
 @pytest.mark.usefixtures("engine")
 def test_every_key_is_explained(workplace, capsys):
-    assert main(shlex.split("simulate unordered --nodes 9 --messages 90 --json --trace t")) == 0
+    assert (
+        main.main(shlex.split("simulate unordered --nodes 9 --messages 90 --json --trace t")) == 0
+    )
     result = json.loads(capsys.readouterr().out)
-    assert main(["audit", "t", "--json"]) == 1
+    assert main.main(["audit", "t", "--json"]) == 1
     report = json.loads(capsys.readouterr().out)
     inner = [result["violations"], result["latency"], result["extra"], report["witnesses"][0]]
     inner.append(report["witnesses"][0]["steps"][0])

@@ -438,10 +438,10 @@ def test_every_column_is_explained(swept):
 
 
 @pytest.mark.usefixtures("spark")
-def test_the_sweep_of_the_readme(tmp_path, capsys):
-    readme = Path("README.md").read_text()
+def test_the_sweep_of_the_page(tmp_path, capsys):
+    page = Path("docs/pipeline.md").read_text()
     line = "precedes sweep experiments/sweep.toml --out build/sweep"
-    shown = readme.partition(f"{line}\n```\n\n```text\n")[2].partition("```")[0]
+    shown = page.partition(f"{line}\n```\n\n```text\n")[2].partition("```")[0]
     out = str(tmp_path / "out")
     assert main([*line.split()[1:-1], out]) == 0
     assert capsys.readouterr().out == shown.replace("build/sweep", out)

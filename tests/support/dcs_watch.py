@@ -8,7 +8,18 @@ from collections import Counter, defaultdict
 
 import numpy as np
 
-from precedes.protocols.dcs import state as d
+from precedes.protocols.dcs.state import (
+    ACTIVE,
+    CARRIES,
+    ENTRIES,
+    GENERATION,
+    GENERATIONS,
+    INCREMENTS,
+    MOST,
+    PER_COMPONENT,
+    SIZE,
+    SPREAD,
+)
 
 
 class Watcher:
@@ -27,9 +38,9 @@ class Watcher:
         """The state of a node whose handler has run, and what it changed."""
         self._note_broadcasts(state, sets, here)
         word, part = state.dcs.word[here], state.dcs.part[here]
-        size, active = int(word[d.SIZE]), int(word[d.ACTIVE])
+        size, active = int(word[SIZE]), int(word[ACTIVE])
         assert 1 <= active <= size, "the active components are a prefix of all, and one is there"
-        generations = part[: state.dcs.settings[d.MOST], d.GENERATION].copy()
+        generations = part[: state.dcs.settings[MOST], GENERATION].copy()
         self._check_counts(state, here, sets.delivered[here], size)
         old = self.before.get(here)
         if old is not None:
@@ -48,10 +59,10 @@ class Watcher:
         if name in self.stamps:
             return
         slot = sets.slots[name]
-        carries = int(state.stamp[slot, d.CARRIES])
-        generations = state.stamp[slot, d.GENERATIONS : d.GENERATIONS + carries].tolist()
-        spread = int(state.dcs.settings[d.SPREAD])
-        increments = state.stamp[slot, d.INCREMENTS : d.INCREMENTS + spread].tolist()
+        carries = int(state.stamp[slot, CARRIES])
+        generations = state.stamp[slot, GENERATIONS : GENERATIONS + carries].tolist()
+        spread = int(state.dcs.settings[SPREAD])
+        increments = state.stamp[slot, INCREMENTS : INCREMENTS + spread].tolist()
         assert all(0 <= c < carries for c in increments)
         self.stamps[name] = increments, generations
         for c, generation in enumerate(generations):
@@ -61,13 +72,13 @@ class Watcher:
 
     def _check_counts(self, state, here, delivered, size):
         """V[x]: delivered messages that hit x since the generation; nothing beyond the last."""
-        entries = int(state.dcs.settings[d.ENTRIES])
-        each = int(state.dcs.settings[d.PER_COMPONENT])
+        entries = int(state.dcs.settings[ENTRIES])
+        each = int(state.dcs.settings[PER_COMPONENT])
         counts = Counter()
         for name in delivered:
             increments, generations = self.stamps[name]
             for s, c in enumerate(increments):
-                if c < size and generations[c] == state.dcs.part[here, c, d.GENERATION]:
+                if c < size and generations[c] == state.dcs.part[here, c, GENERATION]:
                     for x in state.own[name[0], s * each : (s + 1) * each]:
                         counts[c * entries + int(x)] += 1
         expected = np.zeros(state.dcs.clock.shape[1], np.int64)
@@ -85,12 +96,12 @@ class Watcher:
     def _check_inactive(self, state, here, sets):
         """Of an inactive component everybody has delivered what was delivered here."""
         word = state.dcs.word[here]
-        active, size = int(word[d.ACTIVE]), int(word[d.SIZE])
+        active, size = int(word[ACTIVE]), int(word[SIZE])
         old = self.before.get(here)
         if old is not None and size >= old["size"]:
             self.deactivations += max(old["active"] - active, 0)
         for c in range(active, size):
-            generation = int(state.dcs.part[here, c, d.GENERATION])
+            generation = int(state.dcs.part[here, c, GENERATION])
             for name in self.hitters[c, generation] & sets.delivered[here]:
                 lacking = [n for n in range(self.nodes) if name not in sets.delivered[n]]
                 assert not lacking, f"{c} is inactive at {here}, {name} is not at {lacking}"

@@ -12,7 +12,7 @@ from precedes.live.stations.journal import Journal, frame
 from precedes.protocols.mobile import restart
 from precedes.protocols.mobile.codec import decode_disk, encode_disk
 from precedes.protocols.mobile.host import Disk
-from tests.support.mobile import world as mw
+from tests.support.mobile import world
 from tests.support.mobile.options import draw
 from tests.support.mobile.oracle import Violation
 
@@ -21,7 +21,7 @@ CONFIRM = 100  # kind of event: a neighbour says what it expects
 FRAMED = 101
 
 
-class DurableWorld(mw.World):
+class DurableWorld(world.World):
     """Machines with journals in ``directory``, which a subclass sets."""
 
     directory = None
@@ -61,7 +61,7 @@ class DurableWorld(mw.World):
     def run(self):
         for number in range(self.options.stations):
             if self.options.restart_ms:
-                self.push(self.wait_ms(self.options.restart_ms), mw.RESTART, number)
+                self.push(self.wait_ms(self.options.restart_ms), world.RESTART, number)
         try:
             return super().run()
         finally:
@@ -69,18 +69,18 @@ class DurableWorld(mw.World):
                 journal.close()
 
     def handle(self, kind, target, *rest):
-        if kind == mw.RESTART:
+        if kind == world.RESTART:
             if rest:
                 self._restarted(target)
             elif self.moving:
                 if self.station_up[target]:
                     self._stop(target)
-                self.push(self.wait_ms(self.options.restart_ms), mw.RESTART, target)
+                self.push(self.wait_ms(self.options.restart_ms), world.RESTART, target)
         elif kind in (FRAMED, CONFIRM):
             source, link, *what = rest
             if self.links_up.get((source, target), 0) == link and self.station_up[target]:
                 self._logged_call(target, "frame" if kind == FRAMED else "confirmed", source, *what)
-        elif kind == mw.TIMER and target < 0 and rest[0] != self.lives_of(~target):
+        elif kind == world.TIMER and target < 0 and rest[0] != self.lives_of(~target):
             return  # set before a restart
         else:
             super().handle(kind, target, *rest)
@@ -157,7 +157,7 @@ class DurableWorld(mw.World):
             if effect[0] == machines.RADIO:
                 self.broadcast_radio(number, effect[1])
             elif effect[0] == machines.TIMER:
-                self.push(effect[1], mw.TIMER, ~number, self.lives_of(number), effect[2])
+                self.push(effect[1], world.TIMER, ~number, self.lives_of(number), effect[2])
             elif effect[0] in (restart.FRAME_EFFECT, restart.CONFIRM_EFFECT):
                 kind = FRAMED if effect[0] == restart.FRAME_EFFECT else CONFIRM
                 self.on_link(kind, number, effect[1], *effect[2:])
@@ -166,7 +166,7 @@ class DurableWorld(mw.World):
         """In order, while the link lasts."""
         if not self.station_up[target] or not self.station_up[source]:
             return
-        delay_ns = self.rng.uniform(*self.options.wire_ms) * mw.MS
+        delay_ns = self.rng.uniform(*self.options.wire_ms) * world.MS
         at_ns = max(self.now_ns + delay_ns, self.wire_free_ns.get((source, target), 0))
         self.wire_free_ns[source, target] = at_ns
         link = self.links_up.get((source, target), 0)
@@ -189,7 +189,7 @@ class DurableWorld(mw.World):
         self.stations[number] = logged.machine
         if whole and logged.snapshot() != before.snapshot():
             raise Violation(f"station {number} has come back as another")
-        self.push(self.rng.uniform(5, 300) * mw.MS, mw.RESTART, number, "up")
+        self.push(self.rng.uniform(5, 300) * world.MS, world.RESTART, number, "up")
 
     def _restarted(self, number):
         self.station_up[number] = True
@@ -207,7 +207,7 @@ def make(directory):
     """A world whose journals are in this directory."""
 
     class Here(DurableWorld):
-        station_base = mw.MobileStation
+        station_base = world.MobileStation
 
         def __init__(self, options, *, host_class, station_class):
             self.station_base = station_class

@@ -8,7 +8,7 @@ I9).
 from collections import Counter
 
 from precedes.protocols.mobile import cell
-from precedes.protocols.mobile import host as mh
+from precedes.protocols.mobile.host import JOINING, OUT
 
 
 class Violation(AssertionError):
@@ -130,7 +130,7 @@ class Oracle:
         if sum(record.mode == cell.OWN for _, record in tokens) > 1:
             where = [station for station, _ in tokens]
             raise Violation(f"I4: host {host} is owned by {where}")
-        if machine.birth != birth or machine.mode == mh.OUT:
+        if machine.birth != birth or machine.mode == OUT:
             return
         for _, record in tokens:
             if record.mode == cell.OWN:
@@ -145,15 +145,15 @@ class Oracle:
         everything = (1 << len(self.past)) - 1
         unsent = 0
         for host, machine in enumerate(machines):
-            if machine.mode in (mh.OUT, mh.JOINING):
+            if machine.mode in (OUT, JOINING):
                 for number in machine.unacknowledged:
                     unsent |= 1 << self.index[host, number]
         for host, machine in enumerate(machines):
-            if self.living[host] != (machine.mode != mh.OUT):
+            if self.living[host] != (machine.mode != OUT):
                 raise Violation(f"I8: host {host} is in mode {machine.mode}")
             tokens = [s.cell.records[host] for s in stations if host in s.cell.records]
             modes = [record.mode for record in tokens]
-            if machine.mode == mh.OUT:
+            if machine.mode == OUT:
                 if modes:
                     raise Violation(f"I8: departed host {host} has records {modes}")
                 continue

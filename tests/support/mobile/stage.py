@@ -9,9 +9,8 @@ import random
 from collections import deque
 
 from precedes.contract import machines
-from precedes.protocols.mobile import host as mh
 from precedes.protocols.mobile import messages
-from precedes.protocols.mobile.host import Disk, MobileHost
+from precedes.protocols.mobile.host import IN, Disk, MobileHost
 from precedes.protocols.mobile.station import MobileStation
 from tests.support.mobile.oracle import Oracle, Violation, watch_stamps
 
@@ -217,7 +216,7 @@ class Stage:
             raise Violation("the stage does not come to rest")
         self.oracle.check_rest(self.hosts, self.stations)
         for host, machine in enumerate(self.hosts):
-            if machine.mode == mh.IN:
+            if machine.mode == IN:
                 self.broadcast(host)
         for _ in range(STEPS_MAX):
             self.quiet()

@@ -9,8 +9,7 @@ import heapq
 import random
 
 from precedes.contract import machines
-from precedes.protocols.mobile import host as mh
-from precedes.protocols.mobile.host import Disk, MobileHost
+from precedes.protocols.mobile.host import IN, OUT, Disk, MobileHost
 from precedes.protocols.mobile.station import MobileStation
 from tests.support.mobile.options import MS, draw, tree
 from tests.support.mobile.oracle import Oracle, Violation, watch_stamps
@@ -125,7 +124,7 @@ class World:
         self.settle()
         self.oracle.check_rest(self.hosts, self.stations)
         for host in range(options.hosts):
-            if self.hosts[host].mode == mh.IN:
+            if self.hosts[host].mode == IN:
                 self.at_host(host, "broadcast", b"")
         self.settle()
         try:
@@ -143,7 +142,7 @@ class World:
         for host in range(self.options.hosts):
             if self.up[host] and self.cells[host] is None:
                 self._move(host, self.rng.randrange(self.options.stations))
-            if self.up[host] and self.hosts[host].mode == mh.OUT and not self.options.churn_ms:
+            if self.up[host] and self.hosts[host].mode == OUT and not self.options.churn_ms:
                 self.at_host(host, "join")
         if self.options.settings.lease_ns:
             self._settle_alive()
@@ -213,7 +212,7 @@ class World:
                 self.at_host(target, "join")
         elif kind == CHURN and self.moving:
             if self.up[target]:
-                out = self.hosts[target].mode == mh.OUT
+                out = self.hosts[target].mode == OUT
                 self.at_host(target, "join" if out else "leave")
             self.push(self.wait_ms(options.churn_ms), CHURN, target)
 
