@@ -31,6 +31,7 @@ from precedes.contract import (
     Group,
     Host,
     Int64s,
+    admits,
     broadcast,
     deliver,
     drop,
@@ -40,6 +41,7 @@ from precedes.contract import (
     sequence_of,
     source_of,
     value_of,
+    window,
 )
 
 DATA: Final = 0
@@ -140,3 +142,9 @@ def _settle_early(state: State, here: int, host: Host) -> None:
 @compiled.register(message_bytes, State)
 def _message_bytes(state: State, slot: int) -> int:
     return 8  # source and sequence number, 4 bytes each
+
+
+@compiled.register(admits, State)
+def _admits(state: State, here: int, sender: int, tag: int, value: int, host: Host) -> bool:
+    ahead = sequence_of(host, value) - state.delivered[here, sender]
+    return bool(source_of(host, value) == sender and ahead <= window(host))

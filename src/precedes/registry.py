@@ -143,10 +143,15 @@ def linked() -> tuple[str, ...]:
 
 
 def load_linked(name: str) -> Protocol:
-    """``load``, for a host whose nodes have links to each other: a radio's protocol is refused."""
+    """``load``, for a live group: one of a radio is refused, and one that lets everything in."""
     protocol = load(name)
     if protocol.network != "links":
         raise UserError(f"{name} runs on a simulated radio alone; elsewhere: {', '.join(linked())}")
+    if not compiled.registered(contract.admits, protocol.state):
+        raise ContractError(
+            f"protocol {name!r} has no admits, so a live group would hand its handlers whatever a "
+            "peer sends: register one, as in docs/adding-a-protocol.md"
+        )
     return protocol
 
 

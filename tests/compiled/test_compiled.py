@@ -205,9 +205,8 @@ def test_what_a_loop_is_made_of():
         & engine_parts
     )
     vcube_parts = {f"protocols/vcube/{name}.py" for name in ("__init__", "recovery", "waiting")}
-    assert (
-        vcube_parts | {"parts/topology.py", "parts/pool.py", "protocols/admission.py"} <= step_parts
-    )
+    assert vcube_parts | {"parts/topology.py", "parts/pool.py"} <= step_parts
+    assert "protocols/vector.py" not in step_parts
 
 
 def test_an_edit_while_a_process_runs(small):

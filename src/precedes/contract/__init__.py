@@ -21,9 +21,10 @@ Handlers (``register`` each with the state class; they return DONE or FULL if no
     start(state, here, host)                          optional: the process begins
     on_timer(state, here, key, host)                  optional: a timer set here has run out
     on_crash(state, here, crashed, host)              optional: a failure detector speaks
-    admits(state, here, sender, tag, value, host)     optional: whether a correct process may send
-                                                      this item; a live host refuses others, so
-                                                      that no peer can lead a handler astray
+    admits(state, here, sender, tag, value, host)     for live groups: whether a correct process may
+                                                      send this item. Handlers trust an index or a
+                                                      count, as a simulation may; a live host asks
+                                                      here first, and runs no protocol without
 
 Rules
     1. A handler reads nothing but its arguments and keeps nothing but ``state``. It allocates
@@ -165,10 +166,10 @@ def on_crash(state: Any, here: int, crashed: int, host: Host) -> int:
     return DONE
 
 
-@compiled.generic(optional=True)
+@compiled.generic()
 def admits(state: Any, here: int, sender: int, tag: int, value: int, host: Host) -> bool:
     """Whether a correct process may send this item now; asked for items from a real network."""
-    return True
+    return False
 
 
 @compiled.function()
@@ -181,8 +182,10 @@ def now_ns(host: Host) -> int:
 def window(host: Host) -> int:
     """How many messages of a process some live member may not have taken yet, for ``admits``.
 
-    A process sends no more than that beyond what all have taken, this one included. So nobody can
-    have delivered more of its messages than are delivered here, and a window.
+    A member sends no more than that beyond what all in its view have taken, and this one has
+    delivered all that it has taken: so nobody has delivered more of anybody's messages than are
+    delivered here, and a window. Who goes on without this member says so over each of its links
+    before it sends more, and whoever has heard that sends nothing here any more.
     """
     return host.registers[WINDOW]
 

@@ -55,6 +55,35 @@ def copy(source: Counts, target: Counts) -> None:
         target[x] = source[x]
 
 
+@compiled.function(inline=False)
+def are_counts(row: Counts, clock: Counts, entries: int, ahead: int) -> bool:
+    """For ``admits``: whether a row of so many entries has none that is more than ``ahead``.
+
+    Nothing is behind the last entry.
+    """
+    least, most, beyond = np.int32(0), np.int32(0), np.int32(0)
+    for x in range(row.size):
+        least = min(least, row[x])
+        most = max(most, np.int32(max(row[x], np.int32(0)) - clock[x]))
+        if x >= entries:
+            beyond |= row[x]
+    return bool(least >= 0 and most <= ahead and beyond == 0)
+
+
+@compiled.function(inline=False)
+def are_sums(row: Counts, clock: Counts, owners: NDArray[np.int64], first: int, ahead: int) -> bool:
+    """For ``admits``: whether all owners of an entry, each ``ahead``, can have counted it so far.
+
+    Place ``first`` of ``owners`` is that of entry 0. An entry that nobody else owns, or behind the
+    last, is no higher than it is here.
+    """
+    sound = True
+    for x in range(row.size):
+        most = clock[x] + ahead * owners[first + x]
+        sound &= 0 <= row[x] <= most
+    return bool(sound)
+
+
 def check_size(*, entries: int, per_process: int) -> None:
     """UserError if no clock has this size."""
     if entries < 1:

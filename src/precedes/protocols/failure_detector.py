@@ -41,6 +41,7 @@ from precedes.contract import (
     Host,
     Int32s,
     Int64s,
+    admits,
     broadcast,
     deliver,
     message_bytes,
@@ -397,6 +398,12 @@ def _receive(state: State, here: int, sender: int, inbox: Int64s, count: int, ho
     for i in range(count):
         deliver(host, value_of(inbox, i))
     return DONE
+
+
+@compiled.register(admits, State)
+def _admits(state: State, here: int, sender: int, tag: int, value: int, host: Host) -> bool:
+    # A live host tests by itself.
+    return tag == DATA
 
 
 @compiled.register(message_bytes, State)

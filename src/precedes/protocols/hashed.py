@@ -37,6 +37,7 @@ from precedes.contract import (
     Host,
     Int32s,
     Int64s,
+    admits,
     broadcast,
     message_bytes,
     on_crash,
@@ -47,11 +48,12 @@ from precedes.contract import (
     source_of,
     tag_of,
     value_of,
+    window,
 )
 from precedes.errors import UserError
 from precedes.model import NANOSECONDS_PER_MS
 from precedes.parts import clocks
-from precedes.parts.hash_check import check, log, queue, search, set_hash
+from precedes.parts.hash_check import check, log, queue, requests, search, set_hash
 from precedes.parts.hash_check.log import Log
 from precedes.parts.hash_check.queue import NONE, Queue
 from precedes.parts.hash_check.search import Peeling
@@ -249,6 +251,18 @@ def _on_timer(state: State, here: int, key: int, host: Host) -> int:
 def _on_crash(state: State, here: int, crashed: int, host: Host) -> int:
     log.ask_no_more(state.log, here, crashed)
     return DONE
+
+
+@compiled.register(admits, State)
+def _admits(state: State, here: int, sender: int, tag: int, value: int, host: Host) -> bool:
+    if tag == DATA:
+        clock = state.clock[here]
+        return bool(
+            clocks.are_sums(state.need[value], clock, state.setting, OWNERS, window(host))
+            and 0 <= state.past[value] <= set_hash.MASK
+        )
+    node = state.node[here] + compiled.ZERO
+    return requests.is_possible(state.delivered[here], node, tag, value, host)
 
 
 @compiled.register(message_bytes, State)

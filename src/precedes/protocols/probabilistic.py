@@ -36,6 +36,7 @@ from precedes.contract import (
     Host,
     Int32s,
     Int64s,
+    admits,
     broadcast,
     deliver,
     message_bytes,
@@ -44,6 +45,7 @@ from precedes.contract import (
     send_all,
     source_of,
     value_of,
+    window,
 )
 from precedes.errors import UserError
 from precedes.model import EventKind
@@ -196,6 +198,12 @@ def extra(state: State) -> dict[str, float]:
 def effects_words(capacity: Capacity, nodes: int) -> int:
     """A tag with every delivery, beside what protocols ask for usually."""
     return 64 + 6 * capacity.held + 5 * nodes
+
+
+@compiled.register(admits, State)
+def _admits(state: State, here: int, sender: int, tag: int, value: int, host: Host) -> bool:
+    need, clock = state.need[value], state.clock[here]
+    return clocks.are_sums(need, clock, state.setting, OWNERS, window(host))
 
 
 @compiled.register(message_bytes, State)

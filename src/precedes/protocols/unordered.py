@@ -25,6 +25,7 @@ from precedes.contract import (
     Group,
     Host,
     Int64s,
+    admits,
     broadcast,
     deliver,
     message_bytes,
@@ -68,6 +69,11 @@ def _receive(state: State, here: int, sender: int, inbox: Int64s, count: int, ho
     for i in range(count):
         deliver(host, value_of(inbox, i))
     return DONE
+
+
+@compiled.register(admits, State)
+def _admits(state: State, here: int, sender: int, tag: int, value: int, host: Host) -> bool:
+    return True
 
 
 @compiled.register(message_bytes, State)

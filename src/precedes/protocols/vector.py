@@ -33,14 +33,17 @@ from precedes.contract import (
     Host,
     Int32s,
     Int64s,
+    admits,
     broadcast,
     deliver,
     drop,
     message_bytes,
     receive,
     send_all,
+    sequence_of,
     source_of,
     value_of,
+    window,
 )
 from precedes.parts import clocks
 from precedes.parts.pool import NONE
@@ -139,6 +142,19 @@ def missing(state: State, slot: int) -> list[tuple[int, int]]:
     """What a live member lacks of a waiting message's past: of each source the last message."""
     need, clock = state.need[slot], state.clock[0]
     return [(int(source), int(need[source])) for source in np.flatnonzero(need > clock)]
+
+
+@compiled.register(admits, State)
+def _admits(state: State, here: int, sender: int, tag: int, value: int, host: Host) -> bool:
+    """Nobody needs more of our messages than there are, or of its own than came before."""
+    need = state.need[value]
+    me = state.hosted[here]
+    source = source_of(host, value)
+    return bool(
+        clocks.are_counts(need, state.clock[here], state.nodes[0], window(host))
+        and need[source] == sequence_of(host, value) - 1
+        and need[me] <= state.clock[here, me]
+    )
 
 
 @compiled.register(message_bytes, State)

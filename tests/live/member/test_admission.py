@@ -4,13 +4,16 @@ import struct
 
 import pytest
 
-from precedes import contract
+from precedes import compiled, contract, registry
 from precedes.live.member.node import Node, Settings
 from precedes.live.net import wire
 from precedes.parts.hash_check import queue, requests, set_hash
-from precedes.protocols.vcube import state as vcube_words
+from precedes.protocols.vcube.state import ENDED
+from precedes.registry import ContractError
+from tests.support import edited
 from tests.support.liars import ABOUT, LIES, PARAMETERS, body_for, broadcast_claiming
 from tests.support.network import Network
+from tests.support.places import ROOT
 
 WINDOW = 16
 ME, LIAR = 0, 2
@@ -146,7 +149,7 @@ def test_a_crash_that_is_ended_with_again_and_again_is_answered_a_few_times():
     node.run(0)
     node.evict(ABOUT)
     node.run(0)
-    body = struct.pack("<BHBQ", wire.PACKET, 1, vcube_words.ENDED, ABOUT) * 200
+    body = struct.pack("<BHBQ", wire.PACKET, 1, ENDED, ABOUT) * 200
     node.receive(LIAR, body)
     sent = body_for(node.run(0), LIAR)
     assert 1 <= sent.count(bytes(1000)) <= 4 * WINDOW
@@ -154,3 +157,32 @@ def test_a_crash_that_is_ended_with_again_and_again_is_answered_a_few_times():
 
 def test_without_its_detector_nobody_asks_in_dcs():
     assert not admits("dcs", requests.REQUEST, 1)
+
+
+def test_every_protocol_of_the_package_says_what_it_admits():
+    for name in registry.linked():
+        assert compiled.registered(contract.admits, registry.load(name).state), name
+
+
+def test_a_protocol_that_lets_everything_in_is_refused(tmp_path):
+    """Also a user's own, in one line, before anything is allocated; a simulation needs none."""
+    mute = edited.protocol(
+        tmp_path, "unordered", ("@compiled.register(admits, State)", "@compiled.function()")
+    )
+    registry.load(mute)
+    with pytest.raises(ContractError, match=r"has no admits.*register one") as raised:
+        Node(settings(mute, ME))
+    assert mute in str(raised.value)
+    assert "\n" not in str(raised.value)
+
+
+def test_a_protocol_of_a_user_goes_live():
+    fifo = str(ROOT / "examples/fifo_broadcast.py")
+    network = Network(fifo, 3, 1, window=2)
+    network.random_run(60)
+    assert network.refused == []
+    assert network.lacking() == []
+    node = network.nodes[ME]
+    for name in ((LIAR, 1 << 20), (ABOUT, 1)):
+        node.member.host.name[:2] = name
+        assert not contract.admits(node.state, 0, LIAR, 0, 0, node.member.host)

@@ -19,12 +19,13 @@ from precedes.contract import (
     put,
     sequence_of,
     source_of,
+    window,
 )
 
 from . import log, queue
 from .log import Log
 from .queue import ANSWERED, ASKED, NONE, Queue
-from .set_hash import packed
+from .set_hash import packed, sequence_in, source_in
 
 # Tags of items.
 REQUEST: Final = 1  # sequence number of the message that is asked about
@@ -48,6 +49,24 @@ REPEATS_MAX: Final = 16
 # What a part of an answer came to.
 NOTHING: Final = -1
 NO_ANSWER: Final = -2
+
+
+@compiled.function(inline=False)
+def is_possible(delivered: Int32s, node: int, tag: int, value: int, host: Host) -> bool:
+    """For ``admits``: whether a request is about a message of this node, or an answer about
+    messages that can exist."""
+    if tag == REQUEST:
+        return bool(0 < value <= delivered[node])
+    if value < 0:
+        return False
+    content = value & CONTENT_MASK
+    if tag == ANNOUNCE:
+        return content <= delivered.size or content == FORGOTTEN
+    source = source_in(content)
+    if source >= delivered.size:
+        return False
+    ahead = 0 if source == node else window(host)
+    return bool(sequence_in(content) <= delivered[source] + ahead)
 
 
 @compiled.function(inline=False)

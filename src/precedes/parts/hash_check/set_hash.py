@@ -21,6 +21,10 @@ ROUNDS: Final = 27
 WORD: Final = 0xFFFFFFFF
 MASK: Final = (1 << 62) - 1
 
+# A message's name as one number.
+SOURCE_SHIFT: Final = 32
+SEQUENCE_MASK: Final = (1 << SOURCE_SHIFT) - 1
+
 # Columns of ``cache``.
 NAME: Final = 0  # of the message that the hash belongs to, packed
 HASH: Final = 1
@@ -68,7 +72,19 @@ def encipher(key: Int64s, high: int, low: int) -> int:
 @compiled.function()
 def packed(source: int, sequence: int) -> int:
     """A message's name as one number; 48 bits are enough for both."""
-    return int(np.int64(source) << 32 | np.int64(sequence))
+    return int(np.int64(source) << SOURCE_SHIFT | np.int64(sequence))
+
+
+@compiled.function()
+def source_in(name: int) -> int:
+    """The source in a packed name."""
+    return name >> SOURCE_SHIFT
+
+
+@compiled.function()
+def sequence_in(name: int) -> int:
+    """The sequence number in a packed name."""
+    return name & SEQUENCE_MASK
 
 
 @compiled.function()

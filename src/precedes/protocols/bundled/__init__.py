@@ -33,6 +33,7 @@ from precedes.contract import (
     REFERENCE,
     Host,
     Int64s,
+    admits,
     broadcast,
     deliver,
     drop,
@@ -287,6 +288,12 @@ def _replace(state: State, here: int, s: int, host: Host) -> None:
                 state.mark[RETRANSMISSIONS] += 1
                 check_bundle(state.bundles, state.pool, here, child, TREE, slot, host)
         row = following
+
+
+@compiled.register(admits, State)
+def _admits(state: State, here: int, sender: int, tag: int, value: int, host: Host) -> bool:
+    # A live host tests by itself; the protocol's own detector takes no part.
+    return tag <= ACK
 
 
 @compiled.register(message_bytes, State)

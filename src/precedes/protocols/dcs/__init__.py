@@ -35,6 +35,7 @@ from precedes.contract import (
     Capacity,
     Host,
     Int64s,
+    admits,
     broadcast,
     deliver,
     drop,
@@ -48,8 +49,9 @@ from precedes.contract import (
     source_of,
     tag_of,
     value_of,
+    window,
 )
-from precedes.parts.hash_check import check, log, queue, search, set_hash
+from precedes.parts.hash_check import check, log, queue, requests, search, set_hash
 from precedes.parts.hash_check.queue import NONE
 
 from . import components, policy, rounds
@@ -86,7 +88,7 @@ from .state import (
     series_row,
 )
 
-__all__ = ["Parameters", "State", "allocate", "effects_words", "extra", "is_sound", "series"]
+__all__ = ["Parameters", "State", "allocate", "effects_words", "extra", "series"]
 
 DATA: Final = 0
 ITEMS: Final = (MESSAGE, *[NUMBER] * 7)
@@ -194,7 +196,7 @@ def _afterwards(state: State, here: int, host: Host) -> None:
 @compiled.function()
 def _arrive(state: State, here: int, slot: int, host: Host) -> None:
     """Lines 3 to 7: expand, then deliver the message or let it wait."""
-    if not is_sound(state, slot):
+    if not _is_sound(state, slot):
         state.dcs.counters[MALFORMED] += 1
         drop(host, slot)
         return
@@ -214,7 +216,7 @@ def _arrive(state: State, here: int, slot: int, host: Host) -> None:
 
 
 @compiled.function()
-def is_sound(state: State, slot: int) -> bool:
+def _is_sound(state: State, slot: int) -> bool:
     """Whether a correct process may have sent this: what it names exists."""
     carries = state.stamp[slot, CARRIES]
     sound = 1 <= carries <= state.dcs.settings[MOST]
@@ -344,6 +346,44 @@ def _on_crash(state: State, here: int, crashed: int, host: Host) -> int:
     rounds.on_crash(state.dcs, here, crashed, host)
     _afterwards(state, here, host)
     return DONE
+
+
+@compiled.register(admits, State)
+def _admits(state: State, here: int, sender: int, tag: int, value: int, host: Host) -> bool:
+    if tag == DATA:
+        return bool(
+            _is_sound(state, value)
+            and 0 <= state.past[value] <= set_hash.MASK
+            and _are_hits(state, here, value, host)
+        )
+    if tag >= rounds.ASK:
+        return value >= 0  # the rounds themselves ignore what cannot be
+    if state.dcs.settings[DETECTOR] == 0:
+        return False
+    node = state.dcs.word[here, NODE]
+    return requests.is_possible(state.delivered[here], node, tag, value, host)
+
+
+@compiled.function(inline=False)
+def _are_hits(state: State, here: int, slot: int, host: Host) -> bool:
+    """Whether the components of a message can be counted up so far.
+
+    Any message of the others may hit any entry, once. A component of a newer generation has been
+    hit by nothing that came here, or it would be known here; an older one is compared with nothing.
+    """
+    ahead = window(host) * (state.scratch.size - 1)
+    shared = components.common(state.dcs, state.stamp, here, slot)
+    row, clock, stamp = state.need[slot], state.dcs.clock[here], state.stamp[slot]
+    sound = True
+    for c in range(stamp[CARRIES]):
+        generation = stamp[GENERATIONS + c]
+        is_older = c >= shared and generation <= state.dcs.part[here, c, GENERATION]
+        sound &= generation >= 0
+        first = c * state.dcs.settings[ENTRIES]
+        for x in range(first, first + state.dcs.settings[ENTRIES]):
+            known = clock[x] + compiled.ZERO if c < shared else compiled.ZERO
+            sound &= row[x] >= 0 and (is_older or row[x] <= known + ahead)
+    return bool(sound)
 
 
 @compiled.register(message_bytes, State)

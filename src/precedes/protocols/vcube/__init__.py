@@ -43,6 +43,7 @@ from precedes.contract import (
     NUMBER,
     Host,
     Int64s,
+    admits,
     broadcast,
     deliver,
     drop,
@@ -56,12 +57,14 @@ from precedes.contract import (
     source_of,
     tag_of,
     value_of,
+    window,
 )
 from precedes.parts import topology
 from precedes.parts.pool import NONE
 
 from .recovery import can_remember, hear, kept_of, learn_crash, remember, remember_arrival
 from .state import (
+    ACKNOWLEDGED,
     AGGREGATES,
     ARRIVALS,
     CLOCK_WORDS,
@@ -80,8 +83,10 @@ from .state import (
     KEPT,
     KNOWN,
     LIMIT,
+    NODE_BITS,
     NODE_MASK,
     NODES,
+    OUTSTANDING,
     OWN_STABLE,
     RECEIVED,
     RELAY,
@@ -540,6 +545,47 @@ def _height(state: State, here: int, sender: int, tag: int) -> int:
 @compiled.register(on_crash, State)
 def _on_crash(state: State, here: int, crashed: int, host: Host) -> int:
     return learn_crash(state, here, crashed, host)
+
+
+@compiled.register(admits, State)
+def _admits(state: State, here: int, sender: int, tag: int, value: int, host: Host) -> bool:
+    me = state.hosted[here]
+    own = state.clock[entry_of(state, here, me) + RECEIVED]
+    if tag < ENDED:
+        if tag != DATA and state.setting[TOLERANT] == 0:
+            return False
+        if tag == DIRECT and source_of(host, value) != sender:
+            return False
+        return _is_stamp(state, here, value, host)
+    if state.setting[TOLERANT] == 0 or value < 0:
+        return False
+    if tag == ENDED:
+        crashed = value & NODE_MASK
+        exists = crashed < state.setting[NODES] and crashed != me
+        return bool(exists and value >> NODE_BITS <= own)
+    if tag == ACKNOWLEDGED:
+        return value <= own
+    return value <= state.recovery.peer[peer_of(state, here, sender) + OUTSTANDING]
+
+
+@compiled.function(inline=False)
+def _is_stamp(state: State, here: int, slot: int, host: Host) -> bool:
+    """Whether a stamp names members, once each, and counts that can be."""
+    stamp = state.stamp[slot]
+    nodes = state.setting[NODES]
+    sequence = sequence_of(host, slot)
+    if stamp[ENTRIES] < 0 or stamp[ENTRIES] >= nodes or not 0 <= stamp[STABLE] <= sequence:
+        return False
+    before = -1
+    for i in range(FIRST_ENTRY, FIRST_ENTRY + 2 * stamp[ENTRIES], 2):
+        if not before < stamp[i] < nodes:
+            return False
+        before = stamp[i]
+        ahead = 0 if before == state.hosted[here] else window(host)
+        delivered = state.clock[entry_of(state, here, before) + DELIVERED]
+        if not 0 <= stamp[i + 1] <= delivered + ahead:
+            return False
+    return True
 
 
 @compiled.register(message_bytes, State)
