@@ -43,7 +43,7 @@ MAY_IMPORT = {
     "sim.runs": HOSTS | {"sim", "trace"},  # it hands a run to the writer of its trace
     "live": HOSTS | {"console", "parts", "trace"},
     "live.net": FILES | {"live.config", "live.group"},
-    "live.member": HOSTS | {"parts", "protocols", "live.net"},
+    "live.member": HOSTS | {"parts", "live.net"},
     "live.cluster": HOSTS | {"live", "trace", "audit"},  # it asks for its own verdict
     "pipeline": HOSTS | {"intervals", "console", "sim", "trace", "audit", "cli"},
     "pipeline.spark": FILES | {"compiled", "console"},
@@ -51,8 +51,7 @@ MAY_IMPORT = {
     "report": FILES | {"papers"},
 }
 FREE = frozenset({"cli", "testing", "__init__", "__main__"})  # may import all but protocols
-# Whether protocols see no other protocol, only the registry sees them, what is in protocols/ is
-# one, and no module has a second name.
+# Whether no module has a second name.
 STRICT = False
 
 # Modules that only these parts of the package may import. The pipeline knocks at a Spark master
@@ -151,7 +150,7 @@ def check_imports(path: str, tree: ast.Module) -> Iterator[Finding]:
         return
     for found in imports(tree, ["precedes", *names[:-1]]):
         top, _, target = found.name.partition(".")
-        if top == "precedes" and is_in(target, "protocols") and STRICT:
+        if top == "precedes" and is_in(target, "protocols"):
             yield from _check_protocol_import(path, names, found)
         elif top == "precedes":
             allowed = (part, *MAY_IMPORT.get(part, ()))
@@ -252,8 +251,7 @@ def check_protocols(root: Path) -> Iterator[Finding]:
         where = file.relative_to(root).as_posix()
         page = f"docs/protocols/{name}.md"
         if not re.search(r"^GUARANTEE\b", file.read_text(encoding="utf-8"), re.MULTILINE):
-            if STRICT:
-                yield Finding(where, 1, "no protocol, for it states no GUARANTEE")
+            yield Finding(where, 1, "no protocol, for it states no GUARANTEE")
         elif not (root / page).is_file():
             yield Finding(where, 1, f"protocol has no page {page}")
 

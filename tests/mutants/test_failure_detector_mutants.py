@@ -4,6 +4,7 @@ import random
 
 import pytest
 
+from precedes.parts import tester
 from precedes.sim import Fault
 from tests.protocols import test_failure_detector as properties
 from tests.support.edited import protocol
@@ -52,19 +53,19 @@ def convicted(path):
                 return f"seed {seed}: the view of node {node}"
     calm = properties.scenario(8, [], horizon_s=0.3, protocol=path)
     detector = properties.finished(calm, interpreted=True)
-    rounds = detector.process[:, properties.failure_detector.ROUND].sum()
-    if detector.counter[properties.failure_detector.TESTS_SENT] != 3 * rounds:
+    rounds = detector.process[:, tester.ROUND].sum()
+    if detector.counter[tester.TESTS_SENT] != 3 * rounds:
         return "more tests than one for each process and cluster"
     pause = [Fault("pause", node=3, at_s=0.1, for_s=0.3)]
     paused = properties.scenario(8, pause, horizon_s=1.0, protocol=path)
     detector = properties.finished(paused, interpreted=True)
-    fenced = detector.process[:, properties.failure_detector.FENCED].tolist()
+    fenced = detector.process[:, tester.FENCED].tolist()
     return None if fenced == [0, 0, 0, 1, 0, 0, 0, 0] else "the suspect is not fenced"
 
 
 @pytest.mark.parametrize("mistake", MUTANTS)
 def test_mutants_are_convicted(tmp_path, mistake):
-    found = convicted(protocol(tmp_path, "failure_detector", MUTANTS[mistake]))
+    found = convicted(protocol(tmp_path, "failure_detector", MUTANTS[mistake], part="tester"))
     print(f"{mistake}: {found}")
     assert found, f"{mistake}: nobody noticed"
 

@@ -10,7 +10,7 @@ FOLDER = sources.PACKAGE / "protocols"
 def protocol(directory, name, *edits, rename="edited", part=None):
     """A copy of a protocol, a file or a folder, with each (old, new) made; returns its path.
 
-    ``part`` names a package of ``precedes.parts`` to copy too, to be edited like the rest.
+    ``part`` names one of ``precedes.parts`` to copy too, to be edited like the rest.
     """
     source = FOLDER / name
     if part is None and not source.is_dir():
@@ -25,9 +25,15 @@ def protocol(directory, name, *edits, rename="edited", part=None):
     else:
         shutil.copy(source.with_suffix(".py"), path / "__init__.py")
     if part is not None:
-        shutil.copytree(sources.PACKAGE / "parts" / part, path / part, ignore=ignored)
+        copied = sources.PACKAGE / "parts" / part
+        if copied.is_dir():
+            shutil.copytree(copied, path / part, ignore=ignored)
+        else:
+            shutil.copy(copied.with_suffix(".py"), path)
         for file in path.glob("*.py"):
-            file.write_text(file.read_text().replace(f"precedes.parts.{part}", f".{part}"))
+            text = file.read_text().replace(f"precedes.parts.{part}", f".{part}")
+            text = text.replace(f"from precedes.parts import {part}\n", f"from . import {part}\n")
+            file.write_text(text)
     for old, new in edits:
         edit_folder(path, old, new)
     return str(path)

@@ -1,4 +1,4 @@
-"""The VCube failure detector: processes test each other and pass on who has crashed.
+"""Tests that find crashes: the VCube failure detector, for whoever holds one in its state.
 
 Source: Rodrigues et al. 2018, section 3.1, after Duarte, Bona and Ruoso (2014).
 
@@ -18,42 +18,29 @@ Guarantee: every crash is known to all correct processes within log2(n)^2 rounds
 suspected wrongly. On a slower network a live process may be suspected. Suspicion is never taken
 back: the others go on without it, and it is *fenced*: it stops when a reply tells it so.
 
-Another protocol holds a ``Detector`` in its state and calls ``begin`` at its start, ``on_packet``
-for packets that ``owns_packet``, ``on_expiry`` for timers that ``owns_timer``. A crash comes as a
-timer, ``crash_of``: an event of its own, for which the protocol may ask for room. Alone this
-is a protocol whose broadcasts are sent to everybody and delivered on arrival.
+The owner of a ``Detector`` calls ``begin`` at its start, ``on_packet`` for packets that
+``owns_packet``, ``on_expiry`` for timers that ``owns_timer``. A crash comes as a timer,
+``crash_of``: an event of its own, for which the owner may ask for room.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
 import numpy as np
 
 from precedes import compiled
 from precedes.contract import (
-    DONE,
-    MESSAGE,
     NUMBER,
-    Capacity,
     Group,
     Host,
     Int32s,
     Int64s,
-    admits,
-    broadcast,
-    deliver,
-    message_bytes,
     now_ns,
-    on_timer,
     open_packet,
     open_packet_aside,
     put,
-    receive,
-    send_all,
     set_timer,
-    start,
     tag_of,
     value_of,
 )
@@ -61,17 +48,12 @@ from precedes.errors import UserError
 from precedes.model import DELAY_MS_MAX, NANOSECONDS_PER_MS
 from precedes.parts import topology
 
-DATA: Final = 0
 # Tags of the detector's items, counted from its first tag.
 TEST: Final = 0  # the round of the tester
 REPLY: Final = 1  # the same round, sent back
 COUNTER: Final = 2  # a state counter above 0, and whose it is
 
-ITEMS: Final = (MESSAGE, NUMBER, NUMBER, NUMBER)
-MESSAGE_FIELDS: Final[tuple[str, ...]] = ()
-GUARANTEE: Final = "none"
-ASSUMES: Final = frozenset({"reliable", "unique"})
-ROUTE: Final = "direct"
+ITEMS: Final = (NUMBER, NUMBER, NUMBER)  # of an owner, from the detector's first tag on
 
 PROCESS_BITS: Final = 16
 PROCESS_MASK: Final = (1 << PROCESS_BITS) - 1
@@ -117,25 +99,6 @@ class Detector(NamedTuple):
     counter: Int64s
 
 
-class State(NamedTuple):
-    """Nothing but the detector."""
-
-    detector: Detector
-
-
-@dataclass(frozen=True)
-class Parameters:
-    """How often and how patiently to test."""
-
-    interval_ms: float = field(default=3000.0, metadata={"help": "rest between two rounds"})
-    timeout_ms: float = field(default=1000.0, metadata={"help": "patience with a reply"})
-    rounds: int = field(default=5, metadata={"help": "rounds of tests; 0: without end"})
-    own_channel: bool = field(default=True, metadata={"help": "tests have a queue of their own"})
-
-    def __post_init__(self) -> None:
-        check(interval_ms=self.interval_ms, timeout_ms=self.timeout_ms, rounds=self.rounds)
-
-
 def check(*, interval_ms: float, timeout_ms: float, rounds: int) -> None:
     """UserError unless a detector can work with these."""
     for name, value in (("interval_ms", interval_ms), ("timeout_ms", timeout_ms)):
@@ -175,20 +138,6 @@ def make_detector(
     )
 
 
-def allocate(parameters: Parameters, group: Group, capacity: Capacity) -> State:
-    """A state for the hosted processes of a group."""
-    return State(
-        make_detector(
-            group=group,
-            interval_ms=parameters.interval_ms,
-            timeout_ms=parameters.timeout_ms,
-            rounds=parameters.rounds,
-            first_tag=DATA + 1,
-            own_channel=parameters.own_channel,
-        )
-    )
-
-
 def counters(detector: Detector) -> dict[str, float]:
     """What the detector has counted, for the result of a run."""
     return {
@@ -198,11 +147,6 @@ def counters(detector: Detector) -> dict[str, float]:
         "fenced": int(detector.process[:, FENCED].sum()),
         "last_suspicion_ms": int(detector.process[:, KNOWN_NS].max()) / NANOSECONDS_PER_MS,
     }
-
-
-def extra(state: State) -> dict[str, float]:
-    """Counts of tests and suspicions."""
-    return counters(state.detector)
 
 
 @compiled.function()
@@ -369,43 +313,3 @@ def _learn(detector: Detector, here: int, process: int, state: int, host: Host) 
         _suspect(detector, here, process, state, host)
     else:
         detector.state[here, process] = state
-
-
-@compiled.register(start, State)
-def _start(state: State, here: int, host: Host) -> int:
-    begin(state.detector, here, host)
-    return DONE
-
-
-@compiled.register(on_timer, State)
-def _on_timer(state: State, here: int, key: int, host: Host) -> int:
-    if crash_of(key) < 0:
-        on_expiry(state.detector, here, key, host)
-    return DONE
-
-
-@compiled.register(broadcast, State)
-def _broadcast(state: State, here: int, slot: int, host: Host) -> int:
-    send_all(host, DATA, slot)
-    return DONE
-
-
-@compiled.register(receive, State)
-def _receive(state: State, here: int, sender: int, inbox: Int64s, count: int, host: Host) -> int:
-    if owns_packet(state.detector, inbox):
-        on_packet(state.detector, here, sender, inbox, count, host)
-        return DONE
-    for i in range(count):
-        deliver(host, value_of(inbox, i))
-    return DONE
-
-
-@compiled.register(admits, State)
-def _admits(state: State, here: int, sender: int, tag: int, value: int, host: Host) -> bool:
-    # A live host tests by itself.
-    return tag == DATA
-
-
-@compiled.register(message_bytes, State)
-def _message_bytes(state: State, slot: int) -> int:
-    return 8

@@ -12,7 +12,7 @@ from precedes.live.member import arrays as a
 from precedes.live.member import view
 from precedes.live.member.node import Node, Settings
 from precedes.live.net import wire
-from precedes.protocols import failure_detector as tester
+from precedes.parts import tester
 from precedes.sim import Scenario
 from precedes.testing import observe
 from precedes.testing.collector import KIND, NODE, SEQUENCE, SOURCE, TIME_NS

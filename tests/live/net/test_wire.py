@@ -12,7 +12,7 @@ from precedes.errors import PeerError
 from precedes.live.member import arrays as a
 from precedes.live.member.node import Node, Settings
 from precedes.live.net import wire
-from precedes.protocols import failure_detector as tester
+from precedes.parts import tester
 from tests.support.network import Network
 from tests.support.places import ROOT
 

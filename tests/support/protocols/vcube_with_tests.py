@@ -1,7 +1,7 @@
 """Causal broadcast of `vcube` that finds crashes by tests: two machines in one state.
 
 Not a protocol of the package: it shows how any protocol that listens to ``on_crash`` is joined
-to the ``failure_detector`` without a change to either. Handlers are found by the class of a state,
+to ``parts.tester`` without a change to either. Handlers are found by the class of a state,
 so those of `vcube` take the part of the state that is theirs.
 """
 
@@ -14,7 +14,6 @@ from precedes import compiled
 from precedes.contract import (
     DONE,
     MESSAGE,
-    NUMBER,
     Capacity,
     Group,
     Host,
@@ -30,10 +29,10 @@ from precedes.contract import (
     tag_of,
     value_of,
 )
-from precedes.protocols import failure_detector as tester
+from precedes.parts import tester
 from precedes.protocols import vcube
 
-ITEMS: Final = (*vcube.ITEMS, NUMBER, NUMBER, NUMBER)
+ITEMS: Final = (*vcube.ITEMS, *tester.ITEMS)
 MESSAGE_FIELDS: Final = vcube.MESSAGE_FIELDS
 GUARANTEE: Final = vcube.GUARANTEE
 ASSUMES: Final = vcube.ASSUMES

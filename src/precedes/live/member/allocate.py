@@ -13,8 +13,7 @@ from precedes.live.member import names
 from precedes.live.member.arrays import Member
 from precedes.live.member.effects import PIECE_BYTES
 from precedes.live.net.wire import FRAME_BYTES
-from precedes.parts import topology
-from precedes.protocols import failure_detector as tester
+from precedes.parts import tester, topology
 from precedes.registry import Protocol
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from precedes import contract
 from precedes.contract import Host, Int32s, Int64s
 from precedes.errors import UserError
-from precedes.protocols.failure_detector import Detector
+from precedes.parts.tester import Detector
 
 Bytes = NDArray[np.uint8]
 

@@ -24,7 +24,7 @@ from precedes.live.member import arrays as a
 from precedes.live.member.arrays import Member
 from precedes.live.member.output import FEW, ROW_BYTES, Batch, Output
 from precedes.model import NODES_MAX
-from precedes.protocols import failure_detector as tester
+from precedes.parts import tester
 
 # What a step has left when it was taken: nothing.
 NOTHING: Final = np.zeros(a.ROWS + 1 - a.COMMON_BYTES, np.int64).data

@@ -26,7 +26,7 @@ from precedes.live.member.status import (
 )
 from precedes.live.net.wire import DOWN, FROZEN, LEAVE, PACKET, RELAY, ROUTED, UP
 from precedes.model import EventKind
-from precedes.protocols import failure_detector as tester
+from precedes.parts import tester
 
 BROADCAST_KIND: Final = int(EventKind.BROADCAST)
 # Rows of the trace that one packet or broadcast may take beside its effects.

@@ -11,7 +11,7 @@ place. Items to the same target wait up to ``delay_max_ms`` to leave in one pack
 ``payload_max_bytes`` (CHECK_BUNDLE, in ``bundles``).
 
 Assumes that packets between correct processes arrive, and a failure detector that suspects just
-the crashed: the host's (``on_crash``), or with ``tests`` the ``failure_detector``, which fences.
+the crashed: the host's (``on_crash``), or with ``tests`` that of ``parts.tester``, which fences.
 
 Guarantee: a message of a correct source is delivered exactly once at every correct process, whoever
 else crashes, and the source learns when. No order, and no promise for a source that crashes. Cost:
@@ -29,7 +29,6 @@ from precedes.contract import (
     FULL,
     LENGTH,
     MESSAGE,
-    NUMBER,
     REFERENCE,
     Host,
     Int64s,
@@ -51,9 +50,8 @@ from precedes.contract import (
     value_of,
 )
 from precedes.model import EventKind
-from precedes.parts import topology
+from precedes.parts import tester, topology
 from precedes.parts.pool import NONE, has_rows
-from precedes.protocols import failure_detector
 
 from . import ack_set, bundles, delivered
 from .bundles import check_bundle
@@ -75,7 +73,7 @@ from .state import (
 
 __all__ = ["ACK", "TREE", "Parameters", "State", "allocate", "extra"]
 
-ITEMS: Final = (MESSAGE, REFERENCE, NUMBER, NUMBER, NUMBER)
+ITEMS: Final = (MESSAGE, REFERENCE, *tester.ITEMS)
 MESSAGE_FIELDS: Final[tuple[str, ...]] = ()
 GUARANTEE: Final = "none"
 ASSUMES: Final = frozenset({"reliable"})
@@ -86,14 +84,14 @@ COMPLETE_KIND: Final = int(EventKind.COMPLETE)
 
 @compiled.register(start, State)
 def _start(state: State, here: int, host: Host) -> int:
-    if failure_detector.is_on(state.detector):
-        failure_detector.begin(state.detector, here, host)
+    if tester.is_on(state.detector):
+        tester.begin(state.detector, here, host)
     return DONE
 
 
 @compiled.register(broadcast, State)
 def _broadcast(state: State, here: int, slot: int, host: Host) -> int:
-    if failure_detector.is_fenced(state.detector, here):
+    if tester.is_fenced(state.detector, here):
         return DONE
     if not _has_room(state, here, state.mark[DIMENSION], 1, host):
         return FULL
@@ -174,14 +172,14 @@ def _receive(state: State, here: int, sender: int, inbox: Int64s, count: int, ho
 def _take_packet(
     state: State, here: int, sender: int, inbox: Int64s, count: int, host: Host
 ) -> int:
-    if failure_detector.owns_packet(state.detector, inbox):
-        failure_detector.on_packet(state.detector, here, sender, inbox, count, host)
+    if tester.owns_packet(state.detector, inbox):
+        tester.on_packet(state.detector, here, sender, inbox, count, host)
         return DONE
     # A TREE needs an item for every child or for an ACK, and a row to wait and one if it is early;
     # an ACK puts an item in the place of every row that it ends.
     if not _has_room(state, here, count * (state.mark[DIMENSION] + 1), 2 * count, host):
         return FULL
-    fenced = failure_detector.is_fenced(state.detector, here)
+    fenced = tester.is_fenced(state.detector, here)
     for i in range(count):
         slot = value_of(inbox, i)
         if tag_of(inbox, i) == ACK:
@@ -227,12 +225,12 @@ def _receive_ack(state: State, here: int, sender: int, slot: int, host: Host) ->
 
 @compiled.register(on_timer, State)
 def _on_timer(state: State, here: int, key: int, host: Host) -> int:
-    if failure_detector.is_fenced(state.detector, here):
+    if tester.is_fenced(state.detector, here):
         return DONE
-    if failure_detector.crash_of(key) >= 0:
-        return _crash(state, here, failure_detector.crash_of(key), host)
-    if failure_detector.owns_timer(key):
-        failure_detector.on_expiry(state.detector, here, key, host)
+    if tester.crash_of(key) >= 0:
+        return _crash(state, here, tester.crash_of(key), host)
+    if tester.owns_timer(key):
+        tester.on_expiry(state.detector, here, key, host)
     else:
         bundles.expire(state.bundles, state.pool, here, key, host)
     return DONE
@@ -240,7 +238,7 @@ def _on_timer(state: State, here: int, key: int, host: Host) -> int:
 
 @compiled.register(on_crash, State)
 def _on_crash(state: State, here: int, crashed: int, host: Host) -> int:
-    return DONE if failure_detector.is_on(state.detector) else _crash(state, here, crashed, host)
+    return DONE if tester.is_on(state.detector) else _crash(state, here, crashed, host)
 
 
 @compiled.function(inline=False)

@@ -10,10 +10,9 @@ import numpy as np
 from precedes.contract import Capacity, Group, Int32s, Int64s
 from precedes.errors import UserError
 from precedes.model import DELAY_MS_MAX, NANOSECONDS_PER_MS
-from precedes.parts import topology
+from precedes.parts import tester, topology
 from precedes.parts.pool import NONE, Pool, allocate_pool
-from precedes.protocols import failure_detector
-from precedes.protocols.failure_detector import Detector
+from precedes.parts.tester import Detector
 
 from . import ack_set, bundles, delivered
 from .ack_set import AckSet
@@ -62,9 +61,7 @@ class Parameters:
             value = getattr(self, name)
             if not low <= value <= high:
                 raise UserError(f"{name} must be between {low:g} and {high:g}, not {value}")
-        failure_detector.check(
-            interval_ms=self.interval_ms, timeout_ms=self.timeout_ms, rounds=self.rounds
-        )
+        tester.check(interval_ms=self.interval_ms, timeout_ms=self.timeout_ms, rounds=self.rounds)
 
 
 class State(NamedTuple):
@@ -111,7 +108,7 @@ def allocate(parameters: Parameters, group: Group, capacity: Capacity) -> State:
         crashed=np.zeros((hosted, nodes), np.int32),
         process=process,
         mark=mark,
-        detector=failure_detector.make_detector(
+        detector=tester.make_detector(
             group=group,
             interval_ms=parameters.interval_ms,
             timeout_ms=parameters.timeout_ms,
@@ -139,5 +136,5 @@ def extra(state: State) -> dict[str, float]:
         for name, value in zip(bundles.PROFILE, row, strict=True):
             found[f"profile_{name}_{place}"] = value
     if state.detector.state.size:
-        found |= failure_detector.counters(state.detector)
+        found |= tester.counters(state.detector)
     return found

@@ -1,0 +1,117 @@
+"""The VCube failure detector: processes test each other and pass on who has crashed.
+
+Source: Rodrigues et al. 2018, section 3.1, after Duarte, Bona and Ruoso (2014). The algorithm, what
+it assumes and what it guarantees are in ``precedes.parts.tester``; here it runs alone, beside
+broadcasts that are sent to everybody and delivered on arrival.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Final, NamedTuple
+
+from precedes import compiled
+from precedes.contract import (
+    DONE,
+    MESSAGE,
+    Capacity,
+    Group,
+    Host,
+    Int64s,
+    admits,
+    broadcast,
+    deliver,
+    message_bytes,
+    on_timer,
+    receive,
+    send_all,
+    start,
+    value_of,
+)
+from precedes.parts import tester
+from precedes.parts.tester import Detector
+
+DATA: Final = 0
+ITEMS: Final = (MESSAGE, *tester.ITEMS)
+MESSAGE_FIELDS: Final[tuple[str, ...]] = ()
+GUARANTEE: Final = "none"
+ASSUMES: Final = frozenset({"reliable", "unique"})
+ROUTE: Final = "direct"
+
+
+@dataclass(frozen=True)
+class Parameters:
+    """How often and how patiently to test."""
+
+    interval_ms: float = field(default=3000.0, metadata={"help": "rest between two rounds"})
+    timeout_ms: float = field(default=1000.0, metadata={"help": "patience with a reply"})
+    rounds: int = field(default=5, metadata={"help": "rounds of tests; 0: without end"})
+    own_channel: bool = field(default=True, metadata={"help": "tests have a queue of their own"})
+
+    def __post_init__(self) -> None:
+        tester.check(interval_ms=self.interval_ms, timeout_ms=self.timeout_ms, rounds=self.rounds)
+
+
+class State(NamedTuple):
+    """Nothing but the detector."""
+
+    detector: Detector
+
+
+def allocate(parameters: Parameters, group: Group, capacity: Capacity) -> State:
+    """A state for the hosted processes of a group."""
+    return State(
+        tester.make_detector(
+            group=group,
+            interval_ms=parameters.interval_ms,
+            timeout_ms=parameters.timeout_ms,
+            rounds=parameters.rounds,
+            first_tag=DATA + 1,
+            own_channel=parameters.own_channel,
+        )
+    )
+
+
+def extra(state: State) -> dict[str, float]:
+    """Counts of tests and suspicions."""
+    return tester.counters(state.detector)
+
+
+@compiled.register(start, State)
+def _start(state: State, here: int, host: Host) -> int:
+    tester.begin(state.detector, here, host)
+    return DONE
+
+
+@compiled.register(on_timer, State)
+def _on_timer(state: State, here: int, key: int, host: Host) -> int:
+    if tester.crash_of(key) < 0:
+        tester.on_expiry(state.detector, here, key, host)
+    return DONE
+
+
+@compiled.register(broadcast, State)
+def _broadcast(state: State, here: int, slot: int, host: Host) -> int:
+    send_all(host, DATA, slot)
+    return DONE
+
+
+@compiled.register(receive, State)
+def _receive(state: State, here: int, sender: int, inbox: Int64s, count: int, host: Host) -> int:
+    if tester.owns_packet(state.detector, inbox):
+        tester.on_packet(state.detector, here, sender, inbox, count, host)
+        return DONE
+    for i in range(count):
+        deliver(host, value_of(inbox, i))
+    return DONE
+
+
+@compiled.register(admits, State)
+def _admits(state: State, here: int, sender: int, tag: int, value: int, host: Host) -> bool:
+    # A live host tests by itself.
+    return tag == DATA
+
+
+@compiled.register(message_bytes, State)
+def _message_bytes(state: State, slot: int) -> int:
+    return 8
