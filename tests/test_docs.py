@@ -11,7 +11,8 @@ from typing import NamedTuple
 
 import pytest
 
-from precedes.cli import main
+from precedes.cli.main import main, make_parser
+from precedes.cli.simulate import scenario_of
 from precedes.model import EventKind
 from precedes.sim import Fault, Scenario, from_toml
 from precedes.sim.scenario import NETWORK, TOP, WORKLOAD
@@ -65,7 +66,7 @@ def shown(page: str) -> list[tuple[str, str | None]]:
 
 
 def parse(line: str):
-    return main._parser().parse_args(shlex.split(line)[1:])
+    return make_parser().parse_args(shlex.split(line)[1:])
 
 
 def is_cheap(line: str) -> bool:
@@ -73,7 +74,7 @@ def is_cheap(line: str) -> bool:
     options = parse(line)
     if options.command != "simulate":
         return options.command in ("audit", "protocols", "size")
-    scenario = main._scenario(options)
+    scenario = scenario_of(options)
     broadcasts = scenario.messages or scenario.rate * (scenario.duration_s or 0)
     return scenario.nodes * broadcasts <= DELIVERIES_MAX
 
@@ -99,7 +100,7 @@ def all_commands():
 def test_a_command_parses(where, line, workplace):
     options = parse(line)
     if options.command == "simulate":
-        main._scenario(options)
+        scenario_of(options)
 
 
 def test_there_are_commands_with_output():
@@ -117,7 +118,7 @@ def test_there_are_commands_with_output():
 def test_a_command_prints_what_the_page_shows(name, capsys):
     for line, output in shown(PAGES[name]):
         if output is not None and is_cheap(line):
-            status = main.main(shlex.split(line)[1:])
+            status = main(shlex.split(line)[1:])
             assert status == (output.startswith("violated")), line
             assert lasting(capsys.readouterr().out) == lasting(output), line
 
@@ -279,11 +280,9 @@ def test_the_page_says_which_protocol_writes_notes():
 
 @pytest.mark.usefixtures("engine")
 def test_every_key_is_explained(workplace, capsys):
-    assert (
-        main.main(shlex.split("simulate unordered --nodes 9 --messages 90 --json --trace t")) == 0
-    )
+    assert main(shlex.split("simulate unordered --nodes 9 --messages 90 --json --trace t")) == 0
     result = json.loads(capsys.readouterr().out)
-    assert main.main(["audit", "t", "--json"]) == 1
+    assert main(["audit", "t", "--json"]) == 1
     report = json.loads(capsys.readouterr().out)
     inner = [result["violations"], result["latency"], result["extra"], report["witnesses"][0]]
     inner.append(report["witnesses"][0]["steps"][0])

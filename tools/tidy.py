@@ -45,7 +45,7 @@ MAY_IMPORT = {
     "live.net": FILES | {"live.config", "live.group"},
     "live.member": HOSTS | {"parts", "live.net"},
     "live.cluster": HOSTS | {"live", "trace", "audit"},  # it asks for its own verdict
-    "pipeline": HOSTS | {"intervals", "console", "sim", "trace", "audit", "cli"},
+    "pipeline": HOSTS | {"intervals", "console", "sim", "trace", "audit"},
     "pipeline.spark": FILES | {"compiled", "console"},
     "papers": HOSTS | {"intervals", "parts.sizing", "sim", "trace", "pipeline"},
     "report": FILES | {"papers"},

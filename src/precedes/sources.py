@@ -56,15 +56,12 @@ def digest(paths: Iterable[Path], *, more: str = "") -> str:
 
 # What no run depends on: how runs are asked for, compared with print and shown. Listed, because to
 # follow all imports takes a fifth of a second; a test compares it with what runs do import.
-BESIDE_RUNS: Final = frozenset(
-    {"cli", "console.py", "live", "papers", "pipeline/command.py", "report", "testing"}
-)
+BESIDE_RUNS: Final = frozenset({"cli", "console.py", "live", "papers", "report", "testing"})
 
 
 def is_beside_runs(path: Path) -> bool:
     """Whether an edit of this file of the package leaves finished runs as they are."""
-    parts = path.relative_to(PACKAGE).parts
-    return parts[0] in BESIDE_RUNS or "/".join(parts) in BESIDE_RUNS
+    return path.relative_to(PACKAGE).parts[0] in BESIDE_RUNS
 
 
 @functools.cache

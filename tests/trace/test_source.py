@@ -13,7 +13,8 @@ from pathlib import Path
 import pytest
 
 from precedes import audit
-from precedes.cli.main import _logs, main
+from precedes.cli.audit import named_logs
+from precedes.cli.main import main
 from precedes.errors import UserError
 from precedes.pipeline.layout import logs_in
 from precedes.trace import load, read_jsonl, read_trace
@@ -198,5 +199,5 @@ def test_a_directory_that_may_not_be_read(closed):
         with pytest.raises(UserError, match=f"cannot read {path}: Permission denied"):
             load(path)
     with pytest.raises(UserError, match=f"cannot read {closed}: Permission denied"):
-        _logs([logs_in(closed)])
-    assert _logs([logs_in(closed / "log.jsonl")]) == [closed / "log.jsonl"]
+        named_logs([logs_in(closed)])
+    assert named_logs([logs_in(closed / "log.jsonl")]) == [closed / "log.jsonl"]

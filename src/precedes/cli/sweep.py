@@ -1,4 +1,4 @@
-"""What ``precedes sweep`` and ``precedes audit --master`` do, and what they print."""
+"""``precedes sweep``."""
 
 from __future__ import annotations
 
@@ -7,12 +7,15 @@ import json
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
-from precedes.audit import Report
 from precedes.cli.bar import Bar
+from precedes.cli.common import add_json, add_master, add_out
 from precedes.console import say, show
 from precedes.errors import Exit
+
+if TYPE_CHECKING:
+    from precedes.cli.common import Commands
 
 # Of the many metrics in the summary, those that are printed.
 SHOWN: Final = {
@@ -23,8 +26,22 @@ SHOWN: Final = {
 }
 
 
-def sweep(options: argparse.Namespace) -> int:
-    """Sweep, print what came out, and return the exit status."""
+def add(commands: Commands) -> None:
+    """Add the command."""
+    parser = commands.add_parser(
+        "sweep",
+        help="run an experiment file: protocols, parameters, seeds, on all cores or a cluster",
+        description="Run a scenario file with a [sweep] table (docs/pipeline.md) on Spark. The "
+        "same command goes on after an interrupt. Exit status 3 if runs failed.",
+    )
+    parser.add_argument("experiment", type=Path, metavar="EXPERIMENT.toml")
+    add_out(parser, help="for records, traces and tables")
+    add_master(parser, help="a Spark master (local[*]: all cores)")
+    add_json(parser)
+    parser.set_defaults(run=_run)
+
+
+def _run(options: argparse.Namespace) -> int:
     from precedes.pipeline.sweep import raise_failures, run_sweep
     from precedes.sim.experiment import from_file
     from precedes.sim.runs import warnings
@@ -83,16 +100,3 @@ def _lines(summary: Sequence[dict[str, Any]]) -> list[str]:
     for name, cell in cells.items():
         lines.append(f"{name:{width}}" + "".join(f"{cell.get(m, '-'):>22}" for m in SHOWN))
     return lines
-
-
-def audit_on_spark(paths: Sequence[Path], *, format: str, master: str | None) -> list[Report]:
-    """The reports on logs, by Spark; ``events`` are tables that hold many runs in any order."""
-    from precedes.pipeline.audit import audit_events, audit_files, check_tables, read_tables
-    from precedes.pipeline.spark.session import open_session
-
-    if format == "events":
-        check_tables(paths)
-    with Bar("audit") as bar, open_session(master=master) as spark:
-        if format != "events":
-            return audit_files(spark, paths, format=format, progress=bar.update)
-        return audit_events(spark, read_tables(spark, paths))

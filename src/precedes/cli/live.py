@@ -1,33 +1,113 @@
-"""What ``precedes node``, ``precedes cluster`` and ``precedes keys`` do."""
+"""``precedes node``, ``precedes cluster`` and ``precedes keys``: live groups."""
 
 from __future__ import annotations
 
 import argparse
 import json
-import logging
 import sys
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from precedes.cli.common import (
+    add_json,
+    add_members,
+    add_parameters,
+    add_protocol,
+    add_rate,
+    add_trace,
+    parameters_of,
+)
 from precedes.console import show
 from precedes.errors import Exit, UserError
-from precedes.live import console
-from precedes.live.cluster import run as clusters
-from precedes.live.config import Config, Security, from_toml
-from precedes.live.net.security import key_files, make_keys
+
+if TYPE_CHECKING:
+    from precedes.cli.common import Commands
+    from precedes.live.config import Config, Security
 
 
-def node(options: argparse.Namespace) -> int:
-    """Broadcast lines, print what is delivered."""
+def add(commands: Commands) -> None:
+    """Add the commands of live groups."""
+    _add_node(commands)
+    _add_cluster(commands)
+    _add_keys(commands)
+
+
+def _add_node(commands: Commands) -> None:
+    parser = commands.add_parser(
+        "node",
+        help="take part in a live group: broadcast lines, print what is delivered",
+        description="Lines from standard input are broadcast, delivered ones printed. A file "
+        "describes the group (docs/live.md), or --member and --address once for each member.",
+    )
+    parser.add_argument("--group", type=Path, metavar="FILE", help="a TOML file that all share")
+    parser.add_argument(
+        "--member", type=int, required=True, metavar="I", help="who this is, from 0"
+    )
+    parser.add_argument(
+        "--address", action="append", default=[], metavar="HOST:PORT", help="of member 0, 1, ..."
+    )
+    add_protocol(parser)
+    add_parameters(parser)
+    parser.add_argument("--keys", type=Path, metavar="DIR", help="keys made by 'precedes keys'")
+    parser.add_argument("--insecure", action="store_true", help="listen beyond loopback in clear")
+    add_trace(parser, help="log this member's events there")
+    parser.add_argument("--metrics", metavar="HOST:PORT", help="serve /metrics and /health")
+    add_json(parser, help="print deliveries as JSON lines")
+    parser.add_argument("--verbose", action="store_true", help="log what happens to the group")
+    parser.set_defaults(run=_node)
+
+
+def _add_cluster(commands: Commands) -> None:
+    parser = commands.add_parser(
+        "cluster",
+        help="run a group of processes on this machine, with load and faults, and audit it",
+        description="Exit status 0: the protocol kept what it promises, 1: it did not, 3: unknown.",
+    )
+    add_members(parser, default=8, help="processes (8)")
+    add_protocol(parser, default="vector")
+    add_parameters(parser)
+    parser.add_argument("--seconds", type=float, default=10.0, metavar="S", help="of load (10)")
+    add_rate(parser, help="broadcasts/s of all; none: most")
+    parser.add_argument("--payload", type=int, default=100, metavar="BYTES", help="(100)")
+    parser.add_argument("--window", type=int, default=512, metavar="W", help="messages (512)")
+    parser.add_argument(
+        "--faults", type=int, metavar="SEED", help="kills, pauses, cuts, partitions"
+    )
+    parser.add_argument("--evict-after", type=float, default=5.0, metavar="S", help="patience (5)")
+    parser.add_argument("--secure", action="store_true", help="mutual TLS, with keys made for it")
+    add_trace(parser, help="keep the logs of all members")
+    add_json(parser)
+    parser.set_defaults(run=_cluster)
+
+
+def _add_keys(commands: Commands) -> None:
+    parser = commands.add_parser(
+        "keys", help="make a test authority and a key for each member of a group"
+    )
+    parser.add_argument("directory", type=Path, metavar="DIR")
+    add_members(parser, default=None, help="how many")
+    parser.add_argument("--name", default="group", metavar="NAME", help="of the group (group)")
+    parser.add_argument("--days", type=int, default=30, metavar="D", help="until they expire (30)")
+    parser.add_argument("--force", action="store_true", help="replace keys that are there")
+    parser.set_defaults(run=_keys)
+
+
+def _node(options: argparse.Namespace) -> int:
+    import logging
+
+    from precedes.live import console
+
     level = logging.INFO if options.verbose else logging.WARNING
     logging.basicConfig(level=level, format="precedes: %(message)s", stream=sys.stderr)
     return console.run(_config(options), json_lines=options.json)
 
 
 def _config(options: argparse.Namespace) -> Config:
+    from precedes.live.config import Config, from_toml
+
     given = {
         "protocol": options.protocol,
-        "parameters": _assignments(options.set) or None,
+        "parameters": parameters_of(options) or None,
         "trace": None if options.trace is None else str(options.trace),
         "metrics": options.metrics,
         "insecure": options.insecure or None,
@@ -43,6 +123,8 @@ def _config(options: argparse.Namespace) -> Config:
 
 
 def _keys_in(directory: Path, member: int) -> Security:
+    from precedes.live.config import Security
+
     return Security(
         authority=str(directory / "authority.pem"),
         certificate=str(directory / f"member-{member}.pem"),
@@ -50,21 +132,14 @@ def _keys_in(directory: Path, member: int) -> Security:
     )
 
 
-def _assignments(texts: list[str]) -> dict[str, str]:
-    pairs = [text.partition("=") for text in texts]
-    for name, equals, _ in pairs:
-        if not name or not equals:
-            raise UserError(f"--set takes NAME=VALUE, not {name!r}")
-    return {name: value for name, _, value in pairs}
+def _cluster(options: argparse.Namespace) -> int:
+    from precedes.live.cluster.run import Cluster, run
 
-
-def cluster(options: argparse.Namespace) -> int:
-    """Run a cluster and print what came of it."""
-    found = clusters.run(
-        clusters.Cluster(
+    found = run(
+        Cluster(
             members=options.members,
             protocol=options.protocol,
-            parameters=_assignments(options.set),
+            parameters=parameters_of(options),
             seconds=options.seconds,
             rate=options.rate,
             payload_bytes=options.payload,
@@ -117,8 +192,9 @@ def _latency(found: dict[str, Any], kind: str) -> str:
     return f"p50 {found[f'p50_{kind}']:.2f} ms, p99 {found[f'p99_{kind}']:.2f} ms"
 
 
-def keys(options: argparse.Namespace) -> int:
-    """Make keys for a group."""
+def _keys(options: argparse.Namespace) -> int:
+    from precedes.live.net.security import key_files, make_keys
+
     if not 1 <= options.members <= 1024:
         raise UserError(f"a group has 1 to 1024 members, not {options.members}")
     if options.days < 1:

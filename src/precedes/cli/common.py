@@ -1,0 +1,75 @@
+"""Options that several commands share, each said once."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from precedes.errors import UserError
+
+if TYPE_CHECKING:
+    Commands = argparse._SubParsersAction[argparse.ArgumentParser]
+
+
+def add_json(parser: argparse.ArgumentParser, *, help: str = "print JSON") -> None:
+    """Results for programs."""
+    parser.add_argument("--json", action="store_true", help=help)
+
+
+def add_out(parser: argparse.ArgumentParser, *, help: str) -> None:
+    """Where the files go that a command makes."""
+    parser.add_argument("--out", type=Path, required=True, metavar="DIR", help=help)
+
+
+def add_master(parser: argparse.ArgumentParser, *, help: str) -> None:
+    """The cluster that does the work."""
+    parser.add_argument("--master", metavar="URL", help=help)
+
+
+def add_trace(parser: argparse.ArgumentParser, *, help: str) -> None:
+    """Where events are kept."""
+    parser.add_argument("--trace", type=Path, metavar="DIR", help=help)
+
+
+def add_rate(parser: argparse.ArgumentParser, *, help: str, required: bool = False) -> None:
+    """The load of the whole group."""
+    parser.add_argument("--rate", type=float, required=required, metavar="R", help=help)
+
+
+def add_members(parser: argparse.ArgumentParser, *, default: int | None, help: str) -> None:
+    """The size of a live group; to be named if there is no default."""
+    parser.add_argument(
+        "-n",
+        "--members",
+        type=int,
+        default=default,
+        required=default is None,
+        metavar="N",
+        help=help,
+    )
+
+
+def add_protocol(parser: argparse.ArgumentParser, *, default: str | None = None) -> None:
+    """What members of a live group speak."""
+    parser.add_argument(
+        "--protocol", default=default, metavar="P", help="vector (default), vcube, ..."
+    )
+
+
+def add_parameters(parser: argparse.ArgumentParser) -> None:
+    """Parameters of the protocol, to be read with ``parameters_of``."""
+    parser.add_argument(
+        "--set", action="append", default=[], metavar="NAME=VALUE", help="a protocol parameter"
+    )
+
+
+def parameters_of(options: argparse.Namespace) -> dict[str, str]:
+    """The protocol parameters that were given."""
+    values = {}
+    for text in options.set:
+        name, equals, value = text.partition("=")
+        if not equals or not name:
+            raise UserError(f"--set takes NAME=VALUE, not {text!r}")
+        values[name] = value
+    return values

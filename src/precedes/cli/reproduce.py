@@ -1,0 +1,57 @@
+"""``precedes reproduce``."""
+
+from __future__ import annotations
+
+import argparse
+from typing import TYPE_CHECKING
+
+from precedes.cli.bar import Bar
+from precedes.cli.common import add_master, add_out
+from precedes.console import show
+from precedes.errors import Exit
+
+if TYPE_CHECKING:
+    from precedes.cli.common import Commands
+
+
+def add(commands: Commands) -> None:
+    """Add the command."""
+    parser = commands.add_parser(
+        "reproduce", help="regenerate published figures beside the printed values"
+    )
+    parser.add_argument("paper", nargs="*", help="names such as vcube or 000; none: all")
+    scale = parser.add_mutually_exclusive_group()
+    scale.add_argument("--quick", action="store_true", help="few seeds, short runs (default)")
+    scale.add_argument("--full", action="store_true", help="ten seeds, runs as in the papers")
+    add_out(parser, help="for the report")
+    add_master(parser, help="the Spark master to run on")
+    parser.set_defaults(run=_run)
+
+
+def _run(options: argparse.Namespace) -> int:
+    from precedes.errors import UserError
+    from precedes.papers.outcome import reproduce
+    from precedes.pipeline.spark.session import require_pyspark
+    from precedes.report import check_available, write_report
+
+    missing = []
+    for extra, check in {"report": check_available, "spark": require_pyspark}.items():
+        try:
+            check()
+        except UserError:
+            missing.append(extra)
+    if missing:
+        extras = ",".join(missing)
+        raise UserError(f"this needs what is not installed: pip install 'precedes[{extras}]'")
+    with Bar("reproduce") as bar:
+        outcomes = reproduce(
+            options.paper,
+            directory=options.out,
+            scale="full" if options.full else "quick",
+            master=options.master,
+            progress=bar.update,
+        )
+    index = write_report(outcomes, options.out)
+    show((options.out / "summary.txt").read_text(encoding="utf-8"))
+    show(f"written to {index}")
+    return Exit.DONE

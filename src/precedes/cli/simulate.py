@@ -1,0 +1,142 @@
+"""``precedes simulate``."""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from precedes.cli.bar import Bar
+from precedes.cli.common import add_json, add_parameters, add_rate, add_trace, parameters_of
+from precedes.console import say, show
+from precedes.errors import Exit, UserError
+from precedes.files import make_directory
+
+if TYPE_CHECKING:
+    from precedes.cli.common import Commands
+    from precedes.sim import Scenario
+
+
+def add(commands: Commands) -> None:
+    """Add the command."""
+    parser = commands.add_parser(
+        "simulate",
+        help="run a protocol in the simulator",
+        description="Run a protocol in the simulator. Delays are in ms; the rate is of the group.",
+        epilog="Faults, bandwidth, skew and more: in a scenario file, see docs/scenarios.md. "
+        "Example: precedes simulate vector --nodes 20 --messages 1000 --trace traces",
+    )
+    parser.add_argument("protocol", nargs="?", help="a name, or a file of your own ending in .py")
+    parser.add_argument("--scenario", type=Path, metavar="FILE", help="start from a TOML file")
+    parser.add_argument("--nodes", type=int, metavar="N", help="size of the group")
+    parser.add_argument("--messages", type=int, metavar="K", help="broadcasts in all")
+    parser.add_argument("--duration", type=float, metavar="S", help="or: seconds of broadcasting")
+    add_rate(parser, help="broadcasts per second (100)")
+    parser.add_argument(
+        "--workload",
+        metavar="W",
+        help="poisson (default), periodic, window:MS[:TIMES], exponential:MS[:TIMES], "
+        "burst:NODES:EACH, bell:LOW:HIGH, random:LOW:HIGH, replay:FILE",
+    )
+    parser.add_argument(
+        "--delay",
+        metavar="D",
+        help="normal:100:20 (default), constant:MS, uniform:LOW:HIGH, loguniform:LOW:HIGH, "
+        "lognormal:MEDIAN:SIGMA, exponential:MEAN, spiky:MS:PEAK, matrix:FILE, matrix_s:FILE",
+    )
+    parser.add_argument("--per-link", action="store_true", help="draw a delay once for each link")
+    parser.add_argument("--loss", type=float, metavar="P", help="probability to lose a packet")
+    parser.add_argument("--duplication", type=float, metavar="P", help="probability to repeat one")
+    parser.add_argument("--fifo", action="store_true", help="links keep the order of packets")
+    parser.add_argument(
+        "--mtu", type=int, metavar="BYTES", help="cut packets of several messages here"
+    )
+    parser.add_argument("--seed", type=int, metavar="S", help="one seed, one run (1)")
+    add_parameters(parser)
+    parser.add_argument("--no-oracle", action="store_true", help="do not count errors: faster")
+    add_trace(parser, help="write the trace into DIR")
+    parser.add_argument("--packets", action="store_true", help="with --trace: packets too")
+    parser.add_argument(
+        "--interpreted", action="store_true", help="run as plain Python, for a debugger"
+    )
+    add_json(parser)
+    parser.set_defaults(run=_run)
+
+
+def _run(options: argparse.Namespace) -> int:
+    from precedes.sim.result import to_text
+    from precedes.sim.runs import simulate, warnings
+
+    scenario = scenario_of(options)
+    if options.packets and options.trace is None:
+        raise UserError("--packets goes with --trace DIR")
+    trace = None if options.trace is None else _trace_path(options.trace, scenario)
+    for line in warnings(scenario):
+        say(line)
+    with Bar(f"simulate {scenario.protocol}") as bar:
+        result = simulate(
+            scenario,
+            trace=trace,
+            packets=options.packets,
+            progress=bar.update,
+            interpreted=options.interpreted,
+        )
+    if options.json:
+        show(json.dumps({**result.as_dict(), "trace": None if trace is None else str(trace)}))
+    else:
+        show(to_text(result))
+        if trace is not None:
+            show(f"trace       {trace}")
+    return Exit.DONE
+
+
+def scenario_of(options: argparse.Namespace) -> Scenario:
+    """The scenario of the options, on top of a file if one is named."""
+    from precedes.sim import Scenario, from_toml
+    from precedes.sim.inputs.graph import read_graph
+
+    given = {
+        "protocol": options.protocol,
+        "nodes": options.nodes,
+        "messages": options.messages,
+        "duration_s": options.duration,
+        "rate": options.rate,
+        "workload": options.workload,
+        "delay": options.delay,
+        "per": "link" if options.per_link else None,
+        "loss": options.loss,
+        "duplication": options.duplication,
+        "fifo": options.fifo or None,
+        "mtu_bytes": options.mtu,
+        "seed": options.seed,
+        "oracle": False if options.no_oracle else None,
+        "parameters": parameters_of(options) or None,
+    }
+    values = {name: value for name, value in given.items() if value is not None}
+    if options.scenario is not None:
+        base = from_toml(options.scenario)
+        same = values.get("protocol", base.protocol) == base.protocol
+        # The file's parameters are those of its own protocol.
+        inherited = base.parameters if same else {}
+        values["parameters"] = {**inherited, **values.get("parameters", {})}
+        return base.replace(**values)
+    if "protocol" not in values:
+        raise UserError("name a protocol, or a scenario with --scenario FILE")
+    if "nodes" not in values and values.get("workload", "").startswith("replay:"):
+        graph = read_graph(Path(values["workload"].partition(":")[2]))
+        values["nodes"] = max(graph.agents, 2)
+    if "nodes" not in values:
+        raise UserError("say how many nodes: --nodes N")
+    return Scenario(**values)
+
+
+def _trace_path(directory: Path, scenario: Scenario) -> Path:
+    """Where the trace of a scenario goes in a directory, which is made if it is not there."""
+    make_directory(directory)
+    # The same scenario gives the same file; another one never replaces it.
+    text = json.dumps(scenario.unusual(), sort_keys=True)
+    digest = hashlib.sha256(text.encode()).hexdigest()[:6]
+    name = Path(scenario.protocol).stem
+    return directory / f"{name}-{scenario.nodes}-{scenario.seed}-{digest}.parquet"

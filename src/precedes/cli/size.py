@@ -1,0 +1,47 @@
+"""``precedes size``."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from typing import TYPE_CHECKING
+
+from precedes.cli.common import add_json, add_rate
+from precedes.console import show
+from precedes.errors import Exit
+
+if TYPE_CHECKING:
+    from precedes.cli.common import Commands
+
+
+def add(commands: Commands) -> None:
+    """Add the command."""
+    parser = commands.add_parser(
+        "size",
+        help="how large a clock has to be for a load, or what a clock of a size gives",
+        description="Size a clock of probabilistic or hashed by a formula for the share of "
+        "deliveries that probabilistic gets wrong.",
+    )
+    add_rate(parser, required=True, help="broadcasts/s, all")
+    parser.add_argument("--nodes", type=int, required=True, metavar="N", help="size of the group")
+    parser.add_argument("--error", type=float, metavar="E", help="share of deliveries, as 1e-4")
+    parser.add_argument("--entries", type=int, metavar="M", help="or: the size of the clock")
+    parser.add_argument("--per-process", type=int, default=2, metavar="K", help="entries each (2)")
+    parser.add_argument("--delay", default="normal:100:20", metavar="D", help="normal:MEAN:SD")
+    add_json(parser)
+    parser.set_defaults(run=_run)
+
+
+def _run(options: argparse.Namespace) -> int:
+    from precedes.parts.sizing import size
+
+    found = size(
+        rate=options.rate,
+        nodes=options.nodes,
+        error=options.error,
+        entries=options.entries,
+        per_process=options.per_process,
+        delay=options.delay,
+    )
+    show(json.dumps(found.as_dict()) if options.json else found)
+    return Exit.DONE
