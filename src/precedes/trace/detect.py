@@ -8,12 +8,11 @@ from typing import Final
 
 from precedes.errors import UserError
 from precedes.trace.history import History
-from precedes.trace.importers.jsonl import GZIP_MAGIC, read_lines
+from precedes.trace.importers.jsonl import BOM, GZIP_MAGIC, read_lines
 from precedes.trace.members import holds_member_logs, read_members
 from precedes.trace.reader import MAGIC, read_opened
 from precedes.trace.source import Log, Source, open_log
 
-BOM: Final = b"\xef\xbb\xbf"  # Windows editors put it before UTF-8
 FORMATS: Final = ("auto", "precedes", "jsonl", "members")
 
 

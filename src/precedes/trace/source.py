@@ -36,7 +36,9 @@ class Source:
         # A pipe may give a few bytes at a time; this waits for enough of them, or the end.
         while part := _read(file, OPENING_BYTES - len(self.opening)):
             self.opening += part
-        self.stream: BinaryIO = io.BufferedReader(_Rejoined(self.opening, file), BUFFER_BYTES)
+        self.stream: io.BufferedReader = io.BufferedReader(
+            _Rejoined(self.opening, file), BUFFER_BYTES
+        )
 
     @contextmanager
     def seekable(self) -> Iterator[BinaryIO]:

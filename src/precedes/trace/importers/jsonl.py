@@ -1,18 +1,14 @@
-"""Reads event logs of one JSON object a line.
-
-``{"node": ..., "kind": "broadcast" | "deliver", "message": ..., "time": optional}``, in each
-node's own order; how nodes are interleaved does not matter, and ``time`` is not used. Names of
-nodes and messages are strings or integers, and ``7`` is the same name as ``"7"``. ``crash`` and
-``leave`` need no message; a ``join`` with one begins with it and its source's earlier ones.
-"""
+"""Reads event logs of one JSON object a line, as docs/trace-format.md describes them."""
 
 from __future__ import annotations
 
 import gzip
+import io
 import json
 import sys
 import zlib
 from array import array
+from collections.abc import Iterator
 from typing import Any, Final
 
 import numpy as np
@@ -21,9 +17,12 @@ from precedes.errors import UserError
 from precedes.model import printable
 from precedes.trace.assemble import CRASH, JOIN, JUDGED, KINDS, LEAVE, NO_MESSAGE, named_history
 from precedes.trace.history import BROADCAST, History
+from precedes.trace.importers import plain_lines
+from precedes.trace.named_rows import NamedRows
 from precedes.trace.source import Log, Source, open_log
 
 GZIP_MAGIC: Final = b"\x1f\x8b"
+BOM: Final = b"\xef\xbb\xbf"  # Windows editors put it before UTF-8
 
 
 def read_jsonl(log: Log) -> History:
@@ -41,12 +40,33 @@ def read_lines(source: Source) -> History:
     zipped = source.opening.startswith(GZIP_MAGIC)
     file = gzip.GzipFile(fileobj=source.stream) if zipped else source.stream
     try:
-        for number, line in enumerate(file, start=1):
-            if not line.isspace():
-                found.add(number, line)
+        for block in _blocks(file):
+            found.add_block(block)
     except zlib.error as error:
         raise UserError(f"cannot read {source.title}: {error}") from None
     return found.history()
+
+
+def _blocks(file: io.BufferedReader | gzip.GzipFile) -> Iterator[bytes]:
+    """Whole lines, about ``BLOCK_BYTES`` at a time; a longer line comes whole.
+
+    Lines read before an error come first, so that a mistake in them is told, not the error.
+    """
+    waiting = bytearray()
+    while True:
+        try:
+            part = file.read1(plain_lines.BLOCK_BYTES)
+        except BaseException:
+            yield bytes(waiting[: waiting.rfind(b"\n") + 1])
+            raise
+        waiting += part
+        if not part:
+            yield bytes(waiting)
+            return
+        if len(waiting) >= plain_lines.BLOCK_BYTES and b"\n" in part:
+            end = waiting.rfind(b"\n") + 1
+            yield bytes(waiting[:end])
+            del waiting[:end]
 
 
 class _Log:
@@ -54,6 +74,7 @@ class _Log:
 
     def __init__(self, title: str) -> None:
         self._title = title
+        self._lines = 0
         self._nodes: dict[str, int] = {}
         self._messages: dict[str, int] = {}
         self._row_node = array("i")
@@ -61,8 +82,35 @@ class _Log:
         self._row_message = array("i")
         self._broadcast_line = array("q")  # message -> line of its broadcast, or 0
 
-    def add(self, number: int, line: bytes) -> None:
-        """Take one line."""
+    def add_block(self, block: bytes) -> None:
+        """Take some lines, at once if they are plain."""
+        first = self._lines + 1
+        rows = plain_lines.parse(block.removeprefix(BOM) if first == 1 else block)
+        if rows is None or not self._add_rows(first, rows):
+            for number, line in enumerate(io.BytesIO(block), start=first):
+                if not line.isspace():
+                    self._add_line(number, line)
+        self._lines += block.count(b"\n")
+
+    def _add_rows(self, first: int, rows: NamedRows) -> bool:
+        """Take rows whose line is ``first`` or a later one, unless a message comes twice."""
+        sent = rows.kind == BROADCAST
+        earlier = (self._messages.get(rows.labels[m]) for m in rows.message[sent])
+        if any(m is not None and self._broadcast_line[m] for m in earlier):
+            return False
+        node = np.array([self._number(self._nodes, name) for name in rows.names], np.int32)
+        message = [self._number(self._messages, label) for label in rows.labels]
+        numbers = np.array([*message, NO_MESSAGE], np.int32)
+        self._row_node.frombytes(node[rows.node].tobytes())
+        self._row_kind.frombytes(rows.kind.tobytes())
+        self._row_message.frombytes(numbers[rows.message].tobytes())
+        added = len(self._messages) - len(self._broadcast_line)
+        self._broadcast_line.frombytes(bytes(added * self._broadcast_line.itemsize))
+        lines = np.frombuffer(self._broadcast_line, np.int64)
+        lines[numbers[rows.message[sent]]] = first + rows.row[sent]
+        return True
+
+    def _add_line(self, number: int, line: bytes) -> None:
         try:
             event = json.loads(line.decode("utf-8-sig" if number == 1 else "utf-8"))
         except UnicodeDecodeError:
