@@ -90,6 +90,8 @@ def workplace(tmp_path, monkeypatch):
 def all_commands():
     for name, page in PAGES.items():
         yield from ((name, line) for line, _ in shown(page))
+    inline = re.findall(r"`(precedes [^`]+ -[^`]+)`", PAGES["README.md"])
+    yield from (("README.md", line) for line in inline)
     for path in [*ROOT.glob("experiments/*.toml"), *ROOT.glob("examples/*.py")]:
         name = path.relative_to(ROOT).as_posix()
         yield from ((name, line) for line in commands(path.read_text(encoding="utf-8")))
