@@ -91,6 +91,8 @@ def workplace(tmp_path, monkeypatch):
 def all_commands():
     for name, page in PAGES.items():
         yield from ((name, line) for line, _ in shown(page))
+    inline = re.findall(r"`(precedes [^`]+ -[^`]+)`", PAGES["README.md"])
+    yield from (("README.md", line) for line in inline)
     for path in [*ROOT.glob("experiments/*.toml"), *ROOT.glob("examples/*.py")]:
         name = path.relative_to(ROOT).as_posix()
         yield from ((name, line) for line in commands(path.read_text(encoding="utf-8")))
@@ -183,6 +185,36 @@ def test_what_is_not_there_is_found():
     page = "[a](../gone.md), docs/gone/, `sim/gone.py`, `precedes.sim.gone`; [b](live.md), `run.py`"
     lost = ["../gone.md", "docs/gone/", "sim/gone.py", "precedes.sim.gone"]
     assert lost_in("docs/README.md", page) == lost
+
+
+def steps_not_in(protocol: str, page: str) -> list[str]:
+    """Functions in a page's table of steps that neither its protocol nor a part has."""
+    package = ROOT / "src/precedes"
+    files = [*package.glob("parts/**/*.py"), *package.glob(f"protocols/{protocol}/*.py")]
+    files += package.glob(f"protocols/{protocol}.py")
+    text = "".join(file.read_text(encoding="utf-8") for file in files)
+    table = re.search(r"^\| [^|]+ \| (?:function|where) \|\n(?:\|.*\n)+", page, re.MULTILINE)
+    assert table, protocol
+    cells = [row.split(" | ")[-1] for row in table[0].splitlines()]
+    names = [name for cell in cells for name in re.findall(r"`([\w.]+)`", cell)]
+    assert names, protocol
+    functions = [name for name in names if not re.search(r"\.py$|^precedes\.", name)]
+    return [
+        name
+        for name in functions
+        if not re.search(rf"\b(?:def|class) {name.rpartition('.')[2]}\b", text)
+    ]
+
+
+@pytest.mark.parametrize("name", sorted(name for name in PAGES if "/protocols/" in name))
+def test_the_steps_of_an_algorithm_are_in_its_protocol(name):
+    protocol = name.rpartition("/")[2].removesuffix(".md")
+    assert steps_not_in(protocol, PAGES[name]) == []
+
+
+def test_a_step_that_is_nowhere_is_found():
+    page = PAGES["docs/protocols/vector.md"].replace("`_deliver_held`", "`_forget_held`")
+    assert steps_not_in("vector", page) == ["_forget_held"]
 
 
 TOUR_FILES_MAX = 12
