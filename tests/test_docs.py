@@ -13,8 +13,8 @@ import pytest
 
 from precedes.cli.main import main
 from precedes.model import EventKind
-from precedes.sim import Scenario, from_toml
-from precedes.sim import scenario as scenarios
+from precedes.sim import Fault, Scenario, from_toml
+from precedes.sim.scenario import NETWORK, TOP, WORKLOAD
 from precedes.trace import SCHEMA, read_metadata
 from tests.support.places import ROOT
 
@@ -193,11 +193,11 @@ def test_the_scenario_file_of_the_page(tmp_path):
     path = tmp_path / "all.toml"
     path.write_text(text)
     table = tomllib.loads(text)
-    assert {*scenarios.TOP, "parameters", "workload", "network", "faults"} == set(table)
-    assert set(scenarios.WORKLOAD) == set(table["workload"])
-    assert set(scenarios.NETWORK) == set(table["network"])
+    assert {*TOP, "parameters", "workload", "network", "faults"} == set(table)
+    assert set(WORKLOAD) == set(table["workload"])
+    assert set(NETWORK) == set(table["network"])
     keys = {key for fault in table["faults"] for key in fault}
-    assert keys == {item.name for item in dataclasses.fields(scenarios.Fault)}
+    assert keys == {item.name for item in dataclasses.fields(Fault)}
     scenario, least = from_toml(path), Scenario(protocol="vector", nodes=20)
     shown_as_default = {
         "seed",
@@ -205,7 +205,7 @@ def test_the_scenario_file_of_the_page(tmp_path):
         "rate",
         "skew",
         "gap_ms",
-        *scenarios.NETWORK,
+        *NETWORK,
     }
     for name in shown_as_default:
         assert getattr(scenario, name) == getattr(least, name), name
