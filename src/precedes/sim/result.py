@@ -5,12 +5,6 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
-from precedes.model import NANOSECONDS_PER_MS
-from precedes.sim.engine import world as w
-
 
 @dataclass(frozen=True)
 class Latency:
@@ -62,61 +56,6 @@ class Result:
     def as_dict(self) -> dict[str, Any]:
         """Plain values for JSON."""
         return asdict(self)
-
-
-def latency_of(registers: NDArray[np.int64], histogram: NDArray[np.int64]) -> Latency:
-    """Means from sums, percentiles from the histogram (steps of 0.8 % or finer)."""
-
-    def mean_ms(total_ns: int, count: int) -> float | None:
-        return total_ns / count / NANOSECONDS_PER_MS if count else None
-
-    return Latency(
-        reception_mean=mean_ms(int(registers[w.RECEPTION_NS]), int(registers[w.RECEPTIONS])),
-        delivery_mean=mean_ms(int(registers[w.DELIVERY_NS]), int(registers[w.DELIVERIES])),
-        p50=percentile_ms(histogram, 0.50),
-        p99=percentile_ms(histogram, 0.99),
-    )
-
-
-def further_counts(registers: NDArray[np.int64], *, oracle: bool) -> dict[str, float]:
-    """What ``Result.extra`` has of every protocol."""
-    wait_ns = int(registers[w.WAITED_NS]) / max(int(registers[w.PACKETS]), 1)
-    found: dict[str, float] = {
-        "dropped": int(registers[w.DROPPED]),
-        "packets_lost": int(registers[w.PACKETS_LOST]),
-        "queue_wait_ms": wait_ns / NANOSECONDS_PER_MS,
-    }
-    if oracle:
-        found["untagged_violations"] = int(registers[w.UNTAGGED_VIOLATIONS])
-        found["untagged_messages"] = int(registers[w.UNTAGGED_MESSAGES])
-    return found
-
-
-def series_of(registers: NDArray[np.int64], *, oracle: bool) -> dict[str, list[float]]:
-    """What ``Result.series`` has of every protocol."""
-    if not oracle:
-        return {}
-    timed = registers[w.VIOLATIONS_TIMED : w.VIOLATIONS_TIMED + w.TIMED_MAX + 1]
-    return {"violations": [float(count) for count in trimmed(timed)]}
-
-
-def trimmed(counts: NDArray[np.int64]) -> list[int]:
-    """The counts up to the last that is not 0."""
-    return [int(count) for count in np.trim_zeros(counts, "b")]
-
-
-def percentile_ms(histogram: NDArray[np.int64], share: float) -> float | None:
-    """The latency that this share of deliveries does not exceed, interpolated within its bin."""
-    total = int(histogram.sum())
-    if total == 0:
-        return None
-    below = np.cumsum(histogram)
-    rank = share * total
-    place = int(np.searchsorted(below, rank))
-    before = int(below[place - 1]) if place else 0
-    inside = (rank - before) / int(histogram[place])
-    start_ns, end_ns = w.bin_start_ns(place), w.bin_start_ns(place + 1)
-    return (start_ns + inside * (end_ns - start_ns)) / NANOSECONDS_PER_MS
 
 
 def to_text(result: Result) -> str:

@@ -4,25 +4,33 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from precedes import compiled, contract, registry
-from precedes.contract import Capacity, Group, grow
+from precedes.contract import Capacity, Group, Host, grow
 from precedes.errors import InternalError, UserError
 from precedes.model import NANOSECONDS_PER_S, TIME_NS_MAX, Progress
-from precedes.sim import memory
-from precedes.sim.engine import faults as fault
-from precedes.sim.engine import loop
-from precedes.sim.engine import network as net
-from precedes.sim.engine import oracle as judge
-from precedes.sim.engine import queue as events
-from precedes.sim.engine import world as w
-from precedes.sim.inputs import broadcasts, build
+from precedes.sim import memory, summary
+from precedes.sim.engine import (
+    faults,
+    histogram,
+    layout,
+    loop,
+    network,
+    oracle,
+    packets,
+    queue,
+    rows,
+)
+from precedes.sim.engine.rows import Writer
+from precedes.sim.engine.world import World, allocate_host, allocate_nodes
+from precedes.sim.inputs import broadcasts
+from precedes.sim.inputs.faults import make_faults
+from precedes.sim.inputs.network import make_delay, make_network
 from precedes.sim.memory import nbytes
-from precedes.sim.result import Result, Violations, further_counts, latency_of, series_of, trimmed
+from precedes.sim.result import Result
 from precedes.sim.scenario import Scenario
 
 # Events between two looks at the outside world: about a fifth of a second compiled.
@@ -34,23 +42,8 @@ DRAWS: Final = 1 << 15  # delays drawn at a time: 256 KiB, which the second cach
 HELD_FIRST: Final = 256
 
 
-class Writer(Protocol):
-    """Where the events of a run go: chunks of columns, in order of time."""
-
-    def write(
-        self,
-        time_ns: NDArray[np.int64],
-        node: NDArray[np.int32],
-        kind: NDArray[np.int8],
-        source: NDArray[np.int32],
-        sequence: NDArray[np.int32],
-        packet: NDArray[np.int64],
-    ) -> None:
-        """Take one chunk; the arrays are the caller's to reuse."""
-
-
 class Run:
-    """One run of one scenario; ``simulate`` below is all that most callers need."""
+    """One run of one scenario; ``sim.simulate`` is all that most callers need."""
 
     def __init__(
         self,
@@ -83,64 +76,73 @@ class Run:
     def _allocate_state(self) -> Any:
         return self.protocol.allocate(self.parameters, self.group, self.capacity)
 
-    def _make_world(self, packets: bool) -> w.World:
+    def _make_world(self, with_packets: bool) -> World:
         scenario, n = self.scenario, self.scenario.nodes
         workload_generator, fault_generator = self.generators[1:3]
-        self.delay = build.make_delay(scenario, fault_generator, self.drawn)
-        network = build.make_network(scenario, self.delay)
-        if packets:
-            network.setting[net.PLAIN] = 0
-        faults = build.make_faults(scenario, fault_generator, self.drawn)
+        self.delay = make_delay(scenario, fault_generator, self.drawn)
+        links = make_network(scenario, self.delay)
+        if with_packets:
+            links.setting[network.PLAIN] = 0
+        failures = make_faults(scenario, fault_generator, self.drawn)
         workload = broadcasts.make_workload(scenario, workload_generator, self.drawn)
-        crashes = faults.detection_ns.size > 0
+        crashes = failures.detection_ns.size > 0
         recording = self.writer is not None
-        words = self.protocol.effects_words(self.capacity, n)
-        entropy = int(self.generators[3].integers(1 << 63))
-        host = w.allocate_host(slots=self.capacity.slots, effects=words, seed=entropy, nodes=n)
-        host.registers[w.RECORDING] = recording
-        host.registers[w.RECORDING_PACKETS] = recording and packets
-        host.registers[w.CARE] = recording or len(scenario.faults) > 0 or len(workload.event) > 0
-        horizon_s = scenario.horizon_s
-        host.registers[w.HORIZON_NS] = (
-            2 * TIME_NS_MAX if horizon_s is None else round(horizon_s * NANOSECONDS_PER_S)
-        )
-        world = w.World(
-            queue=events.allocate(4 * n + len(faults.schedule) + 1024),
-            network=network,
+        world = World(
+            queue=queue.allocate(4 * n + len(failures.schedule) + 1024),
+            network=links,
             workload=workload,
-            faults=faults,
-            oracle=judge.allocate(
+            faults=failures,
+            oracle=oracle.allocate(
                 on=scenario.oracle, nodes=n, slots=self.capacity.slots, messages=4096
             ),
-            packets=w.allocate_packets(0),
-            host=host,
+            packets=packets.allocate_packets(0),
+            host=self._make_host(),
             message=np.zeros(8 * self.capacity.slots, np.int64),
-            node=w.allocate_nodes(n),
+            node=allocate_nodes(n),
             inbox=np.zeros(2 * 64, np.int64),
             item_class=np.array(self.protocol.items, np.int64),
             delivered=np.zeros((n, n) if crashes else (0, 0), np.int64),
-            latency=np.zeros(w.HISTOGRAM_BINS, np.int64),
+            latency=np.zeros(histogram.BINS, np.int64),
             trace=np.zeros((CHUNK_ROWS + 4 * n if recording else 0, 6), np.int64),
+        )
+        registers = world.host.registers
+        registers[layout.RECORDING] = recording
+        registers[layout.RECORDING_PACKETS] = recording and with_packets
+        registers[layout.SLOW_PATH] = (
+            recording or len(scenario.faults) > 0 or len(workload.event) > 0
         )
         for item in scenario.faults:
             if item.after_sends:
-                world.node[8 * item.node + w.SENDS_LEFT] = item.after_sends
+                world.node[8 * item.node + layout.SENDS_LEFT] = item.after_sends
         self._schedule_first(world)
         return world
 
-    def _schedule_first(self, world: w.World) -> None:
+    def _make_host(self) -> Host:
+        scenario = self.scenario
+        words = self.protocol.effects_words(self.capacity, scenario.nodes)
+        entropy = int(self.generators[3].integers(1 << 63))
+        host = allocate_host(
+            slots=self.capacity.slots, effects=words, seed=entropy, nodes=scenario.nodes
+        )
+        horizon_s = scenario.horizon_s
+        host.registers[layout.HORIZON_NS] = (
+            2 * TIME_NS_MAX if horizon_s is None else round(horizon_s * NANOSECONDS_PER_S)
+        )
+        return host
+
+    def _schedule_first(self, world: World) -> None:
         if compiled.registered(contract.start, self.protocol.state):
             for node in range(self.scenario.nodes):
-                events.push(world.queue, 0, w.START | node, 0)
+                queue.push(world.queue, 0, layout.START | node, 0)
         for row in range(len(world.faults.schedule)):
-            time_ns = int(world.faults.schedule[row, fault.TIME_NS])
-            node = int(world.faults.schedule[row, fault.NODE])
-            events.push(world.queue, time_ns, w.FAULT | node, row)
+            time_ns = int(world.faults.schedule[row, faults.TIME_NS])
+            node = int(world.faults.schedule[row, faults.NODE])
+            queue.push(world.queue, time_ns, layout.FAULT | node, row)
         if len(world.workload.issue):
             time_ns, node = world.workload.issue[0].tolist()
-            events.push(world.queue, time_ns, w.ISSUE | node, 0)
+            queue.push(world.queue, time_ns, layout.ISSUE | node, 0)
         for label, node in broadcasts.first_of_replay(world.workload):
-            events.push(world.queue, 0, w.ISSUE_LATE | node, label)
+            queue.push(world.queue, 0, layout.ISSUE_LATE | node, label)
 
     def go(self, *, progress: Progress | None = None, interpreted: bool = False) -> Result:
         """Run to the end and sum up."""
@@ -159,17 +161,24 @@ class Run:
         wall_s, cpu_s = time.perf_counter(), time.process_time()
         while True:
             status = body(self.world, self.state, slice_events)
-            if status == w.FINISHED:
+            if status == layout.FINISHED:
                 break
-            if status == w.PAUSED:
+            if status == layout.PAUSED:
                 if progress is not None:
                     progress(self._done())
             else:
-                self._attend(status)
-        if self.writer is not None:
-            self._flush()
+                self._make_room(status)
+        self._flush()
         self._check_balance()
-        return self._sum_up(cpu_s=time.process_time() - cpu_s, wall_s=time.perf_counter() - wall_s)
+        return summary.sum_up(
+            self.world,
+            self.state,
+            scenario=self.scenario,
+            protocol=self.protocol,
+            echo=self._echo(),
+            cpu_s=time.process_time() - cpu_s,
+            wall_s=time.perf_counter() - wall_s,
+        )
 
     def _done(self) -> float:
         """The share of the run that is over, as far as one can tell."""
@@ -180,37 +189,37 @@ class Run:
         messages = scenario.messages
         if messages is None:
             messages = max(len(self.world.workload.event) - 1, scenario.nodes)
-        return min(int(registers[w.BROADCASTS]) / max(messages, 1), 1.0)
+        return min(int(registers[layout.BROADCASTS]) / max(messages, 1), 1.0)
 
-    def _attend(self, status: int) -> None:
-        """Do what the engine stopped for."""
-        if status == w.FLUSH_TRACE:
+    def _make_room(self, status: int) -> None:
+        """Do what the engine stopped for: nearly always, let something grow."""
+        if status == layout.FLUSH_TRACE:
             self._flush()
             return
-        if status == w.DRAW:
+        if status == layout.DRAW:
             self._draw()
             return
-        if status == w.EFFECTS_OVERFLOW:
+        if status == layout.EFFECTS_OVERFLOW:
             raise InternalError(
                 f"protocol {self.protocol.name}: a handler asked for more effects than its "
                 "effects_words allows"
             )
-        if status == w.NEITHER:
+        if status == layout.BAD_STATUS:
             raise InternalError(
                 f"protocol {self.protocol.name}: a handler returned neither DONE nor FULL"
             )
         world = self.world
-        if status == w.GROW_QUEUE:
-            size = world.queue.entry.size // events.WORDS
-            self.world = world._replace(queue=grow(world.queue, events.allocate(2 * size)))
-        elif status == w.GROW_PACKETS:
+        if status == layout.GROW_QUEUE:
+            size = world.queue.entry.size // queue.WORDS
+            self.world = world._replace(queue=grow(world.queue, queue.allocate(2 * size)))
+        elif status == layout.GROW_PACKETS:
             self._grow_packets()
-        elif status == w.GROW_ORACLE:
+        elif status == layout.GROW_ORACLE:
             self._grow_oracle()
-        elif status == w.GROW_SLOTS:
+        elif status == layout.GROW_SLOTS:
             self.capacity = self.capacity._replace(slots=2 * self.capacity.slots)
             self._grow_capacity()
-        elif status == w.GROW_STATE:
+        elif status == layout.GROW_STATE:
             self.capacity = self.capacity._replace(held=2 * self.capacity.held)
             self._grow_capacity()
         else:
@@ -219,47 +228,49 @@ class Run:
 
     def _draw(self) -> None:
         """Draw delays and chances for the packets to come, behind what is left of them."""
-        network = self.world.network
-        setting = network.setting
-        delays = network.delay_ns[int(setting[net.DELAYS_USED]) :]
-        chances = network.chance[int(setting[net.CHANCES_USED]) :]
+        links = self.world.network
+        setting = links.setting
+        delays = links.delay_ns[int(setting[network.DELAYS_USED]) :]
+        chances = links.chance[int(setting[network.CHANCES_USED]) :]
         # More than before if nothing had been used: one effect needs more than there was.
         count = max(DRAWS, 8 * self.scenario.nodes, 2 * len(delays), 2 * len(chances))
         if self.delay.law != "matrix":
             more = self.delay.draw_ns(self.generators[0], count - len(delays))
             delays = np.concatenate([delays, more])
-        if not setting[net.PLAIN]:
+        if not setting[network.PLAIN]:
             more_chances = self.generators[4].random(count - len(chances))
             chances = np.concatenate([chances, more_chances])
-        setting[net.DELAYS_USED] = setting[net.CHANCES_USED] = 0
-        self.world = self.world._replace(network=network._replace(delay_ns=delays, chance=chances))
+        setting[network.DELAYS_USED] = setting[network.CHANCES_USED] = 0
+        self.world = self.world._replace(network=links._replace(delay_ns=delays, chance=chances))
 
     def _grow_packets(self) -> None:
         """Room for more packets or, if one is too long to be taken in at once, for longer ones."""
         world = self.world
-        effect = world.host.effects[int(world.host.registers[w.EFFECT]) :]
+        effect = world.host.effects[int(world.host.registers[layout.EFFECT]) :]
         sends = effect[0] in (contract.SEND, contract.SEND_ASIDE)
         if not sends or 2 * effect[2] <= world.inbox.size:
             count = max(2 * len(world.packets.packet), 1024)
-            self.world = world._replace(packets=grow(world.packets, w.allocate_packets(count)))
+            self.world = world._replace(
+                packets=grow(world.packets, packets.allocate_packets(count))
+            )
             return
         words = 4 * int(effect[2])
         # The rows of a packet's items go into one chunk of the trace.
-        rows = max(len(world.trace), words + len(world.trace) if self.writer else 0)
+        length = len(world.trace) + (words if self.writer else 0)
         self.world = world._replace(
             inbox=grow(world.inbox, np.zeros(words, np.int64)),
-            trace=grow(world.trace, np.zeros((rows, 6), np.int64)),
+            trace=grow(world.trace, np.zeros((length, 6), np.int64)),
         )
 
     def _grow_oracle(self) -> None:
-        oracle = self.world.oracle
-        larger = judge.allocate(
+        judge = self.world.oracle
+        larger = oracle.allocate(
             on=True,
             nodes=self.scenario.nodes,
             slots=self.capacity.slots,
-            messages=2 * oracle.successor.size,
+            messages=2 * judge.successor.size,
         )
-        self.world = self.world._replace(oracle=grow(oracle, larger))
+        self.world = self.world._replace(oracle=grow(judge, larger))
 
     def _grow_capacity(self) -> None:
         """Slots or held messages have run out: whatever depends on them grows."""
@@ -271,7 +282,7 @@ class Run:
         self.world = world._replace(
             oracle=grow(
                 world.oracle,
-                judge.allocate(
+                oracle.allocate(
                     on=self.scenario.oracle,
                     nodes=n,
                     slots=slots,
@@ -279,7 +290,7 @@ class Run:
                 ),
             ),
             message=grow(world.message, np.zeros(8 * slots, np.int64)),
-            host=grow(world.host, w.allocate_host(slots=slots, effects=words, seed=1, nodes=n)),
+            host=grow(world.host, allocate_host(slots=slots, effects=words, seed=1, nodes=n)),
         )
 
     def _check_memory(self, wanted_bytes: int) -> None:
@@ -293,23 +304,12 @@ class Run:
             )
 
     def _flush(self) -> None:
-        assert self.writer is not None
-        registers = self.world.host.registers
-        rows = self.world.trace[: int(registers[w.ROWS])]
-        if len(rows):
-            self.writer.write(
-                rows[:, w.ROW_TIME_NS].copy(),
-                rows[:, w.ROW_NODE].astype(np.int32),
-                rows[:, w.ROW_KIND].astype(np.int8),
-                rows[:, w.ROW_SOURCE].astype(np.int32),
-                rows[:, w.ROW_SEQUENCE].astype(np.int32),
-                rows[:, w.ROW_PACKET].copy(),
-            )
-        registers[w.ROWS] = 0
+        if self.writer is not None:
+            rows.flush(self.world.trace, self.world.host.registers, self.writer)
 
     def _check_balance(self) -> None:
         """Every reference is held by a node or has ended: the contract's rule 4."""
-        held = self.world.node[w.HELD :: 8]
+        held = self.world.node[layout.HELD :: 8]
         if (held < 0).any():
             node = int(np.argmin(held))
             raise InternalError(
@@ -319,62 +319,12 @@ class Run:
 
     def crashed(self) -> list[int]:
         """The nodes that have crashed so far."""
-        blocked = self.world.node[w.BLOCKED_UNTIL_NS :: 8]
-        return [int(node) for node in np.flatnonzero(blocked == fault.FOR_EVER_NS)]
+        return summary.crashed(self.world)
 
-    def _lost(self) -> int | None:
-        """Deliveries due to a correct node from a correct source that never came."""
-        if not self.scenario.oracle and self.scenario.duplication > 0:
-            return None
-        sent = self.world.node[w.SEQUENCE :: 8]
-        n = self.scenario.nodes
-        if self.world.delivered.size == 0:
-            due = int(self.world.host.registers[w.BROADCASTS]) * (n - 1)
-            extra = int(self.world.host.registers[w.DUPLICATES])
-            return max(due - int(self.world.host.registers[w.DELIVERIES]) + extra, 0)
-        correct = np.ones(n, bool)
-        correct[self.crashed()] = False
-        missing = np.maximum(sent[np.newaxis, :] - self.world.delivered, 0)
-        np.fill_diagonal(missing, 0)
-        return int(missing[np.ix_(correct, correct)].sum())
-
-    def _sum_up(self, *, cpu_s: float, wall_s: float) -> Result:
-        registers = self.world.host.registers
-        held = self.world.node[w.HELD :: 8]
-        oracle = self.scenario.oracle
-        scenario = self.scenario.echo()
-        scenario["parameters"] = vars(self.parameters)
-        scenario["drawn"] = self.drawn
-        return Result(
-            protocol=self.protocol.name,
-            nodes=self.scenario.nodes,
-            seed=self.scenario.seed,
-            broadcasts=int(registers[w.BROADCASTS]),
-            deliveries=int(registers[w.DELIVERIES]),
-            packets=int(registers[w.PACKETS]),
-            messages_sent=int(registers[w.MESSAGES_SENT]),
-            packets_by_messages=trimmed(registers[w.PACKETS_OF : w.PACKETS_SIZED]),
-            packets_by_bytes=trimmed(registers[w.PACKETS_SIZED : w.VIOLATIONS_TIMED]),
-            nodes_by_largest_packet=trimmed(np.bincount(registers[w.REGISTERS :])),
-            bytes_sent=int(registers[w.BYTES_SENT]),
-            violations=Violations(
-                int(registers[w.VIOLATIONS]), int(registers[w.VIOLATING_MESSAGES])
-            )
-            if oracle
-            else None,
-            lost=self._lost(),
-            duplicates=int(registers[w.DUPLICATES]) if oracle else None,
-            pending_max=int(registers[w.PENDING_MAX]),
-            pending_at_end=int(held.sum()),
-            latency=latency_of(registers, self.world.latency),
-            cpu_s=cpu_s,
-            wall_s=wall_s,
-            simulated_s=int(self.world.host.registers[contract.NOW_NS]) / NANOSECONDS_PER_S,
-            complete=int(self.world.queue.mark[events.SIZE]) == 0,
-            extra={
-                **further_counts(registers, oracle=oracle),
-                **self.protocol.extra(self.state),
-            },
-            series={**series_of(registers, oracle=oracle), **self.protocol.series(self.state)},
-            scenario=scenario,
-        )
+    def _echo(self) -> dict[str, Any]:
+        """The scenario as the result gives it, with what was drawn for it."""
+        return {
+            **self.scenario.echo(),
+            "parameters": vars(self.parameters),
+            "drawn": self.drawn,
+        }

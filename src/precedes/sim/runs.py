@@ -7,9 +7,10 @@ import os
 from precedes import registry
 from precedes.compiled import sources_digest
 from precedes.model import Progress
+from precedes.sim.engine.rows import Writer
 from precedes.sim.radio.run import RadioRun
 from precedes.sim.result import Result
-from precedes.sim.run import Run, Writer
+from precedes.sim.run import Run
 from precedes.sim.scenario import Scenario
 from precedes.trace import TraceWriter
 

@@ -6,7 +6,7 @@ import pytest
 from precedes.model import EventKind
 from precedes.registry import linked
 from precedes.sim import Fault, Scenario
-from precedes.sim.engine import world as w
+from precedes.sim.engine import layout
 from precedes.sim.run import Run
 from precedes.testing import Collector, check_scenario
 from precedes.testing.collector import KIND, NODE, SEQUENCE, SOURCE, TIME_NS
@@ -250,10 +250,10 @@ def test_references_end_whatever_goes_wrong(protocol, packets):
     run = Run(scenario, writer=Collector(), packets=packets)
     assert run.go(interpreted=True).complete
     unsent = 0 if protocol == "unordered" else run.state.count[4, -1]
-    references = run.world.message[w.REFERENCES :: 8]
+    references = run.world.message[layout.REFERENCES :: 8]
     assert references.min() == 0
     assert references.sum() == unsent
-    assert (run.world.packets.packet[:, w.COPIES] == 0).all()
+    assert (run.world.packets.packet[:, packets.COPIES] == 0).all()
 
 
 def cut(at_s, for_s, *, holds=False):

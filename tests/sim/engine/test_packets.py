@@ -1,7 +1,6 @@
 """Packets in flight and packets that are long: each makes room for itself alone."""
 
 from precedes.sim import Scenario
-from precedes.sim import run as simulation
 from precedes.sim.run import Run
 from precedes.testing import Collector
 from tests.support.places import BATCHES
@@ -25,7 +24,7 @@ def rows_of(scenario):
 def test_a_packet_longer_than_a_chunk_of_the_trace(monkeypatch):
     run, expected = rows_of(LONG)
     assert run.state.count[:, 6].max() > 64, "longer than what there was room for"
-    monkeypatch.setattr(simulation, "CHUNK_ROWS", 200)
+    monkeypatch.setattr("precedes.sim.run.CHUNK_ROWS", 200)
     _, rows = rows_of(LONG)
     assert (rows == expected).all()
 

@@ -7,13 +7,12 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from precedes.sim.engine import queue as events
-from precedes.sim.run import grow
+from precedes.contract import grow
+from precedes.sim.engine import queue
 
 HOUR_NS = 3600 * 10**9
 LIMITS_NS = [
-    1 << bits
-    for bits in (events.BUCKET_BITS, events.HALF_BITS, events.HALF_BITS + 1, events.FAR_BITS)
+    1 << bits for bits in (queue.BUCKET_BITS, queue.HALF_BITS, queue.HALF_BITS + 1, queue.FAR_BITS)
 ]
 
 
@@ -21,7 +20,7 @@ class Model:
     """The queue and a heap side by side; every pop compares them."""
 
     def __init__(self, capacity):
-        self.queue = events.allocate(capacity)
+        self.queue = queue.allocate(capacity)
         self.capacity = capacity
         self.heap = []
         self.now_ns = 0
@@ -29,42 +28,42 @@ class Model:
         self.times_ns = [0]
 
     def push(self, delay_ns):
-        if not events.has_room(self.queue, 1):
+        if not queue.has_room(self.queue, 1):
             self.grow()
-        assert events.has_room(self.queue, 1)
+        assert queue.has_room(self.queue, 1)
         time_ns = self.now_ns + delay_ns
-        where = (self.serial % 7) << events.WHERE_BITS | self.serial % 5
-        events.push(self.queue, time_ns, where, -self.serial)
+        where = (self.serial % 7) << queue.WHERE_BITS | self.serial % 5
+        queue.push(self.queue, time_ns, where, -self.serial)
         heapq.heappush(self.heap, (time_ns, self.serial, where))
         self.serial += 1
         self.times_ns.append(time_ns)
 
     def grow(self):
         self.capacity *= 2
-        self.queue = grow(self.queue, events.allocate(self.capacity))
+        self.queue = grow(self.queue, queue.allocate(self.capacity))
 
     def push_at_a_time_used_before(self, choice):
         time_ns = self.times_ns[choice % len(self.times_ns)]
         self.push(max(time_ns - self.now_ns, 0))
 
     def pop(self):
-        entry = events.pop(self.queue)
+        entry = queue.pop(self.queue)
         if not self.heap:
-            assert entry == events.NONE
+            assert entry == queue.NONE
             return
         time_ns, serial, where = heapq.heappop(self.heap)
-        row = self.queue.entry[entry : entry + events.WORDS]
-        assert row[events.TIME] == time_ns
-        assert -row[events.WHAT] == serial, f"a tie at {time_ns} came out of order"
-        assert row[events.WHERE] == where
-        events.release(self.queue, entry)
+        row = self.queue.entry[entry : entry + queue.WORDS]
+        assert row[queue.TIME] == time_ns
+        assert -row[queue.WHAT] == serial, f"a tie at {time_ns} came out of order"
+        assert row[queue.WHERE] == where
+        queue.release(self.queue, entry)
         self.now_ns = time_ns
 
     def unpop(self):
         if self.heap:
-            entry = events.pop(self.queue)
-            events.unpop(self.queue)
-            assert entry != events.NONE
+            entry = queue.pop(self.queue)
+            queue.unpop(self.queue)
+            assert entry != queue.NONE
             # Time has come to the event that is put back: nothing may be pushed before it.
             self.now_ns = self.heap[0][0]
 
@@ -72,10 +71,10 @@ class Model:
         while self.heap:
             self.pop()
         self.pop()
-        assert self.queue.mark[events.SIZE] == 0
-        assert self.queue.mark[events.LATE] == 0
-        assert (self.queue.ring == events.NONE).all()
-        assert (self.queue.coarse == events.NONE).all()
+        assert self.queue.mark[queue.SIZE] == 0
+        assert self.queue.mark[queue.LATE] == 0
+        assert (self.queue.ring == queue.NONE).all()
+        assert (self.queue.coarse == queue.NONE).all()
 
 
 DELAYS = st.one_of(
@@ -155,14 +154,14 @@ def test_an_open_bucket_that_refills_itself():
 
 
 def test_room_is_counted():
-    queue = events.allocate(3)
-    assert events.has_room(queue, 3)
-    assert not events.has_room(queue, 4)
-    events.push(queue, 5, 0, 0)
-    assert events.has_room(queue, 2)
-    assert not events.has_room(queue, 3)
-    events.release(queue, events.pop(queue))
-    assert events.has_room(queue, 3)
+    pending = queue.allocate(3)
+    assert queue.has_room(pending, 3)
+    assert not queue.has_room(pending, 4)
+    queue.push(pending, 5, 0, 0)
+    assert queue.has_room(pending, 2)
+    assert not queue.has_room(pending, 3)
+    queue.release(pending, queue.pop(pending))
+    assert queue.has_room(pending, 3)
 
 
 def test_an_event_a_year_ahead_is_reached_at_once(monkeypatch):
@@ -172,7 +171,7 @@ def test_an_event_a_year_ahead_is_reached_at_once(monkeypatch):
     model.push(365 * 24 * HOUR_NS + 1)
     model.push(5)
     skips = []
-    skip = events._skip_to_late
-    monkeypatch.setattr(events, "_skip_to_late", lambda *where: skips.append(1) or skip(*where))
+    skip = queue._skip_to_late
+    monkeypatch.setattr(queue, "_skip_to_late", lambda *where: skips.append(1) or skip(*where))
     model.drain()
     assert 0 < len(skips) < 10

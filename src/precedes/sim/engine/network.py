@@ -2,7 +2,7 @@
 
 What is random is drawn beforehand, in Python and by the thousand, into arrays that the engine
 uses up one by one; it stops to have them filled again. A law of delay is therefore a matter of
-``sim.build`` alone, and nothing here is compiled for it.
+``sim.inputs.network`` alone, and nothing here is compiled for it.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class Network(NamedTuple):
     matrix_ns: NDArray[np.int64]  # link -> delay, if each link has one for good
     last_arrival_ns: NDArray[np.int64]  # link -> latest arrival, when FIFO
     cut_until_ns: NDArray[np.int64]  # link -> end of its cut; negative: packets wait for it
-    aside_until_ns: NDArray[np.int64]  # node -> when its second queue is empty, when QUEUED
+    second_until_ns: NDArray[np.int64]  # node -> when its second queue is empty, when QUEUED
 
 
 @compiled.function()

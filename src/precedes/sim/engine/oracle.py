@@ -28,11 +28,7 @@ from numpy.typing import NDArray
 
 from precedes import compiled
 from precedes.contract import Int64s
-
-# The oracle's words of a node; ``sim.world`` lays out all of them.
-BEHIND: Final = 5  # whether it knows of more than it has delivered
-GAPS: Final = 6  # bits set in its row of ``beyond``
-LATEST: Final = 7  # number of its latest broadcast, or -1
+from precedes.sim.engine import layout
 
 # Messages in flight that the quick test can tell apart, in words of 64 bits.
 QUICK_WORDS: Final = 4
@@ -96,15 +92,15 @@ def on_broadcast(
     contiguous = oracle.contiguous[node]
     known = oracle.known[node]
     past = oracle.past[slot]
-    behind = word[8 * node + BEHIND] != 0
+    behind = word[8 * node + layout.BEHIND] != 0
     for q in range(past.size):
         past[q] = known[q] if behind else contiguous[q]
     known[node] += 1
     contiguous[node] += 1
-    latest = word[8 * node + LATEST]
+    latest = word[8 * node + layout.LATEST]
     if latest >= 0:
         oracle.successor[latest] = number
-    word[8 * node + LATEST] = number
+    word[8 * node + layout.LATEST] = number
     if not everywhere:
         oracle.quick[OFF] = 1
     if slot < QUICK_SLOTS:
@@ -146,7 +142,7 @@ def on_deliver(
     """Judge one delivery and take it into account."""
     contiguous = oracle.contiguous[node]
     quick = slot < QUICK_SLOTS and _quickly_in_order(oracle, node, slot)
-    if quick and contiguous[source] + 1 == sequence and word[8 * node + BEHIND] == 0:
+    if quick and contiguous[source] + 1 == sequence and word[8 * node + layout.BEHIND] == 0:
         contiguous[source] = sequence
         return IN_ORDER
     return _on_deliver_late(oracle, word, node, slot, number, source, sequence)
@@ -172,7 +168,7 @@ def _on_deliver_late(
     shortfall = np.int32(0)
     for q in range(past.size):
         shortfall = min(shortfall, np.int32(contiguous[q] - past[q]))
-    behind = word[8 * node + BEHIND] != 0
+    behind = word[8 * node + layout.BEHIND] != 0
     if shortfall >= 0 and contiguous[source] + 1 == sequence and not behind:
         contiguous[source] = sequence
         return IN_ORDER
@@ -181,13 +177,13 @@ def _on_deliver_late(
     known[source] = max(known[source], sequence)
     if contiguous[source] + 1 < sequence:
         oracle.beyond[node, number >> 3] |= bit
-        word[8 * node + GAPS] += 1
+        word[8 * node + layout.GAPS] += 1
     else:
         _close_gap(oracle, word, node, number, source)
-    behind = word[8 * node + GAPS] != 0
+    behind = word[8 * node + layout.GAPS] != 0
     for q in range(past.size):
         behind |= known[q] != contiguous[q]
-    word[8 * node + BEHIND] = behind
+    word[8 * node + layout.BEHIND] = behind
     return IN_ORDER if shortfall >= 0 else VIOLATION
 
 
@@ -203,4 +199,4 @@ def _close_gap(oracle: Oracle, word: Int64s, node: int, number: int, source: int
         if oracle.beyond[node, number >> 3] & bit == 0:
             return
         oracle.beyond[node, number >> 3] &= ~bit
-        word[8 * node + GAPS] -= 1
+        word[8 * node + layout.GAPS] -= 1

@@ -12,6 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from precedes import compiled
+from precedes.sim.engine import queue
+from precedes.sim.engine.layout import ISSUE, ISSUE_LATE
+from precedes.sim.engine.queue import Queue
 
 # Columns of ``issue``.
 TIME_NS: Final = 0
@@ -52,3 +55,24 @@ def on_known(workload: Workload, node: int, label: int) -> None:
             if event[child, MISSING] == 0:
                 replay[FIRST_READY + replay[READY]] = child
                 replay[READY] += 1
+
+
+@compiled.function(inline=False)
+def schedule_ready(workload: Workload, events: Queue, now_ns: int) -> None:
+    """Replay: schedule the events that the last delivery made ready."""
+    replay = workload.replay
+    for i in range(replay[READY]):
+        label = replay[FIRST_READY + i]
+        if replay[LEFT] > 0:
+            replay[LEFT] -= 1
+            agent = workload.event[label, AGENT]
+            queue.push_one(events, now_ns + replay[GAP_NS], ISSUE_LATE | agent, label)
+    replay[READY] = 0
+
+
+@compiled.function(inline=False)
+def schedule_next(workload: Workload, events: Queue, row: int) -> None:
+    """Queue the broadcast after this row of the schedule: one of them waits at a time."""
+    if row + 1 < workload.issue.shape[0]:
+        time_ns = workload.issue[row + 1, TIME_NS]
+        queue.push_one(events, time_ns, ISSUE | workload.issue[row + 1, NODE], row + 1)

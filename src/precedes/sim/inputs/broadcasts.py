@@ -10,10 +10,10 @@ from numpy.typing import NDArray
 
 from precedes.errors import UserError, meant
 from precedes.model import NANOSECONDS_PER_MS, NANOSECONDS_PER_S, TIME_NS_MAX
-from precedes.sim.engine import workload as load
+from precedes.sim.engine import workload
 from precedes.sim.engine.workload import Workload
-from precedes.sim.inputs.build import numbers_of
 from precedes.sim.inputs.graph import read_graph
+from precedes.sim.inputs.network import numbers_of
 from precedes.sim.scenario import Scenario
 
 Drawn = dict[str, Any]
@@ -78,7 +78,7 @@ def _scheduled(scenario: Scenario, times_ns: Floats, nodes: NDArray[np.int64]) -
         issue=np.ascontiguousarray(issue, np.int64),
         event=np.zeros((0, 3), np.int64),
         child=np.zeros(0, np.int32),
-        replay=np.zeros(load.FIRST_READY, np.int64),
+        replay=np.zeros(workload.FIRST_READY, np.int64),
     )
 
 
@@ -180,7 +180,7 @@ def _targets(
 
 
 def _shift(scenario: Scenario, generator: np.random.Generator, drawn: Drawn) -> Workload:
-    """A Poisson process whose senders change: from a time on some have a share of the load.
+    """A Poisson process whose senders change: from a time on some have a share of the workload.
 
     They are the nodes whose number is a multiple of EVERY (Wilhelm et al. 2023,
     Fig. 10: those that increment one component of four).
@@ -272,17 +272,17 @@ def _replay(scenario: Scenario, generator: np.random.Generator, drawn: Drawn) ->
         )
     events = len(graph.event) - 1
     drawn["replay"] = {"events": events, "agents": graph.agents}
-    replay = np.zeros(load.FIRST_READY + events, np.int64)
-    replay[load.GAP_NS] = round(scenario.gap_ms * NANOSECONDS_PER_MS)
-    replay[load.LEFT] = events if scenario.messages is None else scenario.messages
+    replay = np.zeros(workload.FIRST_READY + events, np.int64)
+    replay[workload.GAP_NS] = round(scenario.gap_ms * NANOSECONDS_PER_MS)
+    replay[workload.LEFT] = events if scenario.messages is None else scenario.messages
     return Workload(
         issue=np.zeros((0, 2), np.int64), event=graph.event, child=graph.child, replay=replay
     )
 
 
-def first_of_replay(workload: Workload) -> list[tuple[int, int]]:
+def first_of_replay(given: Workload) -> list[tuple[int, int]]:
     """Replay: the (event, node) pairs that wait for nothing and are broadcast at the start."""
-    free = np.flatnonzero(workload.event[:-1, load.MISSING] == 0).tolist()
-    free = free[: int(workload.replay[load.LEFT])]
-    workload.replay[load.LEFT] -= len(free)
-    return [(label, int(workload.event[label, load.AGENT])) for label in free]
+    free = np.flatnonzero(given.event[:-1, workload.MISSING] == 0).tolist()
+    free = free[: int(given.replay[workload.LEFT])]
+    given.replay[workload.LEFT] -= len(free)
+    return [(label, int(given.event[label, workload.AGENT])) for label in free]

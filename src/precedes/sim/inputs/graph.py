@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from precedes.errors import UserError
-from precedes.sim.engine import workload as load
+from precedes.sim.engine import workload
 
 
 @dataclass(frozen=True)
@@ -52,11 +52,11 @@ def _graph(events: list[Any], path: Path) -> CausalGraph:
         if agent in previous:
             waits.add(previous[agent])
         previous[agent] = number
-        rows[number, load.AGENT] = agent
-        rows[number, load.MISSING] = len(waits)
+        rows[number, workload.AGENT] = agent
+        rows[number, workload.MISSING] = len(waits)
         for parent in sorted(waits):
             children[parent].append(number)
-    rows[1:, load.FIRST_CHILD] = np.cumsum([len(row) for row in children], dtype=np.int64)
+    rows[1:, workload.FIRST_CHILD] = np.cumsum([len(row) for row in children], dtype=np.int64)
     flat = [child for row in children for child in row]
     agents = max(previous, default=-1) + 1
     return CausalGraph(agents=agents, event=rows, child=np.array(flat, np.int32))

@@ -8,7 +8,7 @@ from typing import Final
 import numpy as np
 
 from precedes.model import EventKind
-from precedes.sim.run import Writer
+from precedes.sim.engine.rows import Writer
 
 CHUNK_ROWS: Final = 1 << 16
 

@@ -17,23 +17,28 @@ from typing import Any, Final
 import numpy as np
 
 from precedes import registry
-from precedes.contract import machines as mm
+from precedes.contract import machines
 from precedes.contract.machines import Environment
 from precedes.errors import UserError
 from precedes.model import NANOSECONDS_PER_MS, NANOSECONDS_PER_S, TIME_NS_MAX, EventKind, Progress
 from precedes.registry import MachineProtocol
+from precedes.sim.engine.rows import Writer
 from precedes.sim.inputs import broadcasts
 from precedes.sim.radio.air import Air, Transmission
-from precedes.sim.radio.fields import check_fields
 from precedes.sim.radio.measures import Measures
 from precedes.sim.radio.mobility import Mobility, station_places, tree_of
 from precedes.sim.radio.rows import RadioTrace
 from precedes.sim.result import Result
-from precedes.sim.run import Writer
 from precedes.sim.scenario import Scenario
 
 WIRE_HEADER_BYTES: Final = 60  # TCP, IPv4 and MAC
 PROGRESS_EVENTS: Final = 1 << 14
+# Fields of a scenario that say something about links, of which a radio has none.
+OF_LINKS: Final = (
+    *("delay", "per", "duplication", "fifo", "processing_ms", "transmission_ms"),
+    *("bandwidth_bytes_per_s", "packet_bytes", "payload_bytes", "mtu_bytes", "gap_ms"),
+)
+
 Task = Callable[[], None]
 
 
@@ -43,7 +48,7 @@ class RadioRun:
     def __init__(
         self, scenario: Scenario, *, writer: Writer | None = None, packets: bool = False
     ) -> None:
-        check_fields(scenario, packets=packets)
+        _check_fields(scenario, packets=packets)
         self.scenario = scenario
         protocol = registry.load(scenario.protocol)
         assert isinstance(protocol, MachineProtocol)
@@ -290,23 +295,23 @@ class RadioRun:
         effects, environment.effects = environment.effects, []
         for effect in effects:
             kind = effect[0]
-            if kind == mm.DELIVER:
+            if kind == machines.DELIVER:
                 source, number = effect[1].name
                 self.measures.on_deliver(host, source, number)
                 self.trace.message(self.now_ns, host, EventKind.DELIVER, source, number)
-            elif kind == mm.RADIO:
+            elif kind == machines.RADIO:
                 self._transmit(host, effect[1])
-            elif kind == mm.TIMER:
+            elif kind == machines.TIMER:
                 self._set_host_timer(host, effect[1], effect[2])
-            elif kind == mm.PERSIST:
+            elif kind == machines.PERSIST:
                 self.measures.persists += 1
-            elif kind == mm.JOINED:
+            elif kind == machines.JOINED:
                 self.measures.on_join(host, effect[2], effect[3])
                 self.trace.join(self.now_ns, host, effect[2], effect[3])
-            elif kind == mm.LEFT:
+            elif kind == machines.LEFT:
                 self.measures.on_left(host)
                 self.trace.leave(self.now_ns, host)
-            elif kind == mm.EXPELLED:
+            elif kind == machines.EXPELLED:
                 self.measures.expelled += 1
                 machine = self.hosts[host]
                 self.at_host(host, machine.join)
@@ -330,14 +335,14 @@ class RadioRun:
         effects, environment.effects = environment.effects, []
         for effect in effects:
             kind = effect[0]
-            if kind == mm.RADIO:
+            if kind == machines.RADIO:
                 self._transmit(self.scenario.nodes + station, effect[1])
-            elif kind == mm.STAMPED:
+            elif kind == machines.STAMPED:
                 self.measures.on_stamp(station, effect[1])
                 self.trace.stamp(station, effect[1][0])
-            elif kind == mm.WIRE:
+            elif kind == machines.WIRE:
                 self._wire(station, effect[1], effect[2])
-            elif kind == mm.TIMER:
+            elif kind == machines.TIMER:
                 key = effect[2]
                 self.at(
                     self.now_ns + effect[1],
@@ -396,3 +401,21 @@ class RadioRun:
             arrival_ns,
             lambda: self.at_station(target, lambda: machine.receive_wired(source, message)),
         )
+
+
+def _check_fields(scenario: Scenario, *, packets: bool) -> None:
+    """Refuse what would silently have no effect."""
+    usual = Scenario(protocol=scenario.protocol, nodes=scenario.nodes)
+    for name in OF_LINKS:
+        if getattr(scenario, name) != getattr(usual, name):
+            raise UserError(
+                f"{scenario.protocol} runs on a radio, where {name} means nothing: "
+                "see its own parameters with 'precedes protocols'"
+            )
+    if packets:
+        raise UserError(f"{scenario.protocol} runs on a radio: its packets are not recorded")
+    if scenario.workload.startswith("replay:"):
+        raise UserError("a replay needs a network of links: choose another protocol or workload")
+    for fault in scenario.faults:
+        if fault.kind == "cut" or fault.after_sends:
+            raise UserError("on a radio a fault is a crash, or a pause from which a host recovers")

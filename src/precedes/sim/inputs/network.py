@@ -1,20 +1,19 @@
-"""From a scenario to the arrays of a run: laws of delay, the network, faults."""
+"""The network of a run: laws of delay, measured latencies, and the arrays made of them."""
 
 from __future__ import annotations
 
-import itertools
+import gzip
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from precedes.errors import UserError, meant
-from precedes.model import DELAY_MS_MAX, NANOSECONDS_PER_MS, NANOSECONDS_PER_S
-from precedes.sim.engine import faults as fault
-from precedes.sim.engine import network as net
-from precedes.sim.inputs.latency import read_latency
+from precedes.model import DELAY_MS_MAX, NANOSECONDS_PER_MS
+from precedes.sim.engine import network
+from precedes.sim.engine.network import DELAY_NS_MIN, LOG_NS_MAX, Network
 from precedes.sim.scenario import Scenario
 
 # Laws of delay, and how many parameters they take.
@@ -59,8 +58,8 @@ class Delay:
         elif self.law == "spiky":
             values[generator.random(count) < SPIKE_SHARE] = self.second
         if self.law == "lognormal":
-            values = np.exp(np.minimum(values, net.LOG_NS_MAX))
-        return np.maximum(values.astype(np.int64), net.DELAY_NS_MIN)
+            values = np.exp(np.minimum(values, LOG_NS_MAX))
+        return np.maximum(values.astype(np.int64), DELAY_NS_MIN)
 
 
 def numbers_of(text: str, *, what: str, count: int, help_text: str) -> tuple[str, list[float]]:
@@ -80,7 +79,7 @@ def make_delay(scenario: Scenario, generator: np.random.Generator, drawn: dict[s
     law = scenario.delay.split(":")[0]
     if law in TABLES_MS:
         path = Path(scenario.delay.partition(":")[2])
-        matrix_ns = read_latency(path, scenario.nodes, generator, drawn, unit_ms=TABLES_MS[law])
+        matrix_ns = _read_latency(path, scenario.nodes, generator, drawn, unit_ms=TABLES_MS[law])
         return Delay("matrix", matrix_ns=matrix_ns)
     if law not in LAWS:
         hint = meant(law, (*LAWS, *TABLES_MS))
@@ -114,30 +113,30 @@ def _summary_ms(matrix: NDArray[np.int64]) -> dict[str, float]:
     return {"min": float(low), "median": float(middle), "max": float(high)}
 
 
-def make_network(scenario: Scenario, delay: Delay) -> net.Network:
+def make_network(scenario: Scenario, delay: Delay) -> Network:
     """The network of a scenario."""
     n = scenario.nodes
-    number = np.zeros(net.NUMBERS, np.float64)
-    number[net.LOSS], number[net.DUPLICATION] = scenario.loss, scenario.duplication
+    number = np.zeros(network.NUMBERS, np.float64)
+    number[network.LOSS], number[network.DUPLICATION] = scenario.loss, scenario.duplication
     byte_ps = 0
     if scenario.bandwidth_bytes_per_s > 0:
         byte_ps = round(1e12 / scenario.bandwidth_bytes_per_s)
     queued = scenario.transmission_ms > 0 or byte_ps > 0
     cuts = any(item.kind == "cut" for item in scenario.faults)
     sends = any(item.after_sends for item in scenario.faults)
-    careful = queued or cuts or sends or scenario.fifo or scenario.loss or scenario.duplication
-    setting = np.zeros(net.SETTINGS, np.int64)
-    setting[net.FIFO] = scenario.fifo
-    setting[net.PROCESSING_NS] = round(scenario.processing_ms * NANOSECONDS_PER_MS)
-    setting[net.QUEUED] = queued
-    setting[net.TRANSMISSION_NS] = round(scenario.transmission_ms * NANOSECONDS_PER_MS)
-    setting[net.BYTE_PS] = byte_ps
-    setting[net.PACKET_BYTES] = scenario.packet_bytes
-    setting[net.PAYLOAD_BYTES] = scenario.payload_bytes
-    setting[net.MTU_BYTES] = scenario.mtu_bytes
-    setting[net.PLAIN] = not careful
+    special = queued or cuts or sends or scenario.fifo or scenario.loss or scenario.duplication
+    setting = np.zeros(network.SETTINGS, np.int64)
+    setting[network.FIFO] = scenario.fifo
+    setting[network.PROCESSING_NS] = round(scenario.processing_ms * NANOSECONDS_PER_MS)
+    setting[network.QUEUED] = queued
+    setting[network.TRANSMISSION_NS] = round(scenario.transmission_ms * NANOSECONDS_PER_MS)
+    setting[network.BYTE_PS] = byte_ps
+    setting[network.PACKET_BYTES] = scenario.packet_bytes
+    setting[network.PAYLOAD_BYTES] = scenario.payload_bytes
+    setting[network.MTU_BYTES] = scenario.mtu_bytes
+    setting[network.PLAIN] = not special
     links = (n, n) if scenario.fifo else (0, 0)
-    return net.Network(
+    return Network(
         number=number,
         setting=setting,
         delay_ns=np.zeros(0, np.int64),
@@ -145,72 +144,62 @@ def make_network(scenario: Scenario, delay: Delay) -> net.Network:
         matrix_ns=delay.matrix_ns,
         last_arrival_ns=np.zeros(links, np.int64),
         cut_until_ns=np.zeros((n, n) if cuts else (0, 0), np.int64),
-        aside_until_ns=np.zeros(n if queued else 0, np.int64),
+        second_until_ns=np.zeros(n if queued else 0, np.int64),
     )
 
 
-class Cut(NamedTuple):
-    """A time in which a link is cut; packets wait for its end (``holds``) or are lost."""
+def _read_latency(
+    path: Path,
+    nodes: int,
+    generator: np.random.Generator,
+    drawn: dict[str, Any],
+    *,
+    unit_ms: float,
+) -> NDArray[np.int64]:
+    """One-way delays in ns between ``nodes`` hosts drawn from a table of round trips.
 
-    at_ns: int
-    until_ns: int
-    holds: bool
-
-
-def _cut_in_turn(cuts: list[Cut]) -> list[tuple[int, int]]:
-    """Cuts of one link that may overlap, as the times and ends of cuts that follow one another.
-
-    While one of them loses packets, they are lost; a packet that waits, waits for the end of all
-    that hold it. An end is negative if packets wait for it.
+    The table is text, a row a line, in units of ``unit_ms``, gzipped or not. Zeros off the diagonal
+    are missing measurements: the reverse direction stands in, else the median of the table.
     """
-    held: list[tuple[int, int]] = []
-    for at_ns, until_ns in sorted((cut.at_ns, cut.until_ns) for cut in cuts if cut.holds):
-        if held and at_ns <= held[-1][1]:
-            held[-1] = (held[-1][0], max(held[-1][1], until_ns))
-        else:
-            held.append((at_ns, until_ns))
-    found: list[tuple[int, int]] = []
-    edges = sorted({edge for cut in cuts for edge in (cut.at_ns, cut.until_ns)})
-    for at_ns, next_ns in itertools.pairwise(edges):
-        if any(not cut.holds and cut.at_ns <= at_ns < cut.until_ns for cut in cuts):
-            end_ns = next_ns
-        else:
-            end_ns = -max((until for since, until in held if since <= at_ns < until), default=0)
-        if end_ns:
-            found.append((at_ns, end_ns))
-    return found
+    table = _read_table(path)
+    if len(table) < nodes:
+        raise UserError(f"{path} has {len(table)} hosts, fewer than the {nodes} nodes asked for")
+    hosts = np.sort(generator.choice(len(table), nodes, replace=False))
+    chosen = table[np.ix_(hosts, hosts)]
+    measured = table[table > 0]
+    off_diagonal = ~np.eye(nodes, dtype=bool)
+    missing = (chosen <= 0) & off_diagonal
+    filled = np.where(missing, chosen.T, chosen)
+    filled = np.where((filled <= 0) & off_diagonal, np.median(measured), filled)
+    if filled.max() * unit_ms > DELAY_MS_MAX:
+        raise UserError(f"{path} has round trips of more than {DELAY_MS_MAX:g} ms")
+    one_way_ns = (filled * unit_ms * NANOSECONDS_PER_MS / 2).astype(np.int64)
+    drawn["latency"] = {
+        "hosts": hosts.tolist(),
+        "missing_links": int(missing.sum()),
+        "unit_ms": unit_ms,
+    }
+    return np.maximum(one_way_ns, DELAY_NS_MIN)
 
 
-def make_faults(
-    scenario: Scenario, generator: np.random.Generator, drawn: dict[str, Any]
-) -> fault.Faults:
-    """The fault schedule of a scenario, with the detection delays drawn."""
-    n = scenario.nodes
-    rows: list[list[int]] = []
-    cuts: dict[tuple[int, int], list[Cut]] = {}
-    crashes = any(item.kind == "crash" for item in scenario.faults)
-    detection_ns = np.zeros((n, n) if crashes else (0, 0), np.int64)
-    for item in scenario.faults:
-        at_ns = round(item.at_s * NANOSECONDS_PER_S)
-        until_ns = at_ns + round(item.for_s * NANOSECONDS_PER_S)
-        if item.kind == "crash":
-            low, high = (value * NANOSECONDS_PER_MS for value in item.detection_ms)
-            detection_ns[item.node] = generator.uniform(low, high, n).astype(np.int64)
-            drawn.setdefault("detection_ms", {})[item.node] = (
-                detection_ns[item.node] / NANOSECONDS_PER_MS
-            ).tolist()
-            if not item.after_sends:
-                rows.append([fault.CRASH, at_ns, item.node, 0, 0])
-        elif item.kind == "pause":
-            rows.append([fault.PAUSE, at_ns, item.node, 0, until_ns])
-        else:
-            pairs = [(a, b) for a in item.nodes for b in item.others if a != b]
-            pairs += [(b, a) for a, b in pairs] if item.both_ways else []
-            for pair in pairs:
-                cuts.setdefault(pair, []).append(Cut(at_ns, until_ns, item.holds))
-    for (a, b), of_link in cuts.items():
-        rows += [[fault.CUT, at_ns, a, b, end_ns] for at_ns, end_ns in _cut_in_turn(of_link)]
-    return fault.Faults(
-        schedule=np.array(sorted(rows, key=lambda row: row[1]), np.int64).reshape(-1, 5),
-        detection_ns=detection_ns,
-    )
+def _read_table(path: Path) -> NDArray[np.float64]:
+    try:
+        raw = path.read_bytes()
+        text = (gzip.decompress(raw) if raw[:2] == b"\x1f\x8b" else raw).decode("ascii")
+        rows = [
+            [float(cell) for cell in line.replace(",", "\t").split()]
+            for line in text.splitlines()
+            if line.strip()
+        ]
+        table = np.array(rows, np.float64)
+    except OSError as error:
+        raise UserError(f"cannot read the latencies in {path}: {error.strerror or error}") from None
+    except (ValueError, EOFError):
+        raise UserError(
+            f"{path} is not a table of numbers, one row of round trips a line"
+        ) from None
+    if table.ndim != 2 or table.shape[0] != table.shape[1]:
+        raise UserError(f"{path} is not a square table of round-trip times")
+    if not np.isfinite(table).all() or (table < 0).any() or not (table > 0).any():
+        raise UserError(f"{path} holds negative or infinite times, or none at all")
+    return table
