@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from precedes.model import UserError
+from precedes.errors import UserError
 from precedes.trace import read_jsonl
 from precedes.trace.importers import jsonl, plain_lines
 from tests.support.places import ROOT

@@ -93,11 +93,11 @@ def test_disk_is_full(target, directory, monkeypatch, place):
 LIMITED = """
 import os, resource, sys
 from precedes.errors import UserError
-from tests.trace import samples
-columns = samples.workload(nodes=5, messages=4000)
+from tests.support import logs
+columns = logs.workload(nodes=5, messages=4000)
 resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, resource.RLIM_INFINITY))
 try:
-    samples.write(sys.argv[1], columns, nodes=5, chunk_rows=int(sys.argv[2]))
+    logs.write(sys.argv[1], columns, nodes=5, chunk_rows=int(sys.argv[2]))
 except UserError as error:
     print(error)
 print(os.listdir(os.path.dirname(sys.argv[1])))
