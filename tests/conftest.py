@@ -14,6 +14,12 @@ PROFILE = os.environ.get("HYPOTHESIS_PROFILE", "dev")
 settings.load_profile(PROFILE)
 
 
+def pytest_addoption(parser):
+    """The option of test_transcripts.py."""
+    text = "write tests/transcripts anew; read the difference before you commit it"
+    parser.addoption("--rewrite-transcripts", action="store_true", help=text)
+
+
 @pytest.fixture(scope="session")
 def engine():
     """The compiled engine of every protocol, for tests that would otherwise each wait for it."""

@@ -6,7 +6,7 @@ import pytest
 
 from precedes.parts import tester
 from precedes.sim import Fault
-from tests.protocols import test_failure_detector as properties
+from tests.protocols.test_failure_detector import crash_set, finished, scenario, suspects
 from tests.support.edited import protocol
 
 SEEDS = range(8)
@@ -44,21 +44,21 @@ def convicted(path):
     for seed in SEEDS:
         rng = random.Random(seed)
         nodes = rng.choice((4, 5, 7, 8, 11))
-        crashed = properties.crash_set(rng, nodes)
+        crashed = crash_set(rng, nodes)
         faults = [Fault("crash", node=node, at_s=rng.uniform(0, 0.1)) for node in crashed]
-        chosen = properties.scenario(nodes, faults, horizon_s=1.5, seed=seed, protocol=path)
-        detector = properties.finished(chosen, interpreted=True)
+        chosen = scenario(nodes, faults, horizon_s=1.5, seed=seed, protocol=path)
+        detector = finished(chosen, interpreted=True)
         for node in set(range(nodes)) - crashed:
-            if properties.suspects(detector, node) != crashed:
+            if suspects(detector, node) != crashed:
                 return f"seed {seed}: the view of node {node}"
-    calm = properties.scenario(8, [], horizon_s=0.3, protocol=path)
-    detector = properties.finished(calm, interpreted=True)
+    calm = scenario(8, [], horizon_s=0.3, protocol=path)
+    detector = finished(calm, interpreted=True)
     rounds = detector.process[:, tester.ROUND].sum()
     if detector.counter[tester.TESTS_SENT] != 3 * rounds:
         return "more tests than one for each process and cluster"
     pause = [Fault("pause", node=3, at_s=0.1, for_s=0.3)]
-    paused = properties.scenario(8, pause, horizon_s=1.0, protocol=path)
-    detector = properties.finished(paused, interpreted=True)
+    paused = scenario(8, pause, horizon_s=1.0, protocol=path)
+    detector = finished(paused, interpreted=True)
     fenced = detector.process[:, tester.FENCED].tolist()
     return None if fenced == [0, 0, 0, 1, 0, 0, 0, 0] else "the suspect is not fenced"
 

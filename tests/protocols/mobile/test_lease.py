@@ -3,7 +3,7 @@
 import pytest
 
 from precedes.protocols.mobile import cell, messages
-from precedes.protocols.mobile import host as mh
+from precedes.protocols.mobile.host import ACK, HEARTBEAT, IN, OUT
 from precedes.protocols.mobile.station import LEASE
 from tests.support.mobile.mutants import MUTANTS, classes
 from tests.support.mobile.options import leased
@@ -57,7 +57,7 @@ def silent_host(made=(MobileHost, MobileStation)):
     stage.at_station(0, "begin")
     stage.attach(0, 0)
     stage.attach(1, 0)
-    stage.fire(0, mh.ACK)
+    stage.fire(0, ACK)
     stage.pass_all(messages.HostAck)
     stage.fire(~0, cell.ACK)
     late = stage.keep(messages.StationAck, to=0)
@@ -119,13 +119,13 @@ def test_a_lease_counted_from_the_arrival_of_an_acknowledgement_is_convicted():
 def test_an_expelled_host_learns_it_and_begins_a_new_life():
     stage, _ = silent_host()
     expel(stage)
-    stage.call(0, "on_timer", (mh.HEARTBEAT, stage.hosts[0].epoch))
+    stage.call(0, "on_timer", (HEARTBEAT, stage.hosts[0].epoch))
     stage.pass_on(messages.HostAck)
     stage.pass_on(messages.LeaveAck)
-    assert stage.hosts[0].mode == mh.OUT
+    assert stage.hosts[0].mode == OUT
     stage.call(0, "join")
     stage.pass_on(messages.Join)
     stage.pass_on(messages.InitAck)
-    assert stage.hosts[0].mode == mh.IN
+    assert stage.hosts[0].mode == IN
     broadcast_to_0(stage)
     assert len(stage.delivered[0]) == 1

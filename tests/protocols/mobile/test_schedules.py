@@ -7,7 +7,7 @@ with the defect that it was found with, which must be convicted.
 import pytest
 
 from precedes.protocols.mobile import cell, messages
-from precedes.protocols.mobile import host as mh
+from precedes.protocols.mobile.host import ACK, CONNECT
 from tests.support.mobile.mutants import MUTANTS, classes
 from tests.support.mobile.oracle import Violation
 from tests.support.mobile.stage import Stage
@@ -217,7 +217,7 @@ def schedule_m(**options):
     stage.pass_on(messages.Join)
     if stage.stations[1].cell.records.get(0) is None:  # the news of the leave is on its way
         stage.pump()
-        stage.fire(0, mh.CONNECT)
+        stage.fire(0, CONNECT)
         stage.pass_on(messages.Join)
     return stage
 
@@ -265,7 +265,7 @@ def schedule_q(**options):
     stage.pump()
     stage.air = [row for row in stage.air if row[0] == 1]
     stage.pass_all(messages.FromStation)
-    stage.fire(1, mh.ACK)
+    stage.fire(1, ACK)
     stage.pass_all(messages.HostAck)
     stage.lose()
     assert not stage.stations[1].cell.stored
@@ -273,7 +273,7 @@ def schedule_q(**options):
     assert stage.stations[1].cell.records[0].total == 2
     stage.pass_on(messages.InitAck)
     stage.pass_on(messages.CatchUp)
-    stage.fire(0, mh.ACK)
+    stage.fire(0, ACK)
     stage.pass_on(messages.HostAck)
     stage.lose()
     return stage
@@ -303,7 +303,7 @@ def schedule_t(**options):
     kept = [row for row in stage.air if row[0] == 0]
     stage.air = [row for row in stage.air if row[0] == 1]
     stage.hand(kept[1])
-    stage.fire(0, mh.ACK)
+    stage.fire(0, ACK)
     stage.pass_on(messages.HostAck)
     assert stage.stations[0].cell.records[0].beyond == 1
     stage.crash(0)
