@@ -12,6 +12,7 @@ from typing import Any, Final, NoReturn
 
 from precedes import __version__, console
 from precedes.cli import audit, live, protocols, reproduce, simulate, size, spark, sweep
+from precedes.cli.terminal import show_compilations
 from precedes.console import one_line, show, tell
 from precedes.errors import Exit, meant
 
@@ -66,6 +67,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             show("", end="")
             return int(stop.code or 0)
         debug = getattr(options, "debug", False)
+        show_compilations()
         return int(options.run(options))
     except BaseException as error:
         return tell(error, debug=debug)
