@@ -65,6 +65,8 @@ OWNERS = {
     "uvloop": ("live",),
     "matplotlib": ("report",),
     "prometheus_client": ("live",),
+    "rich": ("cli",),
+    "shtab": ("cli",),
 }
 
 # Libraries whose own pages give their modules a second name (np, pa, st, F). No others have one:

@@ -4,7 +4,6 @@ import ctypes
 import hashlib
 import json
 import os
-import pty
 import shutil
 import signal
 import subprocess
@@ -20,7 +19,7 @@ from precedes.pipeline import execute
 from precedes.protocols import vcube, vector
 from precedes.sim.engine import loop
 from precedes.testing import observe, random_scenario
-from tests.support import edited
+from tests.support import edited, terminals
 from tests.support.places import ROOT
 
 COMPARED = ("protocol", "broadcasts", "deliveries", "packets", "bytes_sent", "latency", "extra")
@@ -44,18 +43,15 @@ class Tree:
 
     def run(self, *arguments, terminal=False, **environment):
         """What a Python process prints, and what it says on stderr."""
-        ours, theirs = pty.openpty() if terminal else (None, subprocess.PIPE)
+        if terminal:
+            return terminals.run(*arguments, **{**self.environment, **environment})
         done = subprocess.run(
             [sys.executable, *map(str, arguments)],
-            stdout=subprocess.PIPE, stderr=theirs, text=True, timeout=300, check=False,
+            capture_output=True, text=True, timeout=300, check=False,
             env={**self.environment, **environment}, cwd=ROOT,
         )  # fmt: skip
-        said = done.stderr
-        if terminal:
-            os.close(theirs)
-            said = _read(ours)
-        assert done.returncode == 0, said
-        return done.stdout, said
+        assert done.returncode == 0, done.stderr
+        return done.stdout, done.stderr
 
     def simulate(self, protocol):
         """The result of a tiny run by the command, without its times, and what was said."""
@@ -63,19 +59,6 @@ class Tree:
         out, said = self.run(*line, "--delay", "constant:0", "--json")
         result = json.loads(out)
         return {name: result[name] for name in COMPARED}, said
-
-
-def _read(descriptor):
-    parts = []
-    while True:
-        try:
-            part = os.read(descriptor, 4096)
-        except OSError:  # Linux: the other end is closed
-            part = b""
-        if not part:
-            os.close(descriptor)
-            return b"".join(parts).decode()
-        parts.append(part)
 
 
 def change(path, old, new):

@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from precedes.cli.bar import Bar
 from precedes.cli.common import add_json, add_master
+from precedes.cli.terminal import VERDICTS, Bar, show_text
 from precedes.console import show
 from precedes.errors import Exit, UserError
 
@@ -45,7 +45,10 @@ def _run(options: argparse.Namespace) -> int:
 
     reports = _reports(options)
     combined = to_json(reports)
-    show(json.dumps(combined) if options.json else to_text(reports).rstrip())
+    if options.json:
+        show(json.dumps(combined))
+    else:
+        show_text(to_text(reports).rstrip(), VERDICTS)
     return Exit.of(combined["verdict"])
 
 

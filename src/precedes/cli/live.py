@@ -17,6 +17,7 @@ from precedes.cli.common import (
     add_trace,
     parameters_of,
 )
+from precedes.cli.terminal import VERDICTS, show_text
 from precedes.console import show
 from precedes.errors import Exit, UserError
 
@@ -150,7 +151,10 @@ def _cluster(options: argparse.Namespace) -> int:
         ),
         directory=options.trace,
     )
-    show(json.dumps(found) if options.json else _to_text(found))
+    if options.json:
+        show(json.dumps(found))
+    else:
+        show_text(_to_text(found), VERDICTS)
     return Exit.of(found["verdict"])
 
 

@@ -11,11 +11,22 @@ from collections.abc import Sequence
 from typing import Any, Final, NoReturn
 
 from precedes import __version__, console
-from precedes.cli import audit, live, protocols, reproduce, simulate, size, spark, sweep
+from precedes.cli import (
+    audit,
+    completion,
+    live,
+    protocols,
+    reproduce,
+    simulate,
+    size,
+    spark,
+    sweep,
+)
+from precedes.cli.terminal import show_compilations
 from precedes.console import one_line, show, tell
 from precedes.errors import Exit, meant
 
-COMMANDS: Final = (protocols, simulate, sweep, audit, size, reproduce, live, spark)
+COMMANDS: Final = (protocols, simulate, sweep, audit, size, reproduce, live, spark, completion)
 
 
 class _Parser(argparse.ArgumentParser):
@@ -66,6 +77,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             show("", end="")
             return int(stop.code or 0)
         debug = getattr(options, "debug", False)
+        show_compilations()
         return int(options.run(options))
     except BaseException as error:
         return tell(error, debug=debug)

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import argparse
 import json
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from precedes.cli.common import add_json
+from precedes.cli.terminal import show_text
 from precedes.console import show
 from precedes.errors import Exit
 
 if TYPE_CHECKING:
     from precedes.cli.common import Commands
+
+
+STYLES: Final = {r"(?m)^\S+": "bold", r"(?m)^ +\w+=\S*": "cyan"}
 
 
 def add(commands: Commands) -> None:
@@ -39,10 +43,12 @@ def _run(options: argparse.Namespace) -> int:
         show(json.dumps(rows, indent=2))
         return Exit.DONE
     width = max(len(p.name) for p in protocols)
+    lines = []
     for p in protocols:
-        show(f"{p.name:{width}}  {p.summary}")
         assumes = f"; assumes {', '.join(sorted(p.assumes))}" if p.assumes else ""
-        show(f"{'':{width}}  guarantee: {p.guarantee}{assumes}")
+        lines.append(f"{p.name:{width}}  {p.summary}")
+        lines.append(f"{'':{width}}  guarantee: {p.guarantee}{assumes}")
         for row in p.parameter_help():
-            show(f"{'':{width}}    {row['name']}={row['default']}  {row['help']}")
+            lines.append(f"{'':{width}}    {row['name']}={row['default']}  {row['help']}")
+    show_text("\n".join(lines), STYLES)
     return Exit.DONE

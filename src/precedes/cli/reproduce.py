@@ -5,8 +5,8 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING
 
-from precedes.cli.bar import Bar
 from precedes.cli.common import add_master, add_out
+from precedes.cli.terminal import Bar
 from precedes.console import show
 from precedes.errors import Exit
 

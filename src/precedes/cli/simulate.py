@@ -8,8 +8,8 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from precedes.cli.bar import Bar
 from precedes.cli.common import add_json, add_parameters, add_rate, add_trace, parameters_of
+from precedes.cli.terminal import Bar
 from precedes.console import say, show
 from precedes.errors import Exit, UserError
 from precedes.files import make_directory

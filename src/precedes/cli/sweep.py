@@ -9,8 +9,8 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from precedes.cli.bar import Bar
 from precedes.cli.common import add_json, add_master, add_out
+from precedes.cli.terminal import Bar, show_table
 from precedes.console import say, show
 from precedes.errors import Exit
 
@@ -72,8 +72,7 @@ def _run(options: argparse.Namespace) -> int:
         )
     else:
         show(f"{total} runs, {done.kept} of them finished before, {len(done.failures)} failed")
-        for line in _lines(summary):
-            show(line)
+        show_table(["", *SHOWN.values()], _cells(summary))
         show(f"tables      {options.out}")
     raise_failures(done)
     return Exit.DONE
@@ -86,17 +85,12 @@ def _summary(directory: Path) -> list[dict[str, Any]]:
     return rows
 
 
-def _lines(summary: Sequence[dict[str, Any]]) -> list[str]:
-    """The metrics that are shown, a line a cell, as mean and half of the 95 % interval."""
+def _cells(summary: Sequence[dict[str, Any]]) -> list[list[str]]:
+    """The metrics that are shown, a row a cell, as mean and half of the 95 % interval."""
     cells: dict[str, dict[str, str]] = {}
     for row in summary:
         cell = cells.setdefault(f"{row['protocol']} {row['params']}".strip(), {})
         if row["metric"] in SHOWN:
             half = "" if row["high"] is None else f" +- {row['high'] - row['mean']:.4g}"
             cell[row["metric"]] = f"{row['mean']:.6g}{half}"
-    width = max((len(name) for name in cells), default=0)
-    head = "".join(f"{title:>22}" for title in SHOWN.values())
-    lines = [f"{'':{width}}{head}"]
-    for name, cell in cells.items():
-        lines.append(f"{name:{width}}" + "".join(f"{cell.get(m, '-'):>22}" for m in SHOWN))
-    return lines
+    return [[name, *(cell.get(metric, "-") for metric in SHOWN)] for name, cell in cells.items()]
