@@ -191,6 +191,21 @@ def test_what_is_no_protocol_is_found_among_protocols(plant, name):
     assert finding == f"src/precedes/protocols/{name}:1: no protocol, for it states no GUARANTEE"
 
 
+def test_tests_of_what_is_not_there_are_found(plant):
+    files = {
+        "src/precedes/sim/engine/queue.py": DOCUMENTED,
+        "src/precedes/protocols/vector.py": PROTOCOL,
+        "docs/protocols/vector.md": "# vector\n",
+        "tests/test_tidy.py": "",
+        "tests/sim/engine/test_queue.py": "",
+        "tests/protocols/vector/test_vector.py": "",
+        "tests/mutants/test_vector_mutants.py": "",
+    }
+    assert plant(files) == []
+    (finding,) = plant({"tests/sim/queue/test_queue.py": ""})
+    assert finding == "tests/sim/queue/test_queue.py:1: there is no src/precedes/sim/queue to test"
+
+
 @pytest.mark.parametrize(
     ("text", "what"),
     [

@@ -85,6 +85,9 @@ IMPURE = frozenset(
 # a reader who meets a name should know the file.
 RENAMED = frozenset({"numpy", "pyarrow", "hypothesis", "pyspark"})
 
+# Folders of tests that mirror no package.
+APART = frozenset({"mutants", "swarm"})
+
 TEXT_SUFFIXES = frozenset({".py", ".md", ".toml", ".js", ".css", ".html", ".txt", ".cfg", ""})
 # The classes keep this file from finding itself.
 LEFT_OVER = re.compile(r"\b(t[o]do|fi[x]me|x[x]x|h[a]ck)\b", re.IGNORECASE)
@@ -272,6 +275,18 @@ def check_protocols(root: Path) -> Iterator[Finding]:
             yield Finding(where, 1, f"protocol has no page {page}")
 
 
+def check_tests(root: Path) -> Iterator[Finding]:
+    """Tests stand where the code stands that they judge, but for those of everything at once."""
+    tests = root / "tests"
+    for file in sorted(tests.rglob("test_*.py")):
+        place = file.parent.relative_to(tests)
+        if place.parts and place.parts[0] not in APART:
+            code = root / "src/precedes" / place
+            if not code.is_dir() and not code.with_suffix(".py").is_file():
+                where = file.relative_to(root).as_posix()
+                yield Finding(where, 1, f"there is no src/precedes/{place.as_posix()} to test")
+
+
 def check_changelog(root: Path) -> Iterator[Finding]:
     """What users will get next is written down."""
     changelog = root / "CHANGELOG.md"
@@ -307,7 +322,7 @@ def check_file(path: str, file: Path, root: Path) -> Iterator[Finding]:
 
 def check(root: Path) -> list[Finding]:
     """All findings in a repository, in the order of their paths."""
-    findings = [*check_protocols(root), *check_changelog(root)]
+    findings = [*check_protocols(root), *check_tests(root), *check_changelog(root)]
     for file in repository_files(root):
         findings += check_file(file.relative_to(root).as_posix(), file, root)
     return sorted(findings)
