@@ -87,7 +87,7 @@ MUTANTS = {
     ),
 }
 HASH = "    state.past[slot] = state.hash[here]\n"
-RECORD = "    _record_delivery(state, here, slot, host)\n"
+RECORD = "    check.record_delivery(state, here, slot, host)\n"
 # Mistakes that the hash makes up for: nothing is out of order, but everything is asked about.
 WASTEFUL = {
     "the receiver takes the maximum": (

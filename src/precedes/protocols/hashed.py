@@ -89,13 +89,9 @@ class Parameters:
 
     def __post_init__(self) -> None:
         clocks.check_size(entries=self.entries, per_process=self.per_process)
-        if self.hashes < 1:
-            raise UserError(f"hashes must be at least 1, not {self.hashes}")
         if not 0 <= self.grace_ms <= 1e6:
             raise UserError(f"grace_ms must be between 0 and 1e6, not {self.grace_ms:g}")
-        if not log.LENGTH_MIN <= self.log <= 1 << 24:
-            least = log.LENGTH_MIN
-            raise UserError(f"log must be between {least} and {1 << 24}, not {self.log}")
+        check.check_effort(hashes=self.hashes, log_length=self.log)
 
 
 class State(NamedTuple):
@@ -162,15 +158,14 @@ def effects_words(capacity: Capacity, nodes: int) -> int:
 def _broadcast(state: State, here: int, slot: int, host: Host) -> int:
     clocks.copy(state.clock[here], state.need[slot])
     state.past[slot] = state.hash[here]
-    _record_delivery(state, here, slot, host)
+    check.record_delivery(state, here, slot, host)
     log.collect(state.log, here, state.node[here])
     send_all(host, DATA, slot)
     return DONE
 
 
-@compiled.function(inline=False)
-def _record_delivery(state: State, here: int, slot: int, host: Host) -> None:
-    """Enter a message into all that counts deliveries: always by increments, never by maxima."""
+@compiled.register(check.record, State)
+def _record(state: State, here: int, slot: int, host: Host) -> None:
     source = source_of(host, slot)
     sequence = sequence_of(host, slot)
     for i in range(state.own.shape[1]):
@@ -205,19 +200,9 @@ def _reached(state: State, here: int, entry: int) -> int:
     return state.clock[here, entry]
 
 
-@compiled.register(check.record_delivery, State)
-def _record_checked(state: State, here: int, slot: int, host: Host) -> None:
-    _record_delivery(state, here, slot, host)
-
-
-@compiled.register(check.explains, State)
-def _explains(state: State, here: int, slot: int, host: Host) -> bool:
-    return _finds_set(state, here, slot, host)
-
-
-@compiled.function(inline=False)
-def _finds_set(state: State, here: int, slot: int, host: Host) -> bool:
-    """Whether a set of own deliveries that the sender lacked is found (Algorithm 3)."""
+@compiled.register(check.explain, State)
+def _explain(state: State, here: int, slot: int, host: Host) -> bool:
+    """Algorithm 3."""
     source = source_of(host, slot)
     difference = set_hash.minus(state.hash[here], state.past[slot])
     found = search.find(

@@ -6,7 +6,7 @@ tested again after every delivery. After a grace time its sender is ASKED for th
 dependencies, and it is delivered once they are (``requests``).
 
 What a clock is, and what explains a hash, differs between protocols: each registers ``lacks``,
-``reached``, ``explains`` and ``record_delivery`` for its state. The state has the fields ``need``,
+``reached``, ``explain`` and ``record`` for its state. The state has the fields ``need``,
 ``delivered``, ``held``, ``log``, ``scratch``, ``setting`` and ``counted``; the places below are the
 first ones of the last two.
 """
@@ -28,6 +28,7 @@ from precedes.contract import (
     tag_of,
     value_of,
 )
+from precedes.errors import UserError
 
 from . import log, queue, requests
 from .queue import ANSWERED, ASKED, COUNTS, NONE, PREDECESSOR, SUSPECT
@@ -48,7 +49,17 @@ WITHDRAWN: Final = 4
 UNANSWERED: Final = 5
 COUNTED: Final = 6
 
+LOG_MAX: Final = 1 << 24  # deliveries kept for answers
+
 STAY, GO, AWAY = 0, 1, 2  # what to do with a message that waits
+
+
+def check_effort(*, hashes: int, log_length: int) -> None:
+    """UserError unless a search and its log can have this size."""
+    if hashes < 1:
+        raise UserError(f"hashes must be at least 1, not {hashes}")
+    if not log.LENGTH_MIN <= log_length <= LOG_MAX:
+        raise UserError(f"log must be between {log.LENGTH_MIN} and {LOG_MAX}, not {log_length}")
 
 
 @compiled.generic()
@@ -64,14 +75,27 @@ def reached(state: Any, here: int, entry: int) -> int:
 
 
 @compiled.generic()
-def explains(state: Any, here: int, slot: int, host: Host) -> bool:
+def explain(state: Any, here: int, slot: int, host: Host) -> bool:
     """Whether a set of own deliveries that the sender lacked is found (Algorithm 3)."""
     return False
 
 
 @compiled.generic()
+def record(state: Any, here: int, slot: int, host: Host) -> None:
+    """Enter a message into all that counts deliveries: by increments, never by maxima."""
+
+
+# What protocols register is compiled once, not into each place that calls it.
+@compiled.function(inline=False)
+def explains(state: Any, here: int, slot: int, host: Host) -> bool:
+    """``explain``."""
+    return explain(state, here, slot, host)
+
+
+@compiled.function(inline=False)
 def record_delivery(state: Any, here: int, slot: int, host: Host) -> None:
-    """Enter a message into all that counts deliveries."""
+    """``record``."""
+    record(state, here, slot, host)
 
 
 @compiled.function()

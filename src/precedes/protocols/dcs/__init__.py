@@ -108,7 +108,7 @@ def _broadcast(state: State, here: int, slot: int, host: Host) -> int:
     policy.update_estimate(state.dcs, here, host)
     policy.before_broadcast(state.dcs, here, host)
     _stamp(state, here, slot, host)
-    _record_delivery(state, here, slot, host)
+    check.record_delivery(state, here, slot, host)
     if state.dcs.settings[DETECTOR] != 0:
         log.collect(state.log, here, state.dcs.word[here, NODE])
     send_all(host, DATA, slot)
@@ -135,9 +135,9 @@ def _stamp(state: State, here: int, slot: int, host: Host) -> None:
     state.dcs.series[row + SENT_COUNT] += 1
 
 
-@compiled.function(inline=False)
-def _record_delivery(state: State, here: int, slot: int, host: Host) -> None:
-    """Lines 1 and 6: count a message, always by increments, never by maxima."""
+@compiled.register(check.record, State)
+def _record(state: State, here: int, slot: int, host: Host) -> None:
+    """Lines 1 and 6."""
     word = state.dcs.word[here]
     source = source_of(host, slot)
     hashed = set_hash.hash_of(state.hasher, slot, host)
@@ -206,7 +206,7 @@ def _arrive(state: State, here: int, slot: int, host: Host) -> None:
     else:
         entry = components.lacks(state.dcs, state.need, state.stamp, here, slot)
         if entry == NONE:
-            _record_delivery(state, here, slot, host)
+            check.record_delivery(state, here, slot, host)
             deliver(host, slot)
             if state.held.ends[here, queue.BEGIN] != NONE:
                 _settle(state, here, host)
@@ -253,7 +253,7 @@ def _settle(state: State, here: int, host: Host) -> None:
             entry = components.lacks(state.dcs, state.need, state.stamp, here, slot)
             if entry == NONE:
                 queue.remove(held, here, row, before)
-                _record_delivery(state, here, slot, host)
+                check.record_delivery(state, here, slot, host)
                 deliver(host, slot)
                 before = NONE
                 row = held.ends[here, queue.BEGIN]
@@ -272,21 +272,9 @@ def _reached(state: State, here: int, entry: int) -> int:
     return state.dcs.clock[here, entry]
 
 
-@compiled.register(check.record_delivery, State)
-def _record_checked(state: State, here: int, slot: int, host: Host) -> None:
-    _record_delivery(state, here, slot, host)
-
-
-@compiled.register(check.explains, State)
-def _explains(state: State, here: int, slot: int, host: Host) -> bool:
-    return _finds_set(state, here, slot, host)
-
-
-@compiled.function(inline=False)
-def _finds_set(state: State, here: int, slot: int, host: Host) -> bool:
-    """Whether a set of own deliveries that the sender lacked is found.
-
-    A component that the message does not carry was inactive at its sender, which had of it what
+@compiled.register(check.explain, State)
+def _explain(state: State, here: int, slot: int, host: Host) -> bool:
+    """A component that the message does not carry was inactive at its sender, which had of it what
     all had when it was deactivated. That was either before what has been delivered of it here
     since, or just now, by a decision that has yet to come here: then it had all that is here.
     """

@@ -173,11 +173,7 @@ class Parameters:
             if not 0 <= getattr(self, name) <= 1e9:
                 text = f"{name} must be between 0 and 1e9, not {getattr(self, name):g}"
                 raise UserError(text)
-        if self.hashes < 1:
-            raise UserError(f"hashes must be at least 1, not {self.hashes}")
-        if not log.LENGTH_MIN <= self.log <= 1 << 24:
-            least = log.LENGTH_MIN
-            raise UserError(f"log must be between {least} and {1 << 24}, not {self.log}")
+        check.check_effort(hashes=self.hashes, log_length=self.log)
 
 
 def _check_shape(given: Parameters) -> None:
