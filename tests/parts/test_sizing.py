@@ -9,7 +9,7 @@ from precedes import Scenario, simulate
 from precedes.cli.main import main
 from precedes.errors import UserError
 from precedes.papers.p003 import experiments
-from precedes.parts.sizing import error_rate, missing_rate, size
+from precedes.parts.sizing import error_rate, size
 from tests.support.places import ROOT
 
 # Entries for a load and an error in a group of 2,000, and measured shares of errors, from an
@@ -84,9 +84,8 @@ def test_the_formula_against_simulations(row):
 
 def test_how_many_messages_wait():
     """Of Table 1 without a detector: 7.4e-3 to 7.6e-3 of receptions find something missing."""
-    assert missing_rate(rate=100, nodes=200) == pytest.approx(7.6e-3, rel=0.01)
     found = size(rate=100, nodes=200, entries=50)
-    assert found.held + found.error == pytest.approx(missing_rate(rate=100, nodes=200))
+    assert found.held + found.error == pytest.approx(7.6e-3, rel=0.01)
 
 
 def test_the_bytes_are_those_of_the_protocols():

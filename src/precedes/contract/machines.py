@@ -45,8 +45,12 @@ STAMPED: Final = 9  # name of a message that a station has just given its next s
 
 Effect = tuple[Any, ...]
 
-# What a number takes in the memory of a machine, when its size is told.
 NUMBER_BYTES: Final = 8
+
+
+def memory_bytes(*, numbers: int, messages: int, message_bytes: int) -> int:
+    """About what a machine takes that keeps so many numbers and messages."""
+    return NUMBER_BYTES * numbers + message_bytes * messages
 
 
 @dataclass(slots=True)

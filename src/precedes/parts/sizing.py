@@ -84,21 +84,13 @@ def largest_rate(
     return low
 
 
-def missing_rate(
-    *,
-    rate: float,
-    nodes: int,
-    delay_mean_ms: float = 100.0,
-    delay_deviation_ms: float = 20.0,
-) -> float:
-    """The expected share of receptions that find something of the message's past missing."""
-    return sum(_missing(rate, nodes, delay_mean_ms, delay_deviation_ms))
-
-
 def _missing(
     rate: float, nodes: int, delay_mean_ms: float, delay_deviation_ms: float
 ) -> tuple[float, float]:
-    """The same by its two causes: a chain of messages, and one sender in quick succession."""
+    """The expected share of receptions that find something of the message's past missing.
+
+    By its two causes: a chain of messages, and one sender in quick succession.
+    """
     mean_s, deviation_s = delay_mean_ms / 1000, delay_deviation_ms / 1000
     chain = deviation_s * math.sqrt(3)  # of one delay less the sum of two
     chained = rate * chain * _normal_loss(mean_s / chain)

@@ -1,6 +1,6 @@
 """Hosts and stations of ``flooding``: a TCP connection for every host, and floods between stations.
 
-Effects and surroundings are those of ``protocols.machines``. A host asks for its connection until
+Effects and environment are those of ``contract.machines``. A host asks for its connection until
 it gets it, with doubled pauses as TCP does; it stays with its station.
 """
 
@@ -11,7 +11,6 @@ from typing import Any, Final, NamedTuple
 from precedes.contract.machines import (
     DELIVER,
     JOINED,
-    NUMBER_BYTES,
     RADIO,
     STAMPED,
     TIMER,
@@ -19,6 +18,7 @@ from precedes.contract.machines import (
     Environment,
     Flood,
     Message,
+    memory_bytes,
 )
 
 from .reno import Connection, RenoSettings, Segment
@@ -142,7 +142,7 @@ class FloodingHost:
     def size_bytes(self, message_bytes: int) -> int:
         """About what the state takes."""
         messages = self.early_count() + self.unacknowledged_count()
-        return NUMBER_BYTES * (16 + messages) + message_bytes * messages
+        return memory_bytes(numbers=16 + messages, messages=messages, message_bytes=message_bytes)
 
 
 class FloodingStation:
@@ -235,4 +235,5 @@ class FloodingStation:
     def size_bytes(self, message_bytes: int) -> int:
         """About what the state takes."""
         messages = self.stored_count() + self.early_count()
-        return NUMBER_BYTES * (4 + 16 * len(self.connections)) + message_bytes * messages
+        numbers = 4 + 16 * len(self.connections)
+        return memory_bytes(numbers=numbers, messages=messages, message_bytes=message_bytes)

@@ -12,7 +12,6 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from precedes.contract.machines import (
-    NUMBER_BYTES,
     RADIO,
     STAMPED,
     TIMER,
@@ -21,6 +20,7 @@ from precedes.contract.machines import (
     Flood,
     Message,
     Name,
+    memory_bytes,
 )
 
 from .messages import (
@@ -159,7 +159,7 @@ class Cell:
         for record in self.records.values():
             numbers += 16 + len(record.skip) + len(record.early) + len(record.undelivered)
             messages += len(record.catch_up) + len(record.early)
-        return NUMBER_BYTES * numbers + message_bytes * messages
+        return memory_bytes(numbers=numbers, messages=messages, message_bytes=message_bytes)
 
     # Effects.
 

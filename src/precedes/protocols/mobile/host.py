@@ -23,12 +23,12 @@ from precedes.contract.machines import (
     EXPELLED,
     JOINED,
     LEFT,
-    NUMBER_BYTES,
     PERSIST,
     RADIO,
     TIMER,
     Environment,
     Message,
+    memory_bytes,
 )
 
 from .messages import (
@@ -159,7 +159,8 @@ class MobileHost:
     def size_bytes(self, message_bytes: int) -> int:
         """About what the state takes."""
         messages = self.early_count() + len(self.unacknowledged)
-        return NUMBER_BYTES * (16 + len(self.skip) + messages) + message_bytes * messages
+        numbers = 16 + len(self.skip) + messages
+        return memory_bytes(numbers=numbers, messages=messages, message_bytes=message_bytes)
 
     # Sessions.
 

@@ -26,8 +26,9 @@ those in flight from every source, beyond which silent nodes acknowledge. A stat
 for each process and node (57 with ``tolerant``) and 8 N bytes for each message in use.
 
 Here is Algorithm 2, from the broadcast to the delivery, with the functions of Algorithm 1 behind
-it. ``state`` has the layout of what travels and what is known, ``waiting`` the lists of messages
-that wait, ``recovery`` all about crashes.
+it. The paper's names: vector_max[l] is ``clock[entry_of(l) + RECEIVED]``, vector_clock[l] the word
+DELIVERED beside it; m.vc is ``stamp``, pairs of a node and a count; the pending messages are rows
+of ``waiting.pool``. All about crashes is in ``recovery``.
 """
 
 from __future__ import annotations
@@ -131,8 +132,14 @@ from .waiting import (
 
 __all__ = ["Parameters", "State", "allocate", "effects_words", "extra"]
 
-# DATA, DIRECT and RELAY; ENDED, ACKNOWLEDGED and RELAYED.
-ITEMS: Final = (MESSAGE, MESSAGE, MESSAGE, NUMBER, NUMBER, NUMBER)
+ITEMS: Final = (
+    MESSAGE,  # DATA: on its way down a tree
+    MESSAGE,  # DIRECT: from its source, not to be passed on
+    MESSAGE,  # RELAY: of a crashed source, to be acknowledged
+    NUMBER,  # ENDED: a crashed node, and how many messages of the receiver the sender has
+    NUMBER,  # ACKNOWLEDGED: how many messages of the receiver the sender has
+    NUMBER,  # RELAYED: how many relayed messages have arrived
+)
 MESSAGE_FIELDS: Final = ("stamp",)
 GUARANTEE: Final = "causal"
 ASSUMES: Final = frozenset({"reliable", "unique"})

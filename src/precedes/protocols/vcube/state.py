@@ -19,13 +19,13 @@ from .waiting import Waiting, allocate_waiting
 TREES: Final = ("source", "shared")
 ROOT: Final = 0  # of the shared tree
 
-# Tags of a packet's items.
-DATA: Final = 0  # a message on its way down a tree
-DIRECT: Final = 1  # a message from its source, not to be passed on
-RELAY: Final = 2  # a message of a crashed source, to be acknowledged
-ENDED: Final = 3  # a crashed node, and how many messages of the receiver the sender has
-ACKNOWLEDGED: Final = 4  # how many messages of the receiver the sender has
-RELAYED: Final = 5  # how many relayed messages have arrived
+# Tags of a packet's items: places in ITEMS.
+DATA: Final = 0
+DIRECT: Final = 1
+RELAY: Final = 2
+ENDED: Final = 3
+ACKNOWLEDGED: Final = 4
+RELAYED: Final = 5
 
 NODE_BITS: Final = 20  # of a node's number in an ENDED item; the count is above it
 NODE_MASK: Final = (1 << NODE_BITS) - 1
