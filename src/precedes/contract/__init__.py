@@ -49,6 +49,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from precedes import compiled
+from precedes.errors import UserError
 
 Int64s = NDArray[np.int64]
 Int32s = NDArray[np.int32]
@@ -119,6 +120,18 @@ class Group(NamedTuple):
     nodes: int
     hosted: Int32s
     seed: int
+
+
+def check_range(low: int | float, high: int | float, **values: int | float) -> None:
+    """UserError unless each of these parameters lies in the range."""
+    for name, value in values.items():
+        if not low <= value <= high:
+            ends = f"{_shown(low)} and {_shown(high)}".replace("e+0", "e")
+            raise UserError(f"{name} must be between {ends}, not {_shown(value)}")
+
+
+def _shown(value: int | float) -> str:
+    return str(value) if isinstance(value, int) else f"{value:g}"
 
 
 def grow(old: Any, new: Any) -> Any:

@@ -36,6 +36,7 @@ from precedes.contract import (
     Host,
     Int32s,
     Int64s,
+    check_range,
     now_ns,
     open_packet,
     open_packet_aside,
@@ -101,9 +102,7 @@ class Detector(NamedTuple):
 
 def check(*, interval_ms: float, timeout_ms: float, rounds: int) -> None:
     """UserError unless a detector can work with these."""
-    for name, value in (("interval_ms", interval_ms), ("timeout_ms", timeout_ms)):
-        if not 0.001 <= value <= DELAY_MS_MAX:
-            raise UserError(f"{name} must be between 0.001 and 1e9, not {value:g}")
+    check_range(0.001, DELAY_MS_MAX, interval_ms=interval_ms, timeout_ms=timeout_ms)
     if not 0 <= rounds < 1 << 30:
         raise UserError(f"rounds must be between 0 and 2^30, not {rounds}")
 

@@ -39,6 +39,7 @@ from precedes.contract import (
     Int64s,
     admits,
     broadcast,
+    check_range,
     message_bytes,
     on_crash,
     on_timer,
@@ -50,7 +51,6 @@ from precedes.contract import (
     value_of,
     window,
 )
-from precedes.errors import UserError
 from precedes.model import NANOSECONDS_PER_MS
 from precedes.parts import clocks
 from precedes.parts.hash_check import check, log, queue, requests, search, set_hash
@@ -89,8 +89,7 @@ class Parameters:
 
     def __post_init__(self) -> None:
         clocks.check_size(entries=self.entries, per_process=self.per_process)
-        if not 0 <= self.grace_ms <= 1e6:
-            raise UserError(f"grace_ms must be between 0 and 1e6, not {self.grace_ms:g}")
+        check_range(0, 1e6, grace_ms=self.grace_ms)
         check.check_effort(hashes=self.hashes, log_length=self.log)
 
 

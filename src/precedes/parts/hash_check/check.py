@@ -19,6 +19,7 @@ from precedes import compiled
 from precedes.contract import (
     Host,
     Int64s,
+    check_range,
     deliver,
     drop,
     send,
@@ -58,8 +59,7 @@ def check_effort(*, hashes: int, log_length: int) -> None:
     """UserError unless a search and its log can have this size."""
     if hashes < 1:
         raise UserError(f"hashes must be at least 1, not {hashes}")
-    if not log.LENGTH_MIN <= log_length <= LOG_MAX:
-        raise UserError(f"log must be between {log.LENGTH_MIN} and {LOG_MAX}, not {log_length}")
+    check_range(log.LENGTH_MIN, LOG_MAX, log=log_length)
 
 
 @compiled.generic()

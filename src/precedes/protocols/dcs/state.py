@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from precedes import compiled
-from precedes.contract import Capacity, Group, Int32s, Int64s
+from precedes.contract import Capacity, Group, Int32s, Int64s, check_range
 from precedes.errors import UserError
 from precedes.model import NANOSECONDS_PER_MS, NODES_MAX
 from precedes.parts import clocks, sizing
@@ -166,13 +166,9 @@ class Parameters:
         if self.detector not in DETECTORS:
             raise UserError(f"detector must be {' or '.join(DETECTORS)}, not {self.detector!r}")
         for name in ("smoothing_ms", "round_ms", "timeout_ms"):
-            if not 1 <= getattr(self, name) <= 1e9:
-                text = f"{name} must be between 1 and 1e9, not {getattr(self, name):g}"
-                raise UserError(text)
+            check_range(1, 1e9, **{name: getattr(self, name)})
         for name in ("keep_ms", "balance_ms", "grace_ms"):
-            if not 0 <= getattr(self, name) <= 1e9:
-                text = f"{name} must be between 0 and 1e9, not {getattr(self, name):g}"
-                raise UserError(text)
+            check_range(0, 1e9, **{name: getattr(self, name)})
         check.check_effort(hashes=self.hashes, log_length=self.log)
 
 
@@ -182,8 +178,7 @@ def _check_shape(given: Parameters) -> None:
             f"components and components_max must be between 1 and {COMPONENTS_MAX}, the first not "
             f"above the second, not {given.components} and {given.components_max}"
         )
-    if not 1 <= given.spread <= SPREAD_MAX:
-        raise UserError(f"spread must be between 1 and {SPREAD_MAX}, not {given.spread}")
+    check_range(1, SPREAD_MAX, spread=given.spread)
     if given.per_component < 1:
         raise UserError(f"per_component must be at least 1, not {given.per_component}")
     # The entries of all places of S_incr differ, so that they may be in one component.
