@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import hashlib
 import json
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -12,7 +11,6 @@ from precedes.cli.common import add_json, add_parameters, add_rate, add_trace, p
 from precedes.cli.terminal import Bar
 from precedes.console import say, show
 from precedes.errors import Exit, UserError
-from precedes.files import make_directory
 
 if TYPE_CHECKING:
     from precedes.cli.common import Commands
@@ -134,6 +132,10 @@ def scenario_of(options: argparse.Namespace) -> Scenario:
 
 def _trace_path(directory: Path, scenario: Scenario) -> Path:
     """Where the trace of a scenario goes in a directory, which is made if it is not there."""
+    import hashlib
+
+    from precedes.files import make_directory
+
     make_directory(directory)
     # The same scenario gives the same file; another one never replaces it.
     text = json.dumps(scenario.unusual(), sort_keys=True)
