@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import contextlib
 import dataclasses
 import functools
 import importlib
@@ -10,6 +11,7 @@ import importlib.util
 import sys
 import sysconfig
 from collections.abc import Callable
+from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 from types import ModuleType
 from typing import Any, ClassVar, Final, cast
@@ -26,6 +28,8 @@ ASSUMPTIONS: Final = ("reliable", "unique", "fifo")
 # How messages travel, for live groups: ways that only the protocol knows; from their source alone,
 # so that a live host can relay those of a lost one; or over the trees of VCube.
 ROUTES: Final = ("any", "direct", "tree")
+# The group of entry points under which another package names the modules of its protocols.
+ENTRY_POINTS: Final = "precedes.protocols"
 REQUIRED: Final = (contract.broadcast, contract.receive, contract.message_bytes)
 
 
@@ -115,31 +119,38 @@ def _type_name(kind: type) -> str:
 
 @functools.cache
 def names() -> tuple[str, ...]:
-    """The names of all protocols of the package, in alphabetical order.
+    """The names of all protocols, in alphabetical order: ours and those of other packages.
 
-    A file or a package folder is a protocol if it states its GUARANTEE; none is imported.
+    What is in our folder is a protocol, a file or a package folder; none is imported.
     """
+    return tuple(sorted({*_ours(), *_installed()}))
+
+
+@functools.cache
+def _ours() -> frozenset[str]:
     folder = PACKAGE / "protocols"
-    found = {path.stem: path for path in folder.glob("*.py")}
-    found |= {path.parent.name: path for path in folder.glob("*/__init__.py")}
-    return tuple(sorted(name for name, path in found.items() if _states_guarantee(path)))
+    files = {path.stem for path in folder.glob("*.py")} - {"__init__"}
+    return frozenset(files | {path.parent.name for path in folder.glob("*/__init__.py")})
 
 
-def _states_guarantee(path: Path) -> bool:
-    for node in ast.parse(path.read_bytes()).body:
-        targets: list[ast.expr] = []
-        if isinstance(node, ast.AnnAssign):
-            targets = [node.target]
-        elif isinstance(node, ast.Assign):
-            targets = node.targets
-        if "GUARANTEE" in map(ast.unparse, targets):
-            return True
-    return False
+@functools.cache
+def _installed() -> dict[str, list[EntryPoint]]:
+    """Protocols of other packages, by the names of their entry points; ours keep their names."""
+    found: dict[str, list[EntryPoint]] = {}
+    for entry in entry_points(group=ENTRY_POINTS):
+        if entry.name not in _ours():
+            found.setdefault(entry.name, []).append(entry)
+    return found
 
 
 def linked() -> tuple[str, ...]:
     """The names of protocols that run on links, in the compiled engine."""
-    return tuple(name for name in names() if load(name).network == "links")
+    found = []
+    for name in names():
+        with contextlib.suppress(ContractError):  # another package's, which does not work
+            if load(name).network == "links":
+                found.append(name)
+    return tuple(found)
 
 
 def load_linked(name: str) -> Protocol:
@@ -174,8 +185,31 @@ def _load_name(name: str) -> Protocol:
     if name not in names():
         hint = meant(name, names())
         raise UserError(f"there is no protocol {name!r}{hint}: choose one of {', '.join(names())}")
-    module = importlib.import_module(f"precedes.protocols.{name}")
-    return check(module, name=name)
+    if name in _ours():
+        return check(importlib.import_module(f"precedes.protocols.{name}"), name=name)
+    entry, *others = _installed()[name]
+    if others:
+        packages = " and ".join(sorted(_package(one) for one in (entry, *others)))
+        raise ContractError(f"{packages} both bring a protocol {name!r}: uninstall one")
+    try:
+        module = importlib.import_module(entry.module)
+    except (Exception, SystemExit) as error:
+        text = f"protocol {name!r} of {_package(entry)} cannot be imported: {error}"
+        raise ContractError(text) from error
+    return check(module, name=name, sources=_sources_of(module))
+
+
+def _package(entry: EntryPoint) -> str:
+    return entry.dist.name if entry.dist else entry.module
+
+
+def _sources_of(module: ModuleType) -> tuple[Path, ...]:
+    """The files of the package that a module belongs to: what it may be compiled from."""
+    first = Path(module.__file__ or "").resolve()
+    top = getattr(sys.modules[module.__name__.partition(".")[0]], "__file__", None)
+    folder = Path(top or first).resolve().parent
+    is_package = first.name == "__init__.py" or "." in module.__name__
+    return (first, *sorted(set(folder.rglob("*.py")) - {first})) if is_package else (first,)
 
 
 # File or folder -> the texts of its sources when they were loaded, and the protocol they make.

@@ -1,10 +1,13 @@
-"""Options that several commands share, each said once."""
+"""Options that several commands share, each said once.
+
+Defaults are those of what the commands call; help texts name them.
+"""
 
 from __future__ import annotations
 
 import argparse
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from precedes.errors import UserError
 
@@ -37,24 +40,14 @@ def add_rate(parser: argparse.ArgumentParser, *, help: str, required: bool = Fal
     parser.add_argument("--rate", type=float, required=required, metavar="R", help=help)
 
 
-def add_members(parser: argparse.ArgumentParser, *, default: int | None, help: str) -> None:
-    """The size of a live group; to be named if there is no default."""
-    parser.add_argument(
-        "-n",
-        "--members",
-        type=int,
-        default=default,
-        required=default is None,
-        metavar="N",
-        help=help,
-    )
+def add_members(parser: argparse.ArgumentParser, *, help: str, required: bool = False) -> None:
+    """The size of a live group."""
+    parser.add_argument("-n", "--members", type=int, required=required, metavar="N", help=help)
 
 
-def add_protocol(parser: argparse.ArgumentParser, *, default: str | None = None) -> None:
+def add_protocol(parser: argparse.ArgumentParser) -> None:
     """What members of a live group speak."""
-    parser.add_argument(
-        "--protocol", default=default, metavar="P", help="vector (default), vcube, ..."
-    )
+    parser.add_argument("--protocol", metavar="P", help="vector (default), vcube, ...")
 
 
 def add_parameters(parser: argparse.ArgumentParser) -> None:
@@ -62,6 +55,11 @@ def add_parameters(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--set", action="append", default=[], metavar="NAME=VALUE", help="a protocol parameter"
     )
+
+
+def given(**values: Any) -> dict[str, Any]:
+    """The values that are not None: what is not said has the default of what it is handed to."""
+    return {name: value for name, value in values.items() if value is not None}
 
 
 def parameters_of(options: argparse.Namespace) -> dict[str, str]:

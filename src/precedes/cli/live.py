@@ -15,6 +15,7 @@ from precedes.cli.common import (
     add_protocol,
     add_rate,
     add_trace,
+    given,
     parameters_of,
 )
 from precedes.cli.terminal import VERDICTS, show_text
@@ -64,17 +65,17 @@ def _add_cluster(commands: Commands) -> None:
         help="run a group of processes on this machine, with load and faults, and audit it",
         description="Exit status 0: the protocol kept what it promises, 1: it did not, 3: unknown.",
     )
-    add_members(parser, default=8, help="processes (8)")
-    add_protocol(parser, default="vector")
+    add_members(parser, help="processes (8)")
+    add_protocol(parser)
     add_parameters(parser)
-    parser.add_argument("--seconds", type=float, default=10.0, metavar="S", help="of load (10)")
+    parser.add_argument("--seconds", type=float, metavar="S", help="of load (10)")
     add_rate(parser, help="broadcasts/s of all; none: most")
-    parser.add_argument("--payload", type=int, default=100, metavar="BYTES", help="(100)")
-    parser.add_argument("--window", type=int, default=512, metavar="W", help="messages (512)")
+    parser.add_argument("--payload", type=int, metavar="BYTES", help="(100)")
+    parser.add_argument("--window", type=int, metavar="W", help="messages (512)")
     parser.add_argument(
         "--faults", type=int, metavar="SEED", help="kills, pauses, cuts, partitions"
     )
-    parser.add_argument("--evict-after", type=float, default=5.0, metavar="S", help="patience (5)")
+    parser.add_argument("--evict-after", type=float, metavar="S", help="patience (5)")
     parser.add_argument("--secure", action="store_true", help="mutual TLS, with keys made for it")
     add_trace(parser, help="keep the logs of all members")
     add_json(parser)
@@ -86,7 +87,7 @@ def _add_keys(commands: Commands) -> None:
         "keys", help="make a test authority and a key for each member of a group"
     )
     parser.add_argument("directory", type=Path, metavar="DIR")
-    add_members(parser, default=None, help="how many")
+    add_members(parser, required=True, help="how many")
     parser.add_argument("--name", default="group", metavar="NAME", help="of the group (group)")
     parser.add_argument("--days", type=int, default=30, metavar="D", help="until they expire (30)")
     parser.add_argument("--force", action="store_true", help="replace keys that are there")
@@ -106,16 +107,15 @@ def _node(options: argparse.Namespace) -> int:
 def _config(options: argparse.Namespace) -> Config:
     from precedes.live.config import Config, from_toml
 
-    given = {
-        "protocol": options.protocol,
-        "parameters": parameters_of(options) or None,
-        "trace": None if options.trace is None else str(options.trace),
-        "metrics": options.metrics,
-        "insecure": options.insecure or None,
-        "addresses": tuple(options.address) or None,
-        "security": None if options.keys is None else _keys_in(options.keys, options.member),
-    }
-    more = {name: value for name, value in given.items() if value is not None}
+    more = given(
+        protocol=options.protocol,
+        parameters=parameters_of(options) or None,
+        trace=None if options.trace is None else str(options.trace),
+        metrics=options.metrics,
+        insecure=options.insecure or None,
+        addresses=tuple(options.address) or None,
+        security=None if options.keys is None else _keys_in(options.keys, options.member),
+    )
     if options.group is not None:
         return from_toml(options.group, member=options.member, **more)
     if not options.address:
@@ -136,21 +136,19 @@ def _keys_in(directory: Path, member: int) -> Security:
 def _cluster(options: argparse.Namespace) -> int:
     from precedes.live.cluster.run import Cluster, run
 
-    found = run(
-        Cluster(
-            members=options.members,
-            protocol=options.protocol,
-            parameters=parameters_of(options),
-            seconds=options.seconds,
-            rate=options.rate,
-            payload_bytes=options.payload,
-            window=options.window,
-            faults=options.faults,
-            evict_after_s=options.evict_after,
-            secure=options.secure,
-        ),
-        directory=options.trace,
+    cluster = given(
+        members=options.members,
+        protocol=options.protocol,
+        parameters=parameters_of(options),
+        seconds=options.seconds,
+        rate=options.rate,
+        payload_bytes=options.payload,
+        window=options.window,
+        faults=options.faults,
+        evict_after_s=options.evict_after,
+        secure=options.secure,
     )
+    found = run(Cluster(**cluster), directory=options.trace)
     if options.json:
         show(json.dumps(found))
     else:

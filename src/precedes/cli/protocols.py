@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Final
 
 from precedes.cli.common import add_json
 from precedes.cli.terminal import show_text
-from precedes.console import show
+from precedes.console import say, show
 from precedes.errors import Exit
 
 if TYPE_CHECKING:
     from precedes.cli.common import Commands
+    from precedes.registry import Protocol
 
 
 STYLES: Final = {r"(?m)^\S+": "bold", r"(?m)^ +\w+=\S*": "cyan"}
@@ -26,9 +27,7 @@ def add(commands: Commands) -> None:
 
 
 def _run(options: argparse.Namespace) -> int:
-    from precedes.registry import load, names
-
-    protocols = [load(name) for name in names()]
+    protocols = _load_all()
     if options.json:
         rows = [
             {
@@ -52,3 +51,16 @@ def _run(options: argparse.Namespace) -> int:
             lines.append(f"{'':{width}}    {row['name']}={row['default']}  {row['help']}")
     show_text("\n".join(lines), STYLES)
     return Exit.DONE
+
+
+def _load_all() -> list[Protocol]:
+    """All that can be used; what another package brings and does not work is said."""
+    from precedes.registry import ContractError, load, names
+
+    found = []
+    for name in names():
+        try:
+            found.append(load(name))
+        except ContractError as error:
+            say(str(error))
+    return found

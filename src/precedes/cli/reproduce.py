@@ -34,15 +34,13 @@ def _run(options: argparse.Namespace) -> int:
     from precedes.pipeline.spark.session import require_pyspark
     from precedes.report import check_available, write_report
 
-    missing = []
-    for extra, check in {"report": check_available, "spark": require_pyspark}.items():
-        try:
-            check()
-        except UserError:
-            missing.append(extra)
-    if missing:
-        extras = ",".join(missing)
-        raise UserError(f"this needs what is not installed: pip install 'precedes[{extras}]'")
+    try:
+        check_available()
+        require_pyspark()
+    except UserError:
+        raise UserError(
+            "this needs what is not installed: pip install 'precedes[reproduce]'"
+        ) from None
     with Bar("reproduce") as bar:
         outcomes = reproduce(
             options.paper,

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import argparse
-import hashlib
 import json
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from precedes.cli.common import add_json, add_parameters, add_rate, add_trace, parameters_of
+from precedes.cli.common import add_json, add_parameters, add_rate, add_trace, given, parameters_of
 from precedes.cli.terminal import Bar
 from precedes.console import say, show
 from precedes.errors import Exit, UserError
-from precedes.files import make_directory
 
 if TYPE_CHECKING:
     from precedes.cli.common import Commands
@@ -97,24 +95,23 @@ def scenario_of(options: argparse.Namespace) -> Scenario:
     from precedes.sim import Scenario, from_toml
     from precedes.sim.inputs.graph import read_graph
 
-    given = {
-        "protocol": options.protocol,
-        "nodes": options.nodes,
-        "messages": options.messages,
-        "duration_s": options.duration,
-        "rate": options.rate,
-        "workload": options.workload,
-        "delay": options.delay,
-        "per": "link" if options.per_link else None,
-        "loss": options.loss,
-        "duplication": options.duplication,
-        "fifo": options.fifo or None,
-        "mtu_bytes": options.mtu,
-        "seed": options.seed,
-        "oracle": False if options.no_oracle else None,
-        "parameters": parameters_of(options) or None,
-    }
-    values = {name: value for name, value in given.items() if value is not None}
+    values = given(
+        protocol=options.protocol,
+        nodes=options.nodes,
+        messages=options.messages,
+        duration_s=options.duration,
+        rate=options.rate,
+        workload=options.workload,
+        delay=options.delay,
+        per="link" if options.per_link else None,
+        loss=options.loss,
+        duplication=options.duplication,
+        fifo=options.fifo or None,
+        mtu_bytes=options.mtu,
+        seed=options.seed,
+        oracle=False if options.no_oracle else None,
+        parameters=parameters_of(options) or None,
+    )
     if options.scenario is not None:
         base = from_toml(options.scenario)
         same = values.get("protocol", base.protocol) == base.protocol
@@ -134,6 +131,10 @@ def scenario_of(options: argparse.Namespace) -> Scenario:
 
 def _trace_path(directory: Path, scenario: Scenario) -> Path:
     """Where the trace of a scenario goes in a directory, which is made if it is not there."""
+    import hashlib
+
+    from precedes.files import make_directory
+
     make_directory(directory)
     # The same scenario gives the same file; another one never replaces it.
     text = json.dumps(scenario.unusual(), sort_keys=True)

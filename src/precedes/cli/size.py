@@ -6,7 +6,7 @@ import argparse
 import json
 from typing import TYPE_CHECKING
 
-from precedes.cli.common import add_json, add_rate
+from precedes.cli.common import add_json, add_rate, given
 from precedes.console import show
 from precedes.errors import Exit
 
@@ -26,8 +26,8 @@ def add(commands: Commands) -> None:
     parser.add_argument("--nodes", type=int, required=True, metavar="N", help="size of the group")
     parser.add_argument("--error", type=float, metavar="E", help="share of deliveries, as 1e-4")
     parser.add_argument("--entries", type=int, metavar="M", help="or: the size of the clock")
-    parser.add_argument("--per-process", type=int, default=2, metavar="K", help="entries each (2)")
-    parser.add_argument("--delay", default="normal:100:20", metavar="D", help="normal:MEAN:SD")
+    parser.add_argument("--per-process", type=int, metavar="K", help="entries each (2)")
+    parser.add_argument("--delay", metavar="D", help="normal:MEAN:SD (normal:100:20)")
     add_json(parser)
     parser.set_defaults(run=_run)
 
@@ -40,8 +40,7 @@ def _run(options: argparse.Namespace) -> int:
         nodes=options.nodes,
         error=options.error,
         entries=options.entries,
-        per_process=options.per_process,
-        delay=options.delay,
+        **given(per_process=options.per_process, delay=options.delay),
     )
     show(json.dumps(found.as_dict()) if options.json else found)
     return Exit.DONE

@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import json
 from collections.abc import Sequence
-from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -42,6 +41,8 @@ def add(commands: Commands) -> None:
 
 
 def _run(options: argparse.Namespace) -> int:
+    from dataclasses import asdict
+
     from precedes.pipeline.sweep import raise_failures, run_sweep
     from precedes.sim.experiment import from_file
     from precedes.sim.runs import warnings

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
+from precedes.files import write_aside
 from precedes.live.config import Config
 from precedes.live.errors import Evicted, GroupLost
 from precedes.live.group import Group
@@ -88,9 +89,7 @@ def _run(task: Task, listener: socket.socket) -> None:
         # it, which has others to send to.
         os.sched_setscheduler(0, os.SCHED_BATCH, os.sched_param(0))
     found = loop.run(_live(task, listener))
-    aside = task.result.with_suffix(".tmp")
-    aside.write_text(json.dumps(found))
-    aside.replace(task.result)
+    write_aside(task.result, json.dumps(found).encode())
 
 
 async def _live(task: Task, listener: socket.socket) -> dict[str, Any]:
