@@ -20,13 +20,13 @@ import pyarrow as pa
 from precedes.audit import Report, Step, Witness, audit
 from precedes.errors import UserError
 from precedes.model import Progress
-from precedes.pipeline.events import COLUMNS, IGNORED, history_of
 from precedes.pipeline.layout import audit_cost_s
 from precedes.pipeline.plan import pack
 from precedes.pipeline.spark import jobs
 from precedes.trace import load
 from precedes.trace.reader import MAGIC
 from precedes.trace.source import STANDARD_INPUT
+from precedes.trace.tables import COLUMNS, IGNORED, history_of
 
 HIDDEN: Final = ("_", ".")  # how the names of files begin that Spark passes over
 
