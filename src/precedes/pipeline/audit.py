@@ -7,6 +7,7 @@ not one file a run: Spark brings the rows of a run together first, which costs a
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import os
 import re
@@ -20,7 +21,6 @@ import pyarrow as pa
 from precedes.audit import Report, Step, Witness, audit
 from precedes.errors import UserError
 from precedes.model import Progress
-from precedes.pipeline.layout import audit_cost_s
 from precedes.pipeline.plan import pack
 from precedes.pipeline.spark import jobs
 from precedes.trace import load
@@ -30,8 +30,34 @@ from precedes.trace.tables import COLUMNS, IGNORED, history_of
 
 HIDDEN: Final = ("_", ".")  # how the names of files begin that Spark passes over
 
+# CPU seconds for auditing a byte of a trace (four to an event) or of a JSON log, and for opening
+# a file.
+BYTE_S: Final = 0.07e-6
+FILE_S: Final = 0.01
+
+# Spark takes some seconds to start: below this much work one process is done sooner.
+WORTH_SPARK_S: Final = 20.0
+
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
+
+
+def audit_cost_s(path: Path) -> float:
+    """A guess of the CPU seconds that auditing a file takes."""
+    size_bytes = path.stat().st_size if os.path.isfile(path) else 0
+    return FILE_S + BYTE_S * size_bytes * (10 if path.name.endswith(".gz") else 1)
+
+
+def is_for_spark(paths: Sequence[Path], *, master: str | None) -> bool:
+    """Whether to audit on Spark: a master is named, or several files are much work together."""
+    if master is not None:
+        return True
+    if len(paths) < 2 or sum(map(audit_cost_s, paths)) < WORTH_SPARK_S:
+        return False
+    # A pipe can be read by this process alone.
+    if not all(os.path.isfile(path) or os.path.isdir(path) for path in paths):
+        return False
+    return importlib.util.find_spec("pyspark") is not None
 
 
 def audit_files(
