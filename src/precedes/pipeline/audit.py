@@ -167,7 +167,7 @@ def audit_events(spark: SparkSession, events: DataFrame) -> list[Report]:
     ``source`` and ``seq`` there may be ``message``, a name. Whether the log goes on is not known,
     so nothing counts as lost. The events of a run must fit into the memory of one process.
     """
-    from pyspark.sql import functions as F
+    from pyspark.sql.functions import col, lit
 
     missing = [name for name in ("node", "local_seq", "kind") if name not in events.columns]
     named = "message" in events.columns
@@ -177,13 +177,13 @@ def audit_events(spark: SparkSession, events: DataFrame) -> list[Report]:
             f"the table of events lacks {', '.join(missing)}: it needs {', '.join(COLUMNS)}"
         )
     run_type = _check_types(events)
-    run = F.col("run_id") if "run_id" in events.columns else F.lit(0)
-    message = F.col("message") if named else _pair()
-    kind = F.col("kind").cast("string")
+    run = col("run_id") if "run_id" in events.columns else lit(0)
+    message = col("message") if named else _pair()
+    kind = col("kind").cast("string")
     rows = events.where(kind.isNull() | ~kind.isin(IGNORED)).select(
         run.cast(run_type).alias("run_id"),
-        F.col("node").cast("string").alias("node"),
-        F.col("local_seq").cast("long").alias("local_seq"),
+        col("node").cast("string").alias("node"),
+        col("local_seq").cast("long").alias("local_seq"),
         kind.alias("kind"),
         message.cast("string").alias("message"),
     )
@@ -197,10 +197,10 @@ def audit_events(spark: SparkSession, events: DataFrame) -> list[Report]:
 
 def _pair() -> Column:
     """source:seq as the name of a message; none if one is missing, or if a join names nothing."""
-    from pyspark.sql import functions as F
+    from pyspark.sql.functions import col, concat, lit, when
 
-    nothing = (F.col("kind") == "join") & (F.col("seq") == 0)
-    return F.when(~nothing, F.concat(F.col("source"), F.lit(":"), F.col("seq")))
+    nothing = (col("kind") == "join") & (col("seq") == 0)
+    return when(~nothing, concat(col("source"), lit(":"), col("seq")))
 
 
 def _check_types(events: DataFrame) -> str:
