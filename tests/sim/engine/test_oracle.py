@@ -8,9 +8,9 @@ from precedes import audit
 from precedes.audit.causal_order import prepare, violations_at
 from precedes.model import EventKind
 from precedes.sim import Fault, Scenario, simulate
+from precedes.sim.engine.rows import KIND, NODE, SEQUENCE, SOURCE
 from precedes.sim.run import Run
 from precedes.testing import Collector, check_agreement, observe, random_scenario
-from precedes.testing.collector import KIND, NODE, SEQUENCE, SOURCE
 from tests.support import executions
 from tests.support.executions import BROADCAST, DELIVER, Execution
 from tests.support.seeds import repeat
