@@ -37,9 +37,9 @@ import json, sys
 from pathlib import Path
 what, directory, file = sys.argv[1], Path(sys.argv[2]), Path(sys.argv[3])
 if what == "simulate":
-    from precedes.pipeline import records
+    from precedes.pipeline.directory import hold
     from precedes.pipeline.execute import run_orders
-    with records.hold(directory):
+    with hold(directory):
         orders = json.loads(file.read_text())
         outcomes = list(run_orders(orders, directory=directory, here=directory))
     assert all(outcome.error is None for outcome in outcomes), outcomes
@@ -110,11 +110,11 @@ def pass_on(batches):
 
 def simulate_on_spark(planned, directory):
     """The same runs as tasks."""
-    from precedes.pipeline import records
+    from precedes.pipeline.directory import hold
     from precedes.pipeline.dispatch import simulate_runs
 
     def work(spark):
-        with records.hold(directory):
+        with hold(directory):
             outcomes = simulate_runs(spark, planned, directory=directory)
         assert all(outcome.error is None for outcome in outcomes), outcomes
 
@@ -173,7 +173,7 @@ print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
 
 def driver_kb(directory, sample, count):
     """Kilobytes that a driver takes for so many runs with records like the sample's."""
-    from precedes.pipeline import layout, records
+    from precedes.pipeline.directory import LOG, hold, write_record
     from precedes.pipeline.plan import expand
     from precedes.sim import Scenario
     from precedes.sim.experiment import Experiment
@@ -182,15 +182,15 @@ def driver_kb(directory, sample, count):
     scenarios = tuple(base.replace(seed=seed) for seed in range(1, count + 1))
     experiment = Experiment("bench", scenarios)
     record = json.loads(sample.read_text())
-    with records.hold(directory):
+    with hold(directory):
         for run in expand([experiment]):
             own = {"run_id": run.run_id, "digest": run.digest, "code_version": run.code_version}
-            records.write_record(directory, run.name, {**record, **own})
+            write_record(directory, run.name, {**record, **own})
     file = directory.with_suffix(".experiment")
     file.write_bytes(pickle.dumps(experiment))
     line = [sys.executable, "-c", DRIVER, str(directory), str(file)]
     done = subprocess.run(line, check=True, capture_output=True, text=True)
-    assert (directory / layout.LOG).is_file()
+    assert (directory / LOG).is_file()
     return int(done.stdout)
 
 

@@ -139,6 +139,14 @@ def test_the_example_of_the_readme():
     assert printed.getvalue() == output.text
 
 
+def test_the_example_of_a_table():
+    code, output = blocks(PAGES["docs/trace-format.md"])[:2]
+    assert (code.language, output.language) == ("python", "text")
+    with contextlib.redirect_stdout(io.StringIO()) as printed:
+        exec(compile(code.text, "docs/trace-format.md", "exec"), {})
+    assert printed.getvalue() == output.text
+
+
 def test_the_walk_through_quotes_the_example():
     source = (ROOT / "examples/fifo_broadcast.py").read_text(encoding="utf-8")
     page = PAGES["docs/adding-a-protocol.md"]

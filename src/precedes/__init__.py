@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from precedes.errors import InternalError, PeerError, PrecedesError, UserError
     from precedes.sim import Fault, Result, Scenario, simulate
-    from precedes.trace import load
+    from precedes.trace import from_arrow, from_pandas, load
 
 __version__ = "0.1.0"
 
@@ -28,6 +28,8 @@ _HOMES = {
     "Result": "precedes.sim",
     "Scenario": "precedes.sim",
     "UserError": "precedes.errors",
+    "from_arrow": "precedes.trace",
+    "from_pandas": "precedes.trace",
     "load": "precedes.trace",
     "simulate": "precedes.sim",
 }
@@ -40,6 +42,8 @@ __all__ = [
     "Result",
     "Scenario",
     "UserError",
+    "from_arrow",
+    "from_pandas",
     "load",
     "simulate",
 ]

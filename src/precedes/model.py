@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Callable
-from typing import Final
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
 
 Progress = Callable[[float], None]  # told the share that is done
 
@@ -20,6 +24,23 @@ TIME_NS_MAX: Final = 365 * 24 * 3600 * NANOSECONDS_PER_S
 
 # Nothing that a scenario gives in milliseconds is longer: 12 days, far from the end of time.
 DELAY_MS_MAX: Final = 1e9
+
+
+class Events(NamedTuple):
+    """Events of a run, a column each, in order of time: what the writer of a trace takes."""
+
+    time_ns: NDArray[np.int64]
+    node: NDArray[np.int32]
+    kind: NDArray[np.int8]
+    source: NDArray[np.int32]
+    sequence: NDArray[np.int32]
+    packet: NDArray[np.int64]  # -1: none
+
+    @classmethod
+    def of(cls, rows: NDArray[np.int64]) -> Events:
+        """A copy of events that are a row each, with the columns in this order."""
+        types = ("int64", "int32", "int8", "int32", "int32", "int64")
+        return cls._make(rows[:, at].astype(kind) for at, kind in enumerate(types))
 
 
 class EventKind(enum.IntEnum):

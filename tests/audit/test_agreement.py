@@ -7,6 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from precedes import audit, compiled
+from precedes.audit.causal_order import prepare, violations_at
 from tests.support import executions
 
 SEEDS = st.integers(0, 2**32 - 1)
@@ -43,12 +44,10 @@ def scrambled(draw):
 
 def pairs(history):
     """All violating deliveries, node by node."""
-    prepared = audit.prepare(history)
+    prepared = prepare(history)
     names = [tuple(map(int, name.split(":"))) for name in history.message_names]
     return {
-        (node, names[m])
-        for node in range(history.nodes)
-        for m in audit.violations_at(prepared, node)
+        (node, names[m]) for node in range(history.nodes) for m in violations_at(prepared, node)
     }
 
 
@@ -179,7 +178,7 @@ def test_agrees_on_a_longer_run():
     """Long enough that most generators are dropped as implied by others."""
     execution = executions.run(7, nodes=10, messages=200, order="fifo", loss=0.02)
     history = execution.history()
-    past = audit.prepare(history).past
+    past = prepare(history).past
     assert np.mean(past.end - past.begin) < 6
     expected = executions.judge(execution)
     assert expected["violations"] > 100

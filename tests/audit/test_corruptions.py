@@ -6,6 +6,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from precedes import audit
+from precedes.audit.report import combined_verdict
 from precedes.errors import UserError
 from precedes.trace import History
 from tests.support import executions
@@ -236,10 +237,10 @@ def test_reports_are_combined():
     execution = correct(2)
     execution.logs[0].append((DELIVER, (3, 50)))
     bad = audit.audit(execution.history())
-    assert audit.combined_verdict([good, good]) == "held"
-    assert audit.combined_verdict([good, none]) == "unknown"
-    assert audit.combined_verdict([none, bad, good]) == "violated"
-    assert audit.combined_verdict([]) == "unknown"
+    assert combined_verdict([good, good]) == "held"
+    assert combined_verdict([good, none]) == "unknown"
+    assert combined_verdict([none, bad, good]) == "violated"
+    assert combined_verdict([]) == "unknown"
     found = audit.to_json([good, bad])
     assert (found["verdict"], found["runs"], found["phantom"]) == ("violated", 2, 1)
     assert found["deliveries"] == good.deliveries + bad.deliveries

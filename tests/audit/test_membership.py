@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from precedes import audit
 from precedes.errors import UserError
-from precedes.model import EventKind
+from precedes.model import EventKind, Events
 from precedes.trace import TraceWriter, read_trace
 from tests.audit.test_agreement import SEEDS, agreed
 from tests.support import executions
@@ -121,7 +121,7 @@ def test_traces_keep_joins_and_leaves(tmp_path, left):
     path = tmp_path / "t.parquet"
     with TraceWriter(path, nodes=2) as writer:
         times = np.arange(len(rows)) * 1000
-        writer.write(times, *columns, np.full(len(rows), -1))
+        writer.write(Events(times, *columns, np.full(len(rows), -1)))
     history = read_trace(path)[0]
     assert history.join_node.tolist() == [0, 1, 1]
     assert history.join_row.tolist() == [0, 0, 0]

@@ -9,7 +9,7 @@ from precedes import audit
 from precedes.registry import load, names
 from precedes.sim import Scenario, simulate
 from precedes.sim.runs import open_run
-from precedes.testing.collector import Collector
+from precedes.testing import Collector
 from precedes.trace import read_trace
 from precedes.trace.history import DELIVER
 

@@ -6,8 +6,8 @@ import pytest
 from precedes.model import EventKind
 from precedes.parts import clocks
 from precedes.sim import Scenario
+from precedes.sim.engine.rows import KIND, NODE, SEQUENCE, SOURCE
 from precedes.testing import observe
-from precedes.testing.collector import KIND, NODE, SEQUENCE, SOURCE
 from tests.support.edited import protocol
 
 # "There is an entry of the sender that is one below the message's": true of what is in order.

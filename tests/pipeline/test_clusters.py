@@ -15,8 +15,8 @@ import pytest
 
 from precedes.errors import UserError
 from precedes.pipeline import run_experiments
+from precedes.pipeline.directory import ATTEMPTS_MAX
 from precedes.pipeline.plan import expand
-from precedes.pipeline.records import ATTEMPTS_MAX
 from precedes.pipeline.sweep import run_sweep
 from precedes.sim import Scenario
 from precedes.sim.experiment import Experiment, from_file

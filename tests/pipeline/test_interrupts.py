@@ -11,7 +11,8 @@ from py4j.clientserver import JavaClient, JavaParameters, PythonParameters
 from py4j.java_gateway import GatewayProperty, PythonProxyPool
 
 from precedes.errors import UserError
-from precedes.pipeline import records, run_experiments
+from precedes.pipeline import run_experiments
+from precedes.pipeline.directory import hold
 from precedes.pipeline.spark.session import open_session
 from precedes.sim import Scenario
 from precedes.sim.experiment import Experiment
@@ -67,7 +68,7 @@ def test_an_interrupt_ends_the_tasks_in_a_session_of_ones_own(spark, tmp_path):
         for note in (tmp_path / "started").iterdir():
             if text := note.read_text():
                 begun.append(int(text))
-                with pytest.raises(UserError, match="is at work"), records.hold(tmp_path):
+                with pytest.raises(UserError, match="is at work"), hold(tmp_path):
                     pass
                 raise KeyboardInterrupt
 
@@ -78,6 +79,6 @@ def test_an_interrupt_ends_the_tasks_in_a_session_of_ones_own(spark, tmp_path):
     assert begun
     assert begun[0] != os.getpid()
     assert not is_at_work(begun[0])
-    with records.hold(tmp_path):
+    with hold(tmp_path):
         assert list((tmp_path / "records").iterdir()) == []
     assert spark.range(3).count() == 3

@@ -4,6 +4,7 @@ Nothing here comes from the package but the class ``History`` that the audit tak
 """
 
 import itertools
+import json
 import random
 from dataclasses import dataclass, field
 
@@ -257,3 +258,17 @@ def check_path(execution, witness):
         assert has(execution, witness.node, earlier) > has(execution, witness.node, message)
         for part in (witness.message_name, witness.earlier_name, f"node {witness.node_name}"):
             assert part in witness.sentence
+
+
+def as_lines(execution, node):
+    """The rows of a node as JSON, with its joins where they belong."""
+    lines = []
+    for row in range(len(execution.logs[node]) + 1):
+        for at, before, m in execution.joins:
+            if (at, before) == (node, row):
+                named = {} if m is None else {"message": f"{m[0]}:{m[1]}"}
+                lines.append(json.dumps({"node": f"n{node}", "kind": "join", **named}))
+        for kind, m in execution.logs[node][row : row + 1]:
+            row_of = {"node": f"n{node}", "kind": kind, "message": f"{m[0]}:{m[1]}"}
+            lines.append(json.dumps(row_of))
+    return lines

@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from precedes.model import Events
 from precedes.trace import TraceWriter
 
 BROADCAST, RECEIVE, DELIVER, CRASH = 0, 2, 3, 4
@@ -52,7 +53,7 @@ def write(path, columns, *, nodes, piece=10_000, complete=True, **options):
             buffer = {
                 name: column[start : start + piece].copy() for name, column in columns.items()
             }
-            writer.write(**buffer)
+            writer.write(Events(**buffer))
             for column in buffer.values():
                 column.fill(0)
         writer.close(complete=complete)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from precedes.model import EventKind
+from precedes.model import EventKind, Events
 from precedes.sim import Scenario
 from precedes.sim.experiment import Experiment
 from precedes.trace import TraceWriter
@@ -100,10 +100,8 @@ def trace(path: Path, draw: random.Random) -> str:
 
 def write(path: Path, rows: list[tuple[int, ...]]) -> str:
     """A trace of rows (time in ns, node, kind, source, sequence, packet); the path of its file."""
-    columns = np.array(rows, np.int64).T
-    types = (np.int64, np.int32, np.int8, np.int32, np.int32, np.int64)
     with TraceWriter(path, nodes=TRACE_NODES) as writer:
-        writer.write(*(column.astype(kind) for column, kind in zip(columns, types, strict=True)))
+        writer.write(Events.of(np.array(rows, np.int64)))
     return str(path)
 
 

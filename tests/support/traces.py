@@ -5,8 +5,8 @@ import pytest
 
 from precedes.model import EventKind
 from precedes.sim import Scenario
+from precedes.sim.engine.rows import NODE, SEQUENCE, SOURCE, TIME_NS
 from precedes.testing import observe
-from precedes.testing.collector import NODE, SEQUENCE, SOURCE, TIME_NS
 from tests.support.places import DATA
 
 

@@ -6,7 +6,7 @@ import numpy as np
 
 from precedes.model import EventKind
 from precedes.sim import Fault, Scenario
-from precedes.testing.collector import KIND, NODE, PACKET, SEQUENCE, SOURCE
+from precedes.sim.engine.rows import KIND, NODE, PACKET, SEQUENCE, SOURCE
 from tests.support import trees
 
 DELAYS = ("normal:100:25", "spiky:10:800", "loguniform:0.1:1000", "lognormal:40:1.5", "constant:5")

@@ -13,13 +13,13 @@ from precedes.sim import Scenario
 from precedes.sim.runs import outside
 from precedes.testing import (
     Collector,
-    Watch,
     assert_conforms,
     conformance,
     observe,
     random_scenario,
 )
 from precedes.testing.__main__ import main
+from precedes.testing.watch import Watch
 from tests.support import edited
 
 SEEDS = range(1, 301)

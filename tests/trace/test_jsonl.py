@@ -74,7 +74,7 @@ def test_reports_do_not_depend_on_the_interleaving(tmp_path_factory, seed, rng):
     """Not even of logs that contradict themselves, and not even their witnesses."""
     execution = executions.scramble(seed, nodes=4, messages=8, rows=20)
     executions.with_members(execution, rng)
-    by_node = [as_lines(execution, node) for node in range(4)]
+    by_node = [executions.as_lines(execution, node) for node in range(4)]
     path = tmp_path_factory.mktemp("logs") / "log.jsonl"
     reports = []
     for _ in range(2):
@@ -88,19 +88,6 @@ def test_reports_do_not_depend_on_the_interleaving(tmp_path_factory, seed, rng):
     expected = executions.judge(execution)
     for name in ("violations", "duplicates", "phantom", "cycles", "unjudged"):
         assert getattr(reports[0], name) == expected[name], name
-
-
-def as_lines(execution, node):
-    """The rows of a node, with its joins where they belong."""
-    lines = []
-    for row in range(len(execution.logs[node]) + 1):
-        for at, before, m in execution.joins:
-            if (at, before) == (node, row):
-                named = {} if m is None else {"message": f"{m[0]}:{m[1]}"}
-                lines.append(json.dumps({"node": f"n{node}", "kind": "join", **named}))
-        for kind, m in execution.logs[node][row : row + 1]:
-            lines.append(event(f"n{node}", kind, f"{m[0]}:{m[1]}"))
-    return lines
 
 
 def test_joins_and_leaves(write):

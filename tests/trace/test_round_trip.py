@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from precedes.model import EventKind
+from precedes.model import EventKind, Events
 from precedes.trace import SCHEMA, SCHEMA_VERSION, load, read_metadata, read_trace
 from precedes.trace.writer import TraceWriter
 from tests.support import logs
@@ -79,7 +79,7 @@ def test_memory_is_bounded(tmp_path):
         for _ in range(pieces):
             rows = np.zeros((piece, 4), np.int64)
             rows[:, 0] = np.where(rng.random(piece) < 0.9, 2, 1)
-            writer.write(**logs.events(rows))
+            writer.write(Events(**logs.events(rows)))
         writer.close()
         peak_bytes = tracemalloc.get_traced_memory()[1]
     finally:

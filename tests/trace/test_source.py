@@ -16,7 +16,7 @@ from precedes import audit
 from precedes.cli.audit import named_logs
 from precedes.cli.main import main
 from precedes.errors import UserError
-from precedes.pipeline.layout import logs_in
+from precedes.pipeline.directory import logs_in
 from precedes.trace import load, read_jsonl, read_trace
 from tests.support import logs
 

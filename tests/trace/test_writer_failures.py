@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from precedes.errors import UserError
+from precedes.model import Events
 from precedes.trace import read_trace
 from precedes.trace.spool import Spool
 from precedes.trace.writer import TraceWriter
@@ -122,7 +123,7 @@ def test_writes_really_fail(target, chunk_rows):
 def test_interrupted_block(target, directory):
     def interrupted():
         with TraceWriter(target, nodes=5, chunk_rows=10) as writer:
-            writer.write(**COLUMNS)
+            writer.write(Events(**COLUMNS))
             assert len(os.listdir(directory)) == 1
             raise KeyboardInterrupt
 
@@ -148,7 +149,7 @@ def test_aborted_or_forgotten(target, directory):
     writer.abort()
     assert os.listdir(directory) == []
     writer = TraceWriter(target, nodes=5, chunk_rows=10)
-    writer.write(**COLUMNS)
+    writer.write(Events(**COLUMNS))
     assert len(os.listdir(directory)) == 1
     del writer
     gc.collect()
@@ -184,11 +185,11 @@ def test_other_files_beside_it_are_not_looked_at(target, directory, monkeypatch)
 
 def test_closed_is_closed(target):
     writer = TraceWriter(target, nodes=5)
-    writer.write(**COLUMNS)
+    writer.write(Events(**COLUMNS))
     writer.close()
     writer.abort()
     assert len(read_trace(target)) == 1
-    for call in (writer.close, lambda: writer.write(**COLUMNS)):
+    for call in (writer.close, lambda: writer.write(Events(**COLUMNS))):
         with pytest.raises(UserError, match="is closed: make another writer"):
             call()
 

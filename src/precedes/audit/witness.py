@@ -54,13 +54,12 @@ class Witness:
 
 
 class _Stretch(NamedTuple):
-    """Rows of a node that precede the broadcast of ``via`` there, found by the search."""
+    """Rows of a node that precede its broadcast in the row ``last``, found by the search."""
 
     node: int
     first: int
     last: int  # the row of that broadcast
-    via: int
-    parent: int  # the stretch in which ``via`` was delivered, or -1
+    parent: int  # the stretch in which the message of the last row was delivered, or -1
     parent_row: int
 
 
@@ -229,7 +228,7 @@ class Explainer:
         history = self._history
         source = int(history.message_source[message])
         last = int(self._broadcast_row[message])
-        stretches = [_Stretch(source, int(history.offsets[source]), last, message, -1, -1)]
+        stretches = [_Stretch(source, int(history.offsets[source]), last, -1, -1)]
         covered = history.offsets[:-1].copy()
         covered[source] = last
         level = [0]
@@ -267,10 +266,9 @@ class Explainer:
         level = []
         for i in order[first]:
             node, last = int(source[i]), int(reached[i])
-            via = int(history.message[rows[i]])
             start = int(covered[node])
             level.append(len(stretches))
-            stretches.append(_Stretch(node, start, last, via, int(origin[i]), int(rows[i])))
+            stretches.append(_Stretch(node, start, last, int(origin[i]), int(rows[i])))
             covered[node] = last
         return level
 

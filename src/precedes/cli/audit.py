@@ -55,7 +55,8 @@ def _run(options: argparse.Namespace) -> int:
 def _reports(options: argparse.Namespace) -> list[Report]:
     """What the audit says of each run: few and small logs here, others on Spark."""
     from precedes.audit import audit
-    from precedes.pipeline.layout import is_for_spark, logs_in
+    from precedes.pipeline.audit import is_for_spark
+    from precedes.pipeline.directory import logs_in
     from precedes.trace import load
 
     tables = options.format == "events"

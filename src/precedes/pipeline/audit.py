@@ -7,6 +7,7 @@ not one file a run: Spark brings the rows of a run together first, which costs a
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import os
 import re
@@ -20,18 +21,43 @@ import pyarrow as pa
 from precedes.audit import Report, Step, Witness, audit
 from precedes.errors import UserError
 from precedes.model import Progress
-from precedes.pipeline.events import COLUMNS, IGNORED, history_of
-from precedes.pipeline.layout import audit_cost_s
 from precedes.pipeline.plan import pack
 from precedes.pipeline.spark import jobs
 from precedes.trace import load
 from precedes.trace.reader import MAGIC
 from precedes.trace.source import STANDARD_INPUT
+from precedes.trace.tables import COLUMNS, IGNORED, history_of
 
 HIDDEN: Final = ("_", ".")  # how the names of files begin that Spark passes over
 
+# CPU seconds for auditing a byte of a trace (four to an event) or of a JSON log, and for opening
+# a file.
+BYTE_S: Final = 0.07e-6
+FILE_S: Final = 0.01
+
+# Spark takes some seconds to start: below this much work one process is done sooner.
+WORTH_SPARK_S: Final = 20.0
+
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
+
+
+def audit_cost_s(path: Path) -> float:
+    """A guess of the CPU seconds that auditing a file takes."""
+    size_bytes = path.stat().st_size if os.path.isfile(path) else 0
+    return FILE_S + BYTE_S * size_bytes * (10 if path.name.endswith(".gz") else 1)
+
+
+def is_for_spark(paths: Sequence[Path], *, master: str | None) -> bool:
+    """Whether to audit on Spark: a master is named, or several files are much work together."""
+    if master is not None:
+        return True
+    if len(paths) < 2 or sum(map(audit_cost_s, paths)) < WORTH_SPARK_S:
+        return False
+    # A pipe can be read by this process alone.
+    if not all(os.path.isfile(path) or os.path.isdir(path) for path in paths):
+        return False
+    return importlib.util.find_spec("pyspark") is not None
 
 
 def audit_files(
@@ -141,7 +167,7 @@ def audit_events(spark: SparkSession, events: DataFrame) -> list[Report]:
     ``source`` and ``seq`` there may be ``message``, a name. Whether the log goes on is not known,
     so nothing counts as lost. The events of a run must fit into the memory of one process.
     """
-    from pyspark.sql import functions as F
+    from pyspark.sql.functions import col, lit
 
     missing = [name for name in ("node", "local_seq", "kind") if name not in events.columns]
     named = "message" in events.columns
@@ -151,13 +177,13 @@ def audit_events(spark: SparkSession, events: DataFrame) -> list[Report]:
             f"the table of events lacks {', '.join(missing)}: it needs {', '.join(COLUMNS)}"
         )
     run_type = _check_types(events)
-    run = F.col("run_id") if "run_id" in events.columns else F.lit(0)
-    message = F.col("message") if named else _pair()
-    kind = F.col("kind").cast("string")
+    run = col("run_id") if "run_id" in events.columns else lit(0)
+    message = col("message") if named else _pair()
+    kind = col("kind").cast("string")
     rows = events.where(kind.isNull() | ~kind.isin(IGNORED)).select(
         run.cast(run_type).alias("run_id"),
-        F.col("node").cast("string").alias("node"),
-        F.col("local_seq").cast("long").alias("local_seq"),
+        col("node").cast("string").alias("node"),
+        col("local_seq").cast("long").alias("local_seq"),
         kind.alias("kind"),
         message.cast("string").alias("message"),
     )
@@ -171,10 +197,10 @@ def audit_events(spark: SparkSession, events: DataFrame) -> list[Report]:
 
 def _pair() -> Column:
     """source:seq as the name of a message; none if one is missing, or if a join names nothing."""
-    from pyspark.sql import functions as F
+    from pyspark.sql.functions import col, concat, lit, when
 
-    nothing = (F.col("kind") == "join") & (F.col("seq") == 0)
-    return F.when(~nothing, F.concat(F.col("source"), F.lit(":"), F.col("seq")))
+    nothing = (col("kind") == "join") & (col("seq") == 0)
+    return when(~nothing, concat(col("source"), lit(":"), col("seq")))
 
 
 def _check_types(events: DataFrame) -> str:

@@ -17,7 +17,8 @@ import pyarrow as pa
 
 from precedes.errors import UserError
 from precedes.model import Progress
-from precedes.pipeline import execute, records
+from precedes.pipeline import execute
+from precedes.pipeline.directory import ATTEMPTS_MAX, begun_names, finished_names, forget_starts
 from precedes.pipeline.execute import Outcome
 from precedes.pipeline.plan import PlannedRun, pack
 from precedes.pipeline.spark import jobs
@@ -56,10 +57,10 @@ def simulate_runs(
             except jobs.TaskError:
                 found = _apart(spark, left, work, watch, directory=directory)
                 in_vain = 0 if found else in_vain + 1  # nobody was at a run
-                if in_vain == records.ATTEMPTS_MAX:
+                if in_vain == ATTEMPTS_MAX:
                     raise
             done |= {outcome.run_id: outcome for outcome in found}
-            names = records.finished_names(directory)
+            names = finished_names(directory)
             left = [run for run in left if run.run_id not in done and run.name not in names]
     except jobs.SparkError as error:
         raise UserError(
@@ -103,18 +104,18 @@ def _apart(
     which nothing else can end, and as many attempts as a run has. They are at most as many as
     tasks run at once.
     """
-    begun = records.begun_names(directory)
+    begun = begun_names(directory)
     found = []
     for run in runs:
         if run.name not in begun:
             continue
-        records.forget_starts(directory, run.name)
-        for attempt in range(records.ATTEMPTS_MAX + 1):
+        forget_starts(directory, run.name)
+        for attempt in range(ATTEMPTS_MAX + 1):
             try:
                 found += _carry_out(spark, [run], work, watch)
                 break
             except jobs.TaskError:
-                if attempt == records.ATTEMPTS_MAX:
+                if attempt == ATTEMPTS_MAX:
                     raise
     return found
 
@@ -171,7 +172,7 @@ class _Watch:
         begin_s = time.monotonic()
         if self._progress is None or begin_s < self._next_s:
             return
-        for name in records.finished_names(self._directory) & self._left_s.keys():
+        for name in finished_names(self._directory) & self._left_s.keys():
             self._done_s += self._left_s.pop(name)
         self._next_s = begin_s + LOOK_EVERY * (time.monotonic() - begin_s)
         self._progress(self._done_s / self._total_s if self._left_s else 1.0)

@@ -20,9 +20,20 @@ from typing import Any, Final, NamedTuple, TextIO
 from precedes import compiled, registry
 from precedes.audit import Report, audit
 from precedes.errors import InternalError, UserError
-from precedes.pipeline import layout, measures, records
-from precedes.pipeline.plan import scenario_of
-from precedes.pipeline.records import ATTEMPTS_MAX
+from precedes.pipeline import measures
+from precedes.pipeline.directory import (
+    ATTEMPTS_MAX,
+    OWNER,
+    Record,
+    digest_of_file,
+    has_timed_out,
+    record_path,
+    start_path,
+    trace_path,
+    write_record,
+    writing,
+)
+from precedes.pipeline.plan import name_of, scenario_of
 from precedes.sim import Scenario
 from precedes.sim.runs import simulate
 from precedes.trace import SCHEMA_VERSION, History, read_metadata, read_trace
@@ -59,14 +70,14 @@ def run_orders(
     such as a compiled handler that does not return, takes the process with it; carried out again
     it fails at once.
     """
-    if not (directory / layout.OWNER).is_file():
+    if not (directory / OWNER).is_file():
         where = f"{os.uname().nodename} does not see the directory {directory}"
         for order in orders:
             text = f"{where}: all machines must share it under that path"
             yield Outcome(json.loads(order)["run_id"], FAILED, text)
         return
     there = contextlib.chdir(here) if here.is_dir() else contextlib.nullcontext()
-    with records.writing(directory), there:
+    with writing(directory), there:
         waiting = []
         for text in orders:
             try:
@@ -110,7 +121,7 @@ def _too_long(order: dict[str, Any]) -> str:
 
 def _run(order: dict[str, Any], directory: Path, sharers: int, *, wait: bool) -> None:
     """Do one run and write its record, unless it is there: a task may be tried again."""
-    name = layout.name_of(order["run_id"])
+    name = name_of(order["run_id"])
     if _is_recorded(directory, name, order):
         return
     with _noted(directory, name, order) as note:
@@ -129,7 +140,7 @@ def _carry_out(
             f"{os.uname().nodename} runs another version of the code ({code[:12]} instead of "
             f"{order['code_version'][:12]}): install the same on all machines"
         )
-    path = layout.trace_path(directory, name) if order["trace"] else None
+    path = trace_path(directory, name) if order["trace"] else None
     begin_s = time.process_time()
     with _limited(order["run_seconds_max"], note):
         result = simulate(
@@ -139,7 +150,7 @@ def _carry_out(
             run_id=order["run_id"],
             sharers=sharers,
         )
-    record: records.Record = {
+    record: Record = {
         "run_id": order["run_id"],
         "digest": order["digest"],
         "code_version": code,
@@ -151,12 +162,12 @@ def _carry_out(
     if path is not None:
         record |= examine(path)
     record["task_cpu_s"] = time.process_time() - begin_s
-    records.write_record(directory, name, record)
+    write_record(directory, name, record)
 
 
 def _is_recorded(directory: Path, name: str, order: dict[str, Any]) -> bool:
     try:
-        record = json.loads(layout.record_path(directory, name).read_bytes())
+        record = json.loads(record_path(directory, name).read_bytes())
         found = (record["digest"], record["code_version"])
     except (OSError, ValueError, KeyError, TypeError):
         return False
@@ -171,11 +182,11 @@ def _noted(directory: Path, name: str, order: dict[str, Any]) -> Iterator[TextIO
     is enough then.
     """
     for attempt in range(ATTEMPTS_MAX):
-        note = layout.start_path(directory, name, attempt)
+        note = start_path(directory, name, attempt)
         try:
             file = note.open("x", encoding="utf-8")
         except FileExistsError:
-            if records.has_timed_out(note):
+            if has_timed_out(note):
                 raise UserError(_too_long(order)) from None
             continue
         except OSError as error:
@@ -262,7 +273,7 @@ def examine(path: Path) -> dict[str, Any]:
         "trace": {
             "rows": measures.row_count(path),
             "bytes": path.stat().st_size,
-            "sha256": records.digest_of_file(path),
+            "sha256": digest_of_file(path),
             "schema_version": SCHEMA_VERSION,
             "complete": metadata["complete"],
         },

@@ -5,7 +5,19 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
-from pyspark.sql import functions as F
+from pyspark.sql import functions
+from pyspark.sql.functions import (
+    aggregate,
+    broadcast,
+    col,
+    collect_list,
+    lit,
+    size,
+    sort_array,
+    sqrt,
+    struct,
+    try_divide,
+)
 
 from precedes.intervals import student_t
 
@@ -21,7 +33,7 @@ def run_metrics(runs: DataFrame, measures: DataFrame) -> DataFrame:
 
     What needs a trace is null for a run without one.
     """
-    finished = runs.where(F.col("status") == "finished")
+    finished = runs.where(col("status") == "finished")
     metrics = finished.select(
         "run_id",
         *CELL,
@@ -40,7 +52,7 @@ def run_metrics(runs: DataFrame, measures: DataFrame) -> DataFrame:
         "pending_max",
         "reception_ms_mean",
         "delivery_ms_mean",
-        (F.col("delivery_ms_mean") - F.col("reception_ms_mean")).alias("waiting_ms_mean"),
+        (col("delivery_ms_mean") - col("reception_ms_mean")).alias("waiting_ms_mean"),
         "delivery_ms_p50",
         "delivery_ms_p99",
     )
@@ -49,7 +61,7 @@ def run_metrics(runs: DataFrame, measures: DataFrame) -> DataFrame:
 
 def _ratio(top: str, bottom: str) -> Column:
     # try_divide gives null where nothing was sent, delivered or broadcast.
-    return F.try_divide(F.col(top).cast("double"), F.col(bottom).cast("double"))
+    return try_divide(col(top).cast("double"), col(bottom).cast("double"))
 
 
 def protocol_summary(metrics: DataFrame, *, seeds_max: int) -> DataFrame:
@@ -61,23 +73,21 @@ def protocol_summary(metrics: DataFrame, *, seeds_max: int) -> DataFrame:
     keys = ("run_id", *CELL, "number", "seed")
     names = [name for name in metrics.columns if name not in keys]
     doubles = metrics.select(
-        *CELL, "number", *(F.col(name).cast("double").alias(name) for name in names)
+        *CELL, "number", *(col(name).cast("double").alias(name) for name in names)
     )
     long = doubles.unpivot([*CELL, "number"], names, "metric", "value").where("value is not null")
     means = _means(long, *CELL, "metric")
-    squares = F.aggregate(
-        "values", F.lit(0.0), lambda sum_, value: sum_ + (value - F.col("mean")) ** 2
-    )
-    deviation = F.sqrt(F.try_divide(squares, F.col("runs") - 1))
-    half = F.col("quantile") * deviation / F.sqrt(F.col("runs"))
-    known = means.join(F.broadcast(_quantiles(metrics, seeds_max)), "runs", "left")
+    squares = aggregate("values", lit(0.0), lambda sum_, value: sum_ + (value - col("mean")) ** 2)
+    deviation = sqrt(try_divide(squares, col("runs") - 1))
+    half = col("quantile") * deviation / sqrt(col("runs"))
+    known = means.join(broadcast(_quantiles(metrics, seeds_max)), "runs", "left")
     return known.withColumn("half", half).select(
         *CELL,
         "metric",
         "runs",
         "mean",
-        (F.col("mean") - F.col("half")).alias("low"),
-        (F.col("mean") + F.col("half")).alias("high"),
+        (col("mean") - col("half")).alias("low"),
+        (col("mean") + col("half")).alias("high"),
         "first",
     )
 
@@ -87,30 +97,30 @@ def _means(values: DataFrame, *keys: str, **more: Column) -> DataFrame:
 
     ``first`` is the number of the group's first run, which gives tables their order.
     """
-    ordered = F.sort_array(F.collect_list(F.struct("number", "value"))).getField("value")
+    ordered = sort_array(collect_list(struct("number", "value"))).getField("value")
     groups = values.groupBy(*keys).agg(
         ordered.alias("values"),
-        F.min("number").alias("first"),
+        functions.min("number").alias("first"),
         *(column.alias(name) for name, column in more.items()),
     )
-    total = F.aggregate("values", F.lit(0.0), lambda sum_, value: sum_ + value)
-    return groups.withColumn("runs", F.size("values")).withColumn("mean", total / F.col("runs"))
+    total = aggregate("values", lit(0.0), lambda sum_, value: sum_ + value)
+    return groups.withColumn("runs", size("values")).withColumn("mean", total / col("runs"))
 
 
 def occupancy_by_protocol(runs: DataFrame, occupancy: DataFrame) -> DataFrame:
     """The occupancy of all runs of a cell, bin by bin: mean over runs, and maximum."""
     cells = runs.select("run_id", *CELL, "number")
-    joined = occupancy.withColumn("value", F.col("held_mean")).join(F.broadcast(cells), "run_id")
-    means = _means(joined, *CELL, "bin", held_max=F.max("held_max"))
-    return means.select(*CELL, "bin", "runs", F.col("mean").alias("held_mean"), "held_max", "first")
+    joined = occupancy.withColumn("value", col("held_mean")).join(broadcast(cells), "run_id")
+    means = _means(joined, *CELL, "bin", held_max=functions.max("held_max"))
+    return means.select(*CELL, "bin", "runs", col("mean").alias("held_mean"), "held_max", "first")
 
 
 def latency_by_protocol(runs: DataFrame, histogram: DataFrame) -> DataFrame:
     """The histograms of all runs of a cell added up."""
     cells = runs.select("run_id", *CELL, "number")
-    joined = histogram.join(F.broadcast(cells), "run_id")
+    joined = histogram.join(broadcast(cells), "run_id")
     return joined.groupBy(*CELL, "low_us", "high_us").agg(
-        F.sum("deliveries").alias("deliveries"), F.min("number").alias("first")
+        functions.sum("deliveries").alias("deliveries"), functions.min("number").alias("first")
     )
 
 

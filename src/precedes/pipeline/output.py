@@ -12,8 +12,8 @@ import pyarrow.csv
 import pyarrow.parquet as pq
 
 from precedes.pipeline import metrics, tables
+from precedes.pipeline.directory import Record, aside
 from precedes.pipeline.plan import PlannedRun
-from precedes.pipeline.records import Record, aside
 from precedes.pipeline.spark import jobs
 
 if TYPE_CHECKING:

@@ -16,7 +16,6 @@ from typing import Any, Final
 from precedes import registry
 from precedes.compiled import sources_digest
 from precedes.errors import UserError
-from precedes.pipeline.layout import name_of
 from precedes.sim import Scenario
 from precedes.sim.experiment import Experiment
 from precedes.sim.scenario import Fault
@@ -46,6 +45,11 @@ INTERPRETED_S: Final = 10e-6  # and of those on a radio
 TRACED_S: Final = 0.5e-6
 
 ID_BITS: Final = 31  # run_id is an int32 in traces
+
+
+def name_of(run_id: int) -> str:
+    """What the files of a run are called."""
+    return f"run-{run_id:010d}"
 
 
 @dataclass(frozen=True)

@@ -8,9 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from precedes.files import make_directory
-from precedes.pipeline.layout import FAILED
+from precedes.pipeline.directory import FAILED, write_aside
 from precedes.pipeline.plan import PlannedRun
-from precedes.pipeline.records import write_aside
 from precedes.sim import Scenario
 from precedes.sim.scenario import NETWORK, TOP, WORKLOAD
 

@@ -12,10 +12,15 @@ from typing import TYPE_CHECKING, Any, Final
 
 from precedes.errors import Exit, UserError
 from precedes.model import Progress
-from precedes.pipeline import records
-from precedes.pipeline.layout import LOG, record_path, trace_path
+from precedes.pipeline.directory import (
+    LOG,
+    Record,
+    hold,
+    read_records,
+    record_path,
+    trace_path,
+)
 from precedes.pipeline.plan import PlannedRun, expand, learned
-from precedes.pipeline.records import Record
 from precedes.pipeline.repeat import command_for, forget
 from precedes.sim import Scenario
 from precedes.sim.experiment import Experiment
@@ -75,7 +80,7 @@ def run_experiments(
     all others are finished.
     """
     directory = Path(directory)
-    with records.hold(directory):
+    with hold(directory):
         done = _carry_out(experiments, directory, master=master, session=session, progress=progress)
     raise_failures(done)
     results: dict[str, list[dict[str, Any]]] = {experiment.name: [] for experiment in experiments}
@@ -103,7 +108,7 @@ def run_sweep(
     directory = Path(directory)
     params = params_of(experiment)
     with (
-        records.hold(directory),
+        hold(directory),
         open_session(master=master, session=session, log=directory / LOG) as spark,
     ):
         from precedes.pipeline.output import write_tables
@@ -132,7 +137,7 @@ def _carry_out(
     from precedes.pipeline.spark.session import open_session
 
     runs = expand(experiments)
-    before = records.read_records(directory, runs)
+    before = read_records(directory, runs)
     missing = [run for run in learned(runs, before.costs_s) if run.run_id not in before]
     errors: dict[int, str] = {}
     found = before
@@ -143,7 +148,7 @@ def _carry_out(
         with open_session(master=master, session=session, log=directory / LOG) as spark:
             outcomes = simulate_runs(spark, missing, directory=directory, progress=progress)
         errors = {outcome.run_id: outcome.error for outcome in outcomes if outcome.error}
-        found = before.with_more(records.read_records(directory, missing))
+        found = before.with_more(read_records(directory, missing))
         for run in missing:
             if run.run_id in found:
                 forget(run, directory)

@@ -23,10 +23,9 @@ from pyspark.sql.types import (
     StructType,
 )
 
+from precedes.pipeline.directory import TRACES, Record
 from precedes.pipeline.execute import FAILED, FINISHED
-from precedes.pipeline.layout import TRACES, name_of
-from precedes.pipeline.plan import PlannedRun
-from precedes.pipeline.records import Record
+from precedes.pipeline.plan import PlannedRun, name_of
 from precedes.pipeline.spark import jobs
 
 if TYPE_CHECKING:

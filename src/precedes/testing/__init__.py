@@ -26,13 +26,11 @@ from precedes.testing.conformance import (
     conformance,
 )
 from precedes.testing.scenarios import random_scenario
-from precedes.testing.watch import Watch
 
 __all__ = [
     "Collector",
     "Conformance",
     "Observed",
-    "Watch",
     "assert_conforms",
     "check_agreement",
     "check_scenario",

@@ -3,27 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from precedes.audit import Report, audit
-from precedes.model import EventKind
+from precedes.model import EventKind, Events
 from precedes.sim import Result, Scenario
+from precedes.sim.engine.rows import KIND, NODE, SEQUENCE, SOURCE
 from precedes.sim.run import Run
 from precedes.trace import History
 from precedes.trace.assemble import JUDGED, numbered_history
-
-Integers = NDArray[np.signedinteger[Any]]
-
-# Columns of ``Collector.rows``.
-TIME_NS: Final = 0
-NODE: Final = 1
-KIND: Final = 2
-SOURCE: Final = 3
-SEQUENCE: Final = 4
-PACKET: Final = 5
 
 
 class Collector:
@@ -32,21 +22,12 @@ class Collector:
     def __init__(self) -> None:
         self._chunks: list[NDArray[np.int64]] = [np.empty((0, 6), np.int64)]
 
-    def write(
-        self,
-        time_ns: Integers,
-        node: Integers,
-        kind: Integers,
-        source: Integers,
-        sequence: Integers,
-        packet: Integers,
-    ) -> None:
+    def write(self, events: Events) -> None:
         """Take one chunk; the arrays are copied."""
-        columns = [time_ns, node, kind, source, sequence, packet]
-        self._chunks.append(np.stack(columns, axis=1, dtype=np.int64))
+        self._chunks.append(np.stack(events, axis=1, dtype=np.int64))
 
     def rows(self) -> NDArray[np.int64]:
-        """Every event so far, a row each: time_ns, node, kind, source, sequence, packet."""
+        """Every event so far, a row each, with the columns of ``Events``."""
         self._chunks = [np.concatenate(self._chunks)]
         return self._chunks[0]
 

@@ -12,9 +12,10 @@ from precedes.contract import Capacity
 from precedes.errors import UserError
 from precedes.model import EventKind
 from precedes.sim import Result, Scenario
+from precedes.sim.engine.rows import KIND
 from precedes.sim.run import Run
 from precedes.sim.runs import outside
-from precedes.testing.collector import KIND, Observed, observe, observe_run
+from precedes.testing.collector import Observed, observe, observe_run
 from precedes.testing.scenarios import random_scenario
 from precedes.testing.watch import Watch, require
 

@@ -6,6 +6,7 @@ from precedes.trace.importers.jsonl import read_jsonl
 from precedes.trace.members import join, read_members
 from precedes.trace.reader import read_metadata, read_trace
 from precedes.trace.schema import SCHEMA, SCHEMA_VERSION
+from precedes.trace.tables import from_arrow, from_pandas
 from precedes.trace.writer import TraceWriter
 
 __all__ = [
@@ -14,6 +15,8 @@ __all__ = [
     "SCHEMA_VERSION",
     "History",
     "TraceWriter",
+    "from_arrow",
+    "from_pandas",
     "join",
     "load",
     "read_jsonl",

@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from precedes.errors import UserError
-from precedes.model import NODES_MAX, EventKind
+from precedes.model import NODES_MAX, EventKind, Events
 from precedes.trace.assemble import JUDGED, numbered_history
 from precedes.trace.history import History
 from precedes.trace.writer import TraceWriter
@@ -162,11 +162,13 @@ def join(directory: str | os.PathLike[str], path: str | os.PathLike[str]) -> Non
             end = np.full(int(crashed), last_ns)
             rows = log.time_ns.size + end.size
             writer.write(
-                np.concatenate((log.time_ns, end)) + late_ns,
-                np.full(rows, member, np.int32),
-                np.concatenate((log.kind, np.full(end.size, EventKind.CRASH))).astype(np.int8),
-                np.concatenate((log.source, np.full(end.size, member))).astype(np.int32),
-                np.concatenate((log.sequence, np.zeros(end.size))).astype(np.int32),
-                np.full(rows, -1, np.int64),
+                Events(
+                    np.concatenate((log.time_ns, end)) + late_ns,
+                    np.full(rows, member, np.int32),
+                    np.concatenate((log.kind, np.full(end.size, EventKind.CRASH))).astype(np.int8),
+                    np.concatenate((log.source, np.full(end.size, member))).astype(np.int32),
+                    np.concatenate((log.sequence, np.zeros(end.size))).astype(np.int32),
+                    np.full(rows, -1, np.int64),
+                )
             )
         writer.close(complete=any(log.status == ENDED for log in logs))

@@ -14,11 +14,10 @@ from typing import Any, Final, Self
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
-from numpy.typing import NDArray
 
 from precedes.errors import UserError
 from precedes.files import own_directory
-from precedes.model import NODES_MAX
+from precedes.model import NODES_MAX, Events
 from precedes.trace import schema
 from precedes.trace.spool import CHUNK_ROWS, Group, Spool
 
@@ -88,22 +87,11 @@ class TraceWriter:
         elif self._spool is not None:
             self.close()
 
-    def write(
-        self,
-        time_ns: NDArray[np.int64],
-        node: NDArray[np.int32],
-        kind: NDArray[np.int8],
-        source: NDArray[np.int32],
-        sequence: NDArray[np.int32],
-        packet: NDArray[np.int64],
-    ) -> None:
-        """Take the next events, in order of time; a packet of -1 is none.
-
-        The arrays may be reused as soon as this returns.
-        """
+    def write(self, events: Events) -> None:
+        """Take the next events; the arrays may be reused as soon as this returns."""
         spool = self._open_spool()
-        sizes = {column.size for column in (time_ns, node, kind, source, sequence, packet)}
-        if len(sizes) != 1:
+        time_ns, node, kind, source, sequence, packet = events
+        if len({column.size for column in events}) != 1:
             self.abort()
             raise UserError("the columns given to a trace differ in length")
         if node.size == 0:

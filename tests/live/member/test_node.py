@@ -14,8 +14,8 @@ from precedes.live.member.node import Node, Settings
 from precedes.live.net import wire
 from precedes.parts import tester
 from precedes.sim import Scenario
+from precedes.sim.engine.rows import KIND, NODE, SEQUENCE, SOURCE, TIME_NS
 from precedes.testing import observe
-from precedes.testing.collector import KIND, NODE, SEQUENCE, SOURCE, TIME_NS
 from tests.support.liars import body_for
 from tests.support.network import Network, out_of_order
 

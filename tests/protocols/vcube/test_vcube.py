@@ -10,8 +10,8 @@ from precedes.model import EventKind
 from precedes.protocols import vcube
 from precedes.protocols.vcube.recovery import WINDOW
 from precedes.sim import Fault, Scenario, simulate
+from precedes.sim.engine.rows import NODE, PACKET, SEQUENCE, SOURCE
 from precedes.testing import observe
-from precedes.testing.collector import NODE, PACKET, SEQUENCE, SOURCE
 from tests.support import trees, vcube_checks
 from tests.support.places import PROTOCOLS
 

@@ -3,7 +3,7 @@
 import pytest
 
 from precedes.model import EventKind
-from precedes.testing.collector import KIND, NODE, TIME_NS
+from precedes.sim.engine.rows import KIND, NODE, TIME_NS
 from tests.support import edited, traces
 
 pytestmark = pytest.mark.usefixtures("engine")

@@ -7,9 +7,9 @@ from precedes.model import EventKind
 from precedes.registry import linked
 from precedes.sim import Fault, Scenario
 from precedes.sim.engine import layout
+from precedes.sim.engine.rows import KIND, NODE, SEQUENCE, SOURCE, TIME_NS
 from precedes.sim.run import Run
 from precedes.testing import Collector, check_scenario
-from precedes.testing.collector import KIND, NODE, SEQUENCE, SOURCE, TIME_NS
 from tests.support import traces
 from tests.support.places import BATCHES
 

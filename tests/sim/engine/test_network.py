@@ -9,7 +9,7 @@ import pytest
 from precedes.errors import UserError
 from precedes.model import EventKind
 from precedes.sim import Scenario, simulate
-from precedes.testing.collector import NODE, PACKET, SEQUENCE, SOURCE, TIME_NS
+from precedes.sim.engine.rows import NODE, PACKET, SEQUENCE, SOURCE, TIME_NS
 from tests.support import traces
 from tests.support.places import BATCHES
 

@@ -5,11 +5,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from precedes import audit
+from precedes.audit.causal_order import prepare, violations_at
 from precedes.model import EventKind
 from precedes.sim import Fault, Scenario, simulate
+from precedes.sim.engine.rows import KIND, NODE, SEQUENCE, SOURCE
 from precedes.sim.run import Run
 from precedes.testing import Collector, check_agreement, observe, random_scenario
-from precedes.testing.collector import KIND, NODE, SEQUENCE, SOURCE
 from tests.support import executions
 from tests.support.executions import BROADCAST, DELIVER, Execution
 from tests.support.seeds import repeat
@@ -55,11 +56,11 @@ def test_all_three_agree(protocol, seed):
     assert {name: getattr(report, name) for name in COUNTS} == {
         name: expected[name] for name in COUNTS
     }
-    prepared = audit.prepare(history)
+    prepared = prepare(history)
     pairs = {
         (node, (int(history.message_source[m]), int(history.message_sequence[m])))
         for node in range(scenario.nodes)
-        for m in audit.violations_at(prepared, node)
+        for m in violations_at(prepared, node)
     }
     assert pairs == expected["pairs"]
 

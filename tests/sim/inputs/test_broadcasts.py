@@ -13,7 +13,7 @@ from precedes.errors import UserError
 from precedes.model import EventKind
 from precedes.registry import linked
 from precedes.sim import Scenario, simulate
-from precedes.testing.collector import KIND, NODE, SEQUENCE, SOURCE, TIME_NS
+from precedes.sim.engine.rows import KIND, NODE, SEQUENCE, SOURCE, TIME_NS
 from tests.support import traces
 
 pytestmark = pytest.mark.usefixtures("engine")

@@ -12,12 +12,12 @@ import pytest
 from precedes.audit import audit
 from precedes.contract.machines import RadioParameters
 from precedes.errors import UserError
-from precedes.pipeline.events import history_of
 from precedes.sim import Fault, Scenario, simulate
 from precedes.sim.radio.air import Air
 from precedes.sim.radio.mobility import Mobility, read_positions, station_places, tree_of
 from precedes.trace import read_jsonl, read_trace
 from precedes.trace.history import DELIVER
+from precedes.trace.tables import history_of
 
 BYTE_NS = 1000  # at 8 Mb/s
 

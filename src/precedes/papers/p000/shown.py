@@ -7,14 +7,7 @@ from precedes.papers.p000 import metrics
 from precedes.papers.p000.experiments import READINGS, SIZES
 from precedes.papers.p000.metrics import MIDDLE, TABLE_2, TABLE_3
 from precedes.papers.p000.published import PUBLISHED
-from precedes.papers.shown import (
-    Cell,
-    Figure,
-    Printed,
-    Table,
-    measured_series,
-    published_series,
-)
+from precedes.papers.shown import Cell, Figure, Printed, Table, measured_series, published_series
 
 
 def tables(results: Results) -> list[Table]:

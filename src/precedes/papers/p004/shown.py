@@ -4,18 +4,11 @@ from __future__ import annotations
 
 from typing import Final
 
-from precedes.papers.measured import Results, measure, select
+from precedes.papers.measured import Measured, Results, measure, select
 from precedes.papers.p004.experiments import BANDWIDTHS, FAULT_STATION, PROTOCOLS, UNKNOWN_RADIO
 from precedes.papers.p004.metrics import delay_s, extra, static
 from precedes.papers.p004.published import PUBLISHED
-from precedes.papers.shown import (
-    Cell,
-    Figure,
-    Printed,
-    Table,
-    measured_series,
-    published_series,
-)
+from precedes.papers.shown import Cell, Figure, Printed, Table, measured_series, published_series
 
 ROWS: Final = (
     ("delay, s", "delay_s", delay_s),
@@ -64,12 +57,10 @@ def figures(results: Results) -> list[Figure]:
     run = results["faults"][0]
     duration_s = int(run["scenario"]["duration_s"])
     seconds = range(1, duration_s)
-    stored = [
-        (float(second), measure(extra(f"{name}_{second}"), [run]))
-        for name in ("stored_at_fault",)
-        for second in seconds
-    ]
-    mean = [(float(second), measure(extra(f"stored_mean_{second}"), [run])) for second in seconds]
+
+    def over_time(name: str) -> list[tuple[float, Measured]]:
+        return [(float(second), measure(extra(f"{name}_{second}"), [run])) for second in seconds]
+
     return [
         Figure(
             name="Bandwidth",
@@ -88,8 +79,8 @@ def figures(results: Results) -> list[Figure]:
             x_label="time, s",
             y_label="messages stored",
             series=(
-                measured_series(f"station {FAULT_STATION}", stored),
-                measured_series("all stations, mean", mean),
+                measured_series(f"station {FAULT_STATION}", over_time("stored_at_fault")),
+                measured_series("all stations, mean", over_time("stored_mean")),
             ),
             alt="The messages stored at the station of the failing hosts over time: a peak for "
             "each fault, the longer the higher, and back within seconds.",

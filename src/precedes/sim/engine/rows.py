@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from typing import Final, Protocol
 
-import numpy as np
-from numpy.typing import NDArray
-
 from precedes import compiled, contract
 from precedes.contract import Host, Int64s
+from precedes.model import Events
 from precedes.sim.engine import layout
 
-# Columns of ``trace``.
+# Columns of ``trace``, in the order of ``Events``.
 TIME_NS: Final = 0
 NODE: Final = 1
 KIND: Final = 2
@@ -23,15 +21,7 @@ PACKET: Final = 5
 class Writer(Protocol):
     """Where the events of a run go: chunks of columns, in order of time."""
 
-    def write(
-        self,
-        time_ns: NDArray[np.int64],
-        node: NDArray[np.int32],
-        kind: NDArray[np.int8],
-        source: NDArray[np.int32],
-        sequence: NDArray[np.int32],
-        packet: NDArray[np.int64],
-    ) -> None:
+    def write(self, events: Events) -> None:
         """Take one chunk; the arrays are the caller's to reuse."""
 
 
@@ -68,12 +58,5 @@ def flush(trace: Int64s, registers: Int64s, writer: Writer) -> None:
     """Empty the chunk into the writer."""
     rows = trace[: int(registers[layout.ROWS])]
     if len(rows):
-        writer.write(
-            rows[:, TIME_NS].copy(),
-            rows[:, NODE].astype(np.int32),
-            rows[:, KIND].astype(np.int8),
-            rows[:, SOURCE].astype(np.int32),
-            rows[:, SEQUENCE].astype(np.int32),
-            rows[:, PACKET].copy(),
-        )
+        writer.write(Events.of(rows))
     registers[layout.ROWS] = 0

@@ -7,7 +7,7 @@ from typing import Final
 
 import numpy as np
 
-from precedes.model import EventKind
+from precedes.model import EventKind, Events
 from precedes.sim.engine.rows import Writer
 
 CHUNK_ROWS: Final = 1 << 16
@@ -18,7 +18,7 @@ class RadioTrace:
 
     def __init__(self, writer: Writer | None, *, hosts: int, stations: int) -> None:
         self.writer = writer
-        self.rows: list[tuple[int, int, int, int, int]] = []
+        self.rows: list[tuple[int, int, int, int, int, int]] = []
         self.known = [False] * hosts  # hosts that have joined
         # Who broadcast what a station has stamped. Links are FIFO: a source's messages are
         # stamped in the order of their numbers, so that counts say which they are.
@@ -60,20 +60,12 @@ class RadioTrace:
         self._hand_over()
 
     def _add(self, time_ns: int, host: int, kind: EventKind, source: int, sequence: int) -> None:
-        self.rows.append((time_ns, host, kind, source, sequence))
+        self.rows.append((time_ns, host, kind, source, sequence, -1))
         if len(self.rows) >= CHUNK_ROWS:
             self._hand_over()
 
     def _hand_over(self) -> None:
         if self.writer is None or not self.rows:
             return
-        columns = np.array(self.rows, np.int64).T
-        self.writer.write(
-            columns[0].copy(),
-            columns[1].astype(np.int32),
-            columns[2].astype(np.int8),
-            columns[3].astype(np.int32),
-            columns[4].astype(np.int32),
-            np.full(len(self.rows), -1, np.int64),
-        )
+        self.writer.write(Events.of(np.array(self.rows, np.int64)))
         self.rows = []

@@ -1,4 +1,4 @@
-"""The directory of a sweep: who works in it, and which runs are finished.
+"""The directory of a sweep: where things are, who works in it, and which runs are finished.
 
 A run is finished when its record is there: ``records/run-<id>.json``, written aside and renamed
 after the run's trace was. A record says which run of which code it is of, so that whatever does
@@ -22,21 +22,18 @@ from typing import Any, Final
 from precedes import files
 from precedes.compiled import sources_digest
 from precedes.errors import UserError
-from precedes.pipeline.layout import (
-    LOCK,
-    OWNER,
-    RECORD_VERSION,
-    RECORDS,
-    STARTED,
-    TRACES,
-    WORK,
-    name_of,
-    record_path,
-    start_path,
-    trace_path,
-)
-from precedes.pipeline.plan import PlannedRun
+from precedes.pipeline.plan import PlannedRun, name_of
 
+RECORDS: Final = "records"
+TRACES: Final = "traces"
+FAILED: Final = "failed"
+STARTED: Final = "started"
+OWNER: Final = "sweep.json"
+LOCK: Final = ".lock"
+WORK: Final = ".work"
+LOG: Final = "spark.log"
+
+RECORD_VERSION: Final = 1
 Record = dict[str, Any]
 
 # Spark ends a task within seconds of its job, and a process of a dead driver's as soon.
@@ -47,6 +44,26 @@ WRITERS_POLL_S: Final = 0.05
 ATTEMPTS_MAX: Final = 3
 # What faulthandler writes into the note of a start before it ends the process.
 TIMED_OUT: Final = "Timeout"
+
+
+def record_path(directory: Path, name: str) -> Path:
+    """Where the record of a run is."""
+    return directory / RECORDS / f"{name}.json"
+
+
+def trace_path(directory: Path, name: str) -> Path:
+    """Where the trace of a run is."""
+    return directory / TRACES / f"{name}.parquet"
+
+
+def start_path(directory: Path, name: str, attempt: int) -> Path:
+    """Where it is noted that a run has begun."""
+    return directory / STARTED / f"{name}-{attempt}"
+
+
+def logs_in(directory: Path) -> Path:
+    """Where the logs of a directory are: of a sweep's, in its traces."""
+    return directory / TRACES if os.path.isfile(directory / OWNER) else directory
 
 
 @contextlib.contextmanager

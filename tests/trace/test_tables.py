@@ -1,0 +1,191 @@
+"""Tables of events, from Spark and from whoever has one: what is judged, and what is refused."""
+
+import json
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import precedes
+from precedes.audit import audit
+from precedes.errors import UserError
+from precedes.sim import Scenario, simulate
+from precedes.trace import load, read_jsonl
+from precedes.trace.tables import history_of
+from tests.support import executions
+from tests.support.chat import CHAT, changed, table
+
+
+def test_a_chat():
+    report = audit(history_of(table(CHAT[::-1]), run_id=7))
+    assert (report.verdict, report.violations, report.run_id) == ("violated", 1, 7)
+    assert "node eve delivered answer before question" in report.witnesses[0].sentence
+
+
+@pytest.mark.parametrize(
+    ("rows", "wrong"),
+    [
+        (changed(3, kind=None), "run 7: node eve, local_seq 0: no kind; known are broadcast, "),
+        (changed(3, kind="Deliver"), "node eve, local_seq 0: the unknown kind 'Deliver'"),
+        (changed(1, kind="delivered"), "node bob, local_seq 0: the unknown kind 'delivered'"),
+        (changed(1, node=None), "the column node has empty cells"),
+        (changed(1, local_seq=None), "the column local_seq has empty cells"),
+        (changed(1, message=None), "the column message has empty cells"),
+        (changed(4, local_seq=0), "two events of a node share a local_seq"),
+        (changed(2, message="question"), "question is broadcast twice"),
+        (
+            [*changed(2, message="x\x1b"), ("ann", 9, "broadcast", "x\x1b")],
+            r"x\\x1b is broadcast twice",
+        ),
+    ],
+)
+def test_mistakes_are_refused(rows, wrong):
+    with pytest.raises(UserError, match=wrong):
+        history_of(table(rows), run_id=7)
+
+
+@pytest.mark.parametrize("name", ["9" * 5000, "", "-"])
+def test_any_text_is_a_name(name):
+    rows = [(name, 0, "broadcast", name), ("8", 0, "deliver", name)]
+    assert audit(history_of(table(rows), run_id=name)).verdict == "held"
+
+
+def test_rows_of_other_kinds_are_passed_over():
+    more = [("eve", 2, "receive", None), ("eve", 3, "tag", "answer"), ("ann", 0, "send", "x")]
+    assert audit(history_of(table(CHAT + more), run_id=0)) == audit(
+        history_of(table(CHAT), run_id=0)
+    )
+
+
+def test_joins_and_leaves_count():
+    joined = [("eve", -2, "join", None), ("eve", -1, "join", "question"), *CHAT[:4]]
+    assert audit(history_of(table(joined), run_id=0)).verdict == "held"
+    assert audit(history_of(table(joined[:1] + joined[2:]), run_id=0)).verdict == "violated"
+    missing = audit(history_of(table(CHAT[:3]), run_id=0)).undelivered_at_end
+    gone = audit(history_of(table([*CHAT[:3], ("ann", 1, "leave", None)]), run_id=0))
+    assert (missing, gone.undelivered_at_end) == (1, 0)
+
+
+def told(history):
+    """All that a history says, but for where it is from."""
+    return {
+        name: value.tolist() if isinstance(value, np.ndarray) else value
+        for name, value in vars(history).items()
+        if name != "origin"
+    }
+
+
+def frame(rows):
+    """Rows of node, local_seq, kind and message for pandas."""
+    return pd.DataFrame(rows, columns=["node", "local_seq", "kind", "message"])
+
+
+@given(st.integers(0, 2**32 - 1), st.randoms(use_true_random=False))
+def test_a_table_is_judged_as_its_lines_are(tmp_path_factory, seed, rng):
+    execution = executions.scramble(seed, nodes=4, messages=8, rows=20)
+    executions.with_members(execution, rng)
+    lines = [line for node in range(4) for line in executions.as_lines(execution, node)]
+    path = tmp_path_factory.mktemp("logs") / "log.jsonl"
+    path.write_text("\n".join(lines))
+    rows = [json.loads(line) for line in lines]
+    expected = told(read_jsonl(path))
+    schema = pa.schema([(name, pa.string()) for name in ("node", "kind", "message", "colour")])
+    (found,) = precedes.from_arrow(pa.Table.from_pylist(rows, schema))
+    assert told(found) == expected
+    (found,) = precedes.from_pandas(pd.DataFrame(rows, columns=["message", "kind", "node"]))
+    assert told(found) == expected
+    numbered = pa.Table.from_pylist(rows, schema).append_column("local_seq", [range(len(rows))])
+    shuffled = numbered.take(rng.sample(range(len(rows)), len(rows)))
+    assert told(precedes.from_arrow(shuffled)[0]) == expected
+
+
+def test_a_trace_as_a_table(tmp_path):
+    """Columns source and seq, joins that begin with nothing, and types that need a cast."""
+    path = tmp_path / "mobile.parquet"
+    scenario = Scenario(
+        protocol="mobile", nodes=6, rate=10.0, duration_s=4.0, parameters={"joins_s": 3.0}
+    )
+    simulate(scenario, trace=path)
+    (expected,) = load(path)
+    events = pa.parquet.read_table(path)
+    for found in (precedes.from_arrow(events), precedes.from_pandas(events.to_pandas())):
+        reports = [audit(history) for history in (expected, *found)]
+        assert reports[0].verdict == reports[1].verdict == "held"
+        assert reports[0].deliveries == reports[1].deliveries
+        assert (found[0].join_message >= 0).sum() == (expected.join_message >= 0).sum() > 0
+        assert found[0].join_node.tolist() == expected.join_node.tolist()
+
+
+def test_runs_are_told_apart():
+    parts = [table(CHAT, run_id=[run] * len(CHAT)) for run in (12, 9, 100)]
+    parts[1] = parts[1].slice(0, 3)
+    histories = precedes.from_arrow(pa.concat_tables(parts))
+    assert [history.run_id for history in histories] == [9, 12, 100]
+    assert [history.origin for history in histories] == ["run 9", "run 12", "run 100"]
+    verdicts = [audit(history).verdict for history in histories]
+    assert verdicts == ["held", "violated", "violated"]
+
+
+def test_an_empty_table_is_unknown():
+    (history,) = precedes.from_arrow(table([]))
+    assert audit(history).verdict == "unknown"
+    assert precedes.from_arrow(table([], run_id=pa.array([], pa.int64()))) == []
+
+
+def test_pandas_may_mix_names():
+    rows = [(7, 0, "broadcast", 1), ("8", 0, "deliver", "1"), (8, 1, "leave", None)]
+    (history,) = precedes.from_pandas(frame(rows))
+    assert (history.node_names, history.message_names) == (["7", "8"], ["1"])
+    assert audit(history).verdict == "held"
+    named = frame(CHAT).astype({"kind": "category", "node": "category"})
+    assert told(precedes.from_pandas(named)[0]) == told(precedes.from_arrow(table(CHAT))[0])
+
+
+@pytest.mark.parametrize(
+    ("rows", "wrong"),
+    [
+        (changed(3, kind=None), "row 3: the column kind is empty"),
+        (changed(3, kind="Deliver"), "row 3: unknown kind 'Deliver'; known are broadcast, "),
+        (changed(1, node=None), "row 1: the column node is empty"),
+        (changed(1, local_seq=None), "row 1: the column local_seq is empty"),
+        (changed(1, message=None), "row 1: the column message is empty"),
+        (changed(4, local_seq=0), "row 4: local_seq is as in row 3, at the same node"),
+        (changed(2, message="question"), "row 2: message question is broadcast again"),
+    ],
+)
+def test_mistakes_name_column_and_row(rows, wrong):
+    with pytest.raises(UserError, match=f"^the table, {wrong}"):
+        precedes.from_arrow(table(rows))
+    second = [*(("zoe", 0, "crash", None),) * 1, *rows]
+    runs = pa.array([2] + [1] * len(rows))
+    at = int(wrong.split()[1].rstrip(":")) + 1
+    with pytest.raises(UserError, match=f"^the table, row {at}: "):
+        precedes.from_arrow(table(second, run_id=runs))
+
+
+@pytest.mark.parametrize(
+    ("columns", "wrong"),
+    [
+        ({"node": [0.5] * 5}, "the column node holds double instead of strings or whole numbers"),
+        ({"node": [True] * 5}, "the column node holds bool instead of"),
+        ({"kind": [1] * 5}, "the column kind holds int64 instead of strings: cast it"),
+        ({"local_seq": list("abcde")}, "the column local_seq holds string instead of whole"),
+        ({"run_id": [1, 1, None, 1, 1]}, "the table, row 2: the column run_id is empty"),
+        ({"message": [[1]] * 5}, "the column message holds list"),
+    ],
+)
+def test_columns_of_other_types_are_refused(columns, wrong):
+    whole = {name: table(CHAT).column(name) for name in table(CHAT).column_names}
+    with pytest.raises(UserError, match=wrong):
+        precedes.from_arrow(pa.table({**whole, **columns}))
+
+
+def test_mistakes_in_pandas_name_column_and_row():
+    rows = [*CHAT, ("eve", 2, "deliver", 1.5)]
+    with pytest.raises(UserError, match=r"row 5: the column message holds 1.5 instead of a string"):
+        precedes.from_pandas(frame(rows))
+    with pytest.raises(UserError, match="the table lacks kind, source, seq: it needs node, kind"):
+        precedes.from_pandas(frame(rows)[["node"]])
