@@ -20,7 +20,7 @@ from precedes.pipeline.plan import expand
 from precedes.pipeline.sweep import run_sweep
 from precedes.sim import Scenario
 from precedes.sim.experiment import Experiment, from_file
-from tests.support import runs
+from tests.support import commands, runs
 from tests.support.signals import heed_interrupts
 
 PATIENCE_S = 240  # of a test on a machine that does much else
@@ -52,7 +52,7 @@ def test_killed_again_and_again(spark, swept, tmp_path, paths_without_java):
     """On a machine without Java: ctrl-C, kill -9; the third time, with a session, to the end."""
     whole = runs.tables(swept[0])
     experiment, out = runs.write(tmp_path), tmp_path / "out"
-    line = runs.command("sweep", experiment, "--out", out, "--master", "local[2]")
+    line = commands.command("sweep", experiment, "--out", out, "--master", "local[2]")
     environment = {**os.environ, "PATH": str(paths_without_java), "JAVA_HOME": ""}
     assert subprocess.run(["sh", "-c", "command -v java"], env=environment).returncode != 0
     finished = {}
@@ -95,7 +95,7 @@ def settled(out):
 def test_local_cluster(swept, tmp_path):
     """Executors in processes of their own: everything is sent, nothing is shared by accident."""
     experiment, out = runs.write(tmp_path), tmp_path / "out"
-    done = runs.run("sweep", experiment, "--out", out, "--master", "local-cluster[2,1,1024]")
+    done = commands.run("sweep", experiment, "--out", out, "--master", "local-cluster[2,1,1024]")
     assert done.returncode == 0, done.stderr
     assert done.stderr == ""
     assert runs.tables(out) == runs.tables(swept[0])
@@ -114,7 +114,7 @@ def daemon(log, name, *arguments):
         "SPARK_DAEMON_MEMORY": "256m",
         "SPARK_DAEMON_JAVA_OPTS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
     }
-    line = runs.command("spark", name, *arguments)
+    line = commands.command("spark", name, *arguments)
     with log.open("w") as file, subprocess.Popen(line, stderr=file, env=environment) as process:
         try:
             yield process
@@ -156,7 +156,7 @@ def cluster(directory):
 def test_a_worker_dies_on_a_standalone_cluster(swept, tmp_path):
     experiment, out = runs.write(tmp_path), tmp_path / "out"
     with cluster(tmp_path) as (url, workers):
-        line = runs.command("sweep", experiment, "--out", out, "--master", url)
+        line = commands.command("sweep", experiment, "--out", out, "--master", url)
         with subprocess.Popen(
             line, stderr=subprocess.PIPE, text=True, preexec_fn=heed_interrupts
         ) as process:
@@ -196,11 +196,11 @@ def test_a_run_that_its_process_dies_of(spark, tmp_path):
 
 def test_nobody_at_the_master(tmp_path):
     experiment, out = runs.write(tmp_path), tmp_path / "out"
-    done = runs.run("sweep", experiment, "--out", out, "--master", "spark://127.0.0.1:9")
+    done = commands.run("sweep", experiment, "--out", out, "--master", "spark://127.0.0.1:9")
     assert (done.returncode, done.stdout) == (2, "")
     assert len(done.stderr.splitlines()) == 1
     assert "no Spark master at spark://127.0.0.1:9" in done.stderr
-    done = runs.run("sweep", experiment, "--out", out, "--master", "nonsense")
+    done = commands.run("sweep", experiment, "--out", out, "--master", "nonsense")
     assert done.returncode == 2
     assert len(done.stderr.splitlines()) == 1, done.stderr
     assert "'nonsense' is no Spark master" in done.stderr
@@ -213,7 +213,7 @@ def test_something_else_at_the_master(tmp_path):
         thread = threading.Thread(target=answer_as_a_web_server, args=[server])
         thread.start()
         master = f"spark://127.0.0.1:{server.getsockname()[1]}"
-        done = runs.run("sweep", experiment, "--out", out, "--master", master)
+        done = commands.run("sweep", experiment, "--out", out, "--master", master)
         thread.join()
     assert (done.returncode, done.stdout) == (2, "")
     assert len(done.stderr.splitlines()) == 1
@@ -292,7 +292,7 @@ def test_without_pyspark(tmp_path):
     (tmp_path / "pyspark" / "__init__.py").write_text("raise ImportError")
     experiment = runs.write(tmp_path)
     environment = {**os.environ, "PYTHONPATH": str(tmp_path)}
-    done = runs.run("sweep", experiment, "--out", tmp_path / "out", env=environment)
+    done = commands.run("sweep", experiment, "--out", tmp_path / "out", env=environment)
     assert (done.returncode, done.stdout) == (2, "")
     assert "pip install 'precedes[spark]'" in done.stderr
     assert len(done.stderr.splitlines()) == 1

@@ -1,7 +1,5 @@
-"""An experiment that takes some seconds, and running it as the command does."""
+"""An experiment that takes some seconds, and what it leaves in its directory."""
 
-import subprocess
-import sys
 from pathlib import Path
 
 from precedes.sim.experiment import from_file
@@ -35,18 +33,6 @@ def write(directory, text=EXPERIMENT):
 def experiment(directory, text=EXPERIMENT):
     """The same as an object."""
     return from_file(write(directory, text))
-
-
-def command(*arguments):
-    """The command line of a command in a process of its own."""
-    return [sys.executable, "-m", "precedes.cli", *map(str, arguments)]
-
-
-def run(*arguments, **options):
-    """Run a command to its end."""
-    return subprocess.run(
-        command(*arguments), capture_output=True, text=True, timeout=300, **options
-    )
 
 
 def tables(directory):

@@ -4,7 +4,6 @@ import gzip
 import io
 import json
 import os
-import subprocess
 import sys
 import tempfile
 import threading
@@ -18,7 +17,7 @@ from precedes.cli.main import main
 from precedes.errors import UserError
 from precedes.pipeline.directory import logs_in
 from precedes.trace import load, read_jsonl, read_trace
-from tests.support import logs
+from tests.support import commands, logs
 
 HEAD_BYTES = 4096
 
@@ -153,8 +152,7 @@ def test_file_objects(tmp_path):
 
 
 def test_the_command_reads_a_pipe():
-    command = [sys.executable, "-m", "precedes.cli", "audit", "--json", "/dev/stdin"]
-    found = subprocess.run(command, input=log_bytes(), capture_output=True, timeout=100)
+    found = commands.run("audit", "--json", "/dev/stdin", input=log_bytes(), text=False)
     said = json.loads(found.stdout)
     assert (found.returncode, said["verdict"], said["violations"]) == (1, "violated", 1)
 

@@ -19,7 +19,7 @@ from precedes.live.cluster.faults import draw
 from precedes.live.seldom import Seldom
 from precedes.trace import load, read_members
 from precedes.trace.members import join, read_member_log
-from tests.support import warm
+from tests.support import commands, warm
 from tests.support.groups import listeners
 from tests.support.places import ROOT
 from tests.support.signals import heed_interrupts
@@ -103,10 +103,7 @@ def test_faults_wait_until_all_members_are_ready(tmp_path):
     assert draw(KILLED_EARLY, members=4, seconds=0.1, patience_s=1.0)[0].at_s < 0.02
     line = ["cluster", "-n", "4", "--seconds", "0.1", "--evict-after", "1", "--json"]
     line += ["--faults", str(KILLED_EARLY), "--trace", str(tmp_path / "logs")]
-    done = subprocess.run(
-        [sys.executable, "-m", "precedes.cli", *line],
-        capture_output=True, text=True, timeout=120, cwd=ROOT, check=False,
-    )  # fmt: skip
+    done = commands.run(*line)
     assert done.returncode == 0, done.stdout + done.stderr
     found = json.loads(done.stdout)
     assert "killed" in found["ended"].values()
@@ -159,11 +156,8 @@ def test_latency_with_and_without_the_time_of_a_missing_member():
 def logs(tmp_path_factory, live):
     """The logs of a saturated group of eight, with TLS."""
     directory = tmp_path_factory.mktemp("cluster") / "logs"
-    command = [sys.executable, "-m", "precedes.cli", "cluster", "-n", "8", "--seconds", "1.5"]
-    command += ["--protocol", "vcube", "--secure", "--json", "--trace", str(directory)]
-    done = subprocess.run(
-        command, capture_output=True, text=True, timeout=120, cwd=ROOT, check=False
-    )
+    line = ["cluster", "-n", "8", "--seconds", "1.5", "--protocol", "vcube", "--secure", "--json"]
+    done = commands.run(*line, "--trace", directory)
     assert done.returncode == 0, done.stderr + done.stdout[-2000:]
     return directory, json.loads(done.stdout)
 
@@ -259,7 +253,7 @@ def nodes(*given):
         sock.close()
     processes = [
         subprocess.Popen(
-            [sys.executable, "-m", "precedes.cli", "node", f"--member={i}", *addresses, *options],
+            commands.command("node", f"--member={i}", *addresses, *options),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
