@@ -97,7 +97,7 @@ class Run:
             ),
             packets=packets.allocate_packets(0),
             host=self._make_host(),
-            message=np.zeros(8 * self.capacity.slots, np.int64),
+            message=np.zeros((self.capacity.slots, 8), np.int64),
             node=allocate_nodes(n),
             inbox=np.zeros(2 * 64, np.int64),
             item_class=np.array(self.protocol.items, np.int64),
@@ -113,7 +113,7 @@ class Run:
         )
         for item in scenario.faults:
             if item.after_sends:
-                world.node[8 * item.node + layout.SENDS_LEFT] = item.after_sends
+                world.node[item.node, layout.SENDS_LEFT] = item.after_sends
         self._schedule_first(world)
         return world
 
@@ -289,7 +289,7 @@ class Run:
                     messages=world.oracle.successor.size,
                 ),
             ),
-            message=grow(world.message, np.zeros(8 * slots, np.int64)),
+            message=grow(world.message, np.zeros((slots, 8), np.int64)),
             host=grow(world.host, allocate_host(slots=slots, effects=words, seed=1, nodes=n)),
         )
 
@@ -309,7 +309,7 @@ class Run:
 
     def _check_balance(self) -> None:
         """Every reference is held by a node or has ended: the contract's rule 4."""
-        held = self.world.node[layout.HELD :: 8]
+        held = self.world.node[:, layout.HELD]
         if (held < 0).any():
             node = int(np.argmin(held))
             raise InternalError(
