@@ -11,12 +11,14 @@ from typing import TYPE_CHECKING
 from precedes.cli.common import add_json, add_parameters, add_rate, add_trace, parameters_of
 from precedes.cli.terminal import Bar
 from precedes.console import say, show
+from precedes.delays import DELAY_HELP
 from precedes.errors import Exit, UserError
 from precedes.files import make_directory
+from precedes.sim.scenario import Scenario, from_toml
+from precedes.sim.workloads import WORKLOAD_HELP, replayed
 
 if TYPE_CHECKING:
     from precedes.cli.common import Commands
-    from precedes.sim import Scenario
 
 
 def add(commands: Commands) -> None:
@@ -37,14 +39,12 @@ def add(commands: Commands) -> None:
     parser.add_argument(
         "--workload",
         metavar="W",
-        help="poisson (default), periodic, window:MS[:TIMES], exponential:MS[:TIMES], "
-        "burst:NODES:EACH, bell:LOW:HIGH, random:LOW:HIGH, replay:FILE",
+        help=f"{WORKLOAD_HELP} (default: {Scenario.workload})",
     )
     parser.add_argument(
         "--delay",
         metavar="D",
-        help="normal:100:20 (default), constant:MS, uniform:LOW:HIGH, loguniform:LOW:HIGH, "
-        "lognormal:MEDIAN:SIGMA, exponential:MEAN, spiky:MS:PEAK, matrix:FILE, matrix_s:FILE",
+        help=f"{DELAY_HELP} (default: {Scenario.delay})",
     )
     parser.add_argument("--per-link", action="store_true", help="draw a delay once for each link")
     parser.add_argument("--loss", type=float, metavar="P", help="probability to lose a packet")
@@ -94,7 +94,6 @@ def _run(options: argparse.Namespace) -> int:
 
 def scenario_of(options: argparse.Namespace) -> Scenario:
     """The scenario of the options, on top of a file if one is named."""
-    from precedes.sim import Scenario, from_toml
     from precedes.sim.inputs.graph import read_graph
 
     given = {
@@ -124,9 +123,8 @@ def scenario_of(options: argparse.Namespace) -> Scenario:
         return base.replace(**values)
     if "protocol" not in values:
         raise UserError("name a protocol, or a scenario with --scenario FILE")
-    if "nodes" not in values and values.get("workload", "").startswith("replay:"):
-        graph = read_graph(Path(values["workload"].partition(":")[2]))
-        values["nodes"] = max(graph.agents, 2)
+    if "nodes" not in values and (graph := replayed(values.get("workload", ""))) is not None:
+        values["nodes"] = max(read_graph(graph).agents, 2)
     if "nodes" not in values:
         raise UserError("say how many nodes: --nodes N")
     return Scenario(**values)
