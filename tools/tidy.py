@@ -30,17 +30,20 @@ MAY_IMPORT = {
     "sources": frozenset(),
     "compiled": FILES | {"sources"},
     "intervals": frozenset(),
+    "forms": WORDS,
+    "delays": WORDS | {"forms"},
     "console": WORDS,
     "contract": BASE,
     "parts": CONTRACT,
+    "parts.sizing": WORDS | {"delays"},
     "protocols": CONTRACT | {"parts"},
     "registry": CONTRACT,  # it finds protocols by their names
     "trace": FILES,
     "audit": FILES | {"compiled", "trace"},
-    "sim": HOSTS,
+    "sim": HOSTS | {"forms", "delays"},
     "sim.engine": CONTRACT | {"parts.pool"},
-    "sim.inputs": CONTRACT | {"sim.engine", "sim.scenario"},
-    "sim.runs": HOSTS | {"sim", "trace"},  # it hands a run to the writer of its trace
+    "sim.inputs": CONTRACT | {"delays", "sim.engine", "sim.scenario", "sim.workloads"},
+    "sim.runs": HOSTS | {"delays", "sim", "trace"},  # it hands a run to the writer of its trace
     "live": HOSTS | {"console", "parts", "trace"},
     "live.net": FILES | {"live.config", "live.group"},
     "live.member": HOSTS | {"parts", "live.net"},

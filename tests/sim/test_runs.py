@@ -11,8 +11,9 @@ def test_there_is_one_simulate():
     assert precedes.simulate is sim.simulate
 
 
-def test_the_package_is_imported_without_its_engine():
+def test_the_package_and_its_command_are_imported_without_its_engine():
     names = "numpy", "numba", "pyarrow"
-    check = f"import sys, precedes.sim; print([n for n in {names} if n in sys.modules])"
+    imported = "import sys, precedes.sim, precedes.cli.simulate"
+    check = f"{imported}; print([n for n in {names} if n in sys.modules])"
     done = subprocess.run([sys.executable, "-c", check], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"

@@ -10,11 +10,14 @@ from typing import TYPE_CHECKING
 from precedes.cli.common import add_json, add_parameters, add_rate, add_trace, given, parameters_of
 from precedes.cli.terminal import Bar
 from precedes.console import say, show
+from precedes.delays import DELAY_HELP
 from precedes.errors import Exit, UserError
+from precedes.files import make_directory
+from precedes.sim.scenario import Scenario, from_toml
+from precedes.sim.workloads import WORKLOAD_HELP, replayed
 
 if TYPE_CHECKING:
     from precedes.cli.common import Commands
-    from precedes.sim import Scenario
 
 
 def add(commands: Commands) -> None:
@@ -35,14 +38,12 @@ def add(commands: Commands) -> None:
     parser.add_argument(
         "--workload",
         metavar="W",
-        help="poisson (default), periodic, window:MS[:TIMES], exponential:MS[:TIMES], "
-        "burst:NODES:EACH, bell:LOW:HIGH, random:LOW:HIGH, replay:FILE",
+        help=f"{WORKLOAD_HELP} (default: {Scenario.workload})",
     )
     parser.add_argument(
         "--delay",
         metavar="D",
-        help="normal:100:20 (default), constant:MS, uniform:LOW:HIGH, loguniform:LOW:HIGH, "
-        "lognormal:MEDIAN:SIGMA, exponential:MEAN, spiky:MS:PEAK, matrix:FILE, matrix_s:FILE",
+        help=f"{DELAY_HELP} (default: {Scenario.delay})",
     )
     parser.add_argument("--per-link", action="store_true", help="draw a delay once for each link")
     parser.add_argument("--loss", type=float, metavar="P", help="probability to lose a packet")
@@ -92,7 +93,6 @@ def _run(options: argparse.Namespace) -> int:
 
 def scenario_of(options: argparse.Namespace) -> Scenario:
     """The scenario of the options, on top of a file if one is named."""
-    from precedes.sim import Scenario, from_toml
     from precedes.sim.inputs.graph import read_graph
 
     values = given(
@@ -121,9 +121,8 @@ def scenario_of(options: argparse.Namespace) -> Scenario:
         return base.replace(**values)
     if "protocol" not in values:
         raise UserError("name a protocol, or a scenario with --scenario FILE")
-    if "nodes" not in values and values.get("workload", "").startswith("replay:"):
-        graph = read_graph(Path(values["workload"].partition(":")[2]))
-        values["nodes"] = max(graph.agents, 2)
+    if "nodes" not in values and (graph := replayed(values.get("workload", ""))) is not None:
+        values["nodes"] = max(read_graph(graph).agents, 2)
     if "nodes" not in values:
         raise UserError("say how many nodes: --nodes N")
     return Scenario(**values)
@@ -133,7 +132,6 @@ def _trace_path(directory: Path, scenario: Scenario) -> Path:
     """Where the trace of a scenario goes in a directory, which is made if it is not there."""
     import hashlib
 
-    from precedes.files import make_directory
 
     make_directory(directory)
     # The same scenario gives the same file; another one never replaces it.

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from typing import Any, Final
 
+from precedes import delays
 from precedes.errors import UserError
 from precedes.model import NODES_MAX
 
@@ -216,15 +218,12 @@ def _smallest(low: int, high: int, good: Callable[[int], bool]) -> int | None:
 
 def delay_ms(text: str) -> tuple[float, float]:
     """Mean and standard deviation of delays that the formula takes."""
-    law, *rest = text.split(":")
-    try:
-        mean_ms, deviation_ms = (float(part) for part in rest)
-    except ValueError:
-        mean_ms = deviation_ms = 0.0
-    # Delays cut off at 0 are not normal; two deviations are enough for the formula.
-    if law != "normal" or not 0 < deviation_ms <= mean_ms / 2 or not mean_ms < 1e9:
-        raise UserError(f"delay {text!r} is not understood: the formula takes {DELAY_HELP}")
-    return mean_ms, deviation_ms
+    with contextlib.suppress(UserError):
+        law = delays.read(text)
+        # Delays cut off at 0 are not normal; two deviations are enough for the formula.
+        if isinstance(law, delays.Normal) and 0 < law.deviation_ms <= law.mean_ms / 2:
+            return law.mean_ms, law.deviation_ms
+    raise UserError(f"delay {text!r} is not understood: the formula takes {DELAY_HELP}")
 
 
 def _check(

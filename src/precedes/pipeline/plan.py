@@ -10,7 +10,6 @@ import math
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Final
 
 from precedes import registry
@@ -19,6 +18,7 @@ from precedes.errors import UserError
 from precedes.sim import Scenario
 from precedes.sim.experiment import Experiment
 from precedes.sim.scenario import Fault
+from precedes.sim.workloads import broadcasts
 
 # Every run is a small file and a few rows in the driver's memory.
 RUNS_MAX: Final = 100_000
@@ -150,7 +150,7 @@ def cost_s(scenario: Scenario, *, trace: bool) -> float:
     on_radio = registry.load(scenario.protocol).network == "radio"
     usual_s = INTERPRETED_S if on_radio else COMPILED_S
     delivery_s = DELIVERY_S.get(scenario.protocol, usual_s) + TRACED_S * trace
-    return SETUP_S + scenario.nodes * _broadcasts(scenario) * delivery_s
+    return SETUP_S + scenario.nodes * broadcasts(scenario) * delivery_s
 
 
 def learned(runs: Sequence[PlannedRun], costs_s: Mapping[int, float]) -> list[PlannedRun]:
@@ -170,32 +170,6 @@ def learned(runs: Sequence[PlannedRun], costs_s: Mapping[int, float]) -> list[Pl
         dataclasses.replace(run, cost_s=run.cost_s * max(ratios.get(run.kind, 1.0), 1e-6))
         for run in runs
     ]
-
-
-def _broadcasts(scenario: Scenario) -> float:
-    kind, _, rest = scenario.workload.partition(":")
-    if kind == "window":
-        expected = float(scenario.nodes)
-    elif kind == "replay":
-        # Some 100 bytes an event; compressed files are a tenth of that.
-        path = Path(rest)
-        size_bytes = path.stat().st_size if path.is_file() else 0
-        expected = size_bytes / (10 if rest.endswith(".gz") else 100)
-    else:
-        expected = _mean_rate(kind, rest, scenario.rate) * (scenario.duration_s or math.inf)
-    limit = math.inf if scenario.messages is None else float(scenario.messages)
-    known = min(expected, limit)
-    return known if math.isfinite(known) else 0.0
-
-
-def _mean_rate(kind: str, rest: str, rate: float) -> float:
-    if kind not in ("bell", "random"):
-        return rate
-    try:
-        low, high = (float(part) for part in rest.split(":"))
-    except ValueError:  # the run itself will say what is wrong with it
-        return rate
-    return (low + high) / 2
 
 
 def pack(costs_s: Sequence[float], *, at_least: int = 1) -> list[list[int]]:

@@ -11,6 +11,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from precedes import delays
 from precedes.contract import Capacity, Group
 from precedes.registry import Protocol
 from precedes.sim.scenario import Scenario
@@ -64,7 +65,7 @@ def _group_limits() -> Iterator[int]:
 def world_bytes(scenario: Scenario) -> int:
     """What the host's arrays of nodes x nodes take."""
     squares = 2 * 4 * scenario.oracle + 8 * scenario.fifo
-    squares += 8 * (scenario.per == "link" or scenario.delay.startswith("matrix"))
+    squares += 8 * (scenario.per == "link" or delays.is_matrix(scenario.delay))
     squares += 16 * any(item.kind == "crash" for item in scenario.faults)
     squares += 8 * any(item.kind == "cut" for item in scenario.faults)
     return squares * scenario.nodes**2

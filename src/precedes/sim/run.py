@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from precedes import compiled, contract, registry
+from precedes import compiled, contract, delays, registry
 from precedes.contract import Capacity, Group, Host, grow
 from precedes.errors import InternalError, UserError
 from precedes.model import NANOSECONDS_PER_S, TIME_NS_MAX, Progress
@@ -28,7 +28,7 @@ from precedes.sim.engine.rows import Writer
 from precedes.sim.engine.world import World, allocate_host, allocate_nodes
 from precedes.sim.inputs import broadcasts
 from precedes.sim.inputs.faults import make_faults
-from precedes.sim.inputs.network import make_delay, make_network
+from precedes.sim.inputs.network import draw_ns, make_network
 from precedes.sim.memory import nbytes
 from precedes.sim.result import Result
 from precedes.sim.scenario import Scenario
@@ -79,8 +79,8 @@ class Run:
     def _make_world(self, with_packets: bool) -> World:
         scenario, n = self.scenario, self.scenario.nodes
         workload_generator, fault_generator = self.generators[1:3]
-        self.delay = make_delay(scenario, fault_generator, self.drawn)
-        links = make_network(scenario, self.delay)
+        self.delay = delays.read(scenario.delay)
+        links = make_network(scenario, self.delay, fault_generator, self.drawn)
         if with_packets:
             links.setting[network.PLAIN] = 0
         failures = make_faults(scenario, fault_generator, self.drawn)
@@ -97,7 +97,7 @@ class Run:
             ),
             packets=packets.allocate_packets(0),
             host=self._make_host(),
-            message=np.zeros(8 * self.capacity.slots, np.int64),
+            message=np.zeros((self.capacity.slots, 8), np.int64),
             node=allocate_nodes(n),
             inbox=np.zeros(2 * 64, np.int64),
             item_class=np.array(self.protocol.items, np.int64),
@@ -113,7 +113,7 @@ class Run:
         )
         for item in scenario.faults:
             if item.after_sends:
-                world.node[8 * item.node + layout.SENDS_LEFT] = item.after_sends
+                world.node[item.node, layout.SENDS_LEFT] = item.after_sends
         self._schedule_first(world)
         return world
 
@@ -230,18 +230,18 @@ class Run:
         """Draw delays and chances for the packets to come, behind what is left of them."""
         links = self.world.network
         setting = links.setting
-        delays = links.delay_ns[int(setting[network.DELAYS_USED]) :]
+        delay_ns = links.delay_ns[int(setting[network.DELAYS_USED]) :]
         chances = links.chance[int(setting[network.CHANCES_USED]) :]
         # More than before if nothing had been used: one effect needs more than there was.
-        count = max(DRAWS, 8 * self.scenario.nodes, 2 * len(delays), 2 * len(chances))
-        if self.delay.law != "matrix":
-            more = self.delay.draw_ns(self.generators[0], count - len(delays))
-            delays = np.concatenate([delays, more])
+        count = max(DRAWS, 8 * self.scenario.nodes, 2 * len(delay_ns), 2 * len(chances))
+        if links.matrix_ns.size == 0:
+            more_ns = draw_ns(self.delay, self.generators[0], count - len(delay_ns))
+            delay_ns = np.concatenate([delay_ns, more_ns])
         if not setting[network.PLAIN]:
             more_chances = self.generators[4].random(count - len(chances))
             chances = np.concatenate([chances, more_chances])
         setting[network.DELAYS_USED] = setting[network.CHANCES_USED] = 0
-        self.world = self.world._replace(network=links._replace(delay_ns=delays, chance=chances))
+        self.world = self.world._replace(network=links._replace(delay_ns=delay_ns, chance=chances))
 
     def _grow_packets(self) -> None:
         """Room for more packets or, if one is too long to be taken in at once, for longer ones."""
@@ -289,7 +289,7 @@ class Run:
                     messages=world.oracle.successor.size,
                 ),
             ),
-            message=grow(world.message, np.zeros(8 * slots, np.int64)),
+            message=grow(world.message, np.zeros((slots, 8), np.int64)),
             host=grow(world.host, allocate_host(slots=slots, effects=words, seed=1, nodes=n)),
         )
 
@@ -309,7 +309,7 @@ class Run:
 
     def _check_balance(self) -> None:
         """Every reference is held by a node or has ended: the contract's rule 4."""
-        held = self.world.node[layout.HELD :: 8]
+        held = self.world.node[:, layout.HELD]
         if (held < 0).any():
             node = int(np.argmin(held))
             raise InternalError(

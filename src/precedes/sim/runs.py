@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from precedes import registry
+from precedes import delays, registry
 from precedes.compiled import sources_digest
 from precedes.model import Progress
 from precedes.sim.engine.rows import Writer
@@ -80,7 +80,7 @@ def outside(scenario: Scenario) -> list[str]:
     broken = {
         "reliable": scenario.loss > 0 or drops,
         "unique": scenario.duplication > 0,
-        "fifo": not scenario.fifo and not scenario.delay.startswith("constant"),
+        "fifo": not scenario.fifo and not delays.is_constant(scenario.delay),
     }
     return sorted(name for name in assumes if broken[name])
 

@@ -49,7 +49,7 @@ def sum_up(
         lost=_lost(world, scenario),
         duplicates=int(registers[layout.DUPLICATES]) if oracle else None,
         pending_max=int(registers[layout.PENDING_MAX]),
-        pending_at_end=int(world.node[layout.HELD :: 8].sum()),
+        pending_at_end=int(world.node[:, layout.HELD].sum()),
         latency=_latency(registers, world.latency),
         cpu_s=cpu_s,
         wall_s=wall_s,
@@ -63,7 +63,7 @@ def sum_up(
 
 def crashed(world: World) -> list[int]:
     """The nodes that have crashed so far."""
-    blocked = world.node[layout.BLOCKED_UNTIL_NS :: 8]
+    blocked = world.node[:, layout.BLOCKED_UNTIL_NS]
     return [int(node) for node in np.flatnonzero(blocked == FOR_EVER_NS)]
 
 
@@ -79,7 +79,7 @@ def _lost(world: World, scenario: Scenario) -> int | None:
         return max(due - int(registers[layout.DELIVERIES]) + repeated, 0)
     correct = np.ones(n, bool)
     correct[crashed(world)] = False
-    sent = world.node[layout.SEQUENCE :: 8]
+    sent = world.node[:, layout.SEQUENCE]
     missing = np.maximum(sent[np.newaxis, :] - world.delivered, 0)
     np.fill_diagonal(missing, 0)
     return int(missing[np.ix_(correct, correct)].sum())

@@ -42,7 +42,7 @@ def carry_out(world: World, state: Any) -> int:
     at = world.host.registers[layout.EFFECT]
     while at < host.registers[contract.LENGTH]:
         if rows.needs_flush(
-            world.trace, world.host.registers, world.inbox.size + world.node.size // 8
+            world.trace, world.host.registers, world.inbox.size + world.node.shape[0]
         ):
             status = FLUSH_TRACE
             break
@@ -74,11 +74,11 @@ def _after_effects(world: World, node: int) -> int:
             return GROW_QUEUE
         now_ns = registers[contract.NOW_NS]
         workload.schedule_ready(world.workload, world.queue, now_ns)
-    held = world.node[8 * node + layout.HELD]
+    held = world.node[node, layout.HELD]
     if held > 0:
         registers[layout.PENDING_MAX] = max(registers[layout.PENDING_MAX], held)
         if registers[layout.RECORDING] != 0 and registers[layout.RECORDING_PACKETS] == 0:
-            if rows.needs_flush(world.trace, registers, world.inbox.size + world.node.size // 8):
+            if rows.needs_flush(world.trace, registers, world.inbox.size + world.node.shape[0]):
                 return FLUSH_TRACE
             _record_held(host, world.inbox, world.item_class, world.trace, node)
     registers[contract.LENGTH] = 0
@@ -111,14 +111,14 @@ def _deliver(world: World, node: int, slot: int) -> None:
     """Hand a message to the application, which may be recorded or react to it."""
     host = world.host
     source = int(host.name[2 * slot + contract.SOURCE]) + compiled.ZERO
-    latency_ns = host.registers[contract.NOW_NS] - world.message[8 * slot + layout.BORN_NS]
+    latency_ns = host.registers[contract.NOW_NS] - world.message[slot, layout.BORN_NS]
     verdict = count_delivery(world, node, slot, source, latency_ns)
-    world.node[8 * node + layout.HELD] -= 1
+    world.node[node, layout.HELD] -= 1
     if world.delivered.size > 0 and verdict != oracle.DUPLICATE:
         world.delivered[node, source] += 1
     if host.registers[layout.RECORDING] != 0:
         rows.record_message(world.trace, host, DELIVER_KIND, node, slot, -1)
-    label = world.message[8 * slot + layout.LABEL]
+    label = world.message[slot, layout.LABEL]
     if label >= 0:
         workload.on_known(world.workload, node, label)
     packets.end_reference(world.message, host.registers, slot)
@@ -134,10 +134,10 @@ def count_delivery(world: World, node: int, slot: int, source: int, latency_ns: 
     verdict = oracle.IN_ORDER
     if oracle.is_on(world.oracle):
         sequence = int(world.host.name[2 * slot + contract.SEQUENCE])
-        number = world.message[8 * slot + layout.NUMBER]
+        number = world.message[slot, layout.NUMBER]
         verdict = oracle.on_deliver(world.oracle, world.node, node, slot, number, source, sequence)
         if verdict != oracle.DUPLICATE:
-            world.message[8 * slot + layout.DELIVERED] += 1
+            world.message[slot, layout.DELIVERED] += 1
         if verdict != oracle.IN_ORDER:
             _count_error(world.message, registers, node, slot, verdict)
     return verdict
@@ -151,7 +151,7 @@ def _count_error(message: Int64s, registers: Int64s, node: int, slot: int, verdi
     registers[layout.VIOLATIONS] += 1
     interval = min(registers[contract.NOW_NS] // layout.TIMED_STEP_NS, layout.TIMED_MAX)
     registers[layout.VIOLATIONS_TIMED + interval] += 1
-    flagged = message[8 * slot + layout.FLAGGED]
+    flagged = message[slot, layout.FLAGGED]
     if flagged == 0:
         flagged = 1
         registers[layout.VIOLATING_MESSAGES] += 1
@@ -159,13 +159,13 @@ def _count_error(message: Int64s, registers: Int64s, node: int, slot: int, verdi
         registers[layout.UNTAGGED_VIOLATIONS] += 1
         registers[layout.UNTAGGED_MESSAGES] += flagged == 1
         flagged = 3
-    message[8 * slot + layout.FLAGGED] = flagged
+    message[slot, layout.FLAGGED] = flagged
 
 
 @compiled.function()
 def _send_all(world: World, state: Any, node: int, at: int) -> int:
     """A packet of one item to everybody else."""
-    nodes = world.node.size // 8
+    nodes = world.node.shape[0]
     if not queue.has_room(world.queue, 3 * nodes):
         return GROW_QUEUE
     if network.needs_draws(world.network, nodes):
@@ -185,7 +185,7 @@ def _send_all(world: World, state: Any, node: int, at: int) -> int:
             target -= nodes
         time_ns = now_ns + network.travel_ns(world.network, node, target)
         queue.push(world.queue, time_ns, ARRIVAL | target, ~slot)
-    world.message[8 * slot + layout.REFERENCES] += nodes - 1
+    world.message[slot, layout.REFERENCES] += nodes - 1
     world.host.registers[layout.PACKETS] += nodes - 1
     world.host.registers[layout.PACKETS_OF + 1] += nodes - 1
     world.host.registers[layout.PACKETS_SIZED + _size_step(size_bytes)] += nodes - 1
@@ -216,7 +216,7 @@ def _send_all_slowly(world: World, state: Any, node: int, at: int, direct: bool)
     registers = world.host.registers
     tag = world.host.effects[at + 1]
     value = world.host.effects[at + 2]
-    nodes = world.node.size // 8
+    nodes = world.node.shape[0]
     # A message from its source needs no packet of its own unless packets are to be recorded.
     direct = direct and registers[layout.RECORDING_PACKETS] == 0
     if not direct and not packets.has_packet_room(world.packets, registers, nodes):
@@ -240,7 +240,7 @@ def _transmit(world: World, node: int, target: int, what: int, size_bytes: int) 
     if what >= 0:
         # The sender's own copy: the packet is freed below if every other one is lost.
         world.packets.packet[what, packets.COPIES] += 1
-    if world.node[8 * node + layout.BLOCKED_UNTIL_NS] < FOR_EVER_NS:
+    if world.node[node, layout.BLOCKED_UNTIL_NS] < FOR_EVER_NS:
         _transmit_copies(world, node, target, what, size_bytes)
     if what >= 0:
         packets.end_copy(world.packets, world.host.registers, what, 1)
@@ -257,14 +257,14 @@ def _transmit_copies(world: World, node: int, target: int, what: int, size_bytes
     leaves_ns = world.host.registers[contract.NOW_NS]
     if links.setting[network.QUEUED] != 0:
         second = world.host.registers[layout.SECOND_CHANNEL] != 0
-        own_ns = world.node[8 * node + layout.BUSY_UNTIL_NS]
+        own_ns = world.node[node, layout.BUSY_UNTIL_NS]
         wait_ns = max((links.second_until_ns[node] if second else own_ns) - leaves_ns, 0)
         world.host.registers[layout.WAITED_NS] += wait_ns
         leaves_ns += wait_ns + network.busy_ns(links, size_bytes)
         if second:
             links.second_until_ns[node] = leaves_ns
         else:
-            world.node[8 * node + layout.BUSY_UNTIL_NS] = leaves_ns
+            world.node[node, layout.BUSY_UNTIL_NS] = leaves_ns
     copies = 1
     if network.happens(links, links.number[network.DUPLICATION]):
         copies = 2
@@ -275,9 +275,9 @@ def _transmit_copies(world: World, node: int, target: int, what: int, size_bytes
         else:
             packets.refer(world.packets, world.message, world.item_class, what)
             queue.push_one(world.queue, time_ns, ARRIVAL | target, what)
-    if world.node[8 * node + layout.SENDS_LEFT] > 0:
-        world.node[8 * node + layout.SENDS_LEFT] -= 1
-        if world.node[8 * node + layout.SENDS_LEFT] == 0:
+    if world.node[node, layout.SENDS_LEFT] > 0:
+        world.node[node, layout.SENDS_LEFT] -= 1
+        if world.node[node, layout.SENDS_LEFT] == 0:
             crash(world, node)
 
 
@@ -285,17 +285,17 @@ def _transmit_copies(world: World, node: int, target: int, what: int, size_bytes
 def crash(world: World, node: int) -> None:
     """The node stops for good, and the others learn it after their detection delays."""
     registers = world.host.registers
-    if world.node[8 * node + layout.BLOCKED_UNTIL_NS] == FOR_EVER_NS:
+    if world.node[node, layout.BLOCKED_UNTIL_NS] == FOR_EVER_NS:
         return
-    world.node[8 * node + layout.BLOCKED_UNTIL_NS] = FOR_EVER_NS
-    world.node[8 * node + layout.HELD] = 0
+    world.node[node, layout.BLOCKED_UNTIL_NS] = FOR_EVER_NS
+    world.node[node, layout.HELD] = 0
     if registers[layout.HERE] == node:
         # A crash in mid-send: what the handler asked for after this packet never happens.
         registers[contract.LENGTH] = registers[layout.EFFECT]
         registers[layout.ARRIVED] = 0
     if registers[layout.RECORDING] != 0:
         rows.record(world.trace, registers, CRASH_KIND, node, node, 0, NONE)
-    for observer in range(world.node.size // 8):
+    for observer in range(world.node.shape[0]):
         if observer != node:
             time_ns = registers[contract.NOW_NS] + world.faults.detection_ns[node, observer]
             queue.push_one(world.queue, time_ns, SUSPECT | observer, node)
@@ -310,14 +310,14 @@ def _carry_out_other(world: World, state: Any, node: int, at: int) -> int:
     if code == contract.RELEASE:
         packets.end_reference(world.message, world.host.registers, slot)
     elif code == contract.DROP:
-        world.node[8 * node + layout.HELD] -= 1
+        world.node[node, layout.HELD] -= 1
         world.host.registers[layout.DROPPED] += 1
         packets.end_reference(world.message, world.host.registers, slot)
     elif code == contract.KEEP:
-        world.node[8 * node + layout.HELD] += 1
-        world.message[8 * slot + layout.REFERENCES] += 1
+        world.node[node, layout.HELD] += 1
+        world.message[slot, layout.REFERENCES] += 1
     elif code == contract.RETAIN:
-        world.message[8 * slot + layout.REFERENCES] += 1
+        world.message[slot, layout.REFERENCES] += 1
     elif code == contract.SEND or code == contract.SEND_ASIDE:
         world.host.registers[layout.SECOND_CHANNEL] = code == contract.SEND_ASIDE
         status = _send(world, state, node, at)
@@ -345,7 +345,7 @@ def _send(world: World, state: Any, node: int, at: int) -> int:
     effects = world.host.effects
     target = effects[at + 1]
     count = effects[at + 2]
-    if not queue.has_room(world.queue, 2 * count + world.node.size // 8):
+    if not queue.has_room(world.queue, 2 * count + world.node.shape[0]):
         return GROW_QUEUE
     if network.needs_draws(world.network, count):
         return DRAW

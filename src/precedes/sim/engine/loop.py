@@ -81,7 +81,7 @@ def _arrive_quickly(world: World, state: Any, node: int, slot: int, time_ns: int
     status = contract.receive(state, node, source, world.inbox, 1, host)
     if status != contract.DONE:
         return _after_refusal(status)
-    latency_ns = time_ns - world.message[8 * slot + layout.BORN_NS]
+    latency_ns = time_ns - world.message[slot, layout.BORN_NS]
     registers[layout.RECEPTIONS] += 1
     registers[layout.RECEPTION_NS] += latency_ns
     at_once = host.effects[0] == contract.DELIVER and host.effects[1] == slot
@@ -90,7 +90,7 @@ def _arrive_quickly(world: World, state: Any, node: int, slot: int, time_ns: int
         count_delivery(world, node, slot, source, latency_ns)
         packets.end_reference(world.message, registers, slot)
     else:
-        world.node[8 * node + layout.HELD] += 1
+        world.node[node, layout.HELD] += 1
         registers[layout.HERE] = node
         registers[layout.ARRIVED] = 1
     return FINISHED
@@ -107,11 +107,11 @@ def _process(world: World, state: Any, kind: int, node: int, what: int) -> int:
     """Any event, with all that may go wrong."""
     registers = world.host.registers
     registers[layout.HERE] = node
-    if rows.needs_flush(world.trace, registers, world.inbox.size + world.node.size // 8):
+    if rows.needs_flush(world.trace, registers, world.inbox.size + world.node.shape[0]):
         return FLUSH_TRACE
     if kind == FAULT:
         return _fail(world, what)
-    if world.node[8 * node + layout.BLOCKED_UNTIL_NS] > registers[contract.NOW_NS]:
+    if world.node[node, layout.BLOCKED_UNTIL_NS] > registers[contract.NOW_NS]:
         return _hold_back(world, kind, node, what)
     if kind == ARRIVAL:
         return _arrive(world, state, node, what)
@@ -156,10 +156,10 @@ def _count_arrival(world: World, node: int, what: int, count: int) -> None:
         item_class = world.item_class[world.inbox[2 * i]]
         slot = world.inbox[2 * i + 1]
         if item_class == contract.MESSAGE:
-            world.node[8 * node + layout.HELD] += 1
+            world.node[node, layout.HELD] += 1
             registers[layout.RECEPTIONS] += 1
             registers[layout.RECEPTION_NS] += (
-                registers[contract.NOW_NS] - world.message[8 * slot + layout.BORN_NS]
+                registers[contract.NOW_NS] - world.message[slot, layout.BORN_NS]
             )
             if registers[layout.RECORDING_PACKETS] != 0:
                 rows.record_message(world.trace, world.host, RECEIVE_KIND, node, slot, number)
@@ -181,24 +181,24 @@ def _issue(world: World, state: Any, node: int, label: int) -> int:
     slot = packets.take_slot(world.message, world.host.registers)
     if slot == NONE:
         return GROW_SLOTS
-    sequence = world.node[8 * node + layout.SEQUENCE] + 1
+    sequence = world.node[node, layout.SEQUENCE] + 1
     world.host.name[2 * slot + contract.SOURCE] = node
     world.host.name[2 * slot + contract.SEQUENCE] = sequence
-    world.message[8 * slot + layout.REFERENCES] = 1
+    world.message[slot, layout.REFERENCES] = 1
     status = contract.broadcast(state, node, slot, world.host)
     if status != contract.DONE:
         packets.end_reference(world.message, world.host.registers, slot)
         return _after_refusal(status)
     contract.release(world.host, slot)
-    world.node[8 * node + layout.SEQUENCE] = sequence
+    world.node[node, layout.SEQUENCE] = sequence
     world.host.registers[layout.BROADCASTS] = number + 1
-    world.message[8 * slot + layout.BORN_NS] = world.host.registers[contract.NOW_NS]
-    world.message[8 * slot + layout.NUMBER] = number
-    world.message[8 * slot + layout.LABEL] = label
-    world.message[8 * slot + layout.FLAGGED] = 0
-    delivered = world.message[8 * slot + layout.DELIVERED]
-    everywhere = slot == fresh or delivered == world.node.size // 8 - 1
-    world.message[8 * slot + layout.DELIVERED] = 0
+    world.message[slot, layout.BORN_NS] = world.host.registers[contract.NOW_NS]
+    world.message[slot, layout.NUMBER] = number
+    world.message[slot, layout.LABEL] = label
+    world.message[slot, layout.FLAGGED] = 0
+    delivered = world.message[slot, layout.DELIVERED]
+    everywhere = slot == fresh or delivered == world.node.shape[0] - 1
+    world.message[slot, layout.DELIVERED] = 0
     oracle.on_broadcast(world.oracle, world.node, node, slot, number, everywhere)
     if world.host.registers[layout.RECORDING] != 0:
         rows.record_message(world.trace, world.host, BROADCAST_KIND, node, slot, -1)
@@ -214,12 +214,12 @@ def _fail(world: World, row: int) -> int:
     node = schedule[row, faults.NODE]
     until_ns = schedule[row, faults.UNTIL_NS]
     if schedule[row, faults.KIND] == faults.CRASH:
-        if not queue.has_room(world.queue, world.node.size // 8):
+        if not queue.has_room(world.queue, world.node.shape[0]):
             return GROW_QUEUE
         crash(world, node)
     elif schedule[row, faults.KIND] == faults.PAUSE:
-        blocked_ns = world.node[8 * node + layout.BLOCKED_UNTIL_NS]
-        world.node[8 * node + layout.BLOCKED_UNTIL_NS] = max(blocked_ns, until_ns)
+        blocked_ns = world.node[node, layout.BLOCKED_UNTIL_NS]
+        world.node[node, layout.BLOCKED_UNTIL_NS] = max(blocked_ns, until_ns)
     else:
         world.network.cut_until_ns[node, schedule[row, faults.OTHER]] = until_ns
     return FINISHED
@@ -230,7 +230,7 @@ def _hold_back(world: World, kind: int, node: int, what: int) -> int:
     """An event for a node that cannot act: put it off, or let it go if the node has crashed."""
     if not queue.has_room(world.queue, 2):
         return GROW_QUEUE
-    until_ns = world.node[8 * node + layout.BLOCKED_UNTIL_NS]
+    until_ns = world.node[node, layout.BLOCKED_UNTIL_NS]
     if until_ns < faults.FOR_EVER_NS:
         if kind == ISSUE:
             # The broadcasts after it do not wait for this node.

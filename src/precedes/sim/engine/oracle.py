@@ -92,15 +92,15 @@ def on_broadcast(
     contiguous = oracle.contiguous[node]
     known = oracle.known[node]
     past = oracle.past[slot]
-    behind = word[8 * node + layout.BEHIND] != 0
+    behind = word[node, layout.BEHIND] != 0
     for q in range(past.size):
         past[q] = known[q] if behind else contiguous[q]
     known[node] += 1
     contiguous[node] += 1
-    latest = word[8 * node + layout.LATEST]
+    latest = word[node, layout.LATEST]
     if latest >= 0:
         oracle.successor[latest] = number
-    word[8 * node + layout.LATEST] = number
+    word[node, layout.LATEST] = number
     if not everywhere:
         oracle.quick[OFF] = 1
     if slot < QUICK_SLOTS:
@@ -142,7 +142,7 @@ def on_deliver(
     """Judge one delivery and take it into account."""
     contiguous = oracle.contiguous[node]
     quick = slot < QUICK_SLOTS and _quickly_in_order(oracle, node, slot)
-    if quick and contiguous[source] + 1 == sequence and word[8 * node + layout.BEHIND] == 0:
+    if quick and contiguous[source] + 1 == sequence and word[node, layout.BEHIND] == 0:
         contiguous[source] = sequence
         return IN_ORDER
     return _on_deliver_late(oracle, word, node, slot, number, source, sequence)
@@ -168,7 +168,7 @@ def _on_deliver_late(
     shortfall = np.int32(0)
     for q in range(past.size):
         shortfall = min(shortfall, np.int32(contiguous[q] - past[q]))
-    behind = word[8 * node + layout.BEHIND] != 0
+    behind = word[node, layout.BEHIND] != 0
     if shortfall >= 0 and contiguous[source] + 1 == sequence and not behind:
         contiguous[source] = sequence
         return IN_ORDER
@@ -177,13 +177,13 @@ def _on_deliver_late(
     known[source] = max(known[source], sequence)
     if contiguous[source] + 1 < sequence:
         oracle.beyond[node, number >> 3] |= bit
-        word[8 * node + layout.GAPS] += 1
+        word[node, layout.GAPS] += 1
     else:
         _close_gap(oracle, word, node, number, source)
-    behind = word[8 * node + layout.GAPS] != 0
+    behind = word[node, layout.GAPS] != 0
     for q in range(past.size):
         behind |= known[q] != contiguous[q]
-    word[8 * node + layout.BEHIND] = behind
+    word[node, layout.BEHIND] = behind
     return IN_ORDER if shortfall >= 0 else VIOLATION
 
 
@@ -199,4 +199,4 @@ def _close_gap(oracle: Oracle, word: Int64s, node: int, number: int, source: int
         if oracle.beyond[node, number >> 3] & bit == 0:
             return
         oracle.beyond[node, number >> 3] &= ~bit
-        word[8 * node + layout.GAPS] -= 1
+        word[node, layout.GAPS] -= 1

@@ -43,10 +43,10 @@ def take_slot(message: Int64s, registers: Int64s) -> int:
     """A free slot, or NONE."""
     slot = registers[layout.SLOT_FREE]
     if slot != NONE:
-        registers[layout.SLOT_FREE] = message[8 * slot + layout.LINK]
+        registers[layout.SLOT_FREE] = message[slot, layout.LINK]
         return slot
     slot = registers[layout.SLOT_HIGH]
-    if 8 * slot == message.size:
+    if slot == message.shape[0]:
         return NONE
     registers[layout.SLOT_HIGH] = slot + 1
     return slot
@@ -55,17 +55,17 @@ def take_slot(message: Int64s, registers: Int64s) -> int:
 @compiled.function()
 def end_reference(message: Int64s, registers: Int64s, slot: int) -> None:
     """One reference less; the last one frees the slot."""
-    references = message[8 * slot + layout.REFERENCES] - 1
-    message[8 * slot + layout.REFERENCES] = references
+    references = message[slot, layout.REFERENCES] - 1
+    message[slot, layout.REFERENCES] = references
     if references == 0:
-        message[8 * slot + layout.LINK] = registers[layout.SLOT_FREE]
+        message[slot, layout.LINK] = registers[layout.SLOT_FREE]
         registers[layout.SLOT_FREE] = slot
 
 
 @compiled.function()
 def delivery_key(message: Int64s, node: int, slot: int) -> int:
     """A number that no other delivery of the run has."""
-    return (message[8 * slot + layout.NUMBER] << queue.WHERE_BITS) | node
+    return (message[slot, layout.NUMBER] << queue.WHERE_BITS) | node
 
 
 @compiled.function()
@@ -131,13 +131,13 @@ def unpack(packets: Packets, inbox: Int64s, packet: int) -> int:
 def refer(packets: Packets, message: Int64s, item_class: Int64s, what: int) -> None:
     """A copy of a packet is under way: its messages are referred to once more."""
     if what < 0:
-        message[8 * (~what) + layout.REFERENCES] += 1
+        message[~what, layout.REFERENCES] += 1
         return
     packets.packet[what, COPIES] += 1
     item = packets.packet[what, FIRST_ITEM]
     while item != NONE:
         if item_class[packets.item[item, TAG]] != contract.NUMBER:
-            message[8 * packets.item[item, VALUE] + layout.REFERENCES] += 1
+            message[packets.item[item, VALUE], layout.REFERENCES] += 1
         item = packets.item[item, ITEM_LINK]
 
 

@@ -51,4 +51,4 @@ def allocate_nodes(nodes: int) -> NDArray[np.int64]:
     """The words of nodes that have done nothing yet."""
     words = np.zeros((nodes, 8), np.int64)
     words[:, layout.SENDS_LEFT] = words[:, layout.LATEST] = -1
-    return words.reshape(-1)
+    return words

@@ -2,30 +2,33 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+from collections.abc import Callable
 from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from precedes.errors import UserError, meant
+from precedes.errors import InternalError, UserError
 from precedes.model import NANOSECONDS_PER_MS, NANOSECONDS_PER_S, TIME_NS_MAX
+from precedes.sim import workloads
 from precedes.sim.engine import workload
 from precedes.sim.engine.workload import Workload
 from precedes.sim.inputs.graph import read_graph
-from precedes.sim.inputs.network import numbers_of
 from precedes.sim.scenario import Scenario
+from precedes.sim.workloads import (
+    TARGET_SECONDS,
+    Bell,
+    Burst,
+    Kind,
+    Random,
+    Replay,
+    Shift,
+    Window,
+)
 
 Drawn = dict[str, Any]
 Floats = NDArray[np.float64]
-
-WORKLOAD_HELP: Final = (
-    "poisson, periodic, window:MS, window:MS:TIMES, exponential:MS, exponential:MS:TIMES, "
-    "burst:NODES:EACH, bell:LOW:HIGH, random:LOW:HIGH, random:LOW:HIGH:PEAKS, "
-    "shift:AT_S:SHARE:EVERY or replay:FILE"
-)
-# Every node broadcasts, once or so many times, at independent times of this law.
-STARTS: Final = ("window", "exponential")
+Times = tuple[Floats, NDArray[np.int64]]  # in ns, with the node of each
 
 # A schedule takes 16 bytes a broadcast and is drawn whole; a run of more would take days.
 BROADCASTS_MAX: Final = 200_000_000
@@ -34,36 +37,35 @@ BROADCASTS_MAX: Final = 200_000_000
 # the duration, reproduces its figures, and a triangle does not.
 BELL_WIDTH: Final = 0.16
 BELL_KNOTS: Final = 128
-TARGET_SECONDS: Final = 20  # Wilhelm et al. 2023: random targets are reached every 20 s
 
 
 def make_workload(scenario: Scenario, generator: np.random.Generator, drawn: Drawn) -> Workload:
     """The workload of a scenario; what is drawn besides the broadcasts is noted in ``drawn``."""
-    name = scenario.workload.split(":")[0]
-    makers = {
-        "poisson": _poisson,
-        "periodic": _periodic,
-        "window": _starts,
-        "exponential": _starts,
-        "burst": _burst,
-        "bell": _profile,
-        "random": _profile,
-        "shift": _shift,
-        "replay": _replay,
-    }
-    if name not in makers:
-        hint = meant(name, makers)
-        text = f"workload {scenario.workload!r} is not understood{hint}: use {WORKLOAD_HELP}"
-        raise UserError(text)
-    if name in ("poisson", "periodic") and scenario.workload != name:
-        raise UserError(f"workload {name} takes no parameters here: give the load with rate")
-    if name in (*STARTS, "burst", "replay") and scenario.duration_s is not None:
-        raise UserError(f"workload {name} ends by itself: leave out duration")
-    if name in ("poisson", "periodic") and scenario.messages is None and not scenario.duration_s:
-        raise UserError("say how long: --messages K or --duration S (a file: messages, duration_s)")
-    if name in ("bell", "random", "shift") and not scenario.duration_s:
-        raise UserError(f"workload {name} needs a duration")
-    return makers[name](scenario, generator, drawn)
+    kind = workloads.workload_of(scenario)
+    if isinstance(kind, workloads.Replay):
+        return _replay(kind, scenario, drawn)
+    times_ns, nodes = _draw(kind, scenario, generator, drawn)
+    return _scheduled(scenario, times_ns, nodes)
+
+
+def _draw(kind: Kind, scenario: Scenario, generator: np.random.Generator, drawn: Drawn) -> Times:
+    """Times in ns, in any order, and the node of each."""
+    match kind:
+        case workloads.Poisson():
+            return _poisson(scenario, generator)
+        case workloads.Periodic():
+            return _periodic(scenario, generator)
+        case workloads.Exponential():  # a window, too
+            return _starts(kind, scenario, generator.standard_exponential)
+        case workloads.Window():
+            return _starts(kind, scenario, generator.random)
+        case workloads.Burst():
+            return _burst(kind)
+        case workloads.Bell():
+            return _profile(kind, scenario, generator, drawn)
+        case workloads.Shift():
+            return _shift(kind, scenario, generator)
+    raise InternalError(f"nobody draws {kind}")
 
 
 def _scheduled(scenario: Scenario, times_ns: Floats, nodes: NDArray[np.int64]) -> Workload:
@@ -119,94 +121,70 @@ def _poisson_times(
     return np.cumsum(gaps_s) * NANOSECONDS_PER_S
 
 
-def _poisson(scenario: Scenario, generator: np.random.Generator, drawn: Drawn) -> Workload:
+def _poisson(scenario: Scenario, generator: np.random.Generator) -> Times:
     times_ns = _poisson_times(
         generator, scenario.rate, count=scenario.messages, duration_s=scenario.duration_s
     )
-    return _scheduled(scenario, times_ns, _senders(scenario, generator, len(times_ns)))
+    return times_ns, _senders(scenario, generator, len(times_ns))
 
 
-def _profile(scenario: Scenario, generator: np.random.Generator, drawn: Drawn) -> Workload:
+def _profile(kind: Bell, scenario: Scenario, generator: np.random.Generator, drawn: Drawn) -> Times:
     """A rate that varies, by thinning: a bell over the duration, or random targets."""
-    count = 3 if scenario.workload.startswith("random") and scenario.workload.count(":") == 3 else 2
-    name, (low, high, *peaks) = numbers_of(
-        scenario.workload, what="workload", count=count, help_text=WORKLOAD_HELP
-    )
-    if low > high or high == 0:
-        raise UserError(f"workload {scenario.workload!r}: rates are LOW:HIGH with HIGH above 0")
     assert scenario.duration_s is not None
-    if name == "bell":
-        share = np.linspace(0, 1, BELL_KNOTS + 1)
-        rates: Floats = low + (high - low) * np.exp(-((share - 0.5) ** 2) / (2 * BELL_WIDTH**2))
-        times_s = share * scenario.duration_s
-    else:
-        count = int(np.ceil(scenario.duration_s / TARGET_SECONDS)) + 1
-        times_s = np.arange(count, dtype=np.float64) * TARGET_SECONDS
-        rates = _targets(scenario, generator, low, high, count, *peaks)
+    low, high = kind.low, kind.high
+    if isinstance(kind, Random):
+        rates = _targets(kind, kind.targets(scenario), generator)
+        times_s = np.arange(len(rates), dtype=np.float64) * TARGET_SECONDS
         drawn["targets_per_s"] = rates.tolist()
+    else:
+        share = np.linspace(0, 1, BELL_KNOTS + 1)
+        rates = low + (high - low) * np.exp(-((share - 0.5) ** 2) / (2 * BELL_WIDTH**2))
+        times_s = share * scenario.duration_s
     points_ns = _poisson_times(generator, high, count=None, duration_s=scenario.duration_s)
     rate = np.interp(points_ns / NANOSECONDS_PER_S, times_s, rates)
     kept = points_ns[generator.random(len(points_ns)) * high < rate]
-    return _scheduled(scenario, kept, _senders(scenario, generator, len(kept)))
+    return kept, _senders(scenario, generator, len(kept))
 
 
-def _targets(
-    scenario: Scenario,
-    generator: np.random.Generator,
-    low: float,
-    high: float,
-    count: int,
-    peaks: float | None = None,
-) -> Floats:
+def _targets(kind: Random, count: int, generator: np.random.Generator) -> Floats:
     """Random targets of a load: anything between low and high, or low ones and so many peaks.
 
     Wilhelm et al. 2023 have a load that stays small but for three peaks. Peaks are drawn from the
     upper quarter of the range, other targets from the lower one; no two peaks follow each other.
     """
-    if peaks is None:
+    low, high = kind.low, kind.high
+    if kind.peaks is None:
         return np.asarray(generator.uniform(low, high, count))
-    if peaks != round(peaks) or not 1 <= peaks <= (count - 1) // 2:
-        raise UserError(
-            f"workload {scenario.workload!r}: PEAKS is a whole number from 1 to half of the "
-            f"targets, of which there is one every {TARGET_SECONDS} s"
-        )
+    peaks = int(kind.peaks)
     quarter = (high - low) / 4
     rates = np.asarray(generator.uniform(low, low + quarter, count))
     # Places of peaks with a gap between them: places without gaps, spread out by their rank.
-    free = count - 1 - int(peaks)
-    places = np.sort(generator.choice(free, int(peaks), replace=False)) + np.arange(int(peaks)) + 1
-    rates[places] = generator.uniform(high - quarter, high, int(peaks))
+    free = count - 1 - peaks
+    places = np.sort(generator.choice(free, peaks, replace=False)) + np.arange(peaks) + 1
+    rates[places] = generator.uniform(high - quarter, high, peaks)
     return rates
 
 
-def _shift(scenario: Scenario, generator: np.random.Generator, drawn: Drawn) -> Workload:
-    """A Poisson process whose senders change: from a time on some have a share of the workload.
+def _shift(kind: Shift, scenario: Scenario, generator: np.random.Generator) -> Times:
+    """A Poisson process whose senders change: from a time on some have a share of the load.
 
     They are the nodes whose number is a multiple of EVERY (Wilhelm et al. 2023,
     Fig. 10: those that increment one component of four).
     """
-    _, (at_s, share, every) = numbers_of(
-        scenario.workload, what="workload", count=3, help_text=WORKLOAD_HELP
-    )
-    if not share < 1 or not 2 <= every <= scenario.nodes or every % 1:
-        raise UserError(
-            f"workload {scenario.workload!r}: SHARE is below 1, EVERY a whole number from 2 to "
-            f"{scenario.nodes}"
-        )
     times_ns = _poisson_times(generator, scenario.rate, count=None, duration_s=scenario.duration_s)
     nodes = _senders(scenario, generator, len(times_ns))
-    later = times_ns >= at_s * NANOSECONDS_PER_S
-    busy = np.arange(0, scenario.nodes, int(every), dtype=np.int64)
+    later = times_ns >= kind.at_s * NANOSECONDS_PER_S
+    busy = np.arange(0, scenario.nodes, int(kind.every), dtype=np.int64)
     others = np.setdiff1d(np.arange(scenario.nodes, dtype=np.int64), busy)
     chosen = np.where(
-        generator.random(len(times_ns)) < share,
+        generator.random(len(times_ns)) < kind.share,
         generator.choice(busy, len(times_ns)),
         generator.choice(others, len(times_ns)),
     )
-    return _scheduled(scenario, times_ns, np.where(later, chosen, nodes))
+    return times_ns, np.where(later, chosen, nodes)
 
 
-def _periodic(scenario: Scenario, generator: np.random.Generator, drawn: Drawn) -> Workload:
+def _periodic(scenario: Scenario, generator: np.random.Generator) -> Times:
     """Gaps that are a Poisson number of milliseconds, as "Improving accuracy" can be read.
 
     The Gaussian limit of that law: mean P ms, standard deviation sqrt(P) ms. The phases are
@@ -227,44 +205,25 @@ def _periodic(scenario: Scenario, generator: np.random.Generator, drawn: Drawn) 
         gaps = np.maximum(generator.normal(mean, np.sqrt(mean), count), 0.001)
         times.append(generator.random() * mean + np.cumsum(gaps) - gaps[0])
         nodes.append(np.full(count, node, np.int64))
-    return _scheduled(scenario, np.concatenate(times) * NANOSECONDS_PER_MS, np.concatenate(nodes))
+    return np.concatenate(times) * NANOSECONDS_PER_MS, np.concatenate(nodes)
 
 
-def _starts(scenario: Scenario, generator: np.random.Generator, drawn: Drawn) -> Workload:
-    """Every node broadcasts, at times uniform in a window or exponential with a mean."""
-    count = 2 if scenario.workload.count(":") == 2 else 1
-    name, values = numbers_of(
-        scenario.workload, what="workload", count=count, help_text=WORKLOAD_HELP
-    )
-    times = values[1] if count == 2 else 1.0
-    if times != round(times) or times < 1:
-        raise UserError(
-            f"workload {scenario.workload!r}: a node broadcasts a whole number of times, from 1 on"
-        )
-    _check_length(scenario.nodes * times)
-    nodes = np.repeat(np.arange(scenario.nodes, dtype=np.int64), int(times))
-    draw = generator.random if name == "window" else generator.standard_exponential
-    times_ns = draw(len(nodes)) * values[0] * NANOSECONDS_PER_MS
-    return _scheduled(scenario, times_ns, nodes)
+def _starts(kind: Window, scenario: Scenario, draw: Callable[[int], Floats]) -> Times:
+    """Every node broadcasts, at times of a law in units of the window."""
+    _check_length(scenario.nodes * kind.times)
+    nodes = np.repeat(np.arange(scenario.nodes, dtype=np.int64), int(kind.times))
+    return draw(len(nodes)) * kind.ms * NANOSECONDS_PER_MS, nodes
 
 
-def _burst(scenario: Scenario, generator: np.random.Generator, drawn: Drawn) -> Workload:
+def _burst(kind: Burst) -> Times:
     """The first so many nodes send so many messages each at once (Rodrigues et al. 2018, 6.2)."""
-    _, (senders, each) = numbers_of(
-        scenario.workload, what="workload", count=2, help_text=WORKLOAD_HELP
-    )
-    if not 1 <= senders <= scenario.nodes or senders % 1 or each < 1 or each % 1:
-        raise UserError(
-            f"workload {scenario.workload!r}: burst takes a number of nodes up to "
-            f"{scenario.nodes} and how many messages each of them broadcasts"
-        )
-    _check_length(senders * each)
-    nodes = np.tile(np.arange(int(senders), dtype=np.int64), int(each))
-    return _scheduled(scenario, np.zeros(len(nodes)), nodes)
+    _check_length(kind.nodes * kind.each)
+    nodes = np.tile(np.arange(int(kind.nodes), dtype=np.int64), int(kind.each))
+    return np.zeros(len(nodes)), nodes
 
 
-def _replay(scenario: Scenario, generator: np.random.Generator, drawn: Drawn) -> Workload:
-    graph = read_graph(Path(scenario.workload.partition(":")[2]))
+def _replay(kind: Replay, scenario: Scenario, drawn: Drawn) -> Workload:
+    graph = read_graph(kind.path)
     if graph.agents > scenario.nodes:
         raise UserError(
             f"the replayed graph has {graph.agents} agents: give at least as many nodes, "

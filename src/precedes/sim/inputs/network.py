@@ -3,108 +3,64 @@
 from __future__ import annotations
 
 import gzip
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from precedes.errors import UserError, meant
+from precedes import delays
+from precedes.delays import Delay, Matrix
+from precedes.errors import InternalError, UserError
 from precedes.model import DELAY_MS_MAX, NANOSECONDS_PER_MS
 from precedes.sim.engine import network
 from precedes.sim.engine.network import DELAY_NS_MIN, LOG_NS_MAX, Network
 from precedes.sim.scenario import Scenario
 
-# Laws of delay, and how many parameters they take.
-LAWS: Final = {
-    "constant": 1,
-    "uniform": 2,
-    "loguniform": 2,
-    "normal": 2,
-    "lognormal": 2,
-    "exponential": 1,
-    "spiky": 2,
-}
-# Tables of round trips, by the unit that they are in.
-TABLES_MS: Final = {"matrix": 1.0, "matrix_s": 1000.0}
 SPIKE_SHARE: Final = 0.05  # of the packets under the law "spiky"
-DELAY_HELP: Final = (
-    "constant:MS, uniform:LOW:HIGH, loguniform:LOW:HIGH, normal:MEAN:SD, lognormal:MEDIAN:SIGMA, "
-    "exponential:MEAN, spiky:MS:PEAK, matrix:FILE (in ms) or matrix_s:FILE (in s)"
-)
 
 
-@dataclass(frozen=True)
-class Delay:
-    """A law of delay with its parameters in ns (lognormal: of the logarithm), or a matrix."""
-
-    law: str
-    first: float = 0.0
-    second: float = 0.0
-    matrix_ns: NDArray[np.int64] = field(default_factory=lambda: np.zeros((0, 0), np.int64))
-
-    def draw_ns(self, generator: np.random.Generator, count: int) -> NDArray[np.int64]:
-        """So many delays of a law that is not a matrix."""
-        values = np.full(count, self.first)
-        if self.law == "uniform":
-            values += (self.second - self.first) * generator.random(count)
-        elif self.law == "exponential":
-            values *= generator.standard_exponential(count)
-        elif self.law in ("normal", "lognormal"):
-            values += self.second * generator.standard_normal(count)
-        elif self.law == "loguniform":
-            values *= (self.second / self.first) ** generator.random(count)
-        elif self.law == "spiky":
-            values[generator.random(count) < SPIKE_SHARE] = self.second
-        if self.law == "lognormal":
-            values = np.exp(np.minimum(values, LOG_NS_MAX))
-        return np.maximum(values.astype(np.int64), DELAY_NS_MIN)
+def draw_ns(law: Delay, generator: np.random.Generator, count: int) -> NDArray[np.int64]:
+    """So many delays of a law that is not a matrix."""
+    match law:
+        case delays.LogUniform():  # a uniform one, too
+            values = ns(law.low_ms) * (ns(law.high_ms) / ns(law.low_ms)) ** generator.random(count)
+        case delays.Uniform():
+            values = ns(law.low_ms) + (ns(law.high_ms) - ns(law.low_ms)) * generator.random(count)
+        case delays.Normal():
+            values = ns(law.mean_ms) + ns(law.deviation_ms) * generator.standard_normal(count)
+        case delays.LogNormal():
+            logarithms = np.log(ns(law.median_ms)) + law.sigma * generator.standard_normal(count)
+            values = np.exp(np.minimum(logarithms, LOG_NS_MAX))
+        case delays.Exponential():
+            values = ns(law.mean_ms) * generator.standard_exponential(count)
+        case delays.Spiky():
+            values = np.full(count, ns(law.usual_ms))
+            values[generator.random(count) < SPIKE_SHARE] = ns(law.peak_ms)
+        case delays.Constant():
+            values = np.full(count, ns(law.always_ms))
+        case _:
+            raise InternalError(f"nobody draws {law}")
+    return np.maximum(values.astype(np.int64), DELAY_NS_MIN)
 
 
-def numbers_of(text: str, *, what: str, count: int, help_text: str) -> tuple[str, list[float]]:
-    """``name:1:2`` as its name and ``count`` numbers."""
-    name, *rest = text.split(":")
-    try:
-        values = [float(part) for part in rest]
-    except ValueError:
-        values = []
-    if len(values) != count or not all(0 <= value < 1e12 for value in values):
-        raise UserError(f"{what} {text!r} is not understood: use {help_text}")
-    return name, values
+def ns(delay_ms: float) -> float:
+    """Milliseconds in nanoseconds, unrounded."""
+    return delay_ms * NANOSECONDS_PER_MS
 
 
-def make_delay(scenario: Scenario, generator: np.random.Generator, drawn: dict[str, Any]) -> Delay:
-    """The law of delay of a scenario; what is drawn or chosen is noted in ``drawn``."""
-    law = scenario.delay.split(":")[0]
-    if law in TABLES_MS:
-        path = Path(scenario.delay.partition(":")[2])
-        matrix_ns = _read_latency(path, scenario.nodes, generator, drawn, unit_ms=TABLES_MS[law])
-        return Delay("matrix", matrix_ns=matrix_ns)
-    if law not in LAWS:
-        hint = meant(law, (*LAWS, *TABLES_MS))
-        raise UserError(f"delay {scenario.delay!r} is not understood{hint}: use {DELAY_HELP}")
-    count = LAWS[law]
-    _, values = numbers_of(scenario.delay, what="delay", count=count, help_text=DELAY_HELP)
-    if max(values) > DELAY_MS_MAX:
-        raise UserError(f"delay {scenario.delay!r} is too long: at most {DELAY_MS_MAX:g} ms")
-    first = values[0] * NANOSECONDS_PER_MS
-    second = values[1] * NANOSECONDS_PER_MS if count == 2 else 0.0
-    if law == "lognormal":
-        if values[0] <= 0:
-            raise UserError("the median of a lognormal delay must be above 0")
-        first, second = float(np.log(first)), values[1]
-    if law == "loguniform" and values[0] <= 0:
-        raise UserError("the lower bound of a loguniform delay must be above 0")
-    if law in ("uniform", "loguniform") and second < first:
-        raise UserError(f"delay {scenario.delay!r}: the lower bound comes first")
-    delay = Delay(law, first, second)
-    if scenario.per == "use":
-        return delay
+def _make_matrix(
+    law: Delay, scenario: Scenario, generator: np.random.Generator, drawn: dict[str, Any]
+) -> NDArray[np.int64]:
+    """The delay of each link, if it has one for good; what is drawn is noted in ``drawn``."""
     n = scenario.nodes
-    matrix = delay.draw_ns(generator, n * n).reshape(n, n)
+    if isinstance(law, Matrix):
+        return _read_latency(law.path, n, generator, drawn, unit_ms=law.UNIT_MS)
+    if scenario.per == "use":
+        return np.zeros((0, 0), np.int64)
+    matrix = draw_ns(law, generator, n * n).reshape(n, n)
     drawn["link_ms"] = _summary_ms(matrix)
-    return Delay("matrix", matrix_ns=matrix)
+    return matrix
 
 
 def _summary_ms(matrix: NDArray[np.int64]) -> dict[str, float]:
@@ -113,8 +69,10 @@ def _summary_ms(matrix: NDArray[np.int64]) -> dict[str, float]:
     return {"min": float(low), "median": float(middle), "max": float(high)}
 
 
-def make_network(scenario: Scenario, delay: Delay) -> Network:
-    """The network of a scenario."""
+def make_network(
+    scenario: Scenario, law: Delay, generator: np.random.Generator, drawn: dict[str, Any]
+) -> Network:
+    """The network of a scenario; what is drawn or chosen for it is noted in ``drawn``."""
     n = scenario.nodes
     number = np.zeros(network.NUMBERS, np.float64)
     number[network.LOSS], number[network.DUPLICATION] = scenario.loss, scenario.duplication
@@ -141,7 +99,7 @@ def make_network(scenario: Scenario, delay: Delay) -> Network:
         setting=setting,
         delay_ns=np.zeros(0, np.int64),
         chance=np.zeros(0),
-        matrix_ns=delay.matrix_ns,
+        matrix_ns=_make_matrix(law, scenario, generator, drawn),
         last_arrival_ns=np.zeros(links, np.int64),
         cut_until_ns=np.zeros((n, n) if cuts else (0, 0), np.int64),
         second_until_ns=np.zeros(n if queued else 0, np.int64),

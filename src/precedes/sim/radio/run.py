@@ -30,6 +30,7 @@ from precedes.sim.radio.mobility import Mobility, station_places, tree_of
 from precedes.sim.radio.rows import RadioTrace
 from precedes.sim.result import Result
 from precedes.sim.scenario import Scenario
+from precedes.sim.workloads import replayed
 
 WIRE_HEADER_BYTES: Final = 60  # TCP, IPv4 and MAC
 PROGRESS_EVENTS: Final = 1 << 14
@@ -414,7 +415,7 @@ def _check_fields(scenario: Scenario, *, packets: bool) -> None:
             )
     if packets:
         raise UserError(f"{scenario.protocol} runs on a radio: its packets are not recorded")
-    if scenario.workload.startswith("replay:"):
+    if replayed(scenario.workload) is not None:
         raise UserError("a replay needs a network of links: choose another protocol or workload")
     for fault in scenario.faults:
         if fault.kind == "cut" or fault.after_sends:

@@ -1,0 +1,232 @@
+"""Workloads: who broadcasts when, as text and as a value, with what each needs and costs.
+
+How the broadcasts are drawn is known to ``sim.inputs.broadcasts``.
+"""
+
+from __future__ import annotations
+
+import enum
+import math
+from dataclasses import dataclass
+from pathlib import Path
+from typing import ClassVar, Final
+
+from precedes.errors import UserError
+from precedes.forms import Laws, name_of
+from precedes.sim.scenario import Scenario
+
+TARGET_SECONDS: Final = 20  # Wilhelm et al. 2023: random targets are reached every 20 s
+
+
+class Length(enum.Enum):
+    """What says how long a workload goes on."""
+
+    OPEN = "messages or duration_s"
+    TIMED = "duration_s"
+    OWN = "itself"
+
+
+@dataclass(frozen=True)
+class Kind:
+    """What every workload is."""
+
+    FORMS: ClassVar[tuple[str, ...]]
+    LENGTH: ClassVar[Length]
+
+    def check(self, scenario: Scenario) -> None:
+        """Refuse numbers that do not go together, or not with the scenario."""
+
+    def broadcasts(self, scenario: Scenario) -> float:
+        """About how many broadcasts there will be if ``messages`` does not cut them short."""
+        return scenario.rate * (scenario.duration_s or math.inf)
+
+
+@dataclass(frozen=True)
+class Poisson(Kind):
+    """A Poisson process of the group's rate."""
+
+    FORMS = ("poisson",)
+    LENGTH = Length.OPEN
+
+
+@dataclass(frozen=True)
+class Periodic(Kind):
+    """Every node broadcasts nearly periodically."""
+
+    FORMS = ("periodic",)
+    LENGTH = Length.OPEN
+
+
+@dataclass(frozen=True)
+class Window(Kind):
+    """Every node broadcasts so many times, at uniform times in a window."""
+
+    FORMS = ("window:MS", "window:MS:TIMES")
+    LENGTH = Length.OWN
+    ms: float
+    times: float = 1.0
+
+    def check(self, scenario: Scenario) -> None:
+        """Broadcasts come whole."""
+        if self.times != round(self.times) or self.times < 1:
+            raise UserError(
+                f"workload {scenario.workload!r}: a node broadcasts a whole number of times, "
+                "from 1 on"
+            )
+
+    def broadcasts(self, scenario: Scenario) -> float:
+        """As many as the text says."""
+        return scenario.nodes * self.times
+
+
+@dataclass(frozen=True)
+class Exponential(Window):
+    """The same at exponential times."""
+
+    FORMS = ("exponential:MS", "exponential:MS:TIMES")
+
+
+@dataclass(frozen=True)
+class Burst(Kind):
+    """The first so many nodes broadcast so many times each, all at the start."""
+
+    FORMS = ("burst:NODES:EACH",)
+    LENGTH = Length.OWN
+    nodes: float
+    each: float
+
+    def check(self, scenario: Scenario) -> None:
+        """There are so many nodes, and broadcasts come whole."""
+        whole = self.nodes % 1 == 0 and self.each % 1 == 0
+        if not whole or not 1 <= self.nodes <= scenario.nodes or self.each < 1:
+            raise UserError(
+                f"workload {scenario.workload!r}: burst takes a number of nodes up to "
+                f"{scenario.nodes} and how many messages each of them broadcasts"
+            )
+
+    def broadcasts(self, scenario: Scenario) -> float:
+        """As many as the text says."""
+        return self.nodes * self.each
+
+
+@dataclass(frozen=True)
+class Bell(Kind):
+    """A rate that rises from low to high and falls again."""
+
+    FORMS: ClassVar[tuple[str, ...]] = ("bell:LOW:HIGH",)
+    LENGTH = Length.TIMED
+    low: float
+    high: float
+
+    def check(self, scenario: Scenario) -> None:
+        """The rates are in order, and one is above 0."""
+        if self.low > self.high or self.high == 0:
+            raise UserError(f"workload {scenario.workload!r}: rates are LOW:HIGH with HIGH above 0")
+
+    def broadcasts(self, scenario: Scenario) -> float:
+        """As with a rate in the middle."""
+        return (self.low + self.high) / 2 * (scenario.duration_s or math.inf)
+
+
+@dataclass(frozen=True)
+class Random(Bell):
+    """A rate that goes from target to target, or stays low but for so many peaks."""
+
+    FORMS = ("random:LOW:HIGH", "random:LOW:HIGH:PEAKS")
+    peaks: float | None = None
+
+    def targets(self, scenario: Scenario) -> int:
+        """How many targets the rate goes to, the first one included."""
+        assert scenario.duration_s is not None
+        return math.ceil(scenario.duration_s / TARGET_SECONDS) + 1
+
+    def check(self, scenario: Scenario) -> None:
+        """Peaks have room, with a target between any two."""
+        super().check(scenario)
+        if self.peaks is None:
+            return
+        if self.peaks != round(self.peaks) or not (
+            1 <= self.peaks <= (self.targets(scenario) - 1) // 2
+        ):
+            raise UserError(
+                f"workload {scenario.workload!r}: PEAKS is a whole number from 1 to half of the "
+                f"targets, of which there is one every {TARGET_SECONDS} s"
+            )
+
+
+@dataclass(frozen=True)
+class Shift(Kind):
+    """A Poisson process in which from a time on some nodes have a share of the load."""
+
+    FORMS = ("shift:AT_S:SHARE:EVERY",)
+    LENGTH = Length.TIMED
+    at_s: float
+    share: float
+    every: float
+
+    def check(self, scenario: Scenario) -> None:
+        """Some nodes have that share, and some are left for the rest."""
+        if not self.share < 1 or not 2 <= self.every <= scenario.nodes or self.every % 1:
+            raise UserError(
+                f"workload {scenario.workload!r}: SHARE is below 1, EVERY a whole number from 2 "
+                f"to {scenario.nodes}"
+            )
+
+
+@dataclass(frozen=True)
+class Replay(Kind):
+    """A causal graph: a node broadcasts an event once it has delivered its parents."""
+
+    FORMS = ("replay:FILE",)
+    LENGTH = Length.OWN
+    path: Path
+
+    def broadcasts(self, scenario: Scenario) -> float:
+        """By the size of the file: some 100 bytes an event, a tenth of that compressed."""
+        size_bytes = self.path.stat().st_size if self.path.is_file() else 0
+        return size_bytes / (10 if self.path.suffix == ".gz" else 100)
+
+
+KINDS: Final = Laws[Kind](
+    "workload",
+    (Poisson, Periodic, Window, Exponential, Burst, Bell, Random, Shift, Replay),
+)
+WORKLOAD_HELP: Final = KINDS.help
+
+
+def workload_of(scenario: Scenario) -> Kind:
+    """The workload of a scenario, checked against the rest of it."""
+    text = scenario.workload
+    kind = KINDS.law_of(text)
+    name = name_of(kind)
+    if kind.LENGTH is Length.OPEN and text != name:
+        raise UserError(f"workload {name} takes no parameters here: give the load with rate")
+    if kind.LENGTH is Length.OWN and scenario.duration_s is not None:
+        raise UserError(f"workload {name} ends by itself: leave out duration")
+    if kind.LENGTH is Length.OPEN and scenario.messages is None and not scenario.duration_s:
+        raise UserError("say how long: --messages K or --duration S (a file: messages, duration_s)")
+    if kind.LENGTH is Length.TIMED and not scenario.duration_s:
+        raise UserError(f"workload {name} needs a duration")
+    workload = KINDS.read(text)
+    workload.check(scenario)
+    return workload
+
+
+def replayed(text: str) -> Path | None:
+    """The graph that a workload replays; None if it is another one, also one with mistakes."""
+    graph = KINDS.read(text) if KINDS.names(text, Replay) else None
+    return graph.path if isinstance(graph, Replay) else None
+
+
+def broadcasts(scenario: Scenario) -> float:
+    """About how many broadcasts a run will have; 0 if that cannot be told.
+
+    A workload with mistakes counts as any other: the run itself will say what is wrong with it.
+    """
+    try:
+        expected = KINDS.read(scenario.workload).broadcasts(scenario)
+    except UserError:
+        expected = Kind.broadcasts(Poisson(), scenario)
+    if scenario.messages is not None:
+        expected = min(expected, float(scenario.messages))
+    return expected if math.isfinite(expected) else 0.0
