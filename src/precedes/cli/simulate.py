@@ -132,7 +132,6 @@ def _trace_path(directory: Path, scenario: Scenario) -> Path:
     """Where the trace of a scenario goes in a directory, which is made if it is not there."""
     import hashlib
 
-
     make_directory(directory)
     # The same scenario gives the same file; another one never replaces it.
     text = json.dumps(scenario.unusual(), sort_keys=True)
