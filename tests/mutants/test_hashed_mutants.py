@@ -64,7 +64,7 @@ MUTANTS = {
     "an answer is complete with its first part": (
         ("    return different == announced\n", "    return True\n"),
         (
-            "    if announced == NONE or held.row[row, queue.KNOWN] < announced:\n"
+            "    if announced == NONE or rows[row + queue.KNOWN] < announced:\n"
             "        return False\n",
             "",
         ),
@@ -72,7 +72,7 @@ MUTANTS = {
         NO_RETRY,
     ),
     "the log lets own messages go that not everybody has delivered": (
-        ("            if name & 0xFFFFFFFF > stable:\n                return\n", ""),
+        ("            if sequence_in(name) > stable:\n                return\n", ""),
         AT_ONCE,
         NO_RETRY,
     ),

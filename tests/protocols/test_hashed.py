@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from precedes import simulate
+from precedes.parts import pool
 from precedes.parts.hash_check import set_hash
 from precedes.sim import Scenario
 from precedes.testing import observe, random_scenario
@@ -68,7 +69,8 @@ def test_clock_and_hash_are_those_of_the_delivered_set(seed):
     state = sets.state
     assert (state.clock == state.clock[0]).all()
     assert (state.hash == state.hash[0]).all()
-    assert state.held.mark[2] == state.held.mark[5] == 0, "rows or dependencies were left"
+    rows = state.held.pool.mark[pool.COUNT], state.held.dependencies.mark[pool.COUNT]
+    assert rows == (0, 0), "rows or dependencies were left"
 
 
 def test_the_sets_convict_a_state_that_means_something_else():

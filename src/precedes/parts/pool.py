@@ -5,9 +5,10 @@ What a row means is its owner's business. A row is named by where its words begi
 
 from __future__ import annotations
 
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from precedes import compiled
 from precedes.contract import Int32s
@@ -24,13 +25,13 @@ WORDS: Final = 3  # of a row
 class Pool(NamedTuple):
     """The rows, and what is known of them."""
 
-    row: Int32s
+    row: NDArray[Any]  # integers of 32 or 64 bits
     mark: Int32s
 
 
-def allocate_pool(*, rows: int, words: int) -> Pool:
+def allocate_pool(*, rows: int, words: int, dtype: type[np.signedinteger[Any]] = np.int32) -> Pool:
     """Room for that many rows; a larger pool may take over the contents of a smaller one."""
-    return Pool(row=np.zeros(words * rows, np.int32), mark=np.array([NONE, 0, 0, words], np.int32))
+    return Pool(row=np.zeros(words * rows, dtype), mark=np.array([NONE, 0, 0, words], np.int32))
 
 
 @compiled.function()

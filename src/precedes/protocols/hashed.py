@@ -55,9 +55,10 @@ from precedes.model import NANOSECONDS_PER_MS
 from precedes.parts import clocks
 from precedes.parts.hash_check import check, log, queue, requests, search, set_hash
 from precedes.parts.hash_check.log import Log
-from precedes.parts.hash_check.queue import NONE, Queue
+from precedes.parts.hash_check.queue import Queue
 from precedes.parts.hash_check.search import Peeling
 from precedes.parts.hash_check.set_hash import Hasher
+from precedes.parts.pool import NONE
 
 DATA: Final = 0
 ITEMS: Final = (MESSAGE, NUMBER, NUMBER, NUMBER)

@@ -7,7 +7,8 @@ import pytest
 from precedes import compiled, contract, registry
 from precedes.live.member.node import Node, Settings
 from precedes.live.net import wire
-from precedes.parts.hash_check import queue, requests, set_hash
+from precedes.parts import pool
+from precedes.parts.hash_check import requests, set_hash
 from precedes.protocols.vcube.state import ENDED
 from precedes.registry import ContractError
 from tests.support import edited
@@ -137,7 +138,7 @@ def test_an_answer_without_end_takes_no_memory():
     for _ in range(5):
         node.receive(LIAR, body)
         assert node.run(0).malformed == []
-    assert node.state.held.mark[queue.DEPENDENCIES] <= requests.REPEATS_MAX * 3
+    assert node.state.held.dependencies.mark[pool.COUNT] <= requests.REPEATS_MAX * 3
 
 
 def test_a_crash_that_is_ended_with_again_and_again_is_answered_a_few_times():

@@ -30,9 +30,10 @@ from precedes.contract import (
     value_of,
 )
 from precedes.errors import UserError
+from precedes.parts.pool import NONE
 
 from . import log, queue, requests
-from .queue import ANSWERED, ASKED, COUNTS, NONE, PREDECESSOR, SUSPECT
+from .queue import ANSWERED, ASKED, COUNTS, PREDECESSOR, SUSPECT
 
 # Places in ``setting``.
 LIMIT: Final = 0
@@ -135,20 +136,21 @@ def _hold(state: Any, here: int, slot: int, entry: int, in_turn: bool, host: Hos
 def _suspect(state: Any, here: int, row: int, host: Host) -> None:
     """A message failed its test: ask its sender, at once or after the grace time."""
     state.counted[SUSPECTED] += 1
-    state.held.row[row, queue.STAGE] = SUSPECT
+    state.held.pool.row[row + queue.STAGE] = SUSPECT
     if state.setting[GRACE_NS] == 0:
         _ask(state, here, row, host)
     else:
-        key = row | (state.held.row[row, queue.GENERATION] << 32)
+        key = row | (state.held.pool.row[row + queue.GENERATION] << 32)
         set_timer(host, key, state.setting[GRACE_NS])
 
 
 @compiled.function(inline=False)
 def _ask(state: Any, here: int, row: int, host: Host) -> None:
     """REQ (Algorithm 2, line 11)."""
-    slot = state.held.row[row, queue.SLOT]
-    state.held.row[row, queue.STAGE] = ASKED
-    state.held.row[row, queue.SINCE] = state.log.end[here, log.NEXT]
+    rows = state.held.pool.row
+    slot = rows[row + queue.SLOT]
+    rows[row + queue.STAGE] = ASKED
+    rows[row + queue.SINCE] = state.log.end[here, log.NEXT]
     state.counted[REQUESTS] += 1
     send(host, source_of(host, slot), requests.REQUEST, sequence_of(host, slot))
 
@@ -156,13 +158,14 @@ def _ask(state: Any, here: int, row: int, host: Host) -> None:
 @compiled.function(inline=False)
 def after_grace(state: Any, here: int, key: int, host: Host) -> None:
     """The grace time of a message is over; ``key`` is that of its timer."""
+    rows = state.held.pool.row
     row = key & 0xFFFFFFFF
-    current = state.held.row[row, queue.GENERATION] == key >> 32
-    if current and state.held.row[row, queue.STAGE] == SUSPECT:
+    current = rows[row + queue.GENERATION] == key >> 32
+    if current and rows[row + queue.STAGE] == SUSPECT:
         # With retries every delivery has tested it; without them the end of the grace does.
-        slot = state.held.row[row, queue.SLOT]
+        slot = rows[row + queue.SLOT]
         if state.setting[RETRY] == 0 and explains(state, here, slot, host):
-            state.held.row[row, queue.STAGE] = ANSWERED
+            rows[row + queue.STAGE] = ANSWERED
             settle(state, here, host)
         else:
             _ask(state, here, row, host)
@@ -171,16 +174,16 @@ def after_grace(state: Any, here: int, key: int, host: Host) -> None:
 @compiled.function(inline=False)
 def settle(state: Any, here: int, host: Host) -> None:
     """Deliver what waits and can be delivered now, until nothing more can."""
-    held = state.held
+    held, rows = state.held, state.held.pool.row
     before = NONE
     row = held.ends[here, queue.BEGIN]
     while row != NONE:
         verdict = _examine(state, here, row, host)
         if verdict == STAY:
-            before, row = row, held.row[row, queue.LINK]
+            before, row = row, rows[row + queue.LINK]
             continue
-        slot = held.row[row, queue.SLOT]
-        state.counted[WITHDRAWN] += held.row[row, queue.STAGE] == ASKED
+        slot = rows[row + queue.SLOT]
+        state.counted[WITHDRAWN] += rows[row + queue.STAGE] == ASKED
         queue.remove(held, here, row, before)
         if verdict == GO:
             record_delivery(state, here, slot, host)
@@ -194,23 +197,23 @@ def settle(state: Any, here: int, host: Host) -> None:
 @compiled.function(inline=False)
 def _examine(state: Any, here: int, row: int, host: Host) -> int:
     """What to do now with a message that waits."""
-    waits = state.held.row[row]
-    slot = waits[queue.SLOT]
+    rows = state.held.pool.row
+    slot = rows[row + queue.SLOT]
     missing = sequence_of(host, slot) - state.delivered[here, source_of(host, slot)] - 1
     if missing < 0:
         return AWAY
-    if waits[queue.STAGE] == ANSWERED:
+    if rows[row + queue.STAGE] == ANSWERED:
         complete = requests.all_delivered(state.held, state.delivered[here], row)
         return GO if complete and missing == 0 else STAY
-    if waits[queue.STAGE] == COUNTS:
-        if reached(state, here, waits[queue.ENTRY]) < waits[queue.VALUE]:
+    if rows[row + queue.STAGE] == COUNTS:
+        if reached(state, here, rows[row + queue.ENTRY]) < rows[row + queue.VALUE]:
             return STAY
         entry = lacks(state, here, slot)
         if entry != NONE:
             queue.await_entry(state.held, row, entry, state.need[slot])
             return STAY
-        waits[queue.STAGE] = PREDECESSOR
-    tested = waits[queue.STAGE] != PREDECESSOR
+        rows[row + queue.STAGE] = PREDECESSOR
+    tested = rows[row + queue.STAGE] != PREDECESSOR
     if missing > 0 and state.setting[SENDER_ORDER] != 0:
         return STAY
     if tested and state.setting[RETRY] == 0:

@@ -17,7 +17,7 @@ import numpy as np
 from precedes import compiled
 from precedes.contract import Int32s, Int64s
 
-from .set_hash import packed
+from .set_hash import packed, sequence_in, source_in
 
 # Newest deliveries that are searched for what a sender lacked. With delays of 0.1 s, 256 are more
 # than enough for 1,000 broadcasts a second; 64 are too few from 200 on. Too few make a search
@@ -87,9 +87,9 @@ def collect(log: Log, here: int, node: int) -> None:
     at = log.end[here, OLDEST]
     while at < log.end[here, NEXT]:
         name = name_at(log, here, at)
-        if name >> 32 == node:
+        if source_in(name) == node:
             # An own message that is not stable still needs all that stands before it.
-            if name & 0xFFFFFFFF > stable:
+            if sequence_in(name) > stable:
                 return
             log.end[here, OLDEST] = at
         at += 1

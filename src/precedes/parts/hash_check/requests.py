@@ -21,10 +21,11 @@ from precedes.contract import (
     source_of,
     window,
 )
+from precedes.parts.pool import NONE
 
 from . import log, queue
 from .log import Log
-from .queue import ANSWERED, ASKED, NONE, Queue
+from .queue import ANSWERED, ASKED, Queue
 from .set_hash import packed, sequence_in, source_in
 
 # Tags of items.
@@ -98,16 +99,16 @@ def answer(
     if before != NONE:
         for back in range(1, position - before):
             name = log.name_at(kept, here, position - back)
-            if scratch[name >> 32] == 0:
-                scratch[name >> 32] = 1
+            if scratch[source_in(name)] == 0:
+                scratch[source_in(name)] = 1
                 put(host, DEPENDENCY, which | name)
                 found += 1
         for back in range(1, position - before):
-            scratch[log.name_at(kept, here, position - back) >> 32] = 0
+            scratch[source_in(log.name_at(kept, here, position - back))] = 0
     else:
         which |= WHOLE << FORM_SHIFT
         for later in range(position, kept.end[here, log.NEXT]):
-            scratch[log.name_at(kept, here, later) >> 32] += 1
+            scratch[source_in(log.name_at(kept, here, later))] += 1
         for source in range(scratch.size):
             count = delivered[source] - scratch[source]
             if count > 0 and source != node:
@@ -126,64 +127,67 @@ def learn(
     What no correct process would send, and an answer that nobody waits for, is ignored. So is the
     other form of an answer that has begun to come: a repeated request may have two.
     """
+    rows = held.pool.row
     row = held.ends[here, queue.BEGIN]
     while row != NONE:
-        slot = held.row[row, queue.SLOT]
+        slot = rows[row + queue.SLOT]
         same = sequence_of(host, slot) & WHICH_MASK == value >> WHICH_SHIFT
-        if held.row[row, queue.STAGE] == ASKED and source_of(host, slot) == sender and same:
+        if rows[row + queue.STAGE] == ASKED and source_of(host, slot) == sender and same:
             break
-        row = held.row[row, queue.LINK]
+        row = rows[row + queue.LINK]
     if row == NONE:
         return NOTHING
     content = value & CONTENT_MASK
     form = (value >> FORM_SHIFT) & 1
     if content == FORGOTTEN:
         return NO_ANSWER
-    if held.row[row, queue.FORM] == NONE:
-        held.row[row, queue.FORM] = form
-    if held.row[row, queue.FORM] != form:
+    if rows[row + queue.FORM] == NONE:
+        rows[row + queue.FORM] = form
+    if rows[row + queue.FORM] != form:
         return NOTHING
     if tag == ANNOUNCE:
-        held.row[row, queue.ANNOUNCED] = content
-    elif content >> 32 < scratch.size and held.row[row, queue.KNOWN] < REPEATS_MAX * scratch.size:
+        rows[row + queue.ANNOUNCED] = content
+    elif source_in(content) < scratch.size and rows[row + queue.KNOWN] < REPEATS_MAX * scratch.size:
         queue.add_dependency(held, row, content)
     if not _is_complete(held, scratch, row):
         return NOTHING
-    held.row[row, queue.STAGE] = ANSWERED
+    rows[row + queue.STAGE] = ANSWERED
     return row
 
 
 @compiled.function()
 def _is_complete(held: Queue, scratch: Int64s, row: int) -> bool:
     """Whether as many different dependencies have come as were announced, one for each source."""
-    announced = held.row[row, queue.ANNOUNCED]
-    if announced == NONE or held.row[row, queue.KNOWN] < announced:
+    rows = held.pool.row
+    announced = rows[row + queue.ANNOUNCED]
+    if announced == NONE or rows[row + queue.KNOWN] < announced:
         return False
     different = 0
-    at = held.row[row, queue.FIRST]
+    at = rows[row + queue.FIRST]
     while at != NONE:
-        source = held.dependency[at, queue.NAME] >> 32
+        source = source_in(held.dependencies.row[at + queue.NAME])
         different += scratch[source] == 0
         scratch[source] = 1
-        at = held.dependency[at, queue.NEXT]
-    at = held.row[row, queue.FIRST]
+        at = held.dependencies.row[at + queue.NEXT]
+    at = rows[row + queue.FIRST]
     while at != NONE:
-        scratch[held.dependency[at, queue.NAME] >> 32] = 0
-        at = held.dependency[at, queue.NEXT]
+        scratch[source_in(held.dependencies.row[at + queue.NAME])] = 0
+        at = held.dependencies.row[at + queue.NEXT]
     return different == announced
 
 
 @compiled.function()
 def is_delivered(delivered: Int32s, name: int) -> bool:
     """Whether a process that has delivered so many of each source has delivered this message."""
-    return (name & 0xFFFFFFFF) <= delivered[name >> 32]
+    return sequence_in(name) <= delivered[source_in(name)]
 
 
 @compiled.function(inline=False)
 def all_delivered(held: Queue, delivered: Int32s, row: int) -> bool:
     """Whether all that the sender named is delivered (line 15); what is, is forgotten."""
-    while held.row[row, queue.FIRST] != NONE:
-        name = held.dependency[held.row[row, queue.FIRST], queue.NAME]
+    rows = held.pool.row
+    while rows[row + queue.FIRST] != NONE:
+        name = held.dependencies.row[rows[row + queue.FIRST] + queue.NAME]
         if not is_delivered(delivered, name):
             return False
         queue.drop_dependency(held, row)
@@ -195,18 +199,19 @@ def was_needed(
     held: Queue, kept: Log, scratch: Int64s, delivered: Int32s, here: int, row: int, host: Host
 ) -> bool:
     """Whether a dependency was undelivered when the sender was asked; the answer is complete."""
-    slot = held.row[row, queue.SLOT]
+    rows = held.pool.row
+    slot = rows[row + queue.SLOT]
     source = source_of(host, slot)
     end = kept.end[here, log.NEXT]
-    begin = max(held.row[row, queue.SINCE], end - kept.name.shape[1])
+    begin = max(rows[row + queue.SINCE], end - kept.name.shape[1])
     for position in range(begin, end):
-        scratch[log.name_at(kept, here, position) >> 32] += 1
+        scratch[source_in(log.name_at(kept, here, position))] += 1
     needed = sequence_of(host, slot) - 1 > delivered[source] - scratch[source]
-    at = held.row[row, queue.FIRST]
+    at = rows[row + queue.FIRST]
     while at != NONE:
-        name = held.dependency[at, queue.NAME]
-        needed = needed or (name & 0xFFFFFFFF) > delivered[name >> 32] - scratch[name >> 32]
-        at = held.dependency[at, queue.NEXT]
+        name = held.dependencies.row[at + queue.NAME]
+        needed = needed or sequence_in(name) > delivered[source_in(name)] - scratch[source_in(name)]
+        at = held.dependencies.row[at + queue.NEXT]
     for position in range(begin, end):
-        scratch[log.name_at(kept, here, position) >> 32] = 0
+        scratch[source_in(log.name_at(kept, here, position))] = 0
     return needed

@@ -28,7 +28,7 @@ from precedes import compiled
 from precedes.contract import Int32s, Int64s
 
 from .log import NEXT, WINDOW, Log, name_at
-from .set_hash import minus, plus
+from .set_hash import minus, plus, sequence_in, source_in
 
 MORE: Final = 3  # candidates at first, beyond the size of R
 WIDE: Final = (64, 192)  # candidates in the end: twice the entries, as more look alike
@@ -190,7 +190,7 @@ def _take_newest(
     for back in range(1, width + 1):
         position = log.end[here, NEXT] - back
         name = name_at(log, here, position)
-        source = name >> 32
+        source = source_in(name)
         at = position & (log.hash.shape[1] - 1)
         parts = log.parts[here, at]
         fits = source != sender
@@ -202,7 +202,7 @@ def _take_newest(
             peel.excess[_entry(peel, own, source, parts, i)] -= 1
         total = plus(total, log.hash[here, at])
         if source == node:
-            oldest_own = name & 0xFFFFFFFF
+            oldest_own = sequence_in(name)
         taken += 1
         if taken == size:
             peel.mark[HASHES] += 1
@@ -218,7 +218,7 @@ def _gather(peel: Peeling, log: Log, own: Int32s, here: int, width: int, sender:
     for back in range(1, width + 1):
         position = log.end[here, NEXT] - back
         name = name_at(log, here, position)
-        source = name >> 32
+        source = source_in(name)
         newest = position & (log.hash.shape[1] - 1)
         parts = log.parts[here, newest]
         fits = source != sender
@@ -231,7 +231,7 @@ def _gather(peel: Peeling, log: Log, own: Int32s, here: int, width: int, sender:
                 peel.hits[peel.entry[count, i]] += 1
             peel.rest[source] += 1
             peel.work[count, SOURCE] = source
-            peel.work[count, SEQUENCE] = name & 0xFFFFFFFF
+            peel.work[count, SEQUENCE] = sequence_in(name)
             peel.work[count, HASH] = log.hash[here, newest]
             peel.work[count, VERDICT] = OPEN
             count += 1

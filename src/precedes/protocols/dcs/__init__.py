@@ -52,7 +52,7 @@ from precedes.contract import (
     window,
 )
 from precedes.parts.hash_check import check, log, queue, requests, search, set_hash
-from precedes.parts.hash_check.queue import NONE
+from precedes.parts.pool import NONE
 
 from . import components, policy, rounds
 from .state import (
@@ -244,12 +244,12 @@ def _settle(state: State, here: int, host: Host) -> None:
     if state.dcs.settings[DETECTOR] != 0:
         check.settle(state, here, host)
         return
-    held = state.held
+    held, rows = state.held, state.held.pool.row
     before = NONE
     row = held.ends[here, queue.BEGIN]
     while row != NONE:
-        slot = held.row[row, queue.SLOT]
-        if state.dcs.clock[here, held.row[row, queue.ENTRY]] >= held.row[row, queue.VALUE]:
+        slot = rows[row + queue.SLOT]
+        if state.dcs.clock[here, rows[row + queue.ENTRY]] >= rows[row + queue.VALUE]:
             entry = components.lacks(state.dcs, state.need, state.stamp, here, slot)
             if entry == NONE:
                 queue.remove(held, here, row, before)
@@ -259,7 +259,7 @@ def _settle(state: State, here: int, host: Host) -> None:
                 row = held.ends[here, queue.BEGIN]
                 continue
             queue.await_entry(held, row, entry, state.need[slot])
-        before, row = row, held.row[row, queue.LINK]
+        before, row = row, rows[row + queue.LINK]
 
 
 @compiled.register(check.lacks, State)

@@ -15,7 +15,7 @@ from precedes import compiled
 from precedes.contract import Host, Int32s, now_ns
 from precedes.parts import clocks
 from precedes.parts.hash_check import set_hash
-from precedes.parts.hash_check.queue import NONE
+from precedes.parts.pool import NONE
 
 from .state import (
     ACTIVE,
