@@ -1,4 +1,4 @@
-"""What several protocols are made of: pools, waiting messages, and the check by hashes.
+"""What several protocols share: pools, clocks, waiting messages, trees, tests, checks by hashes.
 
-Nothing here is a protocol. A part imports no protocol and knows none by name.
+Nothing here is a protocol, and no part knows one. Each has two users or more.
 """

@@ -253,7 +253,7 @@ def on_expiry(detector: Detector, here: int, key: int, host: Host) -> None:
         begin(detector, here, host)
         return
     tested = detector.test[here, own[AWAITED]]
-    if not is_faulty(detector, here, tested):  # nobody has told of it in the meantime
+    if not is_faulty(detector, here, tested):  # no reply has reported it meanwhile
         detector.counter[TIMEOUTS] += 1
         _suspect(detector, here, tested, detector.state[here, tested] + 1, host)
     _await(detector, here, host)

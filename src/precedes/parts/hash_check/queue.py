@@ -103,7 +103,7 @@ def await_entry(held: Queue, row: int, entry: int, need: Int32s) -> None:
 
 @compiled.function(inline=False)
 def forget_entries(held: Queue, here: int) -> None:
-    """Have everything that waits for an entry looked at again: entries have changed meaning."""
+    """Have all that waits for an entry examined again: entries have changed their meaning."""
     row = held.ends[here, BEGIN]
     while row != NONE:
         held.pool.row[row + ENTRY] = held.pool.row[row + VALUE] = 0

@@ -98,7 +98,7 @@ ASSUMES: Final = frozenset({"reliable", "unique"})
 
 
 def effects_words(capacity: Capacity, nodes: int) -> int:
-    """What waits is delivered or asked about; a round is told to all; an answer; a send."""
+    """All that waits is delivered or asked about; a round goes to all; an answer; a send."""
     return 64 + 10 * capacity.held + 28 * nodes
 
 
@@ -186,7 +186,7 @@ def _receive(state: State, here: int, sender: int, inbox: Int64s, count: int, ho
 
 @compiled.function()
 def _afterwards(state: State, here: int, host: Host) -> None:
-    """What a change of components leaves to be done."""
+    """Follow up a change of components: examine what waits, set the timer of rounds."""
     if state.dcs.word[here, STALE] != 0:
         _settle(state, here, host)
     if state.dcs.word[here, SIZE] > 1 and state.dcs.word[here, ARMED] == 0:

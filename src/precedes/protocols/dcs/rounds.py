@@ -129,7 +129,7 @@ def arm(dcs: ClockSet, here: int, host: Host) -> None:
 
 @compiled.function(inline=False)
 def seal(dcs: ClockSet, here: int, c: int, kind: int) -> int:
-    """What a component looks like: who has the same seal has the same set, and generation."""
+    """A fingerprint of a component: equal seals mean equal sets and generations."""
     found = 0
     if kind == DEACTIVATE:
         found = int(dcs.part[here, c, HASH])
@@ -210,7 +210,7 @@ def _block(dcs: ClockSet, here: int, name: int, low: int, host: Host) -> None:
 
 @compiled.function(inline=False)
 def _tell(dcs: ClockSet, here: int, tag: int, low: int, host: Host) -> None:
-    """Send what the open round is about, from component ``low`` on, to all who are there."""
+    """Send the open round, from component ``low`` on, to all that have not crashed."""
     word = dcs.word[here]
     what = (word[KIND] << KIND_SHIFT) | (low << LOW_SHIFT) | (word[HIGH] << HIGH_SHIFT)
     for other in range(dcs.member.shape[1]):
@@ -272,7 +272,7 @@ def _on_ask(dcs: ClockSet, here: int, sender: int, inbox: Int64s, host: Host) ->
 def _agrees_from(
     dcs: ClockSet, here: int, kind: int, low: int, high: int, inbox: Int64s, host: Host
 ) -> int:
-    """The lowest component from which on this process agrees; ``high`` if to none."""
+    """The lowest component of those that this process agrees to; ``high`` if to none."""
     word = dcs.word[here]
     if kind == DEACTIVATE:
         lowest = max(low, word[WIDTH])
@@ -317,7 +317,7 @@ def _on_answer(dcs: ClockSet, here: int, sender: int, value: int, host: Host) ->
 
 @compiled.function(inline=False)
 def _conclude(dcs: ClockSet, here: int, agreed: int, host: Host) -> None:
-    """Everybody has answered, or the time is over: decide, tell it, do it."""
+    """All have answered, or time is up: decide, announce the decision, apply it."""
     word = dcs.word[here]
     low = word[HIGH]
     # What has changed here since the round began counts as well.
@@ -336,7 +336,7 @@ def _conclude(dcs: ClockSet, here: int, agreed: int, host: Host) -> None:
 
 @compiled.function()
 def _may_leave(dcs: ClockSet, here: int, kind: int, c: int, high: int) -> bool:
-    """Whether nothing here stands against leaving the component, those above it left."""
+    """Whether this process can leave the component, those above it being left."""
     word = dcs.word[here]
     if kind == REMOVE:
         return word[ACTIVE] <= c and word[SIZE] <= high
@@ -346,12 +346,12 @@ def _may_leave(dcs: ClockSet, here: int, kind: int, c: int, high: int) -> bool:
 @compiled.function()
 def _leave(dcs: ClockSet, here: int, kind: int, c: int, host: Host) -> None:
     word = dcs.word[here]
-    # There may be more to leave: turns that have come to something are not idle.
+    # There may be more to leave: a turn that achieved something was not idle.
     word[IDLE] = 0
     if kind == REMOVE:
         remove(dcs, here, c)
     elif word[ACTIVE] == c + 1:
-        # Nothing was sent that increments it, or its seal would differ: to drain it is enough.
+        # Nothing was sent that increments it, or its seal would differ: draining it is enough.
         if word[OVER] > c:
             policy.choose(dcs, here, c, host)
         deactivate(dcs, here, host)
@@ -378,7 +378,7 @@ def _on_decision(dcs: ClockSet, here: int, sender: int, inbox: Int64s, host: Hos
 
 @compiled.function(inline=False)
 def on_crash(dcs: ClockSet, here: int, crashed: int, host: Host) -> None:
-    """A process has stopped: nobody waits for it, and another one may have to take turns."""
+    """A process has stopped: nobody waits for it, and another may have to take its turns."""
     word = dcs.word[here]
     if dcs.member[here, crashed] & CRASHED != 0:
         return

@@ -140,7 +140,7 @@ class FloodingHost:
         return len(self.backlog) + (len(self.connection.waiting) if self.connection else 0)
 
     def size_bytes(self, message_bytes: int) -> int:
-        """About what the state takes."""
+        """Approximate size of the state."""
         messages = self.early_count() + self.unacknowledged_count()
         return memory_bytes(numbers=16 + messages, messages=messages, message_bytes=message_bytes)
 
@@ -233,7 +233,7 @@ class FloodingStation:
         return sum(len(one.early) for one in self.connections.values())
 
     def size_bytes(self, message_bytes: int) -> int:
-        """About what the state takes."""
+        """Approximate size of the state."""
         messages = self.stored_count() + self.early_count()
         numbers = 4 + 16 * len(self.connections)
         return memory_bytes(numbers=numbers, messages=messages, message_bytes=message_bytes)

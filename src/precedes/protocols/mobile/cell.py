@@ -136,7 +136,7 @@ class Cell:
             found = self.memory[host] = Memory()
         return found
 
-    # What whoever runs it may want to know.
+    # For whoever runs it.
 
     def is_quiet(self) -> bool:
         """Whether everything has been delivered and no handoff is under way."""
@@ -153,7 +153,7 @@ class Cell:
         return sum(len(record.early) for record in self.records.values())
 
     def size_bytes(self, message_bytes: int) -> int:
-        """About what the state takes."""
+        """Approximate size of the state."""
         numbers = 6 + 4 * len(self.memory)
         messages = len(self.stored)
         for record in self.records.values():
@@ -244,7 +244,7 @@ class Cell:
     # One host.
 
     def position(self, record: Record, caught_up: int, next_stamp: int) -> None:
-        """The host has told how far it is; what is told late changes nothing."""
+        """The host reports its position; a late report changes nothing."""
         fresh = caught_up - record.done
         if fresh > 0:
             del record.catch_up[:fresh]
@@ -353,7 +353,7 @@ class Cell:
         self.ask_for_ack()
 
     def on_host_ack(self, datagram: HostAck) -> None:
-        """A host tells its position."""
+        """A host reports its position."""
         record = self.serves(datagram.host, datagram.session, datagram.birth)
         if record is None:
             self.tell_if_over(datagram.host, datagram.birth)

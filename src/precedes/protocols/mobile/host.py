@@ -65,7 +65,7 @@ BEYOND_BITS: Final = 256  # of a selective acknowledgement
 
 
 class Disk(NamedTuple):
-    """What a host must find again after a crash."""
+    """What a host needs back after a crash."""
 
     session: int = 0
     birth: int = NONE
@@ -157,7 +157,7 @@ class MobileHost:
         return len(self.unacknowledged)
 
     def size_bytes(self, message_bytes: int) -> int:
-        """About what the state takes."""
+        """Approximate size of the state."""
         messages = self.early_count() + len(self.unacknowledged)
         numbers = 16 + len(self.skip) + messages
         return memory_bytes(numbers=numbers, messages=messages, message_bytes=message_bytes)
@@ -248,7 +248,7 @@ class MobileHost:
     # What the host hears.
 
     def receive(self, datagram: Any) -> None:
-        """A datagram that reached the antenna; those of other cells and hosts are passed over."""
+        """A datagram that reached the antenna; those of other cells and hosts are ignored."""
         if datagram.cell != self.cell or self.mode == OUT:
             return
         kind = type(datagram)
@@ -411,7 +411,7 @@ class MobileHost:
         self._timer(self.settings.delay_ns(self.environment, self.settings.connect_ns), CONNECT)
 
     def _fill_window(self) -> None:
-        """Put the lowest numbers on the air that are not there yet."""
+        """Send the lowest own numbers that are not on the air yet, as far as the window allows."""
         if not self.ok or self.mode not in (IN, DRAINING) or not self.unacknowledged:
             return
         first = next(iter(self.unacknowledged))
@@ -467,7 +467,7 @@ class MobileHost:
         self._timer(self.settings.delay_ns(self.environment, self.settings.connect_ns), LEAVE)
 
     def on_timer(self, key: tuple[int, ...]) -> None:
-        """A timer set here has run out; those of earlier sessions say nothing."""
+        """A timer set here has run out; those of earlier sessions are void."""
         if key[1] != self.epoch or self.mode == OUT:
             return
         kind = key[0]

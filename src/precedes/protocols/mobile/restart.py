@@ -247,7 +247,7 @@ class LoggedStation:
         return bytes(out)
 
     def restore(self, records: Iterable[bytes]) -> None:
-        """Become what these records of a journal say; to be called once, on a new station."""
+        """Restore the state from a journal's records; call it once, on a new station."""
         for text in records:
             layout = STATION if text[:1] == SNAPSHOT else ENTRY
             found, end = layout.read(text, 1)

@@ -79,7 +79,7 @@ class MobileStation:
         return self.cell.early_count()
 
     def size_bytes(self, message_bytes: int) -> int:
-        """About what the state takes."""
+        """Approximate size of the state."""
         return self.cell.size_bytes(message_bytes)
 
     def on_timer(self, key: tuple[int, ...]) -> None:
@@ -96,7 +96,7 @@ class MobileStation:
             self.cell.timer(self.cell.settings.lease_ns // 8, LEASE)
 
     def receive(self, datagram: Any) -> None:
-        """A datagram from a host; those for other cells are passed over."""
+        """A datagram from a host; those for other cells are ignored."""
         if datagram.cell != self.station:
             return
         kind = type(datagram)
