@@ -5,12 +5,28 @@ a tree of reliable FIFO links and flood on it. A station numbers what it receive
 its cell until every host there has acknowledged it. When a host changes its cell, the two stations
 work out between them what it has delivered. No message carries a clock.
 
-The machines are in ``host`` (Algorithm 1) and ``station`` (Algorithms 2 to 4, with ``cell``): plain
-Python, since nearly all of it is rare cases over small tables, run by the simulator's radio and by
-anything else that carries out their effects. Guarantee: each message that the station of a join
-stamps from the start of that life on is delivered there exactly once, after all of its causal past
-that lies in the life. Assumptions: stations do not lose their disks, links between them are
-reliable and FIFO, datagrams may be lost, repeated, late or out of order, but not forged.
+Guarantee: each message that the station of a join stamps from the start of that life on is
+delivered there exactly once, after all of its causal past that lies in the life. Assumptions:
+stations do not lose their disks, links between them are reliable and FIFO, datagrams may be lost,
+repeated, late or out of order, but not forged.
+
+The paper's tasks, in its order, and where they are:
+
+    Algorithm 1, host     1-5 ``join``, 6-10 ``move``, 11-13 ``broadcast``, 14 ``leave``, 15-48
+                          ``receive``: app_sh ``_on_message``, app_co ``_on_catch_up``, ack_c
+                          ``_on_ack``, initACK ``_on_init_ack``, leaveACK ``_on_leave_ack``;
+                          49-53 ``on_timer``
+    Algorithm 2, station  ``receive``: 2-8 app_hs ``cell.on_from_host``, 9-17 ack_h
+                          ``cell.on_host_ack``, 18-38 ``_on_join`` and ``_on_init``, 39-43
+                          ``_on_leave``, 44-47 ``cell.disseminate``
+    Algorithm 3, station  ``cell.on_timer``
+    Algorithm 4, station  ``receive_wired``: 53-54 app_ss ``cell.disseminate``, 55-61 Delete, which
+                          is ``Joined``, ``Left`` or ``Cancel`` here, 66-79 req1 ``_on_request``,
+                          83-88 rsp1 ``_on_grant``, 89-94 req2 ``_on_want``, 95-104 rsp2
+                          ``_on_handover``
+
+Plain Python, since nearly all of it is rare cases over small tables, run by the simulator's radio
+and by anything else that carries out their effects.
 """
 
 from __future__ import annotations
