@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from precedes.cli.common import add_json, add_rate, given
 from precedes.console import show
 from precedes.errors import Exit
+from precedes.parts.sizing import DELAY, DELAY_HELP, PER_PROCESS, size
 
 if TYPE_CHECKING:
     from precedes.cli.common import Commands
@@ -26,15 +27,15 @@ def add(commands: Commands) -> None:
     parser.add_argument("--nodes", type=int, required=True, metavar="N", help="size of the group")
     parser.add_argument("--error", type=float, metavar="E", help="share of deliveries, as 1e-4")
     parser.add_argument("--entries", type=int, metavar="M", help="or: the size of the clock")
-    parser.add_argument("--per-process", type=int, metavar="K", help="entries each (2)")
-    parser.add_argument("--delay", metavar="D", help="normal:MEAN:SD (normal:100:20)")
+    parser.add_argument(
+        "--per-process", type=int, metavar="K", help=f"entries each ({PER_PROCESS})"
+    )
+    parser.add_argument("--delay", metavar="D", help=f"{DELAY_HELP} (default: {DELAY})")
     add_json(parser)
     parser.set_defaults(run=_run)
 
 
 def _run(options: argparse.Namespace) -> int:
-    from precedes.parts.sizing import size
-
     found = size(
         rate=options.rate,
         nodes=options.nodes,
