@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from precedes.errors import UserError
 from precedes.trace import schema
+from precedes.trace.arrow_arrays import to_numpy
 from precedes.trace.assemble import JUDGED, numbered_history
 from precedes.trace.history import History
 from precedes.trace.source import Log, Source, open_log
@@ -134,8 +135,7 @@ def _batches(title: str, file: pq.ParquetFile, *, times: bool) -> Iterator[_Colu
 
 def _integers(table: pa.Table, name: str) -> NDArray[Any]:
     # A cast refuses numbers that do not fit, where NumPy would wrap them round.
-    column = table.column(name).cast(schema.SCHEMA.field(name).type)
-    return np.asarray(column.to_numpy())
+    return to_numpy(table.column(name).cast(schema.SCHEMA.field(name).type))
 
 
 def _kinds(table: pa.Table) -> NDArray[np.int8]:
@@ -145,7 +145,7 @@ def _kinds(table: pa.Table) -> NDArray[np.int8]:
         coded = chunk if pa.types.is_dictionary(chunk.type) else chunk.dictionary_encode()
         names = coded.dictionary.to_pylist()
         number = np.array([JUDGED.get(name, -1) for name in names] or [-1], np.int8)
-        parts.append(number[coded.indices.to_numpy(zero_copy_only=False)])
+        parts.append(number[to_numpy(coded.indices)])
     return np.concatenate([np.empty(0, np.int8), *parts])
 
 
