@@ -134,12 +134,12 @@ def _batches(title: str, file: pq.ParquetFile, *, times: bool) -> Iterator[_Colu
 
 
 def _integers(table: pa.Table, name: str) -> NDArray[Any]:
-    # A cast refuses numbers that do not fit, where NumPy would wrap them round.
+    # A cast refuses numbers that do not fit; NumPy would wrap them around.
     return to_numpy(table.column(name).cast(schema.SCHEMA.field(name).type))
 
 
 def _kinds(table: pa.Table) -> NDArray[np.int8]:
-    """Kinds as numbers; -1 for those that no history keeps, also of a later version."""
+    """Kinds as numbers; -1 for those that no history keeps, such as kinds of later versions."""
     parts = []
     for chunk in table.column("kind").chunks:
         coded = chunk if pa.types.is_dictionary(chunk.type) else chunk.dictionary_encode()
@@ -150,7 +150,7 @@ def _kinds(table: pa.Table) -> NDArray[np.int8]:
 
 
 def _in_order(batches: Iterator[_Columns]) -> _Sorted | None:
-    """The batches joined, or None as soon as a row stands before an earlier one."""
+    """The batches joined, or None as soon as a row is out of order."""
     stretches: list[tuple[NDArray[Any], ...]] = []
     rows: list[tuple[NDArray[Any], ...]] = []
     before: tuple[int, int, int] | None = None

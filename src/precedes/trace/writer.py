@@ -181,7 +181,7 @@ class TraceWriter:
 
 
 def _make_directory(path: Path) -> Path:
-    """A new directory beside the target, once the leavings of dead writers are gone.
+    """A new directory beside the target; what dead writers left is removed first.
 
     All writers of a target share a folder, so that none has to look through the other files
     beside it, which may be many.
@@ -191,7 +191,7 @@ def _make_directory(path: Path) -> Path:
     folder = path.with_name(f".{path.name}.tmp")
     while True:
         folder.mkdir(exist_ok=True)
-        with contextlib.suppress(FileNotFoundError):  # another writer, done, took it away
+        with contextlib.suppress(FileNotFoundError):  # a writer that finished has removed it
             return own_directory(folder)
 
 
