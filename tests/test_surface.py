@@ -23,6 +23,10 @@ PUBLIC = {
         Collector Conformance Observed assert_conforms check_agreement check_scenario conformance
         observe random_scenario
     """,
+    "precedes.trace": """
+        FORMATS History SCHEMA SCHEMA_VERSION TraceWriter from_arrow from_pandas join load
+        read_jsonl read_members read_metadata read_trace
+    """,
 }
 
 

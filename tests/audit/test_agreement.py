@@ -81,7 +81,7 @@ def test_agrees_on_logs_that_contradict_themselves(execution):
 
 @given(scrambled(), st.randoms(use_true_random=False))
 def test_numbers_of_nodes_do_not_matter(execution, rng):
-    """Also where the log contradicts itself: which circle is met first says nothing."""
+    """Also where the log contradicts itself: which cycle is met first says nothing."""
     number = rng.sample(range(len(execution.logs)), len(execution.logs))
     renamed = [[] for _ in number]
     for node, log in enumerate(execution.logs):

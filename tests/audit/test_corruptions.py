@@ -159,18 +159,18 @@ def test_own_delivery_before_its_cause():
     assert (report.cycles, report.violations, report.unjudged) == (1, 0, 1)
 
 
-def test_circle_of_two_nodes():
+def test_cycle_of_two_nodes():
     a, b = (0, 1), (1, 1)
-    circle = [[(DELIVER, b), (BROADCAST, a)], [(DELIVER, a), (BROADCAST, b)]]
+    cycle = [[(DELIVER, b), (BROADCAST, a)], [(DELIVER, a), (BROADCAST, b)]]
     for order in ([a, b], [b, a]):
-        report = convicted(Execution([*circle, [(DELIVER, m) for m in order]]), "cycle")
+        report = convicted(Execution([*cycle, [(DELIVER, m) for m in order]]), "cycle")
         assert (report.cycles, report.violations, report.unjudged) == (2, 0, 4)
         assert "node 1 delivered 0:1 and then broadcast 1:1" in report.witnesses[0].sentence
         assert "  4 deliveries not judged" in audit.to_text([report])
 
 
-def test_what_no_circle_precedes_is_judged():
-    """Beside a circle a violation is found; what comes after the circle is not judged."""
+def test_what_no_cycle_precedes_is_judged():
+    """Beside a cycle a violation is found; what comes after the cycle is not judged."""
     a, b, c, d, e = (0, 1), (1, 1), (2, 1), (3, 1), (0, 2)
     logs = [
         [(DELIVER, b), (BROADCAST, a), (BROADCAST, e)],

@@ -106,7 +106,7 @@ def run(seed, *, nodes, messages, order, loss=0.0, own="none", drain=True):
 
 
 def scramble(seed, *, nodes, messages, rows):
-    """Logs that nobody may have made: duplicates, phantoms and circles included."""
+    """Logs that nobody may have made: duplicates, phantoms and cycles included."""
     rng = random.Random(seed)
     logs = [[] for _ in range(nodes)]
     known = []
@@ -119,7 +119,7 @@ def scramble(seed, *, nodes, messages, rows):
         node = rng.randrange(nodes)
         m = rng.choice(known) if known and rng.random() < 0.95 else (rng.randrange(nodes), 99)
         log = logs[node]
-        # Mostly at the end, so that circles are there but not everywhere.
+        # Mostly at the end, so that cycles are there but not everywhere.
         at = len(log) if rng.random() < 0.7 else rng.randrange(len(log) + 1)
         log.insert(at, (DELIVER, m))
     crashed = [node for node in range(nodes) if rng.random() < 0.1]
@@ -204,8 +204,8 @@ def undelivered(execution, known):
 def judge(execution):
     """Every number of a report, from the definitions."""
     past = pasts(execution)
-    circles = {m for m in past if m in past[m]}
-    resolved = {m for m in past if not (past[m] | {m}) & circles}
+    cycles = {m for m in past if m in past[m]}
+    resolved = {m for m in past if not (past[m] | {m}) & cycles}
     nodes = range(len(execution.logs))
     violations = set()
     unjudged = set()
@@ -231,7 +231,7 @@ def judge(execution):
         "deliveries": sum(m not in past or m[0] != node for node, m in delivered),
         "duplicates": duplicates,
         "phantom": sum(m not in past for _, m in delivered) + sum(m not in past for m in named),
-        "cycles": len(circles),
+        "cycles": len(cycles),
         "unjudged": len(unjudged),
         "lost": missing if execution.complete else 0,
         "undelivered_at_end": 0 if execution.complete else missing,

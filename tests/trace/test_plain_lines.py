@@ -7,6 +7,7 @@ import subprocess
 import sys
 from unittest import mock
 
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -180,11 +181,24 @@ def test_a_mistake_before_the_end_of_a_torn_file_comes_first():
     assert reading(torn) == 'log, line 2: "kind" is missing'
 
 
-def test_a_log_is_read_without_pandas():
+def test_logs_are_read_and_written_without_pandas(tmp_path):
     """pyarrow imports it when asked for NumPy arrays, which takes longer than most logs."""
-    code = (
-        "import sys, precedes\n"
-        "precedes.load('examples/chat.jsonl')\n"
-        "assert 'pandas' not in sys.modules and 'numba' not in sys.modules"
-    )
-    subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=True)
+    code = """
+import sys
+import numpy as np
+import precedes
+from precedes.model import Events
+from precedes.trace import TraceWriter
+
+precedes.load("examples/chat.jsonl")
+rows = [(1, 0, 0, 0, 1, -1), (2, 1, 2, 0, 1, 7), (3, 1, 3, 0, 1, -1)]
+with TraceWriter(sys.argv[1], nodes=2) as writer:
+    writer.write(Events.of(np.array(rows)))
+precedes.load(sys.argv[1])
+assert "pandas" not in sys.modules and "numba" not in sys.modules
+"""
+    path = tmp_path / "trace.parquet"
+    subprocess.run([sys.executable, "-c", code, str(path)], cwd=ROOT, check=True)
+    found = pq.read_table(path).to_pylist()
+    assert [row["packet"] for row in found] == [None, 7, None]
+    assert [row["kind"] for row in found] == ["broadcast", "receive", "deliver"]

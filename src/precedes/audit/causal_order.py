@@ -11,7 +11,7 @@ The rules, all from each node's own order of broadcasts and deliveries:
 - A delivery of m at p is a violation iff some y in m's past has a later position at p.
 - Messages that nobody broadcast are reported as phantoms and are in nobody's past.
 - A message in its own past is a contradiction in the log and is reported. A message is resolved
-  if nothing in its past, itself included, lies in such a circle; only deliveries of resolved
+  if nothing in its past, itself included, lies in such a cycle; only deliveries of resolved
   messages are judged, and first deliveries of the others are counted as unjudged.
 
 ``kernel`` holds the loops: time grows with rows plus nodes times generators, memory with four
@@ -44,7 +44,7 @@ class Report:
 
     ``deliveries`` are deliver rows at nodes other than the source. ``lost`` is counted only in
     complete histories; in others the same pairs are ``undelivered_at_end``. ``unjudged`` are
-    first deliveries, at the source too, of messages with a circle in their past.
+    first deliveries, at the source too, of messages with a cycle in their past.
     """
 
     origin: str
@@ -74,7 +74,7 @@ class Prepared(NamedTuple):
     place_message: NDArray[np.int32]  # place
     correct: NDArray[np.uint8]  # node: never crashed
     joins: kernel.Joins
-    resolved: int  # places below are of messages without a circle in their past
+    resolved: int  # places below are of messages without a cycle in their past
 
 
 class Judgement(NamedTuple):
@@ -175,7 +175,7 @@ def _joins(
     message = history.join_message[known]
     node, row = history.join_node[known], history.join_row[known]
     source = history.message_source[message]
-    # Counted in rows: what a caller says of sequences is for people.
+    # Counted in rows: sequence numbers of a caller are for display only.
     last = np.searchsorted(placed.broadcast_rows, broadcast_row[message], side="right")
     last = last - placed.broadcast_offsets[source]
     order = np.lexsort((row, source, node))
@@ -203,13 +203,13 @@ def _places(
     """
     broadcasts = log.message[broadcast_rows]
     source = log.message_source[broadcasts]
-    # Starting from broadcasts in the order of how far down their node's own log they stand
-    # keeps places near to time, also for nodes that deliver nothing: generators are pruned best.
+    # Starting from broadcasts by how far down their node's log they stand keeps places close to
+    # time, even for nodes that deliver nothing: so most generators can be pruned.
     lengths = np.diff(log.offsets)
     progress = (broadcast_rows - log.offsets[source]) / np.maximum(lengths[source], 1)
     roots = broadcasts[np.argsort(progress, kind="stable")]
-    place, heard, in_circles = _walk(log, roots)
-    if in_circles:
+    place, heard, in_cycles = _walk(log, roots)
+    if in_cycles:
         resolved = resolved_messages(log)
         roots = roots[resolved[roots]]
         place, heard, _ = _walk(log, roots)
@@ -223,7 +223,7 @@ def _places(
 def _walk(
     log: kernel.Log, roots: NDArray[np.int32]
 ) -> tuple[NDArray[np.int32], NDArray[np.uint8], int]:
-    """Places of these messages and their pasts, and how many rows stand in circles."""
+    """Places of these messages and their pasts, and how many rows stand in cycles."""
     nodes = log.offsets.size - 1
     walk = kernel.Walk(
         cursor=log.offsets[:-1].copy(),
@@ -249,7 +249,7 @@ def _past(placed: kernel.Placed, resolved: int) -> kernel.Past:
     slot = np.full(nodes, -1, np.int64)
     kernel.FIND.compiled()(placed, past, known, slot)
     kernel.PRUNE.compiled()(past)
-    past.end[resolved:] = past.begin[resolved:]  # nothing is asked of what is not judged
+    past.end[resolved:] = past.begin[resolved:]  # what is not judged needs no past
     return past
 
 
@@ -299,7 +299,7 @@ def _phantom_joins(history: History) -> NDArray[np.int64]:
 
 
 def _unjudged(prepared: Prepared) -> int:
-    """How many first deliveries are of messages with a circle in their past."""
+    """How many first deliveries are of messages with a cycle in their past."""
     placed = prepared.placed
     chosen = (placed.kind != kernel.BROADCAST) & (placed.row_place >= prepared.resolved)
     rows = np.flatnonzero(chosen)

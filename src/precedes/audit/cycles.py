@@ -1,4 +1,4 @@
-"""Which messages lie in their own past, and which are free of such circles?
+"""Which messages lie in their own past, and which are free of such cycles?
 
 Only asked of logs that contradict themselves.
 """
@@ -55,7 +55,7 @@ class Reading(NamedTuple):
 
 
 def resolved_messages(log: Log) -> NDArray[np.bool_]:
-    """For each message whether it was broadcast and no circle lies in its past or includes it.
+    """For each message whether it was broadcast and no cycle lies in its past or includes it.
 
     Of each source these are its first messages, up to some number.
     """
@@ -74,7 +74,7 @@ def resolved_messages(log: Log) -> NDArray[np.bool_]:
 def find_resolved(log: Log, reading: Reading, resolved: NDArray[np.uint8]) -> None:
     """Read every node's rows as far as each delivery comes after its broadcast was read.
 
-    What lies in a circle, or after one, waits for ever.
+    What lies in a cycle, or after one, waits for ever.
     """
     depth = reading.ready.size
     while depth > 0:

@@ -109,7 +109,7 @@ def order_messages(
     place: NDArray[np.int32],
     heard: NDArray[np.uint8],
 ) -> int:
-    """Number the roots and their pasts, pasts first; return how many rows stand in circles.
+    """Number the roots and their pasts, pasts first; return how many rows stand in cycles.
 
     Depth first over rows: a node's rows are read up to a broadcast, and a delivery of a message
     without a place first reads its source's rows up to that broadcast. Every row is read once.
@@ -117,7 +117,7 @@ def order_messages(
     log contradicts itself, and the numbers mean nothing.
     """
     count = 0
-    in_circles = 0
+    in_cycles = 0
     for i in range(roots.size):
         depth = _wait_for(log, walk, roots[i], 0) if place[roots[i]] < 0 else 0
         while depth > 0:
@@ -133,14 +133,14 @@ def order_messages(
                         place[m] = count
                         count += 1
                     else:
-                        in_circles += place[m] < 0
+                        in_cycles += place[m] < 0
                 elif source >= 0:
                     heard[m] = 1
                     if place[m] < 0:
                         if walk.on_stack[source] == 0:
                             wanted = m
                             break
-                        in_circles += 1
+                        in_cycles += 1
                 row += 1
             walk.cursor[node] = row
             if wanted < 0:
@@ -148,7 +148,7 @@ def order_messages(
                 depth -= 1
             else:
                 depth = _wait_for(log, walk, wanted, depth)
-    return in_circles
+    return in_cycles
 
 
 @compiled.function()

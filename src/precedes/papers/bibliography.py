@@ -14,10 +14,10 @@ class Reference:
 
     authors: tuple[str, ...]  # "de Araujo, João Paulo"
     title: str
-    short_title: str  # stands in prose for authors and year that are not known
+    short_title: str  # stands in prose for unknown authors and year
     year: int | None
     venue: str
-    protocols: tuple[str, ...]  # by each of them the paper can be asked for
+    protocols: tuple[str, ...]  # the paper can be asked for by each of them
     hal: str = ""
     doi: str = ""
 

@@ -35,7 +35,7 @@ HIDDEN: Final = ("_", ".")  # how the names of files begin that Spark passes ove
 BYTE_S: Final = 0.07e-6
 FILE_S: Final = 0.01
 
-# Spark takes some seconds to start: below this much work one process is done sooner.
+# Spark takes some seconds to start: with less work than this, one process is faster.
 WORTH_SPARK_S: Final = 20.0
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ def is_for_spark(paths: Sequence[Path], *, master: str | None) -> bool:
         return True
     if len(paths) < 2 or sum(map(audit_cost_s, paths)) < WORTH_SPARK_S:
         return False
-    # A pipe can be read by this process alone.
+    # Only this process can read a pipe.
     if not all(os.path.isfile(path) or os.path.isdir(path) for path in paths):
         return False
     return importlib.util.find_spec("pyspark") is not None
@@ -150,7 +150,7 @@ def _shown_files(directory: Path) -> list[Path]:
 
 def read_tables(spark: SparkSession, paths: Sequence[str | os.PathLike[str]]) -> DataFrame:
     """The Parquet files named, and those in the directories named, as one table."""
-    # Spark takes these letters for patterns.
+    # Spark takes these characters for patterns.
     escaped = [re.sub(r"([\\*?\[\]{}^])", r"\\\1", os.path.abspath(path)) for path in paths]
     try:
         return spark.read.parquet(*escaped)

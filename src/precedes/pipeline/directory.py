@@ -36,11 +36,11 @@ LOG: Final = "spark.log"
 RECORD_VERSION: Final = 1
 Record = dict[str, Any]
 
-# Spark ends a task within seconds of its job, and a process of a dead driver's as soon.
+# Spark ends the tasks of a job within seconds, and those of a dead driver as quickly.
 WRITERS_S: Final = 60.0
 WRITERS_POLL_S: Final = 0.05
 
-# A run during which the process died so often is given up, so that the others can go on.
+# A run that has killed this many processes is given up, so that the others can go on.
 ATTEMPTS_MAX: Final = 3
 # What faulthandler writes into the note of a start before it ends the process.
 TIMED_OUT: Final = "Timeout"
@@ -68,7 +68,7 @@ def logs_in(directory: Path) -> Path:
 
 @contextlib.contextmanager
 def aside(path: Path) -> Iterator[Path]:
-    """Where to write a file that is to be there whole, or not at all: in place after the block."""
+    """Where to write a file that appears whole after the block, or not at all."""
     try:
         with files.aside(path) as temporary:
             yield temporary
@@ -78,7 +78,7 @@ def aside(path: Path) -> Iterator[Path]:
 
 
 def write_aside(path: Path, content: bytes) -> None:
-    """Write a file so that it is there whole, or not at all."""
+    """Write a file that appears whole, or not at all."""
     with aside(path) as temporary:
         temporary.write_bytes(content)
 
@@ -283,7 +283,7 @@ def begun_names(directory: Path) -> set[str]:
 
 
 def forget_starts(directory: Path, name: str) -> None:
-    """Forget the processes that died of a run, unless it was for a lack of time."""
+    """Forget the processes that a run has killed, except by running out of time."""
     for attempt in range(ATTEMPTS_MAX):
         note = start_path(directory, name, attempt)
         if not has_timed_out(note):

@@ -26,9 +26,9 @@ from precedes.pipeline.spark import jobs
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-# Tasks for each that runs at once, if there are so many runs.
+# Tasks for each that Spark runs at once, if there are enough runs.
 TASKS_EACH: Final = 2
-# Of the time between two looks at the records, what a look may take: a fiftieth.
+# A look at the records may take one part in so many of the time until the next.
 LOOK_EVERY: Final = 50
 
 
@@ -56,7 +56,7 @@ def simulate_runs(
                 found = _carry_out(spark, left, work, watch)
             except jobs.TaskError:
                 found = _apart(spark, left, work, watch, directory=directory)
-                in_vain = 0 if found else in_vain + 1  # nobody was at a run
+                in_vain = 0 if found else in_vain + 1  # no run had begun
                 if in_vain == ATTEMPTS_MAX:
                     raise
             done |= {outcome.run_id: outcome for outcome in found}
@@ -77,8 +77,8 @@ def _carry_out(
     from precedes.pipeline.tables import MANIFEST_ROW
 
     orders = [json.dumps(run.order()) for run in runs]
-    # Guesses may be wrong, and engines that are not compiled yet take longer than small runs:
-    # give everybody something to do, and something to do next.
+    # Estimates may be wrong, and compiling an engine takes longer than a small run: there is
+    # something to do for everybody, and something to do next.
     least = TASKS_EACH * jobs.parallelism(spark)
     shares = pack([run.cost_s for run in runs], at_least=least)
     tasks = [[orders[i] for i in task] for task in shares]
@@ -129,7 +129,7 @@ class _Work:
         self._sharers = sharers
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        # Nobody interrupts a task from the keyboard: an interrupt is a run's own doing.
+        # Ctrl-C is for the driver: an interrupt in a task comes from the run itself.
         before = signal.signal(signal.SIGINT, signal.SIG_IGN)
         try:
             for batch in batches:

@@ -38,10 +38,10 @@ from precedes.sim import Scenario
 from precedes.sim.runs import simulate
 from precedes.trace import SCHEMA_VERSION, History, read_metadata, read_trace
 
-# Between the end of a run's time and that of its process, if it does not heed the first; the
-# loop looks up several times a second.
+# From the end of a run's time to that of its process, if the run does not stop by itself; the
+# loop returns to Python several times a second.
 GRACE_S: Final = 10.0
-# Compiling an engine takes far less, also on a machine that does much else.
+# Compiling an engine takes far less, even on a busy machine.
 COMPILE_S: Final = 600.0
 
 FINISHED: Final = "finished"
@@ -109,7 +109,7 @@ def _outcome(order: dict[str, Any], directory: Path, sharers: int, *, wait: bool
         if isinstance(caught, KeyboardInterrupt) and signal.getsignal(signal.SIGINT) == (
             signal.default_int_handler
         ):
-            raise  # by the caller's user; where interrupts are ignored it is the protocol's
+            raise  # the user's; where Ctrl-C is ignored, it is the protocol's own
         error = " ".join(f"{type(caught).__name__}: {caught}"[:500].split())
     return Outcome(order["run_id"], FAILED if error else FINISHED, error)
 
@@ -201,7 +201,7 @@ def _noted(directory: Path, name: str, order: dict[str, Any]) -> Iterator[TextIO
             file.flush()
             yield file
     finally:
-        note.unlink(missing_ok=True)  # an error is no death
+        note.unlink(missing_ok=True)  # the process lived to tell
 
 
 @contextlib.contextmanager

@@ -35,10 +35,10 @@ ORDER: Final = {
 }
 HIDDEN: Final = ("first",)
 
-# Tables of a row a run that the driver keeps, and those of many that are computed with.
+# Tables with one row per run, which the driver keeps, and longer ones that tasks read again.
 SMALL: Final = ("runs", "measures")
 LONG: Final = ("latency_hist", "occupancy")
-# Records that are in the driver's memory at a time, at a hundred kilobytes each.
+# Records in the driver's memory at a time, at a hundred kilobytes each.
 RUNS_AT_ONCE: Final = 200
 
 

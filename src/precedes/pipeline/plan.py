@@ -29,8 +29,8 @@ TASK_S: Final = 2.0
 TASKS_MAX: Final = 10_000
 
 # CPU seconds, measured on one core: setting up a run; a delivery, by protocol; and what it takes
-# besides to write it, read it again, judge and measure it. They serve balance and progress, and
-# only until runs of the same protocol have finished.
+# besides to write it, read it again, judge and measure it. Used for balance and progress alone,
+# until runs of the same protocol have finished.
 SETUP_S: Final = 0.006
 DELIVERY_S: Final = {
     "bundled": 0.5e-6,
@@ -175,7 +175,7 @@ def learned(runs: Sequence[PlannedRun], costs_s: Mapping[int, float]) -> list[Pl
 def pack(costs_s: Sequence[float], *, at_least: int = 1) -> list[list[int]]:
     """Items by their costs, in tasks of about ``TASK_S`` seconds each, the longest task first.
 
-    There are ``at_least`` so many tasks, if there are so many items. The most expensive item
+    There are at least ``at_least`` tasks, if there are as many items. The most expensive item
     goes into the task that is shortest so far, and so on: no task is longer than the shortest
     plus one item.
     """

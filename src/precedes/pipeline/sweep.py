@@ -29,9 +29,9 @@ from precedes.sim.scenario import Fault
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-# Failed runs that are told one by one; the table of runs has them all.
+# Failed runs that are named one by one; the table of runs has them all.
 FAILURES_TOLD: Final = 20
-# Faults that take more to describe are told apart by a digest.
+# Faults with a longer description are told apart by a digest.
 FAULTS_CHARACTERS_MAX: Final = 100
 
 
@@ -43,7 +43,7 @@ class RunsFailed(UserError):
 
 @dataclass(frozen=True)
 class Failure:
-    """A run that gave no result, and how to have it alone."""
+    """A run that gave no result, and the command that repeats it."""
 
     run_id: int
     experiment: str

@@ -1,4 +1,4 @@
-"""Rows as logs hold them become a history: of all kinds that the audit judges, in every format.
+"""Builds a history from the rows of a log, whatever its format.
 
 A ``join`` may name a message: its node begins with that one and the earlier ones of its source.
 """
@@ -22,7 +22,7 @@ KINDS: Final = {kind.name.lower(): int(kind) for kind in EventKind}
 JUDGED: Final = {name: KINDS[name] for name in ("broadcast", "deliver", "crash", "join", "leave")}
 NO_MESSAGE: Final = -1
 
-# Names that are sorted as numbers: whatever a trace or a database calls a node.
+# Names that sort as numbers: what traces and databases usually call their nodes.
 _NUMBER: Final = re.compile(r"-?[0-9]{1,18}")
 
 
@@ -123,7 +123,7 @@ def _history(
     time_us: NDArray[np.int64] | None = None,
     **fields: Any,
 ) -> History:
-    """A history of these rows; those about nodes are taken out of them."""
+    """A history of these rows; those about membership are taken out."""
     about = (kind != BROADCAST) & (kind != DELIVER)
     if about.any():
         rows = np.flatnonzero(about)
@@ -140,9 +140,9 @@ def _members(
     message: NDArray[np.int32],
     offsets: NDArray[np.int64],
 ) -> dict[str, NDArray[Any]]:
-    """Crashes, joins and leaves, at rows that are about nodes."""
+    """Crashes, joins and leaves, from the rows that tell of them."""
     node = (np.searchsorted(offsets, rows, side="right") - 1).astype(np.int32)
-    # Rows of the node itself that stand before, without those about nodes.
+    # How many broadcasts and deliveries of the same node come before.
     first = np.searchsorted(rows, offsets[node])
     own = rows - offsets[node] - (np.arange(rows.size) - first)
     joins = kind == JOIN

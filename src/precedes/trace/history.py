@@ -14,7 +14,7 @@ from precedes.model import EventKind
 BROADCAST: Final = int(EventKind.BROADCAST)
 DELIVER: Final = int(EventKind.DELIVER)
 
-# Rows of a node and messages of a run are counted in int32 throughout the audit.
+# The audit counts rows of a node and messages of a run in int32.
 INDEX_MAX: Final = 2**31 - 2
 
 
@@ -131,7 +131,7 @@ _DTYPES: Final[dict[str, type[np.signedinteger[Any]]]] = {
 
 
 def _owned(array: NDArray[Any], dtype: type[np.signedinteger[Any]]) -> NDArray[Any]:
-    # One array type only: compiled code would be built again for read-only or strided arrays.
+    # One array type: read-only and strided arrays would each be compiled for separately.
     return np.require(array, dtype, ["C", "W"])
 
 

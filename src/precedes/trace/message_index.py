@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from precedes.errors import UserError
 from precedes.trace.history import BROADCAST
 
-# Rows at a time, so that what is computed on the way stays in the cache.
+# Rows at a time, so that intermediate arrays stay in the cache.
 STRIDE: Final = 1 << 16
 
 

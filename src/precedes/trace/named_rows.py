@@ -12,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from precedes.trace.arrow_arrays import to_numpy
 from precedes.trace.assemble import CRASH, JOIN, JUDGED, KINDS, LEAVE, NO_MESSAGE
 from precedes.trace.history import BROADCAST
 
@@ -84,8 +85,7 @@ def _kinds(column: pa.Array) -> NDArray[np.int8]:
 def _factorise(column: pa.Array) -> tuple[list[Any], NDArray[np.int32]]:
     """The distinct values, None among them, and for each row the position of its own."""
     coded = column.dictionary_encode(null_encoding="encode")
-    # Arrow's own way to NumPy imports pandas first, which takes longer than most logs.
-    return coded.dictionary.to_pylist(), np.from_dlpack(coded.indices).astype(np.int32, copy=False)
+    return coded.dictionary.to_pylist(), to_numpy(coded.indices)
 
 
 def _empty(values: list[Any], codes: NDArray[np.int32]) -> NDArray[np.bool_]:

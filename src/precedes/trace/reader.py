@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from precedes.errors import UserError
 from precedes.trace import schema
+from precedes.trace.arrow_arrays import to_numpy
 from precedes.trace.assemble import JUDGED, numbered_history
 from precedes.trace.history import History
 from precedes.trace.source import Log, Source, open_log
@@ -133,24 +134,23 @@ def _batches(title: str, file: pq.ParquetFile, *, times: bool) -> Iterator[_Colu
 
 
 def _integers(table: pa.Table, name: str) -> NDArray[Any]:
-    # A cast refuses numbers that do not fit, where NumPy would wrap them round.
-    column = table.column(name).cast(schema.SCHEMA.field(name).type)
-    return np.asarray(column.to_numpy())
+    # A cast refuses numbers that do not fit; NumPy would wrap them around.
+    return to_numpy(table.column(name).cast(schema.SCHEMA.field(name).type))
 
 
 def _kinds(table: pa.Table) -> NDArray[np.int8]:
-    """Kinds as numbers; -1 for those that no history keeps, also of a later version."""
+    """Kinds as numbers; -1 for those that no history keeps, such as kinds of later versions."""
     parts = []
     for chunk in table.column("kind").chunks:
         coded = chunk if pa.types.is_dictionary(chunk.type) else chunk.dictionary_encode()
         names = coded.dictionary.to_pylist()
         number = np.array([JUDGED.get(name, -1) for name in names] or [-1], np.int8)
-        parts.append(number[coded.indices.to_numpy(zero_copy_only=False)])
+        parts.append(number[to_numpy(coded.indices)])
     return np.concatenate([np.empty(0, np.int8), *parts])
 
 
 def _in_order(batches: Iterator[_Columns]) -> _Sorted | None:
-    """The batches joined, or None as soon as a row stands before an earlier one."""
+    """The batches joined, or None as soon as a row is out of order."""
     stretches: list[tuple[NDArray[Any], ...]] = []
     rows: list[tuple[NDArray[Any], ...]] = []
     before: tuple[int, int, int] | None = None

@@ -1,16 +1,7 @@
-"""The trace file: one Parquet table of events, and what its metadata says.
+"""The columns and the metadata of a trace file; docs/trace-format.md says what they mean.
 
-A row is an event at a node; rows are sorted by (run_id, node, local_seq), and ``local_seq``
-alone gives a node's order. ``source`` and ``seq`` name the message: the ``seq``-th broadcast of
-``source``. Time is in microseconds because the random low bits of nanoseconds would cost more
-than a byte an event, and nothing is ever ordered by it.
-
-A ``deliver`` row without an earlier ``receive`` row of that message at that node was delivered
-on reception: a ``receive`` row is written only for a message that had to be held or, with a
-``packet``, when packets are recorded.
-
-Columns are only ever added, nullable, and a reader ignores those it does not know; only a change
-that an older reader would misread raises the version.
+Time is in microseconds: the low bits of nanoseconds are random and would cost more than a byte an
+event, and nothing is ever ordered by time.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Opens a log once, whatever it comes from: a file, a pipe, standard input, a file object.
 
-What a reader has to see of the beginning is read and given back, so that nothing is lost of a
-pipe, which can be read only once.
+The first bytes tell the format. They are read ahead and given back, since a pipe can be read only
+once.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class Source:
         self.title = title
         self._file = file
         self.opening = b""
-        # A pipe may give a few bytes at a time; this waits for enough of them, or the end.
+        # A pipe may deliver a few bytes at a time: wait for enough of them, or the end.
         while part := _read(file, OPENING_BYTES - len(self.opening)):
             self.opening += part
         self.stream: io.BufferedReader = io.BufferedReader(
@@ -42,10 +42,9 @@ class Source:
 
     @contextmanager
     def seekable(self) -> Iterator[BinaryIO]:
-        """The log as a file in which one can go to and fro; a pipe is copied to disk first.
+        """The log as a seekable file; a pipe is copied to disk first.
 
-        The copy is in the directory for temporary files and goes away in the end; a disk without
-        room for it is a UserError.
+        The copy is a temporary file, gone afterwards; a disk without room for it is a UserError.
         """
         if self._file.seekable() and self._file.tell() == len(self.opening):
             yield self._file
@@ -79,7 +78,7 @@ def _read(file: BinaryIO, size: int) -> bytes:
 
 
 class _Rejoined(io.RawIOBase):
-    """The beginning of a file that was read already, then the rest of it."""
+    """The first bytes of a file, which were read already, and then the rest."""
 
     def __init__(self, opening: bytes, rest: BinaryIO) -> None:
         self._opening = opening
@@ -99,7 +98,7 @@ class _Rejoined(io.RawIOBase):
 def open_log(log: Log) -> Iterator[Source]:
     """A path, ``-`` for standard input, or a binary file object, which is left open.
 
-    What the system has against it is a UserError, also while it is read.
+    Errors of the operating system become UserErrors, also those raised while it is read.
     """
     title = title_of(log)
     try:

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from precedes.errors import UserError
 from precedes.model import printable
+from precedes.trace.arrow_arrays import to_numpy
 from precedes.trace.assemble import JUDGED, KINDS, named_history
 from precedes.trace.history import History
 from precedes.trace.named_rows import BROADCAST_AGAIN, EMPTY, BadCell, NamedRows, rows_of
@@ -141,7 +142,7 @@ def _runs(table: pa.Table) -> Iterator[tuple[int | str | None, NDArray[np.int64]
         return
     coded = table.column("run_id").combine_chunks().dictionary_encode()
     ids = coded.dictionary.to_pylist()
-    code = np.from_dlpack(coded.indices)
+    code = to_numpy(coded.indices)
     order = np.argsort(code, kind="stable")
     ends = np.cumsum(np.bincount(code, minlength=len(ids)))
     for run_id, number in sorted(zip(ids, range(len(ids)), strict=True)):

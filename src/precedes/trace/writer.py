@@ -19,6 +19,7 @@ from precedes.errors import UserError
 from precedes.files import own_directory
 from precedes.model import NODES_MAX, Events
 from precedes.trace import schema
+from precedes.trace.arrow_arrays import strings, to_arrow
 from precedes.trace.spool import CHUNK_ROWS, Group, Spool
 
 # Readers skip and share work by row group; a million rows are some 4 MB of file.
@@ -165,22 +166,22 @@ class TraceWriter:
                 writer.is_open = False
 
     def _table(self, group: Group, table_schema: pa.Schema) -> pa.Table:
-        kind = pa.DictionaryArray.from_arrays(pa.array(group.kind), schema.KIND_NAMES)
+        kinds = strings(schema.KIND_NAMES)
         columns = [
-            pa.array(np.full(group.node.size, self._run_id, np.int32)),
-            pa.array(group.node),
-            pa.array(group.local_seq),
-            pa.array(group.time_us),
-            kind,
-            pa.array(group.source),
-            pa.array(group.sequence),
-            pa.array(group.packet, mask=group.packet < 0),
+            to_arrow(np.full(group.node.size, self._run_id, np.int32)),
+            to_arrow(group.node),
+            to_arrow(group.local_seq),
+            to_arrow(group.time_us),
+            pa.DictionaryArray.from_arrays(to_arrow(group.kind), kinds),
+            to_arrow(group.source),
+            to_arrow(group.sequence),
+            to_arrow(group.packet, null=group.packet < 0),
         ]
         return pa.Table.from_arrays(columns, schema=table_schema)
 
 
 def _make_directory(path: Path) -> Path:
-    """A new directory beside the target, once the leavings of dead writers are gone.
+    """A new directory beside the target; what dead writers left is removed first.
 
     All writers of a target share a folder, so that none has to look through the other files
     beside it, which may be many.
@@ -190,7 +191,7 @@ def _make_directory(path: Path) -> Path:
     folder = path.with_name(f".{path.name}.tmp")
     while True:
         folder.mkdir(exist_ok=True)
-        with contextlib.suppress(FileNotFoundError):  # another writer, done, took it away
+        with contextlib.suppress(FileNotFoundError):  # a writer that finished has removed it
             return own_directory(folder)
 
 

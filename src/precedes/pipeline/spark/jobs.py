@@ -172,7 +172,7 @@ def _user_error(error: BaseException, spark: SparkSession) -> BaseException:
 
 
 def cause_of(error: BaseException) -> str:
-    """What went wrong in the end: of pages of Java, the line that a person would look for."""
+    """The root cause: of pages of Java, the line that a person would look for."""
     if isinstance(error, ConnectionError) or type(error).__name__ == "Py4JNetworkError":
         return "its Java process has ended, or was killed"
     text = str(error)

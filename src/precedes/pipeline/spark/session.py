@@ -37,8 +37,8 @@ CONNECT_S: Final = 5.0
 # Starting a JVM and registering an application; a cluster that takes longer is not there.
 START_S: Final = 180.0
 
-# Java runs for seconds and plans small queries: compiling its code with care and collecting
-# garbage in parallel would double the CPU time of a session.
+# Java runs for seconds and plans small queries: its optimising compiler and parallel collector
+# would double the CPU time of a session.
 JAVA_OPTIONS: Final = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 
 PY4J_LOGGERS: Final = ("py4j.java_gateway", "py4j.clientserver")
