@@ -16,7 +16,7 @@ import pytest
 
 from precedes.cli.main import main
 from precedes.papers.registry import check
-from tests.support import edited
+from tests.support import commands, edited
 from tests.support.signals import heed_interrupts
 from tests.support.small_paper import paper_module
 
@@ -54,12 +54,6 @@ SMALL = ["--nodes", "5", "--messages", "40", "--rate", "1000"]
 SIZE = ["size", "--rate", "100", "--error", "1e-4", "--nodes", "2000"]
 
 
-def command(*arguments, **options):
-    """The installed command in a process of its own."""
-    line = [sys.executable, "-m", "precedes.cli", *map(str, arguments)]
-    return subprocess.run(line, capture_output=True, text=True, timeout=300, **options)
-
-
 def fails(capsys, *arguments):
     """The one line of a command that must fail as a user's mistake does."""
     try:
@@ -91,7 +85,7 @@ def test_reproduce_says_how_to_install_what_it_needs(tmp_path, name):
     (tmp_path / name).mkdir()
     (tmp_path / name / "__init__.py").write_text("raise ImportError")
     environment = {**os.environ, "PYTHONPATH": str(tmp_path)}
-    done = command("reproduce", "--out", tmp_path / "out", env=environment)
+    done = commands.run("reproduce", "--out", tmp_path / "out", env=environment)
     assert (done.returncode, done.stdout) == (2, "")
     assert "pip install 'precedes[reproduce]'" in done.stderr
     assert len(done.stderr.splitlines()) == 1
@@ -268,7 +262,7 @@ def test_a_directory_that_may_not_be_read(tmp_path):
     (tmp_path / "logs").chmod(0)
     try:
         for path in (tmp_path / "logs", tmp_path / "logs" / "below"):
-            done = command("audit", path, preexec_fn=be_nobody_special)
+            done = commands.run("audit", path, preexec_fn=be_nobody_special)
             assert (done.returncode, done.stdout) == (2, "")
             assert len(done.stderr.splitlines()) == 1
             assert str(path) in done.stderr
@@ -285,7 +279,7 @@ def test_a_full_disk_leaves_nothing_behind(tmp_path):
         resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, 20_000))
 
     large = ["--nodes", "20", "--messages", "2000", "--rate", "1000"]
-    done = command("simulate", "vector", *large, "--trace", tmp_path, preexec_fn=limit)
+    done = commands.run("simulate", "vector", *large, "--trace", tmp_path, preexec_fn=limit)
     assert done.returncode == 2, done.stderr
     assert len(done.stderr.splitlines()) == 1, done.stderr
     assert list(tmp_path.iterdir()) == []
@@ -293,8 +287,8 @@ def test_a_full_disk_leaves_nothing_behind(tmp_path):
 
 @pytest.mark.usefixtures("engine")
 def test_an_interrupt_leaves_nothing_behind(tmp_path):
-    line = [sys.executable, "-m", "precedes.cli", "simulate", "vector", "--nodes", "100"]
-    line += ["--messages", "2000000", "--trace", str(tmp_path)]
+    large = ["--nodes", 100, "--messages", 2_000_000]
+    line = commands.command("simulate", "vector", *large, "--trace", tmp_path)
     with subprocess.Popen(
         line, stderr=subprocess.PIPE, text=True, preexec_fn=heed_interrupts
     ) as process:
@@ -312,7 +306,7 @@ def test_an_interrupt_leaves_nothing_behind(tmp_path):
 def test_a_closed_pipe_is_quiet():
     reader, writer = os.pipe()
     os.close(reader)
-    line = [sys.executable, "-m", "precedes.cli", *SIZE, "--json"]
+    line = commands.command(*SIZE, "--json")
     done = subprocess.run(line, stdout=writer, stderr=subprocess.PIPE, text=True, timeout=60)
     os.close(writer)
     assert (done.returncode, done.stderr) == (141, "")
@@ -320,7 +314,7 @@ def test_a_closed_pipe_is_quiet():
 
 def redirected(redirections, *arguments):
     """A command as a shell runs it."""
-    line = [sys.executable, "-m", "precedes.cli", *arguments]
+    line = commands.command(*arguments)
     script = f'exec "$@" {redirections}'
     return subprocess.run(
         ["sh", "-c", script, "sh", *line], capture_output=True, text=True, timeout=60
@@ -388,7 +382,7 @@ def test_names_that_the_locale_cannot_write_are_escaped(tmp_path):
     text = [json.dumps({"node": node, "kind": event, "message": m}) for node, event, m in rows]
     log.write_text("\n".join([*text, text[-1].replace("two", "one")]))
     plain = {"LC_ALL": "C", "PYTHONCOERCECLOCALE": "0", "PYTHONUTF8": "0"}
-    done = command("audit", log, env={**os.environ, **plain})
+    done = commands.run("audit", log, env={**os.environ, **plain})
     assert done.returncode == 1
     assert done.stdout.startswith("violated")
     assert r"node \xe9 broadcast one" in done.stdout
