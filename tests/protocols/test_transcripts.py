@@ -130,6 +130,29 @@ def bundled(name="bundled"):
     return group
 
 
+def failure_detector(name="failure_detector"):
+    """Rodrigues et al. 2018, section 3.1: node 0 of 16 tests 1, 2, 4 and 8. Node 1 has crashed and
+    does not reply in time; a crash is a timer without delay. Node 2 tests node 0 and learns of it:
+    a reply carries the state counters above 0, and an odd one means faulty.
+    """
+
+    def counter(value):
+        return f"{value & 0xFFFF}:{value >> 16}"
+
+    group = Processes(name, 16, tags=("TEST", "REPLY", "COUNTER"), numbers={3: counter})
+    group.start(0)
+    for tested in (2, 4, 8):
+        group.receive(tested, 0)
+        group.receive(0, tested)
+    group.wait(1000)
+    group.expire(0)
+    group.expire(0)
+    group.start(2)
+    group.receive(0, 2)
+    group.receive(2, 0)
+    return group
+
+
 def figure_1(name, **parameters):
     """Processes with the entries of Figure 1, and a fourth one with those of the first."""
     tags = ("REQUEST", "ANNOUNCE", "DEPENDENCY")
@@ -292,7 +315,7 @@ EXAMPLES = {
     example.__name__: example
     for example in (
         *(vector, vcube, vcube_sequence, vcube_crash, bundled, hashed, dcs),
-        *(probabilistic, probabilistic_error, mobile, flooding),
+        *(probabilistic, probabilistic_error, failure_detector, mobile, flooding),
     )
 }
 

@@ -64,6 +64,11 @@ class Processes(Transcript):
         self.timers = defaultdict(deque)  # node -> keys
         self.kept = Counter()  # node, slot -> references that it has taken
 
+    def start(self, node):
+        """A node begins."""
+        self.lines.append(f"node {node}: start")
+        self._call(node, contract.start)
+
     def broadcast(self, node, label, stamp=None):
         """A node broadcasts a message; ``stamp`` tells from state and slot what travels with it."""
         slot = len(self.labels)
