@@ -6,12 +6,12 @@
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from precedes.live.config import Config, Security, from_toml
+    from precedes.live.config import Config, from_toml
     from precedes.live.errors import Evicted, GroupClosed, GroupLost, SlowMember, WouldBlock
     from precedes.live.events import Event
     from precedes.live.group import Group, Missing
     from precedes.live.member.output import Batch, Message
-    from precedes.live.net.security import make_keys
+    from precedes.live.net.security import Security, make_keys
 
 # Loaded on first use: the command line answers before Numba has been imported.
 _HOMES = {
@@ -24,7 +24,7 @@ _HOMES = {
     "GroupLost": "errors",
     "Message": "member.output",
     "Missing": "group",
-    "Security": "config",
+    "Security": "net.security",
     "SlowMember": "errors",
     "WouldBlock": "errors",
     "from_toml": "config",

@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from precedes.live.config import split_address
+from precedes.live.net.address import split_address
 from precedes.live.seldom import Seldom
 
 if TYPE_CHECKING:

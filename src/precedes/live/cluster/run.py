@@ -14,7 +14,6 @@ import json
 import os
 import re
 import signal
-import socket
 import tempfile
 import time
 from collections.abc import Iterator
@@ -29,9 +28,10 @@ from precedes.live import tracelog
 from precedes.live.cluster import process
 from precedes.live.cluster.disturbed import Spell, disturbances, latencies
 from precedes.live.cluster.faults import Fault, Relays, draw
-from precedes.live.config import Config, Security
+from precedes.live.config import Config
 from precedes.live.member.node import Node
-from precedes.live.net.security import make_keys
+from precedes.live.net.address import listen_on_loopback
+from precedes.live.net.security import Security, make_keys
 from precedes.trace import read_members
 
 GROUP: Final = "cluster"
@@ -117,7 +117,7 @@ def _make_empty(directory: Path) -> None:
 
 def _run(cluster: Cluster, directory: Path, keys: Path | None) -> dict[str, Any]:
     faults = cluster.schedule()
-    listeners = [_listener() for _ in range(cluster.members)]
+    listeners = [listen_on_loopback() for _ in range(cluster.members)]
     targets = [sock.getsockname() for sock in listeners]
     relays = Relays(cluster.members, targets) if faults else None
     configs = [
@@ -167,13 +167,6 @@ def _addresses(targets: list[tuple[str, int]]) -> list[str]:
 def _config(
     cluster: Cluster, who: int, addresses: list[str], directory: Path, keys: Path | None
 ) -> Config:
-    security = None
-    if keys is not None:
-        security = Security(
-            authority=str(keys / "authority.pem"),
-            certificate=str(keys / f"member-{who}.pem"),
-            key=str(keys / f"member-{who}.key"),
-        )
     return Config(
         member=who,
         addresses=tuple(addresses),
@@ -187,16 +180,8 @@ def _config(
         linger_s=2 * cluster.evict_after_s + 5,
         start_s=GRACE_S,
         trace=str(directory),
-        security=security,
+        security=None if keys is None else Security.in_directory(keys, member=who),
     )
-
-
-def _listener() -> socket.socket:
-    sock = socket.socket()
-    sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    sock.bind(("127.0.0.1", 0))
-    sock.listen(256)
-    return sock
 
 
 class _Attended:

@@ -19,8 +19,8 @@ from collections.abc import Coroutine, Iterator
 from typing import TYPE_CHECKING, Any, Final
 
 from precedes.errors import PeerError
-from precedes.live.config import split_address
 from precedes.live.net import security, wire
+from precedes.live.net.address import ACCEPTED_MAX, split_address
 from precedes.live.net.connection import CLOSE_S, HANDSHAKE_S, Connection
 from precedes.live.net.link import Link
 
@@ -33,8 +33,6 @@ REDIAL_FIRST_S: Final = 0.02
 REDIAL_LAST_S: Final = 0.5
 # Connections that have not said yet who they are, or were refused; more are closed at once.
 STRANGERS_MAX: Final = 64
-# Connections that the operating system holds until they are taken.
-ACCEPTED_MAX: Final = 256
 # What is kept in any case for a member that acknowledges nothing; beyond that the messages of all
 # windows, and so many bytes of other records for each of them.
 KEPT_BYTES: Final = 1 << 16
