@@ -6,7 +6,8 @@ import traceback
 
 import pytest
 
-from precedes.live import Evicted, Group, GroupLost, tracelog
+from precedes.live import Evicted, Group, GroupLost
+from precedes.trace.member_log import LEFT, log_path, read_member_log
 from tests.support.groups import Impostor, configs, end, group_of, listeners, run, take, until
 
 # For an end that would wait for ever if it waited for what does not come.
@@ -75,8 +76,7 @@ def is_free(sock_name):
 
 
 def status_of(directory, member):
-    path = directory / f"member-{member:04d}{tracelog.SUFFIX}"
-    return path.read_bytes()[tracelog.STATUS_AT]
+    return read_member_log(log_path(directory, member)).status
 
 
 def test_a_member_that_is_cancelled_while_it_drains_is_gone(tmp_path):
@@ -91,7 +91,7 @@ def test_a_member_that_is_cancelled_while_it_drains_is_gone(tmp_path):
             with pytest.raises(asyncio.CancelledError):
                 await closing
             assert is_free(name)
-            assert status_of(tmp_path, 0) == tracelog.LEFT
+            assert status_of(tmp_path, 0) == LEFT
             assert not one._links.connections
             assert not any("_tend" in str(task) or "_dial" in str(task) for task in tasks_of(one))
             event = await anext(events)
@@ -126,7 +126,7 @@ def test_a_member_that_is_cancelled_twice_is_gone(tmp_path, monkeypatch):
         await until(lambda: one.is_over)
         assert is_free(socks[1].getsockname()) is False
         assert is_free(("127.0.0.1", int(one.config.addresses[0].rpartition(":")[2])))
-        assert status_of(tmp_path, 0) == tracelog.LEFT
+        assert status_of(tmp_path, 0) == LEFT
         assert not closing.done()
         closing.cancel()
         with pytest.raises(asyncio.CancelledError):
@@ -154,7 +154,7 @@ def test_a_member_that_is_cancelled_while_it_waits_for_others_is_gone(tmp_path, 
         with pytest.raises(asyncio.CancelledError):
             await entering[0]
         assert is_free(name)
-        assert status_of(tmp_path, 0) == tracelog.LEFT
+        assert status_of(tmp_path, 0) == LEFT
         await until(lambda: two.view == [1, 2])
         entering[1].cancel()
         with pytest.raises(asyncio.CancelledError):

@@ -18,7 +18,6 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from precedes.errors import PrecedesError, UserError
-from precedes.live import tracelog
 from precedes.live.bell import Bell
 from precedes.live.config import Config
 from precedes.live.errors import Evicted, GroupLost
@@ -32,6 +31,7 @@ from precedes.live.net import wire
 from precedes.live.net.links import Links
 from precedes.live.net.security import Credentials
 from precedes.model import NANOSECONDS_PER_S
+from precedes.trace.member_log import LogWriter
 
 log = logging.getLogger("precedes.live")
 
@@ -89,7 +89,7 @@ class Core:
         self._last_progress_ns = time.monotonic_ns()
         self._tasks: list[asyncio.Task[None]] = []
         self._arrival_s: float | None = None  # how long the end waits for the last frames
-        self._trace: tracelog.TraceLog | None = None
+        self._trace: LogWriter | None = None
         self._start_ns = time.monotonic_ns()
 
     @property
@@ -253,7 +253,7 @@ class Core:
             self._node.forgive(late_ns)
             self._beat_ns = now_ns
 
-    def _on_trace_failed(self, trace: tracelog.TraceLog) -> None:
+    def _on_trace_failed(self, trace: LogWriter) -> None:
         self.metrics.trace_failed = True
         failure = f"tracing has stopped: {trace.failure} ({trace.path})"
         log.error("%s; the group goes on", failure)

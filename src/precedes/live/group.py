@@ -22,7 +22,6 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Final, Self, cast
 
 from precedes.errors import UserError
-from precedes.live import tracelog
 from precedes.live.config import Config
 from precedes.live.core import TEND_EVERY_S, Core, Missing, log
 from precedes.live.errors import GroupClosed, GroupLost, SlowMember, WouldBlock
@@ -35,6 +34,7 @@ from precedes.live.net import wire
 from precedes.live.net.links import Links
 from precedes.live.net.wire import FRAME_BYTES
 from precedes.model import NANOSECONDS_PER_S
+from precedes.trace import member_log
 
 if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry
@@ -98,7 +98,7 @@ class Group(Core):
         self._links = Links(self)
         if config.trace is not None:
             about = {"group": config.name, "protocol": config.protocol, "window": config.window}
-            self._trace = tracelog.TraceLog(
+            self._trace = member_log.LogWriter(
                 config.trace, member=self.member, members=len(config.addresses), about=about
             )
         try:
@@ -449,7 +449,7 @@ class Group(Core):
             self._end_metrics()
             self._links.stop_listening()
             if self._trace is not None:
-                self._trace.close(tracelog.ENDED if is_complete else tracelog.LEFT)
+                self._trace.close(member_log.ENDED if is_complete else member_log.LEFT)
             self._wake()
             self._events.close()
 

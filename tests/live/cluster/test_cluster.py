@@ -18,7 +18,8 @@ from precedes.live.cluster.disturbed import Spell, disturbances, latencies
 from precedes.live.cluster.faults import draw
 from precedes.live.seldom import Seldom
 from precedes.trace import load, read_members
-from precedes.trace.members import join, read_member_log
+from precedes.trace.member_log import read_member_log
+from precedes.trace.members import join
 from tests.support import commands, warm
 from tests.support.groups import listeners
 from tests.support.places import ROOT

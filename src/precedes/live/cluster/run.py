@@ -24,7 +24,6 @@ from typing import Any, Final
 from precedes import registry
 from precedes.audit import audit, to_json
 from precedes.errors import UserError
-from precedes.live import tracelog
 from precedes.live.cluster import process
 from precedes.live.cluster.disturbed import Spell, disturbances, latencies
 from precedes.live.cluster.faults import Fault, Relays, draw
@@ -32,7 +31,7 @@ from precedes.live.config import Config
 from precedes.live.member.node import Node
 from precedes.live.net.address import listen_on_loopback
 from precedes.live.net.security import Security, make_keys
-from precedes.trace import read_members
+from precedes.trace import member_log, read_members
 
 GROUP: Final = "cluster"
 # What a cluster leaves in its directory.
@@ -265,13 +264,13 @@ def _now_us() -> int:
 def _log_for_absent(configs: list[Config], directory: Path) -> None:
     """A member that ended before it had opened its log has crashed, and has done nothing."""
     for config in configs:
-        path = directory / f"member-{config.member:04d}{tracelog.SUFFIX}"
-        if not path.exists() or path.stat().st_size < tracelog.HEADER_BYTES:
+        path = member_log.log_path(directory, config.member)
+        if not path.exists() or path.stat().st_size < member_log.HEADER_BYTES:
             about = {"group": config.name, "protocol": config.protocol, "began": False}
-            log = tracelog.TraceLog(
+            log = member_log.LogWriter(
                 str(directory), member=config.member, members=len(configs), about=about
             )
-            log.close(tracelog.OPEN)
+            log.close(member_log.OPEN)
 
 
 def _sum_up(
