@@ -19,6 +19,7 @@ from precedes.errors import UserError, meant
 from precedes.live.member.node import Settings
 from precedes.live.net import wire
 from precedes.live.net.address import is_loopback, split_address
+from precedes.live.net.links import LinkSettings
 from precedes.live.net.security import Security
 
 SLOW_POLICIES: Final = ("block", "evict", "raise")
@@ -140,6 +141,18 @@ class Config:
             key=int.from_bytes(self._digest(b"hash key")[:16], "big"),
             test_interval_ms=1000 * self.test_every_s,
             patience_ms=1000 * self.evict_after_s,
+        )
+
+    def link_settings(self) -> LinkSettings:
+        """The part that the links need."""
+        return LinkSettings(
+            member=self.member,
+            addresses=self.addresses,
+            group=self.name,
+            group_digest=self.group_digest(),
+            security=self.security,
+            window=self.window,
+            frame_max_bytes=8 * (self.payload_max_bytes + (1 << 20)),
         )
 
     def group_digest(self) -> bytes:
