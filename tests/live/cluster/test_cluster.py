@@ -99,6 +99,20 @@ def test_schedules_come_from_their_seed():
     assert kinds == {"kill", "pause", "reset", "partition"}
 
 
+def test_nobody_is_killed_where_the_protocol_survives_no_crash():
+    killed = {
+        protocol: [
+            fault
+            for seed in range(10)
+            for fault in run.Cluster(protocol=protocol, faults=seed).schedule()
+            if fault.kind == "kill"
+        ]
+        for protocol in ("vector", "hashed")
+    }
+    assert killed["vector"]
+    assert killed["hashed"] == []
+
+
 def test_faults_wait_until_all_members_are_ready(tmp_path):
     """Some 10 ms after the start a member has not even opened its log."""
     assert draw(KILLED_EARLY, members=4, seconds=0.1, patience_s=1.0)[0].at_s < 0.02

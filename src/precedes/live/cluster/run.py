@@ -36,8 +36,6 @@ from precedes.trace import member_log, read_members
 GROUP: Final = "cluster"
 # What a cluster leaves in its directory.
 LEFT_BEHIND: Final = re.compile(r"member-\d{4,}\.(events|json|log)")
-# `hashed` asks the sender of a message that it cannot explain, and a lost one does not answer.
-NO_CRASHES: Final = frozenset({"hashed"})
 # Shorter pauses are waited for; ``faults.draw`` has none between this and an eviction.
 PAUSE_SHORT_S: Final = 0.5
 # What a member may take beyond the time of the run: the others' patience, and the end.
@@ -80,7 +78,7 @@ class Cluster:
             members=self.members,
             seconds=self.seconds,
             patience_s=self.evict_after_s,
-            crashes=self.protocol not in NO_CRASHES,
+            crashes=registry.load_linked(self.protocol).survives_crashes,
         )
 
 
@@ -126,12 +124,12 @@ def _run(cluster: Cluster, directory: Path, keys: Path | None) -> dict[str, Any]
         for who in range(cluster.members)
     ]
     Node(configs[0].settings()).prepare()
-    # What is here now stays: members must not search it for garbage, nor copy its pages for that.
+    # Freeze the heap before forking: collecting in a child copies shared pages.
     gc.collect()
     gc.freeze()
     began_s = time.monotonic()
     ready, tell_ready = os.pipe()
-    run = _Attended([], ready, faults, relays)
+    supervisor = _Supervisor([], ready, faults, relays)
     try:
         for who, config in enumerate(configs):
             others = [sock for sock in listeners if sock is not listeners[who]]
@@ -145,18 +143,20 @@ def _run(cluster: Cluster, directory: Path, keys: Path | None) -> dict[str, Any]
                 log=directory / f"member-{who:04d}.log",
                 ready=tell_ready,
             )
-            run.processes.append(process.fork(task, listeners[who], others))
+            supervisor.processes.append(process.fork(task, listeners[who], others))
         for sock in listeners:
             sock.close()
         os.close(tell_ready)
-        hung = asyncio.run(run.attend(cluster.seconds + 3 * cluster.evict_after_s + GRACE_S))
+        hung = asyncio.run(
+            supervisor.supervise(cluster.seconds + 3 * cluster.evict_after_s + GRACE_S)
+        )
     finally:
-        for number in run.processes:
+        for number in supervisor.processes:
             process.end(number)
         os.close(ready)
     _log_for_absent(configs, directory)
     took_s = time.monotonic() - began_s
-    return _sum_up(cluster, directory, run, hung=hung, took_s=took_s)
+    return _sum_up(cluster, directory, supervisor, hung=hung, took_s=took_s)
 
 
 def _addresses(targets: list[tuple[str, int]]) -> list[str]:
@@ -183,7 +183,7 @@ def _config(
     )
 
 
-class _Attended:
+class _Supervisor:
     """The processes of a run: waits for them, breaks what the schedule says, notes when."""
 
     def __init__(
@@ -195,7 +195,7 @@ class _Attended:
         self._ready = ready
         self._relays = relays
 
-    async def attend(self, limit_s: float) -> list[int]:
+    async def supervise(self, limit_s: float) -> list[int]:
         """Wait until the members have ended; those that did not in time.
 
         The clock of the faults and the limit start when all members that live are ready: how long
@@ -274,10 +274,10 @@ def _log_for_absent(configs: list[Config], directory: Path) -> None:
 
 
 def _sum_up(
-    cluster: Cluster, directory: Path, run: _Attended, *, hung: list[int], took_s: float
+    cluster: Cluster, directory: Path, supervisor: _Supervisor, *, hung: list[int], took_s: float
 ) -> dict[str, Any]:
     """What the members found and what the audit says of it."""
-    faults = run.faults
+    faults = supervisor.faults
     found: list[dict[str, Any]] = []
     for who in range(cluster.members):
         path = directory / f"member-{who:04d}.json"
@@ -297,7 +297,7 @@ def _sum_up(
         verdict = "violated"
     measured = [member for member in found if member["ended"] == "all"]
     evicted_us = [member["evicted_us"] for member in measured]
-    missing = disturbances(run.spells, evicted_us, end_us=_now_us())
+    missing = disturbances(supervisor.spells, evicted_us, end_us=_now_us())
     cpu_s = sum(member["cpu_s"] for member in measured)
     active_s = max((member["active_s"] for member in measured), default=0.0)
     counted = sum(member["deliveries_measured"] for member in measured)
