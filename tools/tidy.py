@@ -45,7 +45,7 @@ MAY_IMPORT = {
     "sim.inputs": CONTRACT | {"delays", "sim.engine", "sim.scenario", "sim.workloads"},
     "sim.runs": HOSTS | {"delays", "sim", "trace"},  # it hands a run to the writer of its trace
     "live": HOSTS | {"console", "parts", "trace"},
-    "live.net": FILES | {"live.config", "live.group"},
+    "live.net": WORDS,
     "live.member": HOSTS | {"parts", "live.net"},
     "live.cluster": HOSTS | {"live", "trace", "audit"},  # it asks for its own verdict
     "pipeline": HOSTS | {"intervals", "console", "sim", "trace", "audit"},

@@ -56,6 +56,7 @@ class Protocol:
     sources: tuple[Path, ...]
     route: str = "any"
     missing: Callable[[Any, int], list[tuple[int, int]]] | None = None
+    survives_crashes: bool = True
     network: ClassVar[str] = "links"
 
     def make_parameters(self, given: dict[str, Any]) -> Any:
@@ -345,6 +346,7 @@ def check(module: ModuleType, *, name: str, sources: tuple[Path, ...] = ()) -> P
         sources=sources,
         route=getattr(module, "ROUTE", "any"),
         missing=getattr(module, "missing", None),
+        survives_crashes=getattr(module, "SURVIVES_CRASHES", True),
     )
     if protocol.route not in ROUTES:
         raise fail(f"ROUTE must be one of {', '.join(ROUTES)}, not {protocol.route!r}")

@@ -6,7 +6,8 @@ import traceback
 
 import pytest
 
-from precedes.live import Evicted, Group, GroupLost, tracelog
+from precedes.live import Evicted, Group, GroupLost
+from precedes.trace.member_log import LEFT, log_path, read_member_log
 from tests.support.groups import Impostor, configs, end, group_of, listeners, run, take, until
 
 # For an end that would wait for ever if it waited for what does not come.
@@ -47,7 +48,7 @@ def test_who_leaves_waits_for_no_acknowledgement(evict_after_s, monkeypatch):
             await one.broadcast(b"bye")
             async with asyncio.timeout(SOON_S):
                 await one.__aexit__(None, None, None)
-            assert one._error is None
+            assert one._driver.error is None
             event = await anext(events)
             assert (event.kind in GONE, event.member) == (True, 0)
             await until(lambda: two.view == three.view == [1, 2])
@@ -75,24 +76,23 @@ def is_free(sock_name):
 
 
 def status_of(directory, member):
-    path = directory / f"member-{member:04d}{tracelog.SUFFIX}"
-    return path.read_bytes()[tracelog.STATUS_AT]
+    return read_member_log(log_path(directory, member)).status
 
 
 def test_a_member_that_is_cancelled_while_it_drains_is_gone(tmp_path):
     async def test():
         async with group_of(3, trace=str(tmp_path)) as (one, two, three):
-            events, name = two.events(), one.listener.getsockname()
+            events, name = two.events(), one._listener.getsockname()
             two.on_message(lambda message: None)
             await one.broadcast(b"three does not take it")
             closing = asyncio.create_task(one.__aexit__(None, None, None))
-            await until(lambda: one._finished)
+            await until(lambda: one._driver.is_finishing)
             closing.cancel()
             with pytest.raises(asyncio.CancelledError):
                 await closing
             assert is_free(name)
-            assert status_of(tmp_path, 0) == tracelog.LEFT
-            assert not one._links.connections
+            assert status_of(tmp_path, 0) == LEFT
+            assert not one._driver.links.connections
             assert not any("_tend" in str(task) or "_dial" in str(task) for task in tasks_of(one))
             event = await anext(events)
             assert (event.kind in GONE, event.member) == (True, 0)
@@ -104,7 +104,8 @@ def test_a_member_that_is_cancelled_while_it_drains_is_gone(tmp_path):
 
 def tasks_of(group):
     """Tasks that a group has left behind."""
-    mine = [*group._tasks, *group._links._tasks, *group._links._dialling.values()]
+    driver = group._driver
+    mine = [*driver._tasks, *driver.links._tasks, *driver.links._dialling.values()]
     return [task for task in mine if not task.done()]
 
 
@@ -121,12 +122,12 @@ def test_a_member_that_is_cancelled_twice_is_gone(tmp_path, monkeypatch):
         await entering
         await one.broadcast(b"")
         closing = asyncio.create_task(one.__aexit__(None, None, None))
-        await until(lambda: one._finished)
+        await until(lambda: one._driver.is_finishing)
         closing.cancel()
         await until(lambda: one.is_over)
         assert is_free(socks[1].getsockname()) is False
         assert is_free(("127.0.0.1", int(one.config.addresses[0].rpartition(":")[2])))
-        assert status_of(tmp_path, 0) == tracelog.LEFT
+        assert status_of(tmp_path, 0) == LEFT
         assert not closing.done()
         closing.cancel()
         with pytest.raises(asyncio.CancelledError):
@@ -147,14 +148,15 @@ def test_a_member_that_is_cancelled_while_it_waits_for_others_is_gone(tmp_path, 
         given = configs(socks, trace=str(tmp_path), evict_after_s=LONG_S)
         one, two = (Group.open(given[i], listener=socks[i]) for i in (0, 1))
         entering = [asyncio.create_task(group.__aenter__()) for group in (one, two)]
-        await until(lambda: all(hasattr(group, "_links") for group in (one, two)))
-        await until(lambda: 0 in two._links.connections and 1 in one._links.connections)
+        drivers = [group._driver for group in (one, two)]
+        await until(lambda: all(hasattr(driver, "links") for driver in drivers))
+        await until(lambda: all(len(driver.links.connections) == 1 for driver in drivers))
         name = socks[0].getsockname()
         entering[0].cancel()
         with pytest.raises(asyncio.CancelledError):
             await entering[0]
         assert is_free(name)
-        assert status_of(tmp_path, 0) == tracelog.LEFT
+        assert status_of(tmp_path, 0) == LEFT
         await until(lambda: two.view == [1, 2])
         entering[1].cancel()
         with pytest.raises(asyncio.CancelledError):
@@ -167,10 +169,9 @@ def test_a_member_that_is_cancelled_while_it_waits_for_others_is_gone(tmp_path, 
 def test_every_call_after_the_end_raises_an_error_of_its_own():
     async def test():
         async with group_of(3) as (one, two, three):
-            two._node.evict(0)
-            two._schedule()
+            two._driver.evict(0)
             three.on_message(lambda message: None)
-            await until(lambda: one._error is not None)
+            await until(lambda: one._driver.error is not None)
             found = []
             for _ in range(20):
                 for call in (one.broadcast(b""), one.stable((1, 1)), take(one, 1)):

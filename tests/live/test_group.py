@@ -16,7 +16,6 @@ from precedes.live import (
     SlowMember,
     WouldBlock,
 )
-from precedes.live.member import arrays as a
 from precedes.live.metrics import health
 from precedes.trace import read_members
 from tests.support.groups import configs, group_of, listeners, run, take, until
@@ -97,7 +96,7 @@ def test_a_slow_consumer_holds_senders_back_and_memory_down():
             with pytest.raises(WouldBlock):  # three has taken nothing
                 one.broadcast_nowait(b"")
             assert one.laggard == 2
-            assert sum(map(len, three._queue)) == 8
+            assert len(three._driver.inbox) == 8
             waiting = asyncio.create_task(one.broadcast(b"more"))
             await asyncio.sleep(0.1)
             assert not waiting.done()
@@ -120,7 +119,7 @@ def test_the_policy_for_a_member_that_takes_nothing(policy):
             else:
                 await one.broadcast(b"")
                 assert one.view == [0, 1]
-                await until(lambda: three._error is not None)
+                await until(lambda: three._driver.error is not None)
                 with pytest.raises(Evicted):
                     await take(three, 100)
 
@@ -183,7 +182,7 @@ def test_who_is_left_alone_has_not_finished():
     async def test():
         async with group_of(3, evict_after_s=0.6) as (one, two, three):
             for gone in (one, two):
-                gone._stop(GroupLost("it dies"))
+                gone._driver._stop(GroupLost("it dies"))
                 await gone._close()
             await three.broadcast(b"alone")
             await three.finish()
@@ -219,8 +218,8 @@ def test_a_full_disk_stops_tracing_and_nothing_else(tmp_path, caplog):
     async def test():
         async with group_of(2, trace=str(tmp_path)) as (one, two):
             full = os.open("/dev/full", os.O_WRONLY)
-            kept = os.dup(one._trace._file)
-            os.dup2(full, one._trace._file)
+            kept = os.dup(one._driver._trace._file)
+            os.dup2(full, one._driver._trace._file)
             events = one.events()
             with caplog.at_level(logging.ERROR):
                 await one.broadcast(b"unlogged")
@@ -228,10 +227,10 @@ def test_a_full_disk_stops_tracing_and_nothing_else(tmp_path, caplog):
             assert event.kind == "trace"
             assert "No space left" in event.text
             assert "tracing has stopped" in caplog.text
-            assert health(one).wrong == ["tracing has stopped"]
+            assert health(one._driver).wrong == ["tracing has stopped"]
             assert (await take(two, 1))[0].payload == b"unlogged"
-            os.dup2(kept, one._trace._file)
-            one._trace._set_status(3)
+            os.dup2(kept, one._driver._trace._file)
+            one._driver._trace._set_status(3)
 
     run(test())
     with pytest.raises(UserError, match="lacks events"):
@@ -243,8 +242,8 @@ def test_a_gap_is_reported_with_what_is_missing():
         async with group_of(3, gap_after_s=0.2) as (one, two, three):
             # Member 2 does not hear member 0 for a while.
             held = []
-            keep = three.on_bodies
-            three.on_bodies = lambda peer, bodies: (
+            keep = three._driver.on_bodies
+            three._driver.on_bodies = lambda peer, bodies: (
                 held.extend(map(bytes, bodies)) if peer == 0 else keep(peer, bodies)
             )
             events = three.events()
@@ -258,9 +257,9 @@ def test_a_gap_is_reported_with_what_is_missing():
             (gap,) = three.missing()
             assert gap.message == (1, 1)
             assert gap.needs == [(0, 1)]
-            three.on_bodies = keep
+            three._driver.on_bodies = keep
             keep(0, held)
             assert [m.payload for m in await take(three, 2)] == [b"cause", b"effect"]
-            assert int(three._node.registers[a.PENDING]) == 0
+            assert three.counts()["pending"] == 0
 
     run(test())

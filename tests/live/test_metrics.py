@@ -186,7 +186,7 @@ def test_health_says_who_was_lost_and_that_all_is_lost():
             await leave(three)
             await until(lambda: one.view == [0, 1])
             assert await ask(one, "/health") == (200, "degraded\nmember 2 is out of the view\n")
-            one._stop(Evicted("the others go on"))
+            one._driver._stop(Evicted("the others go on"))
             assert await ask(one, "/health") == (503, "live\nthe others go on\n")
             found, _ = await scrape(one)
             assert found["precedes_ready", "group", "0"] == 0

@@ -57,11 +57,11 @@ async def close(groups):
 def exposed(group):
     """The group's metrics as text."""
     registry = prometheus.new_registry()
-    prometheus.register(registry, group)
+    prometheus.register(registry, group._driver)
     try:
         return prometheus.exposition(registry).decode()
     finally:
-        prometheus.unregister(registry, group)
+        prometheus.unregister(registry, group._driver)
 
 
 async def leave(group):

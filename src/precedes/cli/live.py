@@ -24,7 +24,7 @@ from precedes.errors import Exit, UserError
 
 if TYPE_CHECKING:
     from precedes.cli.common import Commands
-    from precedes.live.config import Config, Security
+    from precedes.live.config import Config
 
 
 def add(commands: Commands) -> None:
@@ -106,7 +106,9 @@ def _node(options: argparse.Namespace) -> int:
 
 def _config(options: argparse.Namespace) -> Config:
     from precedes.live.config import Config, from_toml
+    from precedes.live.net.security import Security
 
+    keys, member = options.keys, options.member
     more = given(
         protocol=options.protocol,
         parameters=parameters_of(options) or None,
@@ -114,23 +116,13 @@ def _config(options: argparse.Namespace) -> Config:
         metrics=options.metrics,
         insecure=options.insecure or None,
         addresses=tuple(options.address) or None,
-        security=None if options.keys is None else _keys_in(options.keys, options.member),
+        security=None if keys is None else Security.in_directory(keys, member=member),
     )
     if options.group is not None:
-        return from_toml(options.group, member=options.member, **more)
+        return from_toml(options.group, member=member, **more)
     if not options.address:
         raise UserError("name the group with --group FILE, or --address once for each member")
-    return Config(**{"member": options.member, **more})
-
-
-def _keys_in(directory: Path, member: int) -> Security:
-    from precedes.live.config import Security
-
-    return Security(
-        authority=str(directory / "authority.pem"),
-        certificate=str(directory / f"member-{member}.pem"),
-        key=str(directory / f"member-{member}.key"),
-    )
+    return Config(**{"member": member, **more})
 
 
 def _cluster(options: argparse.Namespace) -> int:

@@ -6,12 +6,13 @@
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from precedes.live.config import Config, Security, from_toml
+    from precedes.live.config import Config, from_toml
+    from precedes.live.driver import Missing
     from precedes.live.errors import Evicted, GroupClosed, GroupLost, SlowMember, WouldBlock
     from precedes.live.events import Event
-    from precedes.live.group import Group, Missing
+    from precedes.live.group import Group
     from precedes.live.member.output import Batch, Message
-    from precedes.live.net.security import make_keys
+    from precedes.live.net.security import Security, make_keys
 
 # Loaded on first use: the command line answers before Numba has been imported.
 _HOMES = {
@@ -23,8 +24,8 @@ _HOMES = {
     "GroupClosed": "errors",
     "GroupLost": "errors",
     "Message": "member.output",
-    "Missing": "group",
-    "Security": "config",
+    "Missing": "driver",
+    "Security": "net.security",
     "SlowMember": "errors",
     "WouldBlock": "errors",
     "from_toml": "config",

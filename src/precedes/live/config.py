@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import importlib.util
-import ipaddress
 import json
 import os
 import tomllib
@@ -19,21 +18,14 @@ from precedes import registry
 from precedes.errors import UserError, meant
 from precedes.live.member.node import Settings
 from precedes.live.net import wire
+from precedes.live.net.address import is_loopback, split_address
+from precedes.live.net.links import LinkSettings
+from precedes.live.net.security import Security
 
 SLOW_POLICIES: Final = ("block", "evict", "raise")
-PORT_MAX: Final = 65_535
 TIMES: Final = (
     "evict_after_s", "test_every_s", "slow_after_s", "start_s", "drain_s", "linger_s", "gap_after_s"
 )  # fmt: skip
-
-
-@dataclass(frozen=True, kw_only=True)
-class Security:
-    """Files for mutual TLS, as ``precedes keys`` makes them."""
-
-    authority: str
-    certificate: str
-    key: str
 
 
 # What a setting must be, and in words.
@@ -128,7 +120,7 @@ class Config:
 
     def _check_exposure(self, address: str) -> None:
         host = split_address(address)[0]
-        if self.insecure or _is_loopback(host):
+        if self.insecure or is_loopback(host):
             return
         if self.security is None or address == self.metrics:
             what = "metrics are served in the clear" if address == self.metrics else "no security"
@@ -151,6 +143,18 @@ class Config:
             patience_ms=1000 * self.evict_after_s,
         )
 
+    def link_settings(self) -> LinkSettings:
+        """The part that the links need."""
+        return LinkSettings(
+            member=self.member,
+            addresses=self.addresses,
+            group=self.name,
+            group_digest=self.group_digest(),
+            security=self.security,
+            window=self.window,
+            frame_max_bytes=8 * (self.payload_max_bytes + (1 << 20)),
+        )
+
     def group_digest(self) -> bytes:
         """16 bytes that are the same for all who may speak to each other."""
         return self._digest(b"group")[:16]
@@ -168,26 +172,6 @@ class Config:
         text = json.dumps(common, sort_keys=True).encode()
         key = hashlib.sha256(self.key.encode()).digest()
         return hashlib.blake2b(text, key=key, person=purpose.ljust(16, b"\0")).digest()
-
-
-def _is_loopback(host: str) -> bool:
-    if host == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
-
-
-def split_address(address: str) -> tuple[str, int]:
-    """Host and port of "host:port"; an IPv6 host stands in brackets."""
-    if not isinstance(address, str):
-        raise UserError(f"an address is host:port, not {address!r}")
-    host, colon, port = address.rpartition(":")
-    host = host.removeprefix("[").removesuffix("]")
-    if not colon or not host or not port.isdecimal() or int(port) > PORT_MAX:
-        raise UserError(f"an address is host:port, not {address!r}")
-    return host, int(port)
 
 
 def from_toml(path: str | os.PathLike[str], *, member: int, **more: Any) -> Config:

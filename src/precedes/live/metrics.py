@@ -9,11 +9,11 @@ from collections import Counter
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from precedes.live.config import split_address
+from precedes.live.net.address import split_address
 from precedes.live.seldom import Seldom
 
 if TYPE_CHECKING:
-    from precedes.live.core import Core
+    from precedes.live.driver import Driver
 
 REQUEST_BYTES_MAX: Final = 8192
 REQUEST_S: Final = 5.0
@@ -62,27 +62,27 @@ class Health(NamedTuple):
         return "".join(f"{line}\n" for line in (self.status, *self.wrong))
 
 
-def health(group: Core) -> Health:
+def health(driver: Driver) -> Health:
     """How the member is; ready means that all members are in the view and all links are there.
 
     A view that has lost members works, but the next loss may end the group.
     """
-    if (error := group.error) is not None:
+    if (error := driver.error) is not None:
         return Health("live", [str(error)])
-    if not group.metrics.ready:
+    if not driver.metrics.ready:
         return Health("live", ["it is starting, or has ended"])
-    wrong = [f"no connection to member {peer}" for peer in group.missing_links()]
-    wrong += [f"member {who} is out of the view" for who in group.lost()]
-    if group.metrics.trace_failed:
+    wrong = [f"no connection to member {peer}" for peer in driver.missing_links()]
+    wrong += [f"member {who} is out of the view" for who in driver.node.lost]
+    if driver.metrics.trace_failed:
         wrong.append("tracing has stopped")
-    if group.credentials.is_late:
+    if driver.links.credentials.is_late:
         wrong.append("the certificate expires soon")
-    if group.metrics.oldest_s > group.config.gap_after_s:
-        wrong.append(f"a message has waited for {group.metrics.oldest_s:.1f} s")
+    if driver.metrics.oldest_s > driver.config.gap_after_s:
+        wrong.append(f"a message has waited for {driver.metrics.oldest_s:.1f} s")
     return Health("degraded" if wrong else "ready", wrong)
 
 
-async def serve(group: Core, address: str, expose: Callable[[], bytes]) -> asyncio.Server:
+async def serve(driver: Driver, address: str, expose: Callable[[], bytes]) -> asyncio.Server:
     """Serve ``/metrics`` and ``/health``; nothing else, and nothing is read but the first line."""
     answering = 0
 
@@ -93,7 +93,7 @@ async def serve(group: Core, address: str, expose: Callable[[], bytes]) -> async
             if answering <= REQUESTS_MAX:
                 with contextlib.suppress(OSError, asyncio.TimeoutError, ValueError):
                     async with asyncio.timeout(REQUEST_S):
-                        writer.write(_respond(group, expose, await reader.readline()))
+                        writer.write(_respond(driver, expose, await reader.readline()))
                         await writer.drain()
         finally:
             answering -= 1
@@ -103,14 +103,14 @@ async def serve(group: Core, address: str, expose: Callable[[], bytes]) -> async
     return await asyncio.start_server(answer, host, port, limit=REQUEST_BYTES_MAX)
 
 
-def _respond(group: Core, expose: Callable[[], bytes], request: bytes) -> bytes:
+def _respond(driver: Driver, expose: Callable[[], bytes], request: bytes) -> bytes:
     words = request.split()
     path = words[1] if len(words) > 1 and words[0] == b"GET" else b""
     status, body = "404 Not Found", b"try /metrics or /health\n"
     if path == b"/metrics":
         status, body = "200 OK", expose()
     elif path == b"/health":
-        found = health(group)
+        found = health(driver)
         status = "503 Service Unavailable" if found.status == "live" else "200 OK"
         body = str(found).encode()
     head = (

@@ -18,7 +18,7 @@ from precedes.errors import UserError
 from precedes.live.metrics import health
 
 if TYPE_CHECKING:
-    from precedes.live.core import Core
+    from precedes.live.driver import Driver
 
 LABELS: Final = ("group", "member")
 
@@ -29,7 +29,7 @@ class Metric:
 
     name: str
     help: str
-    read: Callable[[Core], Any]
+    read: Callable[[Driver], Any]
     is_counter: bool = False
     label: str | None = None
 
@@ -47,16 +47,16 @@ class Metric:
 
 def _counted(name: str, text: str, *, is_counter: bool = True, place: str = "") -> Metric:
     """A metric that the compiled step counts under this or another name."""
-    return Metric(name, text, lambda group: group.counts()[place or name], is_counter)
+    return Metric(name, text, lambda driver: driver.node.counts()[place or name], is_counter)
 
 
-def _links(values: Callable[[Core], Mapping[int, int]]) -> Callable[[Core], dict[str, int]]:
-    return lambda group: {str(peer): value for peer, value in values(group).items()}
+def _links(values: Callable[[Driver], Mapping[int, int]]) -> Callable[[Driver], dict[str, int]]:
+    return lambda driver: {str(peer): value for peer, value in values(driver).items()}
 
 
 METRICS: Final = (
     _counted("broadcasts", "Messages broadcast by this member."),
-    Metric("delivered", "Messages handed to the application.", lambda g: g.metrics.delivered, True),
+    Metric("delivered", "Messages handed to the application.", lambda d: d.metrics.delivered, True),
     _counted("received", "Messages that came from others."),
     _counted("dropped", "Messages that the protocol dropped: duplicates, or dead with a sender."),
     _counted("duplicates", "Relayed messages that had come before."),
@@ -70,69 +70,69 @@ METRICS: Final = (
     Metric(
         "oldest_pending_seconds",
         "How long the oldest message has waited.",
-        lambda g: g.metrics.oldest_s,
+        lambda d: d.metrics.oldest_s,
     ),
     _counted("messages_kept", "Messages in memory, also those kept for others.", is_counter=False),
     _counted("stable", "Own messages that all members have taken.", is_counter=False),
     Metric(
         "stability_lag",
         "Own messages that some member has not taken.",
-        lambda g: g.counts()["broadcasts"] - g.counts()["stable"],
+        lambda d: d.node.counts()["broadcasts"] - d.node.counts()["stable"],
     ),
     Metric(
         "blocked_seconds",
         "Time spent waiting for credit.",
-        lambda g: g.metrics.blocked_s,
+        lambda d: d.metrics.blocked_s,
         True,
     ),
-    Metric("members", "Members in the view, this one included.", lambda g: len(g.view)),
+    Metric("members", "Members in the view, this one included.", lambda d: len(d.node.view)),
     Metric(
         "links_missing",
         "Neighbours in the view without a connection.",
-        lambda g: len(g.missing_links()),
+        lambda d: len(d.missing_links()),
     ),
-    Metric("ready", "Whether this member takes part.", lambda g: health(g).status != "live"),
+    Metric("ready", "Whether this member takes part.", lambda d: health(d).status != "live"),
     Metric(
         "degraded",
         "Whether it takes part and something is wrong; /health says what.",
-        lambda g: health(g).status == "degraded",
+        lambda d: health(d).status == "degraded",
     ),
     Metric(
         "certificate_expiry_seconds",
         "Time until the certificate expires, with security.",
-        lambda g: g.credentials.left_s,
+        lambda d: d.links.credentials.left_s,
     ),
-    Metric("trace_failed", "Whether tracing has stopped.", lambda g: g.metrics.trace_failed),
-    Metric("evictions", "Members evicted from the view.", lambda g: g.metrics.evictions, True),
+    Metric("trace_failed", "Whether tracing has stopped.", lambda d: d.metrics.trace_failed),
+    Metric("evictions", "Members evicted from the view.", lambda d: d.metrics.evictions, True),
     Metric(
         "disconnections",
         "Connections to members that broke.",
-        lambda g: g.metrics.disconnections,
+        lambda d: d.metrics.disconnections,
         True,
     ),
     Metric(
         "damaged",
         "Connections given up because bytes had changed on the way.",
-        lambda g: g.metrics.damaged,
+        lambda d: d.metrics.damaged,
         True,
     ),
     Metric(
         "callback_failures",
         "Exceptions of the application's callbacks.",
-        lambda g: g.metrics.callback_failures,
+        lambda d: d.metrics.callback_failures,
         True,
     ),
     Metric(
         "refused",
         "What was refused, by reason.",
-        lambda g: dict(g.metrics.refusals),
+        lambda d: dict(d.metrics.refusals),
         True,
         label="reason",
     ),
     Metric(
         "peer_unacknowledged_bytes",
         "Bytes on the way to each peer.",
-        _links(lambda g: g.lags()),
+        _links(lambda d: d.lags()),
         label="peer",
     ),
 )
@@ -142,7 +142,7 @@ class Collector:
     """What a registry asks for the metrics of all groups that are open."""
 
     def __init__(self) -> None:
-        self.groups: list[Core] = []
+        self.drivers: list[Driver] = []
 
     def describe(self) -> list[Any]:
         """The metrics without values: their names are taken from now on."""
@@ -152,15 +152,15 @@ class Collector:
         """All metrics as they are now."""
         for metric in METRICS:
             family = metric.family()
-            for group in list(self.groups):
-                for labels, value in _samples(metric, group):
+            for driver in list(self.drivers):
+                for labels, value in _samples(metric, driver):
                     family.add_metric(labels, value)
             yield family
 
 
-def _samples(metric: Metric, group: Core) -> Iterable[tuple[list[str], float]]:
-    labels = [group.config.name, str(group.member)]
-    value = metric.read(group)
+def _samples(metric: Metric, driver: Driver) -> Iterable[tuple[list[str], float]]:
+    labels = [driver.config.name, str(driver.member)]
+    value = metric.read(driver)
     if metric.label is None:
         return [] if value is None else [(labels, float(value))]
     return [([*labels, key], float(number)) for key, number in sorted(value.items())]
@@ -174,7 +174,7 @@ def new_registry() -> Any:
     return CollectorRegistry()
 
 
-def register(registry: Any, group: Core) -> None:
+def register(registry: Any, driver: Driver) -> None:
     """Have a registry expose the group's metrics too."""
     collector = _collectors.get(registry)
     if collector is None:
@@ -184,16 +184,16 @@ def register(registry: Any, group: Core) -> None:
         except ValueError as error:
             raise UserError(f"the registry has metrics of these names already: {error}") from None
         _collectors[registry] = collector
-    collector.groups.append(group)
+    collector.drivers.append(driver)
 
 
-def unregister(registry: Any, group: Core) -> None:
+def unregister(registry: Any, driver: Driver) -> None:
     """The group is over; nothing happens if it was not there."""
     collector = _collectors.get(registry)
-    if collector is None or group not in collector.groups:
+    if collector is None or driver not in collector.drivers:
         return
-    collector.groups.remove(group)
-    if not collector.groups:
+    collector.drivers.remove(driver)
+    if not collector.drivers:
         registry.unregister(_collectors.pop(registry))
 
 

@@ -66,6 +66,8 @@ MESSAGE_FIELDS: Final = ("need", "past")
 GUARANTEE: Final = "causal"
 ASSUMES: Final = frozenset({"reliable"})
 ROUTE: Final = "direct"
+# It asks the sender of a message that it cannot explain, and a lost one does not answer.
+SURVIVES_CRASHES: Final = False
 
 # Places in ``setting``, after those of ``check``.
 ENTRIES: Final = check.SETTINGS

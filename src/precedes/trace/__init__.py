@@ -1,13 +1,33 @@
 """Traces: the file format of a run, its writer and reader, and readers of foreign logs."""
 
-from precedes.trace.detect import FORMATS, load
-from precedes.trace.history import History
-from precedes.trace.importers.jsonl import read_jsonl
-from precedes.trace.members import join, read_members
-from precedes.trace.reader import read_metadata, read_trace
-from precedes.trace.schema import SCHEMA, SCHEMA_VERSION
-from precedes.trace.tables import from_arrow, from_pandas
-from precedes.trace.writer import TraceWriter
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from precedes.trace.detect import FORMATS, load
+    from precedes.trace.history import History
+    from precedes.trace.importers.jsonl import read_jsonl
+    from precedes.trace.members import join, read_members
+    from precedes.trace.reader import read_metadata, read_trace
+    from precedes.trace.schema import SCHEMA, SCHEMA_VERSION
+    from precedes.trace.tables import from_arrow, from_pandas
+    from precedes.trace.writer import TraceWriter
+
+# Loaded on first use: a live member logs its events without pyarrow.
+_HOMES = {
+    "FORMATS": "detect",
+    "History": "history",
+    "SCHEMA": "schema",
+    "SCHEMA_VERSION": "schema",
+    "TraceWriter": "writer",
+    "from_arrow": "tables",
+    "from_pandas": "tables",
+    "join": "members",
+    "load": "detect",
+    "read_jsonl": "importers.jsonl",
+    "read_members": "members",
+    "read_metadata": "reader",
+    "read_trace": "reader",
+}
 
 __all__ = [
     "FORMATS",
@@ -24,3 +44,11 @@ __all__ = [
     "read_metadata",
     "read_trace",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'precedes.trace' has no attribute {name!r}")
+    import importlib
+
+    return getattr(importlib.import_module(f"precedes.trace.{_HOMES[name]}"), name)

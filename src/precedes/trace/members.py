@@ -1,9 +1,5 @@
 """Reads the logs that the members of a live group leave in a directory, as one history.
 
-A log is a header of 1024 bytes (``prcdlog1``, status, length of a JSON text, the text), then rows
-of 16 bytes: nanoseconds since the member's start, and in one little endian word the kind (8 bits),
-the source (24) and the sequence (32). An unfinished row at the end is that of a killed member.
-
 A member whose log says neither that it ended with the group nor that rows are missing has
 crashed, left early or been evicted: nothing is owed to it, and what it broadcast last may be
 lost. The run is complete if at least one member ended with the group.
@@ -11,44 +7,25 @@ lost. The run is complete if at least one member ended with the group.
 
 from __future__ import annotations
 
-import json
 import os
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Final, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from precedes.errors import UserError
-from precedes.model import NODES_MAX, EventKind, Events
+from precedes.model import EventKind, Events
 from precedes.trace.assemble import JUDGED, numbered_history
 from precedes.trace.history import History
+from precedes.trace.member_log import (
+    BROKEN,
+    ENDED,
+    SUFFIX,
+    MemberLog,
+    is_member_log,
+    read_member_log,
+)
 from precedes.trace.writer import TraceWriter
-
-MAGIC: Final = b"prcdlog1"
-HEADER_BYTES: Final = 1024
-ROW_BYTES: Final = 16
-SUFFIX: Final = ".events"
-ENDED: Final = 1
-BROKEN: Final = 3
-
-
-class MemberLog(NamedTuple):
-    """The log of one member."""
-
-    path: Path
-    about: dict[str, Any]
-    status: int
-    time_ns: NDArray[np.int64]
-    kind: NDArray[np.int8]
-    source: NDArray[np.int32]
-    sequence: NDArray[np.int32]
-
-
-def is_member_log(path: str | os.PathLike[str]) -> bool:
-    """Whether a file is the log of one member."""
-    return str(path).endswith(SUFFIX)
 
 
 def holds_member_logs(directory: Path) -> bool:
@@ -65,43 +42,6 @@ def _files_of(directory: Path) -> list[Path]:
         raise UserError(f"{directory} is a file: name the directory of the members' logs") from None
     except OSError as error:
         raise UserError(f"cannot read {directory}: {error.strerror}") from None
-
-
-def read_member_log(path: Path) -> MemberLog:
-    """One log; UserError if it is none."""
-    try:
-        data = path.read_bytes()
-    except OSError as error:
-        raise UserError(f"cannot read {path}: {error.strerror}") from None
-    if not data.startswith(MAGIC) or len(data) < HEADER_BYTES:
-        raise UserError(f"{path} is no log of a member: its header is damaged")
-    status = data[len(MAGIC)]
-    length = int.from_bytes(data[len(MAGIC) + 1 : len(MAGIC) + 3], "little")
-    try:
-        about = json.loads(data[len(MAGIC) + 3 : len(MAGIC) + 3 + length])
-        member, members = int(about["member"]), int(about["members"])
-    except (ValueError, KeyError, TypeError):
-        raise UserError(f"{path} is no log of a member: its header is damaged") from None
-    if not 0 <= member < members <= NODES_MAX:
-        raise UserError(f"{path} says to be of member {member} of {members}")
-    rows = np.frombuffer(data, "<i8", offset=HEADER_BYTES, count=2 * _whole_rows(len(data)))
-    word = rows[1::2]
-    kind = word >> 56
-    if kind.size and (kind.min() < 0 or kind.max() >= len(EventKind)):
-        raise UserError(f"{path} is damaged: it has events of unknown kinds")
-    return MemberLog(
-        path=path,
-        about={**about, "member": member, "members": members},
-        status=status,
-        time_ns=rows[::2].astype(np.int64),
-        kind=kind.astype(np.int8),
-        source=((word >> 32) & 0xFFFFFF).astype(np.int32),
-        sequence=(word & 0xFFFFFFFF).astype(np.int32),
-    )
-
-
-def _whole_rows(size_bytes: int) -> int:
-    return (size_bytes - HEADER_BYTES) // ROW_BYTES
 
 
 def read_members(directory: str | os.PathLike[str]) -> History:

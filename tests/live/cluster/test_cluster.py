@@ -18,7 +18,8 @@ from precedes.live.cluster.disturbed import Spell, disturbances, latencies
 from precedes.live.cluster.faults import draw
 from precedes.live.seldom import Seldom
 from precedes.trace import load, read_members
-from precedes.trace.members import join, read_member_log
+from precedes.trace.member_log import read_member_log
+from precedes.trace.members import join
 from tests.support import commands, warm
 from tests.support.groups import listeners
 from tests.support.places import ROOT
@@ -96,6 +97,20 @@ def test_schedules_come_from_their_seed():
         gentle = draw(seed, crashes=False, **settings)
         assert not any(f.kind == "kill" or f.for_s > 1.0 for f in gentle)
     assert kinds == {"kill", "pause", "reset", "partition"}
+
+
+def test_nobody_is_killed_where_the_protocol_survives_no_crash():
+    killed = {
+        protocol: [
+            fault
+            for seed in range(10)
+            for fault in run.Cluster(protocol=protocol, faults=seed).schedule()
+            if fault.kind == "kill"
+        ]
+        for protocol in ("vector", "hashed")
+    }
+    assert killed["vector"]
+    assert killed["hashed"] == []
 
 
 def test_faults_wait_until_all_members_are_ready(tmp_path):

@@ -88,7 +88,7 @@ def test_much_at_once_goes_in_frames_that_are_taken(protocol):
 
     async def test():
         async with group_of(2, protocol=protocol, payload_max_bytes=60_000) as (one, two):
-            count = one.frame_max_bytes // 60_000 + 10
+            count = one.config.link_settings().frame_max_bytes // 60_000 + 10
             for _ in range(count):
                 one.broadcast_nowait(bytes(60_000))
             assert [m.sequence for m in await take(two, count)] == list(range(1, count + 1))

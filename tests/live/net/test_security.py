@@ -169,7 +169,7 @@ def test_a_restarted_member_does_not_come_back_in():
 
     async def test():
         async with group_of(2) as (one, two):
-            socks = [one.listener, two.listener]
+            socks = [one._listener, two._listener]
             bad = Impostor(two.config, socks)
             assert b"was restarted" in await bad.connect(0)
             for writer in bad.writers:
@@ -260,7 +260,7 @@ async def entered(keys, **more):
 
 def seen_by(group, peer):
     """The number of the certificate that a peer has shown."""
-    connection = group._links.connections.get(peer)
+    connection = group._driver.links.connections.get(peer)
     return connection and connection.transport.get_extra_info("peercert")["serialNumber"]
 
 
@@ -270,15 +270,15 @@ def test_certificates_that_are_replaced_are_used(keys, tmp_path, caplog):
 
     async def test():
         one, two = await entered(keys)
-        assert health(one).status == "ready"
+        assert health(one._driver).status == "ready"
         before = seen_by(one, 1), seen_by(two, 0)
         shutil.copytree(tmp_path / "new", keys, dirs_exist_ok=True)
-        one._links.connections[1].abort()
+        one._driver.links.connections[1].abort()
         await one.broadcast(b"again")
         assert (await take(two, 1))[0].payload == b"again"
         assert seen_by(one, 1) != before[0]
         assert seen_by(two, 0) != before[1]
-        assert await asyncio.to_thread(shake_hands, one.listener.getsockname(), tmp_path / "new")
+        assert await asyncio.to_thread(shake_hands, one._listener.getsockname(), tmp_path / "new")
         await asyncio.gather(*(group.__aexit__(None, None, None) for group in (one, two)))
 
     with caplog.at_level(logging.WARNING):
@@ -291,7 +291,7 @@ def test_files_that_cannot_be_used_change_nothing(keys, caplog):
         one, two = await entered(keys)
         (keys / "member-0.pem").write_text("half of a certif")
         (keys / "authority.pem").unlink()
-        two._links.connections[0].abort()
+        two._driver.links.connections[0].abort()
         await one.broadcast(b"again")
         assert (await take(two, 1))[0].payload == b"again"
         await asyncio.gather(*(group.__aexit__(None, None, None) for group in (one, two)))
@@ -314,7 +314,7 @@ def test_a_certificate_that_is_nearly_over_is_said_to_be(tmp_path, caplog):
     async def test():
         one, two = await entered(tmp_path)
         await until(lambda: "member-0.pem is good until" in caplog.text)
-        assert health(one).wrong == ["the certificate expires soon"]
+        assert health(one._driver).wrong == ["the certificate expires soon"]
         name = "precedes_certificate_expiry_seconds"
         (line,) = (line for line in exposed(one).splitlines() if line.startswith(name))
         assert 0 < float(line.split()[-1]) <= 90
@@ -327,7 +327,7 @@ def test_a_certificate_that_is_nearly_over_is_said_to_be(tmp_path, caplog):
 def test_without_certificates_nothing_is_said_of_them():
     async def test():
         async with group_of(2) as (one, _):
-            assert health(one).status == "ready"
+            assert health(one._driver).status == "ready"
             assert "precedes_certificate_expiry_seconds{" not in exposed(one)
 
     run(test())

@@ -10,10 +10,11 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import random
-import socket
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
 from typing import Any, Final
+
+from precedes.live.net.address import listen_on_loopback
 
 KINDS: Final = ("kill", "pause", "reset", "partition")
 CHUNK_BYTES: Final = 1 << 16
@@ -36,17 +37,17 @@ def draw(
     seconds: float,
     patience_s: float,
     crashes: bool = True,
-    protected: int = 0,
 ) -> list[Fault]:
     """A random schedule that leaves a majority alive; the seed also draws which kinds there are.
 
     Pauses are far shorter than the patience of the failure detector, or far longer: what happens
     in between depends on the machine. Partitions are short, since a longer one ends in two
-    groups, of which the smaller one stops. Without ``crashes`` nobody is killed or evicted.
+    groups, of which the smaller one stops. Without ``crashes`` nobody is killed or
+    evicted; member 0 never is.
     """
     rng = random.Random(seed)
     kinds = [kind for kind in KINDS if rng.random() < 0.7] or [rng.choice(KINDS)]
-    victims = rng.sample([who for who in range(members) if who != protected], members - 1)
+    victims = rng.sample(range(1, members), members - 1)
     expendable = (members - 1) // 2 if crashes else 0
     faults = []
     for kind in kinds:
@@ -93,7 +94,7 @@ class Relays:
         self._heal = asyncio.Event()
         self._servers: list[asyncio.Server] = []
         self.sockets = {
-            (i, j): _listener() for i in range(members) for j in range(members) if i != j
+            (i, j): listen_on_loopback() for i in range(members) for j in range(members) if i != j
         }
 
     def addresses(self, member: int) -> list[str]:
@@ -172,10 +173,3 @@ class Relays:
             for writer in list(writers):
                 with contextlib.suppress(OSError):
                     writer.transport.abort()
-
-
-def _listener() -> socket.socket:
-    sock = socket.socket()
-    sock.bind(("127.0.0.1", 0))
-    sock.listen(64)
-    return sock

@@ -203,5 +203,5 @@ class _Driver:
             "pending_max": counts["pending_max"],
             "reconnections": self._group.metrics.disconnections,
             "evictions": self._group.metrics.evictions,
-            "links": self._group.links_used,
+            "links": len(self._group.lags()),
         }

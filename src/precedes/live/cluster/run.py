@@ -14,7 +14,6 @@ import json
 import os
 import re
 import signal
-import socket
 import tempfile
 import time
 from collections.abc import Iterator
@@ -25,20 +24,18 @@ from typing import Any, Final
 from precedes import registry
 from precedes.audit import audit, to_json
 from precedes.errors import UserError
-from precedes.live import tracelog
 from precedes.live.cluster import process
 from precedes.live.cluster.disturbed import Spell, disturbances, latencies
 from precedes.live.cluster.faults import Fault, Relays, draw
-from precedes.live.config import Config, Security
+from precedes.live.config import Config
 from precedes.live.member.node import Node
-from precedes.live.net.security import make_keys
-from precedes.trace import read_members
+from precedes.live.net.address import listen_on_loopback
+from precedes.live.net.security import Security, make_keys
+from precedes.trace import member_log, read_members
 
 GROUP: Final = "cluster"
 # What a cluster leaves in its directory.
 LEFT_BEHIND: Final = re.compile(r"member-\d{4,}\.(events|json|log)")
-# `hashed` asks the sender of a message that it cannot explain, and a lost one does not answer.
-NO_CRASHES: Final = frozenset({"hashed"})
 # Shorter pauses are waited for; ``faults.draw`` has none between this and an eviction.
 PAUSE_SHORT_S: Final = 0.5
 # What a member may take beyond the time of the run: the others' patience, and the end.
@@ -81,7 +78,7 @@ class Cluster:
             members=self.members,
             seconds=self.seconds,
             patience_s=self.evict_after_s,
-            crashes=self.protocol not in NO_CRASHES,
+            crashes=registry.load_linked(self.protocol).survives_crashes,
         )
 
 
@@ -117,7 +114,7 @@ def _make_empty(directory: Path) -> None:
 
 def _run(cluster: Cluster, directory: Path, keys: Path | None) -> dict[str, Any]:
     faults = cluster.schedule()
-    listeners = [_listener() for _ in range(cluster.members)]
+    listeners = [listen_on_loopback() for _ in range(cluster.members)]
     targets = [sock.getsockname() for sock in listeners]
     relays = Relays(cluster.members, targets) if faults else None
     configs = [
@@ -127,12 +124,12 @@ def _run(cluster: Cluster, directory: Path, keys: Path | None) -> dict[str, Any]
         for who in range(cluster.members)
     ]
     Node(configs[0].settings()).prepare()
-    # What is here now stays: members must not search it for garbage, nor copy its pages for that.
+    # Freeze the heap before forking: collecting in a child copies shared pages.
     gc.collect()
     gc.freeze()
     began_s = time.monotonic()
     ready, tell_ready = os.pipe()
-    run = _Attended([], ready, faults, relays)
+    supervisor = _Supervisor([], ready, faults, relays)
     try:
         for who, config in enumerate(configs):
             others = [sock for sock in listeners if sock is not listeners[who]]
@@ -146,18 +143,20 @@ def _run(cluster: Cluster, directory: Path, keys: Path | None) -> dict[str, Any]
                 log=directory / f"member-{who:04d}.log",
                 ready=tell_ready,
             )
-            run.processes.append(process.fork(task, listeners[who], others))
+            supervisor.processes.append(process.fork(task, listeners[who], others))
         for sock in listeners:
             sock.close()
         os.close(tell_ready)
-        hung = asyncio.run(run.attend(cluster.seconds + 3 * cluster.evict_after_s + GRACE_S))
+        hung = asyncio.run(
+            supervisor.supervise(cluster.seconds + 3 * cluster.evict_after_s + GRACE_S)
+        )
     finally:
-        for number in run.processes:
+        for number in supervisor.processes:
             process.end(number)
         os.close(ready)
     _log_for_absent(configs, directory)
     took_s = time.monotonic() - began_s
-    return _sum_up(cluster, directory, run, hung=hung, took_s=took_s)
+    return _sum_up(cluster, directory, supervisor, hung=hung, took_s=took_s)
 
 
 def _addresses(targets: list[tuple[str, int]]) -> list[str]:
@@ -167,13 +166,6 @@ def _addresses(targets: list[tuple[str, int]]) -> list[str]:
 def _config(
     cluster: Cluster, who: int, addresses: list[str], directory: Path, keys: Path | None
 ) -> Config:
-    security = None
-    if keys is not None:
-        security = Security(
-            authority=str(keys / "authority.pem"),
-            certificate=str(keys / f"member-{who}.pem"),
-            key=str(keys / f"member-{who}.key"),
-        )
     return Config(
         member=who,
         addresses=tuple(addresses),
@@ -187,19 +179,11 @@ def _config(
         linger_s=2 * cluster.evict_after_s + 5,
         start_s=GRACE_S,
         trace=str(directory),
-        security=security,
+        security=None if keys is None else Security.in_directory(keys, member=who),
     )
 
 
-def _listener() -> socket.socket:
-    sock = socket.socket()
-    sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    sock.bind(("127.0.0.1", 0))
-    sock.listen(256)
-    return sock
-
-
-class _Attended:
+class _Supervisor:
     """The processes of a run: waits for them, breaks what the schedule says, notes when."""
 
     def __init__(
@@ -211,7 +195,7 @@ class _Attended:
         self._ready = ready
         self._relays = relays
 
-    async def attend(self, limit_s: float) -> list[int]:
+    async def supervise(self, limit_s: float) -> list[int]:
         """Wait until the members have ended; those that did not in time.
 
         The clock of the faults and the limit start when all members that live are ready: how long
@@ -280,20 +264,20 @@ def _now_us() -> int:
 def _log_for_absent(configs: list[Config], directory: Path) -> None:
     """A member that ended before it had opened its log has crashed, and has done nothing."""
     for config in configs:
-        path = directory / f"member-{config.member:04d}{tracelog.SUFFIX}"
-        if not path.exists() or path.stat().st_size < tracelog.HEADER_BYTES:
+        path = member_log.log_path(directory, config.member)
+        if not path.exists() or path.stat().st_size < member_log.HEADER_BYTES:
             about = {"group": config.name, "protocol": config.protocol, "began": False}
-            log = tracelog.TraceLog(
+            log = member_log.LogWriter(
                 str(directory), member=config.member, members=len(configs), about=about
             )
-            log.close(tracelog.OPEN)
+            log.close(member_log.OPEN)
 
 
 def _sum_up(
-    cluster: Cluster, directory: Path, run: _Attended, *, hung: list[int], took_s: float
+    cluster: Cluster, directory: Path, supervisor: _Supervisor, *, hung: list[int], took_s: float
 ) -> dict[str, Any]:
     """What the members found and what the audit says of it."""
-    faults = run.faults
+    faults = supervisor.faults
     found: list[dict[str, Any]] = []
     for who in range(cluster.members):
         path = directory / f"member-{who:04d}.json"
@@ -313,7 +297,7 @@ def _sum_up(
         verdict = "violated"
     measured = [member for member in found if member["ended"] == "all"]
     evicted_us = [member["evicted_us"] for member in measured]
-    missing = disturbances(run.spells, evicted_us, end_us=_now_us())
+    missing = disturbances(supervisor.spells, evicted_us, end_us=_now_us())
     cpu_s = sum(member["cpu_s"] for member in measured)
     active_s = max((member["active_s"] for member in measured), default=0.0)
     counted = sum(member["deliveries_measured"] for member in measured)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import heapq
 import struct
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -19,17 +19,20 @@ import numpy as np
 from precedes import contract, registry
 from precedes.contract import Capacity, grow
 from precedes.errors import InternalError, UserError
-from precedes.live.member import allocate, names, records, status, step
-from precedes.live.member import arrays as a
+from precedes.live.member import allocate, arrays, names, records, status, step
 from precedes.live.member.arrays import Member
 from precedes.live.member.output import FEW, ROW_BYTES, Batch, Output
+from precedes.live.net import wire
 from precedes.model import NODES_MAX
 from precedes.parts import tester
 
-# What a step has left when it was taken: nothing.
-NOTHING: Final = np.zeros(a.ROWS + 1 - a.COMMON_BYTES, np.int64).data
+# What a step has left once that was taken.
+NOTHING: Final = np.zeros(arrays.ROWS + 1 - arrays.COMMON_BYTES, np.int64).data
 
-SEGMENT: Final = struct.Struct(f"{a.SEGMENT_WORDS}q")
+# The body of a frame that says farewell: the others go on at once.
+FAREWELL: Final = bytes([wire.LEAVE])
+
+SEGMENT: Final = struct.Struct(f"{arrays.SEGMENT_WORDS}q")
 WORD_BYTES: Final = 8
 TRACE_ROW_BYTES: Final = 2 * WORD_BYTES
 
@@ -86,14 +89,15 @@ class Node:
             settings, self.protocol, self.state, self.capacity, entropy=entropy
         )
         self._body: Callable[..., int] = step.run
-        self._look()
-        self.registers[a.RECORDING] = recording
+        self._map_arrays()
+        self.registers[arrays.RECORDING] = recording
         self._segments = 0  # to be handled
         self._filled = 0  # bytes of them in the input
         self._broadcasts: list[bytes] = []
         self._timers: list[tuple[int, int, int, int]] = []
         self._promised = 0  # own messages, broadcast or about to be
         self._promised_max = 0  # how many there may be of them now
+        self._beside_payload_bytes = records.message_bytes_max(self.member)
         self.waiting_bytes = 0  # what the broadcasts until the next run will take, about
         self._no_bound = np.zeros(self.member.bound.size, np.int64).data.cast("B").cast("q")
         # Who passes a message on to most others gets it first: in a tree the farthest by number.
@@ -107,11 +111,11 @@ class Node:
         self._body = step.ENTRY.prepare(
             self.protocol.state, self.protocol.sources, self.member, self.state
         )
-        self._look()
+        self._map_arrays()
         self._drain(Output())
 
-    def _look(self) -> None:
-        """See the arrays as memory: reading or writing a word of it takes a third of the time."""
+    def _map_arrays(self) -> None:
+        """Map the arrays as memoryviews: access costs a third of NumPy's."""
         member = self.member
         self._step = step.ENTRY.bind(self._body, member, self.state)
         self.registers = member.host.registers.data
@@ -133,7 +137,7 @@ class Node:
 
     def start(self, *, tests_at_ns: int | None = None) -> None:
         """Begin: the protocol's own start, and at a given time the first tests for crashes."""
-        self._add(a.START)
+        self._add(arrays.START)
         if tests_at_ns is not None:
             self._set_timer(tests_at_ns, owner=1, key=0)
 
@@ -143,7 +147,7 @@ class Node:
 
     def receive(self, peer: int, body: bytes | memoryview) -> None:
         """The body of a frame has come from a peer."""
-        self._add(a.FRAME, peer, body)
+        self._add(arrays.FRAME, peer, body)
 
     def _add(self, kind: int, who: int = 0, body: bytes | memoryview = b"") -> None:
         """One more segment for the step."""
@@ -152,10 +156,10 @@ class Node:
         self._segments = at + 1
         if end > len(self._input):
             self.member = allocate.with_input(self.member, size_bytes=end)
-            self._look()
+            self._map_arrays()
         if SEGMENT.size * at == len(self._segment):
             self.member = allocate.with_segments(self.member)
-            self._look()
+            self._map_arrays()
         if body:
             self._input[begin:end] = body
         SEGMENT.pack_into(self._segment, SEGMENT.size * at, kind, who, begin, end)
@@ -165,7 +169,7 @@ class Node:
         if self._promised >= self._promised_max:
             raise InternalError("a broadcast without credit")
         self._broadcasts += (len(payload).to_bytes(4, "little"), payload)
-        self.waiting_bytes += a.BLOCK_BYTES + len(payload)
+        self.waiting_bytes += arrays.BLOCK_BYTES + len(payload)
         self._promised += 1
         return self._promised
 
@@ -178,7 +182,7 @@ class Node:
             length = sizes.pop().to_bytes(4, "little")
             joined = length.join(payloads)
             self._broadcasts += (length, joined)
-            self.waiting_bytes += a.BLOCK_BYTES * len(payloads) + len(joined)
+            self.waiting_bytes += arrays.BLOCK_BYTES * len(payloads) + len(joined)
             self._promised += len(payloads)
         else:
             for payload in payloads:
@@ -187,23 +191,23 @@ class Node:
 
     def evict(self, who: int) -> None:
         """Take a member out of the view."""
-        self._add(a.EVICT, who)
+        self._add(arrays.EVICT, who)
 
     def take(self, source: int, count: int) -> None:
         """The application has taken so many messages of a source."""
-        self._known[source * a.KNOWN_WORDS + a.CONSUMED] += count
+        self._known[source * arrays.KNOWN_WORDS + arrays.CONSUMED] += count
 
     def take_batch(self, batch: Batch) -> None:
         """The application has taken a whole batch."""
         if len(batch) > FEW:
-            self.member.known[:, a.CONSUMED] += batch.counts(self.settings.members)
+            self.member.known[:, arrays.CONSUMED] += batch.counts(self.settings.members)
             return
         for message in batch:
-            self._known[message.sender * a.KNOWN_WORDS + a.CONSUMED] += 1
+            self._known[message.sender * arrays.KNOWN_WORDS + arrays.CONSUMED] += 1
 
     def close(self) -> None:
         """Nothing more will be broadcast here."""
-        self.registers[a.CLOSING] = 1
+        self.registers[arrays.CLOSING] = 1
 
     # State ----------------------------------------------------------------------------------
 
@@ -218,7 +222,7 @@ class Node:
         return self._promised >= records.SEQUENCE_MAX
 
     def _count_credit(self) -> None:
-        window_end = self.registers[a.OWN_STABLE] + self.settings.window
+        window_end = self.registers[arrays.OWN_STABLE] + self.settings.window
         self._promised_max = min(window_end, records.SEQUENCE_MAX)
 
     @property
@@ -236,9 +240,72 @@ class Node:
         """Whether the others have taken this member for crashed."""
         return self._tested[tester.FENCED] != 0
 
+    @property
+    def has_untold_progress(self) -> bool:
+        """Whether others do not know yet all that was taken here."""
+        return self.registers[arrays.UNTOLD] != 0
+
+    @property
+    def own_stable(self) -> int:
+        """How many own messages all are known to have taken."""
+        return self.registers[arrays.OWN_STABLE]
+
+    @property
+    def own_sent(self) -> int:
+        """How many own messages were sent."""
+        return self.registers[arrays.OWN_SEQUENCE]
+
+    @property
+    def largest_message_bytes(self) -> int:
+        """The most that a message has taken on the wire so far."""
+        return self.registers[arrays.LARGEST_BYTES] + self._beside_payload_bytes
+
+    @property
+    def eager(self) -> int:
+        """How many messages taken and untold are told at once."""
+        return int(self.member.setting[arrays.EAGER])
+
+    # The others -----------------------------------------------------------------------------
+
     def is_gone(self, who: int) -> bool:
         """Whether a member is out of the view."""
-        return self._known[who * a.KNOWN_WORDS + a.GONE] != 0
+        return self._known[who * arrays.KNOWN_WORDS + arrays.GONE] != 0
+
+    @property
+    def view(self) -> list[int]:
+        """The members that take part, this one included."""
+        return [who for who in range(self.settings.members) if not self.is_gone(who)]
+
+    @property
+    def lost(self) -> list[int]:
+        """The members that are out of the view, whether they were evicted or have left."""
+        return [who for who in range(self.settings.members) if self.is_gone(who)]
+
+    def neighbours(self) -> list[int]:
+        """The members in the view that this one has a link with."""
+        route = int(self.member.setting[arrays.ROUTE])
+        return allocate.neighbours(self.settings, route, self.member.known[:, arrays.GONE])
+
+    @property
+    def laggard(self) -> int:
+        """Who has taken the fewest of the own messages, as far as is known."""
+        return self._known[self.settings.member * arrays.KNOWN_WORDS + arrays.LAGGARD]
+
+    def stable(self, source: int) -> int:
+        """How many messages of a member all are known to have taken."""
+        return self._known[source * arrays.KNOWN_WORDS + arrays.STABLE]
+
+    @property
+    def is_taken_by_all(self) -> bool:
+        """Whether it was closed, and all in the view are known to have taken its messages."""
+        return self._known[self.settings.member * arrays.KNOWN_WORDS + arrays.FINISHED] != 0
+
+    @property
+    def is_finished(self) -> bool:
+        """Whether that holds for all in the view: there is nothing more to deliver."""
+        known = self.member.known
+        ended = known[:, arrays.FINISHED] | known[:, arrays.GONE]
+        return self.is_taken_by_all and bool(ended.all())
 
     # Running --------------------------------------------------------------------------------
 
@@ -247,16 +314,16 @@ class Node:
         output = Output()
         output.broadcasts = bool(self._broadcasts)
         self.registers[contract.NOW_NS] = now_ns
-        self.registers[a.FORCED] = force
+        self.registers[arrays.FORCED] = force
         for _ in range(ROUNDS_MAX):
-            evictions = self.registers[a.EVICTIONS]
+            evictions = self.registers[arrays.EVICTIONS]
             self._load(now_ns)
             while (found := self._step()) != status.FINISHED:
                 if not self._drain(output) and found == status.FLUSH:
                     raise InternalError("what is to be sent or delivered is larger than its buffer")
                 self._make_room(found)
             self._drain(output)
-            if self.registers[a.EVICTIONS] != evictions:
+            if self.registers[arrays.EVICTIONS] != evictions:
                 # What the others have taken now counts anew.
                 allocate.place_in_view(self.member, self.settings)
             elif not self._timers or self._timers[0][0] > now_ns:
@@ -275,25 +342,25 @@ class Node:
     def _load(self, now_ns: int) -> None:
         """Put all input into the arrays of the step."""
         if self._broadcasts:
-            self._add(a.BROADCAST, 0, b"".join(self._broadcasts))
+            self._add(arrays.BROADCAST, 0, b"".join(self._broadcasts))
             self._broadcasts, self.waiting_bytes = [], 0
         while self._timers and self._timers[0][0] <= now_ns:
             _, _, owner, key = heapq.heappop(self._timers)
-            self._add(a.TEST_TIMER if owner else a.TIMER, key)
+            self._add(arrays.TEST_TIMER if owner else arrays.TIMER, key)
         registers = self.registers
-        registers[a.SEGMENTS] = self._segments
-        registers[a.SEGMENT] = registers[a.POSITION] = 0
+        registers[arrays.SEGMENTS] = self._segments
+        registers[arrays.SEGMENT] = registers[arrays.POSITION] = 0
         self._segments = self._filled = 0
 
     def _make_room(self, found: int) -> None:
-        """Attend to what the step has stopped for; what it had to give away is taken."""
+        """Give the step what it has stopped for; what it had to give away is taken."""
         if found == status.GROW_SLOTS:
             self._grow(slots=2)
         elif found == status.GROW_STATE:
             self._grow(held=2)
         elif found == status.GROW_BLOCKS:
             self.member = allocate.with_blocks(self.member)
-            self._look()
+            self._map_arrays()
         elif found != status.FLUSH:
             raise InternalError(
                 f"protocol {self.protocol.name}: a handler returned neither DONE nor FULL, or "
@@ -305,21 +372,21 @@ class Node:
         self.capacity = Capacity(slots=slots * before.slots, held=held * before.held)
         self.state = grow(self.state, self._allocate_state())
         words = self.protocol.effects_words(self.capacity, self.settings.members)
-        host = a.make_host(slots=self.capacity.slots, effects=words, seed=1)
-        message = np.zeros(a.WORDS * (self.capacity.slots - 1), np.int64)
+        host = arrays.make_host(slots=self.capacity.slots, effects=words, seed=1)
+        message = np.zeros(arrays.WORDS * (self.capacity.slots - 1), np.int64)
         self.member = self.member._replace(
             host=grow(self.member.host, host),
             message=grow(self.member.message, message),
             name=names.larger(self.member.name, self.capacity.slots),
-            field=a.fields_of(self.state, self.protocol.message_fields, self.capacity.slots),
+            field=arrays.fields_of(self.state, self.protocol.message_fields, self.capacity.slots),
         )
-        self._look()
+        self._map_arrays()
 
     def _drain(self, output: Output) -> bool:
         """Take what the step has left; whether there was anything."""
         member = self.member
         common_bytes, _, packets, deliveries, delivered_bytes, timers, reports, rows = (
-            self.registers[a.COMMON_BYTES : a.ROWS + 1]
+            self.registers[arrays.COMMON_BYTES : arrays.ROWS + 1]
         )
         if rows:
             output.trace.append(self._trace[: TRACE_ROW_BYTES * rows].tobytes())
@@ -335,13 +402,13 @@ class Node:
                 self._set_timer(due_ns, owner=owner, key=key)
         if reports:
             for what, about, reason in member.report[:reports].tolist():
-                if what == a.EVICTED:
+                if what == arrays.EVICTED:
                     output.evicted.append(about)
-                elif what == a.LEFT:
+                elif what == arrays.LEFT:
                     output.left.append(about)
                 else:
                     output.malformed.append((about, reason))
-        self.registers[a.COMMON_BYTES : a.ROWS + 1] = NOTHING
+        self.registers[arrays.COMMON_BYTES : arrays.ROWS + 1] = NOTHING
         return bool(rows or common_bytes or packets or deliveries or timers or reports)
 
     def _take_packets(self) -> tuple[dict[int, bytes], dict[int, int]]:
@@ -350,11 +417,11 @@ class Node:
         messages_bytes: dict[int, int] = {}
         bound = self._bound
         for target in self._order:
-            at = a.BOUND_WORDS * target
-            first, last = bound[at + a.FIRST], bound[at + a.LAST]
+            at = arrays.BOUND_WORDS * target
+            first, last = bound[at + arrays.FIRST], bound[at + arrays.LAST]
             if last > first:
                 own[target] = self._routed[first:last].tobytes()
-                if messages := bound[at + a.OF_MESSAGES]:
+                if messages := bound[at + arrays.OF_MESSAGES]:
                     messages_bytes[target] = messages
         bound[:] = self._no_bound  # as they are without packets
         return own, messages_bytes
@@ -367,20 +434,17 @@ class Node:
 
     def oldest_waiting_ns(self) -> int | None:
         """Since when the message waits here that has waited longest."""
-        words = self.member.message.reshape(-1, a.WORDS)[: self.registers[a.SLOT_HIGH]]
-        waits = (words[:, a.REFERENCES] > 0) & (words[:, a.WAITING] > 0)
-        return int(words[waits, a.SINCE_NS].min()) if waits.any() else None
+        words = self.member.message.reshape(-1, arrays.WORDS)[: self.registers[arrays.SLOT_HIGH]]
+        waits = (words[:, arrays.REFERENCES] > 0) & (words[:, arrays.WAITING] > 0)
+        return int(words[waits, arrays.SINCE_NS].min()) if waits.any() else None
 
     def waiting(self) -> list[tuple[int, int, int, list[tuple[int, int]]]]:
         """Messages that wait here: sender, sequence, since when, and what is missing of each."""
         member, found = self.member, []
-        words = member.message.reshape(-1, a.WORDS)[: self.registers[a.SLOT_HIGH]]
-        for slot in np.flatnonzero((words[:, a.REFERENCES] > 0) & (words[:, a.WAITING] > 0)):
+        words = member.message.reshape(-1, arrays.WORDS)[: self.registers[arrays.SLOT_HIGH]]
+        waits = (words[:, arrays.REFERENCES] > 0) & (words[:, arrays.WAITING] > 0)
+        for slot in np.flatnonzero(waits):
             source, sequence = member.host.name[2 * slot : 2 * slot + 2].tolist()
             missing = self.protocol.missing(self.state, int(slot)) if self.protocol.missing else []
-            found.append((source, sequence, int(words[slot, a.SINCE_NS]), missing))
+            found.append((source, sequence, int(words[slot, arrays.SINCE_NS]), missing))
         return found
-
-    def stable(self) -> Iterable[int]:
-        """How many messages of each member all are known to have taken."""
-        return [int(count) for count in self.member.known[:, a.STABLE]]

@@ -23,6 +23,7 @@ class Connection(asyncio.BufferedProtocol):
 
     def __init__(self, links: Links, target: int | None, address: str) -> None:
         self.links = links
+        self._owner = links.owner
         self.target = target
         self.address = address
         self.link: Link | None = None
@@ -33,7 +34,7 @@ class Connection(asyncio.BufferedProtocol):
         self.heard_s = time.monotonic()
         self.closed: asyncio.Future[None] = links.loop.create_future()
         self._greeting = b""
-        self._frames = wire.Frames(frame_max_bytes=links.frame_max_bytes)
+        self._frames = wire.Frames(frame_max_bytes=links.settings.frame_max_bytes)
         self._limit: asyncio.TimerHandle | None = None
 
     @property
@@ -91,7 +92,7 @@ class Connection(asyncio.BufferedProtocol):
         """Bytes have changed on the way: have another connection made."""
         self.is_damaged = True
         who = self.target if self.link is None else self.link.peer
-        self.links.group.on_damaged(who, self.address)
+        self._owner.on_damaged(who, self.address)
         self.abort()
 
     def _take(self, link: Link, frames: list[wire.Frame]) -> None:
@@ -99,7 +100,7 @@ class Connection(asyncio.BufferedProtocol):
         if kind == wire.REFUSED:
             frames = frames[:-1]
         if bodies := link.take(frames):
-            self.links.group.on_bodies(link.peer, bodies)
+            self._owner.on_bodies(link.peer, bodies)
         if kind == wire.REFUSED:
             self.links.on_refused(self, number, bytes(reason))
         elif link.is_overdue and not self.paused:
@@ -149,7 +150,7 @@ class Connection(asyncio.BufferedProtocol):
     def fail(self, reason: str) -> None:
         """The other side's mistake: count it, close."""
         who = None if self.link is None else self.link.peer
-        self.links.group.on_peer_error(self.target if who is None else who, reason, self.address)
+        self._owner.on_peer_error(self.target if who is None else who, reason, self.address)
         if self.link is None:
             self.refuse(reason)
         else:

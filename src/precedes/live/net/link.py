@@ -31,8 +31,8 @@ class Link:
         self.sent = 0  # number of the last frame
         self.received = 0  # frames of the other side that have come
         self.acknowledged = 0  # frames that have come there
-        self._told = 0  # what the other side knows to have come here
-        self._sent_before = 0  # the last frame when it was looked at last
+        self._last_sent_ack = 0  # what the other side was told to have come here
+        self._sent_before = 0  # the last frame when ``owes_acknowledgement`` was asked last
         # The bodies behind the acknowledged ones, and how many bytes of each are messages.
         self._kept: deque[tuple[bytes, int]] = deque()
         self.unacknowledged_bytes = 0  # what has not come at the other side as far as is known,
@@ -41,7 +41,7 @@ class Link:
     def put(self, body: bytes, checksum: int | None = None, *, messages_bytes: int = 0) -> bytes:
         """Number a body and keep it; the frame to send. ``checksum`` as for ``wire.frame``."""
         number = self.sent = self.sent + 1
-        received = self._told = self.received
+        received = self._last_sent_ack = self.received
         self._kept.append((body, messages_bytes))
         self.unacknowledged_bytes += len(body)
         self.unacknowledged_messages_bytes += messages_bytes
@@ -56,7 +56,7 @@ class Link:
     def resume(self, received: int) -> list[bytes]:
         """The other side has so many frames: those that it lacks, to be sent again."""
         self.on_acknowledged(received)
-        self._told = self.received
+        self._last_sent_ack = self.received
         return [
             wire.frame(DATA, number, self.received, body)
             for number, (body, _) in enumerate(self._kept, self.acknowledged + 1)
@@ -105,14 +105,14 @@ class Link:
         If something was sent since the last time it was asked, more is likely to be on its way.
         """
         is_quiet, self._sent_before = self.sent == self._sent_before, self.sent
-        return is_quiet and self.received > self._told
+        return is_quiet and self.received > self._last_sent_ack
 
     @property
     def is_overdue(self) -> bool:
         """Whether it should hear so at once."""
-        return self.received - self._told >= ACK_AFTER
+        return self.received - self._last_sent_ack >= ACK_AFTER
 
     def acknowledgement(self, kind: int = wire.ACK) -> bytes:
         """A frame that says what has come; a PING if nothing has."""
-        self._told = self.received
+        self._last_sent_ack = self.received
         return wire.frame(kind, 0, self.received)

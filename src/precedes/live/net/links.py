@@ -16,16 +16,16 @@ import socket
 import ssl
 import time
 from collections.abc import Coroutine, Iterator
-from typing import TYPE_CHECKING, Any, Final
+from dataclasses import dataclass
+from typing import Any, Final
 
 from precedes.errors import PeerError
-from precedes.live.config import split_address
 from precedes.live.net import security, wire
+from precedes.live.net.address import ACCEPTED_MAX, split_address
 from precedes.live.net.connection import CLOSE_S, HANDSHAKE_S, Connection
 from precedes.live.net.link import Link
-
-if TYPE_CHECKING:
-    from precedes.live.group import Group
+from precedes.live.net.owner import Owner
+from precedes.live.net.security import Credentials, Security
 
 log = logging.getLogger("precedes.live")
 
@@ -33,8 +33,6 @@ REDIAL_FIRST_S: Final = 0.02
 REDIAL_LAST_S: Final = 0.5
 # Connections that have not said yet who they are, or were refused; more are closed at once.
 STRANGERS_MAX: Final = 64
-# Connections that the operating system holds until they are taken.
-ACCEPTED_MAX: Final = 256
 # What is kept in any case for a member that acknowledges nothing; beyond that the messages of all
 # windows, and so many bytes of other records for each of them.
 KEPT_BYTES: Final = 1 << 16
@@ -52,16 +50,33 @@ def redial_waits_s() -> Iterator[float]:
         wait_s = min(2 * wait_s, REDIAL_LAST_S)
 
 
-class Links:
-    """All links of a member, and the connections that carry them."""
+@dataclass(frozen=True, kw_only=True)
+class LinkSettings:
+    """What links are told about their member and its group."""
 
-    def __init__(self, group: Group) -> None:
-        self.group = group
-        self.config = group.config
-        self.me = group.config.member
+    member: int
+    addresses: tuple[str, ...]
+    group: str  # its name, in the certificates of its members
+    group_digest: bytes  # the same for all who may speak to each other
+    security: Security | None
+    window: int
+    frame_max_bytes: int
+
+
+class Links:
+    """All links of a member, and the connections that carry them.
+
+    ``listener`` is a socket that listens already, instead of the member's own address.
+    """
+
+    def __init__(
+        self, owner: Owner, settings: LinkSettings, listener: socket.socket | None = None
+    ) -> None:
+        self.owner = owner
+        self.settings = settings
+        self.me = settings.member
         self.loop = asyncio.get_running_loop()
         self.life = os.urandom(16)
-        self.frame_max_bytes = group.frame_max_bytes
         self.links: dict[int, Link] = {}
         self.connections: dict[int, Connection] = {}
         self.attached = asyncio.Event()  # set when a link has got a connection, or needs none
@@ -72,22 +87,21 @@ class Links:
         self._ended: set[int] = set()
         self._tasks: set[asyncio.Task[None]] = set()
         self._backlog: dict[int, list[bytes]] = {}
-        self._listeners: list[socket.socket] = []
-        self.credentials = security.Credentials(self.config.security)
+        self._listeners: list[socket.socket] = [] if listener is None else [listener]
+        self.credentials = Credentials(settings.security)
         self._is_closed = False
         self._closing: list[Connection] = []
 
     async def listen(self) -> None:
         """Accept connections from now on."""
-        self._listeners = await self._bound()
+        if not self._listeners:
+            self._listeners = await self._bind()
         for sock in self._listeners:
             sock.setblocking(False)
             self._keep(self._accept(sock))
 
-    async def _bound(self) -> list[socket.socket]:
-        if self.group.listener is not None:
-            return [self.group.listener]
-        host, port = split_address(self.config.addresses[self.me])
+    async def _bind(self) -> list[socket.socket]:
+        host, port = split_address(self.settings.addresses[self.me])
         found = await self.loop.getaddrinfo(
             host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
         )
@@ -125,7 +139,7 @@ class Links:
     def _admits(self, connection: Connection) -> bool:
         """Whether one more connection of an unknown is let in."""
         if len(self._strangers) >= STRANGERS_MAX:
-            self.group.on_peer_error(None, "too many connections at once", connection.address)
+            self.owner.on_peer_error(None, "too many connections at once", connection.address)
             return False
         self._strangers.add(connection)
         return True
@@ -139,7 +153,7 @@ class Links:
                 lambda: connection, sock, ssl=tls, ssl_handshake_timeout=limit_s
             )
         except OSError as error:
-            self.group.on_peer_error(None, security.why(error), connection.address)
+            self.owner.on_peer_error(None, security.why(error), connection.address)
         finally:
             if connection.transport is None:
                 connection.connection_lost(None)
@@ -157,19 +171,19 @@ class Links:
             return
         if peer in self.connections or peer in self._dialling:
             return
-        if (self.me > peer or anyhow) and not self.group.is_gone(peer):
+        if (self.me > peer or anyhow) and not self.owner.is_gone(peer):
             self._dialling[peer] = self.loop.create_task(self._dial(peer))
 
     async def _dial(self, peer: int) -> None:
         """Try until there is a connection or the member is out of the view."""
-        host, port = split_address(self.config.addresses[peer])
+        host, port = split_address(self.settings.addresses[peer])
         waits_s = redial_waits_s()
         try:
-            while not self._is_closed and not self.group.is_gone(peer):
-                with contextlib.suppress(OSError, asyncio.TimeoutError), self._told(peer):
+            while not self._is_closed and not self.owner.is_gone(peer):
+                with contextlib.suppress(OSError, asyncio.TimeoutError), self._reported(peer):
                     async with asyncio.timeout(HANDSHAKE_S):
                         _, connection = await self.loop.create_connection(
-                            lambda: Connection(self, peer, self.config.addresses[peer]),
+                            lambda: Connection(self, peer, self.settings.addresses[peer]),
                             host,
                             port,
                             ssl=self.credentials.contexts().client,
@@ -191,12 +205,12 @@ class Links:
             self._dialling.pop(peer, None)
 
     @contextlib.contextmanager
-    def _told(self, peer: int) -> Iterator[None]:
-        """Say so if the other side's certificate is not accepted."""
+    def _reported(self, peer: int) -> Iterator[None]:
+        """Report why a dialled connection failed, if that says something about the other side."""
         try:
             yield
         except ssl.SSLError as error:
-            self.group.on_peer_error(peer, security.why(error), self.config.addresses[peer])
+            self.owner.on_peer_error(peer, security.why(error), self.settings.addresses[peer])
             raise
         except ConnectionRefusedError:
             if self._is_ending:
@@ -215,7 +229,7 @@ class Links:
         return wire.Hello(
             member=self.me,
             target=peer,
-            group=self.config.group_digest(),
+            group=self.settings.group_digest,
             life=self.life,
             known=link.life or bytes(16),
             received=link.received,
@@ -224,15 +238,15 @@ class Links:
     def greet(self, connection: Connection, hello: wire.Hello) -> bool:
         """A greeting has come: refuse it, or let the link go on over this connection."""
         peer = hello.member
-        if peer >= len(self.config.addresses) or peer == self.me or hello.target != self.me:
+        if peer >= len(self.settings.addresses) or peer == self.me or hello.target != self.me:
             raise PeerError(f"it says to be member {peer} and to speak to {hello.target}")
         if connection.target not in (None, peer):
             raise PeerError(f"member {peer} answers at the address of member {connection.target}")
-        if hello.group != self.config.group_digest():
+        if hello.group != self.settings.group_digest:
             raise PeerError("it belongs to another group, or its settings differ")
-        if self.config.security is not None:
-            security.check_name(connection.peer_names(), self.config.name, peer)
-        if self.group.is_gone(peer):
+        if self.settings.security is not None:
+            security.check_name(connection.peer_names(), self.settings.group, peer)
+        if self.owner.is_gone(peer):
             connection.refuse("you are out of the view: the others go on", code=EVICTED)
             return False
         if peer in self._banned:
@@ -291,7 +305,7 @@ class Links:
             else:
                 connection.write(frame)
         if link.unacknowledged_bytes > KEPT_BYTES and self._keeps_too_much(link):
-            self.group.on_peer_error(peer, "it does not acknowledge what it is sent", "its link")
+            self.owner.on_peer_error(peer, "it does not acknowledge what it is sent", "its link")
             self.ban(peer)
 
     def _keeps_too_much(self, link: Link) -> bool:
@@ -301,8 +315,8 @@ class Links:
         than the windows of all, twice if they were sent again after a crash, each no larger than
         the largest that there was. Anything else is told because messages came or were taken.
         """
-        messages = len(self.config.addresses) * self.config.window
-        largest_bytes = self.group.largest_message_bytes
+        messages = len(self.settings.addresses) * self.settings.window
+        largest_bytes = self.owner.largest_message_bytes
         others_bytes = link.unacknowledged_bytes - link.unacknowledged_messages_bytes
         return (
             others_bytes > KEPT_BYTES + OTHERS_BYTES * messages
@@ -340,7 +354,7 @@ class Links:
         """The other side does not want to speak to this member."""
         reason = wire.reason_in(body)
         who = connection.target if connection.link is None else connection.link.peer
-        self.group.on_refused(who, reason, evicted=code == EVICTED)
+        self.owner.on_refused(who, reason, evicted=code == EVICTED)
         if who is not None and self._is_ending and self.connections.get(who) in (None, connection):
             self._ended.add(who)
         connection.abort()
@@ -357,7 +371,7 @@ class Links:
         """A connection has ended: have another one made."""
         self._strangers.discard(connection)
         if isinstance(error, ssl.SSLError) and connection.link is None:
-            self.group.on_refused(connection.target, security.why(error), evicted=False)
+            self.owner.on_refused(connection.target, security.why(error), evicted=False)
         link, connection.link = connection.link, None
         if link is None or self.connections.get(link.peer) is not connection:
             return
@@ -365,8 +379,8 @@ class Links:
         self._backlog.pop(link.peer, None)  # it is kept, and goes over the next one
         if error is None and self._is_ending and not connection.is_damaged:
             self._ended.add(link.peer)  # it closed the connection because it has everything
-        if not self.group.is_over:
-            self.group.on_disconnected(link.peer, error)
+        if not self.owner.is_over:
+            self.owner.on_disconnected(link.peer, error)
             self.loop.call_soon(self.want, link.peer)
         elif not self._has_arrived(link.peer):
             self.want(link.peer, anyhow=True)  # nobody can dial this member any more
@@ -385,7 +399,7 @@ class Links:
     @property
     def _is_ending(self) -> bool:
         """Whether others may end before they have acknowledged everything."""
-        return self.group.is_over or self.group.is_finished
+        return self.owner.is_over or self.owner.is_finished
 
     @property
     def is_flushed(self) -> bool:
@@ -395,7 +409,7 @@ class Links:
     def _has_arrived(self, peer: int) -> bool:
         link = self.links[peer]
         # Who leaves does not wait for those whom it has never met.
-        is_stranger = self.group.is_over and not link.life
+        is_stranger = self.owner.is_over and not link.life
         return link.acknowledged == link.sent or peer in self._ended or is_stranger
 
     def stop_listening(self) -> None:

@@ -13,14 +13,12 @@ import re
 import ssl
 import time
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, Self
 
 from precedes.errors import PeerError, UserError
 from precedes.model import printable
-
-if TYPE_CHECKING:
-    from precedes.live.config import Security
 
 log = logging.getLogger("precedes.live")
 
@@ -36,6 +34,24 @@ LOOK_EVERY_S: Final = 5.0
 WARN_EVERY_S: Final = 3600.0
 # With less than this share of its time left, a certificate should have been replaced.
 LATE_SHARE: Final = 0.25
+
+
+@dataclass(frozen=True, kw_only=True)
+class Security:
+    """Files for mutual TLS, as ``precedes keys`` makes them."""
+
+    authority: str
+    certificate: str
+    key: str
+
+    @classmethod
+    def in_directory(cls, directory: Path, *, member: int) -> Self:
+        """The files of a member where ``make_keys`` has put them."""
+        return cls(
+            authority=str(directory / f"{AUTHORITY}.pem"),
+            certificate=str(directory / f"member-{member}.pem"),
+            key=str(directory / f"member-{member}.key"),
+        )
 
 
 class Contexts(NamedTuple):

@@ -1,0 +1,449 @@
+"""What drives a member: a turn of the loop collects input, runs the node, and deals with the rest.
+
+Frames, broadcasts and what the application takes are collected; one call of the node handles all
+of it; then rows are logged, frames sent and messages put into the inbox, in this order.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import socket
+import time
+from collections.abc import Iterable
+from typing import Final, NamedTuple
+
+from precedes.errors import PrecedesError, UserError
+from precedes.live.bell import Bell
+from precedes.live.config import Config
+from precedes.live.errors import Evicted, GroupLost
+from precedes.live.events import Event, Events
+from precedes.live.inbox import Inbox
+from precedes.live.member.node import FAREWELL, Node
+from precedes.live.member.output import Output
+from precedes.live.metrics import Metrics
+from precedes.live.net import wire
+from precedes.live.net.links import Links
+from precedes.model import NANOSECONDS_PER_S
+from precedes.trace import member_log
+
+log = logging.getLogger("precedes.live")
+
+# Longest delay of an acknowledgement that no frame can carry: far less than anybody waits for
+# credit, and long enough that most of them find a frame.
+TELL_AFTER_S: Final = 0.05
+TEND_EVERY_S: Final = 0.1
+GAPS_MAX: Final = 8  # the oldest are reported; the others most likely wait for the same
+
+
+class Missing(NamedTuple):
+    """A message that waits: what it needs first, the last missing one of each source."""
+
+    message: tuple[int, int]
+    age_s: float
+    needs: list[tuple[int, int]]
+
+
+class Driver:
+    """A node, its links (it is their ``net.owner.Owner``), its log and its inbox.
+
+    ``is_entered``: applications may use it. ``is_finishing``: nothing more is broadcast here.
+    ``is_over``: it has left the group. ``error``: why it cannot go on, or None.
+    """
+
+    links: Links
+    _loop: asyncio.AbstractEventLoop
+
+    def __init__(self, config: Config) -> None:
+        self.config = config
+        self.member = config.member
+        self.metrics = Metrics()
+        self.events = Events()
+        self.node = Node(config.settings(), recording=config.trace is not None)
+        self.inbox = Inbox(
+            self.node, self.metrics, on_taken=self._on_taken, is_at_end=self._is_at_end
+        )
+        self.changed = Bell()  # credit, stability or the view
+        self.error: PrecedesError | None = None
+        self.is_entered = self.is_finishing = self.is_over = False
+        self.is_scheduled = False  # a turn is due
+        self.last_progress_ns = time.monotonic_ns()  # when all had last taken more than before
+        self._last_stable = 0
+        self._trace: member_log.LogWriter | None = None
+        self._tasks: list[asyncio.Task[None]] = []
+        self._telling: asyncio.TimerHandle | None = None
+        self._untold_ns = 0  # since when others do not know all that was taken here, or 0
+        self._taken, self._eager = 0, self.node.eager
+        self._timer: asyncio.TimerHandle | None = None
+        self._timer_ns = 0
+        self._others = [who for who in range(len(config.addresses)) if who != config.member]
+        # When the regular duties are due at the latest, and how late they may come.
+        self._beat_ns = time.monotonic_ns()
+        self._patience_ns = round(config.evict_after_s / 4 * NANOSECONDS_PER_S)
+        self._start_ns = time.monotonic_ns()
+
+    # Begin and end --------------------------------------------------------------------------
+
+    def open(self, listener: socket.socket | None) -> None:
+        """Make links and log; in the loop that will run all of it."""
+        config = self.config
+        self._loop = asyncio.get_running_loop()
+        self.links = Links(self, config.link_settings(), listener)
+        if config.trace is not None:
+            about = {"group": config.name, "protocol": config.protocol, "window": config.window}
+            self._trace = member_log.LogWriter(
+                config.trace, member=self.member, members=len(config.addresses), about=about
+            )
+
+    def tend(self) -> None:
+        """Do the regular duties from now on."""
+        self._beat_ns = time.monotonic_ns()
+        self._tasks.append(self._loop.create_task(self._tend()))
+
+    def enter(self) -> None:
+        """All neighbours are there: begin to test them, and let applications in."""
+        first_ns = round(self._share * self.config.test_every_s * NANOSECONDS_PER_S)
+        self.node.start(tests_at_ns=self._now_ns() + first_ns)
+        self.schedule()
+        self.is_entered = self.metrics.ready = True
+        log.info("member %d of %s is ready", self.member, self.config.name)
+
+    @property
+    def _share(self) -> float:
+        """Of an interval: members that do something regular at once would hinder each other."""
+        return self.member / len(self.config.addresses)
+
+    def finish(self) -> None:
+        """Nothing more will be broadcast here; tell the others."""
+        self.is_finishing = True
+        self.node.close()
+        self.flush(force=True)
+
+    def leave(self) -> None:
+        """End all but the connections: nothing is awaited, so that nothing stays half open.
+
+        Unless all have finished, the others go on without this member at once, not after their
+        patience, and with all that it has broadcast.
+        """
+        is_complete = False
+        try:
+            if self.error is None and not self.is_finished:
+                self.flush(force=True)
+            is_complete = self.error is None and self.is_finished
+            if self.error is None and not is_complete:
+                self.links.send_all(FAREWELL)
+        finally:
+            self.is_over = True
+            self.metrics.ready = False
+            for handle in (self._timer, self._telling, *self._tasks):
+                if handle is not None:
+                    handle.cancel()
+            self.links.stop_listening()
+            if self._trace is not None:
+                self._trace.close(member_log.ENDED if is_complete else member_log.LEFT)
+            self._wake()
+            self.events.close()
+
+    async def wait_closed(self) -> None:
+        """Wait until nothing is left of links and tasks."""
+        await self.links.wait_closed()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    # State ----------------------------------------------------------------------------------
+
+    @property
+    def is_finished(self) -> bool:
+        """Whether all in the view have finished and everything is delivered."""
+        return self.is_finishing and self.node.is_finished
+
+    def is_gone(self, member: int) -> bool:
+        """Whether a member is out of the view."""
+        return self.node.is_gone(member)
+
+    @property
+    def largest_message_bytes(self) -> int:
+        """The most that a message has taken on the wire so far."""
+        return self.node.largest_message_bytes
+
+    def missing(self) -> list[Missing]:
+        """The messages that wait here, oldest first, with what each of them lacks."""
+        now_ns = self._now_ns()
+        found = [
+            Missing((source, sequence), (now_ns - since_ns) / NANOSECONDS_PER_S, needs)
+            for source, sequence, since_ns, needs in self.node.waiting()
+        ]
+        return sorted(found, key=lambda missing: -missing.age_s)
+
+    def missing_links(self) -> list[int]:
+        """Neighbours in the view without a connection at the moment."""
+        connections = self.links.connections
+        return [peer for peer in self.node.neighbours() if peer not in connections]
+
+    def lags(self) -> dict[int, int]:
+        """For each link, bytes that have not arrived at its other side."""
+        links = list(self.links.links.items())
+        return {peer: link.unacknowledged_bytes for peer, link in links}
+
+    def check_entered(self) -> None:
+        """UserError if the application is too early."""
+        if not self.is_entered:
+            raise UserError("enter the group first: async with Group.open(config) as group")
+
+    def raise_error(self) -> None:
+        """Raise why this member has stopped; every time anew, or tracebacks would add up."""
+        if (error := self.error) is not None:
+            raise type(error)(*error.args)
+
+    def _is_at_end(self) -> bool:
+        """Whether nothing more will be delivered; raises if that is not as it should be."""
+        self.check_entered()
+        self.raise_error()
+        return self.is_over or self.is_finished
+
+    def _now_ns(self) -> int:
+        return time.monotonic_ns() - self._start_ns
+
+    # A turn of the loop ---------------------------------------------------------------------
+
+    def on_bodies(self, peer: int, bodies: Iterable[bytes | memoryview]) -> None:
+        """Frames have come from a peer; their bodies are copied."""
+        if self.is_over:
+            return
+        receive = self.node.receive
+        for body in bodies:
+            receive(peer, body)
+        if not self.is_scheduled:
+            self.schedule()
+
+    def evict(self, member: int) -> None:
+        """Take a member out of the view."""
+        self.node.evict(member)
+        self.schedule()
+
+    def schedule(self) -> None:
+        """Have all input handled in the next turn of the loop."""
+        if not self.is_scheduled and not self.is_over:
+            self.is_scheduled = True
+            self._loop.call_soon(self.flush)
+
+    def flush(self, force: bool = False) -> None:
+        """Handle all input, send what comes of it, hand out what is delivered."""
+        self.is_scheduled = False
+        if self.is_over:
+            return
+        self._taken = 0
+        node, now_ns = self.node, time.monotonic_ns()
+        if now_ns - self._beat_ns > self._patience_ns:
+            self._forgive_own_pause(now_ns)
+        # Not what it is afterwards: without the others everything is delivered to all.
+        was_finished = self.is_finishing and node.is_finished
+        try:
+            output = node.run(now_ns - self._start_ns, force=force)
+        except PrecedesError as error:
+            log.debug("the step of member %d failed", self.member, exc_info=True)
+            self._stop(error)
+            return
+        if not node.has_untold_progress:
+            self._untold_ns = 0
+        elif self._untold_ns == 0:
+            self._tell_soon(now_ns)
+        # Before an own message is sent: nobody delivers what is in no log.
+        if (trace := self._trace) and not trace.append(output.trace, at_once=output.broadcasts):
+            self._on_trace_failed(trace)
+        if output.evicted:
+            self._others = [who for who in node.view if who != self.member]
+        if output.frames:
+            self._send(output)
+        if output.evicted or output.malformed or node.is_fenced:
+            self._handle_reports(output, was_finished=was_finished)
+        if output.deliveries:
+            self.inbox.put(output.deliveries)
+        self._after_run(now_ns)
+
+    def _send(self, output: Output) -> None:
+        send = self.links.send
+        for common, own, messages_bytes in output.frames:
+            if common:
+                checksum, size_bytes = wire.crc32(common), len(common)
+                for peer in self._others:
+                    more = own.pop(peer, b"")
+                    of_messages = size_bytes + messages_bytes.get(peer, 0)
+                    send(
+                        peer, common + more, wire.crc32(more, checksum), messages_bytes=of_messages
+                    )
+            for peer, body in own.items():
+                if not self.node.is_gone(peer):
+                    send(peer, body, messages_bytes=messages_bytes.get(peer, 0))
+
+    def _after_run(self, now_ns: int) -> None:
+        """Wake who waits, and set the timer."""
+        node = self.node
+        stable = node.own_stable
+        if stable > self._last_stable or stable == node.own_sent:
+            self._last_stable, self.last_progress_ns = stable, now_ns
+        self.changed.ring()
+        if self.is_finishing and node.is_finished:
+            self.inbox.news.ring()
+        due_ns = node.next_timer_ns
+        if due_ns is not None and due_ns != self._timer_ns:
+            if self._timer is not None:
+                self._timer.cancel()
+            self._timer_ns = due_ns
+            wait_s = max(due_ns - self._now_ns(), 0) / NANOSECONDS_PER_S
+            self._timer = self._loop.call_later(wait_s, self._on_timer)
+
+    def _on_timer(self) -> None:
+        self._timer_ns = 0
+        self.schedule()
+
+    def is_late(self, now_ns: int) -> bool:
+        """Whether this process was stopped for a while, or kept from its regular duties."""
+        return now_ns - self._beat_ns > self._patience_ns
+
+    def _forgive_own_pause(self, now_ns: int) -> None:
+        """After a pause of this process the silence of others proves nothing."""
+        if self.is_late(now_ns):
+            self.node.forgive(now_ns - self._beat_ns)
+            self._beat_ns = now_ns
+
+    # What was taken is told -----------------------------------------------------------------
+
+    def _on_taken(self, count: int) -> None:
+        """Tell others what was taken: soon, or now if it is much."""
+        self._taken += count
+        if self._taken >= self._eager:
+            self.schedule()
+        elif self._untold_ns == 0:
+            self._tell_soon(time.monotonic_ns())
+
+    def _tell_soon(self, now_ns: int) -> None:
+        """From now on there is something that others do not know."""
+        self._untold_ns = now_ns
+        if self._telling is None and not self.is_over:
+            self._telling = self._loop.call_later(TELL_AFTER_S, self._tell_now)
+
+    def _tell_now(self) -> None:
+        """Tell what no other frame has told in the meantime."""
+        self._telling = None
+        if self._untold_ns:
+            wait_s = TELL_AFTER_S - (time.monotonic_ns() - self._untold_ns) / NANOSECONDS_PER_S
+            if wait_s > TELL_AFTER_S / 8:
+                self._telling = self._loop.call_later(wait_s, self._tell_now)
+            else:
+                self.flush(force=True)
+
+    # What happens to the group --------------------------------------------------------------
+
+    def _handle_reports(self, output: Output, *, was_finished: bool) -> None:
+        """What the step reports: evictions, and mistakes of peers."""
+        for peer, reason in output.malformed:
+            self.on_peer_error(peer, wire.REASONS[reason], "its link")
+            self.links.ban(peer)
+        for who in output.evicted:
+            self._on_evicted(who, left=who in output.left, was_finished=was_finished)
+        if self.node.is_fenced:
+            self._stop(Evicted("the others have taken this member for dead and go on without it"))
+
+    def _on_evicted(self, who: int, *, left: bool, was_finished: bool) -> None:
+        if who == self.member:
+            self._stop(Evicted("the others have taken this member out of the view"))
+            return
+        self.metrics.evictions += not left
+        self.tell(Event("left" if left else "evicted", who, "is out of the view"))
+        self.links.cut(who)
+        view, members = self.node.view, len(self.config.addresses)
+        half = 2 * len(view) - members
+        is_minority = half < 0 or (half == 0 and 0 not in view)
+        if self.config.quorum and not was_finished and is_minority:
+            self._stop(GroupLost(f"only {len(view)} of {members} members left"))
+            return
+        for peer in self.node.neighbours():
+            self.links.want(peer, anyhow=True)
+        self.links.attached.set()  # who waits for its neighbours has others now
+
+    def _stop(self, error: PrecedesError) -> None:
+        if self.error is None:
+            log.error("member %d stops: %s", self.member, error)
+            self.error = error
+            self.tell(Event("lost", self.member, str(error)))
+            self._wake()
+
+    def _wake(self) -> None:
+        self.inbox.news.ring()
+        self.changed.ring()
+
+    def tell(self, event: Event) -> None:
+        """Something happened to the group."""
+        log.info("member %d: %s %d %s", self.member, event.kind, event.member, event.text)
+        self.events.put(event)
+
+    def _on_trace_failed(self, trace: member_log.LogWriter) -> None:
+        self.metrics.trace_failed = True
+        failure = f"tracing has stopped: {trace.failure} ({trace.path})"
+        log.error("%s; the group goes on", failure)
+        self.tell(Event("trace", self.member, failure))
+
+    def on_peer_error(self, peer: int | None, reason: str, where: str) -> None:
+        """Somebody sent what no correct member sends."""
+        self.metrics.count_refusal(reason)
+        if self.metrics.may_log(peer, where):
+            who = "somebody" if peer is None else f"member {peer}"
+            log.warning("refused %s at %s: %s", who, where, reason)
+        self.events.put(Event("refused", -1 if peer is None else peer, reason))
+
+    def on_damaged(self, peer: int | None, where: str) -> None:
+        """Bytes have changed on the way; what is missing comes again over another connection."""
+        self.metrics.damaged += 1
+        if self.metrics.may_log(peer, "damaged"):
+            who = "somebody" if peer is None else f"member {peer}"
+            log.warning("what came from %s at %s has changed on the way", who, where)
+
+    def on_refused(self, peer: int | None, reason: str, *, evicted: bool) -> None:
+        """A peer does not want to speak to this member."""
+        if self.is_over or self.is_finished:
+            return
+        if self.metrics.may_log(peer, "refused us"):
+            log.warning("member %s refuses this member: %s", peer, reason)
+        if evicted:
+            self._stop(Evicted(f"member {peer} says: {reason}"))
+
+    def on_disconnected(self, peer: int, error: Exception | None) -> None:
+        """A connection broke; the link goes on when there is another."""
+        self.metrics.disconnections += 1
+        log.debug("lost the connection to member %d: %s", peer, error or "closed")
+
+    # Regular duties -------------------------------------------------------------------------
+
+    async def _tend(self) -> None:
+        """Regular duties: acknowledgements, silent connections, messages that wait too long."""
+        reported: set[tuple[int, int]] = set()
+        looked_s = 0.0
+        await asyncio.sleep(self._share * TEND_EVERY_S)
+        while True:
+            await asyncio.sleep(TEND_EVERY_S)
+            now_ns = time.monotonic_ns()
+            self._forgive_own_pause(now_ns)
+            self._beat_ns = now_ns + round(TEND_EVERY_S * NANOSECONDS_PER_S)
+            self.links.tend(self.config.evict_after_s)
+            self.links.credentials.tend()
+            if self._trace is not None and not self._trace.write():
+                self._on_trace_failed(self._trace)
+            if time.monotonic() - looked_s > self.config.gap_after_s / 2:
+                looked_s = time.monotonic()
+                since_ns = self.node.oldest_waiting_ns()
+                age_ns = 0 if since_ns is None else self._now_ns() - since_ns
+                self.metrics.oldest_s = age_ns / NANOSECONDS_PER_S
+                reported = self._report_gaps(reported)
+
+    def _report_gaps(self, reported: set[tuple[int, int]]) -> set[tuple[int, int]]:
+        """Tell of messages that have waited too long, once each; which those are."""
+        if self.metrics.oldest_s <= self.config.gap_after_s:
+            return set()
+        old = [gap for gap in self.missing() if gap.age_s > self.config.gap_after_s][:GAPS_MAX]
+        for gap in old:
+            if gap.message not in reported:
+                names = " ".join(f"{source}:{sequence}" for source, sequence in gap.needs)
+                name = f"{gap.message[0]}:{gap.message[1]}"
+                text = f"{name} waits {gap.age_s:.1f} s for {names or 'what is not known'}"
+                self.tell(Event("gap", gap.message[0], text))
+        return {gap.message for gap in old}

@@ -1,0 +1,36 @@
+"""What applications may use of live groups, and what they do not get to see."""
+
+import subprocess
+import sys
+
+import precedes.live
+from precedes.live import Config, Group
+
+EXPORTS = [
+    "Batch", "Config", "Event", "Evicted", "Group", "GroupClosed", "GroupLost", "Message",
+    "Missing", "Security", "SlowMember", "WouldBlock", "from_toml", "make_keys",
+]  # fmt: skip
+GROUP = [
+    "batches", "broadcast", "broadcast_many", "broadcast_nowait", "config", "counts", "credit",
+    "error", "events", "finish", "is_finished", "is_over", "laggard", "lags", "member", "metrics",
+    "metrics_address", "missing", "missing_links", "on_message", "open", "stable", "view",
+]  # fmt: skip
+
+
+def test_what_precedes_live_exports():
+    assert sorted(precedes.live.__all__) == sorted(precedes.live._HOMES) == EXPORTS
+    for name in EXPORTS:
+        assert getattr(precedes.live, name).__name__ == name
+
+
+def test_what_a_group_shows():
+    group = Group.open(Config(member=0, addresses=("127.0.0.1:1", "127.0.0.1:2")))
+    assert [name for name in dir(group) if not name.startswith("_")] == GROUP
+
+
+def test_a_group_costs_neither_pyarrow_nor_prometheus():
+    code = "import sys, precedes.live.group; print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    loaded = done.stdout.split()
+    assert "precedes.trace.member_log" in loaded
+    assert not {"pyarrow", "prometheus_client", "cryptography", "precedes.audit"} & set(loaded)

@@ -1,0 +1,34 @@
+"""The log of a live member: what is written is what is read, and a node's rows are its rows."""
+
+from precedes.live.member.node import Node, Settings
+from precedes.model import EventKind
+from precedes.trace.member_log import ENDED, LogWriter, log_path, read_member_log
+
+
+def write(directory, rows, *, member=0, about=()):
+    log = LogWriter(str(directory), member=member, members=1024, about=dict(about))
+    assert log.append(rows, at_once=True)
+    log.close(ENDED)
+    return read_member_log(log_path(directory, member))
+
+
+def test_the_rows_of_a_node_are_read_as_its_events(tmp_path):
+    node = Node(Settings(member=1023, members=1024), recording=True)
+    node.start()
+    node.run(0)
+    node.broadcast(b"hello")
+    node.broadcast(b"again")
+    found = write(tmp_path, node.run(3_000_000_007).trace, member=1023)
+    assert found.time_ns.tolist() == [3_000_000_007] * 2
+    assert found.kind.tolist() == [EventKind.BROADCAST] * 2
+    assert found.source.tolist() == [1023] * 2
+    assert found.sequence.tolist() == [1, 2]
+
+
+def test_the_header_says_whose_log_it_is_and_how_it_ended(tmp_path):
+    found = write(tmp_path, [], member=7, about={"group": "g", "window": 9})
+    assert (found.about["member"], found.about["members"]) == (7, 1024)
+    assert (found.about["group"], found.about["window"]) == ("g", 9)
+    assert found.about["started_unix_ns"] > 0
+    assert found.status == ENDED
+    assert found.kind.size == 0
