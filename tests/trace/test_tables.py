@@ -135,6 +135,14 @@ def test_an_empty_table_is_unknown():
     assert precedes.from_arrow(table([], run_id=pa.array([], pa.int64()))) == []
 
 
+@pytest.mark.parametrize("kind", [pa.large_string(), pa.string_view()])
+def test_whatever_offers_a_stream_is_a_table(kind):
+    whole = table(CHAT)
+    types = [kind if pa.types.is_string(field.type) else field.type for field in whole.schema]
+    stream = whole.cast(pa.schema(list(zip(whole.column_names, types, strict=True)))).to_reader(2)
+    assert told(precedes.from_arrow(stream)[0]) == told(precedes.from_arrow(whole)[0])
+
+
 def test_pandas_may_mix_names():
     rows = [(7, 0, "broadcast", 1), ("8", 0, "deliver", "1"), (8, 1, "leave", None)]
     (history,) = precedes.from_pandas(frame(rows))

@@ -21,11 +21,15 @@ from numpy.typing import NDArray
 
 from precedes.trace import History
 from precedes.trace.history import DELIVER
+from precedes.trace.reader import kind_numbers
 
 # Bins of a histogram: whole microseconds up to 16, then eight to each power of two.
 SUB_BITS: Final = 3
 SHARES: Final = {"p50": 0.50, "p90": 0.90, "p99": 0.99, "p999": 0.999}
 OCCUPANCY_BINS: Final = 100
+
+# Kinds of events that begin (0) and end the holding of a message.
+HOLDING: Final = {"receive": 0, "deliver": 1, "discard": 2}
 
 Int64s = NDArray[np.int64]
 
@@ -105,11 +109,10 @@ def histogram(latency_us: Int64s) -> list[list[int]]:
 def read_held(path: Path, end_us: int) -> tuple[Held, int]:
     """What was held in a run, and when its last event happened."""
     keys, times, kinds = [], [], []
-    wanted = np.array(["receive", "deliver", "discard"])
     with pq.ParquetFile(path) as file:
         for group in range(file.num_row_groups):
             table = file.read_row_group(group, columns=["node", "kind", "source", "seq", "time_us"])
-            kind = _kind_numbers(table, wanted)
+            kind = kind_numbers(table.column("kind"), HOLDING)
             time_us = table.column("time_us").to_numpy()
             end_us = max(end_us, int(time_us.max(initial=0)))
             rows = np.flatnonzero(kind >= 0)
@@ -119,20 +122,6 @@ def read_held(path: Path, end_us: int) -> tuple[Held, int]:
     if not keys:
         return Held(np.empty(0, np.int64), np.empty(0, np.int64)), end_us
     return pair(np.concatenate(keys), np.concatenate(times), np.concatenate(kinds), end_us), end_us
-
-
-def _kind_numbers(table: pa.Table, wanted: NDArray[Any]) -> NDArray[np.int8]:
-    parts = [np.empty(0, np.int8)]
-    for chunk in table.column("kind").chunks:
-        coded = chunk if pa.types.is_dictionary(chunk.type) else chunk.dictionary_encode()
-        names = coded.dictionary.to_pylist()
-        number = np.array([_position(wanted, name) for name in names] or [-1], np.int8)
-        parts.append(number[coded.indices.to_numpy(zero_copy_only=False)])
-    return np.concatenate(parts)
-
-
-def _position(wanted: NDArray[Any], name: str) -> int:
-    return int(np.flatnonzero(wanted == name)[0]) if name in wanted else -1
 
 
 def _keys(table: pa.Table, rows: NDArray[np.int64]) -> NDArray[np.uint64]:

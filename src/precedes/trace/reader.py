@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, Final, NamedTuple
 
@@ -124,7 +124,7 @@ def _batches(title: str, file: pq.ParquetFile, *, times: bool) -> Iterator[_Colu
             local_seq=_integers(table, "local_seq"),
             source=_integers(table, "source"),
             seq=_integers(table, "seq"),
-            kind=_kinds(table),
+            kind=kind_numbers(table.column("kind"), JUDGED),
             time_us=_integers(table, "time_us") if times else np.empty(0, np.int64),
         )
         if columns.node.size and int(columns.node.min()) < 0:
@@ -138,15 +138,15 @@ def _integers(table: pa.Table, name: str) -> NDArray[Any]:
     return to_numpy(table.column(name).cast(schema.SCHEMA.field(name).type))
 
 
-def _kinds(table: pa.Table) -> NDArray[np.int8]:
-    """Kinds as numbers; -1 for those that no history keeps, such as kinds of later versions."""
-    parts = []
-    for chunk in table.column("kind").chunks:
+def kind_numbers(column: pa.ChunkedArray, numbers: Mapping[str, int]) -> NDArray[np.int8]:
+    """Kinds as numbers; -1 for those without one, such as kinds of later versions."""
+    parts = [np.empty(0, np.int8)]
+    for chunk in column.chunks:
         coded = chunk if pa.types.is_dictionary(chunk.type) else chunk.dictionary_encode()
         names = coded.dictionary.to_pylist()
-        number = np.array([JUDGED.get(name, -1) for name in names] or [-1], np.int8)
+        number = np.array([numbers.get(name, -1) for name in names] or [-1], np.int8)
         parts.append(number[to_numpy(coded.indices)])
-    return np.concatenate([np.empty(0, np.int8), *parts])
+    return np.concatenate(parts)
 
 
 def _in_order(batches: Iterator[_Columns]) -> _Sorted | None:

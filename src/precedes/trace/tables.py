@@ -121,6 +121,9 @@ def _checked(column: pa.ChunkedArray, name: str) -> pa.ChunkedArray:
     if pa.types.is_dictionary(kind):
         kind = kind.value_type
         column = column.cast(kind)
+    if pa.types.is_string_view(kind):  # as Polars has them
+        kind = pa.large_string()
+        column = column.cast(kind)
     if pa.types.is_null(kind):
         return column.cast(pa.int64() if name in INTEGERS else pa.string())
     is_text = pa.types.is_string(kind) or pa.types.is_large_string(kind)
