@@ -41,7 +41,7 @@ MAY_IMPORT = {
     "trace": FILES,
     "audit": FILES | {"compiled", "trace"},
     "sim": HOSTS | {"forms", "delays"},
-    "sim.engine": CONTRACT | {"parts.pool"},
+    "sim.engine": CONTRACT,
     "sim.inputs": CONTRACT | {"delays", "sim.engine", "sim.scenario", "sim.workloads"},
     "sim.runs": HOSTS | {"delays", "sim", "trace"},  # it hands a run to the writer of its trace
     "live": HOSTS | {"console", "parts", "trace"},

@@ -1,4 +1,4 @@
-"""What a run may take of memory, and what it will take, before any of it is taken."""
+"""How much memory a run may take, and will take, before it takes any."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ from precedes.sim.engine import (
     rows,
 )
 from precedes.sim.engine.rows import Writer
-from precedes.sim.engine.world import World, allocate_host, allocate_nodes
+from precedes.sim.engine.world import World, allocate_host, allocate_messages, allocate_nodes
 from precedes.sim.inputs import broadcasts
 from precedes.sim.inputs.faults import make_faults
 from precedes.sim.inputs.network import draw_ns, make_network
@@ -97,7 +97,7 @@ class Run:
             ),
             packets=packets.allocate_packets(0),
             host=self._make_host(),
-            message=np.zeros((self.capacity.slots, 8), np.int64),
+            message=allocate_messages(self.capacity.slots),
             node=allocate_nodes(n),
             inbox=np.zeros(2 * 64, np.int64),
             item_class=np.array(self.protocol.items, np.int64),
@@ -289,7 +289,7 @@ class Run:
                     messages=world.oracle.successor.size,
                 ),
             ),
-            message=grow(world.message, np.zeros((slots, 8), np.int64)),
+            message=grow(world.message, allocate_messages(slots)),
             host=grow(world.host, allocate_host(slots=slots, effects=words, seed=1, nodes=n)),
         )
 

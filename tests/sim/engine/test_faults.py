@@ -7,6 +7,7 @@ from precedes.model import EventKind
 from precedes.registry import linked
 from precedes.sim import Fault, Scenario
 from precedes.sim.engine import layout
+from precedes.sim.engine.packets import COPIES
 from precedes.sim.engine.rows import KIND, NODE, SEQUENCE, SOURCE, TIME_NS
 from precedes.sim.run import Run
 from precedes.testing import Collector, check_scenario
@@ -253,7 +254,7 @@ def test_references_end_whatever_goes_wrong(protocol, packets):
     references = run.world.message[:, layout.REFERENCES]
     assert references.min() == 0
     assert references.sum() == unsent
-    assert (run.world.packets.packet[:, packets.COPIES] == 0).all()
+    assert (run.world.packets.packet[:, COPIES] == 0).all()
 
 
 def cut(at_s, for_s, *, holds=False):

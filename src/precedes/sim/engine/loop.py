@@ -72,7 +72,7 @@ def run(world: World, state: Any, slice_events: int) -> int:
 
 @compiled.function()
 def _arrive_quickly(world: World, state: Any, node: int, slot: int, time_ns: int) -> int:
-    """A message straight from its source, in a run without faults, trace or replay."""
+    """The fast path: a message straight from its source, without faults, trace or replay."""
     host = world.host
     registers = host.registers
     world.inbox[0] = 0
@@ -104,7 +104,7 @@ def _after_refusal(status: int) -> int:
 
 @compiled.function(inline=False)
 def _process(world: World, state: Any, kind: int, node: int, what: int) -> int:
-    """Any event, with all that may go wrong."""
+    """Any event, on the general path."""
     registers = world.host.registers
     registers[layout.HERE] = node
     if rows.needs_flush(world.trace, registers, world.inbox.size + world.node.shape[0]):
@@ -238,9 +238,7 @@ def _hold_back(world: World, kind: int, node: int, what: int) -> int:
             what = NONE
         queue.push_one(world.queue, until_ns, kind | node, what)
         return FINISHED
-    if kind in (ISSUE, ISSUE_LATE):
-        world.host.registers[layout.SKIPPED] += 1
-    elif kind == ARRIVAL and what < 0:
+    if kind == ARRIVAL and what < 0:
         packets.end_reference(world.message, world.host.registers, ~what)
     elif kind == ARRIVAL:
         count = packets.unpack(world.packets, world.inbox, what)

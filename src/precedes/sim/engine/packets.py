@@ -20,7 +20,6 @@ SENDER: Final = 0
 FIRST_ITEM: Final = 1
 COPIES: Final = 2
 PACKET_NUMBER: Final = 3
-PACKET_LINK: Final = 4
 TAG: Final = 0
 VALUE: Final = 1
 ITEM_LINK: Final = 2
@@ -35,21 +34,37 @@ class Packets(NamedTuple):
 
 def allocate_packets(count: int) -> Packets:
     """Room for that many packets, and for twice as many items."""
-    return Packets(packet=np.zeros((count, 5), np.int64), item=np.zeros((2 * count, 3), np.int64))
+    return Packets(packet=np.zeros((count, 4), np.int64), item=np.zeros((2 * count, 3), np.int64))
+
+
+@compiled.function()
+def _take_row(table: Int64s, registers: Int64s, free: int) -> int:
+    """A row that is free, or one that was never used; the caller has made sure of the room.
+
+    ``free`` is where the registers have the head of the list of free rows, which are linked by
+    their first words; how many rows were ever used comes next.
+    """
+    row = registers[free]
+    if row != NONE:
+        registers[free] = table[row, 0]
+    else:
+        row = registers[free + 1]
+        registers[free + 1] = row + 1
+    return row
+
+
+@compiled.function()
+def _free_row(table: Int64s, registers: Int64s, free: int, row: int) -> None:
+    table[row, 0] = registers[free]
+    registers[free] = row
 
 
 @compiled.function()
 def take_slot(message: Int64s, registers: Int64s) -> int:
     """A free slot, or NONE."""
-    slot = registers[layout.SLOT_FREE]
-    if slot != NONE:
-        registers[layout.SLOT_FREE] = message[slot, layout.LINK]
-        return slot
-    slot = registers[layout.SLOT_HIGH]
-    if slot == message.shape[0]:
+    if registers[layout.SLOT_FREE] == NONE and registers[layout.SLOT_HIGH] == message.shape[0]:
         return NONE
-    registers[layout.SLOT_HIGH] = slot + 1
-    return slot
+    return _take_row(message, registers, layout.SLOT_FREE)
 
 
 @compiled.function()
@@ -58,8 +73,7 @@ def end_reference(message: Int64s, registers: Int64s, slot: int) -> None:
     references = message[slot, layout.REFERENCES] - 1
     message[slot, layout.REFERENCES] = references
     if references == 0:
-        message[slot, layout.LINK] = registers[layout.SLOT_FREE]
-        registers[layout.SLOT_FREE] = slot
+        _free_row(message, registers, layout.SLOT_FREE, slot)
 
 
 @compiled.function()
@@ -81,12 +95,7 @@ def has_packet_room(packets: Packets, registers: Int64s, items: int) -> bool:
 @compiled.function(inline=False)
 def new_packet(packets: Packets, registers: Int64s, sender: int) -> int:
     """An empty packet; the caller has asked ``has_packet_room``."""
-    packet = registers[layout.PACKET_FREE]
-    if packet != NONE:
-        registers[layout.PACKET_FREE] = packets.packet[packet, PACKET_LINK]
-    else:
-        packet = registers[layout.PACKET_HIGH]
-        registers[layout.PACKET_HIGH] = packet + 1
+    packet = _take_row(packets.packet, registers, layout.PACKET_FREE)
     packets.packet[packet, SENDER] = sender
     packets.packet[packet, FIRST_ITEM] = NONE
     packets.packet[packet, COPIES] = 0
@@ -98,12 +107,7 @@ def add_item(
     packets: Packets, registers: Int64s, packet: int, last: int, tag: int, value: int
 ) -> int:
     """Append an item after ``last`` (NONE: the packet is empty); returns the item."""
-    item = registers[layout.ITEM_FREE]
-    if item != NONE:
-        registers[layout.ITEM_FREE] = packets.item[item, ITEM_LINK]
-    else:
-        item = registers[layout.ITEM_HIGH]
-        registers[layout.ITEM_HIGH] = item + 1
+    item = _take_row(packets.item, registers, layout.ITEM_FREE)
     packets.item[item, TAG] = tag
     packets.item[item, VALUE] = value
     packets.item[item, ITEM_LINK] = NONE
@@ -150,11 +154,9 @@ def end_copy(packets: Packets, registers: Int64s, packet: int, copies: int) -> N
     item = packets.packet[packet, FIRST_ITEM]
     while item != NONE:
         following = packets.item[item, ITEM_LINK]
-        packets.item[item, ITEM_LINK] = registers[layout.ITEM_FREE]
-        registers[layout.ITEM_FREE] = item
+        _free_row(packets.item, registers, layout.ITEM_FREE, item)
         item = following
-    packets.packet[packet, PACKET_LINK] = registers[layout.PACKET_FREE]
-    registers[layout.PACKET_FREE] = packet
+    _free_row(packets.packet, registers, layout.PACKET_FREE, packet)
 
 
 @compiled.function(inline=False)

@@ -38,7 +38,7 @@ class World(NamedTuple):
 
 
 def allocate_host(*, slots: int, effects: int, seed: int, nodes: int) -> Host:
-    """The host's side of the contract with the simulator's cells behind it."""
+    """The host's side of the contract, with the simulator's own registers."""
     host = contract.allocate_host(
         slots=slots, effects=effects, seed=seed, registers=layout.REGISTERS + nodes
     )
@@ -47,8 +47,13 @@ def allocate_host(*, slots: int, effects: int, seed: int, nodes: int) -> Host:
     return host
 
 
+def allocate_messages(slots: int) -> NDArray[np.int64]:
+    """A row for each slot."""
+    return np.zeros((slots, layout.MESSAGE_WORDS), np.int64)
+
+
 def allocate_nodes(nodes: int) -> NDArray[np.int64]:
-    """The words of nodes that have done nothing yet."""
-    words = np.zeros((nodes, 8), np.int64)
-    words[:, layout.SENDS_LEFT] = words[:, layout.LATEST] = -1
-    return words
+    """A row for each node that has done nothing yet."""
+    rows = np.zeros((nodes, layout.NODE_WORDS), np.int64)
+    rows[:, layout.SENDS_LEFT] = rows[:, layout.LATEST] = -1
+    return rows

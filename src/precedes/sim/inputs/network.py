@@ -23,28 +23,28 @@ SPIKE_SHARE: Final = 0.05  # of the packets under the law "spiky"
 def draw_ns(law: Delay, generator: np.random.Generator, count: int) -> NDArray[np.int64]:
     """So many delays of a law that is not a matrix."""
     match law:
-        case delays.LogUniform():  # a uniform one, too
-            values = ns(law.low_ms) * (ns(law.high_ms) / ns(law.low_ms)) ** generator.random(count)
-        case delays.Uniform():
-            values = ns(law.low_ms) + (ns(law.high_ms) - ns(law.low_ms)) * generator.random(count)
+        case delays.LogUniform(low_ms, high_ms):  # a uniform one, too
+            values = _ns(low_ms) * (_ns(high_ms) / _ns(low_ms)) ** generator.random(count)
+        case delays.Uniform(low_ms, high_ms):
+            values = _ns(low_ms) + (_ns(high_ms) - _ns(low_ms)) * generator.random(count)
         case delays.Normal():
-            values = ns(law.mean_ms) + ns(law.deviation_ms) * generator.standard_normal(count)
+            values = _ns(law.mean_ms) + _ns(law.deviation_ms) * generator.standard_normal(count)
         case delays.LogNormal():
-            logarithms = np.log(ns(law.median_ms)) + law.sigma * generator.standard_normal(count)
+            logarithms = np.log(_ns(law.median_ms)) + law.sigma * generator.standard_normal(count)
             values = np.exp(np.minimum(logarithms, LOG_NS_MAX))
         case delays.Exponential():
-            values = ns(law.mean_ms) * generator.standard_exponential(count)
+            values = _ns(law.mean_ms) * generator.standard_exponential(count)
         case delays.Spiky():
-            values = np.full(count, ns(law.usual_ms))
-            values[generator.random(count) < SPIKE_SHARE] = ns(law.peak_ms)
+            values = np.full(count, _ns(law.usual_ms))
+            values[generator.random(count) < SPIKE_SHARE] = _ns(law.peak_ms)
         case delays.Constant():
-            values = np.full(count, ns(law.always_ms))
+            values = np.full(count, _ns(law.always_ms))
         case _:
             raise InternalError(f"nobody draws {law}")
     return np.maximum(values.astype(np.int64), DELAY_NS_MIN)
 
 
-def ns(delay_ms: float) -> float:
+def _ns(delay_ms: float) -> float:
     """Milliseconds in nanoseconds, unrounded."""
     return delay_ms * NANOSECONDS_PER_MS
 
