@@ -1,26 +1,15 @@
-"""What applications may use of live groups, and what they do not get to see."""
+"""What applications see of a group, and what they do not have to load for it."""
 
 import subprocess
 import sys
 
-import precedes.live
 from precedes.live import Config, Group
 
-EXPORTS = [
-    "Batch", "Config", "Event", "Evicted", "Group", "GroupClosed", "GroupLost", "Message",
-    "Missing", "Security", "SlowMember", "WouldBlock", "from_toml", "make_keys",
-]  # fmt: skip
 GROUP = [
     "batches", "broadcast", "broadcast_many", "broadcast_nowait", "config", "counts", "credit",
     "error", "events", "finish", "is_finished", "is_over", "laggard", "lags", "member", "metrics",
     "metrics_address", "missing", "missing_links", "on_message", "open", "stable", "view",
 ]  # fmt: skip
-
-
-def test_what_precedes_live_exports():
-    assert sorted(precedes.live.__all__) == sorted(precedes.live._HOMES) == EXPORTS
-    for name in EXPORTS:
-        assert getattr(precedes.live, name).__name__ == name
 
 
 def test_what_a_group_shows():

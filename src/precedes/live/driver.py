@@ -209,9 +209,8 @@ class Driver:
         """Frames have come from a peer; their bodies are copied."""
         if self.is_over:
             return
-        receive = self.node.receive
         for body in bodies:
-            receive(peer, body)
+            self.node.receive(peer, body)
         if not self.is_scheduled:
             self.schedule()
 
@@ -279,7 +278,7 @@ class Driver:
         """Wake who waits, and set the timer."""
         node = self.node
         stable = node.own_stable
-        if stable > self._last_stable or stable == node.own_sent:
+        if stable > self._last_stable or node.is_all_stable:
             self._last_stable, self.last_progress_ns = stable, now_ns
         self.changed.ring()
         if self.is_finishing and node.is_finished:

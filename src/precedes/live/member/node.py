@@ -72,7 +72,16 @@ class Settings:
 
 
 class Node:
-    """One member of a group; see the module."""
+    """One member of a group; see the module.
+
+    As the last ``run`` has left it: ``own_stable``, how many own messages all are known to have
+    taken; ``is_all_stable``, whether those are all; ``has_untold_progress``, whether others do not
+    know yet all that was taken here.
+    """
+
+    own_stable: int
+    is_all_stable: bool
+    has_untold_progress: bool
 
     def __init__(self, settings: Settings, *, recording: bool = False, entropy: int = 1) -> None:
         self.settings = settings
@@ -222,8 +231,11 @@ class Node:
         return self._promised >= records.SEQUENCE_MAX
 
     def _count_credit(self) -> None:
-        window_end = self.registers[arrays.OWN_STABLE] + self.settings.window
-        self._promised_max = min(window_end, records.SEQUENCE_MAX)
+        registers = self.registers
+        stable = self.own_stable = registers[arrays.OWN_STABLE]
+        self.is_all_stable = stable == registers[arrays.OWN_SEQUENCE]
+        self.has_untold_progress = registers[arrays.UNTOLD] != 0
+        self._promised_max = min(stable + self.settings.window, records.SEQUENCE_MAX)
 
     @property
     def broadcasts(self) -> int:
@@ -239,21 +251,6 @@ class Node:
     def is_fenced(self) -> bool:
         """Whether the others have taken this member for crashed."""
         return self._tested[tester.FENCED] != 0
-
-    @property
-    def has_untold_progress(self) -> bool:
-        """Whether others do not know yet all that was taken here."""
-        return self.registers[arrays.UNTOLD] != 0
-
-    @property
-    def own_stable(self) -> int:
-        """How many own messages all are known to have taken."""
-        return self.registers[arrays.OWN_STABLE]
-
-    @property
-    def own_sent(self) -> int:
-        """How many own messages were sent."""
-        return self.registers[arrays.OWN_SEQUENCE]
 
     @property
     def largest_message_bytes(self) -> int:
