@@ -16,7 +16,7 @@ from precedes.live import (
     SlowMember,
     WouldBlock,
 )
-from precedes.live.member import arrays as a
+from precedes.live.member import arrays
 from precedes.live.metrics import health
 from precedes.trace import read_members
 from tests.support.groups import configs, group_of, listeners, run, take, until
@@ -261,6 +261,6 @@ def test_a_gap_is_reported_with_what_is_missing():
             three.on_bodies = keep
             keep(0, held)
             assert [m.payload for m in await take(three, 2)] == [b"cause", b"effect"]
-            assert int(three._node.registers[a.PENDING]) == 0
+            assert int(three._node.registers[arrays.PENDING]) == 0
 
     run(test())

@@ -2,7 +2,7 @@
 
 import random
 
-from precedes.live.member import arrays as a
+from precedes.live.member import arrays
 from precedes.live.member.node import Node, Settings
 
 
@@ -107,7 +107,7 @@ class Network:
             names = {(message.sender, message.sequence) for message in self.delivered[i]}
             for j in self.alive:
                 if j != i:
-                    sent = int(self.nodes[j].registers[a.OWN_SEQUENCE])
+                    sent = int(self.nodes[j].registers[arrays.OWN_SEQUENCE])
                     found += [(i, j, k) for k in range(1, sent + 1) if (j, k) not in names]
         return found
 

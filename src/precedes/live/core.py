@@ -23,8 +23,8 @@ from precedes.live.bell import Bell
 from precedes.live.config import Config
 from precedes.live.errors import Evicted, GroupLost
 from precedes.live.events import Event, Events
-from precedes.live.member import allocate, records
 from precedes.live.member import arrays as a
+from precedes.live.member import records
 from precedes.live.member.node import Node
 from precedes.live.member.output import Batch, Message, Output
 from precedes.live.metrics import Metrics
@@ -91,10 +91,6 @@ class Core:
         self._arrival_s: float | None = None  # how long the end waits for the last frames
         self._trace: tracelog.TraceLog | None = None
         self._start_ns = time.monotonic_ns()
-
-    @property
-    def _route(self) -> int:
-        return int(self._node.member.setting[a.ROUTE])
 
     def _pop(self) -> Message:
         message = self._queue[0].pop()
@@ -298,7 +294,7 @@ class Core:
     def _attend(self, output: Output, *, was_finished: bool) -> None:
         """What the step has to report: evictions, and mistakes of peers."""
         for peer, reason in output.malformed:
-            self.on_peer_error(peer, wire.REASONS[reason], "its link")
+            self.on_peer_error(peer, records.REASONS[reason], "its link")
             self._links.ban(peer)
         for who in output.evicted:
             self._on_evicted(who, left=who in output.left, was_finished=was_finished)
@@ -318,8 +314,7 @@ class Core:
         if self.config.quorum and not was_finished and is_minority:
             self._stop(GroupLost(f"only {len(view)} of {len(self.config.addresses)} members left"))
             return
-        gone = self._node.member.known[:, a.GONE]
-        for peer in allocate.neighbours(self._node.settings, self._route, gone):
+        for peer in self._node.neighbours():
             self._links.want(peer, anyhow=True)
         self._links.attached.set()  # who waits for its neighbours has others now
 
@@ -432,8 +427,7 @@ class Core:
 
     def missing_links(self) -> list[int]:
         """Neighbours in the view without a connection at the moment."""
-        gone = self._node.member.known[:, a.GONE]
-        wanted = allocate.neighbours(self._node.settings, self._route, gone)
+        wanted = self._node.neighbours()
         return [peer for peer in wanted if peer not in self._links.connections]
 
     def _check_entered(self) -> None:

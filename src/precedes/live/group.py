@@ -27,13 +27,12 @@ from precedes.live.config import Config
 from precedes.live.core import TEND_EVERY_S, Core, Missing, log
 from precedes.live.errors import GroupClosed, GroupLost, SlowMember, WouldBlock
 from precedes.live.events import Event
-from precedes.live.member import allocate, records
 from precedes.live.member import arrays as a
+from precedes.live.member import records
+from precedes.live.member.outbox import FRAME_BYTES
 from precedes.live.member.output import Batch, Message
 from precedes.live.metrics import serve
-from precedes.live.net import wire
 from precedes.live.net.links import Links
-from precedes.live.net.wire import FRAME_BYTES
 from precedes.model import NANOSECONDS_PER_S
 
 if TYPE_CHECKING:
@@ -179,8 +178,7 @@ class Group(Core):
 
     def _find_missing(self) -> list[int]:
         """The neighbours that have never been met; a connection is wanted from now on."""
-        gone = self._node.member.known[:, a.GONE]
-        wanted = allocate.neighbours(self._node.settings, self._route, gone)
+        wanted = self._node.neighbours()
         missing = [peer for peer in wanted if not self._links.link(peer).life]
         for peer in missing:
             self._links.want(peer)
@@ -439,7 +437,7 @@ class Group(Core):
                 self._flush(force=True)
             is_complete = self._error is None and self.is_finished
             if self._error is None and not is_complete:
-                self._links.send_all(bytes([wire.LEAVE]))
+                self._links.send_all(bytes([records.LEAVE]))
         finally:
             self.is_over = True
             self.metrics.ready = False

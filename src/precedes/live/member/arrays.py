@@ -6,20 +6,24 @@ Python pays for each array, and compiled code for each argument.
 
 from __future__ import annotations
 
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from precedes import contract
+from precedes import compiled, contract
 from precedes.contract import Host, Int32s, Int64s
-from precedes.errors import UserError
 from precedes.parts.tester import Detector
 
 Bytes = NDArray[np.uint8]
 
-NONE: Final = -1
-ZERO: Final = 0  # added to a number of any size it makes one of 64 bits
+# What the step returns, and ``node`` then sees to: the contract's DONE, or why it has stopped.
+GROW_STATE: Final = contract.FULL
+GROW_SLOTS: Final = 2
+GROW_BLOCKS: Final = 3
+FLUSH: Final = 4  # an output is full: take it and call again
+OVERFLOW: Final = 5  # a handler asked for more effects than it declared
+BAD_STATUS: Final = 6  # a handler returned neither DONE nor FULL
 
 # Words of a message, eight each, named by the slot.
 REFERENCES: Final = 0
@@ -54,6 +58,12 @@ FIRST_BYTE: Final = 2
 LAST_BYTE: Final = 3
 DELIVERY_WORDS: Final = 4
 
+# Columns of ``packet``, a row for each record in ``out``.
+TARGET: Final = 0
+FROM: Final = 1  # its first byte,
+TO: Final = 2  # and the one behind its last
+PACKET_WORDS: Final = 3
+
 # Columns of ``bound``: the bytes for each target.
 FIRST: Final = 0  # where they begin in ``routed``,
 LAST: Final = 1  # and where they end; while they are written, how many there are
@@ -64,12 +74,15 @@ BOUND_WORDS: Final = 3
 KEY: Final = 0
 DUE_NS: Final = 1
 OWNER: Final = 2  # 1: the failure detector's
+TIMER_WORDS: Final = 3
 
 # Columns of ``report``: what Python has to know.
 WHAT: Final = 0
 ABOUT: Final = 1
+REASON: Final = 2  # of what is malformed
+REPORT_WORDS: Final = 3
 EVICTED: Final = 1  # a member is no longer in the view
-MALFORMED: Final = 2  # a peer sent what no correct member sends; the reason is in the next word
+MALFORMED: Final = 2  # a peer sent what no correct member sends
 LEFT: Final = 3  # a member says that it leaves
 
 # Columns of ``known``, a row for each source.
@@ -129,6 +142,24 @@ PACKETS_ALL: Final = SEGMENTS + 40
 LARGEST_BYTES: Final = SEGMENTS + 41  # of all payloads that were here
 REGISTERS: Final = SEGMENTS + 42
 
+# What is counted, by the names that metrics have.
+COUNTS: Final = {
+    "broadcasts": OWN_SEQUENCE,
+    "stable": OWN_STABLE,
+    "received": RECEPTIONS,
+    "dropped": DROPPED,
+    "duplicates": DUPLICATES,
+    "relayed": RELAYED,
+    "routed": ROUTED_ON,
+    "packets_sent": PACKETS_SENT,
+    "packets_sent_to_all": PACKETS_ALL,
+    "pending": PENDING,
+    "pending_max": PENDING_MAX,
+    "pending_bytes": PENDING_BYTES,
+    "messages_kept": NAMES_USED,
+    "evictions": EVICTIONS,
+}
+
 # Places in ``setting``.
 NODES: Final = 0
 ME: Final = 1
@@ -136,7 +167,7 @@ ROUTE: Final = 2  # how messages travel
 WINDOW: Final = 3
 PAYLOAD_MAX: Final = 4
 ITEMS_MAX: Final = 5
-LEAVES: Final = 6  # branches in use
+BRANCHES: Final = 6
 EAGER: Final = 7  # messages taken and untold that are told at once
 SETTINGS: Final = 8
 
@@ -176,32 +207,16 @@ class Member(NamedTuple):
     relayed: Int32s  # peer, source -> the last message of a lost source that was relayed to it
     heard: Int32s  # peer, source -> what it and those behind it have taken
     lag: Int32s  # peer, source -> who has taken the least of those behind it
-    told: Int32s  # peer, source -> what it was told: taken, or stable
+    last_sent: Int32s  # peer, source -> what it was told last: how many are consumed, or stable
     behind: Int32s  # branch, source -> the most that was heard of all behind it
     branch: Int32s  # branch -> peer
     serves: NDArray[np.uint8]  # source, branch -> whether its messages go there
     detector: Detector
 
 
-def as_words(array: NDArray[Any], name: str) -> Int32s:
-    """A message field as rows of 32-bit words, sharing its memory."""
-    if array.dtype.itemsize % 4 or array.dtype.kind not in "iu" or not array.flags.c_contiguous:
-        raise UserError(
-            f"the message field {name!r} cannot travel: it must be an array of 32- or 64-bit "
-            "integers"
-        )
-    return array.reshape(len(array), -1).view(np.int32)
-
-
-def fields_of(state: Any, names: tuple[str, ...], slots: int) -> tuple[Int32s, ...]:
-    """The message fields of a state; one of no words stands for none."""
-    found = tuple(as_words(getattr(state, name), name) for name in names)
-    return found or (np.zeros((slots, 0), np.int32),)
-
-
-def make_host(*, slots: int, effects: int, seed: int) -> Host:
-    """The host's side of the contract with the cells of a live member behind it."""
-    host = contract.allocate_host(slots=slots, effects=effects, seed=seed, registers=REGISTERS)
-    for place in (SLOT_FREE, BLOCK_FREE):
-        host.registers[place] = NONE
-    return host
+@compiled.function(inline=False)
+def after_handler(status: int) -> int:
+    """What the step returns when a handler has returned this."""
+    if status == contract.DONE or status == contract.FULL:
+        return status
+    return BAD_STATUS

@@ -19,7 +19,7 @@ import numpy as np
 from precedes import contract, registry
 from precedes.contract import Capacity, grow
 from precedes.errors import InternalError, UserError
-from precedes.live.member import allocate, names, records, status, step
+from precedes.live.member import allocate, records, step, view
 from precedes.live.member import arrays as a
 from precedes.live.member.arrays import Member
 from precedes.live.member.output import FEW, ROW_BYTES, Batch, Output
@@ -99,7 +99,7 @@ class Node:
         # Who passes a message on to most others gets it first: in a tree the farthest by number.
         self._order = sorted(range(settings.members), key=lambda who: -(who ^ settings.member))
         self._serial = 0
-        allocate.place_in_view(self.member, settings)
+        view.place_in_view(self.member)
         self._count_credit()
 
     def prepare(self) -> None:
@@ -240,6 +240,10 @@ class Node:
         """Whether a member is out of the view."""
         return self._known[who * a.KNOWN_WORDS + a.GONE] != 0
 
+    def neighbours(self) -> list[int]:
+        """Whom this member has a link with."""
+        return view.neighbours(self.member)
+
     # Running --------------------------------------------------------------------------------
 
     def run(self, now_ns: int, *, force: bool = False) -> Output:
@@ -251,14 +255,14 @@ class Node:
         for _ in range(ROUNDS_MAX):
             evictions = self.registers[a.EVICTIONS]
             self._load(now_ns)
-            while (found := self._step()) != status.FINISHED:
-                if not self._drain(output) and found == status.FLUSH:
+            while (found := self._step()) != contract.DONE:
+                if not self._drain(output) and found == a.FLUSH:
                     raise InternalError("what is to be sent or delivered is larger than its buffer")
                 self._make_room(found)
             self._drain(output)
             if self.registers[a.EVICTIONS] != evictions:
                 # What the others have taken now counts anew.
-                allocate.place_in_view(self.member, self.settings)
+                view.place_in_view(self.member)
             elif not self._timers or self._timers[0][0] > now_ns:
                 self._count_credit()
                 return output
@@ -287,14 +291,14 @@ class Node:
 
     def _make_room(self, found: int) -> None:
         """Attend to what the step has stopped for; what it had to give away is taken."""
-        if found == status.GROW_SLOTS:
+        if found == a.GROW_SLOTS:
             self._grow(slots=2)
-        elif found == status.GROW_STATE:
+        elif found == a.GROW_STATE:
             self._grow(held=2)
-        elif found == status.GROW_BLOCKS:
+        elif found == a.GROW_BLOCKS:
             self.member = allocate.with_blocks(self.member)
             self._look()
-        elif found != status.FLUSH:
+        elif found != a.FLUSH:
             raise InternalError(
                 f"protocol {self.protocol.name}: a handler returned neither DONE nor FULL, or "
                 f"asked for more effects than its effects_words allows ({found})"
@@ -304,15 +308,7 @@ class Node:
         before = self.capacity
         self.capacity = Capacity(slots=slots * before.slots, held=held * before.held)
         self.state = grow(self.state, self._allocate_state())
-        words = self.protocol.effects_words(self.capacity, self.settings.members)
-        host = a.make_host(slots=self.capacity.slots, effects=words, seed=1)
-        message = np.zeros(a.WORDS * (self.capacity.slots - 1), np.int64)
-        self.member = self.member._replace(
-            host=grow(self.member.host, host),
-            message=grow(self.member.message, message),
-            name=names.larger(self.member.name, self.capacity.slots),
-            field=a.fields_of(self.state, self.protocol.message_fields, self.capacity.slots),
-        )
+        self.member = allocate.with_slots(self.member, self.protocol, self.state, self.capacity)
         self._look()
 
     def _drain(self, output: Output) -> bool:
@@ -363,7 +359,7 @@ class Node:
 
     def counts(self) -> dict[str, int]:
         """What has been counted since the start, and what is held now."""
-        return {name: self.registers[place] for name, place in allocate.COUNTS.items()}
+        return {name: self.registers[place] for name, place in a.COUNTS.items()}
 
     def oldest_waiting_ns(self) -> int | None:
         """Since when the message waits here that has waited longest."""
