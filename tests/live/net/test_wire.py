@@ -12,7 +12,7 @@ from precedes.errors import PeerError
 from precedes.live.member import arrays
 from precedes.live.member.node import Node, Settings
 from precedes.live.net import wire
-from precedes.parts import tester
+from precedes.parts import pool, tester
 from tests.support.network import Network
 from tests.support.places import ROOT
 
@@ -200,15 +200,15 @@ def fuzz(protocol, frames, seed, *, compiled):
 def check(node):
     """Whatever came, the arrays agree with each other, and are no larger than windows allow."""
     registers, member = node.registers, node.member
-    words = member.message.reshape(-1, arrays.WORDS)[: int(registers[arrays.SLOT_HIGH])]
+    words = member.message.reshape(-1, arrays.WORDS)
     used = words[words[:, arrays.REFERENCES] > 0]
-    assert len(used) == registers[arrays.NAMES_USED] == (member.name[:, 0] != 0).sum()
+    assert len(used) == member.slots.mark[pool.COUNT] == (member.name[:, 0] != 0).sum()
     assert (words[:, arrays.REFERENCES] >= 0).all()
     assert (used[:, arrays.WAITING] >= 0).all()
     assert used[:, arrays.WAITING].sum() == registers[arrays.PENDING]
     blocks = -(-used[:, arrays.PAYLOAD_BYTES] // arrays.BLOCK_BYTES)
-    assert blocks.sum() == registers[arrays.BLOCKS_USED]
-    assert registers[arrays.NAMES_USED] <= 4 * 3 * node.settings.window
+    assert blocks.sum() == member.blocks.mark[pool.COUNT]
+    assert len(used) <= 4 * 3 * node.settings.window
     assert member.detector.process[0, tester.PROCESS] == 3
 
 

@@ -14,7 +14,7 @@ from precedes.live.member import arrays, records, store
 from precedes.live.member.arrays import Member
 from precedes.live.member.outbox import FRAME_BYTES, PIECE_BYTES
 from precedes.parts import tester, topology
-from precedes.parts.pool import NONE
+from precedes.parts.pool import NONE, Pool, allocate_pool
 from precedes.registry import Protocol
 
 if TYPE_CHECKING:
@@ -63,9 +63,10 @@ def make_member(
     return Member(
         host=host,
         message=_make_messages(capacity),
+        slots=_make_slots(capacity),
         field=fields,
         block=np.zeros(BLOCKS_FIRST * arrays.BLOCK_BYTES, np.uint8),
-        block_link=np.zeros(BLOCKS_FIRST, np.int32),
+        blocks=allocate_pool(rows=BLOCKS_FIRST, words=1),
         name=store.allocate_names(slots),
         inbox=np.zeros(2 * ITEMS_MAX, np.int64),
         item_class=np.array([*protocol.items, *detector_items], np.int64),
@@ -97,20 +98,21 @@ def make_member(
 
 def _make_host(protocol: Protocol, capacity: Capacity, members: int, *, entropy: int) -> Host:
     """The host's side of the contract with the registers of a live member behind it."""
-    host = contract.allocate_host(
+    return contract.allocate_host(
         slots=capacity.slots,
         effects=protocol.effects_words(capacity, members),
         seed=entropy,
         registers=arrays.REGISTERS,
     )
-    for place in (arrays.SLOT_FREE, arrays.BLOCK_FREE):
-        host.registers[place] = NONE
-    return host
 
 
 def _make_messages(capacity: Capacity) -> Int64s:
+    return np.zeros(arrays.WORDS * capacity.slots, np.int64)
+
+
+def _make_slots(capacity: Capacity) -> Pool:
     """The last slot is for fields that are read and thrown away: no message has it."""
-    return np.zeros(arrays.WORDS * (capacity.slots - 1), np.int64)
+    return allocate_pool(rows=capacity.slots - 1, words=1)
 
 
 def _fields_of(state: Any, protocol: Protocol, slots: int) -> tuple[Int32s, ...]:
@@ -158,10 +160,10 @@ def with_segments(member: Member) -> Member:
 
 def with_blocks(member: Member) -> Member:
     """Twice the room for payloads; windows bound how often this can happen."""
-    blocks = 2 * member.block_link.size
+    blocks = 2 * member.blocks.row.size
     return member._replace(
         block=grow(member.block, np.zeros(blocks * arrays.BLOCK_BYTES, np.uint8)),
-        block_link=grow(member.block_link, np.zeros(blocks, np.int32)),
+        blocks=grow(member.blocks, allocate_pool(rows=blocks, words=1)),
     )
 
 
@@ -171,6 +173,7 @@ def with_slots(member: Member, protocol: Protocol, state: Any, capacity: Capacit
     return member._replace(
         host=grow(member.host, _make_host(protocol, capacity, members, entropy=1)),
         message=grow(member.message, _make_messages(capacity)),
+        slots=grow(member.slots, _make_slots(capacity)),
         name=store.larger_names(member.name, capacity.slots),
         field=_fields_of(state, protocol, capacity.slots),
     )

@@ -13,6 +13,8 @@ from numpy.typing import NDArray
 
 from precedes import compiled, contract
 from precedes.contract import Host, Int32s, Int64s
+from precedes.parts import pool
+from precedes.parts.pool import Pool
 from precedes.parts.tester import Detector
 
 Bytes = NDArray[np.uint8]
@@ -27,11 +29,10 @@ BAD_STATUS: Final = 6  # a handler returned neither DONE nor FULL
 
 # Words of a message, eight each, named by the slot.
 REFERENCES: Final = 0
-LINK: Final = 1  # of the list of free slots
-FIRST_BLOCK: Final = 2
-PAYLOAD_BYTES: Final = 3
-WAITING: Final = 4  # references received and neither delivered nor dropped
-SINCE_NS: Final = 5  # when it arrived or was broadcast
+FIRST_BLOCK: Final = 1
+PAYLOAD_BYTES: Final = 2
+WAITING: Final = 3  # references received and neither delivered nor dropped
+SINCE_NS: Final = 4  # when it arrived or was broadcast
 WORDS: Final = 8
 
 # Payloads are kept in chained blocks: no allocator has to find a gap of the right size, and a
@@ -106,41 +107,35 @@ ARRIVED: Final = SEGMENTS + 4  # items of the packet just handed over
 COUNT: Final = SEGMENTS + 5  # items of the packet decoded and not handed over yet
 SENDER: Final = SEGMENTS + 6
 OF_DETECTOR: Final = SEGMENTS + 7  # whether effects and items at hand are the detector's
-SLOT_FREE: Final = SEGMENTS + 8
-SLOT_HIGH: Final = SEGMENTS + 9
-BLOCK_FREE: Final = SEGMENTS + 10
-BLOCK_HIGH: Final = SEGMENTS + 11
-BLOCKS_USED: Final = SEGMENTS + 12
-COMMON_BYTES: Final = SEGMENTS + 13  # bytes for everybody
-OUT_BYTES: Final = SEGMENTS + 14  # bytes for some
-PACKETS: Final = SEGMENTS + 15  # rows of ``packet``
-DELIVERIES: Final = SEGMENTS + 16
-DELIVERED_BYTES: Final = SEGMENTS + 17
-TIMERS: Final = SEGMENTS + 18
-REPORTS: Final = SEGMENTS + 19
-ROWS: Final = SEGMENTS + 20  # rows of the trace
-OWN_SEQUENCE: Final = SEGMENTS + 21  # broadcasts so far
-PENDING: Final = SEGMENTS + 22  # received and neither delivered nor dropped
-PENDING_MAX: Final = SEGMENTS + 23
-PENDING_BYTES: Final = SEGMENTS + 24
-DROPPED: Final = SEGMENTS + 25
-RECEPTIONS: Final = SEGMENTS + 26
-PACKETS_SENT: Final = SEGMENTS + 27
-MESSAGES_SENT: Final = SEGMENTS + 28
-RECORDING: Final = SEGMENTS + 29
-OWN_STABLE: Final = SEGMENTS + 30  # own messages that all have taken
-FORCED: Final = SEGMENTS + 31  # progress is told even if nothing else is sent
-UNTOLD: Final = SEGMENTS + 32  # whether progress is left to be told
-CLOSING: Final = SEGMENTS + 33  # this member has nothing more to say
-DUPLICATES: Final = SEGMENTS + 34  # relayed messages that had come before
-RELAYED: Final = SEGMENTS + 35
-NAMES_USED: Final = SEGMENTS + 36
-PIECE: Final = SEGMENTS + 37  # the next item of a packet that is being sent in pieces
-ROUTED_ON: Final = SEGMENTS + 38  # packets passed on for others
-EVICTIONS: Final = SEGMENTS + 39  # members out of the view
-PACKETS_ALL: Final = SEGMENTS + 40
-LARGEST_BYTES: Final = SEGMENTS + 41  # of all payloads that were here
-REGISTERS: Final = SEGMENTS + 42
+COMMON_BYTES: Final = SEGMENTS + 8  # bytes for everybody
+OUT_BYTES: Final = SEGMENTS + 9  # bytes for some
+PACKETS: Final = SEGMENTS + 10  # rows of ``packet``
+DELIVERIES: Final = SEGMENTS + 11
+DELIVERED_BYTES: Final = SEGMENTS + 12
+TIMERS: Final = SEGMENTS + 13
+REPORTS: Final = SEGMENTS + 14
+ROWS: Final = SEGMENTS + 15  # rows of the trace
+OWN_SEQUENCE: Final = SEGMENTS + 16  # broadcasts so far
+PENDING: Final = SEGMENTS + 17  # received and neither delivered nor dropped
+PENDING_MAX: Final = SEGMENTS + 18
+PENDING_BYTES: Final = SEGMENTS + 19
+DROPPED: Final = SEGMENTS + 20
+RECEPTIONS: Final = SEGMENTS + 21
+PACKETS_SENT: Final = SEGMENTS + 22
+MESSAGES_SENT: Final = SEGMENTS + 23
+RECORDING: Final = SEGMENTS + 24
+OWN_STABLE: Final = SEGMENTS + 25  # own messages that all have taken
+FORCED: Final = SEGMENTS + 26  # progress is told even if nothing else is sent
+UNTOLD: Final = SEGMENTS + 27  # whether progress is left to be told
+CLOSING: Final = SEGMENTS + 28  # this member has nothing more to say
+DUPLICATES: Final = SEGMENTS + 29  # relayed messages that had come before
+RELAYED: Final = SEGMENTS + 30
+PIECE: Final = SEGMENTS + 31  # the next item of a packet that is being sent in pieces
+ROUTED_ON: Final = SEGMENTS + 32  # packets passed on for others
+EVICTIONS: Final = SEGMENTS + 33  # members out of the view
+PACKETS_ALL: Final = SEGMENTS + 34
+LARGEST_BYTES: Final = SEGMENTS + 35  # of all payloads that were here
+REGISTERS: Final = SEGMENTS + 36
 
 # What is counted, by the names that metrics have.
 COUNTS: Final = {
@@ -156,7 +151,6 @@ COUNTS: Final = {
     "pending": PENDING,
     "pending_max": PENDING_MAX,
     "pending_bytes": PENDING_BYTES,
-    "messages_kept": NAMES_USED,
     "evictions": EVICTIONS,
 }
 
@@ -183,9 +177,10 @@ class Member(NamedTuple):
 
     host: Host
     message: Int64s
+    slots: Pool  # which are in use
     field: tuple[Int32s, ...]  # the protocol's message fields, as rows of 32-bit words
     block: Bytes
-    block_link: Int32s
+    blocks: Pool  # block -> the next one of its payload
     name: Int64s  # a hash table: name of a message, slot
     inbox: Int64s
     item_class: Int64s
@@ -212,6 +207,13 @@ class Member(NamedTuple):
     branch: Int32s  # branch -> peer
     serves: NDArray[np.uint8]  # source, branch -> whether its messages go there
     detector: Detector
+
+
+def counts(member: Member) -> dict[str, int]:
+    """What has been counted since the start, and what is held now."""
+    registers = member.host.registers
+    found = {name: int(registers[place]) for name, place in COUNTS.items()}
+    return {**found, "messages_kept": int(member.slots.mark[pool.COUNT])}
 
 
 @compiled.function(inline=False)

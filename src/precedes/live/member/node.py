@@ -359,18 +359,18 @@ class Node:
 
     def counts(self) -> dict[str, int]:
         """What has been counted since the start, and what is held now."""
-        return {name: self.registers[place] for name, place in a.COUNTS.items()}
+        return a.counts(self.member)
 
     def oldest_waiting_ns(self) -> int | None:
         """Since when the message waits here that has waited longest."""
-        words = self.member.message.reshape(-1, a.WORDS)[: self.registers[a.SLOT_HIGH]]
+        words = self.member.message.reshape(-1, a.WORDS)
         waits = (words[:, a.REFERENCES] > 0) & (words[:, a.WAITING] > 0)
         return int(words[waits, a.SINCE_NS].min()) if waits.any() else None
 
     def waiting(self) -> list[tuple[int, int, int, list[tuple[int, int]]]]:
         """Messages that wait here: sender, sequence, since when, and what is missing of each."""
         member, found = self.member, []
-        words = member.message.reshape(-1, a.WORDS)[: self.registers[a.SLOT_HIGH]]
+        words = member.message.reshape(-1, a.WORDS)
         for slot in np.flatnonzero((words[:, a.REFERENCES] > 0) & (words[:, a.WAITING] > 0)):
             source, sequence = member.host.name[2 * slot : 2 * slot + 2].tolist()
             missing = self.protocol.missing(self.state, int(slot)) if self.protocol.missing else []

@@ -16,6 +16,7 @@ from precedes.compiled import ZERO
 from precedes.contract import Int64s
 from precedes.live.member import arrays
 from precedes.live.member.arrays import BLOCK_BYTES, WORDS, Bytes, Member
+from precedes.parts import pool
 from precedes.parts.pool import NONE
 
 # Columns of the table of names.
@@ -33,39 +34,29 @@ WORD: Final = 0xFFFFFFFF
 @compiled.function(inline=False)
 def has_slot(member: Member) -> bool:
     """Whether there is a free slot."""
-    registers = member.host.registers
-    high = registers[arrays.SLOT_HIGH]
-    return registers[arrays.SLOT_FREE] != NONE or WORDS * high < member.message.size
+    return pool.has_rows(member.slots, 1)
 
 
 @compiled.function(inline=False)
 def new_message(member: Member, source: int, sequence: int) -> int:
     """A slot for a message of this name, with one reference and no payload; there is a free one."""
-    registers = member.host.registers
     message = member.message
-    slot = registers[arrays.SLOT_FREE]
-    if slot != NONE:
-        registers[arrays.SLOT_FREE] = message[WORDS * slot + arrays.LINK]
-    else:
-        slot = registers[arrays.SLOT_HIGH]
-        registers[arrays.SLOT_HIGH] = slot + 1
+    slot = pool.take_row(member.slots)
     at = WORDS * slot
     message[at + arrays.REFERENCES] = 1
     message[at + arrays.FIRST_BLOCK] = NONE
     message[at + arrays.PAYLOAD_BYTES] = 0
     message[at + arrays.WAITING] = 0
-    message[at + arrays.SINCE_NS] = registers[contract.NOW_NS]
+    message[at + arrays.SINCE_NS] = member.host.registers[contract.NOW_NS]
     member.host.name[2 * slot + contract.SOURCE] = source
     member.host.name[2 * slot + contract.SEQUENCE] = sequence
     enter(member.name, name_of(source, sequence), slot)
-    registers[arrays.NAMES_USED] += 1
     return slot
 
 
 @compiled.function(inline=False)
 def end_reference(member: Member, slot: int) -> None:
     """One reference less; the last one frees the slot and its payload."""
-    registers = member.host.registers
     message = member.message
     at = WORDS * slot
     message[at + arrays.REFERENCES] -= 1
@@ -73,16 +64,12 @@ def end_reference(member: Member, slot: int) -> None:
         return
     block = message[at + arrays.FIRST_BLOCK]
     while block != NONE:
-        following = member.block_link[block]
-        member.block_link[block] = registers[arrays.BLOCK_FREE]
-        registers[arrays.BLOCK_FREE] = block
-        registers[arrays.BLOCKS_USED] -= 1
+        following = member.blocks.row[block]
+        pool.free_row(member.blocks, block)
         block = following
     host = member.host
     remove(member.name, name_of(contract.source_of(host, slot), contract.sequence_of(host, slot)))
-    registers[arrays.NAMES_USED] -= 1
-    message[at + arrays.LINK] = registers[arrays.SLOT_FREE]
-    registers[arrays.SLOT_FREE] = slot
+    pool.free_row(member.slots, slot)
 
 
 @compiled.function(inline=False)
@@ -115,8 +102,7 @@ def forget_stable(member: Member, source: int) -> None:
 @compiled.function(inline=False)
 def has_blocks(member: Member, size_bytes: int) -> bool:
     """Whether there is room for a payload of this size."""
-    blocks = (size_bytes + BLOCK_BYTES - 1) // BLOCK_BYTES
-    return member.host.registers[arrays.BLOCKS_USED] + blocks <= member.block_link.size
+    return pool.has_rows(member.blocks, (size_bytes + BLOCK_BYTES - 1) // BLOCK_BYTES)
 
 
 @compiled.function(inline=False)
@@ -128,18 +114,12 @@ def keep_payload(member: Member, slot: int, source: Bytes, first: int, size_byte
     last = NONE
     done = 0
     while done < size_bytes:
-        block = registers[arrays.BLOCK_FREE]
-        if block != NONE:
-            registers[arrays.BLOCK_FREE] = member.block_link[block]
-        else:
-            block = registers[arrays.BLOCK_HIGH]
-            registers[arrays.BLOCK_HIGH] = block + 1
-        registers[arrays.BLOCKS_USED] += 1
-        member.block_link[block] = NONE
+        block = pool.take_row(member.blocks)
+        member.blocks.row[block] = NONE
         if last == NONE:
             member.message[WORDS * slot + arrays.FIRST_BLOCK] = block
         else:
-            member.block_link[last] = block
+            member.blocks.row[last] = block
         count = min(size_bytes - done, BLOCK_BYTES)
         compiled.copy_bytes(source, first + done, member.block, BLOCK_BYTES * block, count)
         done += count
@@ -156,7 +136,7 @@ def copy_payload(member: Member, slot: int, target: Bytes, at: int) -> int:
         compiled.copy_bytes(member.block, BLOCK_BYTES * block, target, at, count)
         at += count
         left -= count
-        block = member.block_link[block]
+        block = member.blocks.row[block]
     return at
 
 
