@@ -200,7 +200,7 @@ def fuzz(protocol, frames, seed, *, compiled):
 def check(node):
     """Whatever came, the arrays agree with each other, and are no larger than windows allow."""
     registers, member = node.registers, node.member
-    words = member.message.reshape(-1, arrays.WORDS)
+    words = member.message
     used = words[words[:, arrays.REFERENCES] > 0]
     assert len(used) == member.slots.mark[pool.COUNT] == (member.name[:, 0] != 0).sum()
     assert (words[:, arrays.REFERENCES] >= 0).all()

@@ -107,7 +107,7 @@ def _make_host(protocol: Protocol, capacity: Capacity, members: int, *, entropy:
 
 
 def _make_messages(capacity: Capacity) -> Int64s:
-    return np.zeros(arrays.WORDS * capacity.slots, np.int64)
+    return np.zeros((capacity.slots, arrays.WORDS), np.int64)
 
 
 def _make_slots(capacity: Capacity) -> Pool:

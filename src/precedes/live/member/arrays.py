@@ -27,7 +27,7 @@ FLUSH: Final = 4  # an output is full: take it and call again
 OVERFLOW: Final = 5  # a handler asked for more effects than it declared
 BAD_STATUS: Final = 6  # a handler returned neither DONE nor FULL
 
-# Words of a message, eight each, named by the slot.
+# Columns of ``message``, a row for each slot: one cache line.
 REFERENCES: Final = 0
 FIRST_BLOCK: Final = 1
 PAYLOAD_BYTES: Final = 2
@@ -80,7 +80,7 @@ TIMER_WORDS: Final = 3
 # Columns of ``report``: what Python has to know.
 WHAT: Final = 0
 ABOUT: Final = 1
-REASON: Final = 2  # of what is malformed
+REASON: Final = 2  # for which it is malformed: ``records.REASONS``
 REPORT_WORDS: Final = 3
 EVICTED: Final = 1  # a member is no longer in the view
 MALFORMED: Final = 2  # a peer sent what no correct member sends
@@ -88,11 +88,11 @@ LEFT: Final = 3  # a member says that it leaves
 
 # Columns of ``known``, a row for each source.
 RECEIVED: Final = 0  # messages of it that have come, without a gap (mesh)
-CONSUMED: Final = 1  # messages of it that the application has taken
-STABLE: Final = 2  # messages of it that all are known to have taken
+CONSUMED: Final = 1  # messages of it that the application has consumed
+STABLE: Final = 2  # messages of it that all are known to have consumed
 FINISHED: Final = 3  # whether it has nothing more to say
 GONE: Final = 4  # whether it is out of the view
-PARENT: Final = 5  # who is told what was taken of its messages
+PARENT: Final = 5  # who is told how many of its messages are consumed
 FORGOTTEN: Final = 6  # messages of it that are no longer kept here (mesh)
 LAGGARD: Final = 7  # who holds its messages back below here, as far as is known
 LINKED: Final = 8  # whether there is a link to it
@@ -124,9 +124,9 @@ RECEPTIONS: Final = SEGMENTS + 21
 PACKETS_SENT: Final = SEGMENTS + 22
 MESSAGES_SENT: Final = SEGMENTS + 23
 RECORDING: Final = SEGMENTS + 24
-OWN_STABLE: Final = SEGMENTS + 25  # own messages that all have taken
-FORCED: Final = SEGMENTS + 26  # progress is told even if nothing else is sent
-UNTOLD: Final = SEGMENTS + 27  # whether progress is left to be told
+OWN_STABLE: Final = SEGMENTS + 25  # own messages that all have consumed
+FORCED: Final = SEGMENTS + 26  # acknowledge even if nothing else is sent
+UNTOLD: Final = SEGMENTS + 27  # whether there is something left to acknowledge
 CLOSING: Final = SEGMENTS + 28  # this member has nothing more to say
 DUPLICATES: Final = SEGMENTS + 29  # relayed messages that had come before
 RELAYED: Final = SEGMENTS + 30
@@ -162,7 +162,7 @@ WINDOW: Final = 3
 PAYLOAD_MAX: Final = 4
 ITEMS_MAX: Final = 5
 BRANCHES: Final = 6
-EAGER: Final = 7  # messages taken and untold that are told at once
+EAGER: Final = 7  # so many messages are acknowledged at once
 SETTINGS: Final = 8
 
 # How messages travel (``Protocol.route``).
@@ -189,9 +189,9 @@ class Member(NamedTuple):
     segment: Int64s
     common: Bytes
     out: Bytes
-    packet: Int64s  # target, first and last byte in ``out``
+    packet: Int64s
     routed: Bytes  # the same bytes in order of targets
-    bound: Int64s  # target -> the words below
+    bound: Int64s
     delivered: Bytes
     delivery: Int64s
     timer: Int64s
@@ -200,9 +200,9 @@ class Member(NamedTuple):
     known: Int64s
     kept: Int32s  # source, sequence modulo the window -> slot (mesh)
     relayed: Int32s  # peer, source -> the last message of a lost source that was relayed to it
-    heard: Int32s  # peer, source -> what it and those behind it have taken
-    lag: Int32s  # peer, source -> who has taken the least of those behind it
-    last_sent: Int32s  # peer, source -> what it was told last: how many are consumed, or stable
+    heard: Int32s  # peer, source -> what it and those behind it have consumed
+    lag: Int32s  # peer, source -> who has consumed the least of those behind it
+    last_sent: Int32s  # peer, source -> what it was sent last: how many are consumed, or stable
     behind: Int32s  # branch, source -> the most that was heard of all behind it
     branch: Int32s  # branch -> peer
     serves: NDArray[np.uint8]  # source, branch -> whether its messages go there

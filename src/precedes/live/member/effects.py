@@ -9,7 +9,7 @@ import numpy as np
 from precedes import compiled, contract
 from precedes.contract import DONE
 from precedes.live.member import arrays, outbox, store
-from precedes.live.member.arrays import FLUSH, WORDS, Member
+from precedes.live.member.arrays import FLUSH, Member
 from precedes.model import EventKind
 
 DELIVER_KIND: Final = int(EventKind.DELIVER)
@@ -92,7 +92,7 @@ def _deliver(member: Member, slot: int) -> int:
     """Copy a message to what the application gets."""
     registers = member.host.registers
     first = registers[arrays.DELIVERED_BYTES]
-    size_bytes = member.message[WORDS * slot + arrays.PAYLOAD_BYTES]
+    size_bytes = member.message[slot, arrays.PAYLOAD_BYTES]
     full = first + size_bytes > member.delivered.size
     if full or registers[arrays.DELIVERIES] == member.delivery.shape[0]:
         return FLUSH
@@ -114,17 +114,17 @@ def _deliver(member: Member, slot: int) -> int:
 def begin_wait(member: Member, slot: int) -> None:
     """One more reference of this message is pending."""
     registers = member.host.registers
-    member.message[WORDS * slot + arrays.WAITING] += 1
+    member.message[slot, arrays.WAITING] += 1
     registers[arrays.PENDING] += 1
-    registers[arrays.PENDING_BYTES] += member.message[WORDS * slot + arrays.PAYLOAD_BYTES]
+    registers[arrays.PENDING_BYTES] += member.message[slot, arrays.PAYLOAD_BYTES]
 
 
 @compiled.function(inline=False)
 def _end_wait(member: Member, slot: int) -> None:
     registers = member.host.registers
-    member.message[WORDS * slot + arrays.WAITING] -= 1
+    member.message[slot, arrays.WAITING] -= 1
     registers[arrays.PENDING] -= 1
-    registers[arrays.PENDING_BYTES] -= member.message[WORDS * slot + arrays.PAYLOAD_BYTES]
+    registers[arrays.PENDING_BYTES] -= member.message[slot, arrays.PAYLOAD_BYTES]
     store.end_reference(member, slot)
 
 
@@ -139,10 +139,10 @@ def _carry_out_other(member: Member, at: int) -> int:
         registers[arrays.DROPPED] += 1
         _end_wait(member, slot)
     elif code == contract.KEEP:
-        member.message[WORDS * slot + arrays.REFERENCES] += 1
+        member.message[slot, arrays.REFERENCES] += 1
         begin_wait(member, slot)
     elif code == contract.RETAIN:
-        member.message[WORDS * slot + arrays.REFERENCES] += 1
+        member.message[slot, arrays.REFERENCES] += 1
     elif code == contract.SET_TIMER:
         if registers[arrays.TIMERS] == member.timer.shape[0]:
             return FLUSH

@@ -265,7 +265,7 @@ def item_bytes_max(member: Member, tag: int, value: int) -> int:
     """The most that an item takes."""
     kind = member.item_class[tag]
     if kind == MESSAGE:
-        payload_bytes = member.message[arrays.WORDS * value + arrays.PAYLOAD_BYTES]
+        payload_bytes = member.message[value, arrays.PAYLOAD_BYTES]
         return (
             TAG_BYTES + NAME_BYTES + fields_bytes_max(member.field) + LENGTH_BYTES + payload_bytes
         )
@@ -285,7 +285,7 @@ def write_item(member: Member, data: Bytes, at: int, tag: int, value: int) -> in
         return at
     for k in range(len(member.field)):
         at = write_field(data, at, member.field[k][value])
-    payload_bytes = member.message[arrays.WORDS * value + arrays.PAYLOAD_BYTES]
+    payload_bytes = member.message[value, arrays.PAYLOAD_BYTES]
     at = write(data, at, payload_bytes, LENGTH_BYTES)
     return store.copy_payload(member, value, data, at)
 
@@ -322,7 +322,7 @@ def _read_message(member: Member, at: int, end: int, i: int, source: int, sequen
     slot = store.find(member.name, store.name_of(source, sequence))
     is_new = slot == NONE
     if not is_new:
-        member.message[arrays.WORDS * slot + arrays.REFERENCES] += 1
+        member.message[slot, arrays.REFERENCES] += 1
     else:
         if not store.has_slot(member):
             return STOP + arrays.GROW_SLOTS

@@ -15,7 +15,7 @@ from precedes import compiled, contract
 from precedes.compiled import ZERO
 from precedes.contract import Int64s
 from precedes.live.member import arrays
-from precedes.live.member.arrays import BLOCK_BYTES, WORDS, Bytes, Member
+from precedes.live.member.arrays import BLOCK_BYTES, Bytes, Member
 from precedes.parts import pool
 from precedes.parts.pool import NONE
 
@@ -40,14 +40,13 @@ def has_slot(member: Member) -> bool:
 @compiled.function(inline=False)
 def new_message(member: Member, source: int, sequence: int) -> int:
     """A slot for a message of this name, with one reference and no payload; there is a free one."""
-    message = member.message
     slot = pool.take_row(member.slots)
-    at = WORDS * slot
-    message[at + arrays.REFERENCES] = 1
-    message[at + arrays.FIRST_BLOCK] = NONE
-    message[at + arrays.PAYLOAD_BYTES] = 0
-    message[at + arrays.WAITING] = 0
-    message[at + arrays.SINCE_NS] = member.host.registers[contract.NOW_NS]
+    message = member.message[slot]
+    message[arrays.REFERENCES] = 1
+    message[arrays.FIRST_BLOCK] = NONE
+    message[arrays.PAYLOAD_BYTES] = 0
+    message[arrays.WAITING] = 0
+    message[arrays.SINCE_NS] = contract.now_ns(member.host)
     member.host.name[2 * slot + contract.SOURCE] = source
     member.host.name[2 * slot + contract.SEQUENCE] = sequence
     enter(member.name, name_of(source, sequence), slot)
@@ -57,12 +56,10 @@ def new_message(member: Member, source: int, sequence: int) -> int:
 @compiled.function(inline=False)
 def end_reference(member: Member, slot: int) -> None:
     """One reference less; the last one frees the slot and its payload."""
-    message = member.message
-    at = WORDS * slot
-    message[at + arrays.REFERENCES] -= 1
-    if message[at + arrays.REFERENCES] > 0:
+    member.message[slot, arrays.REFERENCES] -= 1
+    if member.message[slot, arrays.REFERENCES] > 0:
         return
-    block = message[at + arrays.FIRST_BLOCK]
+    block = member.message[slot, arrays.FIRST_BLOCK]
     while block != NONE:
         following = member.blocks.row[block]
         pool.free_row(member.blocks, block)
@@ -81,7 +78,7 @@ def keep_until_stable(member: Member, source: int, sequence: int, slot: int) -> 
         end_reference(member, member.kept[source, place] + ZERO)
         member.known[source, arrays.FORGOTTEN] = sequence - member.kept.shape[1]
     member.kept[source, place] = slot
-    member.message[WORDS * slot + arrays.REFERENCES] += 1
+    member.message[slot, arrays.REFERENCES] += 1
 
 
 @compiled.function(inline=False)
@@ -110,14 +107,14 @@ def keep_payload(member: Member, slot: int, source: Bytes, first: int, size_byte
     """Store the payload of a new message; the caller has asked ``has_blocks``."""
     registers = member.host.registers
     registers[arrays.LARGEST_BYTES] = max(registers[arrays.LARGEST_BYTES], size_bytes)
-    member.message[WORDS * slot + arrays.PAYLOAD_BYTES] = size_bytes
+    member.message[slot, arrays.PAYLOAD_BYTES] = size_bytes
     last = NONE
     done = 0
     while done < size_bytes:
         block = pool.take_row(member.blocks)
         member.blocks.row[block] = NONE
         if last == NONE:
-            member.message[WORDS * slot + arrays.FIRST_BLOCK] = block
+            member.message[slot, arrays.FIRST_BLOCK] = block
         else:
             member.blocks.row[last] = block
         count = min(size_bytes - done, BLOCK_BYTES)
@@ -129,8 +126,8 @@ def keep_payload(member: Member, slot: int, source: Bytes, first: int, size_byte
 @compiled.function(inline=False)
 def copy_payload(member: Member, slot: int, target: Bytes, at: int) -> int:
     """Write a payload to where there is room for it; where it ends."""
-    left = member.message[WORDS * slot + arrays.PAYLOAD_BYTES]
-    block = member.message[WORDS * slot + arrays.FIRST_BLOCK]
+    left = member.message[slot, arrays.PAYLOAD_BYTES]
+    block = member.message[slot, arrays.FIRST_BLOCK]
     while left > 0:
         count = min(left, BLOCK_BYTES)
         compiled.copy_bytes(member.block, BLOCK_BYTES * block, target, at, count)
