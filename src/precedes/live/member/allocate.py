@@ -57,7 +57,6 @@ def make_member(
     widest_bytes = settings.payload_max_bytes + records.fields_bytes_max(fields) + BESIDE_BYTES
     packets = n * (n + 1) + n * (1 + branches) + PACKETS
     out_bytes = max(FRAME_BYTES, PIECE_BYTES + widest_bytes + records.UP_BYTES * packets)
-    detector_items = (contract.NUMBER, contract.NUMBER, contract.NUMBER)
     host = _make_host(protocol, capacity, n, entropy=entropy)
     host.registers[contract.WINDOW] = window
     return Member(
@@ -69,7 +68,7 @@ def make_member(
         blocks=allocate_pool(rows=BLOCKS_FIRST, words=1),
         name=store.allocate_names(slots),
         inbox=np.zeros(2 * ITEMS_MAX, np.int64),
-        item_class=np.array([*protocol.items, *detector_items], np.int64),
+        item_class=np.array([*protocol.items, *tester.ITEMS], np.int64),
         setting=setting,
         input=np.zeros(INPUT_FIRST, np.uint8),
         segment=np.zeros((SEGMENTS_FIRST, arrays.SEGMENT_WORDS), np.int64),

@@ -260,11 +260,7 @@ def _is_admitted(member: Member, state: Any, sender: int, count: int) -> bool:
         if (tag >= first) != of_detector:
             return False
         if of_detector:
-            counter = tag == first + tester.COUNTER
-            process = value & tester.PROCESS_MASK
-            if value < 0 or (counter and process >= member.setting[arrays.NODES]):
-                return False
-            if counter != (i > 0) or (value >> tester.PROCESS_BITS) > records.SEQUENCE_MAX:
+            if not tester.admits(member.detector, member.inbox, i):
                 return False
         elif not contract.admits(state, 0, sender, tag, value, member.host):
             return False
