@@ -22,7 +22,7 @@ from precedes.live.member import arrays, outbox, records, store
 from precedes.live.member.arrays import Member
 from precedes.parts.pool import NONE
 
-ALL: Final = 1 << 31
+ALL: Final = 1 << 31  # more than anybody can have consumed
 # In ``last_sent``: beside the stable number, that nothing more will come.
 ENDED: Final = records.SEQUENCE_MAX + 1
 

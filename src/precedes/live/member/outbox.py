@@ -152,14 +152,13 @@ def _send_piece(member: Member, target: int, at: int, first: int, last: int) -> 
 
 @compiled.function(inline=False)
 def _write_items(member: Member, place: int, target: int, at: int, first: int, last: int) -> int:
-    effects, registers = member.host.effects, member.host.registers
+    effects = member.host.effects
     place = records.write_packet(member.out, place, last - first)
     for i in range(first, last):
         tag, value = effects[at + 3 + 2 * i], effects[at + 4 + 2 * i]
         before = place
         place = records.write_item(member, member.out, place, tag, value)
         if member.item_class[tag] == contract.MESSAGE:
-            registers[arrays.MESSAGES_SENT] += 1
             member.bound[target, arrays.OF_MESSAGES] += place - before
     return place
 
