@@ -46,7 +46,7 @@ MAY_IMPORT = {
     "sim.runs": HOSTS | {"delays", "sim", "trace"},  # it hands a run to the writer of its trace
     "live": HOSTS | {"console", "parts", "trace"},
     "live.net": WORDS,
-    "live.member": HOSTS | {"parts", "live.net"},
+    "live.member": HOSTS | {"parts"},
     "live.cluster": HOSTS | {"live", "trace", "audit"},  # it asks for its own verdict
     "pipeline": HOSTS | {"intervals", "console", "sim", "trace", "audit"},
     "pipeline.spark": FILES | {"compiled", "console"},

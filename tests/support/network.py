@@ -2,7 +2,7 @@
 
 import random
 
-from precedes.live.member import arrays as a
+from precedes.live.member import arrays
 from precedes.live.member.node import Node, Settings
 
 
@@ -19,6 +19,7 @@ class Network:
         self.now_ns = 0
         self.dead = set()
         self.links = {}
+        self.frames = []  # all bodies that were sent: by whom, to whom, bytes
         self.delivered = [[] for _ in range(members)]
         self.order = [[] for _ in range(members)]  # what each did: (who, sequence), own included
         self.refused = []
@@ -63,6 +64,7 @@ class Network:
                     body = (b"" if node.is_gone(j) else common) + own.get(j, b"")
                     if body:
                         self.links.setdefault((i, j), []).append(body)
+                        self.frames.append((i, j, body))
 
     def kill(self, i):
         """A member stops; of what it sent last, some arrives and some does not."""
@@ -107,7 +109,7 @@ class Network:
             names = {(message.sender, message.sequence) for message in self.delivered[i]}
             for j in self.alive:
                 if j != i:
-                    sent = int(self.nodes[j].registers[a.OWN_SEQUENCE])
+                    sent = int(self.nodes[j].registers[arrays.OWN_SEQUENCE])
                     found += [(i, j, k) for k in range(1, sent + 1) if (j, k) not in names]
         return found
 

@@ -26,9 +26,9 @@ from precedes.live.driver import Driver, Missing
 from precedes.live.errors import GroupClosed, GroupLost, SlowMember, WouldBlock
 from precedes.live.events import Event
 from precedes.live.member import records
+from precedes.live.member.outbox import FRAME_BYTES
 from precedes.live.member.output import Batch, Message
 from precedes.live.metrics import serve
-from precedes.live.net.wire import FRAME_BYTES
 from precedes.live.start import wait_for_neighbours
 from precedes.model import NANOSECONDS_PER_S
 

@@ -58,6 +58,7 @@ ITEMS: Final = (NUMBER, NUMBER, NUMBER)  # of an owner, from the detector's firs
 
 PROCESS_BITS: Final = 16
 PROCESS_MASK: Final = (1 << PROCESS_BITS) - 1
+COUNT_MAX: Final = (1 << 30) - 1  # of a state counter
 
 # Timers: the lowest key of the detector's range, then what the timer is for.
 KEYS: Final = 1 << 48
@@ -170,6 +171,19 @@ def is_faulty(detector: Detector, here: int, process: int) -> bool:
 def owns_packet(detector: Detector, inbox: Int64s) -> bool:
     """Whether a packet is the detector's."""
     return tag_of(inbox, 0) >= detector.setting[FIRST_TAG]
+
+
+@compiled.function(inline=False)
+def admits(detector: Detector, inbox: Int64s, i: int) -> bool:
+    """Whether a correct process may send this item of a packet of the detector to a live host.
+
+    First a test or a reply, then state counters of processes.
+    """
+    tag, value = tag_of(inbox, i), value_of(inbox, i)
+    is_counter = tag == detector.setting[FIRST_TAG] + COUNTER
+    if is_counter and value & PROCESS_MASK >= detector.setting[NODES]:
+        return False
+    return bool(is_counter == (i > 0) and value >= 0 and value >> PROCESS_BITS <= COUNT_MAX)
 
 
 @compiled.function()

@@ -5,8 +5,8 @@ import struct
 import pytest
 
 from precedes import compiled, contract, registry
+from precedes.live.member import records
 from precedes.live.member.node import Node, Settings
-from precedes.live.net import wire
 from precedes.parts import pool
 from precedes.parts.hash_check import requests, set_hash
 from precedes.protocols.vcube.state import ENDED
@@ -133,7 +133,7 @@ def test_an_answer_without_end_takes_no_memory():
     assert body_for(node.run(0), LIAR), "nothing was asked"
     part = requests.WHICH_SHIFT
     items = [(requests.DEPENDENCY, 1 << part | set_hash.packed(ABOUT, 1))] * 4000
-    body = struct.pack("<BH", wire.PACKET, len(items))
+    body = struct.pack("<BH", records.PACKET, len(items))
     body += b"".join(struct.pack("<BQ", *item) for item in items)
     for _ in range(5):
         node.receive(LIAR, body)
@@ -150,7 +150,7 @@ def test_a_crash_that_is_ended_with_again_and_again_is_answered_a_few_times():
     node.run(0)
     node.evict(ABOUT)
     node.run(0)
-    body = struct.pack("<BHBQ", wire.PACKET, 1, ENDED, ABOUT) * 200
+    body = struct.pack("<BHBQ", records.PACKET, 1, ENDED, ABOUT) * 200
     node.receive(LIAR, body)
     sent = body_for(node.run(0), LIAR)
     assert 1 <= sent.count(bytes(1000)) <= 4 * WINDOW

@@ -8,7 +8,7 @@ import struct
 import pytest
 
 from precedes.live import Group, GroupLost
-from precedes.live.net import wire
+from precedes.live.member import records
 from tests.support.groups import (
     Impostor,
     configs,
@@ -52,7 +52,7 @@ def test_strangers_are_dropped_and_counted_while_the_group_goes_on(what, monkeyp
 def message(source, sequence, need, payload=b""):
     """A packet with one message of ``vector``, as bytes."""
     words = b"".join(bytes([2 * word]) for word in need)
-    head = struct.pack("<BHBHI", wire.PACKET, 1, 0, source, sequence)
+    head = struct.pack("<BHBHI", records.PACKET, 1, 0, source, sequence)
     return head + struct.pack("<H", len(need)) + words + struct.pack("<I", len(payload)) + payload
 
 
@@ -198,7 +198,7 @@ async def beside_an_impostor(**settings):
 
 def number_items(tag, values):
     """Packets of one number each."""
-    return b"".join(struct.pack("<BHBQ", wire.PACKET, 1, tag, value) for value in values)
+    return b"".join(struct.pack("<BHBQ", records.PACKET, 1, tag, value) for value in values)
 
 
 def is_given_up(group):
@@ -232,7 +232,7 @@ def test_who_takes_messages_that_it_does_not_acknowledge_is_given_up():
                 _, number = await one.broadcast(bytes(1000))
                 await until(lambda: one.lags()[2] > kept[-1] or is_given_up(one))
                 kept.append(one.lags()[2])
-                bad.send(number, struct.pack("<BHIH", wire.UP, 0, number, 2))
+                bad.send(number, struct.pack("<BHIH", records.UP, 0, number, 2))
             assert 4 * 1000 < max(kept) < 100_000
 
     run(test())
@@ -264,7 +264,7 @@ def test_what_was_relayed_is_not_relayed_again():
                 await two.broadcast(bytes(10_000))
             await until(lambda: one.counts()["received"] == 20)
             for number in range(1, 31):
-                bad.send(number, struct.pack("<BHI", wire.FROZEN, 1, 0))
+                bad.send(number, struct.pack("<BHI", records.FROZEN, 1, 0))
             await until(lambda: one.counts()["relayed"] > 0)
             relayed_bytes = one.lags()[2]
             bad.send(31, number_items(1, [7]))

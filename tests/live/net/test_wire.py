@@ -9,10 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from precedes.errors import PeerError
-from precedes.live.member import arrays as a
+from precedes.live.member import arrays
 from precedes.live.member.node import Node, Settings
 from precedes.live.net import wire
-from precedes.parts import tester
+from precedes.parts import pool, tester
 from tests.support.network import Network
 from tests.support.places import ROOT
 
@@ -200,15 +200,15 @@ def fuzz(protocol, frames, seed, *, compiled):
 def check(node):
     """Whatever came, the arrays agree with each other, and are no larger than windows allow."""
     registers, member = node.registers, node.member
-    words = member.message.reshape(-1, a.WORDS)[: int(registers[a.SLOT_HIGH])]
-    used = words[words[:, a.REFERENCES] > 0]
-    assert len(used) == registers[a.NAMES_USED] == (member.name[:, 0] != 0).sum()
-    assert (words[:, a.REFERENCES] >= 0).all()
-    assert (used[:, a.WAITING] >= 0).all()
-    assert used[:, a.WAITING].sum() == registers[a.PENDING]
-    blocks = -(-used[:, a.PAYLOAD_BYTES] // a.BLOCK_BYTES)
-    assert blocks.sum() == registers[a.BLOCKS_USED]
-    assert registers[a.NAMES_USED] <= 4 * 3 * node.settings.window
+    words = member.message
+    used = words[words[:, arrays.REFERENCES] > 0]
+    assert len(used) == member.slots.mark[pool.COUNT] == (member.name[:, 0] != 0).sum()
+    assert (words[:, arrays.REFERENCES] >= 0).all()
+    assert (used[:, arrays.WAITING] >= 0).all()
+    assert used[:, arrays.WAITING].sum() == registers[arrays.PENDING]
+    blocks = -(-used[:, arrays.PAYLOAD_BYTES] // arrays.BLOCK_BYTES)
+    assert blocks.sum() == member.blocks.mark[pool.COUNT]
+    assert len(used) <= 4 * 3 * node.settings.window
     assert member.detector.process[0, tester.PROCESS] == 3
 
 

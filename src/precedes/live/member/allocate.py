@@ -1,19 +1,20 @@
-"""Making the arrays of a live member, letting them grow, and placing the member in its view."""
+"""Making the arrays of a live member, and letting them grow."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from precedes import contract
-from precedes.contract import Capacity, grow
-from precedes.live.member import arrays as a
-from precedes.live.member import names
+from precedes.contract import Capacity, Host, Int32s, Int64s, grow
+from precedes.errors import UserError
+from precedes.live.member import arrays, records, store
 from precedes.live.member.arrays import Member
-from precedes.live.member.effects import PIECE_BYTES
-from precedes.live.net.wire import FRAME_BYTES
+from precedes.live.member.outbox import FRAME_BYTES, PIECE_BYTES
 from precedes.parts import tester, topology
+from precedes.parts.pool import NONE, Pool, allocate_pool
 from precedes.registry import Protocol
 
 if TYPE_CHECKING:
@@ -35,79 +36,98 @@ REPORTS: Final = 64
 TIMERS: Final = 256
 PACKETS: Final = 8192  # small ones fill a frame: fewer would have it cut before
 DELIVERIES: Final = 4096
-
-# What is counted, by the names that metrics have.
-COUNTS: Final = {
-    "broadcasts": a.OWN_SEQUENCE,
-    "stable": a.OWN_STABLE,
-    "received": a.RECEPTIONS,
-    "dropped": a.DROPPED,
-    "duplicates": a.DUPLICATES,
-    "relayed": a.RELAYED,
-    "routed": a.ROUTED_ON,
-    "packets_sent": a.PACKETS_SENT,
-    "packets_sent_to_all": a.PACKETS_ALL,
-    "pending": a.PENDING,
-    "pending_max": a.PENDING_MAX,
-    "pending_bytes": a.PENDING_BYTES,
-    "messages_kept": a.NAMES_USED,
-    "evictions": a.EVICTIONS,
-}
+# What a message takes in a frame beside its fields and its payload, at most.
+BESIDE_BYTES: Final = 64
 
 
 def make_member(
     settings: Settings, protocol: Protocol, state: Any, capacity: Capacity, *, entropy: int
 ) -> Member:
     """The arrays of a member that has done nothing yet."""
-    n = settings.members
+    n, window = settings.members, settings.window
     slots = capacity.slots
-    route = a.ROUTES[protocol.route]
-    branches = topology.dimension(n) if route == a.TREE else n
-    setting = np.zeros(a.SETTINGS, np.int64)
-    setting[[a.NODES, a.ME, a.ROUTE, a.WINDOW]] = n, settings.member, route, settings.window
-    setting[[a.PAYLOAD_MAX, a.ITEMS_MAX]] = settings.payload_max_bytes, ITEMS_MAX
-    setting[[a.LEAVES, a.EAGER]] = branches, max(settings.window // 8, 1)
-    words = protocol.effects_words(capacity, n)
-    fields = a.fields_of(state, protocol.message_fields, slots)
-    widest = settings.payload_max_bytes + 64 + sum(2 + 5 * f.shape[1] for f in fields)
-    records = n * (n + 1) + n * (1 + branches) + PACKETS
-    out_bytes = max(FRAME_BYTES, PIECE_BYTES + widest + 9 * records)
-    detector_items = (contract.NUMBER, contract.NUMBER, contract.NUMBER)
-    host = a.make_host(slots=slots, effects=words, seed=entropy)
-    host.registers[contract.WINDOW] = settings.window
+    route = arrays.ROUTES[protocol.route]
+    branches = topology.dimension(n) if route == arrays.TREE else n
+    setting = np.zeros(arrays.SETTINGS, np.int64)
+    setting[[arrays.NODES, arrays.ME, arrays.ROUTE]] = n, settings.member, route
+    setting[[arrays.WINDOW, arrays.EAGER]] = window, max(window // 8, 1)
+    setting[[arrays.PAYLOAD_MAX, arrays.ITEMS_MAX]] = settings.payload_max_bytes, ITEMS_MAX
+    setting[arrays.BRANCHES] = branches
+    fields = _fields_of(state, protocol, slots)
+    widest_bytes = settings.payload_max_bytes + records.fields_bytes_max(fields) + BESIDE_BYTES
+    packets = n * (n + 1) + n * (1 + branches) + PACKETS
+    out_bytes = max(FRAME_BYTES, PIECE_BYTES + widest_bytes + records.UP_BYTES * packets)
+    host = _make_host(protocol, capacity, n, entropy=entropy)
+    host.registers[contract.WINDOW] = window
     return Member(
         host=host,
-        message=np.zeros(a.WORDS * (slots - 1), np.int64),
+        message=_make_messages(capacity),
+        slots=_make_slots(capacity),
         field=fields,
-        block=np.zeros(BLOCKS_FIRST * a.BLOCK_BYTES, np.uint8),
-        block_link=np.zeros(BLOCKS_FIRST, np.int32),
-        name=names.allocate(slots),
+        block=np.zeros(BLOCKS_FIRST * arrays.BLOCK_BYTES, np.uint8),
+        blocks=allocate_pool(rows=BLOCKS_FIRST, words=1),
+        name=store.allocate_names(slots),
         inbox=np.zeros(2 * ITEMS_MAX, np.int64),
-        item_class=np.array([*protocol.items, *detector_items], np.int64),
+        item_class=np.array([*protocol.items, *tester.ITEMS], np.int64),
         setting=setting,
         input=np.zeros(INPUT_FIRST, np.uint8),
-        segment=np.zeros((SEGMENTS_FIRST, a.SEGMENT_WORDS), np.int64),
-        common=np.zeros(max(FRAME_BYTES, widest), np.uint8),
+        segment=np.zeros((SEGMENTS_FIRST, arrays.SEGMENT_WORDS), np.int64),
+        common=np.zeros(max(FRAME_BYTES, widest_bytes), np.uint8),
         out=np.zeros(out_bytes, np.uint8),
-        packet=np.zeros((records, 3), np.int64),
+        packet=np.zeros((packets, arrays.PACKET_WORDS), np.int64),
         routed=np.zeros(out_bytes, np.uint8),
-        bound=np.zeros((n, a.BOUND_WORDS), np.int64),
-        delivered=np.zeros(max(1 << 18, 2 * widest), np.uint8),
-        delivery=np.zeros((DELIVERIES, a.DELIVERY_WORDS), np.int64),
-        timer=np.zeros((TIMERS, 3), np.int64),
-        report=np.zeros((REPORTS, 3), np.int64),
+        bound=np.zeros((n, arrays.BOUND_WORDS), np.int64),
+        delivered=np.zeros(max(1 << 18, 2 * widest_bytes), np.uint8),
+        delivery=np.zeros((DELIVERIES, arrays.DELIVERY_WORDS), np.int64),
+        timer=np.zeros((TIMERS, arrays.TIMER_WORDS), np.int64),
+        report=np.zeros((REPORTS, arrays.REPORT_WORDS), np.int64),
         trace=np.zeros((TRACE_ROWS + 2 * ITEMS_MAX, 2), np.int64),
-        known=np.zeros((n, a.KNOWN_WORDS), np.int64),
-        kept=np.full((n, 2 * settings.window), a.NONE, np.int32),
+        known=np.zeros((n, arrays.KNOWN_WORDS), np.int64),
+        kept=np.full((n, 2 * window), NONE, np.int32),
         relayed=np.zeros((n, n), np.int32),
         heard=np.zeros((n, n), np.int32),
         lag=np.repeat(np.arange(n, dtype=np.int32)[:, None], n, axis=1).copy(),
-        told=np.zeros((n, n), np.int32),
+        last_sent=np.zeros((n, n), np.int32),
         behind=np.zeros((branches, n), np.int32),
-        branch=np.full(branches, a.NONE, np.int32),
+        branch=np.full(branches, NONE, np.int32),
         serves=np.zeros((n, branches), np.uint8),
         detector=_make_detector(settings, len(protocol.items)),
     )
+
+
+def _make_host(protocol: Protocol, capacity: Capacity, members: int, *, entropy: int) -> Host:
+    """The host's side of the contract with the registers of a live member behind it."""
+    return contract.allocate_host(
+        slots=capacity.slots,
+        effects=protocol.effects_words(capacity, members),
+        seed=entropy,
+        registers=arrays.REGISTERS,
+    )
+
+
+def _make_messages(capacity: Capacity) -> Int64s:
+    return np.zeros((capacity.slots, arrays.WORDS), np.int64)
+
+
+def _make_slots(capacity: Capacity) -> Pool:
+    """The last slot is for fields that are read and thrown away: no message has it."""
+    return allocate_pool(rows=capacity.slots - 1, words=1)
+
+
+def _fields_of(state: Any, protocol: Protocol, slots: int) -> tuple[Int32s, ...]:
+    """The message fields of a state; one of no words stands for none."""
+    found = tuple(_as_words(getattr(state, name), name) for name in protocol.message_fields)
+    return found or (np.zeros((slots, 0), np.int32),)
+
+
+def _as_words(array: NDArray[Any], name: str) -> Int32s:
+    """A message field as rows of 32-bit words, sharing its memory."""
+    if array.dtype.itemsize % 4 or array.dtype.kind not in "iu" or not array.flags.c_contiguous:
+        raise UserError(
+            f"the message field {name!r} cannot travel: it must be an array of 32- or 64-bit "
+            "integers"
+        )
+    return array.reshape(len(array), -1).view(np.int32)
 
 
 def _make_detector(settings: Settings, first_tag: int) -> tester.Detector:
@@ -133,58 +153,26 @@ def with_segments(member: Member) -> Member:
     """Twice the room for segments."""
     segments = 2 * len(member.segment)
     return member._replace(
-        segment=grow(member.segment, np.zeros((segments, a.SEGMENT_WORDS), np.int64))
+        segment=grow(member.segment, np.zeros((segments, arrays.SEGMENT_WORDS), np.int64))
     )
 
 
 def with_blocks(member: Member) -> Member:
     """Twice the room for payloads; windows bound how often this can happen."""
-    blocks = 2 * member.block_link.size
+    blocks = 2 * member.blocks.row.size
     return member._replace(
-        block=grow(member.block, np.zeros(blocks * a.BLOCK_BYTES, np.uint8)),
-        block_link=grow(member.block_link, np.zeros(blocks, np.int32)),
+        block=grow(member.block, np.zeros(blocks * arrays.BLOCK_BYTES, np.uint8)),
+        blocks=grow(member.blocks, allocate_pool(rows=blocks, words=1)),
     )
 
 
-def neighbours(settings: Settings, route: int, gone: Any) -> list[int]:
-    """Whom a member has a link with: everybody, or the first member of each of its clusters."""
-    me, n = settings.member, settings.members
-    if route != a.TREE:
-        return [peer for peer in range(n) if peer != me and not gone[peer]]
-    found = (topology.first_correct(me, s, gone, n) for s in range(1, topology.dimension(n) + 1))
-    return [int(peer) for peer in found if peer != topology.NONE]
-
-
-def place_in_view(member: Member, settings: Settings) -> None:
-    """Find this member's place in the trees of all sources, as far as it knows who is there."""
-    me, n = settings.member, settings.members
-    gone = member.known[:, a.GONE]
-    member.told[:] = 0
-    member.serves[:] = 0
-    member.known[:, a.PARENT] = a.NONE
-    if member.setting[a.ROUTE] != a.TREE:
-        peers = np.arange(n, dtype=np.int32)
-        member.branch[:] = np.where((gone != 0) | (peers == me), a.NONE, peers)
-        member.serves[me] = 1
-        member.known[:, a.PARENT] = member.branch
-    else:
-        dimension = topology.dimension(n)
-        for s in range(1, dimension + 1):
-            member.branch[s - 1] = topology.first_correct(me, s, gone, n)
-        member.serves[me] = 1
-        for source in range(n):
-            if source != me and not gone[source]:
-                parent = _parent(me, source, gone, n)
-                member.known[source, a.PARENT] = parent
-                member.serves[source, : topology.cluster(me, parent) - 1] = 1
-    for peer in neighbours(settings, int(member.setting[a.ROUTE]), gone):
-        member.known[peer, a.LINKED] = 1
-
-
-def _parent(me: int, source: int, gone: Any, members: int) -> int:
-    """From whom the messages of a source come; members out of the view are passed over."""
-    while True:
-        following = topology.first_correct(source, topology.cluster(me, source), gone, members)
-        if following == me:
-            return source
-        source = following
+def with_slots(member: Member, protocol: Protocol, state: Any, capacity: Capacity) -> Member:
+    """Room for the messages of a larger capacity, whose state it is."""
+    members = int(member.setting[arrays.NODES])
+    return member._replace(
+        host=grow(member.host, _make_host(protocol, capacity, members, entropy=1)),
+        message=grow(member.message, _make_messages(capacity)),
+        slots=grow(member.slots, _make_slots(capacity)),
+        name=store.larger_names(member.name, capacity.slots),
+        field=_fields_of(state, protocol, capacity.slots),
+    )

@@ -6,28 +6,33 @@ Python pays for each array, and compiled code for each argument.
 
 from __future__ import annotations
 
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from precedes import contract
+from precedes import compiled, contract
 from precedes.contract import Host, Int32s, Int64s
-from precedes.errors import UserError
+from precedes.parts import pool
+from precedes.parts.pool import Pool
 from precedes.parts.tester import Detector
 
 Bytes = NDArray[np.uint8]
 
-NONE: Final = -1
-ZERO: Final = 0  # added to a number of any size it makes one of 64 bits
+# What the step returns, and ``node`` then sees to: the contract's DONE, or why it has stopped.
+GROW_STATE: Final = contract.FULL
+GROW_SLOTS: Final = 2
+GROW_BLOCKS: Final = 3
+FLUSH: Final = 4  # an output is full: take it and call again
+OVERFLOW: Final = 5  # a handler asked for more effects than it declared
+BAD_STATUS: Final = 6  # a handler returned neither DONE nor FULL
 
-# Words of a message, eight each, named by the slot.
+# Columns of ``message``, a row for each slot: one cache line.
 REFERENCES: Final = 0
-LINK: Final = 1  # of the list of free slots
-FIRST_BLOCK: Final = 2
-PAYLOAD_BYTES: Final = 3
-WAITING: Final = 4  # references received and neither delivered nor dropped
-SINCE_NS: Final = 5  # when it arrived or was broadcast
+FIRST_BLOCK: Final = 1
+PAYLOAD_BYTES: Final = 2
+WAITING: Final = 3  # references received and neither delivered nor dropped
+SINCE_NS: Final = 4  # when it arrived or was broadcast
 WORDS: Final = 8
 
 # Payloads are kept in chained blocks: no allocator has to find a gap of the right size, and a
@@ -54,6 +59,12 @@ FIRST_BYTE: Final = 2
 LAST_BYTE: Final = 3
 DELIVERY_WORDS: Final = 4
 
+# Columns of ``packet``, a row for each record in ``out``.
+TARGET: Final = 0
+FROM: Final = 1  # its first byte,
+TO: Final = 2  # and the one behind its last
+PACKET_WORDS: Final = 3
+
 # Columns of ``bound``: the bytes for each target.
 FIRST: Final = 0  # where they begin in ``routed``,
 LAST: Final = 1  # and where they end; while they are written, how many there are
@@ -64,21 +75,24 @@ BOUND_WORDS: Final = 3
 KEY: Final = 0
 DUE_NS: Final = 1
 OWNER: Final = 2  # 1: the failure detector's
+TIMER_WORDS: Final = 3
 
 # Columns of ``report``: what Python has to know.
 WHAT: Final = 0
 ABOUT: Final = 1
+REASON: Final = 2  # for which it is malformed: ``records.REASONS``
+REPORT_WORDS: Final = 3
 EVICTED: Final = 1  # a member is no longer in the view
-MALFORMED: Final = 2  # a peer sent what no correct member sends; the reason is in the next word
+MALFORMED: Final = 2  # a peer sent what no correct member sends
 LEFT: Final = 3  # a member says that it leaves
 
 # Columns of ``known``, a row for each source.
 RECEIVED: Final = 0  # messages of it that have come, without a gap (mesh)
-CONSUMED: Final = 1  # messages of it that the application has taken
-STABLE: Final = 2  # messages of it that all are known to have taken
+CONSUMED: Final = 1  # messages of it that the application has consumed
+STABLE: Final = 2  # messages of it that all are known to have consumed
 FINISHED: Final = 3  # whether it has nothing more to say
 GONE: Final = 4  # whether it is out of the view
-PARENT: Final = 5  # who is told what was taken of its messages
+PARENT: Final = 5  # who is told how many of its messages are consumed
 FORGOTTEN: Final = 6  # messages of it that are no longer kept here (mesh)
 LAGGARD: Final = 7  # who holds its messages back below here, as far as is known
 LINKED: Final = 8  # whether there is a link to it
@@ -93,41 +107,51 @@ ARRIVED: Final = SEGMENTS + 4  # items of the packet just handed over
 COUNT: Final = SEGMENTS + 5  # items of the packet decoded and not handed over yet
 SENDER: Final = SEGMENTS + 6
 OF_DETECTOR: Final = SEGMENTS + 7  # whether effects and items at hand are the detector's
-SLOT_FREE: Final = SEGMENTS + 8
-SLOT_HIGH: Final = SEGMENTS + 9
-BLOCK_FREE: Final = SEGMENTS + 10
-BLOCK_HIGH: Final = SEGMENTS + 11
-BLOCKS_USED: Final = SEGMENTS + 12
-COMMON_BYTES: Final = SEGMENTS + 13  # bytes for everybody
-OUT_BYTES: Final = SEGMENTS + 14  # bytes for some
-PACKETS: Final = SEGMENTS + 15  # rows of ``packet``
-DELIVERIES: Final = SEGMENTS + 16
-DELIVERED_BYTES: Final = SEGMENTS + 17
-TIMERS: Final = SEGMENTS + 18
-REPORTS: Final = SEGMENTS + 19
-ROWS: Final = SEGMENTS + 20  # rows of the trace
-OWN_SEQUENCE: Final = SEGMENTS + 21  # broadcasts so far
-PENDING: Final = SEGMENTS + 22  # received and neither delivered nor dropped
-PENDING_MAX: Final = SEGMENTS + 23
-PENDING_BYTES: Final = SEGMENTS + 24
-DROPPED: Final = SEGMENTS + 25
-RECEPTIONS: Final = SEGMENTS + 26
-PACKETS_SENT: Final = SEGMENTS + 27
-MESSAGES_SENT: Final = SEGMENTS + 28
-RECORDING: Final = SEGMENTS + 29
-OWN_STABLE: Final = SEGMENTS + 30  # own messages that all have taken
-FORCED: Final = SEGMENTS + 31  # progress is told even if nothing else is sent
-UNTOLD: Final = SEGMENTS + 32  # whether progress is left to be told
-CLOSING: Final = SEGMENTS + 33  # this member has nothing more to say
-DUPLICATES: Final = SEGMENTS + 34  # relayed messages that had come before
-RELAYED: Final = SEGMENTS + 35
-NAMES_USED: Final = SEGMENTS + 36
-PIECE: Final = SEGMENTS + 37  # the next item of a packet that is being sent in pieces
-ROUTED_ON: Final = SEGMENTS + 38  # packets passed on for others
-EVICTIONS: Final = SEGMENTS + 39  # members out of the view
-PACKETS_ALL: Final = SEGMENTS + 40
-LARGEST_BYTES: Final = SEGMENTS + 41  # of all payloads that were here
-REGISTERS: Final = SEGMENTS + 42
+COMMON_BYTES: Final = SEGMENTS + 8  # bytes for everybody
+OUT_BYTES: Final = SEGMENTS + 9  # bytes for some
+PACKETS: Final = SEGMENTS + 10  # rows of ``packet``
+DELIVERIES: Final = SEGMENTS + 11
+DELIVERED_BYTES: Final = SEGMENTS + 12
+TIMERS: Final = SEGMENTS + 13
+REPORTS: Final = SEGMENTS + 14
+ROWS: Final = SEGMENTS + 15  # rows of the trace
+OWN_SEQUENCE: Final = SEGMENTS + 16  # broadcasts so far
+PENDING: Final = SEGMENTS + 17  # received and neither delivered nor dropped
+PENDING_MAX: Final = SEGMENTS + 18
+PENDING_BYTES: Final = SEGMENTS + 19
+DROPPED: Final = SEGMENTS + 20
+RECEPTIONS: Final = SEGMENTS + 21
+PACKETS_SENT: Final = SEGMENTS + 22
+RECORDING: Final = SEGMENTS + 23
+OWN_STABLE: Final = SEGMENTS + 24  # own messages that all have consumed
+FORCED: Final = SEGMENTS + 25  # acknowledge even if nothing else is sent
+UNTOLD: Final = SEGMENTS + 26  # whether there is something left to acknowledge
+CLOSING: Final = SEGMENTS + 27  # this member has nothing more to say
+DUPLICATES: Final = SEGMENTS + 28  # relayed messages that had come before
+RELAYED: Final = SEGMENTS + 29
+PIECE: Final = SEGMENTS + 30  # the next item of a packet that is being sent in pieces
+ROUTED_ON: Final = SEGMENTS + 31  # packets passed on for others
+EVICTIONS: Final = SEGMENTS + 32  # members out of the view
+PACKETS_ALL: Final = SEGMENTS + 33
+LARGEST_BYTES: Final = SEGMENTS + 34  # of all payloads that were here
+REGISTERS: Final = SEGMENTS + 35
+
+# What is counted, by the names that metrics have.
+COUNTS: Final = {
+    "broadcasts": OWN_SEQUENCE,
+    "stable": OWN_STABLE,
+    "received": RECEPTIONS,
+    "dropped": DROPPED,
+    "duplicates": DUPLICATES,
+    "relayed": RELAYED,
+    "routed": ROUTED_ON,
+    "packets_sent": PACKETS_SENT,
+    "packets_sent_to_all": PACKETS_ALL,
+    "pending": PENDING,
+    "pending_max": PENDING_MAX,
+    "pending_bytes": PENDING_BYTES,
+    "evictions": EVICTIONS,
+}
 
 # Places in ``setting``.
 NODES: Final = 0
@@ -136,8 +160,8 @@ ROUTE: Final = 2  # how messages travel
 WINDOW: Final = 3
 PAYLOAD_MAX: Final = 4
 ITEMS_MAX: Final = 5
-LEAVES: Final = 6  # branches in use
-EAGER: Final = 7  # messages taken and untold that are told at once
+BRANCHES: Final = 6
+EAGER: Final = 7  # so many messages are acknowledged at once
 SETTINGS: Final = 8
 
 # How messages travel (``Protocol.route``).
@@ -152,9 +176,10 @@ class Member(NamedTuple):
 
     host: Host
     message: Int64s
+    slots: Pool  # which are in use
     field: tuple[Int32s, ...]  # the protocol's message fields, as rows of 32-bit words
     block: Bytes
-    block_link: Int32s
+    blocks: Pool  # block -> the next one of its payload
     name: Int64s  # a hash table: name of a message, slot
     inbox: Int64s
     item_class: Int64s
@@ -163,9 +188,9 @@ class Member(NamedTuple):
     segment: Int64s
     common: Bytes
     out: Bytes
-    packet: Int64s  # target, first and last byte in ``out``
+    packet: Int64s
     routed: Bytes  # the same bytes in order of targets
-    bound: Int64s  # target -> the words below
+    bound: Int64s
     delivered: Bytes
     delivery: Int64s
     timer: Int64s
@@ -174,34 +199,25 @@ class Member(NamedTuple):
     known: Int64s
     kept: Int32s  # source, sequence modulo the window -> slot (mesh)
     relayed: Int32s  # peer, source -> the last message of a lost source that was relayed to it
-    heard: Int32s  # peer, source -> what it and those behind it have taken
-    lag: Int32s  # peer, source -> who has taken the least of those behind it
-    told: Int32s  # peer, source -> what it was told: taken, or stable
+    heard: Int32s  # peer, source -> what it and those behind it have consumed
+    lag: Int32s  # peer, source -> who has consumed the least of those behind it
+    last_sent: Int32s  # peer, source -> what it was sent last: how many are consumed, or stable
     behind: Int32s  # branch, source -> the most that was heard of all behind it
     branch: Int32s  # branch -> peer
     serves: NDArray[np.uint8]  # source, branch -> whether its messages go there
     detector: Detector
 
 
-def as_words(array: NDArray[Any], name: str) -> Int32s:
-    """A message field as rows of 32-bit words, sharing its memory."""
-    if array.dtype.itemsize % 4 or array.dtype.kind not in "iu" or not array.flags.c_contiguous:
-        raise UserError(
-            f"the message field {name!r} cannot travel: it must be an array of 32- or 64-bit "
-            "integers"
-        )
-    return array.reshape(len(array), -1).view(np.int32)
+def counts(member: Member) -> dict[str, int]:
+    """What has been counted since the start, and what is held now."""
+    registers = member.host.registers
+    found = {name: int(registers[place]) for name, place in COUNTS.items()}
+    return {**found, "messages_kept": int(member.slots.mark[pool.COUNT])}
 
 
-def fields_of(state: Any, names: tuple[str, ...], slots: int) -> tuple[Int32s, ...]:
-    """The message fields of a state; one of no words stands for none."""
-    found = tuple(as_words(getattr(state, name), name) for name in names)
-    return found or (np.zeros((slots, 0), np.int32),)
-
-
-def make_host(*, slots: int, effects: int, seed: int) -> Host:
-    """The host's side of the contract with the cells of a live member behind it."""
-    host = contract.allocate_host(slots=slots, effects=effects, seed=seed, registers=REGISTERS)
-    for place in (SLOT_FREE, BLOCK_FREE):
-        host.registers[place] = NONE
-    return host
+@compiled.function(inline=False)
+def after_handler(status: int) -> int:
+    """What the step returns when a handler has returned this."""
+    if status == contract.DONE or status == contract.FULL:
+        return status
+    return BAD_STATUS

@@ -19,10 +19,9 @@ import numpy as np
 from precedes import contract, registry
 from precedes.contract import Capacity, grow
 from precedes.errors import InternalError, UserError
-from precedes.live.member import allocate, arrays, names, records, status, step
+from precedes.live.member import allocate, arrays, records, step, view
 from precedes.live.member.arrays import Member
 from precedes.live.member.output import FEW, ROW_BYTES, Batch, Output
-from precedes.live.net import wire
 from precedes.model import NODES_MAX
 from precedes.parts import tester
 
@@ -30,7 +29,7 @@ from precedes.parts import tester
 NOTHING: Final = np.zeros(arrays.ROWS + 1 - arrays.COMMON_BYTES, np.int64).data
 
 # The body of a frame that says farewell: the others go on at once.
-FAREWELL: Final = bytes([wire.LEAVE])
+FAREWELL: Final = bytes([records.LEAVE])
 
 SEGMENT: Final = struct.Struct(f"{arrays.SEGMENT_WORDS}q")
 WORD_BYTES: Final = 8
@@ -112,7 +111,7 @@ class Node:
         # Who passes a message on to most others gets it first: in a tree the farthest by number.
         self._order = sorted(range(settings.members), key=lambda who: -(who ^ settings.member))
         self._serial = 0
-        allocate.place_in_view(self.member, settings)
+        view.place_in_view(self.member)
         self._count_credit()
 
     def prepare(self) -> None:
@@ -280,8 +279,7 @@ class Node:
 
     def neighbours(self) -> list[int]:
         """The members in the view that this one has a link with."""
-        route = int(self.member.setting[arrays.ROUTE])
-        return allocate.neighbours(self.settings, route, self.member.known[:, arrays.GONE])
+        return view.neighbours(self.member)
 
     @property
     def laggard(self) -> int:
@@ -315,14 +313,14 @@ class Node:
         for _ in range(ROUNDS_MAX):
             evictions = self.registers[arrays.EVICTIONS]
             self._load(now_ns)
-            while (found := self._step()) != status.FINISHED:
-                if not self._drain(output) and found == status.FLUSH:
+            while (found := self._step()) != contract.DONE:
+                if not self._drain(output) and found == arrays.FLUSH:
                     raise InternalError("what is to be sent or delivered is larger than its buffer")
                 self._make_room(found)
             self._drain(output)
             if self.registers[arrays.EVICTIONS] != evictions:
                 # What the others have taken now counts anew.
-                allocate.place_in_view(self.member, self.settings)
+                view.place_in_view(self.member)
             elif not self._timers or self._timers[0][0] > now_ns:
                 self._count_credit()
                 return output
@@ -351,14 +349,14 @@ class Node:
 
     def _make_room(self, found: int) -> None:
         """Give the step what it has stopped for; what it had to give away is taken."""
-        if found == status.GROW_SLOTS:
+        if found == arrays.GROW_SLOTS:
             self._grow(slots=2)
-        elif found == status.GROW_STATE:
+        elif found == arrays.GROW_STATE:
             self._grow(held=2)
-        elif found == status.GROW_BLOCKS:
+        elif found == arrays.GROW_BLOCKS:
             self.member = allocate.with_blocks(self.member)
             self._map_arrays()
-        elif found != status.FLUSH:
+        elif found != arrays.FLUSH:
             raise InternalError(
                 f"protocol {self.protocol.name}: a handler returned neither DONE nor FULL, or "
                 f"asked for more effects than its effects_words allows ({found})"
@@ -368,15 +366,7 @@ class Node:
         before = self.capacity
         self.capacity = Capacity(slots=slots * before.slots, held=held * before.held)
         self.state = grow(self.state, self._allocate_state())
-        words = self.protocol.effects_words(self.capacity, self.settings.members)
-        host = arrays.make_host(slots=self.capacity.slots, effects=words, seed=1)
-        message = np.zeros(arrays.WORDS * (self.capacity.slots - 1), np.int64)
-        self.member = self.member._replace(
-            host=grow(self.member.host, host),
-            message=grow(self.member.message, message),
-            name=names.larger(self.member.name, self.capacity.slots),
-            field=arrays.fields_of(self.state, self.protocol.message_fields, self.capacity.slots),
-        )
+        self.member = allocate.with_slots(self.member, self.protocol, self.state, self.capacity)
         self._map_arrays()
 
     def _drain(self, output: Output) -> bool:
@@ -427,18 +417,18 @@ class Node:
 
     def counts(self) -> dict[str, int]:
         """What has been counted since the start, and what is held now."""
-        return {name: self.registers[place] for name, place in allocate.COUNTS.items()}
+        return arrays.counts(self.member)
 
     def oldest_waiting_ns(self) -> int | None:
         """Since when the message waits here that has waited longest."""
-        words = self.member.message.reshape(-1, arrays.WORDS)[: self.registers[arrays.SLOT_HIGH]]
+        words = self.member.message.reshape(-1, arrays.WORDS)
         waits = (words[:, arrays.REFERENCES] > 0) & (words[:, arrays.WAITING] > 0)
         return int(words[waits, arrays.SINCE_NS].min()) if waits.any() else None
 
     def waiting(self) -> list[tuple[int, int, int, list[tuple[int, int]]]]:
         """Messages that wait here: sender, sequence, since when, and what is missing of each."""
         member, found = self.member, []
-        words = member.message.reshape(-1, arrays.WORDS)[: self.registers[arrays.SLOT_HIGH]]
+        words = member.message.reshape(-1, arrays.WORDS)
         waits = (words[:, arrays.REFERENCES] > 0) & (words[:, arrays.WAITING] > 0)
         for slot in np.flatnonzero(waits):
             source, sequence = member.host.name[2 * slot : 2 * slot + 2].tolist()

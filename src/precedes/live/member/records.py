@@ -1,7 +1,22 @@
-"""Reading and writing the records of a frame, compiled: what ``wire`` describes, byte by byte.
+"""Records: what members say to each other in the body of a frame, with writer and reader.
 
-Readers return a position, or a negative reason for which the record is refused; nothing is read
-beyond the end that they are given. Writers are called with room made sure of before.
+Each begins with its kind in one byte; all numbers are little endian.
+
+    PACKET   items (2), then each: tag (1) and, by its class,
+             a message: source (2), sequence (4), its fields, payload length (4), payload
+             a reference: source (2), sequence (4); a number: 8 bytes
+             a field: words (2), then each word in groups of 7 bits, the sign in the lowest bit
+    UP       source (2), messages of it that were consumed (4), who has consumed the least (2)
+    DOWN     source (2), messages of it that all have consumed (4), whether that is all (1)
+    FROZEN   member (2), messages of it that have come here (4): it is out of the view
+    RELAY    a message of a member that is out of the view, as in a packet with tag 0
+    ROUTED   destination (2), origin (2), length (4), a PACKET
+    LEAVE    nothing: the sender leaves the group
+
+Writers return where they end; their callers have made sure of the room. Readers of records of a
+fixed size are called when all of it is there. Those of packets never look beyond the end that
+they are given and trust no number: they return where they end, a reason below 0 for which the
+record is refused, or STOP and a status.
 """
 
 from __future__ import annotations
@@ -10,24 +25,36 @@ from typing import Final
 
 import numpy as np
 
-from precedes import compiled
-from precedes.contract import MESSAGE, NUMBER, REFERENCE, SEQUENCE, SOURCE, Int32s
-from precedes.live.member import names, store
-from precedes.live.member.arrays import (
-    COUNT,
-    ITEMS_MAX,
-    NODES,
-    NONE,
-    PAYLOAD_BYTES,
-    PAYLOAD_MAX,
-    REFERENCES,
-    WORDS,
-    ZERO,
-    Bytes,
-    Member,
-)
+from precedes import compiled, contract
+from precedes.compiled import ZERO
+from precedes.contract import MESSAGE, NUMBER, REFERENCE, Int32s
+from precedes.live.member import arrays, store
+from precedes.live.member.arrays import Bytes, Member
+from precedes.parts.pool import NONE
 
-# Reasons for which input is refused: ``wire.REASONS`` has them in words.
+PACKET: Final = 1
+UP: Final = 2
+DOWN: Final = 3
+FROZEN: Final = 4
+RELAY: Final = 5
+ROUTED: Final = 6
+LEAVE: Final = 7
+
+# Bytes of what records are made of.
+KIND_BYTES: Final = 1
+MEMBER_BYTES: Final = 2
+SEQUENCE_BYTES: Final = 4  # a sequence number, or how many messages of a member
+NAME_BYTES: Final = MEMBER_BYTES + SEQUENCE_BYTES
+COUNT_BYTES: Final = 2  # of items or words
+LENGTH_BYTES: Final = 4
+TAG_BYTES: Final = 1
+FLAG_BYTES: Final = 1
+NUMBER_BYTES: Final = 8
+WORD_BYTES_MAX: Final = 5
+
+SEQUENCE_MAX: Final = (1 << 30) - 1  # a billion messages of one member; a bit is left for a flag
+
+# Why a record is refused.
 SHORT: Final = -1
 LONG: Final = -2
 UNKNOWN_TAG: Final = -3
@@ -35,15 +62,17 @@ UNKNOWN_SOURCE: Final = -4
 IMPOSSIBLE: Final = -5
 MISROUTED: Final = -6
 UNKNOWN_RECORD: Final = -7
-# And for which the step must stop for a moment.
-NO_SLOTS: Final = -16
-NO_BLOCKS: Final = -17
-
-HEADER_BYTES: Final = 3  # of a packet: kind of record, number of items
-NAME_BYTES: Final = 6
-NUMBER_BYTES: Final = 8
-WORD_BYTES_MAX: Final = 5
-SEQUENCE_MAX: Final = (1 << 30) - 1  # a billion messages of one member; a bit is left for a flag
+REASONS: Final = {
+    -SHORT: "a record is cut short",
+    -LONG: "a record is longer than allowed",
+    -UNKNOWN_TAG: "an item has an unknown tag",
+    -UNKNOWN_SOURCE: "a message names no member or no sequence number",
+    -IMPOSSIBLE: "a clock or a count is impossible",
+    -MISROUTED: "a message does not come by this member",
+    -UNKNOWN_RECORD: "a record is of an unknown kind",
+}
+# Nothing is wrong with the record, but the step has to stop first: this and a status.
+STOP: Final = -1000
 
 
 @compiled.function(inline=False)
@@ -51,29 +80,309 @@ def read(data: Bytes, at: int, count: int) -> int:
     """A number of ``count`` bytes, the least significant first."""
     value = np.int64(0)
     for i in range(count):
-        # An index without a sign is not looked at whether it is negative: the loop is one load.
+        # Unsigned indices need no wrap-around test: this compiles to one load.
         value |= np.int64(data[np.uint64(at + i)]) << (8 * i)
     return int(value)
 
 
 @compiled.function(inline=False)
 def write(data: Bytes, at: int, value: int, count: int) -> int:
-    """Write a number in ``count`` bytes; where it ends."""
+    """Write a number in ``count`` bytes."""
     for i in range(count):
         data[np.uint64(at + i)] = (value >> (8 * i)) & 0xFF
     return at + count
 
 
+# UP -----------------------------------------------------------------------------------------
+
+UP_BYTES: Final = KIND_BYTES + MEMBER_BYTES + SEQUENCE_BYTES + MEMBER_BYTES
+
+
 @compiled.function(inline=False)
-def write_words(data: Bytes, at: int, row: Int32s) -> int:
-    """Write a message field: how many words up to the last that is not 0, then the words.
+def write_up(data: Bytes, at: int, source: int, consumed: int, laggard: int) -> int:
+    """What the sender and those behind it have consumed of a source."""
+    at = write(data, at, UP, KIND_BYTES)
+    at = write(data, at, source, MEMBER_BYTES)
+    at = write(data, at, consumed, SEQUENCE_BYTES)
+    return write(data, at, laggard, MEMBER_BYTES)
+
+
+@compiled.function(inline=False)
+def read_up(data: Bytes, at: int) -> tuple[int, int, int]:
+    """Source, how many messages of it are consumed, and the laggard."""
+    at += KIND_BYTES
+    source = read(data, at, MEMBER_BYTES)
+    consumed = read(data, at + MEMBER_BYTES, SEQUENCE_BYTES)
+    return source, consumed, read(data, at + MEMBER_BYTES + SEQUENCE_BYTES, MEMBER_BYTES)
+
+
+# DOWN ---------------------------------------------------------------------------------------
+
+DOWN_BYTES: Final = KIND_BYTES + MEMBER_BYTES + SEQUENCE_BYTES + FLAG_BYTES
+
+
+@compiled.function(inline=False)
+def write_down(data: Bytes, at: int, source: int, stable: int, finished: int) -> int:
+    """What all have consumed of a source, and whether that is all it will ever send."""
+    at = write(data, at, DOWN, KIND_BYTES)
+    at = write(data, at, source, MEMBER_BYTES)
+    at = write(data, at, stable, SEQUENCE_BYTES)
+    return write(data, at, finished, FLAG_BYTES)
+
+
+@compiled.function(inline=False)
+def read_down(data: Bytes, at: int) -> tuple[int, int, int]:
+    """Source, how many messages of it are stable, and whether it has finished."""
+    at += KIND_BYTES
+    source = read(data, at, MEMBER_BYTES)
+    stable = read(data, at + MEMBER_BYTES, SEQUENCE_BYTES)
+    return source, stable, read(data, at + MEMBER_BYTES + SEQUENCE_BYTES, FLAG_BYTES)
+
+
+# FROZEN -------------------------------------------------------------------------------------
+
+FROZEN_BYTES: Final = KIND_BYTES + MEMBER_BYTES + SEQUENCE_BYTES
+
+
+@compiled.function(inline=False)
+def write_frozen(data: Bytes, at: int, who: int, received: int) -> int:
+    """A member is out of the view; so many messages of it have come."""
+    at = write(data, at, FROZEN, KIND_BYTES)
+    at = write(data, at, who, MEMBER_BYTES)
+    return write(data, at, received, SEQUENCE_BYTES)
+
+
+@compiled.function(inline=False)
+def read_frozen(data: Bytes, at: int) -> tuple[int, int]:
+    """Who is out of the view, and how many messages of it the sender has."""
+    at += KIND_BYTES
+    return read(data, at, MEMBER_BYTES), read(data, at + MEMBER_BYTES, SEQUENCE_BYTES)
+
+
+# RELAY --------------------------------------------------------------------------------------
+
+
+@compiled.function(inline=False)
+def relay_bytes_max(member: Member, slot: int) -> int:
+    """The most that the relay of a message takes."""
+    return KIND_BYTES + item_bytes_max(member, 0, slot)
+
+
+@compiled.function(inline=False)
+def write_relay(member: Member, data: Bytes, at: int, slot: int) -> int:
+    """A message of a member that is out of the view."""
+    return write_item(member, data, write(data, at, RELAY, KIND_BYTES), 0, slot)
+
+
+@compiled.function(inline=False)
+def read_relay(member: Member, at: int, end: int) -> int:
+    """Read a relayed message into the inbox, as ``read_packet`` does."""
+    member.host.registers[arrays.COUNT] = 0
+    at = _read_item(member, at + KIND_BYTES, end, 0)
+    if at >= 0:
+        member.host.registers[arrays.COUNT] = 1
+    return at
+
+
+# ROUTED -------------------------------------------------------------------------------------
+
+ROUTED_BYTES: Final = KIND_BYTES + MEMBER_BYTES + MEMBER_BYTES + LENGTH_BYTES  # before its packet
+
+
+@compiled.function(inline=False)
+def write_routed(data: Bytes, at: int, target: int, origin: int, length: int) -> int:
+    """The way of a packet of that length, which follows."""
+    at = write(data, at, ROUTED, KIND_BYTES)
+    at = write(data, at, target, MEMBER_BYTES)
+    at = write(data, at, origin, MEMBER_BYTES)
+    return write(data, at, length, LENGTH_BYTES)
+
+
+@compiled.function(inline=False)
+def read_routed(data: Bytes, at: int) -> tuple[int, int, int]:
+    """Target, origin and length of the packet that follows."""
+    at += KIND_BYTES
+    target = read(data, at, MEMBER_BYTES)
+    origin = read(data, at + MEMBER_BYTES, MEMBER_BYTES)
+    return target, origin, read(data, at + 2 * MEMBER_BYTES, LENGTH_BYTES)
+
+
+# PACKET: its header, and after it so many items ---------------------------------------------
+
+PACKET_BYTES: Final = KIND_BYTES + COUNT_BYTES
+
+
+@compiled.function(inline=False)
+def write_packet(data: Bytes, at: int, count: int) -> int:
+    """The header of a packet; so many items follow."""
+    return write(data, write(data, at, PACKET, KIND_BYTES), count, COUNT_BYTES)
+
+
+@compiled.function(inline=False)
+def read_packet(member: Member, at: int, end: int) -> int:
+    """Read a packet with its items into the inbox.
+
+    Messages get slots, or one more reference if they are here already. If anything is refused,
+    or there is no room, what was taken is given back and nothing has changed.
+    """
+    if at + PACKET_BYTES > end:
+        return SHORT
+    count = read(member.input, at + KIND_BYTES, COUNT_BYTES)
+    at += PACKET_BYTES
+    if count == 0 or count > member.setting[arrays.ITEMS_MAX]:
+        return LONG
+    member.host.registers[arrays.COUNT] = 0
+    for i in range(count):
+        at = _read_item(member, at, end, i)
+        if at < 0:
+            give_back(member, i)
+            return at
+    member.host.registers[arrays.COUNT] = count
+    return at
+
+
+@compiled.function(inline=False)
+def give_back(member: Member, count: int) -> None:
+    """End the references of the first items in the inbox."""
+    for i in range(count):
+        kind = member.item_class[contract.tag_of(member.inbox, i)]
+        if kind != NUMBER:
+            store.end_reference(member, contract.value_of(member.inbox, i))
+    member.host.registers[arrays.COUNT] = 0
+
+
+# Items --------------------------------------------------------------------------------------
+
+
+@compiled.function(inline=False)
+def message_bytes_max(member: Member) -> int:
+    """The most that a message takes in a packet of its own, its payload aside."""
+    return PACKET_BYTES + TAG_BYTES + NAME_BYTES + fields_bytes_max(member.field) + LENGTH_BYTES
+
+
+@compiled.function(inline=False)
+def item_bytes_max(member: Member, tag: int, value: int) -> int:
+    """The most that an item takes."""
+    kind = member.item_class[tag]
+    if kind == MESSAGE:
+        payload_bytes = member.message[value, arrays.PAYLOAD_BYTES]
+        return (
+            TAG_BYTES + NAME_BYTES + fields_bytes_max(member.field) + LENGTH_BYTES + payload_bytes
+        )
+    return TAG_BYTES + (NAME_BYTES if kind == REFERENCE else NUMBER_BYTES)
+
+
+@compiled.function(inline=False)
+def write_item(member: Member, data: Bytes, at: int, tag: int, value: int) -> int:
+    """An item of a packet: a message, a reference or a number, as its tag says."""
+    kind = member.item_class[tag]
+    at = write(data, at, tag, TAG_BYTES)
+    if kind == NUMBER:
+        return write(data, at, value, NUMBER_BYTES)
+    at = write(data, at, contract.source_of(member.host, value) + ZERO, MEMBER_BYTES)
+    at = write(data, at, contract.sequence_of(member.host, value) + ZERO, SEQUENCE_BYTES)
+    if kind == REFERENCE:
+        return at
+    for k in range(len(member.field)):
+        at = write_field(data, at, member.field[k][value])
+    payload_bytes = member.message[value, arrays.PAYLOAD_BYTES]
+    at = write(data, at, payload_bytes, LENGTH_BYTES)
+    return store.copy_payload(member, value, data, at)
+
+
+@compiled.function(inline=False)
+def _read_item(member: Member, at: int, end: int, i: int) -> int:
+    """Read an item to the i-th place of the inbox."""
+    data = member.input
+    if at + TAG_BYTES > end:
+        return SHORT
+    tag = read(data, at, TAG_BYTES)
+    at += TAG_BYTES
+    if tag >= member.item_class.size:
+        return UNKNOWN_TAG
+    kind = member.item_class[tag]
+    member.inbox[2 * i] = tag
+    if kind == NUMBER:
+        if at + NUMBER_BYTES > end:
+            return SHORT
+        member.inbox[2 * i + 1] = read(data, at, NUMBER_BYTES)
+        return at + NUMBER_BYTES
+    if at + NAME_BYTES > end:
+        return SHORT
+    source = read(data, at, MEMBER_BYTES)
+    sequence = read(data, at + MEMBER_BYTES, SEQUENCE_BYTES)
+    if source >= member.setting[arrays.NODES] or sequence == 0 or sequence > SEQUENCE_MAX:
+        return UNKNOWN_SOURCE
+    return _read_message(member, at + NAME_BYTES, end, i, source, sequence)
+
+
+@compiled.function(inline=False)
+def _read_message(member: Member, at: int, end: int, i: int, source: int, sequence: int) -> int:
+    """The rest of a message or of a reference to one."""
+    slot = store.find(member.name, store.name_of(source, sequence))
+    is_new = slot == NONE
+    if not is_new:
+        member.message[slot, arrays.REFERENCES] += 1
+    else:
+        if not store.has_slot(member):
+            return STOP + arrays.GROW_SLOTS
+        slot = store.new_message(member, source, sequence)
+    member.inbox[2 * i + 1] = slot
+    if member.item_class[contract.tag_of(member.inbox, i)] == REFERENCE:
+        return at
+    at = _read_content(member, at, end, slot, is_new)
+    if at < 0:
+        store.end_reference(member, slot)
+    return at
+
+
+@compiled.function(inline=False)
+def _read_content(member: Member, at: int, end: int, slot: int, is_new: bool) -> int:
+    """Fields and payload; those of a message that is here already are skipped."""
+    data = member.input
+    # The last row belongs to no message: what is here already must not change.
+    row = slot if is_new else member.field[0].shape[0] - 1
+    for k in range(len(member.field)):
+        at = read_field(data, at, end, member.field[k][row])
+        if at < 0:
+            return at
+    if at + LENGTH_BYTES > end:
+        return SHORT
+    size_bytes = read(data, at, LENGTH_BYTES)
+    at += LENGTH_BYTES
+    if size_bytes > member.setting[arrays.PAYLOAD_MAX]:
+        return LONG
+    if at + size_bytes > end:
+        return SHORT
+    if is_new:
+        if not store.has_blocks(member, size_bytes):
+            return STOP + arrays.GROW_BLOCKS
+        store.keep_payload(member, slot, data, at, size_bytes)
+    return at + size_bytes
+
+
+# Fields of a message ------------------------------------------------------------------------
+
+
+@compiled.function(inline=False)
+def fields_bytes_max(fields: tuple[Int32s, ...]) -> int:
+    """The most that the fields of a message take."""
+    total = 0
+    for k in range(len(fields)):
+        total += COUNT_BYTES + WORD_BYTES_MAX * fields[k].shape[1]
+    return total
+
+
+@compiled.function(inline=False)
+def write_field(data: Bytes, at: int, row: Int32s) -> int:
+    """How many words up to the last that is not 0, then these.
 
     Each in groups of 7 bits, its sign in the lowest: a small count takes one byte.
     """
     used = row.size
     while used > 0 and row[used - 1] == 0:
         used -= 1
-    at = write(data, at, used, 2)
+    at = write(data, at, used, COUNT_BYTES)
     for i in range(used):
         word = np.int64(row[i])
         word = ((word << 1) ^ (word >> 63)) & 0xFFFFFFFF
@@ -87,12 +396,12 @@ def write_words(data: Bytes, at: int, row: Int32s) -> int:
 
 
 @compiled.function(inline=False)
-def read_words(data: Bytes, at: int, end: int, row: Int32s) -> int:
-    """Read a message field; the words that are not there are 0."""
-    if at + 2 > end:
+def read_field(data: Bytes, at: int, end: int, row: Int32s) -> int:
+    """Read a field; the words that are not there are 0."""
+    if at + COUNT_BYTES > end:
         return SHORT
-    used = read(data, at, 2)
-    at += 2
+    used = read(data, at, COUNT_BYTES)
+    at += COUNT_BYTES
     if used > row.size:
         return LONG
     for i in range(used):
@@ -101,7 +410,7 @@ def read_words(data: Bytes, at: int, end: int, row: Int32s) -> int:
         while True:
             if at >= end:
                 return SHORT
-            if shift > 28:
+            if shift > 7 * (WORD_BYTES_MAX - 1):
                 return IMPOSSIBLE
             byte = np.int64(data[at])
             at += 1
@@ -115,159 +424,3 @@ def read_words(data: Bytes, at: int, end: int, row: Int32s) -> int:
     for i in range(used, row.size):
         row[i] = 0
     return at
-
-
-@compiled.function(inline=False)
-def words_bytes_max(member: Member) -> int:
-    """The most that the fields of a message take."""
-    total = 0
-    for k in range(len(member.field)):
-        total += 2 + WORD_BYTES_MAX * member.field[k].shape[1]
-    return total
-
-
-@compiled.function(inline=False)
-def message_bytes_max(member: Member) -> int:
-    """The most that a message takes in a packet of its own, its payload aside."""
-    return HEADER_BYTES + 1 + NAME_BYTES + 4 + words_bytes_max(member)
-
-
-@compiled.function(inline=False)
-def item_bytes_max(member: Member, tag: int, value: int) -> int:
-    """The most that an item takes."""
-    kind = member.item_class[tag]
-    if kind == MESSAGE:
-        payload = member.message[WORDS * value + PAYLOAD_BYTES]
-        return 1 + NAME_BYTES + 4 + payload + words_bytes_max(member)
-    return 1 + (NAME_BYTES if kind == REFERENCE else NUMBER_BYTES)
-
-
-@compiled.function(inline=False)
-def write_item(member: Member, data: Bytes, at: int, tag: int, value: int) -> int:
-    """Write an item; where it ends."""
-    kind = member.item_class[tag]
-    at = write(data, at, tag, 1)
-    if kind == NUMBER:
-        return write(data, at, value, NUMBER_BYTES)
-    at = write(data, at, member.host.name[2 * value + SOURCE] + ZERO, 2)
-    at = write(data, at, member.host.name[2 * value + SEQUENCE] + ZERO, 4)
-    if kind == REFERENCE:
-        return at
-    for k in range(len(member.field)):
-        at = write_words(data, at, member.field[k][value])
-    at = write(data, at, member.message[WORDS * value + PAYLOAD_BYTES], 4)
-    return store.copy_payload(member, value, data, at)
-
-
-@compiled.function(inline=False)
-def read_items(member: Member, at: int, end: int) -> int:
-    """Read a packet, from its number of items on, into the inbox.
-
-    Messages get slots, or one more reference if they are here already. If anything is refused,
-    or there is no room, what was taken is given back and nothing has changed.
-    """
-    data = member.input
-    if at + 2 > end:
-        return SHORT
-    count = read(data, at, 2)
-    at += 2
-    if count == 0 or count > member.setting[ITEMS_MAX]:
-        return LONG
-    member.host.registers[COUNT] = 0
-    for i in range(count):
-        at = _read_item(member, at, end, i)
-        if at < 0:
-            give_back(member, i)
-            return at
-    member.host.registers[COUNT] = count
-    return at
-
-
-@compiled.function(inline=False)
-def read_one(member: Member, at: int, end: int) -> int:
-    """Read a single item into the inbox."""
-    member.host.registers[COUNT] = 0
-    at = _read_item(member, at, end, 0)
-    if at >= 0:
-        member.host.registers[COUNT] = 1
-    return at
-
-
-@compiled.function(inline=False)
-def give_back(member: Member, count: int) -> None:
-    """End the references of the first items in the inbox."""
-    for i in range(count):
-        kind = member.item_class[member.inbox[2 * i]]
-        if kind != NUMBER:
-            store.end_reference(member, member.inbox[2 * i + 1])
-    member.host.registers[COUNT] = 0
-
-
-@compiled.function(inline=False)
-def _read_item(member: Member, at: int, end: int, i: int) -> int:
-    data = member.input
-    if at >= end:
-        return SHORT
-    tag = np.int64(data[at])
-    at += 1
-    if tag >= member.item_class.size:
-        return UNKNOWN_TAG
-    kind = member.item_class[tag]
-    member.inbox[2 * i] = tag
-    if kind == NUMBER:
-        if at + NUMBER_BYTES > end:
-            return SHORT
-        member.inbox[2 * i + 1] = read(data, at, NUMBER_BYTES)
-        return at + NUMBER_BYTES
-    if at + NAME_BYTES > end:
-        return SHORT
-    source = read(data, at, 2)
-    sequence = read(data, at + 2, 4)
-    if source >= member.setting[NODES] or sequence == 0 or sequence > SEQUENCE_MAX:
-        return UNKNOWN_SOURCE
-    return _read_message(member, at + NAME_BYTES, end, i, names.name_of(source, sequence))
-
-
-@compiled.function(inline=False)
-def _read_message(member: Member, at: int, end: int, i: int, name: int) -> int:
-    """The rest of a message or of a reference to one."""
-    slot = names.find(member.name, name)
-    fresh = slot == NONE
-    if not fresh:
-        member.message[WORDS * slot + REFERENCES] += 1
-    else:
-        if not store.has_slot(member.message, member.host.registers):
-            return NO_SLOTS
-        slot = store.new_message(member, name >> 32, name & 0xFFFFFFFF)
-    member.inbox[2 * i + 1] = slot
-    if member.item_class[member.inbox[2 * i]] == REFERENCE:
-        return at
-    at = _read_content(member, at, end, slot, fresh)
-    if at < 0:
-        store.end_reference(member, slot)
-    return at
-
-
-@compiled.function(inline=False)
-def _read_content(member: Member, at: int, end: int, slot: int, fresh: bool) -> int:
-    """Fields and payload; of a message that is here already they are passed over."""
-    data = member.input
-    # A row that no message has: what is here already must not change.
-    row = slot if fresh else member.field[0].shape[0] - 1
-    for k in range(len(member.field)):
-        at = read_words(data, at, end, member.field[k][row])
-        if at < 0:
-            return at
-    if at + 4 > end:
-        return SHORT
-    size_bytes = read(data, at, 4)
-    at += 4
-    if size_bytes > member.setting[PAYLOAD_MAX]:
-        return LONG
-    if at + size_bytes > end:
-        return SHORT
-    if fresh:
-        if not store.has_blocks(member.block_link, member.host.registers, size_bytes):
-            return NO_BLOCKS
-        store.keep_payload(member, slot, data, at, size_bytes)
-    return at + size_bytes

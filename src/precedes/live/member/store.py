@@ -1,118 +1,122 @@
-"""Messages in memory: slots with counted references, payloads in chained blocks."""
+"""Messages in memory: slots with counted references, their names, payloads in chained blocks.
+
+A packet names messages by source and sequence, a protocol by slots. ``name`` is a hash table with
+at least twice as many places as there are slots; a name is entered at the first free place from
+its own on, and removing one moves up those behind it, so that no search meets a gap.
+"""
 
 from __future__ import annotations
 
-from precedes import compiled
-from precedes.contract import NOW_NS, SEQUENCE, SOURCE, Int32s, Int64s
-from precedes.live.member import names
-from precedes.live.member.arrays import (
-    BLOCK_BYTES,
-    BLOCK_FREE,
-    BLOCK_HIGH,
-    BLOCKS_USED,
-    FIRST_BLOCK,
-    LARGEST_BYTES,
-    LINK,
-    NAMES_USED,
-    NONE,
-    PAYLOAD_BYTES,
-    REFERENCES,
-    SINCE_NS,
-    SLOT_FREE,
-    SLOT_HIGH,
-    WAITING,
-    WORDS,
-    Bytes,
-    Member,
-)
+from typing import Final
+
+import numpy as np
+
+from precedes import compiled, contract
+from precedes.compiled import ZERO
+from precedes.contract import Int64s
+from precedes.live.member import arrays
+from precedes.live.member.arrays import BLOCK_BYTES, Bytes, Member
+from precedes.parts import pool
+from precedes.parts.pool import NONE
+
+# Columns of the table of names.
+NAME: Final = 0  # 0: free
+SLOT: Final = 1
+
+# From the golden ratio (Knuth): consecutive numbers are spread evenly.
+MULTIPLIER: Final = 0x61C88647  # of 31 bits: a product with 32 bits fits into 64
+WORD: Final = 0xFFFFFFFF
+
+
+# Slots --------------------------------------------------------------------------------------
 
 
 @compiled.function(inline=False)
-def blocks_for(size_bytes: int) -> int:
-    """How many blocks a payload takes."""
-    return (size_bytes + BLOCK_BYTES - 1) // BLOCK_BYTES
-
-
-@compiled.function(inline=False)
-def has_blocks(link: Int32s, registers: Int64s, size_bytes: int) -> bool:
-    """Whether there is room for a payload of this size."""
-    return registers[BLOCKS_USED] + blocks_for(size_bytes) <= link.size
-
-
-@compiled.function(inline=False)
-def has_slot(message: Int64s, registers: Int64s) -> bool:
+def has_slot(member: Member) -> bool:
     """Whether there is a free slot."""
-    return registers[SLOT_FREE] != NONE or WORDS * registers[SLOT_HIGH] < message.size
+    return pool.has_rows(member.slots, 1)
 
 
 @compiled.function(inline=False)
 def new_message(member: Member, source: int, sequence: int) -> int:
     """A slot for a message of this name, with one reference and no payload; there is a free one."""
-    registers = member.host.registers
-    message = member.message
-    slot = registers[SLOT_FREE]
-    if slot != NONE:
-        registers[SLOT_FREE] = message[WORDS * slot + LINK]
-    else:
-        slot = registers[SLOT_HIGH]
-        registers[SLOT_HIGH] = slot + 1
-    at = WORDS * slot
-    message[at + REFERENCES] = 1
-    message[at + FIRST_BLOCK] = NONE
-    message[at + PAYLOAD_BYTES] = 0
-    message[at + WAITING] = 0
-    message[at + SINCE_NS] = registers[NOW_NS]
-    member.host.name[2 * slot + SOURCE] = source
-    member.host.name[2 * slot + SEQUENCE] = sequence
-    names.enter(member.name, names.name_of(source, sequence), slot)
-    registers[NAMES_USED] += 1
+    slot = pool.take_row(member.slots)
+    message = member.message[slot]
+    message[arrays.REFERENCES] = 1
+    message[arrays.FIRST_BLOCK] = NONE
+    message[arrays.PAYLOAD_BYTES] = 0
+    message[arrays.WAITING] = 0
+    message[arrays.SINCE_NS] = contract.now_ns(member.host)
+    member.host.name[2 * slot + contract.SOURCE] = source
+    member.host.name[2 * slot + contract.SEQUENCE] = sequence
+    enter(member.name, name_of(source, sequence), slot)
     return slot
 
 
 @compiled.function(inline=False)
 def end_reference(member: Member, slot: int) -> None:
     """One reference less; the last one frees the slot and its payload."""
-    registers = member.host.registers
-    message = member.message
-    at = WORDS * slot
-    message[at + REFERENCES] -= 1
-    if message[at + REFERENCES] > 0:
+    member.message[slot, arrays.REFERENCES] -= 1
+    if member.message[slot, arrays.REFERENCES] > 0:
         return
-    block = message[at + FIRST_BLOCK]
+    block = member.message[slot, arrays.FIRST_BLOCK]
     while block != NONE:
-        following = member.block_link[block]
-        member.block_link[block] = registers[BLOCK_FREE]
-        registers[BLOCK_FREE] = block
-        registers[BLOCKS_USED] -= 1
+        following = member.blocks.row[block]
+        pool.free_row(member.blocks, block)
         block = following
-    name = names.name_of(member.host.name[2 * slot + SOURCE], member.host.name[2 * slot + SEQUENCE])
-    names.take_out(member.name, name)
-    registers[NAMES_USED] -= 1
-    message[at + LINK] = registers[SLOT_FREE]
-    registers[SLOT_FREE] = slot
+    host = member.host
+    remove(member.name, name_of(contract.source_of(host, slot), contract.sequence_of(host, slot)))
+    pool.free_row(member.slots, slot)
+
+
+@compiled.function(inline=False)
+def keep_until_stable(member: Member, source: int, sequence: int, slot: int) -> None:
+    """Keep a message in case its source is lost: one more reference."""
+    place = sequence % member.kept.shape[1]
+    if member.kept[source, place] != NONE:
+        # At least a window older: stable, although this step has not forgotten it yet.
+        end_reference(member, member.kept[source, place] + ZERO)
+        member.known[source, arrays.FORGOTTEN] = sequence - member.kept.shape[1]
+    member.kept[source, place] = slot
+    member.message[slot, arrays.REFERENCES] += 1
+
+
+@compiled.function(inline=False)
+def forget_stable(member: Member, source: int) -> None:
+    """Let go of the messages of a source that all have consumed."""
+    known = member.known[source]
+    while known[arrays.FORGOTTEN] < known[arrays.STABLE]:
+        known[arrays.FORGOTTEN] += 1
+        place = known[arrays.FORGOTTEN] % member.kept.shape[1]
+        if member.kept[source, place] != NONE:
+            end_reference(member, member.kept[source, place] + ZERO)
+            member.kept[source, place] = NONE
+
+
+# Payloads -----------------------------------------------------------------------------------
+
+
+@compiled.function(inline=False)
+def has_blocks(member: Member, size_bytes: int) -> bool:
+    """Whether there is room for a payload of this size."""
+    return pool.has_rows(member.blocks, (size_bytes + BLOCK_BYTES - 1) // BLOCK_BYTES)
 
 
 @compiled.function(inline=False)
 def keep_payload(member: Member, slot: int, source: Bytes, first: int, size_bytes: int) -> None:
     """Store the payload of a new message; the caller has asked ``has_blocks``."""
     registers = member.host.registers
-    registers[LARGEST_BYTES] = max(registers[LARGEST_BYTES], size_bytes)
-    member.message[WORDS * slot + PAYLOAD_BYTES] = size_bytes
+    registers[arrays.LARGEST_BYTES] = max(registers[arrays.LARGEST_BYTES], size_bytes)
+    member.message[slot, arrays.PAYLOAD_BYTES] = size_bytes
     last = NONE
     done = 0
     while done < size_bytes:
-        block = registers[BLOCK_FREE]
-        if block != NONE:
-            registers[BLOCK_FREE] = member.block_link[block]
-        else:
-            block = registers[BLOCK_HIGH]
-            registers[BLOCK_HIGH] = block + 1
-        registers[BLOCKS_USED] += 1
-        member.block_link[block] = NONE
+        block = pool.take_row(member.blocks)
+        member.blocks.row[block] = NONE
         if last == NONE:
-            member.message[WORDS * slot + FIRST_BLOCK] = block
+            member.message[slot, arrays.FIRST_BLOCK] = block
         else:
-            member.block_link[last] = block
+            member.blocks.row[last] = block
         count = min(size_bytes - done, BLOCK_BYTES)
         compiled.copy_bytes(source, first + done, member.block, BLOCK_BYTES * block, count)
         done += count
@@ -122,12 +126,83 @@ def keep_payload(member: Member, slot: int, source: Bytes, first: int, size_byte
 @compiled.function(inline=False)
 def copy_payload(member: Member, slot: int, target: Bytes, at: int) -> int:
     """Write a payload to where there is room for it; where it ends."""
-    left = member.message[WORDS * slot + PAYLOAD_BYTES]
-    block = member.message[WORDS * slot + FIRST_BLOCK]
+    left = member.message[slot, arrays.PAYLOAD_BYTES]
+    block = member.message[slot, arrays.FIRST_BLOCK]
     while left > 0:
         count = min(left, BLOCK_BYTES)
         compiled.copy_bytes(member.block, BLOCK_BYTES * block, target, at, count)
         at += count
         left -= count
-        block = member.block_link[block]
+        block = member.blocks.row[block]
     return at
+
+
+# Names --------------------------------------------------------------------------------------
+
+
+def allocate_names(slots: int) -> Int64s:
+    """A table for the names of that many messages."""
+    places = 4
+    while places < 2 * slots:
+        places *= 2
+    return np.zeros((places, 2), np.int64)
+
+
+def larger_names(table: Int64s, slots: int) -> Int64s:
+    """The same names in a table for more slots."""
+    new = allocate_names(slots)
+    for name, slot in table[table[:, NAME] != 0].tolist():
+        enter(new, name, slot)
+    return new
+
+
+@compiled.function()
+def name_of(source: int, sequence: int) -> int:
+    """A message's name as one number above 0: sequences begin with 1."""
+    return int(np.int64(source) << 32 | np.int64(sequence))
+
+
+@compiled.function()
+def _place(table: Int64s, name: int) -> int:
+    mixed = ((name >> 32) * 0x85EBCA6B + name) & WORD
+    return ((mixed * MULTIPLIER) & WORD) >> 7 & (table.shape[0] - 1)
+
+
+@compiled.function(inline=False)
+def find(table: Int64s, name: int) -> int:
+    """The slot of a message, or NONE."""
+    at = _place(table, name)
+    while table[at, NAME] != 0:
+        if table[at, NAME] == name:
+            return table[at, SLOT]
+        at = (at + 1) & (table.shape[0] - 1)
+    return NONE
+
+
+@compiled.function(inline=False)
+def enter(table: Int64s, name: int, slot: int) -> None:
+    """Enter a name that the table does not have."""
+    at = _place(table, name)
+    while table[at, NAME] != 0:
+        at = (at + 1) & (table.shape[0] - 1)
+    table[at, NAME] = name
+    table[at, SLOT] = slot
+
+
+@compiled.function(inline=False)
+def remove(table: Int64s, name: int) -> None:
+    """Remove a name that the table has."""
+    mask = table.shape[0] - 1
+    at = _place(table, name)
+    while table[at, NAME] != name:
+        at = (at + 1) & mask
+    after = (at + 1) & mask
+    while table[after, NAME] != 0:
+        home = _place(table, table[after, NAME])
+        # It may fill the gap if its own place is not between the gap and where it stands.
+        if (after - home) & mask >= (after - at) & mask:
+            table[at, NAME] = table[after, NAME]
+            table[at, SLOT] = table[after, SLOT]
+            at = after
+        after = (after + 1) & mask
+    table[at, NAME] = 0

@@ -1,29 +1,16 @@
-"""The wire format, version 2: frames over a byte stream, and what is in them.
+"""The wire format, version 2: frames over a byte stream; ``member.records`` has what is in them.
 
 All numbers are little endian. A connection begins with a HELLO of each side, which ends with its
 CRC-32; after that, frames:
 
     length   4  bytes that follow, at most the group's ``frame_max_bytes``; a sender ends a frame
-                before the record that would bring it beyond ``FRAME_BYTES``, far below that
+                before the record that would bring it beyond ``outbox.FRAME_BYTES``, far below that
     kind     1  DATA, ACK, PING or REFUSED
     number   8  DATA: 1, 2, ... on this link, going on after a reconnection; else 0
     received 8  how many DATA frames of the other side have arrived
     checksum 4  CRC-32 of the body
     check    4  CRC-32 of all before it: a wrong length is found out before its bytes are awaited
     body        DATA: records; REFUSED: the reason as text
-
-The records of a DATA frame, each begun by its kind in one byte:
-
-    PACKET   items (2), then each: tag (1) and, by its class,
-             a message: source (2), sequence (4), its fields, payload length (4), payload
-             a reference: source (2), sequence (4); a number: 8 bytes
-             a field: words (2), then each word in groups of 7 bits, the sign in the lowest bit
-    UP       source (2), messages of it that were taken (4), who has taken the least (2)
-    DOWN     source (2), messages of it that all have taken (4), whether that is all (1)
-    FROZEN   member (2), messages of it that have come here (4): it is out of the view
-    RELAY    a message of a member that is out of the view, as in a packet with tag 0
-    ROUTED   destination (2), origin (2), length (4), a PACKET
-    LEAVE    nothing: the sender leaves the group
 
 A decoder never trusts a length or a number: what is too long, too short or names what does not
 exist is refused, the connection closed, and the group goes on. Bytes that have changed on the way
@@ -53,20 +40,6 @@ ACK: Final = 2
 PING: Final = 3
 REFUSED: Final = 4
 
-# Kinds of records.
-PACKET: Final = 1
-UP: Final = 2
-DOWN: Final = 3
-FROZEN: Final = 4
-RELAY: Final = 5
-ROUTED: Final = 6
-LEAVE: Final = 7
-
-UP_BYTES: Final = 9
-DOWN_BYTES: Final = 8
-FROZEN_BYTES: Final = 7
-ROUTED_BYTES: Final = 9
-
 _CHECKED: Final = struct.Struct("<IBQQI")
 HEADER: Final = struct.Struct("<IBQQII")
 LENGTH_BYTES: Final = 4
@@ -79,21 +52,11 @@ HELLO_BYTES: Final = _HELLO.size + CHECK_BYTES
 
 REASON_BYTES_MAX: Final = 200
 
-# A frame with more than one record for everybody, or for its receiver alone, is cut here.
-FRAME_BYTES: Final = 1 << 19
-
 # What a connection reads at once, at first.
 BUFFER_BYTES: Final = 1 << 16
 
-# Why input was refused, by the numbers of ``items`` with the sign left out.
+# Why a frame was refused; the reasons for records come before.
 REASONS: Final = {
-    1: "a record is cut short",
-    2: "a record is longer than allowed",
-    3: "an item has an unknown tag",
-    4: "a message names no member or no sequence number",
-    5: "a clock or a count is impossible",
-    6: "a message does not come by this member",
-    7: "a record is of an unknown kind",
     8: "a frame is longer than allowed",
     9: "a frame is out of sequence",
     10: "a frame is of an unknown kind",
