@@ -19,6 +19,7 @@ from precedes.live.config import Config
 from precedes.live.errors import Evicted, GroupLost
 from precedes.live.events import Event, Events
 from precedes.live.inbox import Inbox
+from precedes.live.member import records
 from precedes.live.member.node import FAREWELL, Node
 from precedes.live.member.output import Output
 from precedes.live.metrics import Metrics
@@ -336,7 +337,7 @@ class Driver:
     def _handle_reports(self, output: Output, *, was_finished: bool) -> None:
         """What the step reports: evictions, and mistakes of peers."""
         for peer, reason in output.malformed:
-            self.on_peer_error(peer, wire.REASONS[reason], "its link")
+            self.on_peer_error(peer, records.REASONS[reason], "its link")
             self.links.ban(peer)
         for who in output.evicted:
             self._on_evicted(who, left=who in output.left, was_finished=was_finished)
