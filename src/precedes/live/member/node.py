@@ -421,14 +421,14 @@ class Node:
 
     def oldest_waiting_ns(self) -> int | None:
         """Since when the message waits here that has waited longest."""
-        words = self.member.message.reshape(-1, arrays.WORDS)
+        words = self.member.message
         waits = (words[:, arrays.REFERENCES] > 0) & (words[:, arrays.WAITING] > 0)
         return int(words[waits, arrays.SINCE_NS].min()) if waits.any() else None
 
     def waiting(self) -> list[tuple[int, int, int, list[tuple[int, int]]]]:
         """Messages that wait here: sender, sequence, since when, and what is missing of each."""
         member, found = self.member, []
-        words = member.message.reshape(-1, arrays.WORDS)
+        words = member.message
         waits = (words[:, arrays.REFERENCES] > 0) & (words[:, arrays.WAITING] > 0)
         for slot in np.flatnonzero(waits):
             source, sequence = member.host.name[2 * slot : 2 * slot + 2].tolist()
