@@ -8,11 +8,11 @@ from typing import Final, NamedTuple, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from precedes.live.member import arrays as a
+from precedes.live.member import arrays
 
 # Up to so many messages are handled one by one.
 FEW: Final = 16
-ROW_BYTES: Final = 8 * a.DELIVERY_WORDS
+ROW_BYTES: Final = 8 * arrays.DELIVERY_WORDS
 
 
 class Message(NamedTuple):
@@ -60,14 +60,14 @@ class Batch:
         """Who broadcast each of them."""
         if self._size <= FEW:
             return [message.sender for message in self]
-        return cast(list[int], self._table()[:, a.SOURCE].tolist())
+        return cast(list[int], self._table()[:, arrays.SOURCE].tolist())
 
     @property
     def sequences(self) -> list[int]:
         """Which of its sender's broadcasts each of them is, from 1."""
         if self._size <= FEW:
             return [message.sequence for message in self]
-        return cast(list[int], self._table()[:, a.SEQUENCE].tolist())
+        return cast(list[int], self._table()[:, arrays.SEQUENCE].tolist())
 
     @property
     def payloads(self) -> list[bytes]:
@@ -75,7 +75,7 @@ class Batch:
         if self._size <= FEW:
             return [message.payload for message in self]
         data, table = self._data, self._table()
-        begins, ends = table[:, a.FIRST_BYTE], table[:, a.LAST_BYTE]
+        begins, ends = table[:, arrays.FIRST_BYTE], table[:, arrays.LAST_BYTE]
         sizes = ends - begins
         # Most often all are of one size: then NumPy cuts them in a quarter of the time.
         if len(sizes) and sizes[0] and (sizes == sizes[0]).all():
@@ -86,11 +86,11 @@ class Batch:
 
     def counts(self, members: int) -> NDArray[np.int64]:
         """How many there are of each sender."""
-        return np.bincount(self._table()[:, a.SOURCE], minlength=members)
+        return np.bincount(self._table()[:, arrays.SOURCE], minlength=members)
 
     def _table(self) -> NDArray[np.int64]:
         """The rows of those that are left."""
-        return np.frombuffer(self._rows, np.int64).reshape(-1, a.DELIVERY_WORDS)[self._first :]
+        return np.frombuffer(self._rows, np.int64).reshape(-1, arrays.DELIVERY_WORDS)[self._first :]
 
     def _messages(self) -> list[Message]:
         """A few messages, made when they are first asked for: others may wait for what is sent."""
