@@ -14,9 +14,8 @@ PROTOCOL = f"{DOCUMENTED}GUARANTEE = 'causal'\n"
 
 
 @pytest.fixture
-def plant(tmp_path, monkeypatch):
+def plant(tmp_path):
     """Write files into an otherwise tidy repository and return what is found there."""
-    monkeypatch.setattr(tidy, "STRICT", True)
     (tmp_path / "CHANGELOG.md").write_text("# Changelog\n\n## [Unreleased]\n")
 
     def check(files):

@@ -54,8 +54,6 @@ MAY_IMPORT = {
     "report": FILES | {"papers"},
 }
 FREE = frozenset({"cli", "testing", "__init__", "__main__"})  # may import all but protocols
-# Whether no module has a second name.
-STRICT = False
 
 # Modules that only these parts of the package may import. The pipeline knocks at a Spark master
 # before Spark waits a minute for it; whatever else is sent or received is live's.
@@ -86,9 +84,9 @@ IMPURE = frozenset(
     | {"tempfile", "threading", "time", "uuid"}
 )
 
-# Libraries whose own pages give their modules a second name (np, pa, st, F). No others have one:
-# a reader who meets a name should know the file.
-RENAMED = frozenset({"numpy", "pyarrow", "hypothesis", "pyspark"})
+# Libraries whose own pages give their modules a second name: np, pa, pd, st, F. No others have one,
+# so that a reader who meets a name knows the file.
+RENAMED = frozenset({"numpy", "pyarrow", "pandas", "hypothesis", "pyspark"})
 
 # Folders of tests that mirror no package.
 APART = frozenset({"mutants", "swarm"})
@@ -318,8 +316,7 @@ def check_file(path: str, file: Path, root: Path) -> Iterator[Finding]:
         yield Finding(path, error.lineno or 1, f"does not parse: {error.msg}")
         return
     yield from check_lengths(path, tree)
-    if STRICT:
-        yield from check_aliases(path, tree, root)
+    yield from check_aliases(path, tree, root)
     if path.startswith("src/precedes/"):
         yield from check_imports(path, tree)
         yield from check_docstrings(path, tree)
