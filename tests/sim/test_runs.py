@@ -11,9 +11,19 @@ def test_there_is_one_simulate():
     assert precedes.simulate is sim.simulate
 
 
-def test_the_package_and_its_command_are_imported_without_its_engine():
+def imported_by(code):
+    """Which of the large libraries some code imports, in a process of its own."""
     names = "numpy", "numba", "pyarrow"
-    imported = "import sys, precedes.sim, precedes.cli.simulate"
-    check = f"{imported}; print([n for n in {names} if n in sys.modules])"
+    check = f"import sys; {code}; print(*[name for name in {names} if name in sys.modules])"
     done = subprocess.run([sys.executable, "-c", check], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "[]"
+    return done.stdout.split()
+
+
+def test_the_package_and_its_command_are_imported_without_its_engine():
+    assert imported_by("import precedes.sim, precedes.cli.simulate") == []
+
+
+def test_a_run_without_a_trace_imports_no_writer():
+    scenario = "Scenario(protocol='vector', nodes=2, messages=1)"
+    code = f"from precedes import Scenario, simulate; simulate({scenario}, interpreted=True)"
+    assert "pyarrow" not in imported_by(code)

@@ -12,7 +12,6 @@ from precedes.sim.radio.run import RadioRun
 from precedes.sim.result import Result
 from precedes.sim.run import Run
 from precedes.sim.scenario import Scenario
-from precedes.trace import TraceWriter
 
 
 def simulate(
@@ -35,6 +34,9 @@ def simulate(
     """
     if trace is None:
         return open_run(scenario, sharers=sharers).go(progress=progress, interpreted=interpreted)
+    # Most runs write no trace, and pyarrow takes 30 MiB.
+    from precedes.trace import TraceWriter
+
     metadata = {
         "protocol": scenario.protocol,
         "seed": scenario.seed,
