@@ -18,7 +18,7 @@ FILE_BYTES_MAX = 1_000_000
 # own. A part sees itself, what is inside it, and what is named here (with all that is inside that).
 # `trace` and `audit` see less than their place would allow: an oracle shares no code with what it
 # judges.
-WORDS = frozenset({"model", "errors"})
+WORDS = frozenset({"model", "errors", "lazy"})
 FILES = WORDS | {"files"}
 BASE = FILES | {"sources", "compiled"}
 CONTRACT = BASE | {"contract"}
@@ -26,6 +26,7 @@ HOSTS = CONTRACT | {"registry"}
 MAY_IMPORT = {
     "model": frozenset(),
     "errors": frozenset(),
+    "lazy": frozenset(),
     "files": WORDS,
     "sources": frozenset(),
     "compiled": FILES | {"sources"},

@@ -10,7 +10,9 @@ has kept it.
 (80, 0)
 """
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from precedes.lazy import exports
 
 if TYPE_CHECKING:
     from precedes.errors import InternalError, PeerError, PrecedesError, UserError
@@ -21,17 +23,17 @@ __version__ = "0.1.0"
 
 # Loaded on first use: the command line answers before Numba has been imported.
 _HOMES = {
-    "Fault": "precedes.sim",
-    "InternalError": "precedes.errors",
-    "PeerError": "precedes.errors",
-    "PrecedesError": "precedes.errors",
-    "Result": "precedes.sim",
-    "Scenario": "precedes.sim",
-    "UserError": "precedes.errors",
-    "from_arrow": "precedes.trace",
-    "from_pandas": "precedes.trace",
-    "load": "precedes.trace",
-    "simulate": "precedes.sim",
+    "Fault": ".sim",
+    "InternalError": ".errors",
+    "PeerError": ".errors",
+    "PrecedesError": ".errors",
+    "Result": ".sim",
+    "Scenario": ".sim",
+    "UserError": ".errors",
+    "from_arrow": ".trace",
+    "from_pandas": ".trace",
+    "load": ".trace",
+    "simulate": ".sim",
 }
 
 __all__ = [
@@ -48,14 +50,4 @@ __all__ = [
     "simulate",
 ]
 
-
-def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
-        raise AttributeError(f"module 'precedes' has no attribute {name!r}")
-    import importlib
-
-    return getattr(importlib.import_module(_HOMES[name]), name)
-
-
-def __dir__() -> list[str]:
-    return sorted([*globals(), *_HOMES])
+__getattr__, __dir__ = exports(__name__, _HOMES)

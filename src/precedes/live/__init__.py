@@ -3,7 +3,9 @@
 >>> from precedes.live import Config, Group
 """
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from precedes.lazy import exports
 
 if TYPE_CHECKING:
     from precedes.live.config import Config, from_toml
@@ -16,20 +18,20 @@ if TYPE_CHECKING:
 
 # Loaded on first use: the command line answers before Numba has been imported.
 _HOMES = {
-    "Batch": "member.output",
-    "Config": "config",
-    "Event": "events",
-    "Evicted": "errors",
-    "Group": "group",
-    "GroupClosed": "errors",
-    "GroupLost": "errors",
-    "Message": "member.output",
-    "Missing": "driver",
-    "Security": "net.security",
-    "SlowMember": "errors",
-    "WouldBlock": "errors",
-    "from_toml": "config",
-    "make_keys": "net.security",
+    "Batch": ".member.output",
+    "Config": ".config",
+    "Event": ".events",
+    "Evicted": ".errors",
+    "Group": ".group",
+    "GroupClosed": ".errors",
+    "GroupLost": ".errors",
+    "Message": ".member.output",
+    "Missing": ".driver",
+    "Security": ".net.security",
+    "SlowMember": ".errors",
+    "WouldBlock": ".errors",
+    "from_toml": ".config",
+    "make_keys": ".net.security",
 }
 
 __all__ = [
@@ -49,10 +51,4 @@ __all__ = [
     "make_keys",
 ]
 
-
-def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
-        raise AttributeError(f"module 'precedes.live' has no attribute {name!r}")
-    import importlib
-
-    return getattr(importlib.import_module(f"precedes.live.{_HOMES[name]}"), name)
+__getattr__, __dir__ = exports(__name__, _HOMES)

@@ -8,7 +8,9 @@ take ``measures``; ``tables`` and ``metrics`` make frames of their records, and 
 Importing this package imports neither Spark nor Numba; using it does.
 """
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from precedes.lazy import exports
 
 if TYPE_CHECKING:
     from precedes.pipeline.audit import audit_events, audit_files
@@ -18,13 +20,13 @@ if TYPE_CHECKING:
 
 _HOMES = {
     "Experiment": "precedes.sim.experiment",
-    "Sweep": "precedes.pipeline.sweep",
-    "audit_events": "precedes.pipeline.audit",
-    "audit_files": "precedes.pipeline.audit",
+    "Sweep": ".sweep",
+    "audit_events": ".audit",
+    "audit_files": ".audit",
     "from_file": "precedes.sim.experiment",
-    "read_events": "precedes.pipeline.tables",
-    "run_experiments": "precedes.pipeline.sweep",
-    "run_sweep": "precedes.pipeline.sweep",
+    "read_events": ".tables",
+    "run_experiments": ".sweep",
+    "run_sweep": ".sweep",
 }
 
 __all__ = [
@@ -38,10 +40,4 @@ __all__ = [
     "run_sweep",
 ]
 
-
-def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
-        raise AttributeError(f"module 'precedes.pipeline' has no attribute {name!r}")
-    import importlib
-
-    return getattr(importlib.import_module(_HOMES[name]), name)
+__getattr__, __dir__ = exports(__name__, _HOMES)

@@ -3,7 +3,9 @@
 Importing this package imports neither Numba nor NumPy; using it does.
 """
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from precedes.lazy import exports
 
 if TYPE_CHECKING:
     from precedes.sim.result import Result
@@ -11,19 +13,13 @@ if TYPE_CHECKING:
     from precedes.sim.scenario import Fault, Scenario, from_toml
 
 _HOMES = {
-    "Fault": "scenario",
-    "Result": "result",
-    "Scenario": "scenario",
-    "from_toml": "scenario",
-    "simulate": "runs",
+    "Fault": ".scenario",
+    "Result": ".result",
+    "Scenario": ".scenario",
+    "from_toml": ".scenario",
+    "simulate": ".runs",
 }
 
 __all__ = ["Fault", "Result", "Scenario", "from_toml", "simulate"]
 
-
-def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
-        raise AttributeError(f"module 'precedes.sim' has no attribute {name!r}")
-    import importlib
-
-    return getattr(importlib.import_module(f"precedes.sim.{_HOMES[name]}"), name)
+__getattr__, __dir__ = exports(__name__, _HOMES)

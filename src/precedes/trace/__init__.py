@@ -1,6 +1,8 @@
 """Traces: the file format of a run, its writer and reader, and readers of foreign logs."""
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from precedes.lazy import exports
 
 if TYPE_CHECKING:
     from precedes.trace.detect import FORMATS, load
@@ -14,19 +16,19 @@ if TYPE_CHECKING:
 
 # Loaded on first use: a live member logs its events without pyarrow.
 _HOMES = {
-    "FORMATS": "detect",
-    "History": "history",
-    "SCHEMA": "schema",
-    "SCHEMA_VERSION": "schema",
-    "TraceWriter": "writer",
-    "from_arrow": "tables",
-    "from_pandas": "tables",
-    "join": "members",
-    "load": "detect",
-    "read_jsonl": "importers.jsonl",
-    "read_members": "members",
-    "read_metadata": "reader",
-    "read_trace": "reader",
+    "FORMATS": ".detect",
+    "History": ".history",
+    "SCHEMA": ".schema",
+    "SCHEMA_VERSION": ".schema",
+    "TraceWriter": ".writer",
+    "from_arrow": ".tables",
+    "from_pandas": ".tables",
+    "join": ".members",
+    "load": ".detect",
+    "read_jsonl": ".importers.jsonl",
+    "read_members": ".members",
+    "read_metadata": ".reader",
+    "read_trace": ".reader",
 }
 
 __all__ = [
@@ -45,10 +47,4 @@ __all__ = [
     "read_trace",
 ]
 
-
-def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
-        raise AttributeError(f"module 'precedes.trace' has no attribute {name!r}")
-    import importlib
-
-    return getattr(importlib.import_module(f"precedes.trace.{_HOMES[name]}"), name)
+__getattr__, __dir__ = exports(__name__, _HOMES)
