@@ -75,6 +75,7 @@ def test_tidy_files_have_no_findings(plant):
         ("live/net/links.py", "from ..member.node import Node"),
         ("live/net/links.py", "from .. import group"),
         ("live/member/node.py", "from precedes.live.driver import Driver"),
+        ("live/member/node.py", "from ..net import wire"),
         ("trace/writer.py", "from precedes import compiled"),
         ("audit/causal_order.py", "from precedes import contract"),
         ("audit/causal_order.py", "from precedes.parts import clocks"),
