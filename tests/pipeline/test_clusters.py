@@ -234,7 +234,8 @@ import os, signal, sys, time
 from pathlib import Path
 from pyspark.sql import SparkSession
 from precedes.errors import UserError
-from precedes.pipeline import java, run_experiments
+from precedes.pipeline import run_experiments
+from precedes.pipeline.spark import java
 from precedes.pipeline.spark.session import JAVA_OPTIONS
 from precedes.sim import Scenario
 from precedes.sim.experiment import Experiment

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from precedes import audit, contract
-from precedes.model import EventKind
+from precedes.model import EventKind, Events
 from precedes.registry import linked, load
 from precedes.sim import Scenario
 from precedes.sim.runs import outside
@@ -76,7 +76,8 @@ def test_a_collector_holds_a_trace():
     assert audit.audit(collector.history(nodes=3)).verdict == "unknown"
     column = np.zeros(2, np.int64)
     kinds = np.array([EventKind.BROADCAST, EventKind.DELIVER])
-    collector.write(column, np.array([1, 0]), kinds, column + 1, column + 1, column - 1)
+    events = Events(column, np.array([1, 0]), kinds, column + 1, column + 1, column - 1)
+    collector.write(events)
     column += 99
     assert collector.rows().tolist() == [[0, 1, 0, 1, 1, -1], [0, 0, 3, 1, 1, -1]]
     report = audit.audit(collector.history(nodes=2))
