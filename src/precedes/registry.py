@@ -154,8 +154,8 @@ def linked() -> tuple[str, ...]:
     return tuple(found)
 
 
-def load_linked(name: str) -> Protocol:
-    """``load``, for a live group: one of a radio is refused, and one that lets everything in."""
+def load_live(name: str) -> Protocol:
+    """``load`` for a live group, which refuses what needs a radio or admits everything."""
     protocol = load(name)
     if protocol.network != "links":
         raise UserError(f"{name} runs on a simulated radio alone; elsewhere: {', '.join(linked())}")

@@ -261,6 +261,18 @@ def next_effect(effects: Int64s, at: int) -> int:
     return at + 3
 
 
+@compiled.function(inline=False)
+def ends(effects: Int64s, length: int, slot: int) -> bool:
+    """Whether effects of this length deliver or drop a message, for a host that notes the rest."""
+    at = 0
+    while at < length:
+        code = effects[at]
+        if (code == DELIVER or code == DROP) and effects[at + 1] == slot:  # noqa: SIM109
+            return True
+        at = next_effect(effects, at)
+    return False
+
+
 @compiled.function()
 def deliver(host: Host, slot: int) -> None:
     """Hand the message to the application and end one reference to it."""

@@ -81,7 +81,7 @@ class Config:
             raise UserError(f"slow must be one of {', '.join(SLOW_POLICIES)}, not {self.slow!r}")
         self._check_times()
         self.settings()  # refuses what makes no sense
-        registry.load_linked(self.protocol).make_parameters(self.parameters)
+        registry.load_live(self.protocol).make_parameters(self.parameters)
         places = [split_address(address) for address in self.addresses]
         for number, place in enumerate(places):
             if place in places[:number]:

@@ -67,7 +67,7 @@ class Cluster:
             raise UserError(f"rate must be between 0.1 and 1e7, not {self.rate:g}")
         if not 8 <= self.payload_bytes <= 1 << 20:
             raise UserError(f"a payload here has 8 to 1048576 bytes, not {self.payload_bytes}")
-        registry.load_linked(self.protocol).make_parameters(self.parameters)
+        registry.load_live(self.protocol).make_parameters(self.parameters)
 
     def schedule(self) -> list[Fault]:
         """The faults of this run."""
@@ -78,7 +78,7 @@ class Cluster:
             members=self.members,
             seconds=self.seconds,
             patience_s=self.evict_after_s,
-            crashes=registry.load_linked(self.protocol).survives_crashes,
+            crashes=registry.load_live(self.protocol).survives_crashes,
         )
 
 

@@ -71,19 +71,12 @@ def carry_out(member: Member) -> int:
 @compiled.function(inline=False)
 def _record_held(member: Member) -> None:
     """Record the reception of what was received just now and neither delivered nor dropped."""
-    effects, registers = member.host.effects, member.host.registers
-    for i in range(registers[arrays.ARRIVED]):
-        if member.item_class[contract.tag_of(member.inbox, i)] != contract.MESSAGE:
-            continue
+    host = member.host
+    length = host.registers[contract.LENGTH]
+    for i in range(host.registers[arrays.ARRIVED]):
         slot = contract.value_of(member.inbox, i)
-        held = True
-        at = 0
-        while at < registers[contract.LENGTH]:
-            code = effects[at]
-            if (code == contract.DELIVER or code == contract.DROP) and effects[at + 1] == slot:
-                held = False
-            at = contract.next_effect(effects, at)
-        if held:
+        is_message = member.item_class[contract.tag_of(member.inbox, i)] == contract.MESSAGE
+        if is_message and not contract.ends(host.effects, length, slot):
             trace_event(member, RECEIVE_KIND, slot)
 
 

@@ -84,7 +84,7 @@ class Node:
 
     def __init__(self, settings: Settings, *, recording: bool = False, entropy: int = 1) -> None:
         self.settings = settings
-        self.protocol = registry.load_linked(settings.protocol)
+        self.protocol = registry.load_live(settings.protocol)
         self.parameters = self.protocol.make_parameters(settings.parameters)
         self.capacity = Capacity(slots=allocate.SLOTS_FIRST, held=allocate.SLOTS_FIRST)
         self.group = contract.Group(

@@ -90,19 +90,11 @@ def _after_effects(world: World, node: int) -> int:
 @compiled.function(inline=False)
 def _record_held(host: Host, inbox: Int64s, item_class: Int64s, trace: Int64s, node: int) -> None:
     """Record the reception of what was received just now and neither delivered nor dropped."""
-    effects = host.effects
+    length = host.registers[contract.LENGTH]
     for i in range(host.registers[layout.ARRIVED]):
-        if item_class[inbox[2 * i]] != contract.MESSAGE:
-            continue
-        slot = inbox[2 * i + 1]
-        held = True
-        at = 0
-        while at < host.registers[contract.LENGTH]:
-            code = effects[at]
-            if (code == contract.DELIVER or code == contract.DROP) and effects[at + 1] == slot:
-                held = False
-            at = contract.next_effect(effects, at)
-        if held:
+        slot = contract.value_of(inbox, i)
+        is_message = item_class[contract.tag_of(inbox, i)] == contract.MESSAGE
+        if is_message and not contract.ends(host.effects, length, slot):
             rows.record_message(trace, host, RECEIVE_KIND, node, slot, -1)
 
 
