@@ -111,6 +111,7 @@ def _start(label: str, columns: Sequence[ProgressColumn], *, total: float | None
     )
     drawn.add_task(escape(label), total=total)
     drawn.start()
+    drawn.refresh()  # below another drawing it would wait for that one's next turn
     return drawn
 
 
