@@ -29,7 +29,7 @@ def add(commands: Commands) -> None:
         epilog="Faults, bandwidth, skew and more: in a scenario file, see docs/scenarios.md. "
         "Example: precedes simulate vector --nodes 20 --messages 1000 --trace traces",
     )
-    parser.add_argument("protocol", nargs="?", help="a name, or a file of your own ending in .py")
+    parser.add_argument("protocol", nargs="?", help="a name, or a file (.py) or folder of your own")
     parser.add_argument("--scenario", type=Path, metavar="FILE", help="start from a TOML file")
     parser.add_argument("--nodes", type=int, metavar="N", help="size of the group")
     parser.add_argument("--messages", type=int, metavar="K", help="broadcasts in all")

@@ -17,7 +17,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         description="Run a protocol on random schedules and check the contract and its promises.",
         allow_abbrev=False,
     )
-    parser.add_argument("protocol", help="a name, or a file of your own ending in .py")
+    parser.add_argument("protocol", help="a name, or a file (.py) or folder of your own")
     parser.add_argument("--schedules", type=int, default=20, metavar="K", help="how many (20)")
     parser.add_argument("--seed", type=int, default=1, metavar="S", help="of the first one (1)")
     parser.add_argument(
