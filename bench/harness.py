@@ -98,14 +98,10 @@ def main(
 
 def record(question: str, ratios: Mapping[str, float]) -> None:
     """Add lines to the history, for the commit that is checked out; ``+`` if it was edited."""
-    git = ["git", "-C", str(ROOT)]
-    found = subprocess.run(
-        [*git, "describe", "--always", "--dirty=+", "--exclude=*"],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    commit = found.stdout.strip() or "unknown"
+    commit = _git("rev-parse", "--short=7", "HEAD") or "unknown"
+    # Not by the history itself: the questions of `make bench` are recorded one by one.
+    if _git("status", "--porcelain", "--untracked-files=no", "--", ".", f":!{HISTORY}"):
+        commit += "+"
     is_new = not HISTORY.exists()
     with HISTORY.open("a", newline="", encoding="utf-8") as out:
         rows = csv.writer(out, lineterminator="\n")
@@ -114,3 +110,9 @@ def record(question: str, ratios: Mapping[str, float]) -> None:
         rows.writerows(
             (commit, f"{question}: {name}", f"{ratio:.3g}") for name, ratio in ratios.items()
         )
+
+
+def _git(*arguments: str) -> str:
+    """What git says of the repository; nothing if there is none."""
+    command = ["git", "-C", str(ROOT), *arguments]
+    return subprocess.run(command, capture_output=True, text=True, check=False).stdout.strip()
