@@ -100,7 +100,9 @@ def record(question: str, ratios: Mapping[str, float]) -> None:
     """Add lines to the history, for the commit that is checked out; ``+`` if it was edited."""
     commit = _git("rev-parse", "--short=7", "HEAD") or "unknown"
     # Not by the history itself: the questions of `make bench` are recorded one by one.
-    if _git("status", "--porcelain", "--untracked-files=no", "--", ".", f":!{HISTORY}"):
+    if _git(
+        "status", "--porcelain", "--untracked-files=no", "--", ".", f":!{HISTORY.relative_to(ROOT)}"
+    ):
         commit += "+"
     is_new = not HISTORY.exists()
     with HISTORY.open("a", newline="", encoding="utf-8") as out:
