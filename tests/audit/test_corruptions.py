@@ -1,5 +1,7 @@
 """A correct history is held; spoilt in any one way it is convicted, with a true witness."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import assume, given
@@ -267,3 +269,19 @@ def test_history_that_compiled_code_could_not_index_is_refused():
     ]:
         with pytest.raises(UserError, match="history"):
             History(**{**fields, name: value})
+
+
+@given(SEEDS)
+def test_what_was_skipped_is_not_held(seed):
+    """Anything may stand in a line that nobody understood, but what is wrong stays wrong."""
+    history = replace(correct(seed).history(), skipped=2, notes=("line 7 is odd",))
+    report = audit.audit(history)
+    assert (report.verdict, report.skipped, report.violations) == ("unknown", 2, 0)
+    text = audit.to_text([report])
+    assert "  2 lines or records of the log skipped" in text
+    assert "  line 7 is odd\n" in text
+    assert audit.to_json([report])["skipped"] == 2
+    assert [found["note"] for found in audit.to_json([report])["notes"]] == ["line 7 is odd"]
+    execution = correct(seed)
+    execution.logs[0].append((DELIVER, (1, 99)))
+    assert audit.audit(replace(execution.history(), skipped=1)).verdict == "violated"

@@ -48,6 +48,7 @@ AUDIT_KEYS = {
     "duplicates",
     "phantom",
     "unjudged",
+    "skipped",
     "undelivered_at_end",
 }
 SMALL = ["--nodes", "5", "--messages", "40", "--rate", "1000"]

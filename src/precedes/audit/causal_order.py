@@ -44,7 +44,8 @@ class Report:
 
     ``deliveries`` are deliver rows at nodes other than the source. ``lost`` is counted only in
     complete histories; in others the same pairs are ``undelivered_at_end``. ``unjudged`` are
-    first deliveries, at the source too, of messages with a cycle in their past.
+    first deliveries, at the source too, of messages with a cycle in their past. ``skipped`` are
+    lines that the reader of the log did not understand: anything may have happened in them.
     """
 
     origin: str
@@ -61,6 +62,8 @@ class Report:
     cycles: int
     unjudged: int
     undelivered_at_end: int
+    skipped: int = 0
+    notes: tuple[str, ...] = ()
     witnesses: tuple[Witness, ...]
 
 
@@ -108,12 +111,13 @@ def audit(
     columns = [kernel.VIOLATIONS, kernel.DUPLICATES, kernel.PHANTOM]
     wrong = lost + int(cyclic.size) + int(totals[columns].sum())
     deliveries = int(totals[kernel.DELIVERIES])
+    in_doubt = unjudged or history.skipped or not deliveries
     return Report(
         origin=history.origin,
         run_id=history.run_id,
         nodes=history.nodes,
         messages=history.messages,
-        verdict=VIOLATED if wrong else UNKNOWN if unjudged or not deliveries else HELD,
+        verdict=VIOLATED if wrong else UNKNOWN if in_doubt else HELD,
         deliveries=deliveries,
         violations=int(totals[kernel.VIOLATIONS]),
         violating_messages=int(judgement.violating.sum()),
@@ -123,6 +127,8 @@ def audit(
         cycles=int(cyclic.size),
         unjudged=unjudged,
         undelivered_at_end=undelivered - lost,
+        skipped=history.skipped,
+        notes=history.notes,
         witnesses=_witnesses(prepared, judgement, missing, cyclic, witnesses_max),
     )
 

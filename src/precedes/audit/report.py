@@ -32,11 +32,16 @@ def combined_verdict(reports: Sequence[Report]) -> str:
 
 def to_json(reports: Sequence[Report]) -> dict[str, Any]:
     """One object for all the runs, ready for ``json.dumps``: verdict, sums and witnesses."""
-    counts = ("deliveries", *FINDINGS, "unjudged", "undelivered_at_end", "violating_messages")
+    more = ("unjudged", "skipped", "undelivered_at_end", "violating_messages")
     return {
         "verdict": combined_verdict(reports),
         "runs": len(reports),
-        **{name: _total(reports, name) for name in counts},
+        **{name: _total(reports, name) for name in ("deliveries", *FINDINGS, *more)},
+        "notes": [
+            {"origin": report.origin, "run_id": report.run_id, "note": note}
+            for report in reports
+            for note in report.notes
+        ],
         "witnesses": [
             {"origin": report.origin, "run_id": report.run_id, **asdict(witness)}
             for report in reports
@@ -58,6 +63,10 @@ def to_text(reports: Sequence[Report]) -> str:
     if unjudged:
         counted = _counted(unjudged, "delivery", "deliveries")
         lines.append(f"  {counted} not judged, after messages in their own past")
+    skipped = _total(reports, "skipped")
+    if skipped:
+        counted = _counted(skipped, "line or record", "lines or records")
+        lines.append(f"  {counted} of the log skipped, so that nothing is said to have held")
     undelivered = _total(reports, "undelivered_at_end")
     if undelivered:
         lines.append(f"  {undelivered:,} not delivered by the end of the log (not an error)")
@@ -66,6 +75,7 @@ def to_text(reports: Sequence[Report]) -> str:
     for report in reports:
         title = _title(report, reports)
         # Names come from the log, and may hold anything.
+        lines += [f"  {printable(title + note)}" for note in report.notes]
         lines += [f"  - {printable(title + witness.sentence)}" for witness in report.witnesses]
     return "\n".join(lines) + "\n"
 

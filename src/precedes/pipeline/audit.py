@@ -241,7 +241,12 @@ def _reports(texts: Iterator[str]) -> list[Report]:
         found = json.loads(text)
         if isinstance(found, dict):
             raise UserError(found["error"])
-        reports += [Report(**{**row, "witnesses": _witnesses(row["witnesses"])}) for row in found]
+        reports += [
+            Report(
+                **{**row, "notes": tuple(row["notes"]), "witnesses": _witnesses(row["witnesses"])}
+            )
+            for row in found
+        ]
     return reports
 
 

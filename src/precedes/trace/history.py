@@ -47,6 +47,8 @@ class History:
     time_us: NDArray[np.int64] | None = None  # row; never used to order anything
     run_id: int | str = 0
     origin: str = ""
+    skipped: int = 0  # lines or records of the log that were not understood
+    notes: tuple[str, ...] = ()  # what is doubtful about the log, for people
 
     def __post_init__(self) -> None:
         """Refuse what compiled code could not index safely."""
