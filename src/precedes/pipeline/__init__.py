@@ -14,8 +14,10 @@ from precedes.lazy import exports
 
 if TYPE_CHECKING:
     from precedes.pipeline.audit import audit_events, audit_files
+    from precedes.pipeline.spark.session import open_session
     from precedes.pipeline.sweep import Sweep, run_experiments, run_sweep
     from precedes.pipeline.tables import read_events
+    from precedes.pipeline.views import open_tables
     from precedes.sim.experiment import Experiment, from_file
 
 _HOMES = {
@@ -24,6 +26,8 @@ _HOMES = {
     "audit_events": ".audit",
     "audit_files": ".audit",
     "from_file": "precedes.sim.experiment",
+    "open_session": ".spark.session",
+    "open_tables": ".views",
     "read_events": ".tables",
     "run_experiments": ".sweep",
     "run_sweep": ".sweep",
@@ -35,6 +39,8 @@ __all__ = [
     "audit_events",
     "audit_files",
     "from_file",
+    "open_session",
+    "open_tables",
     "read_events",
     "run_experiments",
     "run_sweep",

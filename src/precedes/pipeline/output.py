@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet as pq
 
-from precedes.pipeline import metrics, tables
+from precedes.pipeline import asked, metrics, tables
 from precedes.pipeline.directory import Record, aside
 from precedes.pipeline.plan import PlannedRun
 from precedes.pipeline.spark import jobs
@@ -48,12 +48,12 @@ def plain_tables(
     found: Mapping[int, Record],
     errors: Mapping[int, str],
     params: Mapping[tuple[str, int], str],
+    parameters: Mapping[str, type],
 ) -> dict[str, pa.Table]:
     """What the records say, without any computing."""
     bins = ("low_us", "high_us", "deliveries")
     stretches = ("start_us", "end_us", "held_mean", "held_max")
     rows: dict[str, tuple[list[tables.Row], Any]] = {
-        "runs": (tables.run_rows(runs, found, errors, params), tables.RUNS),
         "measures": (tables.measure_rows(found), tables.MEASURES),
         "audit_runs": (tables.audit_rows(found), tables.AUDIT_RUNS),
         "violations": (tables.violation_rows(found), tables.VIOLATIONS),
@@ -65,7 +65,10 @@ def plain_tables(
         "manifest": (tables.manifest_rows(found), tables.MANIFEST),
         "timings": (tables.timing_rows(found), tables.TIMINGS),
     }
-    return {name: tables.table(*pair) for name, pair in rows.items()}
+    return {
+        "runs": tables.runs_table(runs, found, errors, params, parameters=parameters),
+        **{name: tables.table(*pair) for name, pair in rows.items()},
+    }
 
 
 class _Sink:
@@ -135,10 +138,13 @@ def write_tables(
     comes and read again by the tasks that compute with it, so that the driver never has it all.
     """
     gathered: dict[str, list[pa.Table]] = {name: [] for name in SMALL}
+    parameters = asked.parameter_types(run.scenario.protocol for run in runs)
     with _sinks(directory) as sinks:
         for some in _portions(runs):
             known = {run.run_id: found[run.run_id] for run in some if run.run_id in found}
-            plain = plain_tables(runs=some, found=known, errors=errors, params=params)
+            plain = plain_tables(
+                runs=some, found=known, errors=errors, params=params, parameters=parameters
+            )
             for name, data in plain.items():
                 if name in SMALL:
                     gathered[name].append(data)
@@ -146,7 +152,10 @@ def write_tables(
                     sinks[name].write(_ordered(name, data))
         for name in LONG:
             sinks[name].close()
-        small = {name: pa.concat_tables(parts) for name, parts in gathered.items()}
+        small = {
+            "runs": tables.joined_runs(gathered["runs"]),
+            "measures": pa.concat_tables(gathered["measures"]),
+        }
         sinks["runs"].write(_ordered("runs", small["runs"]))
         long = {name: sinks[name].parquet.absolute() for name in LONG}
         for name, frame in derived_frames(spark, small, long).items():
@@ -173,7 +182,7 @@ def derived_frames(
     spark: SparkSession, small: Mapping[str, pa.Table], long: Mapping[str, Path]
 ) -> dict[str, DataFrame]:
     """What Spark computes from them."""
-    runs = tables.frame(spark, small["runs"], tables.RUNS)
+    runs = tables.frame(spark, small["runs"].select(tables.RUNS.names), tables.RUNS)
     measures = tables.frame(spark, small["measures"], tables.MEASURES)
     histogram = tables.written_frame(spark, long["latency_hist"], tables.LATENCY_HIST)
     occupancy = tables.written_frame(spark, long["occupancy"], tables.OCCUPANCY)

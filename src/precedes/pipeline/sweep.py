@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from precedes.errors import Exit, UserError
 from precedes.model import Progress
+from precedes.pipeline.asked import faults_word
 from precedes.pipeline.directory import (
     LOG,
     Record,
@@ -24,15 +24,12 @@ from precedes.pipeline.plan import PlannedRun, expand, learned
 from precedes.pipeline.repeat import command_for, forget
 from precedes.sim import Scenario
 from precedes.sim.experiment import Experiment
-from precedes.sim.scenario import Fault
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 # Failed runs that are named one by one; the table of runs has them all.
 FAILURES_TOLD: Final = 20
-# Faults with a longer description are told apart by a digest.
-FAULTS_CHARACTERS_MAX: Final = 100
 
 
 class RunsFailed(UserError):
@@ -221,7 +218,7 @@ def params_of(experiment: Experiment) -> dict[tuple[str, int], str]:
     seen: dict[tuple[str, str, int], int] = {}
     for number, one in enumerate(scenarios):
         words = [f"{name}={getattr(one, name)}" for name in varied]
-        words += [f"faults={_faults(one.faults)}"] if faulty else []
+        words += [f"faults={faults_word(one.faults)}"] if faulty else []
         words += [f"{name}={value}" for name, value in sorted(one.parameters.items())]
         found[experiment.name, number] = text = " ".join(words)
         first = seen.setdefault((one.protocol, text, one.seed), number)
@@ -231,20 +228,3 @@ def params_of(experiment: Experiment) -> dict[tuple[str, int], str]:
                 f"({one.protocol}, seed {one.seed}): leave one out"
             )
     return found
-
-
-def _faults(faults: Sequence[Fault]) -> str:
-    """Faults as one word: what is said of each, or a digest if that is long."""
-    told = []
-    for fault in faults:
-        said = {k: v for k, v in asdict(fault).items() if v != getattr(Fault, k, None)}
-        kind = said.pop("kind")
-        told.append(f"{kind}({','.join(f'{k}={_plain(v)}' for k, v in said.items())})")
-    text = "+".join(told) or "none"
-    if len(text) <= FAULTS_CHARACTERS_MAX:
-        return text
-    return f"{len(faults)}-{hashlib.sha256(text.encode()).hexdigest()[:12]}"
-
-
-def _plain(value: Any) -> str:
-    return "/".join(map(str, value)) if isinstance(value, tuple) else str(value)

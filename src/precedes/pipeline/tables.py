@@ -5,7 +5,6 @@ All functions here and in ``metrics`` take frames and return frames; none starts
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -23,6 +22,7 @@ from pyspark.sql.types import (
     StructType,
 )
 
+from precedes.pipeline import asked
 from precedes.pipeline.directory import TRACES, Record
 from precedes.pipeline.execute import FAILED, FINISHED
 from precedes.pipeline.plan import PlannedRun, name_of
@@ -43,6 +43,11 @@ def _schema(required: Mapping[str, DataType], optional: Mapping[str, DataType]) 
     fields += [StructField(name, kind, nullable=True) for name, kind in optional.items()]
     return StructType(fields)
 
+
+# What the columns of ``asked`` hold.
+PLAIN: Final[dict[type, DataType]] = {int: LONG, float: DOUBLE, str: TEXT, bool: FLAG}
+# Counters of a result's own, in columns of their names behind this.
+COUNTER: Final = "extra_"
 
 # The events of a trace as Spark reads them; precedes.trace.schema is the other side.
 EVENTS: Final = _schema(
@@ -88,7 +93,6 @@ RUNS: Final = _schema(
         "delivery_ms_p99": DOUBLE,
         "simulated_s": DOUBLE,
         "complete": FLAG,
-        "extra": TEXT,
     },
 )
 MANIFEST: Final = _schema(
@@ -208,16 +212,25 @@ def read_events(spark: SparkSession, *paths: str) -> DataFrame:
     return spark.read.schema(EVENTS).parquet(*paths)
 
 
-def run_rows(
+def runs_table(
     runs: Sequence[PlannedRun],
     found: Mapping[int, Record],
     errors: Mapping[int, str],
     params: Mapping[tuple[str, int], str],
-) -> list[Row]:
-    """A row of ``RUNS`` for every planned run, in the order of the plan."""
+    *,
+    parameters: Mapping[str, type],
+) -> pa.Table:
+    """A row for every planned run: ``RUNS``, what was asked, and a column for each counter.
+
+    ``parameters`` are the columns of ``asked.parameter_types``, of all runs of the sweep; counters
+    are those of these runs.
+    """
+    types = {**asked.scenario_types(), **parameters}
     rows = []
+    counters: set[str] = set()
     for run in runs:
         row: Row = {
+            **asked.cells(run.scenario, types),
             "run_id": run.run_id,
             "experiment": run.experiment,
             "number": run.number,
@@ -229,23 +242,34 @@ def run_rows(
             "error": None if run.run_id in found else errors.get(run.run_id, "not run"),
         }
         if run.run_id in found:
-            row |= _result_cells(found[run.run_id]["result"])
+            result = found[run.run_id]["result"]
+            extra = {COUNTER + name: float(value) for name, value in result["extra"].items()}
+            counters |= extra.keys()
+            row |= _result_cells(result) | extra
         rows.append(row)
-    return rows
+    more = {name: PLAIN[kind] for name, kind in types.items()}
+    more |= dict.fromkeys(sorted(counters), DOUBLE)
+    return table(rows, StructType([*RUNS.fields, *_schema({}, more).fields]))
+
+
+def joined_runs(parts: Sequence[pa.Table]) -> pa.Table:
+    """Portions of the runs as one table, with the counters of all of them."""
+    joined = pa.concat_tables(parts, promote_options="default")
+    fixed = [name for name in joined.column_names if not name.startswith(COUNTER)]
+    return joined.select([*fixed, *sorted(set(joined.column_names) - set(fixed))])
 
 
 def _result_cells(result: Record) -> Row:
     violations = result["violations"] or {"deliveries": None, "messages": None}
     latency = result["latency"]
     return {
-        **{name: result.get(name) for name in RUNS.names if name in result and name != "extra"},
+        **{name: result.get(name) for name in RUNS.names if name in result},
         "violating_deliveries": violations["deliveries"],
         "violating_messages": violations["messages"],
         "reception_ms_mean": latency["reception_mean"],
         "delivery_ms_mean": latency["delivery_mean"],
         "delivery_ms_p50": latency["p50"],
         "delivery_ms_p99": latency["p99"],
-        "extra": json.dumps(result["extra"], sort_keys=True),
     }
 
 
