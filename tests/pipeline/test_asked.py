@@ -45,4 +45,4 @@ def test_long_faults_are_a_digest():
     faults = tuple(Fault("crash", node, node / 3) for node in range(9))
     word = asked.faults_word(faults)
     assert len(word) < asked.FAULTS_CHARACTERS_MAX
-    assert word != asked.faults_word(faults[:8] + (Fault("crash", 8, 1.0),))
+    assert word != asked.faults_word((*faults[:8], Fault("crash", 8, 1.0)))
