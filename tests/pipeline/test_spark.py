@@ -16,7 +16,7 @@ import pytest
 from precedes.audit import audit, to_json
 from precedes.cli.main import main
 from precedes.errors import UserError
-from precedes.pipeline import output, run_experiments, run_sweep, tables
+from precedes.pipeline import output, run_experiments, run_sweep, tables, tabulate
 from precedes.pipeline.audit import audit_events, audit_files
 from precedes.pipeline.directory import record_path, trace_path
 from precedes.pipeline.spark import jobs, session
@@ -269,7 +269,8 @@ def test_tables_do_not_depend_on_how_many_records_are_read_at_once(
     directory, _ = swept
     copy = tmp_path / "a[1]{2}*"
     shutil.copytree(directory, copy)
-    monkeypatch.setattr(output, "RUNS_AT_ONCE", 5)
+    monkeypatch.setattr(tabulate, "RUNS_AT_ONCE", 5)
+    monkeypatch.setattr(tabulate, "PORTIONS_AT_ONCE", 2)
     run_sweep(runs.experiment(tmp_path), str(copy), session=spark)
     assert pq.read_metadata(copy / "latency_hist.parquet").num_row_groups == 3
     for name in output.ORDER:

@@ -2,8 +2,8 @@
 
 Data goes through the modules in this order: ``plan`` makes runs of experiments, ``directory`` knows
 which of them are finished, ``dispatch`` hands the others to Spark, whose tasks ``execute`` them and
-take ``measures``; ``tables`` and ``metrics`` make frames of their records, and ``output`` files;
-``sweep`` does all of it. ``audit`` judges logs that are there already. Spark itself: ``spark``.
+take ``measures``; ``tabulate`` reads their records, ``tables`` and ``metrics`` make frames of them,
+and ``output`` files; ``sweep`` does all of it. ``views`` are those files for SQL. ``audit`` judges logs that are there already. Spark itself: ``spark``.
 
 Importing this package imports neither Spark nor Numba; using it does.
 """

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO, Final
+from typing import TYPE_CHECKING, BinaryIO, Final
 
 import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet as pq
 
-from precedes.pipeline import asked, metrics, tables
-from precedes.pipeline.directory import Record, aside
+from precedes.pipeline import metrics, tables
+from precedes.pipeline.directory import aside
 from precedes.pipeline.plan import PlannedRun
 from precedes.pipeline.spark import jobs
+from precedes.pipeline.tabulate import tabulated
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -36,39 +37,8 @@ ORDER: Final = {
 HIDDEN: Final = ("first",)
 
 # Tables with one row per run, which the driver keeps, and longer ones that tasks read again.
-SMALL: Final = ("runs", "measures")
+SMALL: Final = ("results", "measures")
 LONG: Final = ("latency_hist", "occupancy")
-# Records in the driver's memory at a time, at a hundred kilobytes each.
-RUNS_AT_ONCE: Final = 200
-
-
-def plain_tables(
-    *,
-    runs: Sequence[PlannedRun],
-    found: Mapping[int, Record],
-    errors: Mapping[int, str],
-    params: Mapping[tuple[str, int], str],
-    parameters: Mapping[str, type],
-) -> dict[str, pa.Table]:
-    """What the records say, without any computing."""
-    bins = ("low_us", "high_us", "deliveries")
-    stretches = ("start_us", "end_us", "held_mean", "held_max")
-    rows: dict[str, tuple[list[tables.Row], Any]] = {
-        "measures": (tables.measure_rows(found), tables.MEASURES),
-        "audit_runs": (tables.audit_rows(found), tables.AUDIT_RUNS),
-        "violations": (tables.violation_rows(found), tables.VIOLATIONS),
-        "latency_hist": (
-            tables.listed_rows(found, "latency_histogram", bins),
-            tables.LATENCY_HIST,
-        ),
-        "occupancy": (tables.listed_rows(found, "held_bins", stretches), tables.OCCUPANCY),
-        "manifest": (tables.manifest_rows(found), tables.MANIFEST),
-        "timings": (tables.timing_rows(found), tables.TIMINGS),
-    }
-    return {
-        "runs": tables.runs_table(runs, found, errors, params, parameters=parameters),
-        **{name: tables.table(*pair) for name, pair in rows.items()},
-    }
 
 
 class _Sink:
@@ -128,32 +98,29 @@ def write_tables(
     directory: Path,
     *,
     runs: Sequence[PlannedRun],
-    found: Mapping[int, Record],
+    finished: Collection[int],
     errors: Mapping[int, str],
     params: Mapping[tuple[str, int], str],
 ) -> None:
-    """Compute the tables and write them into the directory.
+    """Compute the tables and write them into the directory; ``finished`` runs have records.
 
-    Records are read ``RUNS_AT_ONCE`` at a time. What is longer than a row a run is written as it
-    comes and read again by the tasks that compute with it, so that the driver never has it all.
+    What is longer than a row a run is written as it comes and read again by the tasks that compute
+    with it, so that the driver never has it all.
     """
     gathered: dict[str, list[pa.Table]] = {name: [] for name in SMALL}
-    parameters = asked.parameter_types(run.scenario.protocol for run in runs)
     with _sinks(directory) as sinks:
-        for some in _portions(runs):
-            known = {run.run_id: found[run.run_id] for run in some if run.run_id in found}
-            plain = plain_tables(
-                runs=some, found=known, errors=errors, params=params, parameters=parameters
-            )
-            for name, data in plain.items():
+        for portion in tabulated(spark, directory, sorted(finished)):
+            for name, data in portion.items():
                 if name in SMALL:
                     gathered[name].append(data)
                 else:
                     sinks[name].write(_ordered(name, data))
         for name in LONG:
             sinks[name].close()
+        # Runs of another protocol have other counters: a column that is not there is null.
+        results = pa.concat_tables(gathered["results"], promote_options="default")
         small = {
-            "runs": tables.joined_runs(gathered["runs"]),
+            "runs": tables.runs_table(runs, results, errors, params),
             "measures": pa.concat_tables(gathered["measures"]),
         }
         sinks["runs"].write(_ordered("runs", small["runs"]))
@@ -162,13 +129,6 @@ def write_tables(
             sinks[name].write(_ordered(name, jobs.wait_for(spark, frame.toArrow, title=name)))
         for sink in sinks.values():
             sink.close()
-
-
-def _portions(runs: Sequence[PlannedRun]) -> Iterator[list[PlannedRun]]:
-    """The runs in the order of their ids, so many at a time; at least one portion."""
-    ordered = sorted(runs, key=lambda run: (run.run_id, run.number))
-    for first in range(0, max(len(ordered), 1), RUNS_AT_ONCE):
-        yield ordered[first : first + RUNS_AT_ONCE]
 
 
 def _ordered(name: str, data: pa.Table) -> pa.Table:

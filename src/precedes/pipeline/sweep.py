@@ -115,7 +115,7 @@ def run_sweep(
             spark,
             directory,
             runs=done.runs,
-            found=done.found,
+            finished=list(done.found),
             errors=done.errors,
             params=params,
         )

@@ -63,19 +63,9 @@ EVENTS: Final = _schema(
     {"packet": LONG},
 )
 MANIFEST_ROW: Final = _schema({"run_id": INT, "status": TEXT}, {"error": TEXT})
-RUNS: Final = _schema(
+RESULTS: Final = _schema(
+    {"run_id": INT},
     {
-        "run_id": INT,
-        "experiment": TEXT,
-        "number": INT,
-        "protocol": TEXT,
-        "params": TEXT,
-        "nodes": INT,
-        "seed": LONG,
-        "status": TEXT,
-    },
-    {
-        "error": TEXT,
         "broadcasts": LONG,
         "deliveries": LONG,
         "packets": LONG,
@@ -94,6 +84,19 @@ RUNS: Final = _schema(
         "simulated_s": DOUBLE,
         "complete": FLAG,
     },
+)
+RUNS: Final = _schema(
+    {
+        "run_id": INT,
+        "experiment": TEXT,
+        "number": INT,
+        "protocol": TEXT,
+        "params": TEXT,
+        "nodes": INT,
+        "seed": LONG,
+        "status": TEXT,
+    },
+    {"error": TEXT, **{field.name: field.dataType for field in RESULTS.fields[1:]}},
 )
 MANIFEST: Final = _schema(
     {
@@ -212,24 +215,45 @@ def read_events(spark: SparkSession, *paths: str) -> DataFrame:
     return spark.read.schema(EVENTS).parquet(*paths)
 
 
+def results_table(found: Mapping[int, Record]) -> pa.Table:
+    """A row of ``RESULTS`` for each record, and a column for each of their counters."""
+    rows: list[Row] = []
+    counters: set[str] = set()
+    for run_id, record in sorted(found.items()):
+        result = record["result"]
+        extra = {COUNTER + name: float(value) for name, value in result["extra"].items()}
+        counters |= extra.keys()
+        rows.append({**_result_cells(result), **extra, "run_id": run_id})
+    more = _schema({}, dict.fromkeys(sorted(counters), DOUBLE))
+    return table(rows, StructType([*RESULTS.fields, *more.fields]))
+
+
+def _result_cells(result: Record) -> Row:
+    violations = result["violations"] or {"deliveries": None, "messages": None}
+    latency = result["latency"]
+    return {
+        **{name: result.get(name) for name in RESULTS.names if name in result},
+        "violating_deliveries": violations["deliveries"],
+        "violating_messages": violations["messages"],
+        "reception_ms_mean": latency["reception_mean"],
+        "delivery_ms_mean": latency["delivery_mean"],
+        "delivery_ms_p50": latency["p50"],
+        "delivery_ms_p99": latency["p99"],
+    }
+
+
 def runs_table(
     runs: Sequence[PlannedRun],
-    found: Mapping[int, Record],
+    results: pa.Table,
     errors: Mapping[int, str],
     params: Mapping[tuple[str, int], str],
-    *,
-    parameters: Mapping[str, type],
 ) -> pa.Table:
-    """A row for every planned run: ``RUNS``, what was asked, and a column for each counter.
-
-    ``parameters`` are the columns of ``asked.parameter_types``, of all runs of the sweep; counters
-    are those of these runs.
-    """
-    types = {**asked.scenario_types(), **parameters}
-    rows = []
-    counters: set[str] = set()
-    for run in runs:
-        row: Row = {
+    """A row for every planned run: what it is, its ``results_table`` row, and what was asked."""
+    found = {row["run_id"]: row for row in results.to_pylist()}
+    types = asked.scenario_types() | asked.parameter_types(run.scenario.protocol for run in runs)
+    rows = [
+        {
+            **found.get(run.run_id, {}),
             **asked.cells(run.scenario, types),
             "run_id": run.run_id,
             "experiment": run.experiment,
@@ -241,36 +265,12 @@ def runs_table(
             "status": FINISHED if run.run_id in found else FAILED,
             "error": None if run.run_id in found else errors.get(run.run_id, "not run"),
         }
-        if run.run_id in found:
-            result = found[run.run_id]["result"]
-            extra = {COUNTER + name: float(value) for name, value in result["extra"].items()}
-            counters |= extra.keys()
-            row |= _result_cells(result) | extra
-        rows.append(row)
+        for run in runs
+    ]
+    counters = [name for name in results.column_names if name.startswith(COUNTER)]
     more = {name: PLAIN[kind] for name, kind in types.items()}
     more |= dict.fromkeys(sorted(counters), DOUBLE)
     return table(rows, StructType([*RUNS.fields, *_schema({}, more).fields]))
-
-
-def joined_runs(parts: Sequence[pa.Table]) -> pa.Table:
-    """Portions of the runs as one table, with the counters of all of them."""
-    joined = pa.concat_tables(parts, promote_options="default")
-    fixed = [name for name in joined.column_names if not name.startswith(COUNTER)]
-    return joined.select([*fixed, *sorted(set(joined.column_names) - set(fixed))])
-
-
-def _result_cells(result: Record) -> Row:
-    violations = result["violations"] or {"deliveries": None, "messages": None}
-    latency = result["latency"]
-    return {
-        **{name: result.get(name) for name in RUNS.names if name in result},
-        "violating_deliveries": violations["deliveries"],
-        "violating_messages": violations["messages"],
-        "reception_ms_mean": latency["reception_mean"],
-        "delivery_ms_mean": latency["delivery_mean"],
-        "delivery_ms_p50": latency["p50"],
-        "delivery_ms_p99": latency["p99"],
-    }
 
 
 def manifest_rows(found: Mapping[int, Record]) -> list[Row]:
