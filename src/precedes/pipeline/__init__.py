@@ -3,7 +3,8 @@
 Data goes through the modules in this order: ``plan`` makes runs of experiments, ``directory`` knows
 which of them are finished, ``dispatch`` hands the others to Spark, whose tasks ``execute`` them and
 take ``measures``; ``tabulate`` reads their records, ``tables`` and ``metrics`` make frames of them,
-and ``output`` files; ``sweep`` does all of it. ``views`` are those files for SQL. ``audit`` judges logs that are there already. Spark itself: ``spark``.
+and ``output`` files; ``sweep`` does all of it, and ``views`` are those files for SQL. ``audit``
+judges logs that are there already. Spark itself: ``spark``.
 
 Importing this package imports neither Spark nor Numba; using it does.
 """
