@@ -26,6 +26,11 @@ def to_arrow(column: NDArray[Any], *, null: NDArray[np.bool_] | None = None) -> 
     return pa.Array.from_buffers(pa.from_numpy_dtype(column.dtype), column.size, [valid, data])
 
 
+def flags(column: pa.Array | pa.ChunkedArray) -> NDArray[np.bool_]:
+    """A column of booleans without nulls."""
+    return to_numpy(column.cast(pa.int8())).astype(np.bool_)
+
+
 def strings(texts: list[str]) -> pa.Array:
     """Texts as an Arrow array."""
     encoded = [text.encode() for text in texts]

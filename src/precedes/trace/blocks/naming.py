@@ -1,0 +1,274 @@
+"""Gives every name in the blocks of a log its number in the whole.
+
+Runs are in the order of their ids, and the nodes of a run in that of their names, as numbers if all
+are. A message is (source, seq), seq = 1, 2, ... in the order of its source's broadcasts; one that
+nobody broadcast is (PHANTOM, its place among such names of the run). All of it follows from names
+and positions alone, however the rows were cut into blocks.
+
+Names of messages are held once in memory, with some 60 bytes each; more of them in one run than
+``INDEX_MAX`` are refused.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from precedes.errors import UserError
+from precedes.model import printable
+from precedes.trace.arrow_arrays import flags, strings, to_arrow, to_numpy
+from precedes.trace.assemble import in_order
+from precedes.trace.blocks import arrays
+from precedes.trace.blocks.labels import LabelIndex, Twice, find, index_labels
+from precedes.trace.blocks.pack import Block, run_title
+from precedes.trace.history import INDEX_MAX
+
+SEQ_BITS: Final = 32
+PHANTOM: Final = (1 << 28) - 1  # stands for the source of a message that nobody broadcast
+
+
+class Naming(NamedTuple):
+    """Everything with a name: runs, their nodes, and what these broadcast, one after the other."""
+
+    runs: list[int | str]
+    run_first: NDArray[np.int64]  # runs + 1: nodes of a run
+    node: pa.Array  # names
+    rows: NDArray[np.int64]  # node: how many
+    low: NDArray[np.int64]  # node: smallest position
+    high: NDArray[np.int64]  # node: largest position
+    sent_first: NDArray[np.int64]  # nodes + 1: messages of a node
+    labels: LabelIndex  # of messages, by run
+    key_first: NDArray[np.int64]  # blocks + 1
+    key_node: NDArray[np.int32]  # for the keys of all blocks: the node
+
+
+class Translation(NamedTuple):
+    """The numbers of a block's messages: source and seq in one, source counted in its run."""
+
+    pair: NDArray[np.int64]  # message, and 0 for rows that name none
+    unknown: NDArray[np.int32]  # the messages that nobody broadcast
+    unknown_run: NDArray[np.int32]
+    unknown_label: pa.Array
+
+
+class Phantoms(NamedTuple):
+    """Messages that nobody broadcast, by run and name, and their numbers in every block."""
+
+    run_first: NDArray[np.int64]  # runs + 1
+    label: pa.Array
+    block_first: NDArray[np.int64]  # blocks + 1
+    number: NDArray[np.int64]  # for the unknown messages of all blocks: 1, 2, ... in the run
+
+
+def name_blocks(blocks: Sequence[Block]) -> Naming:
+    """The numbers of all names; a message that is broadcast twice is a UserError."""
+    runs, run_numbers = _runs(blocks)
+    key_run = _joined([numbers[b.key_run] for b, numbers in zip(blocks, run_numbers, strict=True)])
+    order, first = _unique(key_run, _texts([block.key_node for block in blocks]))
+    run_first, names, number = _nodes(len(runs), *order, first)
+    sizes = _joined([np.diff(block.bounds) for block in blocks])
+    rows = np.zeros(len(names), np.int64)
+    np.add.at(rows, number, sizes)
+    low = np.full(len(names), np.iinfo(np.int64).max)
+    np.minimum.at(low, number, _joined([block.low for block in blocks]))
+    high = np.full(len(names), np.iinfo(np.int64).min)
+    np.maximum.at(high, number, _joined([block.high for block in blocks]))
+    key_first = np.cumsum([0, *(block.low.size for block in blocks)])
+    keys = [number[a:b] for a, b in itertools.pairwise(key_first)]
+    sent_first, label = _broadcasts(blocks, keys, len(names))
+    group = np.repeat(np.arange(len(runs), dtype=np.int32), np.diff(sent_first[run_first]))
+    if np.any(np.bincount(group) > INDEX_MAX) or np.any(np.diff(run_first) >= PHANTOM):
+        raise UserError("a run has too many messages for one audit; split it into runs")
+    try:
+        index = index_labels(group, label)
+    except Twice as twice:
+        title = run_title(runs[int(group[twice.second])])
+        again = printable(str(label[twice.second]))
+        raise UserError(f"{title}: {again} is broadcast twice") from None
+    return Naming(
+        runs, run_first, strings(names).cast(pa.large_string()), rows, low, high, sent_first, index,
+        key_first, number,
+    )  # fmt: skip
+
+
+def _joined(parts: Sequence[NDArray[Any]]) -> NDArray[Any]:
+    return np.concatenate(parts) if parts else np.empty(0, np.int64)
+
+
+def _texts(parts: Sequence[pa.Array]) -> pa.Array:
+    return pa.concat_arrays([strings([]).cast(pa.large_string()), *parts])
+
+
+def _runs(blocks: Sequence[Block]) -> tuple[list[int | str], list[NDArray[np.int32]]]:
+    """The ids of runs in order, and the number of each run of each block."""
+    ids = [block.runs.to_pylist() for block in blocks]
+    distinct = {run for inside in ids for run in inside}
+    if len({type(run) for run in distinct}) > 1:  # numbers in one file, texts in another
+        ids = [[str(run) for run in inside] for inside in ids]
+        distinct = {run for inside in ids for run in inside}
+    runs = sorted(distinct)
+    number = {run: at for at, run in enumerate(runs)}
+    return runs, [np.array([number[run] for run in inside], np.int32) for inside in ids]
+
+
+def _unique(
+    run: NDArray[np.int32], label: pa.Array
+) -> tuple[tuple[NDArray[np.int32], pa.Array, NDArray[np.int64]], NDArray[np.int64]]:
+    """Pairs in order, with where each was, and where in that order another pair begins."""
+    table = pa.table({"run": to_arrow(run), "label": label})
+    order = pc.sort_indices(table, [("run", "ascending"), ("label", "ascending")])
+    run, label = run[to_numpy(order)], label.take(order)
+    if run.size == 0:
+        return (run, label, np.empty(0, np.int64)), np.empty(0, np.int64)
+    same = flags(pc.equal(label[1:], label[:-1]))
+    new = np.concatenate(([True], ~same | (run[1:] != run[:-1])))
+    return (run, label, to_numpy(order).astype(np.int64)), np.flatnonzero(new)
+
+
+def _nodes(
+    runs: int,
+    run: NDArray[np.int32],
+    label: pa.Array,
+    origin: NDArray[np.int64],
+    first: NDArray[np.int64],
+) -> tuple[NDArray[np.int64], list[str], NDArray[np.int32]]:
+    """The nodes of each run, their names in order, and the number of each key."""
+    found = label.take(to_arrow(first)).to_pylist()
+    run_first = np.searchsorted(run[first], np.arange(runs + 1))
+    names: list[str] = []
+    number = np.empty(first.size, np.int32)
+    for begin, end in itertools.pairwise(run_first.tolist()):
+        ordered = in_order(found[begin:end])
+        place = {name: at for at, name in enumerate(ordered, begin)}
+        number[begin:end] = [place[name] for name in found[begin:end]]
+        names += ordered
+    keys = np.empty(run.size, np.int32)
+    keys[origin] = np.repeat(number, np.diff(first, append=run.size))
+    return run_first, names, keys
+
+
+def _broadcasts(
+    blocks: Sequence[Block], keys: Sequence[NDArray[np.int32]], nodes: int
+) -> tuple[NDArray[np.int64], pa.Array]:
+    """Where the messages of each node begin, and all of them in the order of broadcasts."""
+    node, position, label = [], [], []
+    for block, number in zip(blocks, keys, strict=True):
+        key = np.searchsorted(block.bounds, block.sent, side="right") - 1
+        node.append(number[key])
+        position.append(block.low[key] + block.position[block.sent].astype(np.int64))
+        label.append(block.label.take(to_arrow(block.message[block.sent])))
+    source = _joined(node)
+    order = np.lexsort((_joined(position), source))
+    first = np.zeros(nodes + 1, np.int64)
+    np.cumsum(np.bincount(source, minlength=nodes), out=first[1:])
+    return first, _texts(label).take(to_arrow(order))
+
+
+def translate(block: Block, naming: Naming) -> Translation:
+    """What the messages of a block are called in the whole log."""
+    number = {run: at for at, run in enumerate(naming.runs)}
+    texts = bool(naming.runs) and isinstance(naming.runs[0], str)
+    own = [number[str(run) if texts else run] for run in block.runs.to_pylist()]
+    run = np.array(own, np.int32)[block.label_run]
+    place = find(naming.labels, run, block.label)
+    source = np.searchsorted(naming.sent_first, place, side="right") - 1
+    seq = place - naming.sent_first[source] + 1
+    pair = np.zeros(place.size + 1, np.int64)
+    pair[:-1] = ((source - naming.run_first[run]) << SEQ_BITS) + seq
+    unknown = np.flatnonzero(place < 0).astype(np.int32)
+    pair[unknown] = (PHANTOM << SEQ_BITS) + np.arange(unknown.size)
+    return Translation(pair, unknown, run[unknown], block.label.take(to_arrow(unknown)))
+
+
+def name_phantoms(translations: Sequence[Translation], runs: int) -> Phantoms:
+    """The numbers of messages that nobody broadcast."""
+    run = _joined([one.unknown_run for one in translations]).astype(np.int32)
+    (run, label, origin), first = _unique(run, _texts([one.unknown_label for one in translations]))
+    run_first = np.searchsorted(run[first], np.arange(runs + 1))
+    within = np.arange(first.size) - run_first[run[first]] + 1
+    number = np.empty(run.size, np.int64)
+    number[origin] = np.repeat(within, np.diff(first, append=run.size))
+    return Phantoms(
+        run_first=run_first,
+        label=label.take(to_arrow(first)),
+        block_first=np.cumsum([0, *(one.unknown.size for one in translations)]),
+        number=number,
+    )
+
+
+def save_naming(path: Path, naming: Naming) -> None:
+    """Write all but the runs' ids as arrays, and these as JSON."""
+    index = naming.labels
+    node, node_text = arrays.split_texts(naming.node)
+    label, label_text = arrays.split_texts(index.label)
+    arrays.save(
+        path,
+        {
+            "runs": np.frombuffer(json.dumps(naming.runs).encode(), np.uint8),
+            "node": node,
+            "node_text": node_text,
+            "label": label,
+            "label_text": label_text,
+            "group": index.group,
+            "digest": index.digest,
+            "place": index.place,
+            "salt": np.array([index.salt]),
+            **{name: getattr(naming, name) for name in _PLAIN},
+        },
+    )
+
+
+_PLAIN: Final = ("run_first", "rows", "low", "high", "sent_first", "key_first", "key_node")
+
+
+def load_naming(path: Path) -> Naming:
+    """What ``save_naming`` wrote, as views of its file."""
+    found = arrays.load(path)
+    index = LabelIndex(
+        group=found["group"],
+        label=arrays.joined_texts(found["label"], found["label_text"]),
+        digest=found["digest"],
+        place=found["place"],
+        salt=int(found["salt"][0]),
+    )
+    return Naming(
+        runs=json.loads(found["runs"].tobytes()),
+        node=arrays.joined_texts(found["node"], found["node_text"]),
+        labels=index,
+        **{name: found[name] for name in _PLAIN},
+    )
+
+
+def save_translation(path: Path, one: Translation) -> None:
+    """Write the numbers of a block's messages."""
+    label, label_text = arrays.split_texts(one.unknown_label)
+    columns = {**one._asdict(), "unknown_label": label, "unknown_label_text": label_text}
+    arrays.save(path, columns)
+
+
+def load_translation(path: Path) -> Translation:
+    """What ``save_translation`` wrote, as views of its file."""
+    found = arrays.load(path)
+    label = arrays.joined_texts(found["unknown_label"], found.pop("unknown_label_text"))
+    return Translation(**{**found, "unknown_label": label})
+
+
+def save_phantoms(path: Path, phantoms: Phantoms) -> None:
+    """Write the messages that nobody broadcast."""
+    label, label_text = arrays.split_texts(phantoms.label)
+    arrays.save(path, {**phantoms._asdict(), "label": label, "label_text": label_text})
+
+
+def load_phantoms(path: Path) -> Phantoms:
+    """What ``save_phantoms`` wrote, as views of its file."""
+    found = arrays.load(path)
+    label = arrays.joined_texts(found["label"], found.pop("label_text"))
+    return Phantoms(**{**found, "label": label})

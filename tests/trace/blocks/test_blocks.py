@@ -1,0 +1,168 @@
+"""Logs in no order, cut into blocks and merged, are what they are as one table."""
+
+import random
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from precedes.audit import audit
+from precedes.errors import UserError
+from precedes.trace.blocks import labels
+from precedes.trace.blocks.labels import find, index_labels
+from precedes.trace.blocks.log import sort_events
+from precedes.trace.tables import from_arrow
+from tests.support import executions
+from tests.support.chat import CHAT, changed, table
+
+SIZES = st.sampled_from([1, 2, 7, 1000])
+
+
+def rows_of(execution, *, name, step):
+    """Rows of a table, in the order of nodes; positions are ``step`` apart."""
+    rows = []
+    for node, log in enumerate(execution.logs):
+        events = [(kind, f"m{m[0]}/{m[1]}") for kind, m in log]
+        for joined, at, m in sorted(execution.joins, key=lambda join: -join[1]):
+            if joined == node:
+                events.insert(at, ("join", None if m is None else f"m{m[0]}/{m[1]}"))
+        events += [("crash", None)] * (node in execution.crashed)
+        events += [("leave", None)] * (node in execution.departed)
+        rows += [(name(node), at * step - 4, *event) for at, event in enumerate(events)]
+    return rows
+
+
+@st.composite
+def logs(draw):
+    """A table of events in no order, and what becomes of it as a whole."""
+    seed = draw(st.integers(0, 2**32 - 1))
+    rng = random.Random(seed)
+    if draw(st.booleans()):
+        found = executions.scramble(seed, nodes=rng.randint(1, 12), messages=9, rows=40)
+    else:
+        found = executions.run(seed, nodes=rng.randint(2, 12), messages=15, order="wild", loss=0.2)
+    if draw(st.booleans()):
+        found = executions.with_members(found, rng)
+    name = draw(st.sampled_from([str, "n{}".format]))
+    step = draw(st.sampled_from([1, 3, 1000, 2**34]))
+    rows = rows_of(found, name=name, step=step)
+    rng.shuffle(rows)
+    return table(rows)
+
+
+def audited(events, directory, *, block_rows=5, chunk_rows=7):
+    """Reports by way of blocks."""
+    batches = iter(events.to_batches(max_chunksize=3))
+    log = sort_events(batches, directory, block_rows=block_rows, chunk_rows=chunk_rows)
+    return [audit(log.history(run)) for run in range(len(log.runs))]
+
+
+def named(reports):
+    """The same without what a report calls its log."""
+    return [(r.run_id, r.verdict, r.messages, r.nodes, r.violations, r.witnesses) for r in reports]
+
+
+@given(logs(), SIZES, SIZES)
+@settings(max_examples=40)
+def test_blocks_change_nothing(tmp_path_factory, events, block_rows, chunk_rows):
+    expected = [audit(history) for history in from_arrow(events)]
+    place = tmp_path_factory.mktemp("blocks")
+    found = audited(events, place, block_rows=block_rows, chunk_rows=chunk_rows)
+    if events.num_rows:
+        assert named(found) == named(expected)
+        assert [r.unjudged for r in found] == [r.unjudged for r in expected]
+
+
+@given(logs(), logs(), st.randoms(use_true_random=False))
+@settings(max_examples=20)
+def test_runs_are_told_apart(tmp_path_factory, first, second, rng):
+    """Nodes and messages of two runs have the same names."""
+    parts = [
+        part.append_column("run_id", pa.array([run] * part.num_rows, pa.string()))
+        for run, part in (("b", first), ("a", second))
+    ]
+    whole = pa.concat_tables(parts)
+    mixed = whole.take(rng.sample(range(whole.num_rows), whole.num_rows))
+    expected = [audit(history) for history in from_arrow(mixed)]
+    found = audited(mixed, tmp_path_factory.mktemp("blocks"))
+    assert named(found) == named(expected)
+
+
+def test_kinds_of_columns(tmp_path):
+    """Dictionaries with repeated values, numbers as names, source and seq, views of strings."""
+    node, place, kind, message = (pa.array(column) for column in zip(*CHAT, strict=True))
+    (expected,) = audited(table(CHAT), tmp_path)
+    assert expected.violations == 1
+    doubled = pa.DictionaryArray.from_arrays(
+        pa.array([0, 1, 3, 2, 2], pa.int8()), pa.array(["ann", "bob", "eve", "bob"])
+    )
+    for column in (doubled, node.cast(pa.string_view()), node.cast(pa.large_string())):
+        events = pa.table({"node": column, "local_seq": place, "kind": kind, "message": message})
+        assert audited(events, tmp_path) == [expected]
+    pairs = {"source": pa.array([0, 0, 1, 1, 0]), "seq": pa.array([1, 1, 1, 1, 1])}
+    events = pa.table({"node": pa.array([0, 1, 1, 2, 2]), "local_seq": place, "kind": kind} | pairs)
+    (found,) = audited(events, tmp_path)
+    assert (found.violations, found.witnesses[0].message_name) == (1, "1:1")
+
+
+@pytest.mark.parametrize(
+    ("events", "wrong"),
+    [
+        (table(changed(3, kind=None)), "run 0: node eve, local_seq 0: no kind; known are"),
+        (table(changed(3, kind="Deliver")), "node eve, local_seq 0: the unknown kind 'Deliver'"),
+        (table(changed(3, node=None)), "run 0: the column node has empty cells"),
+        (table(changed(3, local_seq=None)), "run 0: the column local_seq has empty cells"),
+        (table(changed(3, message=None)), "run 0: the column message has empty cells"),
+        (table(changed(4, local_seq=0)), "run 0: two events of a node share a local_seq"),
+        (table(changed(2, message="question")), "run 0: question is broadcast twice"),
+        (table(CHAT, run_id=pa.array([1, 1, 1, 1, None])), "^the column run_id has empty cells"),
+        (table(CHAT, run_id=pa.array([0.5] * 5)), "the column run_id holds double instead of"),
+        (table(CHAT, local_seq=pa.array([0.1] * 5)), "local_seq holds double instead of whole"),
+        (table(CHAT).drop("kind"), "the table of events lacks kind: it needs run_id, node"),
+    ],
+)
+def test_mistakes(tmp_path, events, wrong):
+    for block_rows in (1, 100):
+        with pytest.raises(UserError, match=wrong):
+            audited(events, tmp_path, block_rows=block_rows)
+
+
+def test_rows_that_are_not_judged_may_be_empty(tmp_path):
+    events = table([*CHAT, (None, None, "send", None)])
+    assert audited(events, tmp_path) == audited(table(CHAT), tmp_path)
+
+
+def test_a_long_node_is_merged_in_stretches(tmp_path):
+    """Also one whose positions lie at both ends of what 64 bits hold."""
+    rng = random.Random(5)
+    count = 500
+    for far in (0, 2**62, 2**63 - count):
+        rows = [
+            ("a", at + (far if at > 250 else -far), "broadcast", str(at)) for at in range(count)
+        ]
+        rng.shuffle(rows)
+        batches = iter(table(rows).to_batches())
+        log = sort_events(batches, tmp_path, block_rows=64, chunk_rows=16)
+        seq = np.concatenate([chunk & (2**32 - 1) for chunk in log.chunks(0, 0, 1)])
+        assert seq.tolist() == list(range(1, count + 1))
+        assert log.history(0).message_names == [str(at) for at in range(count)]
+
+
+def test_names_that_share_a_digest_are_told_apart(monkeypatch):
+    """Under the first salts all names meet."""
+    real = labels.digests
+
+    def digests(group, label, *, salt):
+        return real(group, label, salt=salt) * np.uint64(salt > 2)
+
+    monkeypatch.setattr(labels, "digests", digests)
+    names = pa.array(["", "a", "abcdefgh", "abcdefghi", "a\0"], pa.large_string())
+    group = np.zeros(5, np.int32)
+    index = index_labels(group, names)
+    assert index.salt == 3
+    assert find(index, group, names).tolist() == list(range(5))
+    assert find(index, group + 1, names).tolist() == [-1] * 5
+    with pytest.raises(labels.Twice):
+        index_labels(np.zeros(2, np.int32), pa.array(["x", "x"], pa.large_string()))
