@@ -5,7 +5,7 @@ import os
 import pytest
 from hypothesis import is_hypothesis_test, settings
 
-from tests.support import schedule, warm
+from tests.support import s3, schedule, warm
 
 # No deadline: the first example may have to wait for a compilation.
 settings.register_profile("dev", max_examples=50, deadline=None, print_blob=True)
@@ -30,6 +30,23 @@ def engine():
 def live():
     """The compiled steps of live members, for tests whose processes would each build them."""
     warm.up_live()
+
+
+@pytest.fixture(scope="session")
+def s3_endpoint():
+    """An S3 of this process's own."""
+    with s3.serve() as endpoint:
+        yield endpoint
+
+
+@pytest.fixture
+def bucket(s3_endpoint, monkeypatch):
+    """The URL of an empty bucket, which this process and those it starts can use."""
+    for name in [name for name in os.environ if name.startswith("AWS_")]:
+        monkeypatch.delenv(name)
+    for name, value in s3.settings(s3_endpoint).items():
+        monkeypatch.setenv(name, value)
+    return f"s3://{s3.make_bucket(s3_endpoint)}"
 
 
 def pytest_collection_modifyitems(items):

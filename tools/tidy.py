@@ -20,6 +20,7 @@ FILE_BYTES_MAX = 1_000_000
 # judges.
 WORDS = frozenset({"model", "errors", "lazy"})
 FILES = WORDS | {"files"}
+STORES = FILES | {"stores"}
 BASE = FILES | {"sources", "compiled"}
 CONTRACT = BASE | {"contract"}
 HOSTS = CONTRACT | {"registry"}
@@ -28,6 +29,7 @@ MAY_IMPORT = {
     "errors": frozenset(),
     "lazy": frozenset(),
     "files": WORDS,
+    "stores": FILES,
     "sources": frozenset(),
     "compiled": FILES | {"sources"},
     "intervals": frozenset(),
@@ -39,20 +41,21 @@ MAY_IMPORT = {
     "parts.sizing": WORDS | {"delays"},
     "protocols": CONTRACT | {"parts"},
     "registry": CONTRACT,  # it finds protocols by their names
-    "trace": FILES,
-    "audit": FILES | {"compiled", "trace"},
+    "trace": STORES,
+    "audit": STORES | {"compiled", "trace"},
     "sim": HOSTS | {"forms", "delays"},
     "sim.engine": CONTRACT,
     "sim.inputs": CONTRACT | {"delays", "sim.engine", "sim.scenario", "sim.workloads"},
-    "sim.runs": HOSTS | {"delays", "sim", "trace"},  # it hands a run to the writer of its trace
+    "sim.runs": HOSTS
+    | {"delays", "sim", "stores", "trace"},  # it hands a run to the writer of its trace
     "live": HOSTS | {"console", "parts", "trace"},
     "live.net": WORDS,
     "live.member": HOSTS | {"parts"},
     "live.cluster": HOSTS | {"live", "trace", "audit"},  # it asks for its own verdict
-    "pipeline": HOSTS | {"intervals", "console", "sim", "trace", "audit"},
+    "pipeline": HOSTS | {"intervals", "console", "stores", "sim", "trace", "audit"},
     "pipeline.spark": FILES | {"compiled", "console"},
-    "papers": HOSTS | {"intervals", "parts.sizing", "sim", "trace", "pipeline"},
-    "report": FILES | {"papers"},
+    "papers": HOSTS | {"intervals", "parts.sizing", "stores", "sim", "trace", "pipeline"},
+    "report": STORES | {"papers"},
 }
 FREE = frozenset({"cli", "testing", "__init__", "__main__"})  # may import all but protocols
 

@@ -1,0 +1,161 @@
+"""Being the only process that works in a folder.
+
+On this machine a lock of the operating system's does it, which goes with the process. In a store
+everybody who wants the folder puts a claim of their own into it, and has it once a look shows no
+other claim: of two that put theirs before they looked, at least one sees the other's. That asks of
+a store only that a look shows what was put before, as S3, Google's, Azure's and HDFS all do;
+pyarrow offers no put that fails if something is there.
+
+Whoever has it renews the claim; one that was not renewed for ``EXPIRES_S``, by the store's own
+clock, is of a process that died, and counts no more.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import platform
+import re
+import threading
+import time
+import uuid
+from collections.abc import Iterator
+from typing import Final
+
+from precedes.errors import UserError
+from precedes.stores.address import Address, StoreError
+
+LOCK: Final = ".lock"
+CLAIMS: Final = ".lease"
+CLAIM: Final = re.compile(r"[0-9a-f]{32}-[0-9]+-[A-Za-z0-9._-]*")
+MARK: Final = "+"  # after the name of a claim: its owner has the folder
+
+EXPIRES_S: Final = 60.0
+BEAT_S: Final = 10.0
+# Of those that come at the same time, the first by name waits for the others to step back.
+STEP_BACK_S: Final = 20.0
+STEP_BACK_POLL_S: Final = 0.2
+
+
+class Lease:
+    """A folder of one's own, until it is lost."""
+
+    def __init__(self, folder: Address) -> None:
+        self.folder = folder
+        # Nobody has to read a claim, which may change or go meanwhile: its name says it all.
+        host = re.sub("[^A-Za-z0-9._-]", "_", platform.node())
+        self.claim = folder / CLAIMS / f"{uuid.uuid4().hex}-{os.getpid()}-{host}"
+        self.mark = self.claim.parent / f"{self.claim.name}{MARK}"
+        self.lost = False
+
+    def check(self) -> None:
+        """Raise if another process may have taken the folder over."""
+        if self.lost:
+            raise StoreError(
+                f"{self.folder} was not reached for {EXPIRES_S / 2:g} s, so that another process "
+                "may have taken it over: the same command goes on"
+            )
+
+
+@contextlib.contextmanager
+def lease(folder: Address) -> Iterator[Lease]:
+    """Be the only one in a folder, which is there, for a block; a UserError if somebody else is.
+
+    The block asks ``check`` before it commits to anything. However the process ends, the folder can
+    be had again: at once on this machine, in a store after ``EXPIRES_S``.
+    """
+    if folder.is_local:
+        with _locked(folder):
+            yield Lease(folder)
+        return
+    found = Lease(folder)
+    ended = threading.Event()
+    _claim(found)
+    renewing = threading.Thread(target=_renew, args=(found, ended), daemon=True)
+    renewing.start()
+    try:
+        yield found
+    finally:
+        ended.set()
+        renewing.join()
+        _give_up(found)
+
+
+def _taken(folder: Address, by: str = "another process") -> UserError:
+    return UserError(f"{by} is at work in {folder}: wait for it, or choose another")
+
+
+@contextlib.contextmanager
+def _locked(folder: Address) -> Iterator[None]:
+    with (folder / LOCK).local.open("wb") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            raise _taken(folder) from None
+        yield
+
+
+def _claim(wanted: Lease) -> None:
+    begin_s = time.monotonic()
+    wanted.claim.put(b"")
+    try:
+        while others := _others(wanted):
+            holders = [name for name, has_it in others.items() if has_it]
+            is_late = time.monotonic() - begin_s > STEP_BACK_S
+            if holders or min(others) < wanted.claim.name or is_late:
+                raise _taken(wanted.folder, _who((holders or sorted(others))[0]))
+            time.sleep(STEP_BACK_POLL_S)
+        wanted.mark.put(b"")
+        # A process that stood still in between may have been taken for dead.
+        wanted.lost = time.monotonic() - begin_s > EXPIRES_S / 2
+        wanted.check()
+    except BaseException:
+        _give_up(wanted)
+        raise
+
+
+def _give_up(held: Lease) -> None:
+    with contextlib.suppress(StoreError):  # it expires
+        held.mark.remove()
+        held.claim.remove()
+
+
+def _who(claim: str) -> str:
+    _, process, host = claim.split("-", 2)
+    return f"process {process} of {host}"
+
+
+def _others(own: Lease) -> dict[str, bool]:
+    """Claims of others that have not expired, and whether they have the folder.
+
+    What has expired is removed: nobody counts it any more.
+    """
+    folder = own.claim.parent
+    times_ns = {entry.name: entry.mtime_ns for entry in folder.entries() if entry.kind == "file"}
+    if own.claim.name not in times_ns:
+        raise StoreError(f"{own.claim} was put and is not there: use another store")
+    now_ns = times_ns.pop(own.claim.name)
+    for name in [n for n, time_ns in times_ns.items() if now_ns - time_ns > EXPIRES_S * 1e9]:
+        # A mark is as old as the lease, and counts as long as its claim does.
+        if name.removesuffix(MARK) not in times_ns or not name.endswith(MARK):
+            (folder / name).remove()
+            del times_ns[name]
+    return {name: f"{name}{MARK}" in times_ns for name in times_ns if CLAIM.fullmatch(name)}
+
+
+def _renew(held: Lease, ended: threading.Event) -> None:
+    """Put the claim again and again; one that was taken away, or came too late, is lost."""
+    claim = held.claim
+    renewed_s = time.monotonic()
+    while not ended.wait(BEAT_S):
+        begin_s = time.monotonic()
+        with contextlib.suppress(StoreError):
+            if begin_s - renewed_s > EXPIRES_S / 2 or not claim.is_file():
+                held.lost = True
+                return
+            claim.put(b"")
+            renewed_s = begin_s
+        if time.monotonic() - renewed_s > EXPIRES_S / 2:
+            held.lost = True
+            return
