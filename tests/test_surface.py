@@ -24,8 +24,8 @@ PUBLIC = {
         observe random_scenario
     """,
     "precedes.trace": """
-        FORMATS History SCHEMA SCHEMA_VERSION TraceWriter from_arrow from_pandas join load
-        read_jsonl read_members read_metadata read_trace
+        Dialect EVENTS FORMATS Found History SCHEMA SCHEMA_VERSION TraceWriter event_batches
+        from_arrow from_pandas join load read_members read_metadata read_trace
     """,
 }
 

@@ -9,8 +9,13 @@ from hypothesis import strategies as st
 
 from precedes import audit
 from precedes.errors import UserError
-from precedes.trace import load, read_jsonl
+from precedes.trace import load
 from tests.support import executions
+
+
+def read_jsonl(log):
+    (history,) = load(log, "jsonl")
+    return history
 
 
 def event(node, kind, message, **more):
@@ -184,6 +189,8 @@ def test_empty_is_unknown(tmp_path, text):
         (event(None, "deliver", "x"), '"node" must be a string or an integer, not None'),
         (event("a", "deliver", 1.5), '"message" must be a string or an integer, not 1.5'),
         (event(True, "deliver", "x"), '"node" must be a string'),
+        (event("\ud800", "deliver", "x"), '"node" holds half a character'),
+        (event("a", "delivr", "x"), r"unknown kind 'delivr' \(did you mean 'deliver'\?\)"),
         (event("b", "broadcast", "x"), "message x is broadcast again; the first time is line 1"),
         (event("c", "broadcast", "x"), "message x is broadcast again; the first time is line 1"),
     ],
@@ -205,7 +212,7 @@ def test_byte_order_mark(tmp_path):
     assert rows_of(load(path)[0])["b"] == [(0, "x"), (3, "y")]
 
 
-@pytest.mark.parametrize("name", ["9" * 5000, "\ud800", "\u0663", "", "-"])
+@pytest.mark.parametrize("name", ["9" * 5000, "\u0663", "", "-"])
 def test_any_text_is_a_name(write, name):
     lines = [event(name, "broadcast", name), event("8", "deliver", name)]
     (history,) = load(write(lines))
@@ -219,7 +226,7 @@ def test_any_text_is_a_name(write, name):
 
 
 def test_names_cannot_steer_a_terminal(write):
-    name = "a\x1b[2J\r\nb\u202e\ud800\x9b"
+    name = "a\x1b[2J\r\nb\u202e\x9b"
     lines = [
         event("1", "broadcast", name),
         event("2", "deliver", name),
@@ -227,7 +234,7 @@ def test_names_cannot_steer_a_terminal(write):
     ]
     report = audit.audit(read_jsonl(write(lines)))
     text = audit.to_text([report])
-    assert text.splitlines()[-1] == (r"  - node 2 delivered a\x1b[2J\r\nb\u202e\ud800\x9b 2 times.")
+    assert text.splitlines()[-1] == (r"  - node 2 delivered a\x1b[2J\r\nb\u202e\x9b 2 times.")
     assert audit.to_json([report])["witnesses"][0]["message_name"] == name
     refused(write([*lines, lines[0]]), r"message a\\x1b\[2J\\r\\nb.* is broadcast again")
 

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from precedes.errors import UserError
-from precedes.trace import read_jsonl
+from precedes.trace import load
 from precedes.trace.importers import jsonl, plain_lines
 from tests.support.places import ROOT
 
@@ -83,7 +83,7 @@ def reading(data, *, block_bytes=plain_lines.BLOCK_BYTES):
     """All that a reader says of a log: its history, or its error."""
     try:
         with mock.patch.object(plain_lines, "BLOCK_BYTES", block_bytes):
-            history = read_jsonl(io.BytesIO(data))
+            history = load(io.BytesIO(data), "jsonl")[0]
     except UserError as error:
         return str(error)
     arrays = [getattr(history, name).tolist() for name in (*FIELDS, *MEMBERS)]
@@ -159,7 +159,7 @@ def test_plain_logs_are_never_read_line_by_line(names, end, monkeypatch):
     lines += [{"node": two, "kind": "crash"}, {"node": one, "kind": "join"}]
     text = end.join(json.dumps(line, ensure_ascii=end == "\n") for line in lines)
     expected = reading_by_lines(text.encode())
-    monkeypatch.setattr(jsonl._Log, "_add_line", no_lines)
+    monkeypatch.setattr(jsonl._Lines, "_add", no_lines)
     for data in (text, text + end, "\ufeff" + text):
         for block_bytes in (1000, plain_lines.BLOCK_BYTES):
             assert reading(data.encode(), block_bytes=block_bytes) == expected

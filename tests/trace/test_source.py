@@ -16,7 +16,7 @@ from precedes.cli.audit import named_logs
 from precedes.cli.main import main
 from precedes.errors import UserError
 from precedes.pipeline.directory import logs_in
-from precedes.trace import load, read_jsonl, read_trace
+from precedes.trace import load, read_trace
 from tests.support import commands, logs
 
 HEAD_BYTES = 4096
@@ -86,13 +86,13 @@ def counts(histories):
 
 def test_a_pipe_keeps_its_head(tmp_path, fifo):
     whole = log_bytes()
-    assert counts([read_jsonl(io.BytesIO(whole[HEAD_BYTES:]))])["verdict"] == "held"
+    assert counts([load(io.BytesIO(whole[HEAD_BYTES:]), "jsonl")[0]])["verdict"] == "held"
     path = tmp_path / "log.jsonl"
     path.write_bytes(whole)
     expected = counts(load(path))
     assert expected["verdict"] == "violated"
     assert counts(load(fifo(whole))) == expected
-    assert counts([read_jsonl(fifo(whole))]) == expected
+    assert counts([load(fifo(whole), "jsonl")[0]]) == expected
     assert counts(load(fifo(*(bytes([byte]) for byte in whole[:50]), whole[50:]))) == expected
     assert counts(load(fifo(gzip.compress(whole)))) == expected
 

@@ -13,7 +13,7 @@ import precedes
 from precedes.audit import audit
 from precedes.errors import UserError
 from precedes.sim import Scenario, simulate
-from precedes.trace import load, read_jsonl
+from precedes.trace import load
 from precedes.trace.tables import history_of
 from tests.support import executions
 from tests.support.chat import CHAT, changed, table
@@ -91,7 +91,7 @@ def test_a_table_is_judged_as_its_lines_are(tmp_path_factory, seed, rng):
     path = tmp_path_factory.mktemp("logs") / "log.jsonl"
     path.write_text("\n".join(lines))
     rows = [json.loads(line) for line in lines]
-    expected = told(read_jsonl(path))
+    expected = told(load(path, "jsonl")[0])
     schema = pa.schema([(name, pa.string()) for name in ("node", "kind", "message", "colour")])
     (found,) = precedes.from_arrow(pa.Table.from_pylist(rows, schema))
     assert told(found) == expected

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from precedes.cli.common import add_json, add_master
+from precedes.cli.formats import add_format_options, dialect_of
 from precedes.cli.terminal import VERDICTS, Bar, show_text
 from precedes.console import show
 from precedes.errors import Exit, UserError
@@ -17,8 +18,20 @@ from precedes.errors import Exit, UserError
 if TYPE_CHECKING:
     from precedes.audit import Report
     from precedes.cli.common import Commands
+    from precedes.trace import Dialect
 
-FORMATS: Final = ("auto", "precedes", "jsonl", "members", "events")
+EVENTS: Final = "events"  # tables that Spark reads, of any size and in any order
+
+# How the names of logs end, among what else a directory holds.
+ENDINGS: Final = tuple(
+    ending + packed
+    for ending, packings in {
+        ".parquet": ("",),
+        ".jsonl": ("", ".gz", ".zst"),
+        ".csv": ("", ".gz", ".zst"),
+    }.items()
+    for packed in packings
+)
 
 
 def add(commands: Commands) -> None:
@@ -34,7 +47,7 @@ def add(commands: Commands) -> None:
         type=Path,
         help="traces, logs, directories of them, or - (standard input)",
     )
-    parser.add_argument("--format", default="auto", choices=FORMATS)
+    add_format_options(parser, more=[EVENTS])
     add_master(parser, help="use Spark, on this master")
     add_json(parser)
     parser.set_defaults(run=_run)
@@ -59,47 +72,56 @@ def _reports(options: argparse.Namespace) -> list[Report]:
     from precedes.pipeline.directory import logs_in
     from precedes.trace import load
 
-    tables = options.format == "events"
-    paths = options.path if tables else named_logs([logs_in(path) for path in options.path])
+    tables = options.format == EVENTS
+    dialect = dialect_of(options)
+    paths = options.path
+    if not tables:
+        paths = named_logs([logs_in(path) for path in paths], format=options.format)
     if tables or is_for_spark(paths, master=options.master):
-        return _on_spark(paths, format=options.format, master=options.master)
+        return _on_spark(paths, format=options.format, dialect=dialect, master=options.master)
     reports = []
     with Bar("audit") as bar:
         for number, path in enumerate(paths):
-            reports += [audit(history) for history in load(path, format=options.format)]
+            reports += [audit(history) for history in load(path, options.format, dialect=dialect)]
             bar.update((number + 1) / len(paths))
     return reports
 
 
-def _on_spark(paths: Sequence[Path], *, format: str, master: str | None) -> list[Report]:
+def _on_spark(
+    paths: Sequence[Path], *, format: str, dialect: Dialect, master: str | None
+) -> list[Report]:
     """The reports on logs, by Spark; ``events`` are tables that hold many runs in any order."""
     from precedes.pipeline.audit import audit_events, audit_files, check_tables, read_tables
     from precedes.pipeline.spark.session import open_session
 
-    if format == "events":
+    if format == EVENTS:
         check_tables(paths)
     with Bar("audit") as bar, open_session(master=master) as spark:
-        if format != "events":
-            return audit_files(spark, paths, format=format, progress=bar.update)
+        if format != EVENTS:
+            return audit_files(spark, paths, format=format, dialect=dialect, progress=bar.update)
         return audit_events(spark, read_tables(spark, paths))
 
 
-def named_logs(paths: list[Path]) -> list[Path]:
-    """The files named, and those in the directories named."""
+def named_logs(paths: list[Path], *, format: str = "auto") -> list[Path]:
+    """The files named, and those in the directories named; a directory of tables is one log."""
+    from precedes.trace.detect import TABLES
     from precedes.trace.members import holds_member_logs
     from precedes.trace.source import STANDARD_INPUT
 
     if paths.count(STANDARD_INPUT) > 1:
         raise UserError("standard input can be read only once: name - once")
-    endings = (".parquet", ".jsonl", ".jsonl.gz")
     found: list[Path] = []
     for path in paths:
         # Path.is_dir raises for what may not be looked at.
-        if os.path.isdir(path) and not holds_member_logs(path):
-            inside = sorted(p for p in path.iterdir() if p.name.endswith(endings))
-            if not inside:
-                raise UserError(f"{path} holds no traces or logs ({', '.join(endings)})")
-            found += inside
-        else:
-            found.append(path)
+        is_one = not os.path.isdir(path) or format in TABLES or holds_member_logs(path)
+        found += [path] if is_one else _logs_inside(path, format)
     return found
+
+
+def _logs_inside(directory: Path, format: str) -> list[Path]:
+    shown = sorted(path for path in directory.iterdir() if path.name[:1] not in (".", "_"))
+    if format == "auto":
+        shown = [path for path in shown if path.name.endswith(ENDINGS)]
+    if not shown:
+        raise UserError(f"{directory} holds no traces or logs ({', '.join(ENDINGS)})")
+    return shown

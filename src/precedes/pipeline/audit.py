@@ -23,7 +23,7 @@ from precedes.errors import UserError
 from precedes.model import Progress
 from precedes.pipeline.plan import pack
 from precedes.pipeline.spark import jobs
-from precedes.trace import load
+from precedes.trace import Dialect, load
 from precedes.trace.reader import MAGIC
 from precedes.trace.source import STANDARD_INPUT
 from precedes.trace.tables import COLUMNS, IGNORED, history_of
@@ -65,6 +65,7 @@ def audit_files(
     paths: Sequence[str | os.PathLike[str]],
     *,
     format: str = "auto",
+    dialect: Dialect | None = None,
     progress: Progress | None = None,
 ) -> list[Report]:
     """A report for every run in the files, in their order; the first unreadable file is raised."""
@@ -77,7 +78,7 @@ def audit_files(
         for number, path in enumerate(files)
     ]
     tasks = [[orders[i] for i in task] for task in pack([audit_cost_s(path) for path in files])]
-    work = _Work(format)
+    work = _Work(format, dialect)
 
     def job() -> list[dict[str, Any]]:
         found = jobs.packed(spark, tasks).mapInArrow(work, "number int, report string")
@@ -91,8 +92,9 @@ def audit_files(
 class _Work:
     """What a task does with its files: a row of reports for each."""
 
-    def __init__(self, format: str) -> None:
+    def __init__(self, format: str, dialect: Dialect | None) -> None:
         self._format = format
+        self._dialect = dialect
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
@@ -108,7 +110,7 @@ class _Work:
 
     def _audit(self, order: dict[str, Any]) -> str:
         try:
-            histories = load(order["path"], format=self._format)
+            histories = load(order["path"], self._format, dialect=self._dialect)
             reports = [asdict(audit(history)) for history in histories]
             return json.dumps([{**report, "origin": order["shown"]} for report in reports])
         except UserError as error:

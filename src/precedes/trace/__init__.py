@@ -5,43 +5,49 @@ from typing import TYPE_CHECKING
 from precedes.lazy import exports
 
 if TYPE_CHECKING:
-    from precedes.trace.detect import FORMATS, load
+    from precedes.trace.detect import FORMATS, event_batches, load
+    from precedes.trace.dialect import Dialect, Found
     from precedes.trace.history import History
-    from precedes.trace.importers.jsonl import read_jsonl
     from precedes.trace.members import join, read_members
     from precedes.trace.reader import read_metadata, read_trace
-    from precedes.trace.schema import SCHEMA, SCHEMA_VERSION
+    from precedes.trace.schema import EVENTS, SCHEMA, SCHEMA_VERSION
     from precedes.trace.tables import from_arrow, from_pandas
     from precedes.trace.writer import TraceWriter
 
 # Loaded on first use: a live member logs its events without pyarrow.
 _HOMES = {
+    "Dialect": ".dialect",
+    "EVENTS": ".schema",
     "FORMATS": ".detect",
+    "Found": ".dialect",
     "History": ".history",
     "SCHEMA": ".schema",
     "SCHEMA_VERSION": ".schema",
     "TraceWriter": ".writer",
+    "event_batches": ".detect",
     "from_arrow": ".tables",
     "from_pandas": ".tables",
     "join": ".members",
     "load": ".detect",
-    "read_jsonl": ".importers.jsonl",
     "read_members": ".members",
     "read_metadata": ".reader",
     "read_trace": ".reader",
 }
 
 __all__ = [
+    "EVENTS",
     "FORMATS",
     "SCHEMA",
     "SCHEMA_VERSION",
+    "Dialect",
+    "Found",
     "History",
     "TraceWriter",
+    "event_batches",
     "from_arrow",
     "from_pandas",
     "join",
     "load",
-    "read_jsonl",
     "read_members",
     "read_metadata",
     "read_trace",

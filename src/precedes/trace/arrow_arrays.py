@@ -5,6 +5,7 @@ That import takes longer than most traces, and pandas is needed for nothing here
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -31,9 +32,29 @@ def flags(column: pa.Array | pa.ChunkedArray) -> NDArray[np.bool_]:
     return to_numpy(column.cast(pa.int8())).astype(np.bool_)
 
 
-def strings(texts: list[str]) -> pa.Array:
-    """Texts as an Arrow array."""
-    encoded = [text.encode() for text in texts]
+def strings(texts: Sequence[str | None]) -> pa.Array:
+    """Texts as an Arrow array; None is an empty cell."""
+    encoded = [b"" if text is None else text.encode() for text in texts]
     ends = np.cumsum([0, *map(len, encoded)], dtype=np.int32)
+    null = np.array([text is None for text in texts], np.bool_)
+    valid = pa.py_buffer(np.packbits(~null, bitorder="little")) if null.any() else None
     data = pa.py_buffer(b"".join(encoded))
-    return pa.Array.from_buffers(pa.string(), len(texts), [None, pa.py_buffer(ends), data])
+    return pa.Array.from_buffers(pa.string(), len(texts), [valid, pa.py_buffer(ends), data])
+
+
+def repeated(text: str, size: int) -> pa.Array:
+    """One text in every row."""
+    return strings([text]).take(to_arrow(np.zeros(size, np.int32)))
+
+
+def mask(chosen: NDArray[np.bool_]) -> pa.Array:
+    """Truth values as an Arrow array."""
+    bits = pa.py_buffer(np.packbits(chosen, bitorder="little"))
+    return pa.Array.from_buffers(pa.bool_(), chosen.size, [None, bits])
+
+
+def integers(values: Sequence[int | None]) -> pa.Array:
+    """Whole numbers as an Arrow array; None is an empty cell."""
+    null = np.array([value is None for value in values], np.bool_)
+    found = np.array([0 if value is None else value for value in values], np.int64)
+    return to_arrow(found, null=null if null.any() else None)

@@ -68,13 +68,14 @@ def named_history(
     kind: NDArray[np.int8],
     labels: list[str],
     message: NDArray[np.int32],
+    complete: bool = False,
     **fields: Any,
 ) -> History:
     """The history of rows with names: each node's in its own order, nodes in any.
 
     ``node`` and ``message`` are positions in ``names`` and ``labels``. Numbers are given by names
     and the nodes' own orders alone: however nodes are interleaved, the history is the same.
-    Whether the log goes on is not known.
+    Whether the log goes on is not known, unless the caller says so.
     """
     ordered = in_order(names)
     rank = np.empty(len(names), np.int32)
@@ -103,7 +104,7 @@ def named_history(
         message_sequence=np.concatenate((sequence, np.zeros(len(phantoms), np.int64))),
         node_names=ordered,
         message_names=[labels[m] for m in (*sent.tolist(), *phantoms)],
-        complete=False,
+        complete=complete,
         **fields,
     )
 

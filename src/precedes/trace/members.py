@@ -8,15 +8,18 @@ lost. The run is complete if at least one member ended with the group.
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 
 from precedes.errors import UserError
 from precedes.model import EventKind, Events
 from precedes.trace.assemble import JUDGED, numbered_history
 from precedes.trace.history import History
+from precedes.trace.importers.rows import Rows
 from precedes.trace.member_log import (
     BROKEN,
     ENDED,
@@ -62,6 +65,36 @@ def read_members(directory: str | os.PathLike[str]) -> History:
         origin=str(directory),
     )
     return replace(history, crashed=np.union1d(history.crashed, np.flatnonzero(~ended)))
+
+
+def member_batches(directory: str | os.PathLike[str]) -> Iterator[pa.RecordBatch]:
+    """The same as common rows, a member at a time; one that did not end with the group crashed."""
+    numbers = {number: name for name, number in JUDGED.items()}
+    for member, log in enumerate(_logs_of(Path(directory))):
+        rows = Rows()
+        columns = (log.time_ns, log.kind, log.source, log.sequence)
+        for time_ns, kind, source, seq in zip(*(c.tolist() for c in columns), strict=True):
+            name = numbers.get(kind)
+            if name is None:
+                continue
+            bare = name in ("crash", "leave") or (name == "join" and seq == 0)
+            rows.add(
+                run_id="0",
+                node=str(member),
+                local_seq=len(rows),
+                time_us=time_ns // 1000,
+                kind=name,
+                message=None if bare else f"{source}:{seq}",
+            )
+        if log.status != ENDED:
+            last = "crash"
+        elif len(rows) == 0:
+            last = "join"  # with nothing, which says no more than that it is a member
+        else:
+            last = ""
+        if last:
+            rows.add(run_id="0", node=str(member), local_seq=len(rows), kind=last, message=None)
+        yield rows.take()
 
 
 def _logs_of(directory: Path) -> list[MemberLog]:

@@ -13,7 +13,7 @@ import shutil
 import sys
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
 from pathlib import Path
 from typing import Any, BinaryIO, Final
 
@@ -32,6 +32,7 @@ class Source:
     def __init__(self, title: str, file: BinaryIO) -> None:
         self.title = title
         self._file = file
+        self._copy: BinaryIO | None = None
         self.opening = b""
         # A pipe may deliver a few bytes at a time: wait for enough of them, or the end.
         while part := _read(file, OPENING_BYTES - len(self.opening)):
@@ -42,15 +43,23 @@ class Source:
 
     @contextmanager
     def seekable(self) -> Iterator[BinaryIO]:
-        """The log as a seekable file; a pipe is copied to disk first.
+        """The log as a seekable file; a pipe is copied to disk first, once.
 
-        The copy is a temporary file, gone afterwards; a disk without room for it is a UserError.
+        The copy is a temporary file, gone when the log is closed; a disk without room for it is a
+        UserError.
         """
-        if self._file.seekable() and self._file.tell() == len(self.opening):
+        if self._copy is None and self._file.seekable() and self._file.tell() == len(self.opening):
             yield self._file
             return
-        with self._copied() as copy:
-            yield copy
+        if self._copy is None:
+            self._copy = self._copied()
+        self._copy.seek(0)
+        yield self._copy
+
+    def close(self) -> None:
+        """Give up the copy, if there is one; the file is its owner's."""
+        if self._copy is not None:
+            self._copy.close()
 
     def _copied(self) -> BinaryIO:
         copy: Any = None
@@ -103,12 +112,13 @@ def open_log(log: Log) -> Iterator[Source]:
     title = title_of(log)
     try:
         if not isinstance(log, str | os.PathLike):
-            yield Source(title, log)
+            file: AbstractContextManager[BinaryIO] = nullcontext(log)
         elif Path(log) == STANDARD_INPUT:
-            yield Source(title, sys.stdin.buffer)
+            file = nullcontext(sys.stdin.buffer)
         else:
-            with Path(log).open("rb") as file:
-                yield Source(title, file)
+            file = Path(log).open("rb")  # noqa: SIM115, closed below
+        with file as opened, closing(Source(title, opened)) as source:
+            yield source
     except FileNotFoundError:
         raise UserError(f"there is no log {title}: check the path") from None
     except IsADirectoryError:

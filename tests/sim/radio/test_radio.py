@@ -15,7 +15,7 @@ from precedes.errors import UserError
 from precedes.sim import Fault, Scenario, simulate
 from precedes.sim.radio.air import Air
 from precedes.sim.radio.mobility import Mobility, read_positions, station_places, tree_of
-from precedes.trace import read_jsonl, read_trace
+from precedes.trace import load, read_trace
 from precedes.trace.history import DELIVER
 from precedes.trace.tables import history_of
 
@@ -216,7 +216,10 @@ def test_a_run_keeps_causal_order_as_the_audit_sees_it(tmp_path, mac):
     report = audit(history)
     assert report.verdict == "held"
     assert report.deliveries == result.deliveries
-    for again in (read_jsonl(io.BytesIO(as_lines(path))), history_of(as_events(path), run_id=0)):
+    for again in (
+        load(io.BytesIO(as_lines(path)), "jsonl")[0],
+        history_of(as_events(path), run_id=0),
+    ):
         other = audit(again)
         assert (other.verdict, other.deliveries) == ("held", report.deliveries)
     again = simulate(scenario)

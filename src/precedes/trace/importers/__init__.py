@@ -1,5 +1,1 @@
-"""Readers of other people's logs."""
-
-from precedes.trace.importers.jsonl import read_jsonl
-
-__all__ = ["read_jsonl"]
+"""Readers of other people's logs, each of which gives batches of the common rows."""

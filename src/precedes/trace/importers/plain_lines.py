@@ -12,12 +12,17 @@ from typing import Final
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.json
 
-from precedes.trace.named_rows import BadCell, NamedRows, rows_of
+from precedes.trace.arrow_arrays import mask, repeated, to_arrow, to_numpy
+from precedes.trace.assemble import JUDGED, KINDS
+from precedes.trace.schema import EVENTS
 
 BLOCK_BYTES: Final = 1 << 20
 NAMES: Final = ("node", "message")
+OPTIONAL: Final = (("run_id", False), ("time_us", True))  # and whether they are numbers only
+ONE_RUN: Final = "0"  # what the run of a log is called that names none
 
 # Python refuses to nest deeper than some hundreds, and integers of more digits than a limit that
 # can be set, but not to less than this. pyarrow takes any.
@@ -25,12 +30,18 @@ DEPTH_MAX: Final = 64
 DIGITS_MAX: Final = 640
 DIGITS: Final = re.compile(rb"[0-9]{%d}" % DIGITS_MAX)
 
+# A letter may be written as an escape, and so a key.
+LETTER: Final = re.compile(rb"\\u00[567]")
+
 # pyarrow takes Inf for a number, and -NaN. Begins with what can be searched for fast.
 INF: Final = re.compile(rb"Inf(?=[\s,}\]])(?<=[-:,\[\s]Inf)")
 
 
-def parse(block: bytes) -> NamedRows | None:
-    """The rows of a block of whole lines, or None if it has to be read line by line."""
+def parse(block: bytes, *, first: int) -> pa.RecordBatch | None:
+    """The rows of a block of whole lines, or None if it has to be read line by line.
+
+    ``first`` is the number of the first line; a row's ``local_seq`` is that of its own.
+    """
     if len(block) > 2 * BLOCK_BYTES:  # one long line; pyarrow's offsets end at 2 GB
         return None
     lines = _count_lines(block)
@@ -50,9 +61,47 @@ def parse(block: bytes) -> NamedRows | None:
         )
         if table.num_rows != lines:  # pyarrow reads two objects of a line as two rows
             return None
-        return rows_of(**{name: table.column(name).combine_chunks() for name in schema.names})
-    except (pa.ArrowException, BadCell):
+        columns = {name: table.column(name).combine_chunks() for name in schema.names}
+        return _events(columns, first)
+    except pa.ArrowException:
         return None
+
+
+def _events(columns: dict[str, pa.Array], first: int) -> pa.RecordBatch | None:
+    """The judged rows; None if a cell is missing that should be there."""
+    kind = columns["kind"]
+    coded = kind.dictionary_encode()
+    names = coded.dictionary.to_pylist()
+    if kind.null_count or not KINDS.keys() >= set(names):
+        return None
+    is_judged = np.array([name in JUDGED for name in names])
+    is_owed = np.array([name in ("broadcast", "deliver") for name in names])
+    codes = to_numpy(coded.indices)
+    judged = is_judged[codes]
+    line = np.arange(first, first + codes.size)
+    if not judged.all():
+        kept = to_arrow(np.flatnonzero(judged))
+        columns = {name: column.take(kept) for name, column in columns.items()}
+        codes, line = codes[judged], line[judged]
+    owed = np.count_nonzero(is_owed[codes])
+    message = columns["message"]
+    given = message if owed == codes.size else message.filter(mask(is_owed[codes]))
+    if columns["node"].null_count or given.null_count:
+        return None
+    bare = np.array([name in ("crash", "leave") for name in names])[codes]
+    if bare.any():
+        message = pc.if_else(mask(bare), pa.nulls(bare.size, message.type), message)
+    if "run_id" in columns:
+        run = columns["run_id"].cast(pa.string())
+        if run.null_count:
+            return None
+    else:
+        run = repeated(ONE_RUN, codes.size)
+    time = columns.get("time_us", pa.nulls(codes.size, pa.int64()))
+    text = [columns["node"].cast(pa.string()), columns["kind"], message.cast(pa.string())]
+    return pa.RecordBatch.from_arrays(
+        [run, text[0], to_arrow(line), time, text[1], text[2]], schema=EVENTS
+    )
 
 
 def _count_lines(block: bytes) -> int:
@@ -96,4 +145,16 @@ def _schema_of(block: bytes) -> pa.Schema | None:
     except (ValueError, RecursionError):
         return None
     types = [pa.int64() if isinstance(first.get(key), int) else pa.string() for key in NAMES]
-    return pa.schema([("kind", pa.string()), *zip(NAMES, types, strict=True)])
+    fields = [("kind", pa.string()), *zip(NAMES, types, strict=True)]
+    for key, whole_only in OPTIONAL:
+        if key not in first:
+            if f'"{key}"'.encode() in block or LETTER.search(block):
+                return None
+            continue
+        if type(first[key]) is int:
+            fields.append((key, pa.int64()))
+        elif isinstance(first[key], str) and not whole_only:
+            fields.append((key, pa.string()))
+        else:
+            return None
+    return pa.schema(fields)

@@ -1,0 +1,77 @@
+"""What a person says about a log that the log itself does not say, and what its reader found."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from precedes.errors import UserError, meant
+from precedes.trace.assemble import JUDGED, KINDS
+
+ANY: Final = "*"
+IGNORE: Final = "ignore"
+
+# The columns that a table may have, by the names that --columns gives other ones for.
+COLUMNS: Final = ("run_id", "node", "local_seq", "time_us", "kind", "message", "source", "seq")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Dialect:
+    """How a foreign log says what the common rows say; each format reads what concerns it."""
+
+    parser: str | None = None  # shiviz: the expression of an event
+    delimiter: str | None = None  # shiviz: what stands between runs; csv: between cells
+    columns: Mapping[str, str] = field(default_factory=dict)  # ours -> the table's
+    kinds: Mapping[str, str] = field(default_factory=dict)  # the log's -> ours, or IGNORE
+    node_by: tuple[str, ...] = ()  # otel: the attributes that make a node
+    complete: bool = False  # the log ended by itself: what was not delivered is lost
+
+    def __post_init__(self) -> None:
+        """Refuse what no format could mean."""
+        for name in self.columns:
+            if name not in COLUMNS:
+                raise UserError(
+                    f"--columns names {name!r}{meant(name, COLUMNS)}: ours are {', '.join(COLUMNS)}"
+                )
+        for kind in self.kinds.values():
+            if kind not in (*JUDGED, IGNORE):
+                known = (*JUDGED, IGNORE)
+                raise UserError(
+                    f"--kinds names {kind!r}{meant(kind, known)}: ours are {', '.join(known)}"
+                )
+
+    def kind_of(self, text: str) -> str | None:
+        """Our name of a kind, None if its rows are ignored; a ValueError says why there is none."""
+        found = self.kinds.get(text) or (text if text in KINDS else self.kinds.get(ANY))
+        if found is None:
+            hint = meant(text, [*self.kinds, *KINDS])
+            raise ValueError(
+                f"unknown kind {text!r}{hint}; known are {', '.join(KINDS)}; --kinds says what "
+                "others mean"
+            )
+        return found if found in JUDGED else None
+
+
+def _by_local_seq(node: str, local_seq: int) -> str:
+    return f"node {node}, local_seq {local_seq}"
+
+
+@dataclass
+class Found:
+    """What the reader of a log tells beside its rows; whole when they have all been read."""
+
+    skipped: Counter[str] = field(default_factory=Counter)  # run -> lines or records
+    notes: dict[str, list[str]] = field(default_factory=dict)  # run -> what is doubtful
+    place: Callable[[str, int], str] = _by_local_seq  # what people call the place of a row
+    rows: int = 0  # of the files before, if several are one log
+
+    def note(self, run_id: str, text: str) -> None:
+        """Something that had to be decided."""
+        self.notes.setdefault(run_id, []).append(text)
+
+
+def by_line(node: str, local_seq: int) -> str:
+    """The place of a row whose local_seq is the number of its line."""
+    return f"line {local_seq}"

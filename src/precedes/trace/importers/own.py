@@ -1,0 +1,80 @@
+"""Traces of this package as common rows, row group by row group."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
+
+from precedes.errors import UserError
+from precedes.trace import schema
+from precedes.trace.dialect import Dialect, Found
+from precedes.trace.importers.columns import BadRow, events_of
+from precedes.trace.importers.rows import Rows
+from precedes.trace.source import Source
+
+NAMES: Final = ("run_id", "node", "local_seq", "time_us", "kind", "source", "seq")
+
+
+def batches(source: Source, *, found: Found) -> Iterator[pa.RecordBatch]:
+    """The judged rows of a trace; a node without any has a join with nothing, which says no more.
+
+    So the group has as many nodes as the trace says.
+    """
+    title = source.title
+    with source.seekable() as file:
+        try:
+            trace = pq.ParquetFile(file, pre_buffer=False)
+            about = schema.decode_metadata(trace.schema_arrow.metadata, path=title)
+            missing = [name for name in NAMES if name not in trace.schema_arrow.names]
+            if missing:
+                raise UserError(f"{title} lacks the column {', '.join(missing)}: record it again")
+            seen: defaultdict[str, NDArray[np.bool_]] = defaultdict(
+                lambda: np.zeros(about["nodes"], np.bool_)
+            )
+            if not trace.metadata.num_rows:
+                seen[str(about["run_id"])][:] = False
+            for batch in trace.iter_batches(columns=list(NAMES), use_threads=False):
+                rows = _events(batch, title)
+                _note_nodes(rows, seen, title)
+                yield rows
+        except (pa.ArrowException, OSError) as error:
+            reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+            raise UserError(
+                f"{title} is cut short or damaged: record it again ({reason})"
+            ) from None
+    yield _silent(seen)
+
+
+def _events(batch: pa.RecordBatch, title: str) -> pa.RecordBatch:
+    columns = {name: batch.column(name) for name in NAMES}
+    # A reader ignores kinds that it does not know.
+    try:
+        return events_of(columns, Dialect(kinds={"*": "ignore"}), first=0)
+    except BadRow as bad:
+        raise UserError(f"{title}: {bad.why}: record it again") from None
+
+
+def _note_nodes(
+    rows: pa.RecordBatch, seen: defaultdict[str, NDArray[np.bool_]], title: str
+) -> None:
+    pairs = pa.table([rows.column("run_id"), rows.column("node")], names=["run", "node"])
+    for pair in pairs.group_by(["run", "node"]).aggregate([]).to_pylist():
+        nodes = seen[pair["run"]]
+        number = int(pair["node"])
+        if not 0 <= number < nodes.size:
+            raise UserError(f"{title}: an event is at a node outside 0..{nodes.size - 1}")
+        nodes[number] = True
+
+
+def _silent(seen: dict[str, NDArray[np.bool_]]) -> pa.RecordBatch:
+    rows = Rows()
+    for run_id, nodes in seen.items():
+        for node in np.flatnonzero(~nodes).tolist():
+            rows.add(run_id=run_id, node=str(node), local_seq=0, kind="join", message=None)
+    return rows.take()

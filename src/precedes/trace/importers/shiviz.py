@@ -1,0 +1,435 @@
+"""Reads logs with vector clocks, as ShiViz, TSViz and GoVector write them.
+
+An expression finds the events: its groups ``host`` and ``clock`` say where and when one happened.
+An event is a message that its host broadcasts, called ``host:k`` by its own component k; just
+before it the host delivers every event that is below this clock and was below none of its earlier
+ones, in the order of the sums of their clocks, which extends causal order. So the audit tells
+whether the clocks are closed: whether what is below an event's clock is below those above it.
+
+With a group ``kind`` the text says itself what happened, and the clock only orders a host's events.
+
+A run is held in memory until it ends: about 40 bytes an event and 20 for each entry of a clock
+that rises.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import re
+from array import array
+from collections.abc import Generator, Iterator
+from typing import Final, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from precedes.errors import UserError
+from precedes.model import printable
+from precedes.trace.arrow_arrays import repeated, strings, to_arrow
+from precedes.trace.dialect import Dialect, Found, by_line
+from precedes.trace.importers.lines import blocks
+from precedes.trace.importers.rows import BATCH_ROWS, Rows
+from precedes.trace.schema import EVENTS
+
+# ShiViz takes the first unless told otherwise; GoVector writes the second.
+EVENT_FIRST: Final = r"(?<event>.*)\n(?<host>\S*) (?<clock>{.*})"
+HOST_FIRST: Final = r"(?<host>\S*) (?<clock>{.*})\n(?<event>.*)"
+CLOCK_LINE: Final = re.compile(r"(\S+) (\{.*\})\s*", re.ASCII)
+
+# An expression may span lines: what it finds is looked for with this much text behind it.
+EVENT_CHARS_MAX: Final = 1 << 20
+ONE_RUN: Final = "0"
+
+
+class Event(NamedTuple):
+    """What the expression found."""
+
+    line: int
+    groups: dict[str, str | None]
+
+
+class Section(NamedTuple):
+    """The beginning of a run."""
+
+    line: int
+    name: str | None  # None without a group for it
+
+
+def batches(
+    text: io.BufferedReader, *, title: str, dialect: Dialect, found: Found
+) -> Iterator[pa.RecordBatch]:
+    """The events of a log, run by run."""
+    log = _Text(text, title=title, dialect=dialect)
+    is_told = "kind" in log.parser.groupindex
+    if is_told and "clock" not in log.parser.groupindex:
+        found.place = by_line
+    run_id, names = ONE_RUN, set[str]()
+    runs = 0
+    run: _Told | _Clocks = _Told(title, dialect) if is_told else _Clocks(title)
+    for item in log.items():
+        if isinstance(item, Event):
+            run.add(item)
+            continue
+        if isinstance(item, int):
+            found.skipped[run_id] += item
+            continue
+        yield from run.batches(run_id)
+        runs += 1
+        run_id = str(runs) if item.name is None else item.name
+        if run_id in names:
+            raise UserError(
+                f"{title}, line {item.line}: a second run is called {printable(run_id)}: leave "
+                "the group trace out of --delimiter, and they are numbered"
+            )
+        names.add(run_id)
+        run = _Told(title, dialect) if is_told else _Clocks(title)
+    yield from run.batches(run_id)
+
+
+def compiled(expression: str, *, option: str) -> re.Pattern[str]:
+    """An expression as ShiViz takes it: JavaScript's names of groups, anchors at every line."""
+    python = re.sub(r"\(\?<(?![=!])", "(?P<", expression)
+    python = re.sub(r"\\k<(\w+)>", r"(?P=\1)", python)
+    try:
+        return re.compile(python, re.MULTILINE | re.ASCII)
+    except re.error as error:
+        raise UserError(f"{option} is no expression: {error}: {expression!r}") from None
+
+
+def parser_for(opening: str) -> str | None:
+    """Which of the two usual expressions fits how a log begins, if one does."""
+    lines = [line for line in opening.splitlines() if line.strip()][:3]
+    clocks = [is_clock_line(line) for line in lines]
+    if clocks[:1] == [True]:
+        return HOST_FIRST
+    return EVENT_FIRST if True in clocks else None
+
+
+def is_clock_line(line: str) -> bool:
+    """Whether a line is a host and a clock that has it."""
+    found = CLOCK_LINE.fullmatch(line)
+    if found is None:
+        return False
+    try:
+        clock = json.loads(found[2])
+    except (ValueError, RecursionError):
+        return False
+    return isinstance(clock, dict) and found[1] in clock
+
+
+class _Text:
+    """Events, beginnings of runs and counts of other lines, in the order of the text."""
+
+    def __init__(self, text: io.BufferedReader, *, title: str, dialect: Dialect) -> None:
+        self._blocks = blocks(text, title=title)
+        self._title = title
+        self._first = next(self._blocks).text
+        self._line = 1
+        self._delimiter = None
+        if dialect.delimiter is not None:
+            self._delimiter = compiled(dialect.delimiter, option="--delimiter")
+        opening = self._first[:65536].decode(errors="replace")
+        if self._delimiter is not None:
+            opening = self._delimiter.sub("", opening)
+        expression = dialect.parser or parser_for(opening) or EVENT_FIRST
+        self.parser = compiled(expression, option="--parser")
+        groups = self.parser.groupindex
+        wanted = ("host",) if "kind" in groups else ("host", "clock")
+        missing = [name for name in wanted if name not in groups]
+        if missing:
+            raise UserError(f"--parser has no group {missing[0]}: write (?<{missing[0]}>...)")
+
+    def items(self) -> Iterator[Event | Section | int]:
+        """What the text holds; a number is how many lines were skipped."""
+        waiting = self._decoded(self._first)
+        for block in self._blocks:
+            waiting += self._decoded(block.text)
+            if len(waiting) > 2 * EVENT_CHARS_MAX:
+                at = yield from self._scan(waiting, len(waiting) - EVENT_CHARS_MAX)
+                waiting = waiting[at:]
+        yield from self._scan(waiting, len(waiting))
+
+    def _decoded(self, text: bytes) -> str:
+        try:
+            return text.decode().replace("\r\n", "\n")
+        except UnicodeDecodeError as error:
+            number = self._line + text.count(b"\n", 0, error.start)
+            raise UserError(
+                f"cannot read {self._title}: about line {number}: not UTF-8 text"
+            ) from None
+
+    def _scan(self, text: str, end: int) -> Generator[Event | Section | int, None, int]:
+        """What begins before ``end``; returns where to go on."""
+        at = 0
+        while at < end or (at == end == len(text)):
+            cut = self._delimiter.search(text, at) if self._delimiter else None
+            stop = len(text) if cut is None else cut.start()
+            at = yield from self._events(text, at, stop, end)
+            if cut is None or cut.start() >= end:
+                break
+            name = cut.groupdict().get("trace")
+            yield Section(self._line, name)
+            self._pass(text, cut.start(), max(cut.end(), cut.start() + 1))
+            at = max(cut.end(), cut.start() + 1)
+        return at
+
+    def _events(self, text: str, at: int, stop: int, end: int) -> Generator[Event | int, None, int]:
+        """The events of one run that begin before ``end``; what is between them is counted."""
+        for match in self.parser.finditer(text, at, stop):
+            if match.start() >= end or match.end() == match.start():
+                if match.end() > match.start():
+                    break
+                continue
+            if match.end() - match.start() > EVENT_CHARS_MAX:
+                raise UserError(
+                    f"{self._title}, line {self._line}: --parser takes more than "
+                    f"{EVENT_CHARS_MAX:,} characters for one event: make it narrower"
+                )
+            yield from self._skip(text, at, match.start())
+            # An alternative without a host is for text that says nothing, on purpose.
+            if match["host"] is not None:
+                yield Event(self._line, match.groupdict())
+            self._pass(text, match.start(), match.end())
+            at = match.end()
+        if stop <= end:
+            last = stop
+        else:  # whole lines only: the rest of one may be part of an event
+            last = max(at, text.rfind("\n", at, end) + 1)
+        yield from self._skip(text, at, last)
+        return last
+
+    def _skip(self, text: str, first: int, last: int) -> Iterator[int]:
+        lines = sum(1 for line in text[first:last].split("\n") if line.strip())
+        self._pass(text, first, last)
+        if lines:
+            yield lines
+
+    def _pass(self, text: str, first: int, last: int) -> None:
+        self._line += text.count("\n", first, last)
+
+
+class _Told:
+    """A run whose text says what happened."""
+
+    def __init__(self, title: str, dialect: Dialect) -> None:
+        self._title = title
+        self._dialect = dialect
+        self._is_clocked: bool | None = None
+        self._own: set[tuple[str, int]] = set()
+        self._events: list[tuple[str, int, str, str | None]] = []
+
+    def add(self, event: Event) -> None:
+        """Take an event; those without a kind, or of one that is ignored, say nothing."""
+        host = event.groups["host"] or ""
+        place = self._place(host, event)
+        text = (event.groups["kind"] or "").strip()
+        if not text:
+            return
+        try:
+            kind = self._dialect.kind_of(text)
+        except ValueError as error:
+            raise _error(self._title, event.line, str(error)) from None
+        if kind is None:
+            return
+        message = event.groups.get("message")
+        if message is None and kind in ("broadcast", "deliver"):
+            raise _error(
+                self._title, event.line, f"a {kind} without a message: give --parser that group"
+            )
+        bare = kind in ("crash", "leave")
+        self._events.append((host, place, kind, None if bare else message or None))
+
+    def _place(self, host: str, event: Event) -> int:
+        """A host's own component orders its events; without clocks, their lines do."""
+        is_clocked = event.groups.get("clock") is not None
+        if self._is_clocked is None:
+            self._is_clocked = is_clocked
+        if is_clocked != self._is_clocked:
+            raise _error(self._title, event.line, "some events have a clock, and others none")
+        if not is_clocked:
+            return event.line
+        own = _clock(self._title, event).get(host, 0)
+        if own < 1 or (host, own) in self._own:
+            what = "is there twice" if own else "has no number in its own clock"
+            raise _error(self._title, event.line, f"event {own} of {printable(host)} {what}")
+        self._own.add((host, own))
+        return own
+
+    def batches(self, run_id: str) -> Iterator[pa.RecordBatch]:
+        """The run's rows."""
+        rows = Rows()
+        for host, place, kind, message in self._events:
+            rows.add(run_id=run_id, node=host, local_seq=place, kind=kind, message=message)
+            if rows.full:
+                yield rows.take()
+        if len(rows):
+            yield rows.take()
+
+
+class _Waiting(NamedTuple):
+    line: int
+    clock: dict[str, int]
+    time_us: int  # or -1
+
+
+class _Clocks:
+    """A run of which only the clocks are read."""
+
+    def __init__(self, title: str) -> None:
+        self._title = title
+        self._hosts: dict[str, int] = {}
+        self._waiting: dict[int, dict[int, _Waiting]] = {}  # host -> what stands ahead of its turn
+        self._last: dict[int, dict[str, int]] = {}  # host -> its last clock
+        self._sums: dict[int, array[int]] = {}  # host -> sum of each of its clocks
+        self._times: dict[int, array[int]] = {}
+        # Entries that rose: at which event of the host, of whom, above what, up to what.
+        self._rises: dict[int, tuple[array[int], ...]] = {}
+
+    def add(self, event: Event) -> None:
+        """Take an event; those of a host may stand in any order, since they are numbered."""
+        host = event.groups["host"] or ""
+        clock = _clock(self._title, event)
+        number = self._hosts.setdefault(host, len(self._hosts))
+        waiting = self._waiting.setdefault(number, {})
+        own = clock.get(host, 0)
+        if own <= len(self._sums.get(number, ())) or own in waiting:
+            what = "is there twice" if own else "has no number in its own clock"
+            raise _error(self._title, event.line, f"event {own} of {printable(host)} {what}")
+        waiting[own] = _Waiting(event.line, clock, _time_us(event))
+        while (following := len(self._sums.get(number, ())) + 1) in waiting:
+            self._take(host, number, waiting.pop(following))
+
+    def _take(self, host: str, number: int, event: _Waiting) -> None:
+        """The next event of a host in its own order."""
+        last = self._last.get(number, {})
+        before = last.get(host, 0)
+        rises = self._rises.setdefault(number, tuple(array("q") for _ in range(4)))
+        for name, value in event.clock.items():
+            old = last.get(name, 0)
+            if value > old and name != host:
+                of = self._hosts.setdefault(name, len(self._hosts))
+                for column, entry in zip(rises, (before, of, old, value), strict=True):
+                    column.append(entry)
+        lower = next((name for name, old in last.items() if event.clock.get(name, 0) < old), None)
+        if lower is not None:
+            raise _error(
+                self._title,
+                event.line,
+                f"the clock of {printable(host)} goes back for {printable(lower)}, from "
+                f"{last[lower]} to {event.clock.get(lower, 0)}",
+            )
+        self._last[number] = event.clock
+        self._sums.setdefault(number, array("q")).append(sum(event.clock.values()))
+        self._times.setdefault(number, array("q")).append(event.time_us)
+
+    def _check_whole(self) -> None:
+        for host, number in self._hosts.items():
+            for own, event in sorted(self._waiting.get(number, {}).items()):
+                missing = len(self._sums.get(number, ())) + 1
+                raise _error(
+                    self._title,
+                    event.line,
+                    f"event {own} of {printable(host)} is here, but {missing} is nowhere: a host "
+                    "counts 1, 2, 3, ...",
+                )
+
+    def batches(self, run_id: str) -> Iterator[pa.RecordBatch]:
+        """The run's rows, host by host."""
+        self._check_whole()
+        names = strings(list(self._hosts))
+        sums = [np.array(self._sums.get(n, ()), np.int64) for n in range(len(self._hosts))]
+        for name, number in self._hosts.items():
+            if number in self._sums:
+                rows = self._rows_of(number, sums)
+                yield from _cut(run_id, name, names, rows)
+
+    def _rows_of(self, number: int, sums: list[NDArray[np.int64]]) -> _HostRows:
+        """Deliveries and broadcasts of a host in its order."""
+        event, of, low, high = (np.array(column, np.int64) for column in self._rises[number])
+        counts = high - low
+        total = int(counts.sum())
+        if total > ROWS_MAX:
+            raise UserError(
+                f"{self._title}: {total:,} deliveries at one host follow from its clocks, more "
+                f"than {ROWS_MAX:,}: a component jumped"
+            )
+        each = np.repeat(np.arange(counts.size), counts)
+        k = np.arange(total) - np.repeat(np.cumsum(counts) - counts, counts) + low[each] + 1
+        sizes = np.array([part.size for part in sums], np.int64)
+        starts = np.cumsum(sizes) - sizes
+        every = np.concatenate((*sums, np.zeros(1, np.int64)))
+        known = k <= sizes[of[each]]
+        # What is not in the log comes first: it has no clock, and is in nobody's past.
+        weight = np.where(known, every[np.where(known, starts[of[each]] + k - 1, 0)], -1)
+        order = np.lexsort((k, of[each], weight, event[each]))
+        own = sums[number].size
+        at = np.concatenate((event[each][order], np.arange(own)))
+        source = np.concatenate((of[each][order], np.full(own, number)))
+        k = np.concatenate((k[order], np.arange(1, own + 1)))
+        is_own = np.arange(at.size) >= total
+        time_us = np.full(at.size, -1, np.int64)
+        time_us[total:] = np.array(self._times[number], np.int64)
+        order = np.lexsort((is_own, at))  # stable: deliveries keep their order
+        return _HostRows(source[order], k[order], is_own[order], time_us[order])
+
+
+class _HostRows(NamedTuple):
+    source: NDArray[np.int64]
+    k: NDArray[np.int64]
+    is_own: NDArray[np.bool_]
+    time_us: NDArray[np.int64]
+
+
+# At one host; arrays of that many rows take some gigabytes.
+ROWS_MAX: Final = 1 << 26
+
+
+def _cut(run_id: str, host: str, names: pa.Array, rows: _HostRows) -> Iterator[pa.RecordBatch]:
+    for first in range(0, rows.k.size, BATCH_ROWS):
+        part = _HostRows._make(column[first : first + BATCH_ROWS] for column in rows)
+        size = part.k.size
+        kind = strings(["broadcast" if own else "deliver" for own in part.is_own])
+        message = pc.binary_join_element_wise(
+            names.take(to_arrow(part.source)), to_arrow(part.k).cast(pa.string()), ":"
+        )
+        yield pa.RecordBatch.from_arrays(
+            [
+                repeated(run_id, size),
+                repeated(host, size),
+                to_arrow(np.arange(first, first + size)),
+                to_arrow(part.time_us, null=part.time_us < 0),
+                kind,
+                message,
+            ],
+            schema=EVENTS,
+        )
+
+
+def _clock(title: str, event: Event) -> dict[str, int]:
+    """The clock of an event; quotes in it may be escaped."""
+    text = event.groups["clock"] or ""
+    try:
+        clock = json.loads(text.replace('\\"', '"') if text.startswith('{\\"') else text)
+    except (ValueError, RecursionError):
+        raise _error(title, event.line, f"no clock: {printable(text[:80])}") from None
+    if not isinstance(clock, dict):
+        raise _error(title, event.line, f"no clock: {printable(text[:80])}")
+    for name, value in clock.items():
+        if type(value) is not int or not 0 <= value < 2**31:
+            raise _error(
+                title, event.line, f"the clock says {printable(name)}: {value!r}, no whole number"
+            )
+    return clock
+
+
+def _time_us(event: Event) -> int:
+    """What TSViz has as nanoseconds, or -1."""
+    stamp = event.groups.get("timestamp") or ""
+    return int(stamp) // 1000 if stamp.isdecimal() and len(stamp) < 20 else -1
+
+
+def _error(title: str, line: int, what: str) -> UserError:
+    return UserError(f"{title}, line {line}: {what}")
