@@ -43,11 +43,10 @@ MAY_IMPORT = {
     "registry": CONTRACT,  # it finds protocols by their names
     "trace": STORES,
     "audit": STORES | {"compiled", "trace"},
-    "sim": HOSTS | {"forms", "delays"},
+    "sim": HOSTS | {"forms", "delays", "stores"},
     "sim.engine": CONTRACT,
     "sim.inputs": CONTRACT | {"delays", "sim.engine", "sim.scenario", "sim.workloads"},
-    "sim.runs": HOSTS
-    | {"delays", "sim", "stores", "trace"},  # it hands a run to the writer of its trace
+    "sim.runs": HOSTS | {"delays", "sim", "trace"},  # it hands a run to the writer of its trace
     "live": HOSTS | {"console", "parts", "trace"},
     "live.net": WORDS,
     "live.member": HOSTS | {"parts"},

@@ -16,6 +16,7 @@ from precedes.cli.audit import named_logs
 from precedes.cli.main import main
 from precedes.errors import UserError
 from precedes.pipeline.directory import logs_in
+from precedes.stores import Address
 from precedes.trace import load, read_trace
 from tests.support import commands, logs
 
@@ -197,5 +198,6 @@ def test_a_directory_that_may_not_be_read(closed):
         with pytest.raises(UserError, match=f"cannot read {path}: Permission denied"):
             load(path)
     with pytest.raises(UserError, match=f"cannot read {closed}: Permission denied"):
-        named_logs([logs_in(closed)])
-    assert named_logs([logs_in(closed / "log.jsonl")]) == [closed / "log.jsonl"]
+        named_logs([logs_in(Address.of(closed))])
+    log = Address.of(closed / "log.jsonl")
+    assert named_logs([logs_in(log)]) == [log]

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 from collections.abc import Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from precedes.cli.common import add_json, add_master
@@ -14,6 +12,7 @@ from precedes.cli.formats import add_format_options, dialect_of
 from precedes.cli.terminal import VERDICTS, Bar, show_text
 from precedes.console import show
 from precedes.errors import Exit, UserError
+from precedes.stores import Address
 
 if TYPE_CHECKING:
     from precedes.audit import Report
@@ -44,8 +43,8 @@ def add(commands: Commands) -> None:
     parser.add_argument(
         "path",
         nargs="+",
-        type=Path,
-        help="traces, logs, directories of them, or - (standard input)",
+        type=Address.of,
+        help="traces, logs, directories of them (paths or URLs), or - (standard input)",
     )
     add_format_options(parser, more=[EVENTS])
     add_master(parser, help="use Spark, on this master")
@@ -88,7 +87,7 @@ def _reports(options: argparse.Namespace) -> list[Report]:
 
 
 def _on_spark(
-    paths: Sequence[Path], *, format: str, dialect: Dialect, master: str | None
+    paths: Sequence[Address], *, format: str, dialect: Dialect, master: str | None
 ) -> list[Report]:
     """The reports on logs, by Spark; ``events`` are tables that hold many runs in any order."""
     from precedes.pipeline.audit import audit_events, audit_files, check_tables, read_tables
@@ -102,7 +101,7 @@ def _on_spark(
         return audit_events(spark, read_tables(spark, paths))
 
 
-def named_logs(paths: list[Path], *, format: str = "auto") -> list[Path]:
+def named_logs(paths: list[Address], *, format: str = "auto") -> list[Address]:
     """The files named, and those in the directories named; a directory of tables is one log."""
     from precedes.trace.detect import TABLES
     from precedes.trace.members import holds_member_logs
@@ -110,16 +109,15 @@ def named_logs(paths: list[Path], *, format: str = "auto") -> list[Path]:
 
     if paths.count(STANDARD_INPUT) > 1:
         raise UserError("standard input can be read only once: name - once")
-    found: list[Path] = []
+    found: list[Address] = []
     for path in paths:
-        # Path.is_dir raises for what may not be looked at.
-        is_one = not os.path.isdir(path) or format in TABLES or holds_member_logs(path)
+        is_one = not path.is_folder() or format in TABLES or holds_member_logs(path)
         found += [path] if is_one else _logs_inside(path, format)
     return found
 
 
-def _logs_inside(directory: Path, format: str) -> list[Path]:
-    shown = sorted(path for path in directory.iterdir() if path.name[:1] not in (".", "_"))
+def _logs_inside(directory: Address, format: str) -> list[Address]:
+    shown = [directory / name for name in directory.names() if name[:1] not in (".", "_")]
     if format == "auto":
         shown = [path for path in shown if path.name.endswith(ENDINGS)]
     if not shown:

@@ -6,10 +6,10 @@ Defaults are those of what the commands call; help texts name them.
 from __future__ import annotations
 
 import argparse
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from precedes.errors import UserError
+from precedes.stores import Address, local_path
 
 if TYPE_CHECKING:
     Commands = argparse._SubParsersAction[argparse.ArgumentParser]
@@ -22,7 +22,7 @@ def add_json(parser: argparse.ArgumentParser, *, help: str = "print JSON") -> No
 
 def add_out(parser: argparse.ArgumentParser, *, help: str) -> None:
     """Where the files go that a command makes."""
-    parser.add_argument("--out", type=Path, required=True, metavar="DIR", help=help)
+    parser.add_argument("--out", type=local_path, required=True, metavar="DIR", help=help)
 
 
 def add_master(parser: argparse.ArgumentParser, *, help: str) -> None:
@@ -30,9 +30,10 @@ def add_master(parser: argparse.ArgumentParser, *, help: str) -> None:
     parser.add_argument("--master", metavar="URL", help=help)
 
 
-def add_trace(parser: argparse.ArgumentParser, *, help: str) -> None:
-    """Where events are kept."""
-    parser.add_argument("--trace", type=Path, metavar="DIR", help=help)
+def add_trace(parser: argparse.ArgumentParser, *, help: str, local: bool = False) -> None:
+    """Where events are kept; ``local``: on this machine alone."""
+    kind = local_path if local else Address.of
+    parser.add_argument("--trace", type=kind, metavar="DIR", help=help)
 
 
 def add_rate(parser: argparse.ArgumentParser, *, help: str, required: bool = False) -> None:

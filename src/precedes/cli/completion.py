@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from precedes.console import show
 from precedes.errors import Exit
+from precedes.stores import Address, local_path
 
 if TYPE_CHECKING:
     from precedes.cli.common import Commands
@@ -36,7 +37,7 @@ def _run(options: argparse.Namespace) -> int:
 
     parser: Any = make_parser()
     for action in _actions(parser):
-        if action.type is Path:
+        if action.type in (Path, local_path, Address.of):
             action.complete = shtab.DIRECTORY if action.metavar == "DIR" else shtab.FILE
         elif action.dest == "protocol":
             action.choices = names()

@@ -52,7 +52,7 @@ def _add_node(commands: Commands) -> None:
     add_parameters(parser)
     parser.add_argument("--keys", type=Path, metavar="DIR", help="keys made by 'precedes keys'")
     parser.add_argument("--insecure", action="store_true", help="listen beyond loopback in clear")
-    add_trace(parser, help="log this member's events there")
+    add_trace(parser, help="log this member's events there", local=True)
     parser.add_argument("--metrics", metavar="HOST:PORT", help="serve /metrics and /health")
     add_json(parser, help="print deliveries as JSON lines")
     parser.add_argument("--verbose", action="store_true", help="log what happens to the group")
@@ -77,7 +77,7 @@ def _add_cluster(commands: Commands) -> None:
     )
     parser.add_argument("--evict-after", type=float, metavar="S", help="patience (5)")
     parser.add_argument("--secure", action="store_true", help="mutual TLS, with keys made for it")
-    add_trace(parser, help="keep the logs of all members")
+    add_trace(parser, help="keep the logs of all members", local=True)
     add_json(parser)
     parser.set_defaults(run=_cluster)
 

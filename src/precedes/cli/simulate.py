@@ -12,9 +12,9 @@ from precedes.cli.terminal import Bar
 from precedes.console import say, show
 from precedes.delays import DELAY_HELP
 from precedes.errors import Exit, UserError
-from precedes.files import make_directory
 from precedes.sim.scenario import Scenario, from_toml
 from precedes.sim.workloads import WORKLOAD_HELP, replayed
+from precedes.stores import Address
 
 if TYPE_CHECKING:
     from precedes.cli.common import Commands
@@ -30,7 +30,9 @@ def add(commands: Commands) -> None:
         "Example: precedes simulate vector --nodes 20 --messages 1000 --trace traces",
     )
     parser.add_argument("protocol", nargs="?", help="a name, or a file (.py) or folder of your own")
-    parser.add_argument("--scenario", type=Path, metavar="FILE", help="start from a TOML file")
+    parser.add_argument(
+        "--scenario", type=Address.of, metavar="FILE", help="start from a TOML file"
+    )
     parser.add_argument("--nodes", type=int, metavar="N", help="size of the group")
     parser.add_argument("--messages", type=int, metavar="K", help="broadcasts in all")
     parser.add_argument("--duration", type=float, metavar="S", help="or: seconds of broadcasting")
@@ -128,11 +130,14 @@ def scenario_of(options: argparse.Namespace) -> Scenario:
     return Scenario(**values)
 
 
-def _trace_path(directory: Path, scenario: Scenario) -> Path:
+def _trace_path(directory: Address, scenario: Scenario) -> Address:
     """Where the trace of a scenario goes in a directory, which is made if it is not there."""
     import hashlib
 
-    make_directory(directory)
+    from precedes.files import make_directory
+
+    if directory.is_local:
+        make_directory(directory.local)
     # The same scenario gives the same file; another one never replaces it.
     text = json.dumps(scenario.unusual(), sort_keys=True)
     digest = hashlib.sha256(text.encode()).hexdigest()[:6]

@@ -23,11 +23,13 @@ from precedes.errors import UserError
 from precedes.model import Progress
 from precedes.pipeline.plan import pack
 from precedes.pipeline.spark import jobs
+from precedes.stores import Address, Place, handed
 from precedes.trace import Dialect, load
 from precedes.trace.reader import MAGIC
 from precedes.trace.source import STANDARD_INPUT
 from precedes.trace.tables import COLUMNS, IGNORED, history_of
 
+READABLE: Final = ("file", "folder")  # by any process, any number of times
 HIDDEN: Final = ("_", ".")  # how the names of files begin that Spark passes over
 
 # CPU seconds for auditing a byte of a trace (four to an event) or of a JSON log, and for opening
@@ -42,43 +44,43 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
 
 
-def audit_cost_s(path: Path) -> float:
+def audit_cost_s(path: Address) -> float:
     """A guess of the CPU seconds that auditing a file takes."""
-    size_bytes = path.stat().st_size if os.path.isfile(path) else 0
+    size_bytes = path.size_bytes() if path.is_file() else 0
     return FILE_S + BYTE_S * size_bytes * (10 if path.name.endswith(".gz") else 1)
 
 
-def is_for_spark(paths: Sequence[Path], *, master: str | None) -> bool:
+def is_for_spark(paths: Sequence[Address], *, master: str | None) -> bool:
     """Whether to audit on Spark: a master is named, or several files are much work together."""
     if master is not None:
         return True
     if len(paths) < 2 or sum(map(audit_cost_s, paths)) < WORTH_SPARK_S:
         return False
     # Only this process can read a pipe.
-    if not all(os.path.isfile(path) or os.path.isdir(path) for path in paths):
+    if not all(path.kind() in READABLE for path in paths):
         return False
     return importlib.util.find_spec("pyspark") is not None
 
 
 def audit_files(
     spark: SparkSession,
-    paths: Sequence[str | os.PathLike[str]],
+    paths: Sequence[Place],
     *,
     format: str = "auto",
     dialect: Dialect | None = None,
     progress: Progress | None = None,
 ) -> list[Report]:
     """A report for every run in the files, in their order; the first unreadable file is raised."""
-    files = [Path(path) for path in paths]
+    files = [Address.of(path) for path in paths]
     for path in files:
-        if path == STANDARD_INPUT or not (os.path.isfile(path) or os.path.isdir(path)):
+        if path == STANDARD_INPUT or path.kind() not in READABLE:
             raise UserError(f"there is no file {path}, and Spark tasks read nothing else")
     orders = [
         json.dumps({"number": number, "path": str(path.absolute()), "shown": str(path)})
         for number, path in enumerate(files)
     ]
     tasks = [[orders[i] for i in task] for task in pack([audit_cost_s(path) for path in files])]
-    work = _Work(format, dialect)
+    work = handed(_Work(format, dialect), *files)
 
     def job() -> list[dict[str, Any]]:
         found = jobs.packed(spark, tasks).mapInArrow(work, "number int, report string")

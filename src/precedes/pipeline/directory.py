@@ -23,6 +23,7 @@ from precedes import files
 from precedes.compiled import sources_digest
 from precedes.errors import UserError
 from precedes.pipeline.plan import PlannedRun, name_of
+from precedes.stores import Address
 
 RECORDS: Final = "records"
 TRACES: Final = "traces"
@@ -61,9 +62,9 @@ def start_path(directory: Path, name: str, attempt: int) -> Path:
     return directory / STARTED / f"{name}-{attempt}"
 
 
-def logs_in(directory: Path) -> Path:
+def logs_in(directory: Address) -> Address:
     """Where the logs of a directory are: of a sweep's, in its traces."""
-    return directory / TRACES if os.path.isfile(directory / OWNER) else directory
+    return directory / TRACES if (directory / OWNER).is_file() else directory
 
 
 @contextlib.contextmanager

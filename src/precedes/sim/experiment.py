@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import itertools
-import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
-from pathlib import Path
 from typing import Any, Final
 
 from precedes import registry
 from precedes.errors import UserError, meant
 from precedes.sim.scenario import Scenario, at_key, from_table, reading
+from precedes.stores import Address, Place
 
 SWITCHES: Final = ("trace", "packets")
 # Billions of deliveries: whatever is still going on then goes on for ever.
@@ -63,9 +62,9 @@ def grid(
     return tuple(found)
 
 
-def from_file(path: str | os.PathLike[str]) -> Experiment:
+def from_file(path: Place) -> Experiment:
     """The experiment in a file: a scenario and a ``[sweep]`` table (docs/pipeline.md)."""
-    path = Path(path)
+    path = Address.of(path)
     with reading(path) as table:
         sweep = table.pop("sweep", None)
         if not isinstance(sweep, dict):

@@ -8,11 +8,11 @@ import math
 import tomllib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any, Final
 
 from precedes.errors import UserError, meant
 from precedes.model import DELAY_MS_MAX, NODES_MAX
+from precedes.stores import Address, Place
 
 # Lists of the names that a scenario file may use, by section; the first is the top level.
 TOP: Final = ("protocol", "nodes", "seed", "oracle", "horizon_s", "memory_max_bytes")
@@ -233,20 +233,20 @@ def _check_fault(fault: Fault, nodes: int) -> None:
         raise UserError("detection_ms is a pair of delays, the smaller first")
 
 
-def from_toml(path: Path) -> Scenario:
+def from_toml(path: Place) -> Scenario:
     """The scenario in a file; a mistake is reported with the file and, if known, the line.
 
     A ``[sweep]`` table, which makes the file an experiment, is not looked at.
     """
-    with reading(path) as table:
+    with reading(Address.of(path)) as table:
         return from_table({name: value for name, value in table.items() if name != "sweep"})
 
 
 @contextlib.contextmanager
-def reading(path: Path) -> Iterator[dict[str, Any]]:
+def reading(path: Address) -> Iterator[dict[str, Any]]:
     """The tables of a TOML file, for a block whose mistakes are reported with file and line."""
     try:
-        text = path.read_text(encoding="utf-8")
+        text = path.read_bytes().decode()
     except OSError as error:
         raise UserError(f"cannot read {path}: {error.strerror}") from None
     except UnicodeDecodeError as error:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import hashlib
 import os
 import re
 import shutil
-import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
@@ -110,6 +110,11 @@ class Address:
     def name(self) -> str:
         """The last part."""
         return PurePosixPath(self.path).name
+
+    @property
+    def stem(self) -> str:
+        """The same without its ending."""
+        return PurePosixPath(self.path).stem
 
     @property
     def parent(self) -> Address:
@@ -288,13 +293,20 @@ class Address:
             )
 
 
+def scratch_directory() -> Path:
+    """A new folder for what is on its way to a store; whoever asks for it removes it."""
+    import tempfile
+
+    return files.own_directory(Path(tempfile.gettempdir()), "precedes-upload-")
+
+
 @contextlib.contextmanager
 def scratch() -> Iterator[Path]:
     """A folder on this machine for as long as the block lasts, for what is on its way to a store.
 
     Those that killed processes have left are removed.
     """
-    folder = files.own_directory(Path(tempfile.gettempdir()), "precedes-upload-")
+    folder = scratch_directory()
     try:
         yield folder
     finally:
@@ -329,5 +341,5 @@ def _kind(info: Any) -> str | None:
 def _entry(info: Any, name: str, title: str) -> Entry:
     kind = _kind(info)
     if kind is None:
-        raise FileNotFoundError(2, "No such file or directory", title)
+        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), title)
     return Entry(name, kind, info.size or 0, info.mtime_ns or 0)

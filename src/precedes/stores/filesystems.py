@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import configparser
 import contextlib
+import errno
 import functools
 import os
 import re
@@ -70,7 +71,7 @@ def _explained(address: Address) -> Iterator[None]:
     try:
         yield
     except FileNotFoundError:
-        raise
+        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(address)) from None
     except (OSError, pa.ArrowException) as error:
         raise explanation(address.root, str(address), str(error)) from None
 

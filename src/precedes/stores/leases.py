@@ -19,7 +19,6 @@ import platform
 import re
 import threading
 import time
-import uuid
 from collections.abc import Iterator
 from typing import Final
 
@@ -45,7 +44,7 @@ class Lease:
         self.folder = folder
         # Nobody has to read a claim, which may change or go meanwhile: its name says it all.
         host = re.sub("[^A-Za-z0-9._-]", "_", platform.node())
-        self.claim = folder / CLAIMS / f"{uuid.uuid4().hex}-{os.getpid()}-{host}"
+        self.claim = folder / CLAIMS / f"{os.urandom(16).hex()}-{os.getpid()}-{host}"
         self.mark = self.claim.parent / f"{self.claim.name}{MARK}"
         self.lost = False
 

@@ -6,13 +6,13 @@ import json
 import os
 import re
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any, Final, Protocol
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from precedes.errors import UserError, meant
+from precedes.stores import Address, Place
 from precedes.trace.collect import histories
 from precedes.trace.dialect import Dialect, Found
 from precedes.trace.history import History
@@ -60,9 +60,9 @@ TABLES: Final = {
 def load(log: Log, format: str = "auto", *, dialect: Dialect | None = None) -> list[History]:
     """The histories in a log; ``auto`` looks at how its content begins.
 
-    A log is a path (pipes too), ``-`` for standard input, or a file object opened in binary mode.
-    A directory of the logs of a live group's members is one log, ``members``, and so is one of
-    tables, if their format is named; an empty file is a log without events.
+    A log is a path (pipes too), a URL, ``-`` for standard input, or a file object opened in binary
+    mode. A directory of the logs of a live group's members is one log, ``members``, and so is one
+    of tables, if their format is named; an empty file is a log without events.
     """
     dialect = Dialect() if dialect is None else dialect
     if _is_members(log, format):
@@ -110,30 +110,34 @@ def _is_members(log: Log, format: str) -> bool:
     if isinstance(log, str | os.PathLike):
         if format == "members":
             return True
-        return format == "auto" and os.path.isdir(log) and holds_member_logs(Path(log))
+        address = Address.of(log)
+        return format == "auto" and address.is_folder() and holds_member_logs(address)
     if format == "members":
         raise UserError("the logs of members are a directory: give its path")
     return False
 
 
-def _directory(log: Log) -> str | os.PathLike[str]:
+def _directory(log: Log) -> Place:
     assert isinstance(log, str | os.PathLike)
     return log
 
 
-def _tables_in(log: Log, format: str) -> list[Path] | None:
+def _tables_in(log: Log, format: str) -> list[Address] | None:
     """The tables of a directory, which are one log; None if it is no directory of them."""
     endings = TABLES.get(format)
-    if endings is None or not isinstance(log, str | os.PathLike) or not os.path.isdir(log):
+    if endings is None or not isinstance(log, str | os.PathLike):
         return None
-    inside = sorted(path for path in Path(log).iterdir() if path.name.endswith(endings))
+    directory = Address.of(log)
+    if not directory.is_folder():
+        return None
+    inside = [directory / name for name in directory.names() if name.endswith(endings)]
     if not inside:
-        raise UserError(f"{log} holds no tables ({', '.join(endings)})")
+        raise UserError(f"{directory} holds no tables ({', '.join(endings)})")
     return inside
 
 
 def _files(
-    files: list[Path], format: str, dialect: Dialect, found: Found
+    files: list[Address], format: str, dialect: Dialect, found: Found
 ) -> Iterator[pa.RecordBatch]:
     for path in files:
         with open_log(path) as source:

@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 
 from precedes.errors import UserError
 from precedes.model import NODES_MAX, EventKind
+from precedes.stores import Address, Place
 
 MAGIC: Final = b"prcdlog1"
 STATUS_AT: Final = len(MAGIC)
@@ -123,7 +124,7 @@ class LogWriter:
 class MemberLog(NamedTuple):
     """What the log of one member holds."""
 
-    path: Path
+    path: Address
     about: dict[str, Any]
     status: int
     time_ns: NDArray[np.int64]
@@ -132,8 +133,9 @@ class MemberLog(NamedTuple):
     sequence: NDArray[np.int32]
 
 
-def read_member_log(path: Path) -> MemberLog:
+def read_member_log(path: Place) -> MemberLog:
     """One log; UserError if it is none."""
+    path = Address.of(path)
     try:
         data = path.read_bytes()
     except OSError as error:

@@ -7,16 +7,15 @@ lost. The run is complete if at least one member ended with the group.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 
 from precedes.errors import UserError
 from precedes.model import EventKind, Events
+from precedes.stores import Address, Place
 from precedes.trace.assemble import JUDGED, numbered_history
 from precedes.trace.history import History
 from precedes.trace.importers.rows import Rows
@@ -31,14 +30,14 @@ from precedes.trace.member_log import (
 from precedes.trace.writer import TraceWriter
 
 
-def holds_member_logs(directory: Path) -> bool:
+def holds_member_logs(directory: Address) -> bool:
     """Whether a directory holds logs of members."""
     return bool(_files_of(directory))
 
 
-def _files_of(directory: Path) -> list[Path]:
+def _files_of(directory: Address) -> list[Address]:
     try:
-        return sorted(path for path in directory.iterdir() if is_member_log(path))
+        return [directory / name for name in directory.names() if is_member_log(name)]
     except FileNotFoundError:
         raise UserError(f"there is no directory {directory}: check the path") from None
     except NotADirectoryError:
@@ -47,9 +46,9 @@ def _files_of(directory: Path) -> list[Path]:
         raise UserError(f"cannot read {directory}: {error.strerror}") from None
 
 
-def read_members(directory: str | os.PathLike[str]) -> History:
+def read_members(directory: Place) -> History:
     """The history of a group from the logs of its members, which must all be there."""
-    logs = _logs_of(Path(directory))
+    logs = _logs_of(Address.of(directory))
     chosen = [np.isin(log.kind, list(JUDGED.values())) for log in logs]
     pairs = list(zip(logs, chosen, strict=True))
     ended = np.array([log.status == ENDED for log in logs])
@@ -59,18 +58,18 @@ def read_members(directory: str | os.PathLike[str]) -> History:
         kind=np.concatenate([log.kind[rows] for log, rows in pairs]),
         source=np.concatenate([log.source[rows] for log, rows in pairs]),
         seq=np.concatenate([log.sequence[rows] for log, rows in pairs]),
-        title=str(directory),
+        title=str(Address.of(directory)),
         complete=bool(ended.any()),
         time_us=np.concatenate([log.time_ns[rows] // 1000 for log, rows in pairs]),
-        origin=str(directory),
+        origin=str(Address.of(directory)),
     )
     return replace(history, crashed=np.union1d(history.crashed, np.flatnonzero(~ended)))
 
 
-def member_batches(directory: str | os.PathLike[str]) -> Iterator[pa.RecordBatch]:
+def member_batches(directory: Place) -> Iterator[pa.RecordBatch]:
     """The same as common rows, a member at a time; one that did not end with the group crashed."""
     numbers = {number: name for name, number in JUDGED.items()}
-    for member, log in enumerate(_logs_of(Path(directory))):
+    for member, log in enumerate(_logs_of(Address.of(directory))):
         rows = Rows()
         columns = (log.time_ns, log.kind, log.source, log.sequence)
         for time_ns, kind, source, seq in zip(*(c.tolist() for c in columns), strict=True):
@@ -97,7 +96,7 @@ def member_batches(directory: str | os.PathLike[str]) -> Iterator[pa.RecordBatch
         yield rows.take()
 
 
-def _logs_of(directory: Path) -> list[MemberLog]:
+def _logs_of(directory: Address) -> list[MemberLog]:
     """One log for each member of one group, in order."""
     paths = _files_of(directory)
     if not paths:
@@ -122,9 +121,9 @@ def _logs_of(directory: Path) -> list[MemberLog]:
     return [found[member] for member in range(first["members"])]
 
 
-def join(directory: str | os.PathLike[str], path: str | os.PathLike[str]) -> None:
+def join(directory: Place, path: Place) -> None:
     """Write the logs of a group as one trace file, for tools that read those."""
-    logs = _logs_of(Path(directory))
+    logs = _logs_of(Address.of(directory))
     starts = [int(log.about.get("started_unix_ns", 0)) for log in logs]
     metadata = {key: logs[0].about.get(key) for key in ("group", "protocol", "window")}
     with TraceWriter(path, nodes=len(logs), metadata=metadata) as writer:

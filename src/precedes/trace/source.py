@@ -1,4 +1,4 @@
-"""Opens a log once, whatever it comes from: a file, a pipe, standard input, a file object.
+"""Opens a log once, wherever it is: in a file, a store, a pipe, standard input, a file object.
 
 The first bytes tell the format. They are read ahead and given back, since a pipe can be read only
 once.
@@ -14,14 +14,15 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
-from pathlib import Path
 from typing import Any, BinaryIO, Final
 
 from precedes.errors import UserError
+from precedes.stores import Address, Place
+from precedes.stores.address import READ_BYTES
 
-Log = str | os.PathLike[str] | BinaryIO
+Log = Place | BinaryIO
 
-STANDARD_INPUT: Final = Path("-")
+STANDARD_INPUT: Final = Address.of("-")
 OPENING_BYTES: Final = 4096
 BUFFER_BYTES: Final = 1 << 17
 
@@ -29,7 +30,7 @@ BUFFER_BYTES: Final = 1 << 17
 class Source:
     """An open log: its name for messages, how it begins, and a file to read it from."""
 
-    def __init__(self, title: str, file: BinaryIO) -> None:
+    def __init__(self, title: str, file: BinaryIO, buffer_bytes: int = BUFFER_BYTES) -> None:
         self.title = title
         self._file = file
         self._copy: BinaryIO | None = None
@@ -38,7 +39,7 @@ class Source:
         while part := _read(file, OPENING_BYTES - len(self.opening)):
             self.opening += part
         self.stream: io.BufferedReader = io.BufferedReader(
-            _Rejoined(self.opening, file), BUFFER_BYTES
+            _Rejoined(self.opening, file), buffer_bytes
         )
 
     @contextmanager
@@ -105,19 +106,21 @@ class _Rejoined(io.RawIOBase):
 
 @contextmanager
 def open_log(log: Log) -> Iterator[Source]:
-    """A path, ``-`` for standard input, or a binary file object, which is left open.
+    """An address, ``-`` for standard input, or a binary file object, which is left open.
 
     Errors of the operating system become UserErrors, also those raised while it is read.
     """
     title = title_of(log)
+    buffer_bytes = BUFFER_BYTES
     try:
         if not isinstance(log, str | os.PathLike):
             file: AbstractContextManager[BinaryIO] = nullcontext(log)
-        elif Path(log) == STANDARD_INPUT:
+        elif (address := Address.of(log)) == STANDARD_INPUT:
             file = nullcontext(sys.stdin.buffer)
         else:
-            file = Path(log).open("rb")  # noqa: SIM115, closed below
-        with file as opened, closing(Source(title, opened)) as source:
+            file = _file(address)
+            buffer_bytes = BUFFER_BYTES if address.is_local else READ_BYTES
+        with file as opened, closing(Source(title, opened, buffer_bytes)) as source:
             yield source
     except FileNotFoundError:
         raise UserError(f"there is no log {title}: check the path") from None
@@ -128,10 +131,19 @@ def open_log(log: Log) -> Iterator[Source]:
         raise UserError(f"cannot read {title}: {reason}") from None
 
 
+def _file(address: Address) -> BinaryIO:
+    try:
+        return address.open()
+    except FileNotFoundError:
+        if address.is_folder():  # in a store nothing bears the name of a folder
+            raise IsADirectoryError from None
+        raise
+
+
 def title_of(log: Log) -> str:
     """What to call a log in messages and reports."""
     if isinstance(log, str | os.PathLike):
-        path = Path(log)
-        return "standard input" if path == STANDARD_INPUT else str(path)
+        address = Address.of(log)
+        return "standard input" if address == STANDARD_INPUT else str(address)
     name = getattr(log, "name", None)
     return name if isinstance(name, str) else "log"

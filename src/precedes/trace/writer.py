@@ -18,6 +18,8 @@ import pyarrow.parquet as pq
 from precedes.errors import UserError
 from precedes.files import own_directory
 from precedes.model import NODES_MAX, Events
+from precedes.stores import Address, Place
+from precedes.stores.address import scratch_directory
 from precedes.trace import schema
 from precedes.trace.arrow_arrays import strings, to_arrow
 from precedes.trace.spool import CHUNK_ROWS, Group, Spool
@@ -44,14 +46,15 @@ class TraceWriter:
     """Records one run; the file appears, complete, when ``close`` returns.
 
     As a context manager it closes at the end of the block, and aborts if the block raises.
-    Until then everything is in a hidden folder beside the target, which goes away on
-    ``close``, on ``abort``, when the writer is forgotten and when the process ends; one left
-    by a killed process is removed by the next writer of the same target.
+    Until then everything is in a hidden folder beside the target, or in the temporary directory
+    if the target is in a store. The folder goes away on ``close``, on ``abort``, when the writer is
+    forgotten and when the process ends; one left by a killed process is removed by the next writer
+    of the same target, or to any store.
     """
 
     def __init__(
         self,
-        path: str | os.PathLike[str],
+        path: Place,
         *,
         nodes: int,
         metadata: dict[str, Any] | None = None,
@@ -59,7 +62,7 @@ class TraceWriter:
         chunk_rows: int = CHUNK_ROWS,
         group_rows: int = GROUP_ROWS,
     ) -> None:
-        self.path = Path(path)
+        self.path = Address.of(path)
         self._nodes = nodes
         self._metadata = {**(metadata or {}), "run_id": run_id}
         self._run_id = run_id
@@ -128,7 +131,7 @@ class TraceWriter:
             )
             temporary = self._directory / "trace.parquet"
             self._write_file(spool, temporary, schema.SCHEMA.with_metadata(metadata))
-            os.replace(temporary, self.path)
+            self.path.put_file(temporary)
         except OSError as error:
             raise _user_error(self.path, error) from None
         finally:
@@ -180,14 +183,19 @@ class TraceWriter:
         return pa.Table.from_arrays(columns, schema=table_schema)
 
 
-def _make_directory(path: Path) -> Path:
+def _make_directory(address: Address) -> Path:
     """A new directory beside the target; what dead writers left is removed first.
 
     All writers of a target share a folder, so that none has to look through the other files
     beside it, which may be many.
     """
-    if path.is_dir():
+    if address.is_folder():
         raise OSError(errno.EISDIR, os.strerror(errno.EISDIR))
+    if not address.is_local:
+        folder = scratch_directory() / address.name
+        folder.mkdir()
+        return folder
+    path = address.local
     folder = path.with_name(f".{path.name}.tmp")
     while True:
         folder.mkdir(exist_ok=True)
@@ -203,7 +211,7 @@ def _remove_directory(directory: Path, owner: int) -> None:
             directory.parent.rmdir()
 
 
-def _user_error(path: Path, error: OSError) -> UserError:
+def _user_error(path: Address, error: OSError) -> UserError:
     reason = os.strerror(error.errno) if error.errno else str(error).splitlines()[0]
     hint = _HINTS.get(error.errno or 0, "choose another path")
     return UserError(f"cannot write the trace {path}: {reason}; {hint}")
