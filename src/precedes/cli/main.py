@@ -14,6 +14,7 @@ from precedes import __version__, console
 from precedes.cli import (
     audit,
     completion,
+    export,
     live,
     protocols,
     reproduce,
@@ -26,7 +27,18 @@ from precedes.cli.terminal import show_compilations
 from precedes.console import one_line, show, tell
 from precedes.errors import Exit, meant
 
-COMMANDS: Final = (protocols, simulate, sweep, audit, size, reproduce, live, spark, completion)
+COMMANDS: Final = (
+    protocols,
+    simulate,
+    sweep,
+    audit,
+    export,
+    size,
+    reproduce,
+    live,
+    spark,
+    completion,
+)
 
 
 class _Parser(argparse.ArgumentParser):

@@ -235,7 +235,7 @@ class _Told:
         if kind is None:
             return
         message = event.groups.get("message")
-        if message is None and kind in ("broadcast", "deliver"):
+        if not message and kind in ("broadcast", "deliver"):
             raise _error(
                 self._title, event.line, f"a {kind} without a message: give --parser that group"
             )

@@ -1,0 +1,183 @@
+"""``precedes export``."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from precedes.cli.formats import add_format_options, dialect_of
+from precedes.console import OutputFailed, say
+from precedes.errors import Exit, UserError
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from precedes.audit import Witness
+    from precedes.cli.common import Commands
+    from precedes.trace import Found, History
+    from precedes.trace.exporters.rows import Mark, RunRows, Spot
+
+TARGETS: Final = ("shiviz", "perfetto", "jsonl", "csv")
+ROWS: Final = 25
+WITNESSES_MAX: Final = 100
+STANDARD: Final = Path("-")
+
+
+def add(commands: Commands) -> None:
+    """Add the command."""
+    parser = commands.add_parser(
+        "export",
+        help="write a log for other tools: ShiViz, Perfetto, JSON lines, CSV",
+        description="Write a log in another format, to a file or to standard output.",
+    )
+    parser.add_argument("path", type=Path, metavar="LOG", help="a trace, a log, or -")
+    parser.add_argument("--to", required=True, choices=TARGETS)
+    parser.add_argument(
+        "--out", type=Path, default=STANDARD, metavar="FILE", help="instead of standard output"
+    )
+    parser.add_argument(
+        "--around-witness",
+        type=int,
+        metavar="N",
+        help="shiviz, perfetto: only what is near the N-th finding of the audit, from 1",
+    )
+    parser.add_argument(
+        "--rows",
+        type=int,
+        metavar="K",
+        help=f"how near: rows of its nodes before and after ({ROWS})",
+    )
+    add_format_options(parser)
+    parser.set_defaults(run=_run)
+
+
+def _run(options: argparse.Namespace) -> int:
+    from precedes.trace import Found
+    from precedes.trace.source import title_of
+
+    if options.rows is not None and options.around_witness is None:
+        raise UserError("--rows says how near to a finding: name one with --around-witness")
+    if options.around_witness is not None and options.to not in TARGETS[:2]:
+        raise UserError(f"--around-witness is for {' and '.join(TARGETS[:2])}: leave it out")
+    found = Found()
+    pieces = _pieces(options, title_of(options.path), found)
+    if options.out == STANDARD:
+        _to_standard_output(pieces)
+    else:
+        _to_file(options.out, pieces)
+    skipped = sum(found.skipped.values())
+    if skipped:
+        say(f"{skipped:,} lines or records of {title_of(options.path)} were skipped")
+    for notes in found.notes.values():
+        for note in notes:
+            say(note)
+    return Exit.DONE
+
+
+def _pieces(options: argparse.Namespace, title: str, found: Found) -> Iterator[bytes]:
+    from precedes.trace import event_batches
+    from precedes.trace.exporters import lines
+
+    batches = event_batches(options.path, options.format, dialect=dialect_of(options), found=found)
+    if options.to == "jsonl":
+        return lines.to_jsonl(batches, title=title)
+    if options.to == "csv":
+        return lines.to_csv(batches, title=title)
+    return _shown(options, title, batches, found)
+
+
+def _shown(
+    options: argparse.Namespace, title: str, batches: Iterable[pa.RecordBatch], found: Found
+) -> Iterator[bytes]:
+    """The pieces for tools that show a log, with what the audit says of it."""
+    from precedes.trace.collect import histories
+    from precedes.trace.exporters import perfetto, shiviz
+    from precedes.trace.exporters.rows import runs_of, table_of
+
+    limit = shiviz.EVENTS_MAX if options.to == "shiviz" else perfetto.EVENTS_MAX
+    around = options.around_witness
+    table = table_of(batches, title=title, rows_max=limit if around is None else None)
+    runs = runs_of(table)
+    marks: list[Mark] = []
+    if around is not None or options.to == "perfetto":
+        marks = _marks(histories(table, found, title=title, complete=options.complete))
+    if around is not None:
+        runs, marks = _near(
+            runs, marks, around, title, ROWS if options.rows is None else options.rows
+        )
+    if options.to == "shiviz":
+        return shiviz.to_shiviz(runs, title=title)
+    return perfetto.to_perfetto(runs, marks)
+
+
+def _near(
+    runs: list[RunRows], marks: list[Mark], number: int, title: str, rows: int
+) -> tuple[list[RunRows], list[Mark]]:
+    if not 1 <= number <= len(marks):
+        there = f"there are {len(marks)}" if marks else "there is none"
+        raise UserError(f"the audit of {title} has no witness {number}: {there}")
+    mark = marks[number - 1]
+    chosen = [run.near(mark.spots, rows=rows) for run in runs if run.run_id == mark.run_id]
+    return chosen, [mark]
+
+
+def _marks(histories: Iterable[History]) -> list[Mark]:
+    """What the audit finds in the runs, as it may be shown."""
+    from precedes.audit import audit
+    from precedes.trace.exporters.rows import Mark
+
+    found = []
+    for history in histories:
+        for witness in audit(history, witnesses_max=WITNESSES_MAX).witnesses:
+            found.append(
+                Mark(
+                    run_id=str(history.run_id),
+                    kind=witness.kind,
+                    sentence=witness.sentence,
+                    node=witness.node_name,
+                    message=witness.message_name,
+                    spots=_spots(history, witness),
+                )
+            )
+    return found
+
+
+def _spots(history: History, witness: Witness) -> tuple[Spot, ...]:
+    """The path of a finding, and where its messages stand at its node."""
+    import numpy as np
+
+    from precedes.trace.exporters.rows import Spot
+
+    found = [Spot(step.node_name, step.position) for step in witness.steps]
+    here = history.message[history.rows_of(witness.node)]
+    named = [witness.message, *([] if witness.earlier is None else [witness.earlier])]
+    positions = np.flatnonzero(np.isin(here, named)).tolist()
+    return (*found, *(Spot(witness.node_name, position) for position in positions))
+
+
+def _to_standard_output(pieces: Iterator[bytes]) -> None:
+    try:
+        for piece in pieces:
+            sys.stdout.buffer.write(piece)
+        sys.stdout.buffer.flush()
+    except BrokenPipeError as error:
+        raise OutputFailed(error) from None
+
+
+def _to_file(path: Path, pieces: Iterator[bytes]) -> None:
+    """Write the pieces, whole or not at all."""
+    from precedes.files import aside
+
+    # A mistake in the log is told before anything is written.
+    first = next(pieces, b"")
+    try:
+        with aside(path) as temporary, temporary.open("wb") as file:
+            file.write(first)
+            for piece in pieces:
+                file.write(piece)
+    except OSError as error:
+        reason = error.strerror or str(error)
+        raise UserError(f"cannot write {path}: {reason}; choose another file") from None

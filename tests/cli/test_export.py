@@ -1,0 +1,129 @@
+"""``precedes export``: to a file or to standard output, whole or not at all."""
+
+import json
+
+import pytest
+
+from precedes.cli.formats import FORMATS
+from precedes.cli.main import main
+from precedes.trace import FORMATS as READ
+from precedes.trace.exporters import shiviz
+from tests.support import commands, logs
+from tests.support.places import ROOT
+
+CHAT = ROOT / "examples" / "chat.jsonl"
+
+
+def fails(capsys, *arguments):
+    status = main([str(argument) for argument in arguments])
+    captured = capsys.readouterr()
+    assert status == 2
+    assert len(captured.err.splitlines()) == 1, captured.err
+    return captured.err
+
+
+def test_the_options_know_all_formats():
+    assert FORMATS == READ
+
+
+def test_a_file_and_standard_output_are_the_same(tmp_path, capfdbinary):
+    for target in ("shiviz", "perfetto", "jsonl", "csv"):
+        out = tmp_path / target
+        assert main(["export", str(CHAT), "--to", target, "--out", str(out)]) == 0
+        assert main(["export", str(CHAT), "--to", target]) == 0
+        shown = capfdbinary.readouterr().out
+        assert shown == out.read_bytes()
+        assert shown
+    assert sorted(path.name for path in tmp_path.iterdir()) == [
+        "csv",
+        "jsonl",
+        "perfetto",
+        "shiviz",
+    ]
+
+
+def test_what_was_exported_is_audited_alike(tmp_path, capsys):
+    out = tmp_path / "chat.log"
+    assert main(["export", str(CHAT), "--to", "shiviz", "--out", str(out)]) == 0
+    assert main(["audit", str(CHAT)]) == 1
+    expected = capsys.readouterr().out
+    assert main(["audit", str(out), "--parser", shiviz.PARSER]) == 1
+    assert capsys.readouterr().out == expected
+
+
+def test_the_finding_is_in_the_trace(tmp_path):
+    out = tmp_path / "chat.json"
+    assert main(["export", str(CHAT), "--to", "perfetto", "--out", str(out)]) == 0
+    events = json.loads(out.read_text())["traceEvents"]
+    (found,) = [event for event in events if event.get("cat") == "audit"]
+    assert found["args"]["sentence"].startswith("node eve delivered answer before question")
+
+
+def test_a_large_log_is_shown_around_a_finding(tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr(shiviz, "EVENTS_MAX", 100)
+    path = tmp_path / "trace.parquet"
+    logs.write(path, logs.workload(nodes=6, messages=60), nodes=6)
+    error = fails(capsys, "export", path, "--to", "shiviz")
+    assert "more than 100 events" in error
+    assert "--around-witness 1" in error
+    near = ["export", str(path), "--to", "shiviz", "--around-witness", "1", "--rows", "3"]
+    assert main(near) == 0
+    events = capsys.readouterr().out.splitlines()[::2]
+    assert 2 <= len(events) <= 100
+    assert main(["audit", str(path), "--json"]) == 1
+    witness = next(
+        found
+        for found in json.loads(capsys.readouterr().out)["witnesses"]
+        if found["kind"] == "violation"
+    )
+    for name in (witness["message_name"], witness["earlier_name"]):
+        assert f"broadcast {name}" in events
+    assert f"deliver {witness['message_name']}" in events
+
+
+@pytest.mark.parametrize(
+    ("arguments", "match"),
+    [
+        (["--to", "csv", "--around-witness", "1"], "--around-witness is for shiviz and perfetto"),
+        (["--to", "shiviz", "--rows", "3"], "name one with --around-witness"),
+        (["--to", "shiviz", "--around-witness", "9"], "has no witness 9: there are 1"),
+        (["--to", "csv", "--columns", "nod=x"], r"--columns names 'nod' (did you mean 'node'?)"),
+        (["--to", "csv", "--columns", "node"], "--columns takes OURS=THEIRS, not 'node'"),
+        (["--to", "csv", "--kinds", "deliver=a,crash=a"], "'a' is deliver and crash"),
+        (["--to", "csv", "--out", "/no/such/place"], "cannot write /no/such/place"),
+    ],
+)
+def test_mistakes(capsys, arguments, match):
+    assert match in fails(capsys, "export", CHAT, *arguments)
+
+
+def test_a_log_that_is_bad_further_down_leaves_no_file(tmp_path, capsys):
+    path = tmp_path / "log.jsonl"
+    path.write_text(CHAT.read_text() * 1 + '{"kind": "shout"}\n')
+    out = tmp_path / "out.csv"
+    assert "unknown kind 'shout'" in fails(capsys, "export", path, "--to", "csv", "--out", out)
+    assert sorted(tmp_path.iterdir()) == [path]
+    out.write_text("old")
+    fails(capsys, "export", path, "--to", "csv", "--out", out)
+    assert out.read_text() == "old"
+
+
+def test_skipped_lines_are_told(tmp_path, capsys):
+    log = tmp_path / "x.log"
+    log.write_text('hello\na {"a":1}\nodd\n\nhello\nb {"a":1,"b":1}\n')
+    assert main(["export", str(log), "--to", "jsonl"]) == 0
+    captured = capsys.readouterr()
+    assert captured.err == f"precedes: 1 lines or records of {log} were skipped\n"
+    assert [json.loads(line)["kind"] for line in captured.out.splitlines()] == [
+        "broadcast",
+        "deliver",
+        "broadcast",
+    ]
+
+
+def test_a_trace_is_written_row_by_row(tmp_path):
+    path = tmp_path / "trace.parquet"
+    logs.write(path, logs.workload(nodes=20, messages=2000), nodes=20)
+    done = commands.run("export", path, "--to", "csv")
+    assert done.returncode == 0
+    assert len(done.stdout.splitlines()) == 20 * 2000 + 1

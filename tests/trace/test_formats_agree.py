@@ -1,0 +1,211 @@
+"""One log in every format: the audit says the same of all of them."""
+
+import io
+import json
+import random
+from dataclasses import replace
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from precedes.audit import audit
+from precedes.errors import UserError
+from precedes.trace import EVENTS, Dialect, event_batches, load
+from precedes.trace.exporters import shiviz
+from precedes.trace.exporters.lines import to_csv, to_jsonl
+from precedes.trace.exporters.rows import runs_of
+from precedes.trace.exporters.shiviz import to_shiviz
+from tests.support import executions, logs, otlp
+from tests.support.executions import BROADCAST, DELIVER
+
+SEEDS = st.integers(0, 2**32 - 1)
+TOLD = Dialect(parser=shiviz.PARSER)
+RENAMED = {"node": "host", "message": "msg_id", "kind": "type", "local_seq": "offset"}
+
+
+def rows_of(execution, rng):
+    """Events (node, kind, message or None), nodes interleaved at random, each in its order."""
+    waiting = []
+    for node in range(len(execution.logs)):
+        rows = [json.loads(line) for line in executions.as_lines(execution, node)]
+        rows += [{"node": f"n{node}", "kind": "crash"}] * (node in execution.crashed)
+        rows += [{"node": f"n{node}", "kind": "leave"}] * (node in execution.departed)
+        waiting.append([(row["node"], row["kind"], row.get("message")) for row in rows])
+    found = []
+    while any(waiting):
+        found.append(rng.choice([rows for rows in waiting if rows]).pop(0))
+    return found
+
+
+def as_jsonl(rows):
+    lines = [
+        {"node": node, "kind": kind, **({} if message is None else {"message": message})}
+        for node, kind, message in rows
+    ]
+    return "\n".join(map(json.dumps, lines)).encode()
+
+
+def report_on(content, **said):
+    """What the audit says of a log with one run, wherever it came from."""
+    (history,) = load(io.BytesIO(content), dialect=Dialect(**said))
+    return replace(audit(history), origin="")
+
+
+def batches(content):
+    return list(event_batches(io.BytesIO(content)))
+
+
+def exported(content):
+    """The log in the formats that we write, each with what has to be said of it."""
+    yield b"".join(to_jsonl(batches(content), title="log")), {}
+    yield b"".join(to_csv(batches(content), title="log")), {}
+    runs = runs_of(batches(content))
+    if report_on(content).cycles:
+        with pytest.raises(UserError, match="contradicts itself"):
+            b"".join(to_shiviz(runs, title="log"))
+    else:
+        yield b"".join(to_shiviz(runs, title="log")), {"parser": TOLD.parser}
+
+
+def as_parquet(content, rng):
+    """A table with other names and kinds, its rows in no order."""
+    table = pa.Table.from_batches(batches(content), EVENTS).drop_columns(["run_id", "time_us"])
+    table = table.take(pa.array(rng.sample(range(table.num_rows), table.num_rows), pa.int64()))
+    kinds = pa.array([{"deliver": "recv"}.get(k, k) for k in table.column("kind").to_pylist()])
+    table = table.set_column(table.column_names.index("kind"), "kind", kinds.cast(pa.string()))
+    table = table.rename_columns([RENAMED[name] for name in table.column_names])
+    sink = io.BytesIO()
+    pq.write_table(table, sink)
+    return sink.getvalue(), {"columns": RENAMED, "kinds": {"recv": "deliver"}}
+
+
+def scrambled(seed):
+    rng = random.Random(seed)
+    execution = executions.scramble(seed, nodes=4, messages=8, rows=20)
+    return executions.with_members(execution, rng)
+
+
+@settings(max_examples=30)
+@given(SEEDS)
+def test_reports_are_equal(seed):
+    rng = random.Random(seed)
+    content = as_jsonl(rows_of(scrambled(seed), rng))
+    expected = report_on(content)
+    for other, said in (*exported(content), as_parquet(content, rng)):
+        assert report_on(other, **said) == expected
+
+
+@settings(max_examples=30)
+@given(SEEDS)
+def test_spans_are_judged_as_lines_are(seed):
+    """They have no joins, leaves and crashes, and what nobody sent is skipped."""
+    rng = random.Random(seed)
+    execution = executions.scramble(seed, nodes=4, messages=8, rows=20)
+    execution.crashed = []
+    known = execution.broadcasts()
+    execution.logs = [[row for row in log if row[1] in known] for log in execution.logs]
+    rows = rows_of(execution, rng)
+    spans = "\n".join(otlp.as_spans(rows, rng)).encode()
+    assert report_on(spans) == report_on(as_jsonl(rows))
+
+
+@settings(max_examples=30)
+@given(SEEDS)
+def test_causal_order_is_held_in_all_and_a_swap_is_found_in_all(seed):
+    rng = random.Random(seed)
+    execution = executions.run(seed, nodes=3, messages=6, order="causal")
+    past = executions.pasts(execution)
+    rows = rows_of(execution, rng)
+    content = as_jsonl(rows)
+    forms = [*exported(content), as_parquet(content, rng)]
+    forms.append(("\n".join(otlp.as_spans(rows, rng)).encode(), {}))
+    assert [report_on(other, **said).verdict for other, said in forms] == ["held"] * 5
+    # A newcomer delivers two messages the wrong way round.
+    pairs = [(y, m) for m in sorted(past) for y in sorted(past[m])]
+    if not pairs:
+        return
+    earlier, later = rng.choice(pairs)
+    execution.logs.append([(DELIVER, later), (DELIVER, earlier)])
+    rows = rows_of(execution, rng)
+    content = as_jsonl(rows)
+    forms = [*exported(content), as_parquet(content, rng)]
+    forms.append(("\n".join(otlp.as_spans(rows, rng)).encode(), {}))
+    found = [report_on(other, **said) for other, said in forms]
+    assert len(found) == 5
+    assert {report.verdict for report in found} == {"violated"}
+    assert len({report.violations for report in found}) == 1
+    assert found[0].violations >= 1
+
+
+def test_a_trace_is_judged_alike_when_it_is_exported(tmp_path):
+    """With its silent nodes; that it is complete has to be said, since no other format can."""
+    columns = logs.workload(nodes=5, messages=60)
+    quiet = {name: column[columns["node"] != 3] for name, column in columns.items()}
+    kept = quiet["source"] != 3
+    quiet = {name: column[kept] for name, column in quiet.items()}
+    path = tmp_path / "trace.parquet"
+    logs.write(path, quiet, nodes=5)
+    (history,) = load(path)
+    expected = replace(audit(history), origin="")
+    assert expected.nodes == 5
+    assert expected.lost
+    assert expected.violations
+    rows = list(event_batches(path))
+    for content in (to_jsonl(rows, title="t"), to_csv(rows, title="t")):
+        assert report_on(b"".join(content), complete=True) == expected
+    clocked = b"".join(to_shiviz(runs_of(rows), title="t"))
+    assert report_on(clocked, parser=TOLD.parser, complete=True) == expected
+
+
+def test_several_runs(tmp_path):
+    lines = []
+    for run in ("7", "12"):
+        lines += [
+            {"run_id": run, "node": "a", "kind": "broadcast", "message": "x"},
+            {"run_id": run, "node": "b", "kind": "deliver", "message": "x"},
+        ]
+    lines.append({"run_id": 7, "node": "b", "kind": "deliver", "message": "x"})
+    content = "\n".join(map(json.dumps, lines)).encode()
+
+    def reports(data, **said):
+        found = load(io.BytesIO(data), dialect=Dialect(**said))
+        return [replace(audit(history), origin="") for history in found]
+
+    expected = reports(content)
+    assert [(r.run_id, r.duplicates) for r in expected] == [(7, 1), (12, 0)]
+    for form in (to_jsonl, to_csv):
+        assert reports(b"".join(form(batches(content), title="log"))) == expected
+    clocked = b"".join(to_shiviz(runs_of(batches(content)), title="log"))
+    said = {"parser": shiviz.PARSER, "delimiter": shiviz.DELIMITER}
+    assert reports(clocked, **said) == expected
+    assert BROADCAST.encode() in clocked
+
+
+@pytest.mark.parametrize("name", ["", "two\nlines", " blank"])
+def test_names_that_a_format_cannot_say_are_refused(name):
+    content = as_jsonl([("a", "broadcast", name), ("b", "deliver", name)])
+    with pytest.raises(UserError, match="ShiViz cannot read the name"):
+        b"".join(to_shiviz(runs_of(batches(content)), title="log"))
+    if not name:
+        with pytest.raises(UserError, match="a name is empty"):
+            b"".join(to_csv(batches(content), title="log"))
+        return
+    for form in (to_jsonl, to_csv):
+        assert report_on(b"".join(form(batches(content), title="log"))) == report_on(content)
+
+
+@pytest.mark.parametrize(
+    "name", ['a"b', "a,b;c\td|e", "=1+1", "a b {c} d", "\r", "é\u2028x", "\x00"]
+)
+def test_odd_names_come_back(name):
+    content = as_jsonl([(name, "broadcast", name), ("b", "deliver", name), ("b", "deliver", name)])
+    expected = report_on(content)
+    assert expected.duplicates == 1
+    for form in (to_jsonl, to_csv):
+        assert report_on(b"".join(form(batches(content), title="log"))) == expected
+    if len(name.splitlines()) == 1 and name == name.strip():
+        clocked = b"".join(to_shiviz(runs_of(batches(content)), title="log"))
+        assert report_on(clocked, parser=shiviz.PARSER) == expected
