@@ -148,7 +148,7 @@ def test_import_of_an_owned_module_is_found(plant, module):
         ("protocols/vcube/state.py", "import time"),
         ("sim/engine/loop.py", "from random import random"),
         ("live/member/node.py", "import asyncio"),
-        ("audit/kernel.py", "import os.path"),
+        ("audit/judge.py", "import os.path"),
     ],
 )
 def test_clocks_chance_and_files_are_found_where_there_are_none(plant, file, line):

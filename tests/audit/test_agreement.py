@@ -7,8 +7,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from precedes import audit, compiled
-from precedes.audit.causal_order import prepare, violations_at
+from precedes.audit.hear import hear
+from precedes.audit.order import find_order
+from precedes.audit.stages import Loop
+from precedes.audit.table import floors_by_place, number_places, prune
+from precedes.trace.rows import HistoryRows
 from tests.support import executions
+from tests.support.audits import pairs
 
 SEEDS = st.integers(0, 2**32 - 1)
 COUNTS = [
@@ -40,15 +45,6 @@ def scrambled(draw):
         messages=draw(st.integers(0, 12)),
         rows=draw(st.integers(0, 40)),
     )
-
-
-def pairs(history):
-    """All violating deliveries, node by node."""
-    prepared = prepare(history)
-    names = [tuple(map(int, name.split(":"))) for name in history.message_names]
-    return {
-        (node, names[m]) for node in range(history.nodes) for m in violations_at(prepared, node)
-    }
 
 
 def agreed(execution):
@@ -92,10 +88,12 @@ def test_numbers_of_nodes_do_not_matter(execution, rng):
     assert [getattr(report, n) for n in COUNTS] == [getattr(other, n) for n in COUNTS]
 
 
-@given(honest(), st.sampled_from([1, 2, 3, 5, 64]))
-def test_block_size_does_not_matter(execution, block_nodes):
+@given(st.one_of(honest(), scrambled()), st.sampled_from([1, 2, 3, 7]), st.sampled_from([1, 2, 5]))
+def test_the_plan_does_not_matter(execution, ranges, chunk_rows):
     history = execution.history()
-    assert audit.audit(history) == audit.audit(history, block_nodes=block_nodes)
+    references = list(range(history.nodes))[::-1][:ranges]
+    for runner in (Loop(chunk_rows=chunk_rows), Loop(references=references), Loop(references=[])):
+        assert audit.audit(history, ranges=ranges, runner=runner) == audit.audit(history)
 
 
 @given(st.one_of(honest(), scrambled()))
@@ -178,8 +176,12 @@ def test_agrees_on_a_longer_run():
     """Long enough that most generators are dropped as implied by others."""
     execution = executions.run(7, nodes=10, messages=200, order="fifo", loss=0.02)
     history = execution.history()
-    past = prepare(history).past
-    assert np.mean(past.end - past.begin) < 6
+    rows = HistoryRows(history)
+    order = find_order(rows)
+    heard = [hear(rows, 0, 10, order=order, bound=rows.counts)]
+    places = number_places(order, heard[0].counts)
+    pruned = prune(heard[0], places=places, floors=floors_by_place(places, heard))
+    assert pruned.generators.size / places.place.size < 6
     expected = executions.judge(execution)
     assert expected["violations"] > 100
     assert pairs(history) == expected["pairs"]

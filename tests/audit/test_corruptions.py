@@ -191,15 +191,15 @@ def test_longest_paths_are_shortened_in_words_only():
     for node in range(1, nodes):
         logs.append([(DELIVER, (node - 1, 1)), (BROADCAST, (node, 1))])
     execution = Execution([*logs, [(DELIVER, (nodes - 1, 1)), (DELIVER, (0, 1))]], False)
-    report = audit.audit(execution.history(), witnesses_max=100)
+    report = audit.audit(execution.history(), witnesses=100)
     (witness,) = [w for w in report.witnesses if w.node == nodes]
     executions.check_path(execution, witness)
     assert len(witness.steps) == 3  # the message missed by the shortest path
     for node in range(1, nodes - 1):
         execution.logs[nodes].insert(node - 1, (DELIVER, (node, 1)))
-    (witness,) = audit.audit(execution.history(), witnesses_max=1).witnesses
+    (witness,) = audit.audit(execution.history(), witnesses=1).witnesses
     assert witness.node == 2
-    report = audit.audit(execution.history(), witnesses_max=100)
+    report = audit.audit(execution.history(), witnesses=100)
     last = [w for w in report.witnesses if w.node == nodes][-1]
     executions.check_path(execution, last)
     assert len(last.steps) == 2 * nodes - 1
@@ -226,11 +226,11 @@ def test_sentences():
 def test_witnesses_are_capped_and_lowest_first():
     execution = executions.run(5, nodes=6, messages=80, order="wild")
     expected = executions.judge(execution)["pairs"]
-    report = audit.audit(execution.history(), witnesses_max=3)
+    report = audit.audit(execution.history(), witnesses=3)
     ordered = sorted(expected, key=lambda pair: (pair[0], executions.position(execution, *pair)))
     names = [(w.node, tuple(map(int, w.message_name.split(":")))) for w in report.witnesses]
     assert names == ordered[:3]
-    assert audit.audit(execution.history(), witnesses_max=0).witnesses == ()
+    assert audit.audit(execution.history(), witnesses=0).witnesses == ()
 
 
 def test_reports_are_combined():

@@ -48,7 +48,7 @@ def never_held(history):
     """How many deliveries were taken out, one at a time."""
     rows = np.flatnonzero(history.kind == DELIVER)
     for row in rows:
-        assert audit.audit(without(history, row), witnesses_max=0).verdict == "violated", row
+        assert audit.audit(without(history, row), witnesses=0).verdict == "violated", row
     return rows.size
 
 

@@ -1,113 +1,101 @@
-"""Which messages lie in their own past, and which are free of such cycles?
-
-Only asked of logs that contradict themselves.
-"""
+"""Which messages lie in their own past? Only asked of logs that contradict themselves."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from precedes import compiled
-from precedes.audit.kernel import BROADCAST, Log
+from precedes.audit.bits import NONE, bit, lowest
+from precedes.audit.hear import Heard
+from precedes.audit.table import Places
 
-DONE: Final = 3
+
+class Lists(NamedTuple):
+    """The lists of all messages, as the first phase found them, by number."""
+
+    source: NDArray[np.int32]  # message
+    unit_begin: NDArray[np.int64]  # message, and one more
+    unit_word: NDArray[np.int32]
+    unit_bits: NDArray[np.uint64]
+    pair_begin: NDArray[np.int64]  # message, and one more
+    pair: NDArray[np.int64]  # the message of each pair
 
 
 class Search(NamedTuple):
-    """The arrays of Tarjan's algorithm; its vertices are rows."""
+    """The arrays of Tarjan's algorithm; its vertices are messages."""
 
-    opens: NDArray[np.uint8]  # row: the first of its node
-    reached: NDArray[np.int64]  # row: when it was reached, from 1
-    low: NDArray[np.int64]  # row: the earliest it leads back to
-    edge: NDArray[np.uint8]  # row: edges taken so far; DONE when its component is complete
-    calls: NDArray[np.int64]
-    kept: NDArray[np.int64]  # rows reached whose component is not complete
+    reached: NDArray[np.int64]  # message: when it was reached, from 1; 0 for not yet
+    low: NDArray[np.int64]  # message: the earliest it leads back to
+    is_done: NDArray[np.uint8]  # message: its component is complete
+    pair: NDArray[np.int64]  # message: the next of its pairs
+    unit: NDArray[np.int64]  # message: the next of its units
+    bits: NDArray[np.uint64]  # message: what is left of the unit before
+    is_opened: NDArray[np.uint8]  # message: the edge to the one before it was taken
+    calls: NDArray[np.int32]
+    kept: NDArray[np.int32]  # reached, their component not complete
 
 
-def cyclic_messages(log: Log) -> NDArray[np.int64]:
-    """The messages that lie in their own past, in order."""
-    rows = log.message.size
-    opens = np.zeros(rows, np.uint8)
-    opens[log.offsets[:-1][np.diff(log.offsets) > 0]] = 1
+def cyclic_messages(
+    heard: Sequence[Heard], places: Places, resolved: NDArray[np.int32]
+) -> NDArray[np.int64]:
+    """The messages that lie in their own past, in order, among those that are not resolved."""
+    lists = _joined(heard, places)
+    messages = places.place.size
     search = Search(
-        opens=opens,
-        reached=np.zeros(rows, np.int64),
-        low=np.zeros(rows, np.int64),
-        edge=np.zeros(rows, np.uint8),
-        calls=np.empty(rows, np.int64),
-        kept=np.empty(rows, np.int64),
+        reached=np.zeros(messages, np.int64),
+        low=np.zeros(messages, np.int64),
+        is_done=np.zeros(messages, np.uint8),
+        pair=lists.pair_begin[:-1].copy(),
+        unit=lists.unit_begin[:-1].copy(),
+        bits=np.zeros(messages, np.uint64),
+        is_opened=np.zeros(messages, np.uint8),
+        calls=np.empty(messages, np.int32),
+        kept=np.empty(messages, np.int32),
     )
-    cyclic = np.zeros(log.message_source.size, np.uint8)
-    CYCLES.compiled()(log, search, cyclic)
+    cyclic = np.zeros(messages, np.uint8)
+    CYCLES.compiled()(lists, places, resolved, search, cyclic)
     return np.flatnonzero(cyclic)
 
 
-class Reading(NamedTuple):
-    """How far Kahn's algorithm has read each node's rows, and who waits for which message."""
-
-    cursor: NDArray[np.int64]  # node: the next row to read
-    ready: NDArray[np.int32]  # nodes that may read on
-    waiting: NDArray[np.int32]  # message: the last node that waits for it, or -1
-    following: NDArray[np.int32]  # node: the one that waits for the same message, or -1
-
-
-def resolved_messages(log: Log) -> NDArray[np.bool_]:
-    """For each message whether it was broadcast and no cycle lies in its past or includes it.
-
-    Of each source these are its first messages, up to some number.
-    """
-    nodes = log.offsets.size - 1
-    reading = Reading(
-        cursor=log.offsets[:-1].copy(),
-        ready=np.arange(nodes, dtype=np.int32),
-        waiting=np.full(log.message_source.size, -1, np.int32),
-        following=np.full(nodes, -1, np.int32),
+def _joined(heard: Sequence[Heard], places: Places) -> Lists:
+    units, pairs = [np.zeros(1, np.int64)], [np.zeros(1, np.int64)]
+    unit_count = pair_count = 0
+    for part in heard:
+        units.append(part.unit_end + unit_count)
+        pairs.append(part.pair_end + pair_count)
+        unit_count += part.unit_word.size
+        pair_count += part.pair_seq.size
+    pair = [places.base[p.pair_source] + p.pair_seq - 1 for p in heard]
+    return Lists(
+        source=np.repeat(np.arange(places.base.size - 1, dtype=np.int32), np.diff(places.base)),
+        unit_begin=np.concatenate(units),
+        unit_word=np.concatenate([np.empty(0, np.int32), *(p.unit_word for p in heard)]),
+        unit_bits=np.concatenate([np.empty(0, np.uint64), *(p.unit_bits for p in heard)]),
+        pair_begin=np.concatenate(pairs),
+        pair=np.concatenate([np.empty(0, np.int64), *pair]),
     )
-    resolved = np.zeros(log.message_source.size, np.uint8)
-    RESOLVE.compiled()(log, reading, resolved)
-    return resolved.astype(np.bool_)
 
 
-def find_resolved(log: Log, reading: Reading, resolved: NDArray[np.uint8]) -> None:
-    """Read every node's rows as far as each delivery comes after its broadcast was read.
-
-    What lies in a cycle, or after one, waits for ever.
-    """
-    depth = reading.ready.size
-    while depth > 0:
-        depth -= 1
-        node = reading.ready[depth]
-        row = reading.cursor[node]
-        while row < log.offsets[node + 1]:
-            m = log.message[row]
-            if log.kind[row] == BROADCAST:
-                resolved[m] = 1
-                waiter = reading.waiting[m]
-                while waiter >= 0:
-                    reading.ready[depth] = waiter
-                    depth += 1
-                    waiter = reading.following[waiter]
-            elif log.message_source[m] >= 0 and resolved[m] == 0:
-                reading.following[node] = reading.waiting[m]
-                reading.waiting[m] = node
-                break
-            row += 1
-        reading.cursor[node] = row
-
-
-def find_cycles(log: Log, search: Search, cyclic: NDArray[np.uint8]) -> None:
-    """Mark the messages whose broadcast is in a strongly connected component of several rows.
-
-    A row follows the one before it at its node, and a delivery follows its broadcast.
-    """
+def find_cycles(
+    lists: Lists,
+    places: Places,
+    resolved: NDArray[np.int32],
+    search: Search,
+    cyclic: NDArray[np.uint8],
+) -> None:
+    """Mark the messages in components of several, and those that list themselves."""
     count = 0
     kept_count = 0
-    for root in range(log.message.size):
+    for root in range(search.reached.size):
+        source = lists.source[root]
+        if root - places.base[source] < resolved[source] or search.reached[root] != 0:
+            continue
         depth = 0
-        visit = root if search.reached[root] == 0 else -1
+        visit = root
         while visit >= 0 or depth > 0:
             if visit >= 0:
                 count += 1
@@ -117,48 +105,60 @@ def find_cycles(log: Log, search: Search, cyclic: NDArray[np.uint8]) -> None:
                 search.kept[kept_count] = visit
                 depth += 1
                 kept_count += 1
-            row = search.calls[depth - 1]
+            m = search.calls[depth - 1]
             visit = -1
-            if search.edge[row] < 2:
-                search.edge[row] += 1
-                cause = _cause(log, search, row)
-                if cause >= 0 and search.reached[cause] == 0:
+            cause = _next_cause(lists, places, search, m)
+            if cause >= 0:
+                s = lists.source[cause]
+                if cause == m:
+                    cyclic[m] = 1
+                elif cause - places.base[s] < resolved[s]:
+                    continue
+                elif search.reached[cause] == 0:
                     visit = cause
-                elif cause >= 0 and search.edge[cause] < DONE:
-                    search.low[row] = min(search.low[row], search.reached[cause])
+                elif search.is_done[cause] == 0:
+                    search.low[m] = min(search.low[m], search.reached[cause])
                 continue
             depth -= 1
             if depth > 0:
                 caller = search.calls[depth - 1]
-                search.low[caller] = min(search.low[caller], search.low[row])
-            if search.low[row] == search.reached[row]:
-                kept_count = _close_component(log, search, row, kept_count, cyclic)
+                search.low[caller] = min(search.low[caller], search.low[m])
+            if search.low[m] == search.reached[m]:
+                kept_count = _close_component(search, m, kept_count, cyclic)
 
 
 @compiled.function()
-def _cause(log: Log, search: Search, row: int) -> int:
-    """Where the edge of a row just taken leads, or -1."""
-    if search.edge[row] == 1:
-        return -1 if search.opens[row] != 0 else row - 1
-    if log.kind[row] == BROADCAST:
-        return -1
-    return int(log.broadcast_row[log.message[row]])
+def _next_cause(lists: Lists, places: Places, search: Search, m: int) -> int:
+    """The next message that a message's past is made of, or -1."""
+    if search.is_opened[m] == 0:
+        search.is_opened[m] = 1
+        if m > places.base[lists.source[m]]:
+            return m - 1
+    if search.pair[m] < lists.pair_begin[m + 1]:
+        search.pair[m] += 1
+        return int(lists.pair[search.pair[m] - 1])
+    if search.bits[m] == NONE:
+        if search.unit[m] == lists.unit_begin[m + 1]:
+            return -1
+        search.bits[m] = lists.unit_bits[search.unit[m]]
+        search.unit[m] += 1
+    at = lowest(search.bits[m])
+    search.bits[m] &= ~bit(at)
+    place = (lists.unit_word[search.unit[m] - 1] << 6) + at
+    return int(places.base[places.source[place]] + places.seq[place] - 1)
 
 
 @compiled.function(inline=False)
-def _close_component(
-    log: Log, search: Search, row: int, kept_count: int, cyclic: NDArray[np.uint8]
-) -> int:
-    alone = search.kept[kept_count - 1] == row
+def _close_component(search: Search, m: int, kept_count: int, cyclic: NDArray[np.uint8]) -> int:
+    is_alone = search.kept[kept_count - 1] == m
     while True:
         kept_count -= 1
         member = search.kept[kept_count]
-        search.edge[member] = DONE
-        if not alone and log.kind[member] == BROADCAST:
-            cyclic[log.message[member]] = 1
-        if member == row:
+        search.is_done[member] = 1
+        if not is_alone:
+            cyclic[member] = 1
+        if member == m:
             return kept_count
 
 
 CYCLES: Final = compiled.Entry(find_cycles, label="the audit")
-RESOLVE: Final = compiled.Entry(find_resolved, label="the audit")

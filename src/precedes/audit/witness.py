@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from precedes.model import EventKind
-from precedes.trace import History
+from precedes.trace.history import BROADCAST, DELIVER
+from precedes.trace.rows import JOIN, Chunk, Rows
 
-BROADCAST: Final = int(EventKind.BROADCAST)
 NEVER: Final = np.iinfo(np.int64).max
 
 # A sentence tells at most this many nodes of a path; the structure always has them all.
@@ -53,62 +54,69 @@ class Witness:
     steps: tuple[Step, ...] = ()
 
 
+class Known(NamedTuple):
+    """What the audit found out about messages; one's number is ``base[source] + seq - 1``."""
+
+    base: NDArray[np.int64]  # source; the last is how many there are
+    position: NDArray[np.int64]  # message: of its broadcast, at its source
+    correct: NDArray[np.uint8]  # source: it never crashed
+    phantoms: list[tuple[int, int]]  # what nobody broadcast, rising
+
+
 class _Stretch(NamedTuple):
-    """Rows of a node that precede its broadcast in the row ``last``, found by the search."""
+    """Rows of a node that precede its broadcast of a message, found by the search."""
 
     node: int
     first: int
-    last: int  # the row of that broadcast
-    parent: int  # the stretch in which the message of the last row was delivered, or -1
+    last: int  # the position of that broadcast
+    message: int
+    parent: int  # the stretch in which that message was delivered, or -1
     parent_row: int
 
 
-def first_positions(
-    history: History, broadcast_row: NDArray[np.int64], node: int
-) -> NDArray[np.int64]:
-    """For each message its position at this node by the audit's rules, or NEVER.
+class _Piece(NamedTuple):
+    """Broadcasts and deliveries of one node, in order, of messages that somebody broadcast."""
 
-    Positions are odd for rows and even for joins between them.
-    """
-    rows = history.rows_of(node)
-    message, kind = history.message[rows], history.kind[rows]
-    index = 2 * np.arange(message.size) + 1
-    position = np.full(history.messages, NEVER, np.int64)
-    sent = kind == BROADCAST
-    position[message[sent]] = index[sent]
-    # Written backwards, the first delivery is the one that stays.
-    position[message[~sent][::-1]] = index[~sent][::-1]
-    others = history.message_source != node
-    for join in np.flatnonzero(history.join_node == node):
-        covered = begins_with(history, broadcast_row, int(join)) & others
-        position[covered] = np.minimum(position[covered], 2 * history.join_row[join])
-    return position
+    position: NDArray[np.int64]
+    is_broadcast: NDArray[np.bool_]
+    source: NDArray[np.int32]
+    message: NDArray[np.int64]
 
 
-def begins_with(history: History, broadcast_row: NDArray[np.int64], join: int) -> NDArray[np.bool_]:
-    """For each message whether the node has it by this join."""
-    named = int(history.join_message[join])
-    if named < 0 or history.message_source[named] < 0:
-        return np.zeros(history.messages, np.bool_)
-    of_source = history.message_source == history.message_source[named]
-    return of_source & (broadcast_row <= broadcast_row[named])
+class _Holding(NamedTuple):
+    """What a node has, by message; positions are odd for rows and even for joins between them."""
+
+    node: int
+    delivered: NDArray[np.int64]  # first delivery, or NEVER
+    times: NDArray[np.int32]  # deliveries
+    position: NDArray[np.int64]  # by the rules of the audit, or NEVER
+    own_joined: int  # so many of its own messages it joined with
+    phantoms: list[tuple[int, int]]  # delivered
+    joined_phantoms: list[tuple[int, int]]
 
 
 class Explainer:
-    """Makes the witnesses of one history."""
+    """Makes the witnesses of one run, reading again the rows that they are made of.
 
-    def __init__(self, history: History, broadcast_row: NDArray[np.int64]) -> None:
-        self._history = history
-        self._broadcast_row = broadcast_row
+    Memory grows with messages, not with rows; time with the rows of the nodes that a witness
+    speaks of, and for a violation or a cycle with those that precede it on the shortest path.
+    """
 
-    def violation(self, node: int, message: int) -> Witness:
+    def __init__(self, rows: Rows, known: Known) -> None:
+        self._rows = rows
+        self._known = known
+        counts = np.diff(known.base)
+        self._source = np.repeat(np.arange(counts.size, dtype=np.int32), counts)
+        self._held: _Holding | None = None
+
+    def violation(self, node: int, source: int, seq: int) -> Witness:
         """Why this delivery is a violation: the message missed by the shortest path."""
-        position = self._positions(node)
-        steps = self._path(message, position > position[message])
-        assert steps, f"no path to message {message}: the kernel and the rows disagree"
-        earlier = steps[0].message
-        who, what = self._node(node), self._message(message)
-        missed = self._message(earlier)
+        message = int(self._known.base[source]) + seq - 1
+        position = self._holding(node).position
+        earlier, steps = self._path(message, position > position[message])
+        assert steps, f"no path to {source}:{seq}: the kernels and the rows disagree"
+        who, what = self._node(node), self._label(message)
+        missed = self._label(earlier)
         if position[earlier] == NEVER:
             opening = f"{who} delivered {what} but never delivered {missed}, which precedes it"
         elif position[earlier] % 2 == 0:
@@ -119,185 +127,250 @@ class Explainer:
             kind="violation",
             sentence=f"{opening}: {_tell(steps)}.",
             node=node,
-            node_name=self._history.node_label(node),
-            message=message,
+            node_name=self._rows.node_label(node),
+            message=self._number(message),
             message_name=what,
-            earlier=earlier,
+            earlier=self._number(earlier),
             earlier_name=missed,
             steps=steps,
         )
 
     def cycle(self, message: int) -> Witness:
         """How a message precedes itself."""
-        wanted = np.zeros(self._history.messages, np.bool_)
+        wanted = np.zeros(self._source.size, np.bool_)
         wanted[message] = True
-        steps = self._path(message, wanted)
-        source, what = int(self._history.message_source[message]), self._message(message)
+        _, steps = self._path(message, wanted)
+        source, what = int(self._source[message]), self._label(message)
         if all(step.node == source for step in steps):
             sentence = f"{self._node(source)} delivered {what} before it broadcast it."
         else:
             sentence = f"{what} precedes itself, which no true log can say: {_tell(steps)}."
         return self._plain("cycle", source, message, sentence, steps)
 
-    def lost(
-        self, nodes: NDArray[np.int64], correct: NDArray[np.uint8], limit: int, *, own: bool
-    ) -> list[Witness]:
+    def lost(self, nodes: NDArray[np.int64], limit: int, *, own: bool) -> list[Witness]:
         """Messages of correct sources that these correct nodes never delivered.
 
         ``own``: sources deliver their own messages in this run.
         """
-        source = self._history.message_source
-        due = (source >= 0) & (correct[source] != 0)
+        due = self._known.correct[self._source] != 0
         found: list[Witness] = []
-        for node in nodes[:limit]:
-            absent = due & (source != node) & (self._positions(node) == NEVER)
+        for node in nodes[:limit].tolist():
+            held = self._holding(node)
+            absent = due & (self._source != node) & (held.position == NEVER)
             if own:
-                absent |= (source == node) & self._lacks_own(int(node))
-            for message in np.flatnonzero(absent)[: limit - len(found)]:
-                sentence = f"{self._node(node)} never delivered {self._message(message)}, "
-                if source[message] == node:
+                first, last = self._known.base[node : node + 2]
+                absent[first:last] = held.times[first:last] == 0
+                absent[first : first + held.own_joined] = False
+            for message in np.flatnonzero(absent)[: limit - len(found)].tolist():
+                sentence = f"{self._node(node)} never delivered {self._label(message)}, "
+                source = int(self._source[message])
+                if source == node:
                     sentence += (
                         "which it broadcast, though the run is complete, it did not crash, and "
                         "in this run sources deliver their own messages."
                     )
                 else:
-                    sender = self._node(int(source[message]))
+                    sender = self._node(source)
                     sentence += f"though the run is complete and neither it nor {sender} crashed."
                 found.append(self._plain("lost", node, message, sentence))
         return found
 
-    def _positions(self, node: int) -> NDArray[np.int64]:
-        return first_positions(self._history, self._broadcast_row, node)
-
-    def _lacks_own(self, node: int) -> NDArray[np.bool_]:
-        """For each message whether this node neither delivered it nor joined with it."""
-        history = self._history
-        lacking = np.ones(history.messages, np.bool_)
-        lacking[self._delivered(node, phantom=False)[0]] = False
-        for join in np.flatnonzero(history.join_node == node):
-            lacking &= ~begins_with(history, self._broadcast_row, int(join))
-        return lacking
-
     def duplicates(self, nodes: NDArray[np.int64], limit: int) -> list[Witness]:
         """Messages that these nodes delivered more than once, or after they joined with them."""
         found: list[Witness] = []
-        for node in nodes[:limit]:
-            message, count = self._delivered(node, phantom=False)
-            joined = self._positions(node)[message] % 2 == 0
-            for i in np.flatnonzero((count > 1) | joined)[: limit - len(found)]:
-                who, what, times = self._node(node), self._message(message[i]), count[i]
-                if joined[i]:
+        for node in nodes[:limit].tolist():
+            held = self._holding(node)
+            joined = (held.times > 0) & (held.position % 2 == 0)
+            repeated = np.flatnonzero((held.times > 1) | joined)[: limit - len(found)]
+            for message in repeated.tolist():
+                who, what = self._node(node), self._label(message)
+                if joined[message]:
                     sentence = f"{who} delivered {what}, which it had joined with."
                 else:
-                    sentence = f"{who} delivered {what} {times} times."
-                found.append(self._plain("duplicate", node, message[i], sentence))
+                    sentence = f"{who} delivered {what} {held.times[message]} times."
+                found.append(self._plain("duplicate", node, message, sentence))
         return found
 
     def phantoms(self, nodes: NDArray[np.int64], limit: int) -> list[Witness]:
         """Messages that these nodes delivered, or joined with, and nobody broadcast."""
-        history = self._history
+        rows = self._rows
         found: list[Witness] = []
-        for node in nodes[:limit]:
-            named = history.join_message[history.join_node == node]
-            joined = np.unique(named[named >= 0])
-            joined = joined[history.message_source[joined] < 0]
-            rows = [(m, "delivered") for m in self._delivered(node, phantom=True)[0]]
-            rows += [(m, "joined with") for m in joined]
-            for m, verb in rows[: limit - len(found)]:
-                sentence = f"{self._node(node)} {verb} {self._message(m)}, which nobody broadcast."
-                found.append(self._plain("phantom", node, m, sentence))
+        for node in nodes[:limit].tolist():
+            held = self._holding(node)
+            named = [(pair, "delivered") for pair in held.phantoms]
+            named += [(pair, "joined with") for pair in held.joined_phantoms]
+            for (source, seq), verb in named[: limit - len(found)]:
+                label = rows.message_label(source, seq)
+                number = self._source.size + bisect_left(self._known.phantoms, (source, seq))
+                found.append(
+                    Witness(
+                        kind="phantom",
+                        sentence=f"{self._node(node)} {verb} {label}, which nobody broadcast.",
+                        node=node,
+                        node_name=rows.node_label(node),
+                        message=rows.message_number(number, source, seq),
+                        message_name=label,
+                    )
+                )
         return found
 
-    def _delivered(
-        self, node: int, *, phantom: bool
-    ) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
-        """What a node delivered, by message, and how often."""
-        history = self._history
-        rows = history.rows_of(node)
-        message = history.message[rows][history.kind[rows] != BROADCAST]
-        chosen = message[(history.message_source[message] < 0) == phantom]
-        return np.unique(chosen, return_counts=True)
+    def _holding(self, node: int) -> _Holding:
+        """What a node has; only the latest that was asked for is kept."""
+        if self._held is None or self._held.node != node:
+            self._held = None
+            self._held = self._read_holding(node)
+        return self._held
 
-    def _path(self, message: int, wanted: NDArray[np.bool_]) -> tuple[Step, ...]:
-        """The steps from a wanted message to this one, over as few deliveries as possible, if any.
+    def _read_holding(self, node: int) -> _Holding:
+        base, size = self._known.base, self._source.size
+        delivered = np.full(size, NEVER, np.int64)
+        joined = np.full(size, NEVER, np.int64)
+        sent = np.full(size, NEVER, np.int64)
+        times = np.zeros(size, np.int32)
+        own_joined = 0
+        phantoms: set[tuple[int, int]] = set()
+        joined_phantoms: set[tuple[int, int]] = set()
+        before = 0
+        for chunk in self._rows.chunks(node, node + 1):
+            is_known = self._is_known(chunk)
+            position, before = _positions(chunk.kind, before)
+            first = base[np.where(is_known, chunk.source, 0)] + chunk.seq - 1
+            is_delivery = chunk.kind == DELIVER
+            rows = np.flatnonzero(is_delivery & is_known)
+            np.add.at(times, first[rows], 1)
+            new = rows[delivered[first[rows]] == NEVER][::-1]
+            # Written backwards, the first delivery is the one that stays.
+            delivered[first[new]] = 2 * position[new] + 1
+            rows = np.flatnonzero((chunk.kind == BROADCAST) & is_known)
+            sent[first[rows]] = 2 * position[rows] + 1
+            phantoms |= _pairs(chunk, is_delivery & ~is_known)
+            is_join = (chunk.kind == JOIN) & (chunk.seq != 0)
+            joined_phantoms |= _pairs(chunk, is_join & ~is_known)
+            for row in np.flatnonzero(is_join & is_known).tolist():
+                source, seq = int(chunk.source[row]), int(chunk.seq[row])
+                if source == node:
+                    own_joined = max(own_joined, seq)
+                else:
+                    covered = joined[base[source] : base[source] + seq]
+                    np.minimum(covered, 2 * position[row], out=covered)
+        position = np.where(delivered == NEVER, sent, delivered)
+        return _Holding(
+            node=node,
+            delivered=delivered,
+            times=times,
+            position=np.minimum(position, joined),
+            own_joined=own_joined,
+            phantoms=sorted(phantoms),
+            joined_phantoms=sorted(joined_phantoms),
+        )
+
+    def _is_known(self, chunk: Chunk) -> NDArray[np.bool_]:
+        """For each row whether somebody broadcast its message."""
+        counts = np.append(np.diff(self._known.base), 0)
+        nodes = counts.size - 1
+        inside = (chunk.source >= 0) & (chunk.source < nodes)
+        source = np.where(inside, chunk.source, nodes)
+        return (chunk.seq >= 1) & (chunk.seq <= counts[source])
+
+    def _pieces(self, node: int, first: int, last: int) -> Iterator[_Piece]:
+        """A node's rows from one position to another, without phantoms."""
+        before = 0
+        for chunk in self._rows.chunks(node, node + 1):
+            position, before = _positions(chunk.kind, before)
+            is_row = (chunk.kind == BROADCAST) | (chunk.kind == DELIVER)
+            inside = is_row & (position >= first) & (position < last) & self._is_known(chunk)
+            rows = np.flatnonzero(inside)
+            yield _Piece(
+                position=position[rows],
+                is_broadcast=chunk.kind[rows] == BROADCAST,
+                source=chunk.source[rows],
+                message=self._known.base[chunk.source[rows]] + chunk.seq[rows] - 1,
+            )
+            if before >= last:
+                return
+
+    def _path(self, message: int, wanted: NDArray[np.bool_]) -> tuple[int, tuple[Step, ...]]:
+        """A wanted message, and the steps from it to this one over the fewest deliveries, if any.
 
         Breadth first and backwards: of every node a prefix of its rows is known to precede the
         message; what deliveries in the newest stretches add to other nodes' prefixes is the
-        next level. A row is looked at once.
+        next level. A row is looked at once. Of equals, the lowest message, then the earliest row.
         """
-        history = self._history
-        source = int(history.message_source[message])
-        last = int(self._broadcast_row[message])
-        stretches = [_Stretch(source, int(history.offsets[source]), last, -1, -1)]
-        covered = history.offsets[:-1].copy()
+        source = int(self._source[message])
+        last = int(self._known.position[message])
+        stretches = [_Stretch(source, 0, last, message, -1, -1)]
+        covered = np.zeros(self._rows.nodes, np.int64)
         covered[source] = last
         level = [0]
         while level:
-            rows = np.concatenate([np.arange(stretches[i].first, stretches[i].last) for i in level])
-            origin = np.repeat(level, [stretches[i].last - stretches[i].first for i in level])
-            hits = np.flatnonzero(wanted[history.message[rows]] & self._known(rows))
-            if hits.size:
-                hit = hits[np.argmin(history.message[rows[hits]])]
-                return self._steps(stretches, int(origin[hit]), int(rows[hit]))
-            level = self._extend(stretches, covered, rows, origin)
-        return ()
-
-    def _known(self, rows: NDArray[np.int64]) -> NDArray[np.bool_]:
-        return self._broadcast_row[self._history.message[rows]] >= 0
+            reached = _Reached.nothing(self._rows.nodes)
+            best: tuple[int, int, int, bool] | None = None  # message, stretch, row, broadcast
+            for at in level:
+                stretch = stretches[at]
+                for piece in self._pieces(stretch.node, stretch.first, stretch.last):
+                    hits = np.flatnonzero(wanted[piece.message])
+                    if hits.size:
+                        hit = hits[np.argmin(piece.message[hits])]
+                        found = int(piece.message[hit])
+                        if best is None or found < best[0]:
+                            row, sent = int(piece.position[hit]), bool(piece.is_broadcast[hit])
+                            best = (found, at, row, sent)
+                    elif best is None:
+                        reached.add(piece, self._known.position, covered, at, stretch.node)
+            if best is not None:
+                return best[0], self._steps(stretches, best)
+            level = self._extend(stretches, covered, reached)
+        return -1, ()
 
     def _extend(
-        self,
-        stretches: list[_Stretch],
-        covered: NDArray[np.int64],
-        rows: NDArray[np.int64],
-        origin: NDArray[np.int64],
+        self, stretches: list[_Stretch], covered: NDArray[np.int64], reached: _Reached
     ) -> list[int]:
-        """Append the stretches that deliveries in these rows add; return their indices."""
-        history = self._history
-        known = self._known(rows)
-        rows, origin = rows[known], origin[known]
-        reached = self._broadcast_row[history.message[rows]]
-        source = history.message_source[history.message[rows]]
-        new = reached > covered[source]
-        rows, origin, reached, source = rows[new], origin[new], reached[new], source[new]
-        # By source, its latest broadcast first, and of that the earliest delivery.
-        order = np.lexsort((rows, -reached, source))
-        first = np.flatnonzero(np.diff(source[order], prepend=-1))
+        """Append the stretches that lead to what was reached; return their indices."""
         level = []
-        for i in order[first]:
-            node, last = int(source[i]), int(reached[i])
-            start = int(covered[node])
+        for source in np.flatnonzero(reached.last >= 0).tolist():
             level.append(len(stretches))
-            stretches.append(_Stretch(node, start, last, int(origin[i]), int(rows[i])))
-            covered[node] = last
+            stretches.append(
+                _Stretch(
+                    node=source,
+                    first=int(covered[source]),
+                    last=int(reached.last[source]),
+                    message=int(reached.message[source]),
+                    parent=int(reached.stretch[source]),
+                    parent_row=int(reached.row[source]),
+                )
+            )
+            covered[source] = reached.last[source]
         return level
 
-    def _steps(self, stretches: list[_Stretch], at: int, row: int) -> tuple[Step, ...]:
+    def _steps(
+        self, stretches: list[_Stretch], best: tuple[int, int, int, bool]
+    ) -> tuple[Step, ...]:
         """From the row found, forwards along the stretches to the message searched from."""
-        history = self._history
-        message = int(history.message[row])
-        steps = [self._step(int(self._broadcast_row[message]))]
-        if history.kind[row] != BROADCAST:
-            steps.append(self._step(row))
+        message, at, row, is_broadcast = best
+        steps = [self._sent(message)]
+        if not is_broadcast:
+            steps.append(self._step(stretches[at].node, "deliver", message, row))
         while True:
             stretch = stretches[at]
-            steps.append(self._step(stretch.last))
+            steps.append(self._sent(stretch.message))
             if stretch.parent < 0:
                 return tuple(steps)
-            steps.append(self._step(stretch.parent_row))
             at = stretch.parent
+            node = stretches[at].node
+            steps.append(self._step(node, "deliver", stretch.message, stretch.parent_row))
 
-    def _step(self, row: int) -> Step:
-        history = self._history
-        node = int(np.searchsorted(history.offsets, row, side="right")) - 1
-        message = int(history.message[row])
+    def _sent(self, message: int) -> Step:
+        position = int(self._known.position[message])
+        return self._step(int(self._source[message]), "broadcast", message, position)
+
+    def _step(self, node: int, kind: str, message: int, position: int) -> Step:
         return Step(
             node=node,
-            node_name=history.node_label(node),
-            kind=EventKind(int(history.kind[row])).name.lower(),
-            message=message,
-            message_name=history.message_label(message),
-            position=row - int(history.offsets[node]),
+            node_name=self._rows.node_label(node),
+            kind=kind,
+            message=self._number(message),
+            message_name=self._label(message),
+            position=position,
         )
 
     def _plain(
@@ -311,18 +384,76 @@ class Explainer:
         return Witness(
             kind=kind,
             sentence=sentence,
-            node=int(node),
-            node_name=self._history.node_label(int(node)),
-            message=int(message),
-            message_name=self._message(message),
+            node=node,
+            node_name=self._rows.node_label(node),
+            message=self._number(message),
+            message_name=self._label(message),
             steps=steps,
         )
 
     def _node(self, node: int) -> str:
-        return f"node {self._history.node_label(int(node))}"
+        return f"node {self._rows.node_label(node)}"
 
-    def _message(self, message: int) -> str:
-        return self._history.message_label(int(message))
+    def _pair(self, message: int) -> tuple[int, int]:
+        source = int(self._source[message])
+        return source, message - int(self._known.base[source]) + 1
+
+    def _label(self, message: int) -> str:
+        return self._rows.message_label(*self._pair(message))
+
+    def _number(self, message: int) -> int:
+        return self._rows.message_number(message, *self._pair(message))
+
+
+class _Reached(NamedTuple):
+    """By source, the latest broadcast that deliveries lead to, and the earliest of those."""
+
+    last: NDArray[np.int64]
+    message: NDArray[np.int64]
+    stretch: NDArray[np.int64]
+    node: NDArray[np.int64]
+    row: NDArray[np.int64]
+
+    @classmethod
+    def nothing(cls, nodes: int) -> _Reached:
+        return cls(*(np.full(nodes, -1, np.int64) for _ in range(5)))
+
+    def add(
+        self,
+        piece: _Piece,
+        sent: NDArray[np.int64],
+        covered: NDArray[np.int64],
+        stretch: int,
+        node: int,
+    ) -> None:
+        """Take what these rows of a node lead to beyond what is covered."""
+        last = sent[piece.message]
+        rows = np.flatnonzero(last > covered[piece.source])
+        # By source, its latest broadcast first, and of that the earliest delivery.
+        order = rows[np.lexsort((piece.position[rows], -last[rows], piece.source[rows]))]
+        first = order[np.flatnonzero(np.diff(piece.source[order], prepend=-1))]
+        source, last = piece.source[first], last[first]
+        is_earlier = (self.node[source] > node) & (last == self.last[source])
+        better = (last > self.last[source]) | is_earlier
+        source, first = source[better], first[better]
+        self.last[source] = last[better]
+        self.message[source] = piece.message[first]
+        self.stretch[source] = stretch
+        self.node[source] = node
+        self.row[source] = piece.position[first]
+
+
+def _positions(kind: NDArray[np.int8], before: int) -> tuple[NDArray[np.int64], int]:
+    """How many broadcasts and deliveries stand before each row, and in all."""
+    is_row = (kind == BROADCAST) | (kind == DELIVER)
+    after = before + np.cumsum(is_row)
+    return after - is_row, int(after[-1]) if kind.size else before
+
+
+def _pairs(chunk: Chunk, chosen: NDArray[np.bool_]) -> set[tuple[int, int]]:
+    """The messages of the chosen rows, as pairs."""
+    rows = np.flatnonzero(chosen)
+    return set(zip(chunk.source[rows].tolist(), chunk.seq[rows].tolist(), strict=True))
 
 
 def _tell(steps: tuple[Step, ...]) -> str:

@@ -52,7 +52,7 @@ class _Sorted(NamedTuple):
 
 def read_metadata(log: Log) -> dict[str, Any]:
     """What the writer said about a trace: schema_version, nodes, complete and its own keys."""
-    with open_log(log) as source, _parquet(source) as file:
+    with open_log(log) as source, opened_parquet(source) as file:
         return schema.decode_metadata(file.schema_arrow.metadata, path=source.title)
 
 
@@ -68,38 +68,41 @@ def read_trace(log: Log, *, times: bool = False) -> list[History]:
 def read_opened(source: Source, *, times: bool = False) -> list[History]:
     """``read_trace`` for a log that is open."""
     title = source.title
-    with _parquet(source) as file:
+    with opened_parquet(source) as file:
         metadata = schema.decode_metadata(file.schema_arrow.metadata, path=title)
-        _check_columns(title, file.schema_arrow, times=times)
+        check_columns(title, file.schema_arrow, times=times)
         try:
             found = _in_order(_batches(title, file, times=times))
             if found is None:
                 found = _put_in_order(title, list(_batches(title, file, times=times)))
         except (pa.ArrowException, OSError) as error:
-            raise _damaged(title, error) from None
+            raise damaged(title, error) from None
     if found.stretch_node.size and int(found.stretch_node.max()) >= metadata["nodes"]:
         raise UserError(f"{title}: an event is at a node outside 0..{metadata['nodes'] - 1}")
     return _split(title, metadata, found)
 
 
 @contextmanager
-def _parquet(source: Source) -> Iterator[pq.ParquetFile]:
+def opened_parquet(source: Source) -> Iterator[pq.ParquetFile]:
+    """A log that must be a Parquet file."""
     if not source.opening.startswith(MAGIC):
         raise UserError(f"{source.title} is not a trace: it is not a Parquet file")
     with source.seekable() as file:
         try:
             found = pq.ParquetFile(file)
         except (pa.ArrowException, OSError) as error:
-            raise _damaged(source.title, error) from None
+            raise damaged(source.title, error) from None
         yield found
 
 
-def _damaged(title: str, error: Exception) -> UserError:
+def damaged(title: str, error: Exception) -> UserError:
+    """What to say of a file that pyarrow cannot read."""
     reason = str(error).splitlines()[0] if str(error) else type(error).__name__
     return UserError(f"{title} is cut short or damaged: record it again ({reason})")
 
 
-def _check_columns(title: str, table_schema: pa.Schema, *, times: bool) -> None:
+def check_columns(title: str, table_schema: pa.Schema, *, times: bool) -> None:
+    """Raise if a trace lacks a column, or has another type for it."""
     integers = (*INTEGERS, "time_us") if times else INTEGERS
     missing = [name for name in (*integers, "kind") if name not in table_schema.names]
     if missing:
@@ -115,17 +118,15 @@ def _batches(title: str, file: pq.ParquetFile, *, times: bool) -> Iterator[_Colu
     names = [*INTEGERS, "kind", *(["time_us"] if times else [])]
     for group in range(file.num_row_groups):
         table = file.read_row_group(group, columns=names)
-        for name in names:
-            if table.column(name).null_count:
-                raise UserError(f"{title}: the column {name} has empty cells: record it again")
+        check_cells(title, table)
         columns = _Columns(
-            run_id=_integers(table, "run_id"),
-            node=_integers(table, "node"),
-            local_seq=_integers(table, "local_seq"),
-            source=_integers(table, "source"),
-            seq=_integers(table, "seq"),
+            run_id=integers(table, "run_id"),
+            node=integers(table, "node"),
+            local_seq=integers(table, "local_seq"),
+            source=integers(table, "source"),
+            seq=integers(table, "seq"),
             kind=kind_numbers(table.column("kind"), JUDGED),
-            time_us=_integers(table, "time_us") if times else np.empty(0, np.int64),
+            time_us=integers(table, "time_us") if times else np.empty(0, np.int64),
         )
         if columns.node.size and int(columns.node.min()) < 0:
             raise UserError(f"{title}: an event is at a negative node: record it again")
@@ -133,7 +134,15 @@ def _batches(title: str, file: pq.ParquetFile, *, times: bool) -> Iterator[_Colu
         yield columns if kept.size == columns.kind.size else columns.at(kept)
 
 
-def _integers(table: pa.Table, name: str) -> NDArray[Any]:
+def check_cells(title: str, table: pa.Table) -> None:
+    """Raise if a cell is empty."""
+    for name in table.column_names:
+        if table.column(name).null_count:
+            raise UserError(f"{title}: the column {name} has empty cells: record it again")
+
+
+def integers(table: pa.Table, name: str) -> NDArray[Any]:
+    """A column of numbers; it may be a view, which cannot be written to."""
     # A cast refuses numbers that do not fit; NumPy would wrap them around.
     return to_numpy(table.column(name).cast(schema.SCHEMA.field(name).type))
 

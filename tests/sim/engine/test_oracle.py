@@ -5,13 +5,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from precedes import audit
-from precedes.audit.causal_order import prepare, violations_at
 from precedes.model import EventKind
 from precedes.sim import Fault, Scenario, simulate
 from precedes.sim.engine.rows import KIND, NODE, SEQUENCE, SOURCE
 from precedes.sim.run import Run
 from precedes.testing import Collector, check_agreement, observe, random_scenario
 from tests.support import executions
+from tests.support.audits import pairs
 from tests.support.executions import BROADCAST, DELIVER, Execution
 from tests.support.seeds import repeat
 
@@ -56,13 +56,7 @@ def test_all_three_agree(protocol, seed):
     assert {name: getattr(report, name) for name in COUNTS} == {
         name: expected[name] for name in COUNTS
     }
-    prepared = prepare(history)
-    pairs = {
-        (node, (int(history.message_source[m]), int(history.message_sequence[m])))
-        for node in range(scenario.nodes)
-        for m in violations_at(prepared, node)
-    }
-    assert pairs == expected["pairs"]
+    assert pairs(history) == expected["pairs"]
 
 
 def test_the_random_runs_err():

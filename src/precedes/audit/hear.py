@@ -1,0 +1,384 @@
+"""The first phase: what each broadcast's node had heard, from that node's rows alone.
+
+A node's own broadcasts are in each other's past, so what it knows of a source is one number, the
+highest seq. The list of a message names the sources of which that rose since its node's
+broadcast before; with that one it generates the past. ``floor`` says more in one number: all
+places of its block below it are in the past of the message; 0 says nothing.
+"""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from precedes import compiled
+from precedes.audit.bits import NONE, bit, words_for
+from precedes.audit.order import Order
+from precedes.trace.history import BROADCAST, DELIVER
+from precedes.trace.rows import CHUNK_ROWS, CRASH, JOIN, LEAVE, NoOrder, Rows
+
+Number = TypeVar("Number", bound=np.generic)
+
+
+class Heard(NamedTuple):
+    """The part of nodes ``span[0]`` up to ``span[1]``; their messages in order of (node, seq).
+
+    The list of message i is units ``unit_end[i - 1]`` to ``unit_end[i]``, each a word of places
+    and its bits, and pairs (source, seq) of messages without a place.
+    """
+
+    span: NDArray[np.int64]
+    counts: NDArray[np.int64]  # node: its broadcasts
+    crashed: NDArray[np.uint8]  # node
+    departed: NDArray[np.uint8]  # node: the last it says of itself is that it left
+    floor: NDArray[np.int32]
+    position: NDArray[np.int64]  # of the broadcast, among the node's broadcasts and deliveries
+    own: NDArray[np.uint8]  # the source has a delivery of it
+    unit_end: NDArray[np.int64]
+    unit_word: NDArray[np.int32]
+    unit_bits: NDArray[np.uint64]
+    pair_end: NDArray[np.int64]
+    pair_source: NDArray[np.int32]
+    pair_seq: NDArray[np.int32]
+    top: NDArray[np.int32]  # source: the highest seq that was delivered at one of these nodes
+
+
+class _Lists(NamedTuple):
+    """Arrays that grow while rows are read."""
+
+    floor: NDArray[np.int32]
+    position: NDArray[np.int64]
+    unit_end: NDArray[np.int64]
+    unit_word: NDArray[np.int32]
+    unit_bits: NDArray[np.uint64]
+    pair_end: NDArray[np.int64]
+    pair_source: NDArray[np.int32]
+    pair_seq: NDArray[np.int32]
+    own_node: NDArray[np.int32]
+    own_seq: NDArray[np.int32]
+
+
+class _Ear(NamedTuple):
+    """What the node that is being read has heard."""
+
+    registers: NDArray[np.int64]
+    known: NDArray[np.int32]  # source
+    stamp: NDArray[np.int64]  # source: the list that it is in
+    changed: NDArray[np.int32]
+    sources: NDArray[np.int32]  # those with anything known
+    scratch: NDArray[np.uint64]  # words of places
+    touched: NDArray[np.int32]
+    top: NDArray[np.int32]
+    counts: NDArray[np.int64]
+    crashed: NDArray[np.uint8]
+    departed: NDArray[np.uint8]
+
+
+_NODE: Final = 0
+_SEQ: Final = 1  # of the node's latest broadcast
+_POSITION: Final = 2
+_CHANGED: Final = 3
+_SOURCES: Final = 4
+_AHEAD: Final = 5  # the highest own seq delivered
+_REACH: Final = 6
+_SINCE: Final = 7  # rows since the latest broadcast
+_STAMP: Final = 8
+_MESSAGES: Final = 9
+_UNITS: Final = 10
+_PAIRS: Final = 11
+_OWN: Final = 12
+_WRONG: Final = 13  # a broadcast of another's message, or not the next seq
+_FIRST: Final = 14  # node of the part
+_REGISTERS: Final = 15
+
+
+def hear(
+    rows: Rows,
+    first: int,
+    last: int,
+    *,
+    order: Order,
+    bound: NDArray[np.int64],
+    chunk_rows: int = CHUNK_ROWS,
+) -> Heard:
+    """The part of nodes ``first`` up to ``last``; deliveries above ``bound`` mean nothing.
+
+    Raises ``NoOrder`` if a node's broadcasts are not its messages 1, 2, 3, ...
+    """
+    nodes = rows.nodes
+    ear = _Ear(
+        registers=np.zeros(_REGISTERS, np.int64),
+        known=np.zeros(nodes, np.int32),
+        stamp=np.zeros(nodes, np.int64),
+        changed=np.empty(nodes + 1, np.int32),
+        sources=np.empty(nodes + 1, np.int32),
+        scratch=np.zeros(words_for(order.source.size), np.uint64),
+        touched=np.empty(nodes + 1, np.int32),
+        top=np.zeros(nodes, np.int32),
+        counts=np.zeros(last - first, np.int64),
+        crashed=np.zeros(last - first, np.uint8),
+        departed=np.zeros(last - first, np.uint8),
+    )
+    ear.registers[_NODE] = -1
+    ear.registers[_STAMP] = 1
+    ear.registers[_FIRST] = first
+    lists = _no_lists()
+    bound = np.minimum(bound, np.iinfo(np.int32).max)
+    for chunk in rows.chunks(first, last, chunk_rows=chunk_rows, check=True):
+        lists = _with_room(lists, ear.registers, chunk.kind.size, nodes)
+        HEAR.compiled()(*chunk, order, bound, ear, lists)
+        if ear.registers[_WRONG]:
+            raise NoOrder("a broadcast is not its node's next message")
+    FORGET.compiled()(ear)
+    return _part(first, last, ear, lists)
+
+
+def _no_lists() -> _Lists:
+    narrow, wide = np.empty(0, np.int32), np.empty(0, np.int64)
+    return _Lists(
+        floor=narrow,
+        position=wide,
+        unit_end=wide,
+        unit_word=narrow,
+        unit_bits=np.empty(0, np.uint64),
+        pair_end=wide,
+        pair_source=narrow,
+        pair_seq=narrow,
+        own_node=narrow,
+        own_seq=narrow,
+    )
+
+
+def _with_room(lists: _Lists, registers: NDArray[np.int64], more: int, nodes: int) -> _Lists:
+    """The lists with room for what a chunk of so many rows can add."""
+    messages, units, pairs, own = registers[[_MESSAGES, _UNITS, _PAIRS, _OWN]].tolist()
+    # A list has an entry for a source that changed, before this chunk or in it, and for the
+    # node itself.
+    entries = 2 * more + nodes
+    return _Lists(
+        floor=_grown(lists.floor, messages, more),
+        position=_grown(lists.position, messages, more),
+        unit_end=_grown(lists.unit_end, messages, more),
+        unit_word=_grown(lists.unit_word, units, entries),
+        unit_bits=_grown(lists.unit_bits, units, entries),
+        pair_end=_grown(lists.pair_end, messages, more),
+        pair_source=_grown(lists.pair_source, pairs, entries),
+        pair_seq=_grown(lists.pair_seq, pairs, entries),
+        own_node=_grown(lists.own_node, own, more),
+        own_seq=_grown(lists.own_seq, own, more),
+    )
+
+
+def _grown(array: NDArray[Number], count: int, room: int) -> NDArray[Number]:
+    if array.size >= count + room:
+        return array
+    grown = np.empty(count + count // 2 + room, array.dtype)
+    grown[:count] = array[:count]
+    return grown
+
+
+def _part(first: int, last: int, ear: _Ear, lists: _Lists) -> Heard:
+    messages, units, pairs, own = ear.registers[[_MESSAGES, _UNITS, _PAIRS, _OWN]].tolist()
+    base = np.concatenate(([0], np.cumsum(ear.counts)))
+    node, seq = lists.own_node[:own] - first, lists.own_seq[:own]
+    sent = seq <= ear.counts[node]
+    delivered = np.zeros(messages, np.uint8)
+    delivered[base[node[sent]] + seq[sent] - 1] = 1
+    return Heard(
+        span=np.array([first, last], np.int64),
+        counts=ear.counts,
+        crashed=ear.crashed,
+        departed=ear.departed,
+        floor=lists.floor[:messages].copy(),
+        position=lists.position[:messages].copy(),
+        own=delivered,
+        unit_end=lists.unit_end[:messages].copy(),
+        unit_word=lists.unit_word[:units].copy(),
+        unit_bits=lists.unit_bits[:units].copy(),
+        pair_end=lists.pair_end[:messages].copy(),
+        pair_source=lists.pair_source[:pairs].copy(),
+        pair_seq=lists.pair_seq[:pairs].copy(),
+        top=ear.top,
+    )
+
+
+def hear_rows(
+    first: int,
+    bounds: NDArray[np.int64],
+    kind: NDArray[np.int8],
+    source: NDArray[np.int32],
+    seq: NDArray[np.int32],
+    order: Order,
+    bound: NDArray[np.int64],
+    ear: _Ear,
+    lists: _Lists,
+) -> None:
+    """Read the rows of a chunk."""
+    registers = ear.registers
+    nodes = ear.known.size
+    for i in range(bounds.size - 1):
+        node = first + i
+        if bounds[i] == bounds[i + 1]:
+            continue
+        if node != registers[_NODE]:
+            _begin(node, order, ear)
+        position = registers[_POSITION]
+        since = registers[_SINCE]
+        for row in range(bounds[i], bounds[i + 1]):
+            what = kind[row]
+            if what == DELIVER:
+                position += 1
+                since += 1
+                s = source[row]
+                q = seq[row]
+                if s < 0 or s >= nodes or q < 1 or q > bound[s]:
+                    continue
+                if s == node:
+                    lists.own_node[registers[_OWN]] = node
+                    lists.own_seq[registers[_OWN]] = q
+                    registers[_OWN] += 1
+                    registers[_AHEAD] = max(registers[_AHEAD], np.int64(q))
+                elif q > ear.known[s]:
+                    if ear.stamp[s] != registers[_STAMP]:
+                        _change(s, ear)
+                    ear.known[s] = q
+            elif what == BROADCAST:
+                if source[row] != node or seq[row] != registers[_SEQ] + 1:
+                    registers[_WRONG] = 1
+                    return
+                _broadcast(node, position, since, order, ear, lists)
+                position += 1
+                since = 0
+            elif what == CRASH:
+                ear.crashed[node - registers[_FIRST]] = 1
+            elif what == JOIN:
+                ear.departed[node - registers[_FIRST]] = 0
+            elif what == LEAVE:
+                ear.departed[node - registers[_FIRST]] = 1
+        registers[_POSITION] = position
+        registers[_SINCE] = since
+
+
+@compiled.function()
+def _change(source: int, ear: _Ear) -> None:
+    """More is known of a source for the first time since the latest broadcast."""
+    registers = ear.registers
+    if ear.known[source] == 0:
+        ear.sources[registers[_SOURCES]] = source
+        registers[_SOURCES] += 1
+    ear.stamp[source] = registers[_STAMP]
+    ear.changed[registers[_CHANGED]] = source
+    registers[_CHANGED] += 1
+
+
+@compiled.function(inline=False)
+def _begin(node: int, order: Order, ear: _Ear) -> None:
+    """Turn to another node, which has heard nothing."""
+    forget(ear)
+    registers = ear.registers
+    registers[_NODE] = node
+    registers[_SEQ] = 0
+    registers[_POSITION] = 0
+    registers[_CHANGED] = 0
+    registers[_AHEAD] = 0
+    registers[_SINCE] = 0
+    registers[_STAMP] += 1
+    block = order.block[node]
+    registers[_REACH] = order.bounds[block] if block >= 0 else 0
+
+
+@compiled.function(inline=False)
+def forget(ear: _Ear) -> None:
+    """Keep the highest that was known, and know nothing any more."""
+    registers = ear.registers
+    for i in range(registers[_SOURCES]):
+        s = ear.sources[i]
+        ear.top[s] = max(ear.top[s], ear.known[s])
+        ear.known[s] = 0
+    registers[_SOURCES] = 0
+    node = registers[_NODE]
+    if node >= 0:
+        ear.known[node] = 0
+        ear.top[node] = max(np.int64(ear.top[node]), registers[_AHEAD])
+        ear.counts[node - registers[_FIRST]] = registers[_SEQ]
+
+
+@compiled.function(inline=False)
+def _broadcast(
+    node: int, position: int, since: int, order: Order, ear: _Ear, lists: _Lists
+) -> None:
+    """Write down the list and the floor of the node's next message."""
+    registers = ear.registers
+    seq = registers[_SEQ] + 1
+    message = registers[_MESSAGES]
+    touched = 0
+    for i in range(registers[_CHANGED]):
+        s = ear.changed[i]
+        touched = _list(s, ear.known[s], order, ear, lists, touched)
+    if registers[_AHEAD] >= seq:
+        # It delivered this message, or a later one of its own, before: a cycle.
+        touched = _list(node, registers[_AHEAD], order, ear, lists, touched)
+    units = registers[_UNITS]
+    for i in range(touched):
+        word = ear.touched[i]
+        lists.unit_word[units + i] = word
+        lists.unit_bits[units + i] = ear.scratch[word]
+        ear.scratch[word] = NONE
+    registers[_UNITS] = units + touched
+    lists.floor[message] = _reach(node, seq, since, order, ear)
+    lists.position[message] = position
+    lists.unit_end[message] = registers[_UNITS]
+    lists.pair_end[message] = registers[_PAIRS]
+    registers[_MESSAGES] = message + 1
+    registers[_CHANGED] = 0
+    registers[_STAMP] += 1
+    registers[_SEQ] = seq
+    ear.known[node] = seq
+
+
+@compiled.function()
+def _list(source: int, seq: int, order: Order, ear: _Ear, lists: _Lists, touched: int) -> int:
+    """Add a message to the list that is being made; returns how many words have places."""
+    place = _place(source, seq, order)
+    if place < 0:
+        pairs = ear.registers[_PAIRS]
+        lists.pair_source[pairs] = source
+        lists.pair_seq[pairs] = seq
+        ear.registers[_PAIRS] = pairs + 1
+        return touched
+    word = place >> 6
+    if ear.scratch[word] == NONE:
+        ear.touched[touched] = word
+        touched += 1
+    ear.scratch[word] |= bit(place)
+    return touched
+
+
+@compiled.function()
+def _place(source: int, seq: int, order: Order) -> int:
+    first = order.first[source]
+    return int(order.place[first + seq - 1]) if seq <= order.first[source + 1] - first else -1
+
+
+@compiled.function(inline=False)
+def _reach(node: int, seq: int, since: int, order: Order, ear: _Ear) -> int:
+    """How far all places are known; two steps a row at most, so perhaps less than it could be."""
+    reach = ear.registers[_REACH]
+    block = order.block[node]
+    if block < 0:
+        return 0
+    place = _place(node, seq, order)
+    end = place if place >= 0 else order.bounds[block + 1]
+    steps = 2 * (since + 1)
+    while steps > 0 and reach < end and order.seq[reach] <= ear.known[order.source[reach]]:
+        reach += 1
+        steps -= 1
+    ear.registers[_REACH] = reach
+    # Where its block begins it says nothing, least of all about the block before.
+    return int(reach) if reach > order.bounds[block] else 0
+
+
+HEAR: Final = compiled.Entry(hear_rows, label="the audit")
+FORGET: Final = compiled.Entry(forget, label="the audit")

@@ -1,0 +1,235 @@
+"""Gives messages places, in about the order in which the run made them.
+
+Any numbering is right, and a good one lets the audit say most of a past in one number. So places
+follow the node with most rows, and what it lacks is filled in from others. Groups that never hear
+of each other have a block of places each: what one node has of another group says nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from precedes import compiled
+from precedes.audit.bits import bit, has_bit, words_for
+from precedes.trace.history import BROADCAST, DELIVER
+from precedes.trace.rows import Chunk, Rows
+
+# Nodes that are read for the order, at most, and how much one must add for another to be read.
+REFERENCES_MAX: Final = 8
+WORTH: Final = 0.001
+
+# A seq may be so much higher than the messages of its source that were met: memory grows with it.
+SPARSE: Final = 4
+SPARSE_MORE: Final = 64
+
+
+class Order(NamedTuple):
+    """Places of messages: 0, 1, 2, ... for those that were met, -1 for others."""
+
+    first: NDArray[np.int64]  # source s: (s, q) is at first[s] + q - 1, below first[s + 1]
+    place: NDArray[np.int32]
+    source: NDArray[np.int32]  # place
+    seq: NDArray[np.int32]  # place
+    block: NDArray[np.int32]  # source: its block of places, or -1
+    bounds: NDArray[np.int64]  # blocks: places bounds[b] to bounds[b + 1]
+
+
+class _Met(NamedTuple):
+    """Messages that no node before had, and after which place they stand."""
+
+    source: NDArray[np.int32]
+    seq: NDArray[np.int32]
+    after: NDArray[np.int32]
+    heard: NDArray[np.uint8]  # source: the node has something of it
+    registers: NDArray[np.int64]
+
+
+_COUNT: Final = 0
+_AFTER: Final = 1
+
+
+def find_order(rows: Rows, *, references: Sequence[int] | None = None) -> Order:
+    """Places from a few nodes' rows: those with most, or the ones named."""
+    found = _Finder(rows)
+    if references is not None:
+        for node in references:
+            found.read(node, sample=False)
+        return found.order()
+    while (chosen := found.next_node()) is not None:
+        found.read(chosen, sample=True)
+    return found.order()
+
+
+def without_phantoms(order: Order, counts: NDArray[np.int64]) -> Order:
+    """The same order of the messages that were broadcast."""
+    real = order.seq <= counts[order.source]
+    blocks = np.searchsorted(np.flatnonzero(real), order.bounds)
+    return _order(order.source[real], order.seq[real], order.block, blocks)
+
+
+class _Finder:
+    """Blocks of messages in order, with the sources that each is made of."""
+
+    def __init__(self, rows: Rows) -> None:
+        self._rows = rows
+        self._bound = np.minimum(rows.counts, np.iinfo(np.int32).max - 1)
+        self._base = np.concatenate(([0], np.cumsum(self._bound)))
+        self._seen = np.zeros(words_for(int(self._base[-1])), np.uint64)
+        self._read: list[int] = []
+        self._group = np.full(rows.nodes, -1, np.int32)  # source: its block
+        self._blocks: list[tuple[NDArray[np.int32], NDArray[np.int32]]] = []
+        self._stopped = False
+        self._order = self._numbered()
+
+    def next_node(self) -> int | None:
+        """Who to read next: the largest of those that nobody heard of, else of all."""
+        left = self._rows.counts.copy()
+        left[self._read] = 0
+        unheard = np.where(self._group < 0, left, 0)
+        if len(self._read) >= REFERENCES_MAX or not left.any():
+            return None
+        if self._read and unheard.any() and len(self._read) < REFERENCES_MAX // 2:
+            return int(np.argmax(unheard))
+        return None if self._stopped else int(np.argmax(left))
+
+    def read(self, node: int, *, sample: bool) -> None:
+        """Add what this node has; with ``sample`` only its beginning if that adds little."""
+        parts: list[tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.int32]]] = []
+        heard = np.zeros(self._rows.nodes, np.uint8)
+        registers = np.full(2, -1, np.int64)
+        looked = added = 0
+        for chunk in self._rows.chunks(node, node + 1):
+            met = self._collect(chunk, heard, registers)
+            parts.append(met)
+            looked += chunk.kind.size
+            added += met[0].size
+            if sample and self._read and added < WORTH * looked:
+                break
+        self._stopped = bool(self._read) and added < WORTH * max(looked, 1)
+        self._read.append(node)
+        heard[node] = 1
+        self._merge(np.flatnonzero(heard), parts)
+
+    def _collect(
+        self, chunk: Chunk, heard: NDArray[np.uint8], registers: NDArray[np.int64]
+    ) -> tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.int32]]:
+        size = chunk.kind.size
+        met = _Met(
+            source=np.empty(size, np.int32),
+            seq=np.empty(size, np.int32),
+            after=np.empty(size, np.int32),
+            heard=heard,
+            registers=registers,
+        )
+        registers[_COUNT] = 0
+        columns = (chunk.kind, chunk.source, chunk.seq)
+        COLLECT.compiled()(*columns, self._base, self._seen, self._order, met)
+        count = int(registers[_COUNT])
+        return met.source[:count].copy(), met.seq[:count].copy(), met.after[:count].copy()
+
+    def _merge(
+        self,
+        heard: NDArray[np.int64],
+        parts: list[tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.int32]]],
+    ) -> None:
+        """Put what a node adds after what it stands behind; join the blocks that it hears of."""
+        order = self._order
+        touched = np.unique(self._group[heard])
+        touched = touched[touched >= 0]
+        block = int(touched[0]) if touched.size else len(self._blocks)
+        self._group[heard] = block
+        if touched.size > 1:
+            self._group[np.isin(self._group, touched)] = block
+        joined = [self._blocks[b] for b in touched]
+        old = [np.arange(order.bounds[b], order.bounds[b + 1]) for b in touched]
+        sources = [pair[0] for pair in joined] + [part[0] for part in parts]
+        seqs = [pair[1] for pair in joined] + [part[1] for part in parts]
+        keys = [*old, *(part[2].astype(np.int64) for part in parts)]
+        source = np.concatenate(sources) if sources else np.empty(0, np.int32)
+        seq = np.concatenate(seqs) if seqs else np.empty(0, np.int32)
+        where = np.argsort(np.concatenate(keys), kind="stable") if keys else np.empty(0, np.int64)
+        kept = [pair for b, pair in enumerate(self._blocks) if b not in touched[1:]]
+        if touched.size:
+            kept[block] = (source[where], seq[where])
+        else:
+            kept.append((source[where], seq[where]))
+        self._blocks = kept
+        for gone in touched[:0:-1]:
+            self._group[self._group > gone] -= 1
+        self._order = self._numbered()
+
+    def order(self) -> Order:
+        """The places so far."""
+        return self._order
+
+    def _numbered(self) -> Order:
+        source = np.concatenate([np.empty(0, np.int32), *(pair[0] for pair in self._blocks)])
+        seq = np.concatenate([np.empty(0, np.int32), *(pair[1] for pair in self._blocks)])
+        bounds = np.cumsum([0, *(pair[0].size for pair in self._blocks)], dtype=np.int64)
+        return _order(source, seq, self._group, bounds)
+
+
+def _order(
+    source: NDArray[np.int32],
+    seq: NDArray[np.int32],
+    block: NDArray[np.int32],
+    bounds: NDArray[np.int64],
+) -> Order:
+    """Places for messages in this order, but each source's own in theirs."""
+    nodes = block.size
+    met = np.bincount(source, minlength=nodes)
+    dense = seq <= SPARSE * met[source] + SPARSE_MORE
+    if not dense.all():
+        bounds = np.searchsorted(np.flatnonzero(dense), bounds)
+        source, seq = source[dense], seq[dense]
+    slots = np.argsort(source, kind="stable")
+    by_seq = np.lexsort((seq, source))
+    ordered = np.empty_like(seq)
+    ordered[slots] = seq[by_seq]
+    highest = np.zeros(nodes, np.int64)
+    np.maximum.at(highest, source, seq)
+    first = np.concatenate(([0], np.cumsum(highest)))
+    place = np.full(int(first[-1]), -1, np.int32)
+    place[first[source] + ordered - 1] = np.arange(source.size, dtype=np.int32)
+    return Order(first, place, source, ordered, block.copy(), bounds)
+
+
+def collect(
+    kind: NDArray[np.int8],
+    source: NDArray[np.int32],
+    seq: NDArray[np.int32],
+    base: NDArray[np.int64],
+    seen: NDArray[np.uint64],
+    order: Order,
+    met: _Met,
+) -> None:
+    """Note the messages of these rows that were not seen before; ``base`` bounds what can be."""
+    count = met.registers[_COUNT]
+    after = met.registers[_AFTER]
+    for row in range(kind.size):
+        if kind[row] != DELIVER and kind[row] != BROADCAST:
+            continue
+        s = source[row]
+        q = seq[row]
+        if s < 0 or s >= base.size - 1 or q < 1 or q > base[s + 1] - base[s]:
+            continue
+        met.heard[s] = 1
+        at = base[s] + q - 1
+        if not has_bit(seen, at):
+            seen[at >> 6] |= bit(at)
+            met.source[count] = s
+            met.seq[count] = q
+            met.after[count] = after
+            count += 1
+        elif q <= order.first[s + 1] - order.first[s]:
+            place = order.place[order.first[s] + q - 1]
+            after = max(after, np.int64(place))
+    met.registers[_COUNT] = count
+    met.registers[_AFTER] = after
+
+
+COLLECT: Final = compiled.Entry(collect, label="the audit")

@@ -1,0 +1,170 @@
+"""What one node has, with all its past: the compiled core of the audit's second phase.
+
+A message is *here* if the node delivered it, or has it otherwise, and *satisfied* if all its past
+is here too. A source's broadcasts are in each other's past, so the satisfied ones are a prefix of
+each source, ``sat``. Only the first message after such a prefix, its head, can follow; while the
+node has it and lacks something of its past, it waits in the list of a source it lacks.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from precedes import compiled
+from precedes.audit.bits import NONE, bit, has_bit, lowest
+
+
+class Table(NamedTuple):
+    """Every message's place and what generates its past, its source's message before it apart.
+
+    A message's number is ``base[source] + seq - 1``. Of its generators, ``mask`` has those in the
+    words of places from ``top`` downwards, and ``rest`` the others. Words are counted from the
+    width of the mask, so that none is negative.
+    """
+
+    base: NDArray[np.int64]  # source; the last is the number of messages
+    counts: NDArray[np.int32]  # source: its messages that are judged, a prefix
+    place: NDArray[np.int32]  # message
+    top: NDArray[np.int32]  # message
+    mask: NDArray[np.uint64]  # message, word
+    begin: NDArray[np.int64]  # message, and one more: its generators in ``rest``
+    rest: NDArray[np.int32]
+    place_source: NDArray[np.int32]  # place
+    place_seq: NDArray[np.int32]  # place
+
+
+class Seat(NamedTuple):
+    """What the node has that is being read; all zero when it begins, but lists of -1."""
+
+    sat: NDArray[np.int32]  # source: so many messages are satisfied
+    covered: NDArray[np.int32]  # source: so many are here without being delivered
+    bits: NDArray[np.uint64]  # places of satisfied messages
+    late: NDArray[np.uint64]  # message: here, and not satisfied when it came
+    waiters: NDArray[np.int32]  # source: the first head that waits for a message of it, or -1
+    following: NDArray[np.int32]  # source: the next head in the same list, or -1
+    waits_for: NDArray[np.int32]  # source: the seq that its head waits for, or 0
+    ready: NDArray[np.int32]  # stack of sources
+
+
+def make_seat(table: Table) -> Seat:
+    """A node that has nothing."""
+    nodes, messages = table.base.size - 1, table.place.size
+    words = (messages >> 6) + 1
+    return Seat(
+        sat=np.zeros(nodes, np.int32),
+        covered=np.zeros(nodes, np.int32),
+        bits=np.zeros(words + table.mask.shape[1], np.uint64),
+        late=np.zeros(words, np.uint64),
+        waiters=np.full(nodes, -1, np.int32),
+        following=np.full(nodes, -1, np.int32),
+        waits_for=np.zeros(nodes, np.int32),
+        ready=np.empty(nodes + 1, np.int32),
+    )
+
+
+@compiled.function()
+def missing(table: Table, seat: Seat, message: int) -> int:
+    """The place of a generator of this message that is not satisfied, or -1."""
+    top = table.top[message]
+    width = table.mask.shape[1]
+    for i in range(width):
+        wanted = table.mask[message, i]
+        lacking = wanted & ~seat.bits[top - i]
+        if lacking != NONE:
+            return int(((top - i - width) << 6) + lowest(lacking))
+    for i in range(table.begin[message], table.begin[message + 1]):
+        place = int(table.rest[i])
+        if seat.bits[(place >> 6) + width] & bit(place) == NONE:
+            return place
+    return -1
+
+
+@compiled.function()
+def satisfy(table: Table, seat: Seat, source: int, message: int) -> None:
+    """The head of a source is satisfied."""
+    seat.sat[source] += 1
+    place = table.place[message]
+    seat.bits[(place >> 6) + table.mask.shape[1]] |= bit(place)
+
+
+@compiled.function()
+def wait(table: Table, seat: Seat, source: int, place: int) -> None:
+    """The head of a source waits for the message at a place."""
+    wanted = table.place_source[place]
+    seat.waits_for[source] = table.place_seq[place]
+    seat.following[source] = seat.waiters[wanted]
+    seat.waiters[wanted] = source
+
+
+@compiled.function(inline=False)
+def settle(table: Table, seat: Seat, source: int) -> int:
+    """Satisfy the heads that can be, beginning with this source's; returns how many were late."""
+    settled = 0
+    seat.ready[0] = source
+    depth = 1
+    while depth > 0:
+        depth -= 1
+        s = seat.ready[depth]
+        while seat.waits_for[s] == 0 and seat.sat[s] < table.counts[s]:
+            message = table.base[s] + seat.sat[s]
+            is_late = has_bit(seat.late, message)
+            if not is_late and seat.covered[s] <= seat.sat[s]:
+                break
+            place = missing(table, seat, message)
+            if place >= 0:
+                wait(table, seat, s, place)
+                break
+            satisfy(table, seat, s, message)
+            if is_late:
+                seat.late[message >> 6] &= ~bit(message)
+                settled += 1
+        depth = _wake(seat, s, depth)
+    return settled
+
+
+@compiled.function()
+def _wake(seat: Seat, source: int, depth: int) -> int:
+    """Make ready the heads that wait for what is satisfied of this source."""
+    before = -1
+    waiter = seat.waiters[source]
+    while waiter >= 0:
+        after = seat.following[waiter]
+        if seat.waits_for[waiter] <= seat.sat[source]:
+            seat.waits_for[waiter] = 0
+            seat.ready[depth] = waiter
+            depth += 1
+            if before < 0:
+                seat.waiters[source] = after
+            else:
+                seat.following[before] = after
+        else:
+            before = waiter
+        waiter = after
+    return depth
+
+
+@compiled.function(inline=False)
+def leave_seat(table: Table, seat: Seat, late_left: int) -> None:
+    """Take everything from the node again."""
+    width = table.mask.shape[1]
+    total = 0
+    for s in range(seat.sat.size):
+        total += seat.sat[s]
+    if total < seat.bits.size:
+        for s in range(seat.sat.size):
+            for message in range(table.base[s], table.base[s] + seat.sat[s]):
+                seat.bits[(table.place[message] >> 6) + width] = NONE
+    else:
+        for i in range(seat.bits.size):
+            seat.bits[i] = NONE
+    if late_left > 0:
+        for i in range(seat.late.size):
+            seat.late[i] = NONE
+    for s in range(seat.sat.size):
+        seat.sat[s] = 0
+        seat.covered[s] = 0
+        seat.waiters[s] = -1
+        seat.waits_for[s] = 0
