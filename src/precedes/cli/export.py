@@ -131,7 +131,7 @@ def _marks(histories: Iterable[History]) -> list[Mark]:
 
     found = []
     for history in histories:
-        for witness in audit(history, witnesses_max=WITNESSES_MAX).witnesses:
+        for witness in audit(history, witnesses=WITNESSES_MAX).witnesses:
             found.append(
                 Mark(
                     run_id=str(history.run_id),
