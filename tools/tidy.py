@@ -28,10 +28,12 @@ MAY_IMPORT = {
     "model": frozenset(),
     "errors": frozenset(),
     "lazy": frozenset(),
+    "machine": frozenset(),
+    "waiting": frozenset(),
     "files": WORDS,
     "stores": FILES,
     "sources": frozenset(),
-    "compiled": FILES | {"sources"},
+    "compiled": FILES | {"sources", "waiting"},
     "intervals": frozenset(),
     "forms": WORDS,
     "delays": WORDS | {"forms"},
@@ -43,7 +45,7 @@ MAY_IMPORT = {
     "registry": CONTRACT,  # it finds protocols by their names
     "trace": STORES,
     "audit": STORES | {"compiled", "trace"},
-    "sim": HOSTS | {"forms", "delays", "stores"},
+    "sim": HOSTS | {"forms", "delays", "machine", "stores"},
     "sim.engine": CONTRACT,
     "sim.inputs": CONTRACT | {"delays", "sim.engine", "sim.scenario", "sim.workloads"},
     "sim.runs": HOSTS | {"delays", "sim", "trace"},  # it hands a run to the writer of its trace
@@ -51,8 +53,9 @@ MAY_IMPORT = {
     "live.net": WORDS,
     "live.member": HOSTS | {"parts"},
     "live.cluster": HOSTS | {"live", "trace", "audit"},  # it asks for its own verdict
-    "pipeline": HOSTS | {"intervals", "console", "stores", "sim", "trace", "audit"},
-    "pipeline.spark": FILES | {"compiled", "console"},
+    "pipeline": HOSTS
+    | {"intervals", "console", "stores", "sim", "trace", "audit", "waiting"},
+    "pipeline.spark": FILES | {"compiled", "console", "machine", "sources", "waiting"},
     "papers": HOSTS | {"intervals", "parts.sizing", "stores", "sim", "trace", "pipeline"},
     "report": STORES | {"papers"},
 }

@@ -3,7 +3,6 @@
 import dataclasses
 import json
 import math
-import os
 
 import pytest
 from hypothesis import example, given, settings
@@ -216,19 +215,6 @@ def test_the_memory_of_a_run_is_its_share_of_the_machines(monkeypatch):
     assert memory.limit_bytes(base.replace(memory_max_bytes=7 << 30), sharers=3) == 7 << 30
     with pytest.raises(UserError, match=r"memory_max_bytes \(1.0 GiB, its share of this machine's"):
         open_run(base, sharers=6)
-
-
-def test_the_machines_memory(monkeypatch):
-    """What the machine has, or less where a control group says so."""
-    memory.machine_bytes.cache_clear()
-    whole = memory.machine_bytes()
-    assert 0 < whole <= os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    monkeypatch.setattr(memory, "_group_limits", lambda: iter([whole // 2]))
-    memory.machine_bytes.cache_clear()
-    try:
-        assert memory.machine_bytes() == whole // 2
-    finally:
-        memory.machine_bytes.cache_clear()
 
 
 def test_every_drawn_parameter_is_echoed(tmp_path):

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import contextlib
-import functools
-import os
-from collections.abc import Iterator
-from pathlib import Path, PurePosixPath
 from typing import Any, Final
 
 import numpy as np
 
 from precedes import delays
 from precedes.contract import Capacity, Group
+from precedes.machine import machine_bytes
 from precedes.registry import Protocol
 from precedes.sim.scenario import Scenario
 
@@ -23,9 +19,6 @@ LEAST: Final = Capacity(slots=1, held=1)
 # Of a machine's memory, what the arrays of runs may take: the rest is for what reads and writes
 # traces, for Java, and for whatever else runs there.
 RUNS_SHARE: Final = 0.75
-# Where the system does not say how much memory there is.
-UNKNOWN_BYTES: Final = 8 << 30
-CONTROL_GROUPS: Final = Path("/sys/fs/cgroup")
 
 
 def limit_bytes(scenario: Scenario, *, sharers: int) -> int:
@@ -33,33 +26,6 @@ def limit_bytes(scenario: Scenario, *, sharers: int) -> int:
     if scenario.memory_max_bytes is not None:
         return scenario.memory_max_bytes
     return int(RUNS_SHARE * machine_bytes() / max(sharers, 1))
-
-
-@functools.cache
-def machine_bytes() -> int:
-    """The memory that this process may use: the machine's, or that of its control group."""
-    found = list(_group_limits())
-    with contextlib.suppress(AttributeError, ValueError, OSError):
-        found.append(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
-    return min(found, default=UNKNOWN_BYTES)
-
-
-def _group_limits() -> Iterator[int]:
-    """The limits of the control groups that this process is in; a group's bind those inside."""
-    groups = Path("/proc/self/cgroup")
-    with contextlib.suppress(OSError):
-        for line in groups.read_text(encoding="utf-8").splitlines():
-            number, controllers, path = line.split(":", 2)
-            if number == "0":
-                root, name = CONTROL_GROUPS, "memory.max"
-            elif "memory" in controllers.split(","):
-                root, name = CONTROL_GROUPS / "memory", "memory.limit_in_bytes"
-            else:
-                continue
-            inner = PurePosixPath(path.lstrip("/"))
-            for group in (inner, *inner.parents):
-                with contextlib.suppress(OSError, ValueError):  # "max": none
-                    yield int((root / group / name).read_text(encoding="ascii"))
 
 
 def world_bytes(scenario: Scenario) -> int:

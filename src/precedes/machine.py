@@ -1,0 +1,41 @@
+"""What this machine has, as far as this process may use it."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import os
+from collections.abc import Iterator
+from pathlib import Path, PurePosixPath
+from typing import Final
+
+# Where the system does not say how much memory there is.
+UNKNOWN_BYTES: Final = 8 << 30
+CONTROL_GROUPS: Final = Path("/sys/fs/cgroup")
+
+
+@functools.cache
+def machine_bytes() -> int:
+    """The memory that this process may use: the machine's, or that of its control group."""
+    found = list(_group_limits())
+    with contextlib.suppress(AttributeError, ValueError, OSError):
+        found.append(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
+    return min(found, default=UNKNOWN_BYTES)
+
+
+def _group_limits() -> Iterator[int]:
+    """The limits of the control groups that this process is in; a group's bind those inside."""
+    groups = Path("/proc/self/cgroup")
+    with contextlib.suppress(OSError):
+        for line in groups.read_text(encoding="utf-8").splitlines():
+            number, controllers, path = line.split(":", 2)
+            if number == "0":
+                root, name = CONTROL_GROUPS, "memory.max"
+            elif "memory" in controllers.split(","):
+                root, name = CONTROL_GROUPS / "memory", "memory.limit_in_bytes"
+            else:
+                continue
+            inner = PurePosixPath(path.lstrip("/"))
+            for group in (inner, *inner.parents):
+                with contextlib.suppress(OSError, ValueError):  # "max": none
+                    yield int((root / group / name).read_text(encoding="ascii"))
