@@ -7,6 +7,7 @@ import sys
 
 import pytest
 
+from precedes.cli.terminal import Pace, clock
 from tests.support import terminals
 
 ERASE = "\x1b[2K"
@@ -31,7 +32,7 @@ from precedes.cli import terminal
 from precedes import compiled
 def run(x):
     return x + 1
-terminal.show_compilations()
+terminal.show_waiting()
 with terminal.Bar("work") as bar:
     bar._first_s = 0
     bar.update(0.5)
@@ -47,6 +48,22 @@ def test_a_bar_is_drawn_and_taken_away():
     assert " 25%" in shown
     assert shown.index(" 25%") < shown.index(" 50%") < shown.rindex(ERASE)
     assert COLOUR.search(shown)
+
+
+def test_the_time_that_is_left():
+    """By shares and clocks alone: a start that lasts half a minute is no measure of the work."""
+    pace = Pace()
+    assert [pace.left_s(0.0, now_s) for now_s in (0, 10, 30)] == [None, None, None]
+    assert pace.left_s(0.005, 31) is None, "too little is known"
+    assert pace.left_s(0.1, 40) == pytest.approx(90)
+    assert pace.left_s(0.1, 50) == pytest.approx(180), "nothing came of ten seconds"
+    assert pace.left_s(0.5, 80) == pytest.approx(50)
+    assert pace.left_s(1.0, 130) == 0
+    resumed = Pace()
+    assert resumed.left_s(0.5, 0) is None
+    assert resumed.left_s(0.75, 10) == pytest.approx(10), "what was done before took no time"
+    assert [clock(s) for s in (None, 0, 59.7, 3725)] == ["", "0:00 left", "1:00 left",
+                                                         "1:02:05 left"]  # fmt: skip
 
 
 def test_short_work_has_no_bar():

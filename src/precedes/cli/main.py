@@ -23,7 +23,7 @@ from precedes.cli import (
     spark,
     sweep,
 )
-from precedes.cli.terminal import show_compilations
+from precedes.cli.terminal import show_waiting
 from precedes.console import one_line, show, tell
 from precedes.errors import Exit, meant
 
@@ -89,7 +89,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             show("", end="")
             return int(stop.code or 0)
         debug = getattr(options, "debug", False)
-        show_compilations()
+        show_waiting()
         return int(options.run(options))
     except BaseException as error:
         return tell(error, debug=debug)

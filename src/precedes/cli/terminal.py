@@ -24,6 +24,9 @@ if TYPE_CHECKING:
 
 FIRST_S: Final = 0.5  # short work needs no bar
 WIDTH: Final = 30
+# Before this much is done, and has taken this long, nothing is said of what is left.
+RISEN_MIN: Final = 0.01
+TAKEN_MIN_S: Final = 1.0
 
 VERDICTS: Final = {
     "^held": "bold green",
@@ -32,24 +35,58 @@ VERDICTS: Final = {
 }
 
 
+class Pace:
+    """The time that is left, from shares and when they were told; a function of those alone.
+
+    The time counts from the moment when the share first rises: what is before that, such as a
+    cluster that starts, is no measure of what follows.
+    """
+
+    def __init__(self) -> None:
+        self._begin_s: float | None = None
+        self._begin_share = 0.0
+
+    def left_s(self, share: float, now_s: float) -> float | None:
+        """The seconds to come; None while too little is known."""
+        if self._begin_s is None or share <= self._begin_share:
+            self._begin_s, self._begin_share = now_s, share
+            return None
+        risen, taken_s = share - self._begin_share, now_s - self._begin_s
+        if risen < RISEN_MIN or taken_s < TAKEN_MIN_S:
+            return None
+        return taken_s * (1.0 - share) / risen
+
+
+def clock(seconds: float | None) -> str:
+    """A time that is left, as people read it."""
+    if seconds is None:
+        return ""
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02}:{rest:02} left" if hours else f"{minutes}:{rest:02} left"
+
+
 class Bar:
     """``with Bar("label") as bar: bar.update(0.3)``: gone when the work is done."""
 
     def __init__(self, label: str) -> None:
         self.label = label
         self._first_s = time.monotonic() + FIRST_S
+        self._pace = Pace()
         self._drawn: Progress | None = None
 
     def __enter__(self) -> Bar:
         return self
 
     def update(self, share: float) -> None:
-        """Show the share that is done; Rich draws at its own pace."""
+        """Show the share that is done and the time that is left; Rich draws when it likes."""
+        now_s = time.monotonic()
+        left = clock(self._pace.left_s(share, now_s))
         if self._drawn is None:
-            if time.monotonic() < self._first_s or not _is_terminal(sys.stderr):
+            if now_s < self._first_s or not _is_terminal(sys.stderr):
                 return
             self._drawn = self._open()
-        self._drawn.update(self._drawn.task_ids[0], completed=share)
+        self._drawn.update(self._drawn.task_ids[0], completed=share, left=left)
 
     def _open(self) -> Progress:
         from rich import progress
@@ -58,7 +95,7 @@ class Bar:
             progress.TextColumn("{task.description}"),
             progress.BarColumn(bar_width=WIDTH),
             progress.TaskProgressColumn(),
-            progress.TimeRemainingColumn(),
+            progress.TextColumn("{task.fields[left]}"),
         )
         return _start(self.label, columns, total=1.0)
 
@@ -72,10 +109,10 @@ class Bar:
             self._drawn.stop()
 
 
-def show_compilations() -> None:
-    """Have a spinner turn, on a terminal, while loops are compiled; in a pipe a line says so."""
+def show_waiting() -> None:
+    """Have a spinner turn, on a terminal, while loops are compiled or Spark starts."""
     if _is_terminal(sys.stderr):
-        from precedes.compiled import waiting
+        from precedes import waiting
 
         waiting.show_with(_spinner)
 
@@ -89,8 +126,7 @@ def _spinner(label: str) -> Iterator[None]:
         progress.TextColumn("{task.description}"),
         progress.TimeElapsedColumn(),
     )
-    text = f"compiling {label} for first use (some seconds; then cached)"
-    drawn = _start(text, columns, total=None)
+    drawn = _start(label, columns, total=None)
     try:
         yield
     finally:
@@ -109,7 +145,7 @@ def _start(label: str, columns: Sequence[ProgressColumn], *, total: float | None
         redirect_stdout=False,
         redirect_stderr=False,
     )
-    drawn.add_task(escape(label), total=total)
+    drawn.add_task(escape(label), total=total, left="")
     drawn.start()
     drawn.refresh()  # below another drawing it would wait for that one's next turn
     return drawn

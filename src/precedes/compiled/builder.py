@@ -16,7 +16,8 @@ from numba.core import event as numba_event
 from numba.core.errors import NumbaError
 from numba.extending import overload
 
-from precedes.compiled import cache, shortcuts, waiting
+from precedes import waiting
+from precedes.compiled import cache, shortcuts
 from precedes.compiled.declare import DECLARED, copy_bytes
 from precedes.compiled.options import HELPER, OPTIONS, SHORTCUTS
 from precedes.compiled.pointers import Reference
@@ -103,7 +104,8 @@ class _Announcement(numba_event.Listener):  # type: ignore[misc]
     def on_start(self, event: Any) -> None:
         body = event.data["dispatcher"].py_func
         if body in self.labels:
-            self._shown[body] = waiting.shown(self.labels[body])
+            text = f"compiling {self.labels[body]} for first use (some seconds; then cached)"
+            self._shown[body] = waiting.shown(text, line=True)
             self._shown[body].__enter__()
 
     def on_end(self, event: Any) -> None:
