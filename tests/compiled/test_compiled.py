@@ -209,6 +209,29 @@ def test_the_options_have_caches_of_their_own(small):
     assert len([path for path in small.cache.iterdir() if path.is_dir()]) == 4
 
 
+def test_machines_share_a_cache(small, tmp_path):
+    """Wherever the package lies and whenever it was unpacked; each processor has its own code."""
+    line = LINE.format("a small loop")
+    assert small.run("-c", ASK) == ("1\n", line)
+    (first,) = small.cache.rglob("*.nbc")
+    other = tmp_path / "other" / "place"
+    shutil.copytree(small.package, other / "precedes")
+    for path in other.rglob("*.py"):
+        os.utime(path, ns=(0, 0))
+    assert small.run("-c", ASK, PYTHONPATH=str(other)) == ("1\n", "")
+    assert small.run("-c", ASK, NUMBA_CPU_NAME="generic") == ("1\n", line)
+    both = set(small.cache.rglob("*.nbc"))
+    assert len(both) == 2
+    content = first.read_bytes()
+    (second,) = both - {first}
+    first.write_bytes(second.read_bytes())  # another processor's code under this one's name
+    assert small.run("-c", ASK) == ("1\n", line)
+    assert first.read_bytes() != second.read_bytes()
+    first.write_bytes(content[:-9])
+    assert small.run("-c", ASK) == ("1\n", line)
+    assert set(small.cache.rglob("*")) >= both
+
+
 @pytest.mark.parametrize("place", ["file", "/proc"])
 def test_no_place_for_a_cache(small, tmp_path, place):
     """It compiles in memory, without a complaint: a cache is a convenience."""

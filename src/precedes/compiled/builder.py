@@ -21,6 +21,7 @@ from precedes.compiled import cache, shortcuts
 from precedes.compiled.declare import DECLARED, copy_bytes
 from precedes.compiled.options import HELPER, OPTIONS, SHORTCUTS
 from precedes.compiled.pointers import Reference
+from precedes.compiled.stored import Stored
 from precedes.errors import InternalError
 
 Loop = TypeVar("Loop", bound=Callable[..., Any])
@@ -49,16 +50,13 @@ def dispatcher(body: Loop, *, label: str, directory: Path | None) -> Loop:
     _announcement().labels[body] = label
     if directory is None:
         return in_memory(body)
-    previous = numba.config.CACHE_DIR
     try:
         cache.make_room(directory)
-        numba.config.CACHE_DIR = str(directory)
-        return cast(Loop, numba.njit(cache=True, **HELPER)(body))
-    except (OSError, RuntimeError):
-        # A read-only home (Numba: "no locator available") is no reason to fail.
+    except OSError:  # a read-only home is no reason to fail
         return in_memory(body)
-    finally:
-        numba.config.CACHE_DIR = previous
+    made = numba.njit(**HELPER)(body)
+    made._cache = Stored(body, directory)
+    return cast(Loop, made)
 
 
 def call(body: Callable[..., Any], arguments: Any, *, own: tuple[Path, ...]) -> None:

@@ -1,11 +1,13 @@
 """Where compiled code is kept: a directory named by a digest of all that it was made of.
 
 Numba keys a cache entry by the file that defines the loop alone: an edited protocol would go on
-returning its old results.
+returning its old results. Processes on several machines may share the place (see ``stored``);
+what is read from it is run, so nobody else should be able to write there.
 """
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import importlib.metadata
 import os
@@ -53,13 +55,22 @@ def directory_of(parts: tuple[Path, ...], key: type | None) -> Path | None:
 
 
 def make_room(directory: Path) -> None:
-    """Make a directory for compiled code; of the others, those used last are kept."""
+    """Make a directory for compiled code; of the others, those used last are kept.
+
+    One that is there already may be somebody else's, and only be read.
+    """
     version = directory.parent
     if not version.exists():
-        others = sorted(
-            version.parent.glob("*/"), key=lambda path: path.stat().st_mtime, reverse=True
-        )
+        others = sorted(version.parent.glob("*/"), key=_used_s, reverse=True)
         for path in others[VERSIONS_KEPT - 1 :]:
             shutil.rmtree(path, ignore_errors=True)
     directory.mkdir(parents=True, exist_ok=True)
-    version.touch()
+    with contextlib.suppress(OSError):
+        version.touch()
+
+
+def _used_s(path: Path) -> float:
+    try:
+        return path.stat().st_mtime
+    except OSError:  # another process, or machine, makes room as well
+        return 0.0
