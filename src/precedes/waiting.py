@@ -1,4 +1,4 @@
-"""What the user sees while a loop is compiled."""
+"""What the user sees while something takes seconds whose end nobody can foretell."""
 
 from __future__ import annotations
 
@@ -8,35 +8,33 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from typing import Final
 
-# Given what is compiled; around the time that it takes.
+# Given what is waited for; around the time that it takes.
 Display = Callable[[str], AbstractContextManager[object]]
 
 _told: Final[set[str]] = set()
-
-
-@contextlib.contextmanager
-def _line(label: str) -> Iterator[None]:
-    """A line on standard error: one, however many loops it takes."""
-    if label not in _told and sys.stderr is not None:
-        _told.add(label)
-        with contextlib.suppress(OSError):
-            print(
-                f"precedes: compiling {label} for first use (some seconds; then cached)",
-                file=sys.stderr,
-                flush=True,
-            )
-    yield
-
-
-_display: Display = _line
+_display: Display | None = None
 
 
 def show_with(display: Display) -> None:
-    """Have compilations of this process shown in another way than by a line."""
+    """Have what this process waits for shown, in another way than by lines."""
     global _display
     _display = display
 
 
-def shown(label: str) -> AbstractContextManager[object]:
-    """Show that ``label`` is being compiled, for the length of a block."""
-    return _display(label)
+def shown(text: str, *, line: bool = False) -> AbstractContextManager[object]:
+    """Show what is waited for, for the length of a block.
+
+    Where nothing can be drawn, ``line`` has it said in one on standard error, once a process.
+    """
+    if _display is not None:
+        return _display(text)
+    return _line(text) if line else contextlib.nullcontext()
+
+
+@contextlib.contextmanager
+def _line(text: str) -> Iterator[None]:
+    if text not in _told and sys.stderr is not None:
+        _told.add(text)
+        with contextlib.suppress(OSError):
+            print(f"precedes: {text}", file=sys.stderr, flush=True)
+    yield

@@ -21,9 +21,15 @@ from precedes.pipeline.sweep import run_sweep
 from precedes.sim import Scenario
 from precedes.sim.experiment import Experiment, from_file
 from tests.support import commands, runs
+from tests.support.daemons import (
+    PATIENCE_S,
+    daemon,
+    kill_with_children,
+    other_python,
+    wait_for_line,
+    wait_until,
+)
 from tests.support.signals import heed_interrupts
-
-PATIENCE_S = 240  # of a test on a machine that does much else
 
 
 @pytest.fixture
@@ -39,21 +45,18 @@ def paths_without_java(tmp_path):
     return folder
 
 
-def wait_until(condition, process=None):
-    deadline = time.monotonic() + PATIENCE_S
-    while not (found := condition()):
-        assert time.monotonic() < deadline, "this takes too long"
-        assert process is None or process.poll() is None, process.stderr.read()
-        time.sleep(0.02)
-    return found
-
-
 def test_killed_again_and_again(spark, swept, tmp_path, paths_without_java):
     """On a machine without Java: ctrl-C, kill -9; the third time, with a session, to the end."""
     whole = runs.tables(swept[0])
     experiment, out = runs.write(tmp_path), tmp_path / "out"
-    line = commands.command("sweep", experiment, "--out", out, "--master", "local[2]")
-    environment = {**os.environ, "PATH": str(paths_without_java), "JAVA_HOME": ""}
+    options = ["--master", "local[2]", "--ui", "--conf", "spark.ui.port=0"]
+    line = commands.command("sweep", experiment, "--out", out, *options)
+    environment = {
+        **os.environ,
+        "PATH": str(paths_without_java),
+        "JAVA_HOME": "",
+        "PYSPARK_PYTHON": str(other_python(tmp_path / "other")),
+    }
     assert subprocess.run(["sh", "-c", "command -v java"], env=environment).returncode != 0
     finished = {}
     for how, wanted in ((signal.SIGINT, 2), (signal.SIGKILL, 5)):
@@ -63,6 +66,9 @@ def test_killed_again_and_again(spark, swept, tmp_path, paths_without_java):
             preexec_fn=heed_interrupts,
         ) as process:  # fmt: skip
             wait_until(lambda n=wanted: out.is_dir() and count(out) >= n, process)
+            if how == signal.SIGINT:
+                page = process.stderr.readline()
+                assert re.fullmatch(r"precedes: Spark's page: http://127\.0\.0\.1:\d+\n", page)
             os.kill(process.pid, how)
             _, error = process.communicate(timeout=PATIENCE_S)
         if how == signal.SIGINT:
@@ -102,46 +108,11 @@ def test_local_cluster(swept, tmp_path):
 
 
 @contextlib.contextmanager
-def daemon(log, name, *arguments):
-    """A daemon of Spark's, ended with its children by their process ids.
-
-    As in a shell whose virtual environment is not active.
-    """
-    hidden = ("SPARK_HOME", "JAVA_HOME", "VIRTUAL_ENV", "PYSPARK_PYTHON")
-    environment = {
-        **{key: value for key, value in os.environ.items() if key not in hidden},
-        "PATH": os.defpath,
-        "SPARK_DAEMON_MEMORY": "256m",
-        "SPARK_DAEMON_JAVA_OPTS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
-    }
-    line = commands.command("spark", name, *arguments)
-    with log.open("w") as file, subprocess.Popen(line, stderr=file, env=environment) as process:
-        try:
-            yield process
-        finally:
-            kill_with_children(process)
-
-
-def kill_with_children(process):
-    for child in children(process.pid):
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(child, signal.SIGKILL)
-    process.kill()
-    process.wait()
-
-
-def children(parent):
-    listed = subprocess.run(["ps", "-o", "pid=", "--ppid", str(parent)], capture_output=True)
-    return [int(word) for word in listed.stdout.split()]
-
-
-@contextlib.contextmanager
 def cluster(directory):
     """A master and two workers on this machine."""
     log = directory / "master.log"
-    with daemon(log, "master", "--port", "0"):
-        pattern = re.compile(r"Starting Spark master at (spark://\S+)")
-        url = wait_until(lambda: pattern.search(log.read_text()))[1]
+    with daemon(log, "master", "--port", "0") as master:
+        url = wait_for_line(log, r"Starting Spark master at (spark://\S+)", master)
         options = ["--cores", "1", "--memory", "1g"]
         with contextlib.ExitStack() as stack:
             workers = []
@@ -154,11 +125,13 @@ def cluster(directory):
 
 
 def test_a_worker_dies_on_a_standalone_cluster(swept, tmp_path):
+    """Workers with another Python at another path: the package is sent to them."""
     experiment, out = runs.write(tmp_path), tmp_path / "out"
+    environment = {**os.environ, "PYSPARK_PYTHON": str(other_python(tmp_path / "other"))}
     with cluster(tmp_path) as (url, workers):
         line = commands.command("sweep", experiment, "--out", out, "--master", url)
         with subprocess.Popen(
-            line, stderr=subprocess.PIPE, text=True, preexec_fn=heed_interrupts
+            line, stderr=subprocess.PIPE, text=True, preexec_fn=heed_interrupts, env=environment
         ) as process:
             wait_until(lambda: count(out) >= 2, process)
             # The executor too: without its worker it would live on for a while.

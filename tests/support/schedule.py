@@ -4,6 +4,7 @@ from xdist.scheduler import LoadScopeScheduling
 
 # Tests that share what takes long to make: one process makes it, and runs them all.
 TOGETHER = {
+    "tests/pipeline/spark/test_connect.py": "spark",
     "tests/pipeline/test_clusters.py": "spark",
     "tests/pipeline/test_events.py": "spark",
     "tests/pipeline/test_interrupts.py": "spark",
@@ -21,6 +22,7 @@ FIRST = (
     "tests/pipeline/test_events.py",
     "tests/pipeline/test_reproduce.py",
     "tests/pipeline/test_clusters.py",
+    "tests/pipeline/spark/test_connect.py",
     "tests/live/",
     "tests/compiled/test_compiled.py",
 )

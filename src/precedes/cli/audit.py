@@ -5,9 +5,9 @@ from __future__ import annotations
 import argparse
 import json
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
-from precedes.cli.common import add_json, add_master
+from precedes.cli.common import add_json, add_spark, spark_of, spark_told
 from precedes.cli.formats import add_format_options, dialect_of
 from precedes.cli.terminal import VERDICTS, Bar, show_text
 from precedes.console import show
@@ -47,7 +47,7 @@ def add(commands: Commands) -> None:
         help="traces, logs, directories of them (paths or URLs), or - (standard input)",
     )
     add_format_options(parser, more=[EVENTS])
-    add_master(parser, help="use Spark, on this master")
+    add_spark(parser, help="use Spark, on this master")
     add_json(parser)
     parser.set_defaults(run=_run)
 
@@ -76,8 +76,10 @@ def _reports(options: argparse.Namespace) -> list[Report]:
     paths = options.path
     if not tables:
         paths = named_logs([logs_in(path) for path in paths], format=options.format)
-    if tables or is_for_spark(paths, master=options.master):
-        return _on_spark(paths, format=options.format, dialect=dialect, master=options.master)
+    asked = tables or options.conf or options.ui
+    if asked or is_for_spark(paths, master=options.master):
+        with spark_told(options):
+            return _on_spark(paths, format=options.format, dialect=dialect, **spark_of(options))
     reports = []
     with Bar("audit") as bar:
         for number, path in enumerate(paths):
@@ -87,7 +89,7 @@ def _reports(options: argparse.Namespace) -> list[Report]:
 
 
 def _on_spark(
-    paths: Sequence[Address], *, format: str, dialect: Dialect, master: str | None
+    paths: Sequence[Address], *, format: str, dialect: Dialect, **spark: Any
 ) -> list[Report]:
     """The reports on logs, by Spark; ``events`` are tables that hold many runs in any order."""
     from precedes.pipeline.audit import audit_events, audit_files, check_tables, read_tables
@@ -95,10 +97,10 @@ def _on_spark(
 
     if format == EVENTS:
         check_tables(paths)
-    with Bar("audit") as bar, open_session(master=master) as spark:
+    with Bar("audit") as bar, open_session(**spark) as session:
         if format != EVENTS:
-            return audit_files(spark, paths, format=format, dialect=dialect, progress=bar.update)
-        return audit_events(spark, read_tables(spark, paths))
+            return audit_files(session, paths, format=format, dialect=dialect, progress=bar.update)
+        return audit_events(session, read_tables(session, paths))
 
 
 def named_logs(paths: list[Address], *, format: str = "auto") -> list[Address]:

@@ -6,8 +6,11 @@ Defaults are those of what the commands call; help texts name them.
 from __future__ import annotations
 
 import argparse
+import contextlib
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
+from precedes.console import say
 from precedes.errors import UserError
 from precedes.stores import Address, local_path
 
@@ -25,9 +28,52 @@ def add_out(parser: argparse.ArgumentParser, *, help: str) -> None:
     parser.add_argument("--out", type=local_path, required=True, metavar="DIR", help=help)
 
 
-def add_master(parser: argparse.ArgumentParser, *, help: str) -> None:
-    """The cluster that does the work."""
+def add_spark(parser: argparse.ArgumentParser, *, help: str) -> None:
+    """The cluster that does the work, to be read with ``spark_of`` inside ``spark_told``."""
     parser.add_argument("--master", metavar="URL", help=help)
+    add_conf(parser)
+    parser.add_argument(
+        "--ui", action="store_true", help="start Spark's own page, print its address"
+    )
+    parser.add_argument(
+        "--timings", action="store_true", help="say on standard error what Spark's jobs took"
+    )
+
+
+def add_conf(parser: argparse.ArgumentParser) -> None:
+    """Settings of Spark's, to be read with ``settings_of``."""
+    parser.add_argument(
+        "--conf",
+        action="append",
+        default=[],
+        metavar="NAME=VALUE",
+        help="a setting of Spark's, such as spark.executor.memory=4g",
+    )
+
+
+def settings_of(options: argparse.Namespace) -> dict[str, str]:
+    """The settings of Spark's that were given."""
+    return _pairs(options.conf, "--conf")
+
+
+def spark_of(options: argparse.Namespace) -> dict[str, Any]:
+    """The cluster and its settings, as arguments of what opens a session."""
+    settings = settings_of(options)
+    if options.ui:
+        settings["spark.ui.enabled"] = "true"
+    return {"master": options.master, "settings": settings or None}
+
+
+@contextlib.contextmanager
+def spark_told(options: argparse.Namespace) -> Iterator[None]:
+    """Say what Spark's jobs took, if that is asked for, each when it has ended."""
+    if not options.timings:
+        yield
+        return
+    from precedes.pipeline.spark import monitor
+
+    with monitor.listening(lambda summary: say(f"Spark, {summary}")):
+        yield
 
 
 def add_trace(parser: argparse.ArgumentParser, *, help: str, local: bool = False) -> None:
@@ -65,10 +111,14 @@ def given(**values: Any) -> dict[str, Any]:
 
 def parameters_of(options: argparse.Namespace) -> dict[str, str]:
     """The protocol parameters that were given."""
+    return _pairs(options.set, "--set")
+
+
+def _pairs(texts: list[str], option: str) -> dict[str, str]:
     values = {}
-    for text in options.set:
+    for text in texts:
         name, equals, value = text.partition("=")
         if not equals or not name:
-            raise UserError(f"--set takes NAME=VALUE, not {text!r}")
+            raise UserError(f"{option} takes NAME=VALUE, not {text!r}")
         values[name] = value
     return values

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING
 
-from precedes.cli.common import add_master, add_out
+from precedes.cli.common import add_out, add_spark, spark_of, spark_told
 from precedes.cli.terminal import Bar
 from precedes.console import show
 from precedes.errors import Exit
@@ -24,7 +24,7 @@ def add(commands: Commands) -> None:
     scale.add_argument("--quick", action="store_true", help="few seeds, short runs (default)")
     scale.add_argument("--full", action="store_true", help="ten seeds, runs as in the papers")
     add_out(parser, help="for the report")
-    add_master(parser, help="the Spark master to run on")
+    add_spark(parser, help="the Spark master to run on")
     parser.set_defaults(run=_run)
 
 
@@ -41,13 +41,13 @@ def _run(options: argparse.Namespace) -> int:
         raise UserError(
             "this needs what is not installed: pip install 'precedes[reproduce]'"
         ) from None
-    with Bar("reproduce") as bar:
+    with spark_told(options), Bar("reproduce") as bar:
         outcomes = reproduce(
             options.paper,
             directory=options.out,
             scale="full" if options.full else "quick",
-            master=options.master,
             progress=bar.update,
+            **spark_of(options),
         )
     index = write_report(outcomes, options.out)
     show((options.out / "summary.txt").read_text(encoding="utf-8"))

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from precedes.cli.common import add_json, add_master, add_out
+from precedes.cli.common import add_json, add_out, add_spark, spark_of, spark_told
 from precedes.cli.terminal import Bar, show_table
 from precedes.console import say, show
 from precedes.errors import Exit
@@ -35,7 +35,7 @@ def add(commands: Commands) -> None:
     )
     parser.add_argument("experiment", type=Path, metavar="EXPERIMENT.toml")
     add_out(parser, help="for records, traces and tables")
-    add_master(parser, help="a Spark master (local[*]: all cores)")
+    add_spark(parser, help="a Spark master (local[*]: all cores)")
     add_json(parser)
     parser.set_defaults(run=_run)
 
@@ -51,8 +51,8 @@ def _run(options: argparse.Namespace) -> int:
     for line in dict.fromkeys(line for one in experiment.scenarios for line in warnings(one)):
         say(line)
     try:
-        with Bar(f"sweep {experiment.name}") as bar:
-            done = run_sweep(experiment, options.out, master=options.master, progress=bar.update)
+        with spark_told(options), Bar(f"sweep {experiment.name}") as bar:
+            done = run_sweep(experiment, options.out, progress=bar.update, **spark_of(options))
     except KeyboardInterrupt:
         say(f"interrupted; finished runs are kept in {options.out}, and the same command goes on")
         return Exit.INTERRUPTED

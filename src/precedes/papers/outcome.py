@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import os
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -42,14 +42,15 @@ def reproduce(
     directory: str | os.PathLike[str],
     scale: str = "quick",
     master: str | None = None,
+    settings: Mapping[str, str] | None = None,
     progress: Callable[[float], None] | None = None,
     runner: Runner | None = None,
 ) -> list[Outcome]:
     """Run the experiments of the papers named (``vcube``, ``000``) or of all; judge the results.
 
     Finished runs are kept in ``directory/runs``, in a folder for each version of the sources:
-    called again after an interruption, only the others run. ``master`` is where Spark runs,
-    ``runner`` replaces what runs the experiments.
+    called again after an interruption, only the others run. ``master`` is where Spark runs, with
+    ``settings``; ``runner`` replaces what runs the experiments.
     """
     if scale not in SCALES:
         raise UserError(f"scale is one of {', '.join(SCALES)}, not {scale!r:.40}")
@@ -60,6 +61,7 @@ def reproduce(
         [_named(number, one) for number, found in experiments.items() for one in found],
         Path(directory) / "runs" / sources_digest()[:12],
         master=master,
+        settings=settings,
         progress=progress,
     )
     return [

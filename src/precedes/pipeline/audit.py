@@ -79,14 +79,21 @@ def audit_files(
         json.dumps({"number": number, "path": str(path.absolute()), "shown": str(path)})
         for number, path in enumerate(files)
     ]
-    tasks = [[orders[i] for i in task] for task in pack([audit_cost_s(path) for path in files])]
+    file_costs_s = [audit_cost_s(path) for path in files]
+    shares = pack(file_costs_s)
+    tasks = [[orders[i] for i in task] for task in shares]
+    costs_s = [sum(file_costs_s[i] for i in task) for task in shares]
     work = handed(_Work(format, dialect), *files)
 
     def job() -> list[dict[str, Any]]:
         found = jobs.packed(spark, tasks).mapInArrow(work, "number int, report string")
         return found.toArrow().to_pylist()
 
-    watch = None if progress is None else jobs.TaskProgress(spark, len(tasks), progress)
+    watch = (
+        None
+        if progress is None
+        else jobs.TaskProgress(spark, len(tasks), progress, costs_s=costs_s)
+    )
     rows = jobs.wait_for(spark, job, title="audit files", watch=watch)
     return _reports(row["report"] for row in sorted(rows, key=lambda row: row["number"]))
 

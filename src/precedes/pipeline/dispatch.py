@@ -8,7 +8,6 @@ from __future__ import annotations
 import json
 import os
 import signal
-import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -21,6 +20,7 @@ from precedes.pipeline import execute
 from precedes.pipeline.directory import ATTEMPTS_MAX, begun_names, finished_names, forget_starts
 from precedes.pipeline.execute import Outcome
 from precedes.pipeline.plan import PlannedRun, pack
+from precedes.pipeline.progress import RunProgress
 from precedes.pipeline.spark import jobs
 
 if TYPE_CHECKING:
@@ -28,8 +28,6 @@ if TYPE_CHECKING:
 
 # Tasks for each that Spark runs at once, if there are enough runs.
 TASKS_EACH: Final = 2
-# A look at the records may take one part in so many of the time until the next.
-LOOK_EVERY: Final = 50
 
 
 def simulate_runs(
@@ -46,7 +44,7 @@ def simulate_runs(
     """
     once = {run.run_id: run for run in runs}
     work = _Work(directory.absolute(), Path.cwd(), jobs.sharers(spark))
-    watch = _Watch(directory, list(once.values()), progress)
+    watch = RunProgress(directory, list(once.values()), progress)
     done: dict[int, Outcome] = {}
     left = list(once.values())
     in_vain = 0
@@ -66,12 +64,14 @@ def simulate_runs(
         raise UserError(
             f"{error}; finished runs are kept in {directory}, and the same command goes on"
         ) from None
+    finally:
+        watch.close()
     watch.end()
     return [done.get(run_id, Outcome(run_id, execute.FINISHED, None)) for run_id in once]
 
 
 def _carry_out(
-    spark: SparkSession, runs: Sequence[PlannedRun], work: _Work, watch: _Watch
+    spark: SparkSession, runs: Sequence[PlannedRun], work: _Work, watch: RunProgress
 ) -> list[Outcome]:
     """The runs as one job."""
     from precedes.pipeline.tables import MANIFEST_ROW
@@ -94,7 +94,7 @@ def _apart(
     spark: SparkSession,
     runs: Sequence[PlannedRun],
     work: _Work,
-    watch: _Watch,
+    watch: RunProgress,
     *,
     directory: Path,
 ) -> list[Outcome]:
@@ -150,34 +150,3 @@ class _Work:
             ],
             names=list(Outcome._fields),
         )
-
-
-class _Watch:
-    """Tells how far the work is, from the records that have appeared.
-
-    Looking takes longer the more there are, so it is done the less often.
-    """
-
-    def __init__(
-        self, directory: Path, runs: Sequence[PlannedRun], progress: Progress | None
-    ) -> None:
-        self._directory = directory
-        self._left_s = {run.name: run.cost_s for run in runs}
-        self._total_s = sum(self._left_s.values())
-        self._done_s = 0.0
-        self._progress = progress
-        self._next_s = 0.0
-
-    def __call__(self) -> None:
-        begin_s = time.monotonic()
-        if self._progress is None or begin_s < self._next_s:
-            return
-        for name in finished_names(self._directory) & self._left_s.keys():
-            self._done_s += self._left_s.pop(name)
-        self._next_s = begin_s + LOOK_EVERY * (time.monotonic() - begin_s)
-        self._progress(self._done_s / self._total_s if self._left_s else 1.0)
-
-    def end(self) -> None:
-        """Nothing is left to do."""
-        if self._progress is not None:
-            self._progress(1.0)

@@ -239,18 +239,18 @@ def load_engine(protocol: str, state: type, sources: tuple[Path, ...], *, wait: 
     """
     if (state, sources) not in _loaded:
         digest = compiled.sources_digest(sources)
-        with _engine_lock(Path(protocol).stem, wait=wait):
+        with _engine_lock(protocol, wait=wait):
             simulate(Scenario(protocol=protocol, nodes=2, messages=0))
         _loaded[state, sources] = digest
     return _loaded[state, sources]
 
 
 @contextlib.contextmanager
-def _engine_lock(name: str, *, wait: bool) -> Iterator[None]:
+def _engine_lock(protocol: str, *, wait: bool) -> Iterator[None]:
     try:
-        root = compiled.cache_root()
-        root.mkdir(parents=True, exist_ok=True)
-        file = (root / f"{name}.lock").open("wb")
+        path = _lock_path(protocol)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        file = path.open("wb")
     except OSError:  # without a cache everybody compiles
         yield
         return
@@ -260,6 +260,26 @@ def _engine_lock(name: str, *, wait: bool) -> Iterator[None]:
         except BlockingIOError:
             raise EngineBusyError from None
         yield
+
+
+def is_compiling(protocols: Iterable[str]) -> bool:
+    """Whether a process that shares this one's cache compiles, or loads, one of these engines."""
+    return any(_is_locked(_lock_path(protocol)) for protocol in protocols)
+
+
+def _is_locked(path: Path) -> bool:
+    try:
+        with path.open("rb") as file:
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    except OSError:  # nobody has locked it yet
+        return False
+    return False
+
+
+def _lock_path(protocol: str) -> Path:
+    return compiled.cache_root() / f"{Path(protocol).stem}.lock"
 
 
 def examine(path: Path) -> dict[str, Any]:

@@ -67,6 +67,7 @@ def run_experiments(
     *,
     master: str | None = None,
     session: SparkSession | None = None,
+    settings: Mapping[str, str] | None = None,
     progress: Progress | None = None,
 ) -> dict[str, list[dict[str, Any]]]:
     """The results of experiments: for each name, ``Result.as_dict()`` of scenario after scenario.
@@ -74,11 +75,19 @@ def run_experiments(
     ``trace`` in them is the path of the run's trace, or None if the experiment keeps none.
     What is finished is kept in ``directory``, which belongs to one version of the code: called
     again, also after a kill, it goes on where it was. If runs fail, RunsFailed names them when
-    all others are finished.
+    all others are finished. ``master`` and ``settings`` are those of the session that is made,
+    unless there is one.
     """
     directory = Path(directory)
     with hold(directory):
-        done = _carry_out(experiments, directory, master=master, session=session, progress=progress)
+        done = _carry_out(
+            experiments,
+            directory,
+            progress=progress,
+            master=master,
+            session=session,
+            settings=settings,
+        )
     raise_failures(done)
     results: dict[str, list[dict[str, Any]]] = {experiment.name: [] for experiment in experiments}
     for run in done.runs:
@@ -93,6 +102,7 @@ def run_sweep(
     *,
     master: str | None = None,
     session: SparkSession | None = None,
+    settings: Mapping[str, str] | None = None,
     progress: Progress | None = None,
 ) -> Sweep:
     """Run an experiment and write its tables into the directory (docs/results.md).
@@ -106,11 +116,13 @@ def run_sweep(
     params = params_of(experiment)
     with (
         hold(directory),
-        open_session(master=master, session=session, log=directory / LOG) as spark,
+        open_session(
+            master=master, session=session, settings=settings, log=directory / LOG
+        ) as spark,
     ):
         from precedes.pipeline.output import write_tables
 
-        done = _carry_out([experiment], directory, master=None, session=spark, progress=progress)
+        done = _carry_out([experiment], directory, progress=progress, session=spark)
         write_tables(
             spark,
             directory,
@@ -126,10 +138,10 @@ def _carry_out(
     experiments: Sequence[Experiment],
     directory: Path,
     *,
-    master: str | None,
-    session: SparkSession | None,
     progress: Progress | None,
+    **spark: Any,
 ) -> Sweep:
+    """Do what is not finished; ``spark`` is what ``open_session`` takes."""
     from precedes.pipeline.dispatch import simulate_runs
     from precedes.pipeline.spark.session import open_session
 
@@ -142,8 +154,8 @@ def _carry_out(
         # What is left of a damaged run must not be taken for finished by the task that redoes it.
         record_path(directory, run.name).unlink(missing_ok=True)
     if missing:
-        with open_session(master=master, session=session, log=directory / LOG) as spark:
-            outcomes = simulate_runs(spark, missing, directory=directory, progress=progress)
+        with open_session(**spark, log=directory / LOG) as opened:
+            outcomes = simulate_runs(opened, missing, directory=directory, progress=progress)
         errors = {outcome.run_id: outcome.error for outcome in outcomes if outcome.error}
         found = before.with_more(read_records(directory, missing))
         for run in missing:

@@ -1,40 +1,65 @@
-"""The daemons of a standalone cluster, from the installed package."""
+"""The daemons of a standalone cluster, and a Spark Connect server, from the installed package."""
 
 from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Final, NoReturn
 
 from precedes.errors import UserError
 from precedes.pipeline.spark import java
-from precedes.pipeline.spark.session import require_pyspark
+from precedes.pipeline.spark.master import LOOPBACK, with_retries
+from precedes.pipeline.spark.session import JAVA_OPTIONS, PYTHON, check_settings, require_pyspark
 
 CLASSES: Final = {
     "master": "org.apache.spark.deploy.master.Master",
     "worker": "org.apache.spark.deploy.worker.Worker",
+    "connect": "org.apache.spark.sql.connect.service.SparkConnectServer",
 }
 
 
 def become(daemon: str, *, host: str, master: str | None, **options: object) -> NoReturn:
-    """Be a daemon from here on: signals, the process number and the exit status are its own.
+    """Be a master or a worker from here on: signals, process number and exit status are its own.
 
     ``options`` are Spark's own, those that are None left out; ``master`` is the worker's.
     """
+    words = [CLASSES[daemon]]
+    for name, value in {"host": host, **options}.items():
+        words += [] if value is None else [f"--{name.replace('_', '-')}", str(value)]
+    _become("spark-class", [*words, *([] if master is None else [master])], host=host)
+
+
+def become_server(*, host: str, port: int, master: str, settings: Mapping[str, str]) -> NoReturn:
+    """Be a Spark Connect server from here on, whose tasks run on this master."""
+    check_settings(settings)
+    wanted = {
+        "spark.connect.grpc.binding.address": host,
+        "spark.connect.grpc.binding.port": str(port),
+        "spark.ui.enabled": "false",
+        "spark.driver.extraJavaOptions": JAVA_OPTIONS,
+        **({"spark.driver.host": LOOPBACK} if host == LOOPBACK else {}),
+        **settings,
+    }
+    words = ["--master", with_retries(master), "--class", CLASSES["connect"]]
+    for name, value in wanted.items():
+        words += ["--conf", f"{name}={value}"]
+    # Spark's name for a program that is among its own classes.
+    _become("spark-submit", [*words, "spark-internal"], host=host)
+
+
+def _become(program: str, words: list[str], *, host: str) -> NoReturn:
     require_pyspark()
     import pyspark
 
     home = Path(pyspark.__file__).parent
-    line = [str(home / "bin" / "spark-class"), CLASSES[daemon]]
-    for name, value in {"host": host, **options}.items():
-        line += [] if value is None else [f"--{name.replace('_', '-')}", str(value)]
-    line += [] if master is None else [master]
+    line = [str(home / "bin" / program), *words]
     environment = {
         **os.environ,
         "SPARK_HOME": str(home),
         "JAVA_HOME": str(java.java_home()),
-        "PYSPARK_PYTHON": sys.executable,
+        PYTHON: os.environ.get(PYTHON) or sys.executable,
         "SPARK_LOCAL_IP": host,
     }
     sys.stdout.flush()

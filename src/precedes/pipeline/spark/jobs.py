@@ -7,21 +7,25 @@ import re
 import threading
 import time
 import uuid
+import weakref
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from precedes.errors import UserError
-from precedes.pipeline.spark.session import log_of
+from precedes.pipeline.spark import monitor
+from precedes.pipeline.spark.estimate import Estimate, Piece
+from precedes.pipeline.spark.session import context_of, log_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 POLL_S: Final = 0.1
+# A look at Spark's counts may take one part in so many of the time until the next.
+LOOK_EVERY: Final = 20
+# More tasks at once than any cluster of ours would run.
+PARALLELISM_MAX: Final = 100_000
 # A cluster may have to start machines first; one that has none waits for ever.
 RESOURCES_S: Final = 120.0
-# Java answers a cancelled job in some milliseconds, a busy one in seconds.
-CANCEL_S: Final = 30.0
-CANCEL_AGAIN_S: Final = 0.5
 
 TRACEBACK: Final = "Traceback (most recent call last):"
 # A task that failed for good, and why.
@@ -56,13 +60,31 @@ def packed(spark: SparkSession, tasks: Sequence[Sequence[str]]) -> DataFrame:
 
 def parallelism(spark: SparkSession) -> int:
     """How many tasks run at once, as far as Spark knows; a cluster may still be growing."""
-    context = getattr(spark, "sparkContext", None)
-    return 1 if context is None else max(int(context.defaultParallelism), 1)
+    context = context_of(spark)
+    if context is not None:
+        return max(int(context.defaultParallelism), 1)
+    if spark not in _parallelism:
+        _parallelism[spark] = _asked_parallelism(spark)
+    return _parallelism[spark]
+
+
+# A server of Connect has to be asked by a query.
+_parallelism: Final[weakref.WeakKeyDictionary[SparkSession, int]] = weakref.WeakKeyDictionary()
+
+
+def _asked_parallelism(spark: SparkSession) -> int:
+    """Into how many parts Spark cuts a range by itself."""
+    from pyspark.sql.functions import max as largest
+    from pyspark.sql.functions import spark_partition_id
+
+    parts = spark.range(PARALLELISM_MAX).select(spark_partition_id().alias("part"))
+    last = wait_for(spark, parts.agg(largest("part")).toArrow, title="parallelism")
+    return int(last.column(0)[0].as_py()) + 1
 
 
 def sharers(spark: SparkSession) -> int:
     """How many tasks share the memory of a machine; 0: as many as the machine has cores."""
-    context = getattr(spark, "sparkContext", None)
+    context = context_of(spark)
     is_local = context is not None and str(context.master).startswith("local")
     return parallelism(spark) if is_local else 0
 
@@ -77,23 +99,24 @@ def wait_for(
     """The result of a job, which runs in a thread while ``watch`` is called now and then.
 
     ``title`` is what Spark's own pages and logs call it. An interrupt cancels the job, waiting
-    at most ``CANCEL_S`` for Spark to notice; its tasks may last some seconds longer. One that is
-    given no machine within ``RESOURCES_S`` is cancelled too.
+    at most ``monitor.CANCEL_S`` for Spark to notice; its tasks may last some seconds longer. One
+    that is given no machine within ``RESOURCES_S`` is cancelled too.
     """
-    group = f"precedes-{uuid.uuid4().hex}"
+    group = monitor.group(spark, f"precedes-{uuid.uuid4().hex}", title)
     results: list[T] = []
     errors: list[BaseException] = []
 
     def run() -> None:
         try:
-            _begin(spark, group, title)
+            group.begin()
             results.append(job())
         except BaseException as error:
             errors.append(error)
 
     thread = threading.Thread(target=run, daemon=True)
     thread.start()
-    resources = _Resources(spark)
+    resources = _Resources(group)
+    _current[spark] = group
     try:
         while thread.is_alive():
             thread.join(POLL_S)
@@ -101,45 +124,28 @@ def wait_for(
             if watch is not None:
                 watch()
     except BaseException:
-        _cancel(spark, group, thread)
+        monitor.cancel(group, thread)
         raise
+    finally:
+        with contextlib.suppress(Exception):
+            group.end()
+    monitor.tell(group)
     if errors:
         raise _user_error(errors[0], spark)
     return results[0]
 
 
-def _begin(spark: SparkSession, group: str, title: str) -> None:
-    """Have all jobs of this thread belong to a group, which can be cancelled.
-
-    Spark starts the jobs of a query in threads of its own: they inherit a group, but not a tag.
-    """
-    context = getattr(spark, "sparkContext", None)
-    if context is None:  # Spark Connect has tags alone
-        spark.addTag(group)
-    else:
-        context.setJobGroup(group, f"precedes: {title}", interruptOnCancel=True)
-
-
-def _cancel(spark: SparkSession, group: str, thread: threading.Thread) -> None:
-    """Cancel a group until its thread has noticed: a job may start after it was cancelled."""
-    deadline_s = time.monotonic() + CANCEL_S
-    while thread.is_alive() and time.monotonic() < deadline_s:
-        try:
-            context = getattr(spark, "sparkContext", None)
-            if context is None:
-                spark.interruptTag(group)
-            else:
-                context.cancelJobGroup(group)
-        except Exception:  # Spark may be what has just died
-            return
-        thread.join(CANCEL_AGAIN_S)
+# What each session is at.
+_current: Final[weakref.WeakKeyDictionary[SparkSession, monitor.Group]] = (
+    weakref.WeakKeyDictionary()
+)
 
 
 class _Resources:
     """Notices that no task has started for a long time."""
 
-    def __init__(self, spark: SparkSession) -> None:
-        self._context: Any = getattr(spark, "sparkContext", None)
+    def __init__(self, group: monitor.Group) -> None:
+        self._group = group
         self._seen = False
         self._deadline_s = time.monotonic() + RESOURCES_S
         self._next_s = 0.0
@@ -147,13 +153,11 @@ class _Resources:
     def check(self) -> None:
         """Raise if the deadline has passed without a task."""
         now_s = time.monotonic()
-        if self._seen or self._context is None or now_s < self._next_s:
+        if self._seen or now_s < self._next_s:
             return
         self._next_s = now_s + 1
         with contextlib.suppress(Exception):
-            tracker = self._context.statusTracker()
-            stages = [tracker.getStageInfo(stage) for stage in tracker.getActiveStageIds()]
-            self._seen = any(s and s.numActiveTasks + s.numCompletedTasks for s in stages)
+            self._seen = self._group.has_begun()
         if not self._seen and now_s > self._deadline_s:
             raise SparkError(
                 f"the Spark master has given no worker for {RESOURCES_S:.0f} s: start workers, or "
@@ -185,22 +189,45 @@ def cause_of(error: BaseException) -> str:
         lines = [lost[1]] if lost else [x.strip() for x in text.splitlines() if x.strip()]
         lines = [line for line in lines if not NOISE.match(line)][:1]
     line = CLASSES.sub("", lines[-1].strip()) if lines else ""
+    if line.startswith("ModuleNotFoundError"):
+        line += ", in a task: give executors what precedes needs, as docs/pipeline.md says"
     return line.partition(" Consider setting")[0][:300] or type(error).__name__
 
 
 class TaskProgress:
-    """Tells how many of a job's tasks are done, from Spark's own count."""
+    """Tells how far a job is, from Spark's own count of its tasks.
 
-    def __init__(self, spark: SparkSession, tasks: int, progress: Callable[[float], None]) -> None:
-        self._context: Any = getattr(spark, "sparkContext", None)
-        self._tasks = max(tasks, 1)
+    ``costs_s`` are those of the tasks, in the order in which they begin; without, all are alike.
+    """
+
+    def __init__(
+        self,
+        spark: SparkSession,
+        tasks: int,
+        progress: Callable[[float], None],
+        *,
+        costs_s: Sequence[float] | None = None,
+    ) -> None:
+        self._spark = spark
+        guesses = [1.0] * tasks if costs_s is None else costs_s
+        self._estimate = Estimate(Piece(number, 0, cost) for number, cost in enumerate(guesses))
+        self._begun_s: dict[int, float] = {}
         self._progress = progress
+        self._next_s = 0.0
 
     def __call__(self) -> None:
-        if self._context is None:
+        now_s = time.monotonic()
+        if now_s < self._next_s:
             return
         with contextlib.suppress(Exception):  # the count is not worth a failure
-            tracker = self._context.statusTracker()
-            stages = [tracker.getStageInfo(stage) for stage in tracker.getActiveStageIds()]
-            done = max((s.numCompletedTasks for s in stages if s), default=0)
-            self._progress(min(done / self._tasks, 1.0))
+            self._heed(_current[self._spark].counts(), now_s)
+        self._next_s = now_s + LOOK_EVERY * (time.monotonic() - now_s)
+
+    def _heed(self, counts: monitor.Counts | None, now_s: float) -> None:
+        """Take tasks to begin and to end in their order, which is what longest first makes true."""
+        for number in range(0 if counts is None else counts.done + counts.active):
+            self._begun_s.setdefault(number, now_s)
+            self._estimate.begin(number, now_s)
+        for number in range(0 if counts is None else counts.done):
+            self._estimate.finish(number, taken_s=max(now_s - self._begun_s[number], POLL_S))
+        self._progress(self._estimate.share(now_s))

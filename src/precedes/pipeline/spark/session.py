@@ -2,38 +2,42 @@
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import logging
 import os
 import re
 import shutil
-import socket
-import struct
 import sys
 import tempfile
 import threading
 import weakref
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlsplit
 
+from precedes import waiting
+from precedes.console import say
 from precedes.errors import UserError
 from precedes.files import own_directory
-from precedes.pipeline.spark import java
+from precedes.machine import machine_bytes
+from precedes.pipeline.spark import java, package
+from precedes.pipeline.spark.master import (
+    CONNECT,
+    DEFAULT,
+    FAILURES_MAX,
+    LOOPBACK,
+    check_reachable,
+    is_connect,
+    is_here,
+    is_one_process,
+    with_retries,
+)
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-LOOPBACK: Final = "127.0.0.1"
-DEFAULT_MASTER: Final = "local[*]"
-
-MASTERS: Final = re.compile(r"(local(\[[^]]+\])?|local-cluster\[[^]]+\]|yarn)$|(spark|k8s)://.")
-
-LOCAL: Final = re.compile(r"local(?:\[(\d+|\*)\])?")
-
-# Reaching a master takes milliseconds; Spark itself would try for a minute.
-CONNECT_S: Final = 5.0
 # Starting a JVM and registering an application; a cluster that takes longer is not there.
 START_S: Final = 180.0
 
@@ -41,15 +45,19 @@ START_S: Final = 180.0
 # would double the CPU time of a session.
 JAVA_OPTIONS: Final = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 
+# The driver plans, and holds tables with a row a run.
+DRIVER_PART: Final = 8
+DRIVER_MIN_BYTES: Final = 1 << 30
+DRIVER_MAX_BYTES: Final = 8 << 30
+
+UI: Final = "spark.ui.enabled"
+PYTHON: Final = "PYSPARK_PYTHON"
+REMOTE: Final = "SPARK_REMOTE"
+CONNECT_MODE: Final = "SPARK_CONNECT_MODE_ENABLED"
+
 PY4J_LOGGERS: Final = ("py4j.java_gateway", "py4j.clientserver")
 # They print the error of a query with all of Java's stack, besides raising it.
 QUERY_LOGGERS: Final = ("DataFrameQueryContextLogger", "SQLQueryContextLogger")
-
-# A question that every server of Spark's answers with a failure: for a stream that is not there.
-_STREAM: Final = b"/files/none"
-KNOCK: Final = struct.pack(f">QBI{len(_STREAM)}s", 13 + len(_STREAM), 6, len(_STREAM), _STREAM)
-STREAM_FAILURE: Final = 8
-TLS_ALERT: Final = b"\x15\x03"  # what a master that asks for TLS answers
 
 LOG4J: Final = """status = error
 rootLogger.level = warn
@@ -61,14 +69,10 @@ appender.file.layout.type = PatternLayout
 appender.file.layout.pattern = %d{{HH:mm:ss}} %p %c{{1}}: %m%n%ex
 """
 
-# A process may die of a run; the run is given up before the task is (execute.ATTEMPTS_MAX).
-FAILURES_MAX: Final = 8
-
 # Files, an application of one user at a time, tables of a few thousand rows: few partitions, no
 # web server, and no rearranging of tasks that were packed on purpose.
 SETTINGS: Final = {
-    "spark.driver.memory": "2g",
-    "spark.ui.enabled": "false",
+    UI: "false",
     "spark.ui.showConsoleProgress": "false",
     "spark.sql.shuffle.partitions": "4",
     "spark.sql.adaptive.enabled": "false",
@@ -85,34 +89,38 @@ def open_session(
     master: str | None = None,
     session: SparkSession | None = None,
     log: Path | None = None,
-    settings: dict[str, str] | None = None,
+    settings: Mapping[str, str] | None = None,
 ) -> Iterator[SparkSession]:
     """A session for a block: the one given, the active one, or a new one that ends with it.
 
-    A new one runs on ``master`` (default: all cores of this machine), listens on 127.0.0.1 only
-    unless the master is elsewhere, and writes what Java says to ``log``, a file that stays, or
-    else to one that goes with the session. ``settings`` are added to its own.
+    A new one runs on ``master`` (default: ``SPARK_REMOTE``, or all cores of this machine), listens
+    on 127.0.0.1 only unless the master is elsewhere, and writes what Java says to ``log``, a file
+    that stays, or else to one that goes with the session. ``settings`` are Spark's, and win over
+    those chosen here; with ``spark.ui.enabled`` the address of its page is printed.
+
+    Executors on other machines, or with another Python, import this package from an archive of it.
     """
     require_pyspark()
     from pyspark.errors import PySparkRuntimeError
     from pyspark.sql import SparkSession
 
-    master = None if master is None else _with_retries(master)
+    asked = None if master is None else with_retries(master)
     found = session
     if found is None:
         with contextlib.suppress(PySparkRuntimeError):  # there is none
             found = SparkSession.active()
     if found is not None:
-        _check_master(found, master)
+        _check_found(found, asked, settings)
         with _unlogged():
+            _send_to(found)
             yield found
         return
     scratch = _scratch()
     try:
-        where = master or _with_retries(DEFAULT_MASTER)
-        with _unlogged():
+        where = asked or os.environ.get(REMOTE) or with_retries(DEFAULT)
+        with _unlogged(), _connect_mode():
             made = _start(where, scratch, log or scratch / "spark.log", settings or {})
-            if log is not None:
+            if log is not None and not is_connect(where):
                 _logs[made] = log
             try:
                 yield made
@@ -120,6 +128,33 @@ def open_session(
                 _stop(made)
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
+
+
+# Sessions whose executors have this package.
+_served: Final[weakref.WeakSet[SparkSession]] = weakref.WeakSet()
+
+
+def _send_to(session: SparkSession) -> None:
+    """Send the package to the executors of somebody else's session, once, if they are elsewhere."""
+    if session in _served or not _is_elsewhere(session):
+        return
+    folder = _scratch()  # Spark reads it for as long as the session lives
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    package.send(session, folder)
+    _served.add(session)
+
+
+def context_of(session: SparkSession) -> Any:
+    """The context of a session; None if it has none, as those of Spark Connect."""
+    return getattr(session, "sparkContext", None)
+
+
+def _is_elsewhere(session: SparkSession) -> bool:
+    """Whether tasks of a session may run other code: those of Connect are its server's."""
+    context = context_of(session)
+    if context is None or not is_one_process(str(context.master)):
+        return True
+    return bool(context.pythonExec != sys.executable)
 
 
 # Where the messages of sessions made here go and stay.
@@ -166,54 +201,135 @@ def require_pyspark() -> None:
         raise UserError(f"this needs Spark, which is not installed: {java.HELP}") from None
 
 
-def _with_retries(master: str) -> str:
-    """A local master that tries a task again; by itself it would give up at the first failure."""
-    match = LOCAL.fullmatch(master)
-    return master if match is None else f"local[{match[1] or 1},{FAILURES_MAX}]"
-
-
-def _check_master(session: SparkSession, master: str | None) -> None:
-    running = session.conf.get("spark.master", "")
-    if master is not None and running and running != master:
+def _check_found(
+    session: SparkSession, master: str | None, settings: Mapping[str, str] | None
+) -> None:
+    """Refuse what a session that runs already cannot be given."""
+    if settings:
+        raise UserError(
+            f"{next(iter(settings))} cannot be set in a Spark session that runs already: set it "
+            "where the session is made"
+        )
+    if master is None:
+        return
+    if context_of(session) is None:
+        running = f"{CONNECT}{session.client.host}"
+        same = is_connect(master) and urlsplit(master).hostname == session.client.host
+    else:
+        running = session.conf.get("spark.master", "")
+        same = running in ("", master)
+    if not same:
         raise UserError(
             f"a Spark session on {running} is running in this process: stop it, or leave out "
             f"the master {master}"
         )
 
 
-def _start(master: str, scratch: Path, log: Path, settings: dict[str, str]) -> SparkSession:
+def _start(master: str, scratch: Path, log: Path, settings: Mapping[str, str]) -> SparkSession:
+    check_settings(settings)
+    check_reachable(master)
+    log = log.absolute()
+    with waiting.shown("starting Spark"):
+        if is_connect(master):
+            with _variables({REMOTE: None}):
+                made = _bounded(_connect_builder(master, settings), master, log)
+        else:
+            with _variables(_start_variables(master, log, settings)):
+                made = _bounded(_builder(master, scratch, log, settings), master, log)
+            made.sparkContext.setLogLevel("ERROR")
+        if _is_elsewhere(made):
+            package.send(made, scratch)
+        _served.add(made)
+    if settings.get(UI) == "true":
+        say(f"Spark's page: {made.sparkContext.uiWebUrl}")
+    return made
+
+
+def check_settings(settings: Mapping[str, str]) -> None:
+    """Refuse settings that Spark would pass over without a word."""
+    for name in settings:
+        if not name.startswith("spark."):
+            raise UserError(f"{name!r:.80} is no setting of Spark's: their names begin with spark.")
+        if name in ("spark.master", "spark.remote"):
+            raise UserError(f"{name} is what --master is for: name it there")
+
+
+def _builder(master: str, scratch: Path, log: Path, settings: Mapping[str, str]) -> Any:
     from pyspark.sql import SparkSession
 
-    _check_reachable(master)
-    log = log.absolute()
     log4j = scratch / "log4j2.properties"
     log4j.write_text(LOG4J.format(log=log), encoding="utf-8")
     wanted = {
         **SETTINGS,
+        "spark.driver.memory": f"{driver_memory_mb(machine_bytes())}m",
         "spark.local.dir": str(scratch),
         "spark.sql.warehouse.dir": str(scratch / "warehouse"),
+        **{f"spark.executorEnv.{name}": value for name, value in _environment().items()},
+    }
+    if is_here(master):
+        wanted |= {"spark.driver.host": LOOPBACK, "spark.driver.bindAddress": LOOPBACK}
+    wanted |= settings
+    # Of two options that contradict each other Java heeds the last.
+    options = {
         "spark.executor.extraJavaOptions": JAVA_OPTIONS,
         "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile=file:{log4j} {JAVA_OPTIONS}",
-        **{f"spark.executorEnv.{name}": value for name, value in _environment().items()},
-        **settings,
     }
-    if _is_here(master):
-        wanted |= {"spark.driver.host": LOOPBACK, "spark.driver.bindAddress": LOOPBACK}
+    wanted |= {name: f"{own} {settings.get(name, '')}".strip() for name, own in options.items()}
     builder = SparkSession.builder.master(master).appName("precedes")
     for name, value in wanted.items():
         builder = builder.config(name, value)
-    variables = {
+    return builder
+
+
+def _start_variables(master: str, log: Path, settings: Mapping[str, str]) -> dict[str, str | None]:
+    """Environment variables with which Java is started."""
+    python = settings.get("spark.pyspark.python") or os.environ.get(PYTHON) or sys.executable
+    return {
         "JAVA_HOME": str(java.java_home()),
         java.LOG_VARIABLE: str(log),
-        "PYSPARK_PYTHON": sys.executable,
-        "PYSPARK_DRIVER_PYTHON": sys.executable,
+        PYTHON: python,
+        "PYSPARK_DRIVER_PYTHON": os.environ.get("PYSPARK_DRIVER_PYTHON") or sys.executable,
+        REMOTE: None,  # Spark would go there whatever master is asked for
+        **({"SPARK_LOCAL_IP": LOOPBACK} if is_here(master) else {}),
     }
-    if _is_here(master):
-        variables["SPARK_LOCAL_IP"] = LOOPBACK
-    with _variables(variables):
-        session = _bounded(builder, master, log)
-    session.sparkContext.setLogLevel("ERROR")
-    return session
+
+
+def driver_memory_mb(machine_bytes: int) -> int:
+    """Java's memory in the driver: a share of the machine's, the rest being for tasks."""
+    return min(max(machine_bytes // DRIVER_PART, DRIVER_MIN_BYTES), DRIVER_MAX_BYTES) >> 20
+
+
+def _connect_builder(master: str, settings: Mapping[str, str]) -> Any:
+    """Of a session on a server, which has its own memory, Python and log."""
+    from pyspark.errors import PySparkImportError
+    from pyspark.sql import SparkSession
+
+    try:
+        from pyspark.sql.connect.utils import check_dependencies
+
+        check_dependencies()
+    except (ImportError, PySparkImportError):
+        raise UserError(
+            "Spark Connect needs what is not installed: pip install 'precedes[connect]'"
+        ) from None
+    if settings.get(UI) == "true":
+        raise UserError("the page of Spark Connect is its server's: leave out --ui")
+    builder = SparkSession.builder.remote(master)
+    ours = {name: value for name, value in SETTINGS.items() if name.startswith("spark.sql.")}
+    for name, value in {**ours, **settings}.items():
+        builder = builder.config(name, value)
+    return builder
+
+
+@contextlib.contextmanager
+def _connect_mode() -> Iterator[None]:
+    """Take back that this process is a client of Connect, which Spark notes in the environment."""
+    before = os.environ.get(CONNECT_MODE)
+    try:
+        yield
+    finally:
+        if before is None:
+            os.environ.pop(CONNECT_MODE, None)
 
 
 def _bounded(builder: Any, master: str, log: Path) -> SparkSession:
@@ -266,67 +382,28 @@ def _stop(session: SparkSession) -> None:
         SparkContext._jvm = None
 
 
-def _check_reachable(master: str) -> None:
-    """Refuse at once what is no master, and a standalone master that nobody listens for."""
-    if not MASTERS.match(master):
-        raise UserError(
-            f"{master!r:.80} is no Spark master: use local[*], local[N] or spark://HOST:PORT"
-        )
-    if not master.startswith("spark://"):
-        return
-    failures = []
-    for address in master.removeprefix("spark://").split(","):
-        parts = urlsplit(f"//{address}")
-        try:
-            where = (parts.hostname or "", parts.port or 7077)
-            with socket.create_connection(where, timeout=CONNECT_S) as connection:
-                if _is_spark(connection):
-                    return
-            failures.append(f"{address}: what listens there is no Spark master")
-        except ValueError:
-            failures.append(f"{address} is no HOST:PORT")
-        except OSError as error:
-            failures.append(f"{address}: {error.strerror or error}")
-    raise UserError(f"no Spark master at {master} ({'; '.join(failures)}): check --master")
-
-
-def _is_spark(connection: socket.socket) -> bool:
-    """Whether a server speaks Spark's protocol, or TLS, within ``CONNECT_S``."""
-    try:
-        connection.sendall(KNOCK)
-        answer = b""
-        while len(answer) < 9 and (more := connection.recv(9 - len(answer))):
-            answer += more
-    except OSError:
-        return False
-    return answer[8:] == bytes([STREAM_FAILURE]) or answer.startswith(TLS_ALERT)
-
-
-def _is_here(master: str) -> bool:
-    if master.startswith("local"):
-        return True
-    host = urlsplit(master).hostname
-    return host in (LOOPBACK, "localhost", "::1")
-
-
 def _environment() -> dict[str, str]:
     """What executors must see of this process's variables: all that precedes reads."""
     return {name: value for name, value in os.environ.items() if name.startswith("PRECEDES_")}
 
 
 @contextlib.contextmanager
-def _variables(wanted: dict[str, str]) -> Iterator[None]:
-    """Environment variables for the processes started in a block."""
+def _variables(wanted: Mapping[str, str | None]) -> Iterator[None]:
+    """Environment variables for the processes started in a block; None: without that one."""
     before = {name: os.environ.get(name) for name in wanted}
-    os.environ.update(wanted)
+    _set_variables(wanted)
     try:
         yield
     finally:
-        for name, value in before.items():
-            if value is None:
-                os.environ.pop(name, None)
-            else:
-                os.environ[name] = value
+        _set_variables(before)
+
+
+def _set_variables(wanted: Mapping[str, str | None]) -> None:
+    for name, value in wanted.items():
+        if value is None:
+            os.environ.pop(name, None)
+        else:
+            os.environ[name] = value
 
 
 def _scratch() -> Path:

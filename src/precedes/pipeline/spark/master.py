@@ -1,0 +1,105 @@
+"""What the address of a Spark master means, and whether anybody is there."""
+
+from __future__ import annotations
+
+import re
+import socket
+import struct
+from typing import Final
+from urllib.parse import urlsplit
+
+from precedes.errors import UserError
+
+LOOPBACK: Final = "127.0.0.1"
+DEFAULT: Final = "local[*]"
+
+KNOWN: Final = re.compile(r"(local(\[[^]]+\])?|local-cluster\[[^]]+\]|yarn)$|(spark|k8s|sc)://.")
+LOCAL: Final = re.compile(r"local(?:\[(\d+|\*)\])?")
+CONNECT: Final = "sc://"
+STANDALONE: Final = "spark://"
+PORTS: Final = {CONNECT: 15002, STANDALONE: 7077}
+
+# A process may die of a run; the run is given up before the task is (execute.ATTEMPTS_MAX).
+FAILURES_MAX: Final = 8
+
+# Reaching a master takes milliseconds; Spark itself would try for a minute.
+CONNECT_S: Final = 5.0
+
+# A question that every server of Spark's answers with a failure: for a stream that is not there.
+_STREAM: Final = b"/files/none"
+KNOCK: Final = struct.pack(f">QBI{len(_STREAM)}s", 13 + len(_STREAM), 6, len(_STREAM), _STREAM)
+STREAM_FAILURE: Final = 8
+TLS_ALERT: Final = b"\x15\x03"  # what a master that asks for TLS answers
+
+# How every client of HTTP/2 begins: the preface and empty settings. A server answers with its own.
+PREFACE: Final = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes([0, 0, 0, 4, 0, 0, 0, 0, 0])
+SETTINGS_FRAME: Final = 4
+
+
+def with_retries(master: str) -> str:
+    """A local master that tries a task again; by itself it would give up at the first failure."""
+    match = LOCAL.fullmatch(master)
+    return master if match is None else f"local[{match[1] or 1},{FAILURES_MAX}]"
+
+
+def is_connect(master: str) -> bool:
+    """Whether it is a server of Spark Connect, which has all of Spark but its context."""
+    return master.startswith(CONNECT)
+
+
+def is_one_process(master: str) -> bool:
+    """Whether tasks are processes of this machine that run what this process runs."""
+    return re.match(r"local(\[|$)", master) is not None
+
+
+def is_here(master: str) -> bool:
+    """Whether nothing has to be reached from another machine."""
+    return master.startswith("local") or urlsplit(master).hostname in (LOOPBACK, "localhost", "::1")
+
+
+def check_reachable(master: str) -> None:
+    """Refuse at once what is no master, and an address that nobody listens at."""
+    if not KNOWN.match(master):
+        raise UserError(
+            f"{master!r:.80} is no Spark master: use local[*], local[N], spark://HOST:PORT or "
+            "sc://HOST:PORT"
+        )
+    scheme = next((known for known in PORTS if master.startswith(known)), None)
+    if scheme is None:
+        return
+    # What follows a semicolon are parameters of a connection to Spark Connect.
+    addresses = master.removeprefix(scheme).partition("/")[0].split(",")
+    failures = []
+    for address in addresses:
+        parts = urlsplit(f"//{address}")
+        try:
+            where = (parts.hostname or "", parts.port or PORTS[scheme])
+            with socket.create_connection(where, timeout=CONNECT_S) as connection:
+                if _is_asked_for(connection, scheme):
+                    return
+            failures.append(f"{address}: what listens there is no {_kind(scheme)}")
+        except ValueError:
+            failures.append(f"{address} is no HOST:PORT")
+        except OSError as error:
+            failures.append(f"{address}: {error.strerror or error}")
+    raise UserError(f"no {_kind(scheme)} at {master} ({'; '.join(failures)}): check --master")
+
+
+def _kind(scheme: str) -> str:
+    return "Spark Connect server" if scheme == CONNECT else "Spark master"
+
+
+def _is_asked_for(connection: socket.socket, scheme: str) -> bool:
+    """Whether a server speaks the protocol of its scheme, or TLS, within ``CONNECT_S``."""
+    try:
+        connection.sendall(PREFACE if scheme == CONNECT else KNOCK)
+        answer = b""
+        while len(answer) < 9 and (more := connection.recv(9 - len(answer))):
+            answer += more
+    except OSError:
+        return False
+    if answer.startswith(TLS_ALERT):
+        return True
+    if scheme == CONNECT:
+        return answer[3:4] == bytes([SETTINGS_FRAME])
+    return answer[8:] == bytes([STREAM_FAILURE])

@@ -1,0 +1,95 @@
+"""A Spark Connect server on loopback: no context, tasks of another process's Java."""
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+
+import pytest
+
+from precedes.audit import audit, to_json
+from precedes.trace import load
+from tests.support import commands, daemons, runs
+from tests.support.signals import heed_interrupts
+
+
+@contextlib.contextmanager
+def server(directory):
+    """A server with two tasks at once, and the address that it listens at."""
+    options = ["--port", "0", "--master", "local[2]"]
+    log = directory / "connect.log"
+    with daemons.daemon(log, "connect", *options) as process:
+        pattern = r"Spark Connect server started at: (127\.0\.0\.1:\d+)"
+        yield f"sc://{daemons.wait_for_line(log, pattern, process)}"
+
+
+CLIENT = """
+import json, sys
+from pathlib import Path
+from precedes.audit import to_json
+from precedes.pipeline import audit_files, run_sweep
+from precedes.pipeline.spark import jobs, monitor
+from precedes.pipeline.spark.session import open_session
+from precedes.sim.experiment import from_file
+
+master, experiment, out = sys.argv[1:]
+took, shares = [], []
+with open_session(master=master) as spark, monitor.listening(took.append):
+    cores = jobs.parallelism(spark)
+    done = run_sweep(from_file(experiment), out, session=spark, progress=shares.append)
+    traces = sorted(Path(out, "traces").iterdir())
+    told = to_json(audit_files(spark, traces, progress=shares.append))
+    found = spark.range(1).mapInArrow(lambda batches: batches, "id long").count()
+print(json.dumps([cores, len(done.failures), shares, told, [s.title for s in took], found]))
+"""
+
+
+def test_a_sweep_and_an_audit(swept, tmp_path):
+    """The same tables and reports as from a session of one's own."""
+    experiment, out = runs.write(tmp_path), tmp_path / "out"
+    with server(tmp_path) as master:
+        line = [sys.executable, "-c", CLIENT, master, experiment, out]
+        done = subprocess.run(line, capture_output=True, text=True, timeout=daemons.PATIENCE_S)
+    assert done.returncode == 0, done.stderr
+    assert done.stderr == ""
+    cores, failures, shares, told, took, found = json.loads(done.stdout)
+    assert (cores, failures, found) == (2, 0, 1)
+    assert 1.0 in shares
+    assert {"simulate", "audit files", "run_metrics"} <= set(took)
+    assert runs.tables(out) == runs.tables(swept[0])
+    traces = sorted((out / "traces").iterdir())
+    reports = [audit(history) for path in traces for history in load(path)]
+    assert told == json.loads(json.dumps(to_json(reports)))
+
+
+@pytest.mark.swarm
+def test_an_interrupt_is_the_clients_alone(swept, tmp_path):
+    """Its tasks end, the server lives, and the same command goes on."""
+    experiment, out = runs.write(tmp_path), tmp_path / "out"
+    with server(tmp_path) as master:
+        line = commands.command("sweep", experiment, "--out", out, "--master", master)
+        with subprocess.Popen(
+            line, stderr=subprocess.PIPE, text=True, preexec_fn=heed_interrupts
+        ) as process:
+            records = out / "records"
+            daemons.wait_until(lambda: records.is_dir() and len(runs.records(out)) >= 2, process)
+            os.kill(process.pid, signal.SIGINT)
+            _, error = process.communicate(timeout=daemons.PATIENCE_S)
+        assert process.returncode == 130, error
+        assert error.splitlines()[-1].startswith("precedes: interrupted; finished runs are kept")
+        finished = runs.records(out)
+        assert 2 <= len(finished) < runs.RUNS
+        done = commands.run("sweep", experiment, "--out", out, "--master", master)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert finished.items() <= runs.records(out).items()
+    assert runs.tables(out) == runs.tables(swept[0])
+
+
+def test_nobody_and_nothing_at_the_address(tmp_path):
+    for master in ("sc://127.0.0.1:9", "sc://127.0.0.1:9/;use_ssl=true"):
+        done = commands.run("audit", "examples/chat.jsonl", "--master", master)
+        assert (done.returncode, done.stdout) == (2, "")
+        assert done.stderr.startswith(f"precedes: no Spark Connect server at {master}")
+        assert len(done.stderr.splitlines()) == 1
