@@ -53,8 +53,7 @@ MAY_IMPORT = {
     "live.net": WORDS,
     "live.member": HOSTS | {"parts"},
     "live.cluster": HOSTS | {"live", "trace", "audit"},  # it asks for its own verdict
-    "pipeline": HOSTS
-    | {"intervals", "console", "stores", "sim", "trace", "audit", "waiting"},
+    "pipeline": HOSTS | {"intervals", "console", "stores", "sim", "trace", "audit", "waiting"},
     "pipeline.spark": FILES | {"compiled", "console", "machine", "sources", "waiting"},
     "papers": HOSTS | {"intervals", "parts.sizing", "stores", "sim", "trace", "pipeline"},
     "report": STORES | {"papers"},
