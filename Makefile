@@ -32,7 +32,7 @@ $(READY): pyproject.toml constraints.txt
 	@$(INSTALL) --no-deps $(UNPACKED) $(LARGE) & \
 	  $(INSTALL) --no-deps $(filter-out $(LARGE:%=%==%),$(shell cat constraints.txt)) \
 	  || { wait; false; } && wait $$!
-	@$(INSTALL) -e '.[dev,live,reproduce]'
+	@$(INSTALL) -e '.[connect,dev,live,reproduce]'
 	@rm -f $(UNFINISHED)
 	@touch $@
 

@@ -21,6 +21,8 @@ def spark(event_log, engine):
         "spark.eventLog.compress": "false",
         "spark.eventLog.rolling.enabled": "false",
         "spark.eventLog.dir": event_log.as_uri(),
+        "spark.ui.enabled": "true",
+        "spark.ui.port": "0",
     }
     with open_session(master="local[2]", settings=settings) as session:
         yield session

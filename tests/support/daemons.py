@@ -47,7 +47,7 @@ def daemon(log, name, *arguments):
     environment = {
         **{key: value for key, value in os.environ.items() if key not in hidden},
         "PATH": os.defpath,
-        "SPARK_DAEMON_MEMORY": "256m",
+        "SPARK_DAEMON_MEMORY": "700m" if name == "connect" else "256m",
         "SPARK_DAEMON_JAVA_OPTS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
     }
     line = commands.command("spark", name, *arguments)

@@ -5,6 +5,7 @@ from xdist.scheduler import LoadScopeScheduling
 # Tests that share what takes long to make: one process makes it, and runs them all.
 TOGETHER = {
     "tests/pipeline/spark/test_connect.py": "spark",
+    "tests/pipeline/spark/test_session.py": "spark",
     "tests/pipeline/test_clusters.py": "spark",
     "tests/pipeline/test_events.py": "spark",
     "tests/pipeline/test_interrupts.py": "spark",

@@ -9,9 +9,16 @@ from pathlib import Path
 from typing import Final, NoReturn
 
 from precedes.errors import UserError
+from precedes.machine import machine_bytes
 from precedes.pipeline.spark import java
 from precedes.pipeline.spark.master import LOOPBACK, with_retries
-from precedes.pipeline.spark.session import JAVA_OPTIONS, PYTHON, check_settings, require_pyspark
+from precedes.pipeline.spark.session import (
+    JAVA_OPTIONS,
+    PYTHON,
+    check_settings,
+    driver_memory_mb,
+    require_pyspark,
+)
 
 CLASSES: Final = {
     "master": "org.apache.spark.deploy.master.Master",
@@ -38,6 +45,7 @@ def become_server(*, host: str, port: int, master: str, settings: Mapping[str, s
         "spark.connect.grpc.binding.address": host,
         "spark.connect.grpc.binding.port": str(port),
         "spark.ui.enabled": "false",
+        "spark.driver.memory": f"{driver_memory_mb(machine_bytes())}m",
         "spark.driver.extraJavaOptions": JAVA_OPTIONS,
         **({"spark.driver.host": LOOPBACK} if host == LOOPBACK else {}),
         **settings,
