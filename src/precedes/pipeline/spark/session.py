@@ -104,6 +104,7 @@ def open_session(
     from pyspark.errors import PySparkRuntimeError
     from pyspark.sql import SparkSession
 
+    check_settings(settings or {})
     asked = None if master is None else with_retries(master)
     found = session
     if found is None:
@@ -226,7 +227,6 @@ def _check_found(
 
 
 def _start(master: str, scratch: Path, log: Path, settings: Mapping[str, str]) -> SparkSession:
-    check_settings(settings)
     check_reachable(master)
     log = log.absolute()
     with waiting.shown("starting Spark"):
