@@ -1,12 +1,12 @@
 """The exact audit of causal order: a verdict, counts, and witnesses anyone can check.
 
->>> from precedes import load
 >>> from precedes.audit import audit
->>> [audit(history).verdict for history in load("examples/chat.jsonl")]
+>>> [report.verdict for report in audit("examples/chat.jsonl")]
 ['violated']
 """
 
-from precedes.audit.causal_order import HELD, UNKNOWN, VIOLATED, Report, audit
+from precedes.audit.causal_order import HELD, UNKNOWN, VIOLATED, Report
+from precedes.audit.logs import audit
 from precedes.audit.report import to_json, to_text
 from precedes.audit.witness import Step, Witness
 

@@ -1,4 +1,4 @@
-"""Did every node see causes before effects? The exact audit of one history.
+"""Did every node see causes before effects? The rules, and the report on one run.
 
 The rules, all from each node's own order of broadcasts and deliveries:
 
@@ -26,10 +26,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from precedes.audit import judge
-from precedes.audit.stages import Loop, Outcome, Runner, carry_out, cut_evenly
+from precedes.audit.stages import Outcome
 from precedes.audit.witness import Explainer, Known, Witness
-from precedes.trace.history import History
-from precedes.trace.rows import HistoryRows, Rows
+from precedes.trace.rows import Rows
 
 HELD: Final = "held"
 VIOLATED: Final = "violated"
@@ -65,23 +64,6 @@ class Report:
     skipped: int = 0
     notes: tuple[str, ...] = ()
     witnesses: tuple[Witness, ...]
-
-
-def audit(
-    source: History | Rows,
-    *,
-    witnesses: int = WITNESSES,
-    ranges: int = 1,
-    runner: Runner | None = None,
-) -> Report:
-    """The exact verdict on a run, with up to ``witnesses`` witnesses of each kind.
-
-    ``ranges`` is how many parts its nodes are cut into; it changes memory, never the result.
-    """
-    rows = source if isinstance(source, Rows) else HistoryRows(source)
-    spans = cut_evenly(rows, ranges)
-    outcome = carry_out(rows, spans, runner=runner or Loop(), violations_max=witnesses)
-    return report_on(rows, outcome, witnesses=witnesses)
 
 
 def report_on(rows: Rows, outcome: Outcome, *, witnesses: int = WITNESSES) -> Report:

@@ -8,6 +8,7 @@ places of its block below it are in the past of the message; 0 says nothing.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Final, NamedTuple, TypeVar
 
 import numpy as np
@@ -102,10 +103,12 @@ def hear(
     order: Order,
     bound: NDArray[np.int64],
     chunk_rows: int = CHUNK_ROWS,
+    on_rows: Callable[[int], None] | None = None,
 ) -> Heard:
     """The part of nodes ``first`` up to ``last``; deliveries above ``bound`` mean nothing.
 
-    Raises ``NoOrder`` if a node's broadcasts are not its messages 1, 2, 3, ...
+    ``on_rows`` is told how many rows were read. Raises ``NoOrder`` if a node's broadcasts are not
+    its messages 1, 2, 3, ...
     """
     nodes = rows.nodes
     ear = _Ear(
@@ -131,6 +134,8 @@ def hear(
         HEAR.compiled()(*chunk, order, bound, ear, lists)
         if ear.registers[_WRONG]:
             raise NoOrder("a broadcast is not its node's next message")
+        if on_rows is not None:
+            on_rows(chunk.kind.size)
     FORGET.compiled()(ear)
     return _part(first, last, ear, lists)
 

@@ -6,6 +6,7 @@ satisfied just before; if not, the message is *late*, and satisfied when the res
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -87,6 +88,7 @@ def judge(
     facts: Facts,
     violations_max: int,
     chunk_rows: int = CHUNK_ROWS,
+    on_rows: Callable[[int], None] | None = None,
 ) -> Judged:
     """The part of nodes ``first`` up to ``last``, with its first ``violations_max`` violations."""
     seat = make_seat(table)
@@ -114,6 +116,8 @@ def judge(
             found.registers[_PHANTOMS] = 0
             met = _keys(found.phantom_source[:count], found.phantom_seq[:count])
             phantoms = np.union1d(phantoms, met)
+        if on_rows is not None:
+            on_rows(chunk.kind.size)
     FINISH.compiled()(table, facts, seat, found)
     count = int(found.registers[_VIOLATIONS])
     return Judged(

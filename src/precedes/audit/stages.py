@@ -15,7 +15,7 @@ is the same whoever makes it, wherever, in whatever order, however often.
 
 ``carry_out`` is the driver: it holds what is the same for all ranges, and hands the ranges to a
 ``Runner``. ``Loop`` does them one after another here; one that has Spark do them, or keeps parts in
-a work directory, has the same three methods. What ``carry_out`` asks for twice is what phantoms
+a work folder (``work``), has the same methods. What ``carry_out`` asks for twice is what phantoms
 spoilt: ranges whose deliveries name messages that nobody broadcast are heard again, with the counts
 of broadcasts as ``bound``; if the order itself holds phantoms, all of them.
 
@@ -25,12 +25,13 @@ Ranges cover all nodes, rising and without gaps. Nothing in the outcome depends 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Final, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from precedes.audit.bits import words_for
 from precedes.audit.cycles import cyclic_messages
 from precedes.audit.hear import Heard, hear
 from precedes.audit.judge import TALLIES, Facts, Judged, judge
@@ -71,6 +72,9 @@ class Runner(Protocol):
     ) -> Sequence[Pruned]:
         """Short lists for these parts."""
 
+    def table(self, make: Callable[[], Table]) -> Table:
+        """What ``make`` makes, unless it is there already."""
+
     def judge(
         self,
         rows: Rows,
@@ -86,10 +90,15 @@ class Loop:
     """One range after another, in this process."""
 
     def __init__(
-        self, *, chunk_rows: int = CHUNK_ROWS, references: Sequence[int] | None = None
+        self,
+        *,
+        chunk_rows: int = CHUNK_ROWS,
+        references: Sequence[int] | None = None,
+        on_rows: Callable[[int], None] | None = None,
     ) -> None:
         self._chunk_rows = chunk_rows
         self._references = references
+        self._on_rows = on_rows
 
     def order(self, rows: Rows) -> Order:
         """See ``Runner``."""
@@ -100,7 +109,14 @@ class Loop:
     ) -> Sequence[Heard]:
         """See ``Runner``."""
         return [
-            hear(rows, *span, order=order, bound=bound, chunk_rows=self._chunk_rows)
+            hear(
+                rows,
+                *span,
+                order=order,
+                bound=bound,
+                chunk_rows=self._chunk_rows,
+                on_rows=self._on_rows,
+            )
             for span in spans
         ]
 
@@ -109,6 +125,10 @@ class Loop:
     ) -> Sequence[Pruned]:
         """See ``Runner``."""
         return [prune(part, places=places, floors=floors) for part in heard]
+
+    def table(self, make: Callable[[], Table]) -> Table:
+        """See ``Runner``."""
+        return make()
 
     def judge(
         self,
@@ -127,6 +147,7 @@ class Loop:
                 facts=facts,
                 violations_max=violations_max,
                 chunk_rows=self._chunk_rows,
+                on_rows=self._on_rows,
             )
             for span in spans
         ]
@@ -157,52 +178,61 @@ def cut_evenly(rows: Rows, ranges: int) -> list[Span]:
 
 def carry_out(rows: Rows, spans: Sequence[Span], *, runner: Runner, violations_max: int) -> Outcome:
     """Audit a run, range by range."""
-    heard, places = _heard(rows, spans, runner)
-    floors = floors_by_place(places, heard)
-    table, is_verified = make_table(places, runner.prune(heard, places, floors))
-    del floors
-    cyclic = np.empty(0, np.int64)
-    if not is_verified:
-        resolved = resolved_counts(table)
-        if not np.array_equal(resolved, table.counts):
-            cyclic = cyclic_messages(heard, places, resolved)
-            table = table._replace(counts=resolved)
-    correct = 1 - _joined([part.crashed for part in heard], np.uint8)
-    facts = Facts(
-        counts=np.diff(places.base).astype(np.int32),
-        own=_joined([part.own for part in heard], np.uint8),
-        correct=correct,
-    )
-    departed = _joined([part.departed for part in heard], np.uint8)
-    position = _joined([part.position for part in heard], np.int64)
-    base = places.base
-    del heard, places
-    judged = runner.judge(rows, spans, table, facts, violations_max)
-    violating = np.zeros(table.place.size // 64 + 1, np.uint64)
+    pasts = _pasts(rows, spans, runner)
+    judged = runner.judge(rows, spans, pasts.table, pasts.facts, violations_max)
+    violating = np.zeros(words_for(pasts.table.place.size), np.uint64)
+    violations: list[tuple[int, int, int]] = []
+    phantoms: set[tuple[int, int]] = set()
     for part in judged:
         violating |= part.violating
+        columns = (part.node.tolist(), part.source.tolist(), part.seq.tolist())
+        violations += zip(*columns, strict=True)
+        phantoms |= set(zip(part.phantom_source.tolist(), part.phantom_seq.tolist(), strict=True))
     return Outcome(
-        base=base,
-        position=position,
-        correct=correct,
-        departed=departed,
-        cyclic=cyclic,
+        base=pasts.table.base,
+        position=pasts.position,
+        correct=pasts.facts.correct,
+        departed=pasts.departed,
+        cyclic=pasts.cyclic,
         tallies=np.concatenate([np.empty((0, TALLIES), np.int64), *(p.tallies for p in judged)]),
         violating_messages=int(np.bitwise_count(violating).sum()),
-        violations=[
-            (node, source, seq)
-            for p in judged
-            for node, source, seq in zip(
-                p.node.tolist(), p.source.tolist(), p.seq.tolist(), strict=True
-            )
-        ][:violations_max],
-        phantoms=sorted(
-            {
-                pair
-                for p in judged
-                for pair in zip(p.phantom_source.tolist(), p.phantom_seq.tolist(), strict=True)
-            }
+        violations=violations[:violations_max],
+        phantoms=sorted(phantoms),
+    )
+
+
+class _Pasts(NamedTuple):
+    """What the first pass leaves."""
+
+    table: Table
+    facts: Facts
+    position: NDArray[np.int64]
+    departed: NDArray[np.uint8]
+    cyclic: NDArray[np.int64]
+
+
+def _pasts(rows: Rows, spans: Sequence[Span], runner: Runner) -> _Pasts:
+    heard, places = _heard(rows, spans, runner)
+
+    def make() -> Table:
+        pruned = runner.prune(heard, places, floors_by_place(places, heard))
+        table, is_verified = make_table(places, pruned)
+        return table if is_verified else table._replace(counts=resolved_counts(table))
+
+    table = runner.table(make)
+    cyclic = np.empty(0, np.int64)
+    if np.any(table.counts != np.diff(places.base)):
+        cyclic = cyclic_messages(heard, places, table.counts)
+    return _Pasts(
+        table=table,
+        facts=Facts(
+            counts=np.diff(places.base).astype(np.int32),
+            own=_joined([part.own for part in heard], np.uint8),
+            correct=1 - _joined([part.crashed for part in heard], np.uint8),
         ),
+        position=_joined([part.position for part in heard], np.int64),
+        departed=_joined([part.departed for part in heard], np.uint8),
+        cyclic=cyclic,
     )
 
 

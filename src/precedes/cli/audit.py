@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from precedes.cli.common import Commands
     from precedes.trace import Dialect
 
+WITNESSES: Final = 5  # that of `precedes.audit`, which would take its time to import
 EVENTS: Final = "events"  # tables that Spark reads, of any size and in any order
 
 # How the names of logs end, among what else a directory holds.
@@ -47,9 +48,34 @@ def add(commands: Commands) -> None:
         help="traces, logs, directories of them (paths or URLs), or - (standard input)",
     )
     add_format_options(parser, more=[EVENTS])
+    add_audit_options(parser)
     add_spark(parser, help="use Spark, on this master")
     add_json(parser)
     parser.set_defaults(run=_run)
+
+
+def add_audit_options(parser: argparse.ArgumentParser) -> None:
+    """How much is told, and what is kept of an audit that is stopped."""
+    parser.add_argument(
+        "--witnesses",
+        type=count,
+        default=WITNESSES,
+        metavar="K",
+        help=f"at most so many of each kind, and run ({WITNESSES})",
+    )
+    parser.add_argument(
+        "--work",
+        metavar="FOLDER",
+        help="keep what is done here; the same command goes on from there",
+    )
+    parser.add_argument("--fresh", action="store_true", help="start over in --work")
+
+
+def count(text: str) -> int:
+    """A number of things, for argparse."""
+    if not text.isdecimal():
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number, 0 or more")
+    return int(text)
 
 
 def _run(options: argparse.Namespace) -> int:
@@ -69,7 +95,6 @@ def _reports(options: argparse.Namespace) -> list[Report]:
     from precedes.audit import audit
     from precedes.pipeline.audit import is_for_spark
     from precedes.pipeline.directory import logs_in
-    from precedes.trace import load
 
     tables = options.format == EVENTS
     dialect = dialect_of(options)
@@ -80,12 +105,16 @@ def _reports(options: argparse.Namespace) -> list[Report]:
     if asked or is_for_spark(paths, master=options.master):
         with spark_told(options):
             return _on_spark(paths, format=options.format, dialect=dialect, **spark_of(options))
-    reports = []
     with Bar("audit") as bar:
-        for number, path in enumerate(paths):
-            reports += [audit(history) for history in load(path, options.format, dialect=dialect)]
-            bar.update((number + 1) / len(paths))
-    return reports
+        return audit(
+            list(paths),
+            format=options.format,
+            dialect=dialect,
+            witnesses=options.witnesses,
+            work=options.work,
+            fresh=options.fresh,
+            progress=bar.update,
+        )
 
 
 def _on_spark(

@@ -17,6 +17,7 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from precedes.errors import UserError
+from precedes.stores import Address
 from precedes.trace import schema
 from precedes.trace.assemble import JUDGED
 from precedes.trace.reader import (
@@ -26,8 +27,9 @@ from precedes.trace.reader import (
     integers,
     kind_numbers,
     opened_parquet,
+    read_trace,
 )
-from precedes.trace.rows import CHUNK_ROWS, Chunk, NoOrder, Rows, cut_chunks
+from precedes.trace.rows import CHUNK_ROWS, Chunk, HistoryRows, NoOrder, Rows, cut_chunks
 from precedes.trace.source import open_log, title_of
 
 
@@ -49,9 +51,16 @@ class TraceRows(Rows):
     """One run of a trace file."""
 
     def __init__(
-        self, address: str, *, metadata: dict[str, Any], run_id: int, pieces: _Pieces
+        self,
+        address: str,
+        *,
+        version: str,
+        metadata: dict[str, Any],
+        run_id: int,
+        pieces: _Pieces,
     ) -> None:
         self.address = address
+        self._version = version
         self.origin = title_of(address)
         self.nodes = metadata["nodes"]
         self.complete = metadata["complete"]
@@ -71,6 +80,8 @@ class TraceRows(Rows):
         pieces = self._pieces.between(low, high)
         names = ["kind", "source", "seq", *(["local_seq"] if check else [])]
         before: tuple[int, int] | None = None
+        if _version(self.address) != self._version:
+            raise UserError(f"{self.origin} has changed while it was read: audit it again")
         with open_log(self.address) as source, opened_parquet(source) as file:
             for group in np.unique(pieces.group).tolist():
                 a, b = np.searchsorted(pieces.group, (group, group + 1)).tolist()
@@ -82,6 +93,21 @@ class TraceRows(Rows):
                 if check:
                     before = _check_order(inside.node, offsets, table, before)
                 yield from _chunks(inside.node, offsets, table, chunk_rows)
+
+    def gathered(self) -> Rows:
+        """See ``Rows``."""
+        (history,) = (h for h in read_trace(self.address) if h.run_id == self.run_id)
+        found = HistoryRows(history)
+        found.complete = self.complete
+        return found
+
+
+def _version(address: str) -> str:
+    """What changes with the content of a file."""
+    try:
+        return Address.of(address).version()
+    except FileNotFoundError:
+        return "gone"
 
 
 def _read(title: str, file: pq.ParquetFile, group: int, names: list[str]) -> pa.Table:
@@ -131,6 +157,7 @@ def trace_rows(address: str) -> list[TraceRows]:
 
     Raises ``NoOrder`` if they do not stand by run and node.
     """
+    version = _version(address)
     with open_log(address) as source, opened_parquet(source) as file:
         title = source.title
         metadata = schema.decode_metadata(file.schema_arrow.metadata, path=title)
@@ -148,7 +175,9 @@ def trace_rows(address: str) -> list[TraceRows]:
     for run_id in runs.tolist():
         first, last = np.searchsorted(pieces.run, (run_id, run_id + 1)).tolist()
         part = pieces.between(first, last)
-        found.append(TraceRows(address, metadata=metadata, run_id=run_id, pieces=part))
+        found.append(
+            TraceRows(address, version=version, metadata=metadata, run_id=run_id, pieces=part)
+        )
     return found
 
 

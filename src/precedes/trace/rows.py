@@ -75,6 +75,10 @@ class Rows(ABC):
         that do not stand in their node's order raise ``NoOrder``.
         """
 
+    def gathered(self) -> Rows:
+        """The same run after ``NoOrder``: brought together, in order, with numbers; in memory."""
+        raise NotImplementedError
+
     def node_label(self, node: int) -> str:
         """A node's name for people."""
         return str(node)

@@ -1,0 +1,287 @@
+"""What an audit leaves while it runs, so that the same command goes on where it was stopped.
+
+A work folder (a path, or the address of one in a store) holds ``plan.json``: the logs with their
+versions, the options, and the version of the code. Each run has a folder of its own, by number:
+
+    ranges.json               the ranges of nodes, which a resumption keeps on any machine
+    order, a/, prune/, table, b/    parts (``parts``), each whole or not there
+
+Parts are written aside and then put in place. One that is damaged is made again. If the logs, the
+options or the code are others than those of the plan, the folder is refused: its parts are of
+another audit. One process at a time has it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import mmap
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from precedes import compiled, files
+from precedes.audit import cycles, hear, judge, order, parts, table
+from precedes.audit.hear import Heard
+from precedes.audit.judge import Facts, Judged
+from precedes.audit.order import Order
+from precedes.audit.parts import Damaged, Part
+from precedes.audit.settle import Table
+from precedes.audit.stages import Loop, Span
+from precedes.audit.table import Places, Pruned
+from precedes.errors import UserError
+from precedes.stores import Address, Lease, Place, StoreError, lease
+from precedes.trace.rows import Rows
+
+PLAN: Final = "plan.json"
+RANGES: Final = "ranges.json"
+FOLDERS: Final = ("a", "a-again", "prune", "b")
+LEFT_BY_A_LEASE: Final = (".lock", ".lease")
+
+
+def code_version() -> str:
+    """What changes when parts may come out differently."""
+    entries = (order.COLLECT, hear.HEAR, table.PRUNE, cycles.CYCLES, judge.JUDGE)
+    found = {path for entry in entries for path in entry.parts(None, ())}
+    return f"{parts.FORMAT} {compiled.sources_digest(tuple(sorted(found)))}"
+
+
+def input_version(place: Place) -> str:
+    """What changes with a log, be it a file or a folder of them."""
+    address = Address.of(place)
+    if address.is_folder():
+        rows = [entry for entry in address.entries() if not entry.name.startswith(".")]
+        return json.dumps([[row.name, row.size_bytes, row.mtime_ns] for row in rows])
+    try:
+        return address.version()
+    except FileNotFoundError:
+        raise UserError(f"there is no log {address}: check the path") from None
+
+
+class Work:
+    """An open work folder."""
+
+    def __init__(self, folder: Address, held: Lease) -> None:
+        self._folder = folder
+        self._lease = held
+
+    def run(self, name: str) -> PartStore:
+        """Where the parts of one run are."""
+        return PartStore(self._folder / name, self._lease)
+
+
+@contextlib.contextmanager
+def open_work(place: Place, plan: Mapping[str, Any], *, fresh: bool) -> Iterator[Work]:
+    """Have a work folder for this plan; ``fresh`` throws away what is there of another."""
+    folder = Address.of(place)
+    with _told(folder):
+        folder.make_folder()
+        with lease(folder) as held:
+            names = [name for name in folder.names() if name not in LEFT_BY_A_LEASE]
+            if names and PLAN not in names:
+                raise UserError(
+                    f"{folder} holds other files than an audit's: name a new folder for --work"
+                )
+            if names and fresh:
+                _clear(folder, names)
+            elif names:
+                _compare(folder, _read_plan(folder), plan)
+            held.check()
+            (folder / PLAN).put(json.dumps(plan, indent=2, sort_keys=True).encode())
+            yield Work(folder, held)
+
+
+def _clear(folder: Address, names: Sequence[str]) -> None:
+    for name in sorted(names, key=lambda name: name != PLAN, reverse=True):
+        if (folder / name).is_folder():
+            (folder / name).remove_folder()
+        else:
+            (folder / name).remove()
+
+
+def _read_plan(folder: Address) -> dict[str, Any]:
+    try:
+        found = json.loads((folder / PLAN).read_bytes())
+    except ValueError:
+        found = None
+    if not isinstance(found, dict):
+        raise UserError(f"{folder / PLAN} is damaged: --fresh starts over")
+    return found
+
+
+def _compare(folder: Address, found: Mapping[str, Any], plan: Mapping[str, Any]) -> None:
+    """Raise if the plan is not that of this folder."""
+    wanted = json.loads(json.dumps(plan))
+    if found == wanted:
+        return
+    what = "was begun with other options"
+    if found.get("code") != wanted["code"]:
+        what = "was begun by another version of precedes"
+    elif found.get("inputs") != wanted["inputs"]:
+        what = "is of other logs"
+        before = dict(found.get("inputs") or [])
+        changed = [
+            name for name, version in wanted["inputs"] if before.get(name, version) != version
+        ]
+        if changed and set(before) == {name for name, _ in wanted["inputs"]}:
+            what = f"was begun before {changed[0]} changed"
+    raise UserError(f"the audit in {folder} {what}: --fresh starts over")
+
+
+@contextlib.contextmanager
+def _told(folder: Address) -> Iterator[None]:
+    """Have errors of the machine's own files say what to do."""
+    try:
+        yield
+    except (UserError, NotImplementedError):
+        raise
+    except OSError as error:
+        reason = error.strerror or str(error)
+        raise UserError(
+            f"cannot keep parts in {folder}: {reason}; choose another folder for --work"
+        ) from None
+
+
+class PartStore:
+    """The parts of one run, by name."""
+
+    def __init__(self, folder: Address, held: Lease | None = None) -> None:
+        self._folder = folder
+        self._lease = held
+        with _told(folder):
+            for name in FOLDERS:
+                (folder / name).make_folder()
+                if folder.is_local:
+                    for left in files.asides_in((folder / name).local):
+                        left.unlink(missing_ok=True)
+
+    def ranges(self, make: Callable[[], list[Span]]) -> list[Span]:
+        """The ranges that were chosen first."""
+        file = self._folder / RANGES
+        with _told(self._folder):
+            if file.is_file():
+                with contextlib.suppress(ValueError):
+                    return [(first, last) for first, last in json.loads(file.read_bytes())]
+            made = make()
+            self.put(RANGES, json.dumps(made).encode())
+            return made
+
+    def put(self, name: str, content: bytes) -> None:
+        """Write a file, whole or not at all."""
+        if self._lease is not None:
+            self._lease.check()
+        with _told(self._folder):
+            (self._folder / name).put(content)
+
+    def load(self, name: str, kind: type[Part], *, check: bool = True) -> Part | None:
+        """A part, if it is there whole; on this machine it is mapped, not read."""
+        file = self._folder / name
+        try:
+            if not file.is_local:
+                return parts.parse(kind, bytearray(file.read_bytes()), check=check)
+            with file.open() as opened:
+                # Copied on writing: compiled code takes read-only arrays for another type.
+                mapped = mmap.mmap(opened.fileno(), 0, access=mmap.ACCESS_COPY)
+            return parts.parse(kind, mapped, check=check)
+        except (FileNotFoundError, Damaged, ValueError):
+            return None
+
+    def save(self, name: str, part: Part) -> Part:
+        """Keep a part; returns it as it is kept."""
+        self.put(name, parts.dump(part))
+        return self.load(name, type(part), check=False) or part
+
+    def keep(self, name: str, kind: type[Part], make: Callable[[], Part]) -> Part:
+        """The part of this name, made if it is not there."""
+        found = self.load(name, kind)
+        return self.save(name, make()) if found is None else found
+
+
+class Kept:
+    """A loop whose parts are kept: those that are there whole are not made again."""
+
+    def __init__(
+        self, store: PartStore, within: Loop, on_rows: Callable[[int], None] | None = None
+    ) -> None:
+        self._store = store
+        self._within = within
+        self._on_rows = on_rows
+        self._hearings = 0
+
+    def order(self, rows: Rows) -> Order:
+        """See ``Runner``."""
+        return self._store.keep("order", Order, lambda: self._within.order(rows))
+
+    def hear(
+        self, rows: Rows, spans: Sequence[Span], order: Order, bound: NDArray[np.int64]
+    ) -> Sequence[Heard]:
+        """See ``Runner``."""
+        self._hearings += 1
+        folder = "a" if self._hearings == 1 else "a-again"
+        found = []
+        for span in spans:
+            part = self._found(f"{folder}/{_name(span)}", Heard, rows, span)
+            if part is None:
+                (made,) = self._within.hear(rows, [span], order, bound)
+                part = self._store.save(f"{folder}/{_name(span)}", made)
+            found.append(part)
+        return found
+
+    def prune(
+        self, heard: Sequence[Heard], places: Places, floors: NDArray[np.int32]
+    ) -> Sequence[Pruned]:
+        """See ``Runner``."""
+        return [
+            self._store.keep(
+                f"prune/{_name(tuple(part.span.tolist()))}",
+                Pruned,
+                lambda part=part: self._within.prune([part], places, floors)[0],  # type: ignore[misc]
+            )
+            for part in heard
+        ]
+
+    def table(self, make: Callable[[], Table]) -> Table:
+        """See ``Runner``."""
+        return self._store.keep("table", Table, make)
+
+    def judge(
+        self,
+        rows: Rows,
+        spans: Sequence[Span],
+        table: Table,
+        facts: Facts,
+        violations_max: int,
+    ) -> Sequence[Judged]:
+        """See ``Runner``."""
+        found = []
+        for span in spans:
+            part = self._found(f"b/{_name(span)}", Judged, rows, span)
+            if part is None:
+                (made,) = self._within.judge(rows, [span], table, facts, violations_max)
+                part = self._store.save(f"b/{_name(span)}", made)
+            found.append(part)
+        return found
+
+    def _found(self, name: str, kind: type[Part], rows: Rows, span: Span) -> Part | None:
+        """A part of a range that is there, whose rows need not be read."""
+        part = self._store.load(name, kind)
+        if part is not None and self._on_rows is not None:
+            self._on_rows(int(rows.counts[span[0] : span[1]].sum()))
+        return part
+
+
+def _name(span: Span) -> str:
+    return f"{span[0]}-{span[1]}"
+
+
+__all__ = [
+    "Kept",
+    "PartStore",
+    "StoreError",
+    "Work",
+    "code_version",
+    "input_version",
+    "open_work",
+]

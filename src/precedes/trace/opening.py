@@ -1,0 +1,44 @@
+"""Opens a log of any format as runs to read piece by piece.
+
+A trace in order stays on disk and is read by row groups; any other log is read into memory first.
+"""
+
+from __future__ import annotations
+
+import os
+
+from precedes.stores import Address
+from precedes.trace.detect import load
+from precedes.trace.dialect import Dialect
+from precedes.trace.reader import MAGIC, opened_parquet
+from precedes.trace.row_groups import trace_rows
+from precedes.trace.rows import HistoryRows, NoOrder, Rows
+from precedes.trace.schema import METADATA_KEY
+from precedes.trace.source import STANDARD_INPUT, Log, open_log
+
+
+def open_rows(log: Log, format: str = "auto", *, dialect: Dialect | None = None) -> list[Rows]:
+    """The runs of a log, as ``load`` finds them; ``dialect.complete`` holds for traces too."""
+    found: list[Rows] = []
+    if format in ("auto", "precedes") and isinstance(log, str | os.PathLike) and _is_trace(log):
+        try:
+            found += trace_rows(os.fspath(log) if isinstance(log, os.PathLike) else log)
+        except NoOrder:
+            found.clear()
+    if not found:
+        found += [HistoryRows(history) for history in load(log, format, dialect=dialect)]
+    if dialect is not None and dialect.complete:
+        for rows in found:
+            rows.complete = True
+    return found
+
+
+def _is_trace(log: str | os.PathLike[str]) -> bool:
+    """Whether a log is a trace; what can be read only once is not looked at."""
+    if str(log) == str(STANDARD_INPUT) or not Address.of(log).is_file():
+        return False
+    with open_log(log) as source:
+        if not source.opening.startswith(MAGIC):
+            return False
+        with opened_parquet(source) as file:
+            return METADATA_KEY in (file.schema_arrow.metadata or {})
