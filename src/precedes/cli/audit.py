@@ -7,7 +7,9 @@ import json
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
+from precedes.cli import follow
 from precedes.cli.common import add_json, add_master
+from precedes.cli.follow import add_follow_options
 from precedes.cli.formats import add_format_options, dialect_of
 from precedes.cli.terminal import VERDICTS, Bar, show_text
 from precedes.console import show
@@ -48,11 +50,14 @@ def add(commands: Commands) -> None:
     )
     add_format_options(parser, more=[EVENTS])
     add_master(parser, help="use Spark, on this master")
+    add_follow_options(parser)
     add_json(parser)
     parser.set_defaults(run=_run)
 
 
 def _run(options: argparse.Namespace) -> int:
+    if options.follow:
+        return follow.run(options)
     from precedes.audit import to_json, to_text
 
     reports = _reports(options)
