@@ -10,7 +10,7 @@ PUBLIC = {
         from_arrow from_pandas load simulate
     """,
     "precedes.audit": """
-        HELD Report Step UNKNOWN VIOLATED Witness audit to_json to_text
+        HELD Report Standing Step UNKNOWN VIOLATED Witness audit follow to_json to_text
     """,
     "precedes.live": """
         Batch Config Event Evicted Group GroupClosed GroupLost Message Missing Security SlowMember

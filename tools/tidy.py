@@ -43,8 +43,9 @@ MAY_IMPORT = {
     "parts.sizing": WORDS | {"delays"},
     "protocols": CONTRACT | {"parts"},
     "registry": CONTRACT,  # it finds protocols by their names
+    "snapshot": FILES,
     "trace": STORES,
-    "audit": STORES | {"compiled", "trace"},
+    "audit": STORES | {"compiled", "snapshot", "trace"},
     "sim": HOSTS | {"forms", "delays", "machine", "stores"},
     "sim.engine": CONTRACT,
     "sim.inputs": CONTRACT | {"delays", "sim.engine", "sim.scenario", "sim.workloads"},

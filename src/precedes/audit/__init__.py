@@ -6,6 +6,7 @@
 """
 
 from precedes.audit.causal_order import HELD, UNKNOWN, VIOLATED, Report
+from precedes.audit.growing import Standing, follow
 from precedes.audit.logs import audit
 from precedes.audit.report import to_json, to_text
 from precedes.audit.witness import Step, Witness
@@ -15,9 +16,11 @@ __all__ = [
     "UNKNOWN",
     "VIOLATED",
     "Report",
+    "Standing",
     "Step",
     "Witness",
     "audit",
+    "follow",
     "to_json",
     "to_text",
 ]

@@ -7,7 +7,9 @@ import json
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
 
+from precedes.cli import follow
 from precedes.cli.common import add_json, add_spark, spark_of, spark_told
+from precedes.cli.follow import add_follow_options
 from precedes.cli.formats import add_format_options, dialect_of
 from precedes.cli.terminal import VERDICTS, Bar, show_text
 from precedes.console import show
@@ -50,6 +52,7 @@ def add(commands: Commands) -> None:
     add_format_options(parser, more=[EVENTS])
     add_audit_options(parser)
     add_spark(parser, help="use Spark, on this master")
+    add_follow_options(parser)
     add_json(parser)
     parser.set_defaults(run=_run)
 
@@ -66,7 +69,7 @@ def add_audit_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--work",
         metavar="FOLDER",
-        help="keep what is done here; the same command goes on from there",
+        help="keep what is done, or followed, here: the same command goes on from there",
     )
     parser.add_argument("--fresh", action="store_true", help="start over in --work")
 
@@ -79,6 +82,8 @@ def count(text: str) -> int:
 
 
 def _run(options: argparse.Namespace) -> int:
+    if options.follow:
+        return follow.run(options)
     from precedes.audit import to_json, to_text
 
     reports = _reports(options)

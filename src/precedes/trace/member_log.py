@@ -121,6 +121,15 @@ class LogWriter:
             os.pwrite(self._file, bytes([status]), STATUS_AT)
 
 
+class DecodedRows(NamedTuple):
+    """Rows of a log, a column each."""
+
+    time_ns: NDArray[np.int64]
+    kind: NDArray[np.int8]
+    source: NDArray[np.int32]
+    sequence: NDArray[np.int32]
+
+
 class MemberLog(NamedTuple):
     """What the log of one member holds."""
 
@@ -136,31 +145,50 @@ class MemberLog(NamedTuple):
 def read_member_log(path: Place) -> MemberLog:
     """One log; UserError if it is none."""
     path = Address.of(path)
+    data = _read(path)
+    if len(data) < HEADER_BYTES:
+        raise UserError(f"{path} is no log of a member: its header is damaged")
+    about = _decode_header(data, path)
+    return MemberLog(path, about, about.pop("status"), *decode_rows(data[HEADER_BYTES:], path))
+
+
+def read_header(path: Place) -> dict[str, Any] | None:
+    """What a log says of itself, with its ``status``; None if that is not written yet."""
+    data = _read(Address.of(path), HEADER_BYTES)
+    return _decode_header(data, path) if len(data) == HEADER_BYTES else None
+
+
+def _read(path: Address, limit_bytes: int = -1) -> bytes:
     try:
-        data = path.read_bytes()
+        with path.open() as file:
+            return file.read(limit_bytes)
     except OSError as error:
         raise UserError(f"cannot read {path}: {error.strerror}") from None
-    if not data.startswith(MAGIC) or len(data) < HEADER_BYTES:
-        raise UserError(f"{path} is no log of a member: its header is damaged")
+
+
+def _decode_header(data: bytes, path: Place) -> dict[str, Any]:
     length = int.from_bytes(data[LENGTH_AT:TEXT_AT], "little")
     try:
         about = json.loads(data[TEXT_AT : TEXT_AT + length])
         member, members = int(about["member"]), int(about["members"])
     except (ValueError, KeyError, TypeError):
         raise UserError(f"{path} is no log of a member: its header is damaged") from None
+    if not data.startswith(MAGIC):
+        raise UserError(f"{path} is no log of a member: its header is damaged")
     if not 0 <= member < members <= NODES_MAX:
         raise UserError(f"{path} says to be of member {member} of {members}")
-    whole_rows = (len(data) - HEADER_BYTES) // ROW_BYTES
-    rows = np.frombuffer(data, "<i8", offset=HEADER_BYTES, count=2 * whole_rows)
+    return {**about, "member": member, "members": members, "status": data[STATUS_AT]}
+
+
+def decode_rows(data: bytes, path: Place) -> DecodedRows:
+    """The rows in these bytes; half a row at their end is left out."""
+    rows = np.frombuffer(data, "<i8", count=2 * (len(data) // ROW_BYTES))
     word = rows[1::2]
     kind = word >> KIND_SHIFT
     if kind.size and (kind.min() < 0 or kind.max() >= len(EventKind)):
         raise UserError(f"{path} is damaged: it has events of unknown kinds")
     source_mask = (1 << KIND_SHIFT - SOURCE_SHIFT) - 1
-    return MemberLog(
-        path=path,
-        about={**about, "member": member, "members": members},
-        status=data[STATUS_AT],
+    return DecodedRows(
         time_ns=rows[::2].astype(np.int64),
         kind=kind.astype(np.int8),
         source=(word >> SOURCE_SHIFT & source_mask).astype(np.int32),

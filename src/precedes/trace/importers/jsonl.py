@@ -26,11 +26,15 @@ def batches(
 ) -> Iterator[pa.RecordBatch]:
     """The events of JSON lines, block by block; a row's ``local_seq`` is its line."""
     found.place = by_line
-    lines = _Lines(title, dialect)
     for block in blocks(text, title=title, block_bytes=plain_lines.BLOCK_BYTES):
-        # What other kinds mean is known line by line.
-        plain = None if dialect.kinds else plain_lines.parse(block.text, first=block.first)
-        yield from lines.read(block) if plain is None else [plain]
+        yield from block_batches(block, title=title, dialect=dialect)
+
+
+def block_batches(block: Block, *, title: str, dialect: Dialect) -> Iterator[pa.RecordBatch]:
+    """The events of some lines."""
+    # What other kinds mean is known line by line.
+    plain = None if dialect.kinds else plain_lines.parse(block.text, first=block.first)
+    yield from _Lines(title, dialect).read(block) if plain is None else [plain]
 
 
 class _Lines:

@@ -1,0 +1,295 @@
+"""``follow``: audits a log while it is written, and yields how it stands after each change.
+
+A log that was dropped from too early, since a node appeared late or delivered what nobody expected
+any more, is read again from its beginning, with more kept: nothing that was found vanishes by it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from typing import Any, Final
+
+import numpy as np
+
+from precedes import snapshot
+from precedes.audit.causal_order import VIOLATED, WITNESSES
+from precedes.audit.growing.auditor import BYTES_MAX, Auditor, Forgotten, Standing, Violation
+from precedes.audit.growing.kernel import BROADCAST, MASK, SHIFT
+from precedes.audit.logs import audit
+from precedes.audit.witness import Explainer, Known, Witness
+from precedes.errors import UserError
+from precedes.trace import History
+from precedes.trace.dialect import Dialect
+from precedes.trace.rows import HistoryRows
+from precedes.trace.tail import NO_ROWS, Rows, Tail, open_tail, ticks
+
+SAVE_EVERY_S: Final = 30.0
+STATE: Final = "follow.state"
+# A log up to this size is read again for the path that proves a violation.
+EXPLAINED_ROWS_MAX: Final = 20_000_000
+PATIENCE_MAX: Final = 6
+RING: Final = 1 << 12
+REST_ROWS_MIN: Final = 1 << 16
+REST_SHARE: Final = 8 * 13  # of the bound, as rows
+
+
+def follow(source: str, **settings: Any) -> Following:
+    """Audit a log while it grows: ``for standing in follow("logs"): ...``.
+
+    ``source`` is a directory of the logs of a live group, a file of JSON lines, or a directory of
+    such files; ``settings`` are those of ``Following``.
+    """
+    return Following(source, **settings)
+
+
+class Following:
+    """A log that is followed: iterate over it for a ``Standing`` after each change.
+
+    The iteration ends with the log: when all members of a live group have ended, after ``idle_s``
+    without a row, or when ``is_stopped`` says so; the last standing is final if the log has ended,
+    or if the dialect says that it is complete. ``work`` is a directory in which the state is kept
+    every 30 s, to go on from there after a restart.
+    """
+
+    def __init__(
+        self,
+        source: str,
+        *,
+        format: str = "auto",
+        dialect: Dialect | None = None,
+        every_s: float = 1.0,
+        work: str | None = None,
+        idle_s: float | None = None,
+        is_stopped: Callable[[], bool] = lambda: False,
+        witnesses: int = WITNESSES,
+        bytes_max: int = BYTES_MAX,
+    ) -> None:
+        if not every_s > 0:
+            raise UserError(f"every must be more than 0 seconds, not {every_s:g}")
+        self._source, self._format, self._every_s = source, format, every_s
+        self._dialect = Dialect() if dialect is None else dialect
+        self._idle_s = idle_s
+        self._is_stopped = is_stopped
+        self._state = None if work is None else f"{work}/{STATE}"
+        self._witnesses, self._bytes_max = witnesses, bytes_max
+        open_tail(source, format, dialect=dialect)  # a mistake is told at once
+
+    def __iter__(self) -> Iterator[Standing]:
+        follower: Follower | None = None
+        saved_s = row_s = 0.0
+        standing: Standing | None = None
+        for now_s in ticks(self._every_s, self._is_stopped):
+            if follower is None:
+                follower = self._open()
+            changed = False
+            while follower is not None and follower.poll():
+                changed, row_s = True, now_s
+                yield (standing := follower.standing())
+            if follower is None:
+                continue
+            if standing is None:
+                yield (standing := follower.standing())
+            quiet_s = now_s - row_s
+            idle = self._idle_s is not None and quiet_s >= self._idle_s
+            if idle or (not changed and follower.tail.is_over(quiet_s=quiet_s)):
+                break
+            if self._state is not None and now_s - saved_s >= SAVE_EVERY_S:
+                follower.save(self._state)
+                saved_s = now_s
+        if follower is None:
+            return
+        if self._state is not None:
+            follower.save(self._state)
+        complete = self._dialect.complete
+        if complete or follower.tail.is_over(quiet_s=float("inf")):
+            yield follower.end(complete=complete)
+
+    def _open(self) -> Follower | None:
+        tail = open_tail(self._source, self._format, dialect=self._dialect)
+        if tail is None:
+            return None
+        follower = Follower(tail, witnesses=self._witnesses, bytes_max=self._bytes_max)
+        if self._state is not None:
+            follower.restore(self._state)
+        return follower
+
+
+class Follower:
+    """Reads a log and judges it; no clock, so that tests can say when."""
+
+    def __init__(
+        self, tail: Tail, *, witnesses: int = WITNESSES, bytes_max: int = BYTES_MAX
+    ) -> None:
+        self.tail = tail
+        self._bytes_max = bytes_max
+        self._witnesses = witnesses
+        self._patience = 0
+        self._auditor = self._make()
+        # The first violations, by node and position, and why they are.
+        self._told: dict[tuple[int, int], Witness] = {}
+
+    def _make(self) -> Auditor:
+        tail = self.tail
+        return Auditor(
+            nodes=tail.nodes,
+            is_closed=tail.is_closed,
+            patient=self._patience > 0,
+            ring=RING * 8**self._patience if self._patience else None,
+            bytes_max=self._bytes_max,
+            origin=tail.title,
+            node_label=tail.node_label,
+            message_label=tail.message_label,
+        )
+
+    def poll(self) -> bool:
+        """Read some rows and judge what can be; whether there were any."""
+        rows = self.tail.read(resting=self._resting())
+        if rows.node.size or self.tail.nodes != self._auditor.nodes:
+            self._feed(rows)
+        for node in self.tail.gone():
+            self._auditor.gone(node)
+        return rows.node.size > 0
+
+    def standing(self) -> Standing:
+        """How the log stands, with the first violations explained."""
+        standing = self._auditor.standing()
+        report = replace(standing.report, witnesses=tuple(self._told.values()))
+        return replace(standing, report=report)
+
+    def end(self, *, complete: bool = False) -> Standing:
+        """Judge the log as one that has ended here; the report is that of ``audit``."""
+        while self.poll():
+            pass
+        if (rows := self.tail.read()).node.size:
+            self._feed(rows)
+        if (rows := self.tail.finish()).node.size:
+            self._feed(rows)
+        end = self.tail.end()
+        complete = complete or end.complete
+        try:
+            self._auditor.end(complete=complete, crashed=end.crashed)
+        except Forgotten:
+            self._read_again()
+            self._auditor.end(complete=complete, crashed=end.crashed)
+        standing = self.standing()
+        if standing.report.verdict == VIOLATED and standing.rows_read <= EXPLAINED_ROWS_MAX:
+            history = replace(self.tail.history(), complete=complete)
+            witnesses = audit(history, witnesses=self._witnesses).witnesses
+            standing = replace(standing, report=replace(standing.report, witnesses=witnesses))
+        return standing
+
+    def _resting(self) -> list[int]:
+        """Nodes whose rows wait already: there is no use in reading more of them."""
+        limit = self._bytes_max // REST_SHARE // max(self._auditor.nodes, 1)
+        return self._auditor.with_left(max(limit, REST_ROWS_MIN))
+
+    def _feed(self, rows: Rows) -> None:
+        tail = self.tail
+        if tail.size_bytes() + self._auditor.size_bytes() > self._bytes_max:
+            raise UserError(
+                f"{tail.title} needs more than {self._bytes_max >> 20} MB to follow, much of it "
+                "for names of messages: audit it when it has ended"
+            )
+        try:
+            found = self._auditor.feed(rows, nodes=tail.nodes, labels=tail.labels)
+        except Forgotten:
+            found = self._read_again()
+        self._explain(found)
+
+    def _read_again(self) -> list[Violation]:
+        """Judge the log from its beginning, and keep more."""
+        while True:
+            self._patience += 1
+            self.tail.rewind()
+            self._auditor = self._make()
+            found: list[Violation] = []
+            try:
+                while (rows := self.tail.read()).node.size:
+                    found += self._auditor.feed(
+                        rows, nodes=self.tail.nodes, labels=self.tail.labels
+                    )
+                    del found[self._witnesses :]
+                return found
+            except Forgotten:
+                if self._patience == PATIENCE_MAX:
+                    raise
+
+    # Witnesses ------------------------------------------------------------------------------
+
+    def _explain(self, found: list[Violation]) -> None:
+        """Remember the first violations, and the paths that prove them."""
+        new = [one for one in found if (one.node, one.position) not in self._told]
+        del new[max(self._witnesses - len(self._told), 0) :]
+        if not new:
+            return
+        history = None
+        if self._auditor.rows_read <= EXPLAINED_ROWS_MAX:
+            try:
+                history = self.tail.history()
+            except UserError:  # a member's log is not there yet
+                history = None
+        for one in new:
+            self._told[one.node, one.position] = self._witness(one, history)
+
+    def _witness(self, violation: Violation, history: History | None) -> Witness:
+        tail = self.tail
+        who, what = tail.node_label(violation.node), tail.message_label(violation.message)
+        if history is None:
+            lacked = tail.message_label(violation.lacked)
+            return Witness(
+                kind="violation",
+                sentence=f"node {who} delivered {what} before {lacked}, which precedes it.",
+                node=violation.node,
+                node_name=who,
+                message=violation.message,
+                message_name=what,
+                earlier=violation.lacked,
+                earlier_name=lacked,
+            )
+        node, source = (
+            tail.node_in(history, one) for one in (violation.node, violation.message >> SHIFT)
+        )
+        explainer = Explainer(HistoryRows(history), _known(history))
+        witness = explainer.violation(node, source, violation.message & MASK)
+        missed = witness.earlier_name
+        never = f"node {who} delivered {what} but never delivered {missed}, which precedes it"
+        if witness.sentence.startswith(never):  # it may come yet
+            so_far = f"node {who} delivered {what} before {missed}, but {missed} precedes {what}"
+            witness = replace(witness, sentence=so_far + witness.sentence[len(never) :])
+        return witness
+
+    # Restarts -------------------------------------------------------------------------------
+
+    def save(self, path: str) -> None:
+        """Keep all that is needed to go on."""
+        arrays, about = self._auditor.pack()
+        mine = {"auditor": about, "tail": self.tail.pack(), "patience": self._patience}
+        snapshot.write(path, arrays, {**mine, "title": self.tail.title})
+
+    def restore(self, path: str) -> None:
+        """Go on where a state was kept, if there is one."""
+        found = snapshot.read(path)
+        if found is None:
+            return
+        arrays, about = found
+        if about["title"] != self.tail.title:
+            raise UserError(f"{path} is of another log, {about['title']}: name another directory")
+        self.tail.unpack(about["tail"])
+        self._patience = about["patience"]
+        self._auditor = self._make()
+        self._auditor.unpack(arrays, about["auditor"])
+        self._feed(NO_ROWS)  # so that it knows who waits
+
+
+def _known(history: History) -> Known:
+    """Where in a history each message is broadcast."""
+    rows = np.flatnonzero(history.kind == BROADCAST)
+    node = np.searchsorted(history.offsets, rows, side="right") - 1
+    counts = np.bincount(node, minlength=history.nodes)
+    return Known(
+        base=np.concatenate(([0], np.cumsum(counts))),
+        position=rows - history.offsets[node],
+        correct=np.ones(history.nodes, np.uint8),
+        phantoms=[],
+    )

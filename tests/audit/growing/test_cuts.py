@@ -1,0 +1,130 @@
+"""A growing log: the audit agrees with the definitions at every cut, and takes nothing back."""
+
+import dataclasses
+import random
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from precedes import compiled
+from precedes.audit import audit
+from precedes.audit.growing import Auditor, Forgotten, auditor, state
+from precedes.trace.tail import Rows
+from tests.support import cuts, executions
+
+SEEDS = st.integers(0, 2**32 - 1)
+
+
+@st.composite
+def grown(draw):
+    """Executions of every kind."""
+    seed, nodes, messages = draw(SEEDS), draw(st.integers(1, 6)), draw(st.integers(0, 14))
+    if draw(st.booleans()):
+        execution = executions.scramble(seed, nodes=nodes, messages=messages, rows=30)
+    else:
+        execution = executions.run(
+            seed,
+            nodes=nodes,
+            messages=messages,
+            order=draw(st.sampled_from(("causal", "fifo", "wild"))),
+            loss=draw(st.sampled_from((0.0, 0.0, 0.3))),
+            own=draw(st.sampled_from(("none", "now", "later"))),
+            drain=draw(st.booleans()),
+        )
+    if draw(st.booleans()):
+        executions.with_members(execution, random.Random(draw(SEEDS)))
+    return execution
+
+
+def followed(execution, seed, **settings):
+    """Follow an execution to its end; the auditor and all violations."""
+    judge = Auditor(nodes=len(execution.logs), is_closed=True, **settings)
+    read = [[] for _ in execution.logs]
+    known, found, before = set(), set(), (0, 0, 0)
+    for node, piece in cuts.schedule(execution, seed):
+        read[node] += piece
+        known |= {m for kind, m in piece if kind == executions.BROADCAST}
+        for one in judge.feed(Rows(*cuts.numbered(node, piece))):
+            pair = (one.node, one.position, (one.message >> 32, one.message & (2**32 - 1)))
+            assert pair not in found
+            found.add(pair)
+        before = agree(judge, read, execution, known, found, before)
+    ended = judge.end(complete=execution.complete)
+    found |= {(v.node, v.position, (v.message >> 32, v.message & (2**32 - 1))) for v in ended}
+    return judge, found
+
+
+def agree(judge, read, execution, known, found, before):
+    """At a cut the rows judged and all that is found are those of the definitions."""
+    at, resolved = cuts.judged_prefixes(read)
+    standing = judge.standing()
+    report = standing.report
+    part = cuts.as_execution(read, at, execution)
+    assert (standing.rows_read, standing.rows_judged) == (sum(map(len, read)), sum(at))
+    assert report.messages == len(resolved)
+    assert {wait.node for wait in standing.waiting} == {
+        str(node) for node, rows in enumerate(read) if at[node] < len(rows)
+    }
+    assert found == cuts.violations(part, known)
+    assert report.violating_messages == len({m for _, _, m in found})
+    counts = (report.violations, report.duplicates, report.cycles)
+    assert counts[:2] == (len(found), cuts.duplicates(part, known))
+    circular = cuts.cycles(read)
+    assert report.cycles <= len(circular)
+    waited = [rows[at[node]] for node, rows in enumerate(read) if at[node] < len(rows)]
+    if waited and all(kind == "deliver" and m in known for kind, m in waited):
+        assert report.cycles  # nobody waits for what was not read
+    assert all(now >= then for now, then in zip(counts, before, strict=True))
+    assert (report.phantom, report.lost) == (0, 0)
+    return counts
+
+
+def without_witnesses(report):
+    return dataclasses.replace(report, witnesses=())
+
+
+@given(grown(), SEEDS)
+@settings(max_examples=150)
+def test_every_cut_agrees_with_the_definitions(execution, seed):
+    judge, found = followed(execution, seed)
+    history = execution.history()
+    assert judge.standing().report == without_witnesses(audit(history))
+    assert {(node, m) for node, _, m in found} == executions.judge(execution)["pairs"]
+    assert judge.standing().is_final
+
+
+@pytest.fixture
+def cramped(monkeypatch):
+    """Arrays that have to grow, and rings that forget, after a few rows."""
+    monkeypatch.setattr(state, "ENTRIES_MIN", 2)
+    monkeypatch.setattr(state, "ENTRIES_BYTES", 8)
+    monkeypatch.setattr(state, "RING_PLACES", 2)
+    monkeypatch.setattr(state, "RING_MIN", 2)
+    monkeypatch.setattr(state, "GAPS", 1)
+    monkeypatch.setattr(auditor, "FINDINGS", 1)
+
+
+@given(grown(), SEEDS)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_room_is_made_and_what_was_dropped_is_read_again(cramped, execution, seed):
+    expected, (patience, grown) = audit(execution.history()), (0, {})
+    while True:
+        try:
+            found, _ = followed(execution, seed, **grown)
+            break
+        except Forgotten:
+            patience += 1
+            grown = {"patient": True, "ring": 2 * 8**patience}
+            assert patience < 4
+    assert found.standing().report == without_witnesses(expected)
+
+
+@given(grown(), SEEDS)
+@settings(max_examples=10)
+def test_interpreted_is_compiled(execution, seed):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(compiled.Entry, "compiled", lambda entry: entry.interpreted)
+        judge, found = followed(execution, seed)
+    again, same = followed(execution, seed)
+    assert (judge.standing(), found) == (again.standing(), same)
