@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 from precedes import audit, compiled
 from precedes.audit.hear import hear
 from precedes.audit.order import find_order
-from precedes.audit.stages import Loop
 from precedes.audit.table import floors_by_place, number_places, prune
 from precedes.trace.rows import HistoryRows
 from tests.support import executions
@@ -86,14 +85,6 @@ def test_numbers_of_nodes_do_not_matter(execution, rng):
     again = executions.Execution(renamed, execution.complete, crashed)
     report, other = audit.audit(execution.history()), audit.audit(again.history())
     assert [getattr(report, n) for n in COUNTS] == [getattr(other, n) for n in COUNTS]
-
-
-@given(st.one_of(honest(), scrambled()), st.sampled_from([1, 2, 3, 7]), st.sampled_from([1, 2, 5]))
-def test_the_plan_does_not_matter(execution, ranges, chunk_rows):
-    history = execution.history()
-    references = list(range(history.nodes))[::-1][:ranges]
-    for runner in (Loop(chunk_rows=chunk_rows), Loop(references=references), Loop(references=[])):
-        assert audit.audit(history, ranges=ranges, runner=runner) == audit.audit(history)
 
 
 @given(st.one_of(honest(), scrambled()))

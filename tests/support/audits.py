@@ -1,7 +1,13 @@
-"""What the audit finds beyond its report."""
+"""What the audit finds beyond its report, and executions as trace files."""
+
+import numpy as np
 
 from precedes.audit.stages import Loop, carry_out, cut_evenly
-from precedes.trace.rows import HistoryRows
+from precedes.model import EventKind, Events
+from precedes.trace import TraceWriter
+from precedes.trace.rows import CHUNK_ROWS, Chunk, HistoryRows, Rows
+
+KINDS = {"broadcast": EventKind.BROADCAST, "deliver": EventKind.DELIVER}
 
 
 def pairs(history, *, ranges=2):
@@ -10,3 +16,55 @@ def pairs(history, *, ranges=2):
     spans = cut_evenly(rows, ranges)
     outcome = carry_out(rows, spans, runner=Loop(), violations_max=history.kind.size)
     return {(node, (source, seq)) for node, source, seq in outcome.violations}
+
+
+def trace_rows_of(execution):
+    """The rows of a trace of an execution: (node, kind, source, seq), nodes in order."""
+    rows = []
+    for node, log in enumerate(execution.logs):
+        for at in range(len(log) + 1):
+            for _, before, m in [join for join in execution.joins if join[0] == node]:
+                if before == at:
+                    rows.append((node, EventKind.JOIN, *(m or (node, 0))))
+            for kind, m in log[at : at + 1]:
+                rows.append((node, KINDS[kind], *m))
+        rows += [(node, EventKind.CRASH, node, 0)] * (node in execution.crashed)
+        rows += [(node, EventKind.LEAVE, node, 0)] * (node in execution.departed)
+    return rows
+
+
+class ExecutionRows(Rows):
+    """An execution as rows, with the pairs that it has, phantoms too."""
+
+    def __init__(self, execution):
+        self.nodes = len(execution.logs)
+        self.complete = execution.complete
+        self.run_id, self.origin = 0, ""
+        self._rows = trace_rows_of(execution)
+        self.counts = np.bincount([row[0] for row in self._rows], minlength=self.nodes)
+
+    def chunks(self, first, last, *, chunk_rows=CHUNK_ROWS, check=False):
+        """Chunks of one node each."""
+        for node in range(first, last):
+            rows = [row[1:] for row in self._rows if row[0] == node]
+            for at in range(0, len(rows), chunk_rows):
+                kind, source, seq = zip(*rows[at : at + chunk_rows], strict=True)
+                bounds = np.array([0, len(kind)])
+                columns = (np.array(kind, np.int8), np.array(source, np.int32))
+                yield Chunk(node, bounds, *columns, np.array(seq, np.int32))
+
+
+def write_trace(path, execution, *, group_rows=1_000_000):
+    """A trace file of an execution."""
+    fields = {"complete": execution.complete, "group_rows": group_rows}
+    return write_rows(path, trace_rows_of(execution), nodes=len(execution.logs), **fields)
+
+
+def write_rows(path, rows, *, nodes, complete=False, group_rows=1_000_000):
+    """A trace file of rows (node, kind, source, seq)."""
+    columns = np.array(rows, np.int64).reshape(-1, 4).T
+    with TraceWriter(path, nodes=nodes, group_rows=group_rows) as writer:
+        times = np.arange(len(rows)) * 1000
+        writer.write(Events(times, *columns, np.full(len(rows), -1)))
+        writer.close(complete=complete)
+    return path

@@ -332,7 +332,7 @@ def _broadcast(
         lists.unit_bits[units + i] = ear.scratch[word]
         ear.scratch[word] = NONE
     registers[_UNITS] = units + touched
-    lists.floor[message] = _reach(node, seq, since, order, ear)
+    lists.floor[message] = _reach(node, since, order, ear)
     lists.position[message] = position
     lists.unit_end[message] = registers[_UNITS]
     lists.pair_end[message] = registers[_PAIRS]
@@ -368,15 +368,15 @@ def _place(source: int, seq: int, order: Order) -> int:
 
 
 @compiled.function(inline=False)
-def _reach(node: int, seq: int, since: int, order: Order, ear: _Ear) -> int:
+def _reach(node: int, since: int, order: Order, ear: _Ear) -> int:
     """How far all places are known; two steps a row at most, so perhaps less than it could be."""
     reach = ear.registers[_REACH]
     block = order.block[node]
     if block < 0:
         return 0
-    place = _place(node, seq, order)
-    end = place if place >= 0 else order.bounds[block + 1]
+    end = order.bounds[block + 1]
     steps = 2 * (since + 1)
+    # It ends at the message itself at the latest, which its node does not know yet.
     while steps > 0 and reach < end and order.seq[reach] <= ear.known[order.source[reach]]:
         reach += 1
         steps -= 1

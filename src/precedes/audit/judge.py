@@ -71,12 +71,11 @@ class _Found(NamedTuple):
 _NODE: Final = 0
 _POSITION: Final = 1
 _LATE: Final = 2  # messages in ``late``
-_COVERS: Final = 3  # the node has joined with something
-_OWN_COVERED: Final = 4
-_VIOLATIONS: Final = 5  # written down
-_PHANTOMS: Final = 6
-_FIRST: Final = 7
-_REGISTERS: Final = 8
+_OWN_COVERED: Final = 3
+_VIOLATIONS: Final = 4  # written down
+_PHANTOMS: Final = 5
+_FIRST: Final = 6
+_REGISTERS: Final = 7
 
 
 def judge(
@@ -174,13 +173,15 @@ def judge_rows(
                     deliveries += 1
                     continue
                 deliveries += s != node
-                # The usual case first: the next of its source, with all its past here.
-                is_next = q == seat.sat[s] + 1 and q <= table.counts[s]
-                if is_next and registers[_LATE] == 0 and registers[_COVERS] == 0:
+                # The usual case first: the next of its source, not here, with all its past.
+                if q == seat.sat[s] + 1 and q <= table.counts[s] and seat.waits_for[s] == 0:
                     message = table.base[s] + q - 1
-                    if missing(table, seat, message) < 0:
-                        satisfy(table, seat, s, message)
+                    own = table.place[message]
+                    if q > seat.covered[s] and missing(table, seat, own) < 0:
+                        satisfy(table, seat, s, own)
                         has += s != node and facts.correct[s] != 0
+                        if seat.waiters[s] >= 0 or has_bit(seat.late, message + 1):
+                            registers[_LATE] -= settle(table, seat, s)
                         continue
                 has += _deliver(node, position - 1, s, q, table, facts, seat, found)
             elif what == BROADCAST:
@@ -270,11 +271,11 @@ def _have(
 ) -> bool:
     """A message is here now; returns whether all its past was here before."""
     if seq == seat.sat[source] + 1:
-        place = missing(table, seat, message)
+        own = table.place[message]
+        place = missing(table, seat, own)
         if place < 0:
-            satisfy(table, seat, source, message)
-            if registers[_LATE] != 0 or registers[_COVERS] != 0:
-                registers[_LATE] -= settle(table, seat, source)
+            satisfy(table, seat, source, own)
+            registers[_LATE] -= settle(table, seat, source)
             return True
         wait(table, seat, source, place)
     _late(message, seat, registers)
@@ -300,7 +301,6 @@ def _join(
     for earlier in range(max(seat.covered[source], seat.sat[source]) + 1, seq + 1):
         has += not has_bit(seat.late, table.base[source] + earlier - 1)
     seat.covered[source] = max(seat.covered[source], seq)
-    registers[_COVERS] = 1
     registers[_LATE] -= settle(table, seat, source)
     return has if facts.correct[source] != 0 else 0
 
@@ -319,7 +319,6 @@ def finish(table: Table, facts: Facts, seat: Seat, found: _Found) -> None:
         leave_seat(table, seat, registers[_LATE])
     registers[_POSITION] = 0
     registers[_LATE] = 0
-    registers[_COVERS] = 0
     registers[_OWN_COVERED] = 0
 
 

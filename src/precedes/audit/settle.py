@@ -22,15 +22,16 @@ class Table(NamedTuple):
 
     A message's number is ``base[source] + seq - 1``. Of its generators, ``mask`` has those in the
     words of places from ``top`` downwards, and ``rest`` the others. Words are counted from the
-    width of the mask, so that none is negative.
+    width of the mask, so that none is negative. What is looked at for each delivery is by place,
+    since nodes deliver in about that order.
     """
 
     base: NDArray[np.int64]  # source; the last is the number of messages
     counts: NDArray[np.int32]  # source: its messages that are judged, a prefix
     place: NDArray[np.int32]  # message
-    top: NDArray[np.int32]  # message
-    mask: NDArray[np.uint64]  # message, word
-    begin: NDArray[np.int64]  # message, and one more: its generators in ``rest``
+    top: NDArray[np.int32]  # place
+    mask: NDArray[np.uint64]  # place, word
+    begin: NDArray[np.int64]  # place, and one more: its generators in ``rest``
     rest: NDArray[np.int32]
     place_source: NDArray[np.int32]  # place
     place_seq: NDArray[np.int32]  # place
@@ -66,16 +67,16 @@ def make_seat(table: Table) -> Seat:
 
 
 @compiled.function()
-def missing(table: Table, seat: Seat, message: int) -> int:
-    """The place of a generator of this message that is not satisfied, or -1."""
-    top = table.top[message]
+def missing(table: Table, seat: Seat, own: int) -> int:
+    """The place of a generator of the message at this place that is not satisfied, or -1."""
+    top = table.top[own]
     width = table.mask.shape[1]
     for i in range(width):
-        wanted = table.mask[message, i]
+        wanted = table.mask[own, i]
         lacking = wanted & ~seat.bits[top - i]
         if lacking != NONE:
             return int(((top - i - width) << 6) + lowest(lacking))
-    for i in range(table.begin[message], table.begin[message + 1]):
+    for i in range(table.begin[own], table.begin[own + 1]):
         place = int(table.rest[i])
         if seat.bits[(place >> 6) + width] & bit(place) == NONE:
             return place
@@ -83,10 +84,9 @@ def missing(table: Table, seat: Seat, message: int) -> int:
 
 
 @compiled.function()
-def satisfy(table: Table, seat: Seat, source: int, message: int) -> None:
-    """The head of a source is satisfied."""
+def satisfy(table: Table, seat: Seat, source: int, place: int) -> None:
+    """The head of a source, at this place, is satisfied."""
     seat.sat[source] += 1
-    place = table.place[message]
     seat.bits[(place >> 6) + table.mask.shape[1]] |= bit(place)
 
 
@@ -113,11 +113,12 @@ def settle(table: Table, seat: Seat, source: int) -> int:
             is_late = has_bit(seat.late, message)
             if not is_late and seat.covered[s] <= seat.sat[s]:
                 break
-            place = missing(table, seat, message)
+            own = table.place[message]
+            place = missing(table, seat, own)
             if place >= 0:
                 wait(table, seat, s, place)
                 break
-            satisfy(table, seat, s, message)
+            satisfy(table, seat, s, own)
             if is_late:
                 seat.late[message >> 6] &= ~bit(message)
                 settled += 1

@@ -237,8 +237,7 @@ def make_table(places: Places, pruned: Iterable[Pruned]) -> tuple[Table, bool]:
     verified = all(part.verified[0] for part in parts)
     messages = places.place.size
     distances = np.zeros(WIDTH_MAX + 1, np.int64)
-    top = np.zeros(messages, np.int32)
-    MEASURE.compiled()(begin, generators, top, distances)
+    MEASURE.compiled()(begin, generators, distances)
     outside = generators.size - np.cumsum(distances[:-1])
     width = int(np.argmax(np.append(outside <= FEW * messages, True))) + 1
     width = min(width, WIDTH_MAX)
@@ -246,7 +245,7 @@ def make_table(places: Places, pruned: Iterable[Pruned]) -> tuple[Table, bool]:
         base=places.base,
         counts=np.diff(places.base).astype(np.int32),
         place=places.place,
-        top=top,
+        top=np.zeros(messages, np.int32),
         mask=np.zeros((messages, width), np.uint64),
         begin=np.zeros(messages + 1, np.int64),
         rest=np.empty(int(generators.size - distances[:width].sum()), np.int32),
@@ -258,36 +257,41 @@ def make_table(places: Places, pruned: Iterable[Pruned]) -> tuple[Table, bool]:
 
 
 def measure(
-    begin: NDArray[np.int64],
-    generators: NDArray[np.int32],
-    top: NDArray[np.int32],
-    distances: NDArray[np.int64],
+    begin: NDArray[np.int64], generators: NDArray[np.int32], distances: NDArray[np.int64]
 ) -> None:
-    """Find each message's highest word, and how many words below it its generators lie."""
-    for m in range(top.size):
-        highest = np.int32(0)
-        for i in range(begin[m], begin[m + 1]):
-            highest = max(highest, generators[i] >> 6)
-        top[m] = highest
+    """Count how many words below its message's highest each generator lies."""
+    for m in range(begin.size - 1):
+        highest = _highest(begin, generators, m)
         for i in range(begin[m], begin[m + 1]):
             distances[min(highest - (generators[i] >> 6), distances.size - 1)] += 1
+
+
+@compiled.function()
+def _highest(begin: NDArray[np.int64], generators: NDArray[np.int32], message: int) -> int:
+    """The highest word that a message has a generator in."""
+    highest = 0
+    for i in range(begin[message], begin[message + 1]):
+        highest = max(highest, generators[i] >> 6)
+    return highest
 
 
 def fill(begin: NDArray[np.int64], generators: NDArray[np.int32], table: Table) -> None:
     """Put the generators into masks, and the others into ``rest``."""
     width = table.mask.shape[1]
     length = 0
-    for m in range(table.top.size):
-        table.begin[m] = length
+    for own in range(table.top.size):
+        m = table.base[table.place_source[own]] + table.place_seq[own] - 1
+        top = _highest(begin, generators, m)
+        table.begin[own] = length
         for i in range(begin[m], begin[m + 1]):
             place = generators[i]
-            distance = table.top[m] - (place >> 6)
+            distance = top - (place >> 6)
             if distance < width:
-                table.mask[m, distance] |= bit(place)
+                table.mask[own, distance] |= bit(place)
             else:
                 table.rest[length] = place
                 length += 1
-        table.top[m] += width
+        table.top[own] = top + width
     table.begin[table.top.size] = length
 
 

@@ -1,0 +1,213 @@
+"""However a run is cut, read and started from, the report is the same."""
+
+import random
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from precedes.audit import audit
+from precedes.audit.hear import hear
+from precedes.audit.order import find_order
+from precedes.audit.stages import Loop, cut_evenly
+from precedes.audit.table import floors_by_place, number_places, prune
+from precedes.model import EventKind
+from precedes.trace import read_trace
+from precedes.trace.row_groups import trace_rows
+from precedes.trace.rows import HistoryRows
+from tests.support import executions
+from tests.support.audits import ExecutionRows, write_rows, write_trace
+from tests.support.executions import DELIVER, Execution
+
+SEEDS = st.integers(0, 2**32 - 1)
+
+
+def anything(seed):
+    """An execution of any kind: lossy, contradictory, with members and phantoms."""
+    rng = random.Random(seed)
+    nodes = rng.randrange(1, 7)
+    if rng.random() < 0.4:
+        rows = rng.randrange(60)
+        execution = executions.scramble(seed, nodes=nodes, messages=rng.randrange(15), rows=rows)
+    else:
+        execution = executions.run(
+            seed,
+            nodes=nodes,
+            messages=rng.randrange(25),
+            order=rng.choice(["causal", "fifo", "wild"]),
+            loss=rng.choice([0.0, 0.3]),
+            own=rng.choice(["none", "now", "later"]),
+            drain=rng.random() < 0.7,
+        )
+    if rng.random() < 0.2:
+        # The next of its source, had there been one.
+        source = rng.randrange(nodes)
+        number = 1 + sum(m[0] == source for m in execution.broadcasts())
+        log = rng.choice(execution.logs)
+        log.insert(rng.randrange(len(log) + 1), (DELIVER, (source, number)))
+    return executions.with_members(execution, rng) if rng.random() < 0.3 else execution
+
+
+def beside(*parts):
+    """Executions that never hear of each other, as one."""
+    logs, crashed, joins, departed = [], [], [], []
+    for part in parts:
+        base = len(logs)
+
+        def moved(m, base=base):
+            return None if m is None else (m[0] + base, m[1])
+
+        logs += [[(kind, moved(m)) for kind, m in log] for log in part.logs]
+        crashed += [node + base for node in part.crashed]
+        joins += [(node + base, row, moved(m)) for node, row, m in part.joins]
+        departed += [node + base for node in part.departed]
+    return Execution(logs, parts[0].complete, crashed, joins, departed)
+
+
+@given(SEEDS, st.sampled_from([1, 2, 3, 7]), st.sampled_from([1, 2, 5]))
+@settings(max_examples=60)
+def test_the_plan_does_not_matter(seed, ranges, chunk_rows):
+    history = anything(seed).history()
+    expected = audit(history, witnesses=100)
+    references = list(range(history.nodes))[::-1][:ranges]
+    for runner in (Loop(chunk_rows=chunk_rows), Loop(references=references), Loop(references=[])):
+        assert audit(history, witnesses=100, ranges=ranges, runner=runner) == expected
+
+
+@pytest.mark.parametrize("group_rows", [3, 1_000_000])
+def test_a_file_says_what_its_history_says(tmp_path, group_rows):
+    """Read by row groups of one node, of several, and of many for one node."""
+    for seed in range(40):
+        path = write_trace(tmp_path / "t.parquet", anything(seed), group_rows=group_rows)
+        (rows,) = trace_rows(str(path))
+        expected = [audit(history, witnesses=100) for history in read_trace(path)]
+        assert [audit(rows, witnesses=100, ranges=1 + seed % 3)] == expected, seed
+        assert audit(path, witnesses=100) == expected, seed
+
+
+@given(SEEDS, SEEDS)
+@settings(max_examples=60)
+def test_groups_that_never_hear_of_each_other(seed, other):
+    """Counts of two groups are the sums of theirs; what one does tells nothing of the other."""
+    parts = [anything(seed), anything(other)]
+    parts[1].complete = parts[0].complete = False
+    # Whether sources deliver their own messages is asked of the run as a whole.
+    report = audit(beside(*parts).history())
+    apart = [audit(part.history()) for part in parts]
+    for name in ("violations", "duplicates", "phantom", "cycles", "unjudged", "deliveries"):
+        assert getattr(report, name) == sum(getattr(one, name) for one in apart), name
+
+
+def bridged(seed, other):
+    """Two groups in which nodes deliver a few messages of the other."""
+    rng = random.Random(seed)
+    execution = beside(anything(seed), anything(other))
+    known = sorted(execution.broadcasts())
+    for _ in range(rng.randrange(4) if known else 0):
+        log = rng.choice(execution.logs)
+        log.insert(rng.randrange(len(log) + 1), (DELIVER, rng.choice(known)))
+    execution.joins = []
+    return execution
+
+
+@given(SEEDS, SEEDS)
+@settings(max_examples=150)
+def test_groups_with_a_bridge_agree_with_the_definitions(seed, other):
+    execution = bridged(seed, other)
+    expected = executions.judge(execution)
+    report = audit(ExecutionRows(execution))
+    for name in ("violations", "violating_messages", "duplicates", "cycles", "unjudged", "lost"):
+        assert getattr(report, name) == expected[name], name
+
+
+def kept_a_message(execution):
+    """Generators that a message keeps, on average."""
+    rows = HistoryRows(execution.history())
+    order = find_order(rows)
+    heard = [hear(rows, 0, rows.nodes, order=order, bound=rows.counts)]
+    places = number_places(order, heard[0].counts)
+    pruned = prune(heard[0], places=places, floors=floors_by_place(places, heard))
+    return pruned.generators.size / places.place.size
+
+
+def test_lists_are_as_short_beside_another_group():
+    one = executions.run(1, nodes=8, messages=150, order="causal")
+    two = executions.run(2, nodes=8, messages=150, order="causal")
+    assert kept_a_message(beside(one, two)) == pytest.approx(
+        (kept_a_message(one) + kept_a_message(two)) / 2, rel=0.1
+    )
+
+
+def test_a_node_with_nearly_all_rows():
+    """One node repeats what it delivers until nine tenths of the rows are its own."""
+    execution = executions.run(4, nodes=6, messages=40, order="wild", loss=0.1)
+    rows = [(kind, m) for kind, m in execution.logs[0] if kind == DELIVER]
+    execution.logs[0] += rows * 60
+    expected = executions.judge(execution)
+    for ranges in (1, 2, 7):
+        report = audit(execution.history(), ranges=ranges, runner=Loop(chunk_rows=64))
+        assert (report.violations, report.duplicates) == (
+            expected["violations"],
+            expected["duplicates"],
+        )
+        assert report.duplicates >= 60 * len(rows)
+
+
+def test_thousands_of_silent_nodes():
+    """They lose everything in a complete run, and change nothing else."""
+    execution = executions.run(5, nodes=4, messages=30, order="wild")
+    before = audit(execution.history(), witnesses=0)
+    execution.logs += [[] for _ in range(10_000)]
+    report = audit(execution.history(), witnesses=0, ranges=7)
+    assert (before.violations, before.lost) == (report.violations, 0)
+    assert report.lost == 30 * 10_000
+    execution.complete = False
+    silent = audit(execution.history(), witnesses=0)
+    assert (silent.verdict, silent.lost) == (before.verdict, 0)
+
+
+def test_a_phantom_from_afar_takes_no_memory(tmp_path):
+    """A seq that nobody reached says nothing about how many messages there are."""
+    far = [(0, 2**31 - 1), (1, 2**31 - 1), (0, 0), (2**31 - 1, 1)]
+    rows = [(0, EventKind.BROADCAST, 0, 1), (1, EventKind.DELIVER, 0, 1)]
+    rows += [(1, EventKind.DELIVER, *m) for m in far]
+    path = write_rows(tmp_path / "t.parquet", rows, nodes=2)
+    (report,) = audit(path)
+    assert (report.phantom, report.deliveries, report.messages) == (4, 5, 5)
+    assert [(w.message, w.message_name) for w in report.witnesses] == [
+        (1 + number, f"{source}:{seq}") for number, (source, seq) in enumerate(sorted(far))
+    ]
+    assert [report] == [audit(history) for history in read_trace(path)]
+
+
+@given(SEEDS)
+@settings(max_examples=30)
+def test_repeated_silent_and_renamed(seed):
+    """A delivery again is a duplicate more; a silent node only misses; names mean nothing."""
+    execution = anything(seed)
+    execution.complete = False
+    report = audit(execution.history())
+    silent = Execution([*execution.logs, []], False, execution.crashed, execution.joins)
+    again = audit(silent.history())
+    for name in ("violations", "duplicates", "phantom", "cycles", "unjudged", "deliveries"):
+        assert getattr(again, name) == getattr(report, name), name
+    rng = random.Random(seed)
+    known = execution.broadcasts()
+    deliveries = [
+        (node, m) for node, log in enumerate(execution.logs) for kind, m in log if kind == DELIVER
+    ]
+    deliveries = [(node, m) for node, m in deliveries if m in known]
+    if deliveries:
+        node, m = rng.choice(deliveries)
+        execution.logs[node].append((DELIVER, m))
+        again = audit(execution.history())
+        assert again.duplicates == report.duplicates + 1
+        assert again.violations == report.violations
+
+
+def test_ranges_cover_all_nodes():
+    rows = HistoryRows(executions.run(1, nodes=9, messages=30, order="causal").history())
+    for ranges in (1, 2, 5, 9, 50):
+        spans = cut_evenly(rows, ranges)
+        assert [node for first, last in spans for node in range(first, last)] == list(range(9))
+        assert len(spans) <= ranges
