@@ -39,9 +39,10 @@ what, directory, file = sys.argv[1], Path(sys.argv[2]), Path(sys.argv[3])
 if what == "simulate":
     from precedes.pipeline.directory import hold
     from precedes.pipeline.execute import run_orders
-    with hold(directory):
+    from precedes.stores import Address
+    with hold(Address.of(directory)) as held:
         orders = json.loads(file.read_text())
-        outcomes = list(run_orders(orders, directory=directory, here=directory))
+        outcomes = list(run_orders(orders, directory=held.folder, here=directory))
     assert all(outcome.error is None for outcome in outcomes), outcomes
 else:
     from precedes.audit import audit
@@ -112,10 +113,11 @@ def simulate_on_spark(planned, directory):
     """The same runs as tasks."""
     from precedes.pipeline.directory import hold
     from precedes.pipeline.dispatch import simulate_runs
+    from precedes.stores import Address
 
     def work(spark):
-        with hold(directory):
-            outcomes = simulate_runs(spark, planned, directory=directory)
+        with hold(Address.of(directory)) as held:
+            outcomes = simulate_runs(spark, planned, directory=held.folder)
         assert all(outcome.error is None for outcome in outcomes), outcomes
 
     return on_spark(work)
@@ -177,15 +179,16 @@ def driver_kb(directory, sample, count):
     from precedes.pipeline.plan import expand
     from precedes.sim import Scenario
     from precedes.sim.experiment import Experiment
+    from precedes.stores import Address
 
     base = Scenario(protocol="probabilistic", nodes=200, messages=500)
     scenarios = tuple(base.replace(seed=seed) for seed in range(1, count + 1))
     experiment = Experiment("bench", scenarios)
     record = json.loads(sample.read_text())
-    with hold(directory):
+    with hold(Address.of(directory)) as held:
         for run in expand([experiment]):
             own = {"run_id": run.run_id, "digest": run.digest, "code_version": run.code_version}
-            write_record(directory, run.name, {**record, **own})
+            write_record(held.folder, run.name, {**record, **own})
     file = directory.with_suffix(".experiment")
     file.write_bytes(pickle.dumps(experiment))
     line = [sys.executable, "-c", DRIVER, str(directory), str(file)]

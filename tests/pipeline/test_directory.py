@@ -25,16 +25,16 @@ from precedes.pipeline.directory import (
     forget_starts,
     hold,
     read_records,
-    record_path,
-    trace_path,
     writing,
 )
-from precedes.pipeline.dispatch import _Watch
 from precedes.pipeline.execute import FAILED, FINISHED, run_orders
 from precedes.pipeline.plan import expand
+from precedes.pipeline.progress import RunProgress
 from precedes.sim import Scenario, memory, simulate
 from precedes.sim.experiment import Experiment
+from precedes.stores import Address
 from precedes.trace import read_metadata
+from tests.support.runs import record_of, trace_of
 
 BASE = Scenario(protocol="unordered", nodes=5, messages=30, rate=1000.0)
 
@@ -43,21 +43,25 @@ def plan(*scenarios, trace=True):
     return expand([Experiment("test", scenarios or (BASE,), trace=trace)])
 
 
+def held(directory):
+    return hold(Address.of(directory))
+
+
 def carry_out(directory, runs):
-    with hold(directory):
+    with held(directory):
         return execute(directory, runs)
 
 
 def execute(directory, runs):
     orders = [json.dumps(run.order()) for run in runs]
-    return list(run_orders(orders, directory=directory, here=Path.cwd()))
+    return list(run_orders(orders, directory=Address.of(directory), here=Path.cwd()))
 
 
 @pytest.mark.usefixtures("engine")
 def test_a_record_says_what_the_run_yields(tmp_path):
     (run,) = plan()
     assert carry_out(tmp_path, [run]) == [(run.run_id, FINISHED, None)]
-    record = read_records(tmp_path, [run])[run.run_id]
+    record = read_records(Address.of(tmp_path), [run])[run.run_id]
     assert record["result"]["deliveries"] == record["audit"]["deliveries"] == 120
     found = record["audit"]["violations"]
     assert found == record["result"]["violations"]["deliveries"] > 0
@@ -78,7 +82,7 @@ def test_records_are_read_when_they_are_asked_for(tmp_path):
     runs = plan(*(BASE.replace(seed=seed) for seed in range(20)))
     carry_out(tmp_path, runs)
     tracemalloc.start()
-    found = read_records(tmp_path, runs)
+    found = read_records(Address.of(tmp_path), runs)
     kept, _ = tracemalloc.get_traced_memory()
     in_memory = {run_id: found[run_id] for run_id in found}
     all_of_them = tracemalloc.get_traced_memory()[0] - kept
@@ -89,7 +93,7 @@ def test_records_are_read_when_they_are_asked_for(tmp_path):
     assert min(found.costs_s.values()) > 0
     with pytest.raises(KeyError):
         found[runs[0].run_id ^ 1]
-    record_path(tmp_path, runs[0].name).unlink()
+    record_of(tmp_path, runs[0].name).unlink()
     with pytest.raises(UserError, match="has changed"):
         found[runs[0].run_id]
 
@@ -112,8 +116,9 @@ def test_the_records_are_looked_at_as_often_as_that_is_quick(tmp_path, monkeypat
         looks.append(directory)
         return {run.name for run in runs[: len(looks)]}
 
-    monkeypatch.setattr("precedes.pipeline.dispatch.finished_names", look)
-    watch = _Watch(tmp_path, runs, shares.append)
+    (tmp_path / "started").mkdir()
+    monkeypatch.setattr("precedes.pipeline.progress.finished_names", look)
+    watch = RunProgress(Address.of(tmp_path), runs, shares.append)
     for _ in range(50):
         watch()
     assert len(looks) == 1
@@ -124,24 +129,24 @@ def test_the_records_are_looked_at_as_often_as_that_is_quick(tmp_path, monkeypat
 
 
 def damage_record(directory, run):
-    record_path(directory, run.name).write_bytes(b'{"version": 1, "dig')
+    record_of(directory, run.name).write_bytes(b'{"version": 1, "dig')
 
 
 def empty_record(directory, run):
-    record_path(directory, run.name).write_bytes(b"[]")
+    record_of(directory, run.name).write_bytes(b"[]")
 
 
 def lose_trace(directory, run):
-    trace_path(directory, run.name).unlink()
+    trace_of(directory, run.name).unlink()
 
 
 def cut_trace(directory, run):
-    path = trace_path(directory, run.name)
+    path = trace_of(directory, run.name)
     path.write_bytes(path.read_bytes()[:-1])
 
 
 def flip_trace(directory, run):
-    path = trace_path(directory, run.name)
+    path = trace_of(directory, run.name)
     content = bytearray(path.read_bytes())
     content[len(content) // 2] ^= 1
     path.write_bytes(content)
@@ -152,13 +157,13 @@ def flip_trace(directory, run):
 def test_a_damaged_run_counts_as_not_done(tmp_path, damage):
     runs = plan(BASE, BASE.replace(seed=2))
     carry_out(tmp_path, runs)
-    whole = trace_path(tmp_path, runs[0].name).read_bytes()
+    whole = trace_of(tmp_path, runs[0].name).read_bytes()
     damage(tmp_path, runs[0])
-    assert set(read_records(tmp_path, runs)) == {runs[1].run_id}
-    record_path(tmp_path, runs[0].name).unlink()
+    assert set(read_records(Address.of(tmp_path), runs)) == {runs[1].run_id}
+    record_of(tmp_path, runs[0].name).unlink()
     carry_out(tmp_path, runs)
-    assert set(read_records(tmp_path, runs)) == {run.run_id for run in runs}
-    assert trace_path(tmp_path, runs[0].name).read_bytes() == whole
+    assert set(read_records(Address.of(tmp_path), runs)) == {run.run_id for run in runs}
+    assert trace_of(tmp_path, runs[0].name).read_bytes() == whole
 
 
 @pytest.mark.usefixtures("engine")
@@ -168,24 +173,27 @@ def test_other_code_is_refused(tmp_path, monkeypatch):
     monkeypatch.setattr("precedes.pipeline.directory.sources_digest", lambda: "f" * 24)
     with pytest.raises(UserError, match=r"another version of the code .*, this is ffff"):
         carry_out(tmp_path, [run])
-    assert record_path(tmp_path, run.name).exists()
-    record = json.loads(record_path(tmp_path, run.name).read_bytes())
-    record_path(tmp_path, run.name).write_text(json.dumps({**record, "code_version": "x"}))
+    assert record_of(tmp_path, run.name).exists()
+    record = json.loads(record_of(tmp_path, run.name).read_bytes())
+    record_of(tmp_path, run.name).write_text(json.dumps({**record, "code_version": "x"}))
     with pytest.raises(UserError, match="as it was before a change"):
-        read_records(tmp_path, [run])
+        read_records(Address.of(tmp_path), [run])
 
 
 def test_one_at_a_time(tmp_path):
-    with hold(tmp_path):
+    with held(tmp_path):
         (tmp_path / "records" / ".run-1.json.tmp-here-1").write_text("half")
         (tmp_path / "started" / "run-1-0").touch()
-        with pytest.raises(UserError, match="another process is at work"), hold(tmp_path):
+        with (
+            pytest.raises(UserError, match="another process is at work"),
+            held(tmp_path),
+        ):
             pass
-    with hold(tmp_path):
+    with held(tmp_path):
         assert list((tmp_path / "records").iterdir()) == []
         assert list((tmp_path / "started").iterdir()) == []
     (tmp_path / "sweep.json").write_text("{")
-    with pytest.raises(UserError, match="is damaged"), hold(tmp_path):
+    with pytest.raises(UserError, match="is damaged"), held(tmp_path):
         pass
 
 
@@ -194,7 +202,7 @@ def test_the_directory_is_kept_until_no_task_writes(tmp_path):
     held, leave, left = threading.Event(), threading.Event(), threading.Event()
 
     def sweep():
-        with hold(tmp_path):
+        with held(tmp_path):
             held.set()
             leave.wait()
         left.set()
@@ -202,33 +210,39 @@ def test_the_directory_is_kept_until_no_task_writes(tmp_path):
     thread = threading.Thread(target=sweep)
     thread.start()
     held.wait()
-    with writing(tmp_path):
+    with writing(Address.of(tmp_path)):
         leave.set()
         assert not left.wait(0.2)
-        with pytest.raises(UserError, match="another process is at work"), hold(tmp_path):
+        with (
+            pytest.raises(UserError, match="another process is at work"),
+            held(tmp_path),
+        ):
             pass
     thread.join()
-    with pytest.raises(UserError, match="has ended"), writing(tmp_path):
+    with pytest.raises(UserError, match="has ended"), writing(Address.of(tmp_path)):
         pass
-    with hold(tmp_path):
+    with held(tmp_path):
         pass
 
 
 def test_tasks_of_a_driver_that_was_killed(tmp_path, monkeypatch):
     monkeypatch.setattr("precedes.pipeline.directory.WRITERS_S", 0.1)
-    with hold(tmp_path):
+    with held(tmp_path):
         task = contextlib.ExitStack()
-        task.enter_context(writing(tmp_path))
-    with pytest.raises(UserError, match="of an earlier sweep still write"), hold(tmp_path):
+        task.enter_context(writing(Address.of(tmp_path)))
+    with (
+        pytest.raises(UserError, match="of an earlier sweep still write"),
+        held(tmp_path),
+    ):
         pass
     task.close()
-    with hold(tmp_path):
+    with held(tmp_path):
         pass
 
 
 def test_a_directory_that_cannot_be_made(tmp_path):
     (tmp_path / "file").write_text("here")
-    with pytest.raises(UserError, match="cannot work in"), hold(tmp_path / "file"):
+    with pytest.raises(UserError, match="cannot work in"), held(tmp_path / "file"):
         pass
     assert (tmp_path / "file").read_text() == "here"
 
@@ -242,7 +256,7 @@ def test_a_failure_stops_nothing_but_its_run(tmp_path):
     assert [outcome.status for outcome in outcomes] == [FAILED, FINISHED, FAILED, FINISHED]
     assert "cannot read the latencies" in outcomes[0].error
     assert "more than memory_max_bytes" in outcomes[2].error
-    assert len(read_records(tmp_path, runs)) == 2
+    assert len(read_records(Address.of(tmp_path), runs)) == 2
 
 
 @pytest.mark.usefixtures("engine")
@@ -250,9 +264,11 @@ def test_tasks_at_once_share_the_memory_of_the_machine(tmp_path, monkeypatch):
     monkeypatch.setattr(memory, "machine_bytes", lambda: 64 << 20)
     (run,) = plan(BASE.replace(nodes=1000, messages=5))
     order = json.dumps(run.order())
-    with hold(tmp_path):
+    with held(tmp_path):
         for sharers, status in ((8, FAILED), (1, FINISHED)):
-            (outcome,) = run_orders([order], directory=tmp_path, here=tmp_path, sharers=sharers)
+            (outcome,) = run_orders(
+                [order], directory=Address.of(tmp_path), here=tmp_path, sharers=sharers
+            )
             assert outcome.status == status, outcome.error
             assert ("its share of this machine's" in (outcome.error or "")) == (sharers == 8)
 
@@ -261,25 +277,25 @@ def test_tasks_at_once_share_the_memory_of_the_machine(tmp_path, monkeypatch):
 def test_a_run_that_kills_its_process_is_given_up(tmp_path):
     """As often as Spark would try a task again; the run beside it is done once."""
     deadly, fine = plan(BASE, BASE.replace(seed=2))
-    with hold(tmp_path):
+    with held(tmp_path):
         for attempt in range(ATTEMPTS_MAX):
             (tmp_path / "started" / f"{deadly.name}-{attempt}").touch()
             outcomes = execute(tmp_path, [deadly, fine])
             if attempt < ATTEMPTS_MAX - 1:
                 assert [outcome.status for outcome in outcomes] == [FINISHED] * 2
-                record_path(tmp_path, deadly.name).unlink()
+                record_of(tmp_path, deadly.name).unlink()
     assert [outcome.status for outcome in outcomes] == [FAILED, FINISHED]
     assert f"died {ATTEMPTS_MAX} times" in outcomes[0].error
 
 
 CARRY_OUT = """
 import json, sys
-from pathlib import Path
 from precedes.pipeline.directory import hold
 from precedes.pipeline.execute import run_orders
-directory = Path(sys.argv[1])
+from precedes.stores import Address
+directory = Address.of(sys.argv[1])
 with hold(directory):
-    for outcome in run_orders(sys.argv[2:], directory=directory, here=directory):
+    for outcome in run_orders(sys.argv[2:], directory=directory, here=directory.local):
         print(json.dumps(outcome), flush=True)
 """
 
@@ -335,7 +351,7 @@ def test_a_protocol_that_would_end_it_all_ends_one_run(tmp_path, body, said):
         outcomes = carry_out(tmp_path / "out", runs)
     assert [outcome.status for outcome in outcomes] == [FINISHED, FAILED, FINISHED]
     assert said in outcomes[1].error
-    assert len(read_records(tmp_path / "out", runs)) == 2
+    assert len(read_records(Address.of(tmp_path / "out"), runs)) == 2
 
 
 def test_an_interrupt_from_the_keyboard_is_nobodys_failure(tmp_path):
@@ -366,9 +382,9 @@ def test_a_compiled_handler_that_does_not_return(tmp_path):
     assert (done.returncode, done.stderr) == (1, "")
     (note,) = (tmp_path / "out" / "started").iterdir()
     assert note.name == f"{runs[1].name}-0"
-    with hold(tmp_path / "again"):
+    with held(tmp_path / "again"):
         shutil.copy(note, tmp_path / "again" / "started")
-        forget_starts(tmp_path / "again", runs[1].name)
+        forget_starts(Address.of(tmp_path / "again"), runs[1].name)
         outcomes = execute(tmp_path / "again", runs)
     assert [outcome.status for outcome in outcomes] == [FINISHED, FAILED, FINISHED]
     assert "longer than run_seconds_max, 1 s" in outcomes[1].error
@@ -384,11 +400,11 @@ def test_machines_that_do_not_share(tmp_path):
 @pytest.mark.usefixtures("engine")
 def test_other_code_on_a_machine(tmp_path):
     (run,) = plan()
-    with hold(tmp_path):
+    with held(tmp_path):
         order = json.dumps({**run.order(), "code_version": "0" * 24})
-        (outcome,) = run_orders([order], directory=tmp_path, here=tmp_path)
+        (outcome,) = run_orders([order], directory=Address.of(tmp_path), here=tmp_path)
     assert "another version of the code" in outcome.error
-    assert not record_path(tmp_path, run.name).exists()
+    assert not record_of(tmp_path, run.name).exists()
 
 
 @pytest.mark.usefixtures("engine")
@@ -408,6 +424,6 @@ def test_a_full_disk_fails_runs_and_keeps_the_finished(tmp_path):
     assert [status for _, status, _ in outcomes] == [FINISHED, FAILED, FINISHED], done.stderr
     assert "cannot write the trace" in outcomes[1][2]
     assert "free some space" in outcomes[1][2]
-    assert set(read_records(tmp_path, runs)) == {runs[0].run_id, runs[2].run_id}
+    assert set(read_records(Address.of(tmp_path), runs)) == {runs[0].run_id, runs[2].run_id}
     assert len(list((tmp_path / "traces").iterdir())) == 2
     assert os.listdir(tmp_path / "started") == []

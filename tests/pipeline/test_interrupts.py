@@ -16,6 +16,7 @@ from precedes.pipeline.directory import hold
 from precedes.pipeline.spark.session import open_session
 from precedes.sim import Scenario
 from precedes.sim.experiment import Experiment
+from precedes.stores import Address
 
 
 def test_an_interrupt_within_a_call_of_java_is_not_logged(spark, caplog, monkeypatch):
@@ -68,7 +69,7 @@ def test_an_interrupt_ends_the_tasks_in_a_session_of_ones_own(spark, tmp_path):
         for note in (tmp_path / "started").iterdir():
             if text := note.read_text():
                 begun.append(int(text))
-                with pytest.raises(UserError, match="is at work"), hold(tmp_path):
+                with pytest.raises(UserError, match="is at work"), hold(Address.of(tmp_path)):
                     pass
                 raise KeyboardInterrupt
 
@@ -79,6 +80,6 @@ def test_an_interrupt_ends_the_tasks_in_a_session_of_ones_own(spark, tmp_path):
     assert begun
     assert begun[0] != os.getpid()
     assert not is_at_work(begun[0])
-    with hold(tmp_path):
+    with hold(Address.of(tmp_path)):
         assert list((tmp_path / "records").iterdir()) == []
     assert spark.range(3).count() == 3

@@ -18,7 +18,6 @@ from precedes.cli.main import main
 from precedes.errors import UserError
 from precedes.pipeline import output, run_experiments, run_sweep, tables, tabulate
 from precedes.pipeline.audit import audit_events, audit_files
-from precedes.pipeline.directory import record_path, trace_path
 from precedes.pipeline.spark import jobs, session
 from precedes.pipeline.spark.session import open_session
 from precedes.sim import Scenario, simulate
@@ -181,7 +180,7 @@ def test_occupancy_by_duckdb(swept):
 def test_spark_reads_the_traces(swept, spark):
     """Delta and dictionary encodings, the schema of tables.py, and every value."""
     directory, done = swept
-    path = trace_path(directory, done.runs[0].name)
+    path = runs.trace_of(directory, done.runs[0].name)
     found = (
         tables.read_events(spark, str(path))
         .toArrow()
@@ -227,7 +226,7 @@ def test_no_event_passes_through_spark(swept, spark, event_log):
     manifest = rows(directory, "manifest")
     events = sum(row["rows"] for row in manifest)
     assert events > 1_000_000
-    audit_files(spark, [trace_path(directory, run.name) for run in done.runs])
+    audit_files(spark, [runs.trace_of(directory, run.name) for run in done.runs])
     shuffled, _, results_bytes = moved(event_log, {"precedes: simulate"})
     assert 0 < shuffled < 100  # the orders, to their tasks
     assert results_bytes < 200_000
@@ -253,8 +252,8 @@ def test_nothing_finished_is_redone(swept, spark, tmp_path):
     copy = tmp_path / "copy"
     shutil.copytree(directory, copy)
     before = runs.records(copy)
-    trace_path(copy, done.runs[3].name).unlink()
-    record_path(copy, done.runs[4].name).write_text("{")
+    runs.trace_of(copy, done.runs[3].name).unlink()
+    runs.record_of(copy, done.runs[4].name).write_text("{")
     repaired = run_sweep(runs.experiment(tmp_path), copy, session=spark)
     assert repaired.kept == runs.RUNS - 2
     assert runs.tables(copy) == expected
@@ -333,7 +332,7 @@ def test_a_failed_run_is_in_the_tables(spark, tmp_path, capsys):
 def test_audit_of_many_files(swept, spark, tmp_path, capsys):
     """The same reports as one file after the other, traces and logs, held and violated."""
     directory, done = swept
-    paths = [trace_path(directory, run.name) for run in done.runs[::3]]
+    paths = [runs.trace_of(directory, run.name) for run in done.runs[::3]]
     paths.append(Path("examples/chat.jsonl"))
     expected = [audit(history) for path in paths for history in load(path)]
     assert audit_files(spark, paths) == expected
@@ -357,7 +356,7 @@ def test_audit_of_a_table_of_events(swept, spark, tmp_path, capsys):
     """Runs scattered over files in any order: the same counts as from the traces."""
     directory, done = swept
     chosen = done.runs[::9]
-    paths = [str(trace_path(directory, run.name)) for run in chosen]
+    paths = [str(runs.trace_of(directory, run.name)) for run in chosen]
     scattered = str(tmp_path / "events")
     tables.read_events(spark, *paths).repartition(3, "source").write.parquet(scattered)
     assert main(["audit", scattered, "--format", "events", "--json"]) == 1

@@ -2,7 +2,9 @@
 
 from pathlib import Path
 
+from precedes.pipeline.directory import record_path, trace_path
 from precedes.sim.experiment import from_file
+from precedes.stores import Address
 
 EXPERIMENT = """protocol = "probabilistic"
 nodes = 30
@@ -50,3 +52,13 @@ def records(directory):
     """The names of finished runs and when they were."""
     paths = sorted(Path(directory, "records").glob("run-*.json"))
     return {path.name: path.stat().st_mtime_ns for path in paths}
+
+
+def record_of(directory, name):
+    """The path of a run's record."""
+    return record_path(Address.of(directory), name).local
+
+
+def trace_of(directory, name):
+    """The path of a run's trace."""
+    return trace_path(Address.of(directory), name).local

@@ -25,7 +25,7 @@ def add_json(parser: argparse.ArgumentParser, *, help: str = "print JSON") -> No
 
 def add_out(parser: argparse.ArgumentParser, *, help: str) -> None:
     """Where the files go that a command makes."""
-    parser.add_argument("--out", type=local_path, required=True, metavar="DIR", help=help)
+    parser.add_argument("--out", type=Address.of, required=True, metavar="DIR", help=help)
 
 
 def add_spark(parser: argparse.ArgumentParser, *, help: str) -> None:

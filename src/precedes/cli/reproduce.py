@@ -50,6 +50,6 @@ def _run(options: argparse.Namespace) -> int:
             **spark_of(options),
         )
     index = write_report(outcomes, options.out)
-    show((options.out / "summary.txt").read_text(encoding="utf-8"))
+    show((options.out / "summary.txt").read_bytes().decode())
     show(f"written to {index}")
     return Exit.DONE

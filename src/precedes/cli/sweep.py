@@ -5,13 +5,13 @@ from __future__ import annotations
 import argparse
 import json
 from collections.abc import Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from precedes.cli.common import add_json, add_out, add_spark, spark_of, spark_told
 from precedes.cli.terminal import Bar, show_table
 from precedes.console import say, show
 from precedes.errors import Exit
+from precedes.stores import Address
 
 if TYPE_CHECKING:
     from precedes.cli.common import Commands
@@ -33,7 +33,7 @@ def add(commands: Commands) -> None:
         description="Run a scenario file with a [sweep] table (docs/pipeline.md) on Spark. The "
         "same command goes on after an interrupt. Exit status 3 if runs failed.",
     )
-    parser.add_argument("experiment", type=Path, metavar="EXPERIMENT.toml")
+    parser.add_argument("experiment", type=Address.of, metavar="EXPERIMENT.toml")
     add_out(parser, help="for records, traces and tables")
     add_spark(parser, help="a Spark master (local[*]: all cores)")
     add_json(parser)
@@ -79,10 +79,11 @@ def _run(options: argparse.Namespace) -> int:
     return Exit.DONE
 
 
-def _summary(directory: Path) -> list[dict[str, Any]]:
+def _summary(directory: Address) -> list[dict[str, Any]]:
     import pyarrow.parquet as pq
 
-    rows: list[dict[str, Any]] = pq.read_table(directory / "protocol_summary.parquet").to_pylist()
+    with (directory / "protocol_summary.parquet").open() as file:
+        rows: list[dict[str, Any]] = pq.read_table(file).to_pylist()
     return rows
 
 

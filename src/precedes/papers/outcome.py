@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
-import os
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from precedes.compiled import sources_digest
@@ -19,6 +17,7 @@ from precedes.papers.registry import SCALES, Paper, load, papers
 from precedes.papers.shown import Figure, Table
 from precedes.pipeline.sweep import run_experiments
 from precedes.sim.experiment import Experiment
+from precedes.stores import Address, Place
 
 Runner = Callable[..., dict[str, list[dict[str, Any]]]]
 
@@ -39,7 +38,7 @@ class Outcome:
 def reproduce(
     wanted: Sequence[str],
     *,
-    directory: str | os.PathLike[str],
+    directory: Place,
     scale: str = "quick",
     master: str | None = None,
     settings: Mapping[str, str] | None = None,
@@ -59,7 +58,7 @@ def reproduce(
     experiments = {number: paper.experiments(scale) for number, paper in chosen.items()}
     results = run(
         [_named(number, one) for number, found in experiments.items() for one in found],
-        Path(directory) / "runs" / sources_digest()[:12],
+        Address.of(directory) / "runs" / sources_digest()[:12],
         master=master,
         settings=settings,
         progress=progress,

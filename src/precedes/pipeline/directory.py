@@ -1,8 +1,8 @@
 """The directory of a sweep: where things are, who works in it, and which runs are finished.
 
-A run is finished when its record is there: ``records/run-<id>.json``, written aside and renamed
-after the run's trace was. A record says which run of which code it is of, so that whatever does
-not match counts as not there.
+A run is finished when its record is there: ``records/run-<id>.json``, put whole after the run's
+trace was. A record says which run of which code it is of, so that whatever does not match counts
+as not there. The directory is on a disk that all machines share, or in a store.
 """
 
 from __future__ import annotations
@@ -10,9 +10,9 @@ from __future__ import annotations
 import contextlib
 import errno
 import fcntl
-import hashlib
 import json
 import os
+import tempfile
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -23,14 +23,13 @@ from precedes import files
 from precedes.compiled import sources_digest
 from precedes.errors import UserError
 from precedes.pipeline.plan import PlannedRun, name_of
-from precedes.stores import Address
+from precedes.stores import Address, Lease, StoreError, lease
 
 RECORDS: Final = "records"
 TRACES: Final = "traces"
 FAILED: Final = "failed"
 STARTED: Final = "started"
 OWNER: Final = "sweep.json"
-LOCK: Final = ".lock"
 WORK: Final = ".work"
 LOG: Final = "spark.log"
 
@@ -47,17 +46,17 @@ ATTEMPTS_MAX: Final = 3
 TIMED_OUT: Final = "Timeout"
 
 
-def record_path(directory: Path, name: str) -> Path:
+def record_path(directory: Address, name: str) -> Address:
     """Where the record of a run is."""
     return directory / RECORDS / f"{name}.json"
 
 
-def trace_path(directory: Path, name: str) -> Path:
+def trace_path(directory: Address, name: str) -> Address:
     """Where the trace of a run is."""
     return directory / TRACES / f"{name}.parquet"
 
 
-def start_path(directory: Path, name: str, attempt: int) -> Path:
+def start_path(directory: Address, name: str, attempt: int) -> Address:
     """Where it is noted that a run has begun."""
     return directory / STARTED / f"{name}-{attempt}"
 
@@ -67,18 +66,24 @@ def logs_in(directory: Address) -> Address:
     return directory / TRACES if (directory / OWNER).is_file() else directory
 
 
+def make_folder(folder: Address) -> None:
+    """Make a folder, with those above it, unless it is there."""
+    if folder.is_local:
+        files.make_directory(folder.local)
+
+
 @contextlib.contextmanager
-def aside(path: Path) -> Iterator[Path]:
+def aside(path: Address) -> Iterator[Path]:
     """Where to write a file that appears whole after the block, or not at all."""
     try:
-        with files.aside(path) as temporary:
+        with path.aside() as temporary:
             yield temporary
     except OSError as error:
         reason = error.strerror or str(error)
         raise UserError(f"cannot write {path}: {reason}; {_hint(error)}") from None
 
 
-def write_aside(path: Path, content: bytes) -> None:
+def write_aside(path: Address, content: bytes) -> None:
     """Write a file that appears whole, or not at all."""
     with aside(path) as temporary:
         temporary.write_bytes(content)
@@ -91,26 +96,21 @@ def _hint(error: OSError) -> str:
 
 
 @contextlib.contextmanager
-def hold(directory: Path) -> Iterator[None]:
+def hold(directory: Address) -> Iterator[Lease]:
     """Make the directory, and be its only user: one sweep at a time, of one version of code.
 
-    The lock goes with the process, however it ends. Tasks may outlive both: the directory is
-    given up, and taken over, when none of them writes any more. After ``WRITERS_S`` it is given
-    up all the same, and refused to the next.
+    The lease goes with the process, however it ends. Tasks may outlive both. On a disk, the
+    directory is given up, and taken over, when none of them writes any more; after ``WRITERS_S`` it
+    is given up all the same, and refused to the next. In a store nobody knows: what such a task
+    still puts there is the same trace and the record of the same run.
     """
-    try:
-        for name in (RECORDS, TRACES, STARTED):
-            (directory / name).mkdir(parents=True, exist_ok=True)
-        lock = (directory / LOCK).open("wb")
-    except OSError as error:
-        raise UserError(f"cannot work in {directory}: {error.strerror}") from None
-    with lock:
+    with contextlib.ExitStack() as stack:
         try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            raise UserError(
-                f"another process is at work in {directory}: wait for it, or choose another"
-            ) from None
+            for name in (RECORDS, TRACES, STARTED):
+                (directory / name).make_folder()
+            held = stack.enter_context(lease(directory))
+        except OSError as error:
+            raise UserError(f"cannot work in {directory}: {error.strerror}") from None
         if not _is_quiet(directory):
             raise UserError(
                 f"tasks of an earlier sweep still write into {directory}: wait for them, or "
@@ -118,19 +118,24 @@ def hold(directory: Path) -> Iterator[None]:
             )
         _check_owner(directory)
         _clean(directory)
-        (directory / WORK).touch()
+        (directory / WORK).put(b"")
         try:
-            yield
+            yield held
         finally:
             _is_quiet(directory)
 
 
 @contextlib.contextmanager
-def writing(directory: Path) -> Iterator[None]:
+def writing(directory: Address) -> Iterator[None]:
     """Keep the directory for a task, which writes into it, until the end of the block."""
     over = UserError(f"the sweep in {directory} has ended")
+    if not directory.is_local:
+        if not (directory / WORK).is_file():
+            raise over
+        yield
+        return
     try:
-        file = (directory / WORK).open("rb")
+        file = (directory / WORK).open()
     except FileNotFoundError:
         raise over from None
     with file:
@@ -140,9 +145,13 @@ def writing(directory: Path) -> Iterator[None]:
         yield
 
 
-def _is_quiet(directory: Path) -> bool:
+def _is_quiet(directory: Address) -> bool:
     """Whether all tasks have ended, after ``WRITERS_S`` at the latest; no other can begin then."""
-    path = directory / WORK
+    if not directory.is_local:
+        with contextlib.suppress(StoreError):  # what is left there does no harm
+            (directory / WORK).remove()
+        return True
+    path = (directory / WORK).local
     deadline_s = time.monotonic() + WRITERS_S
     try:
         file = path.open("r+b")
@@ -161,7 +170,7 @@ def _is_quiet(directory: Path) -> bool:
                 return True
 
 
-def _check_owner(directory: Path) -> None:
+def _check_owner(directory: Address) -> None:
     """Refuse a directory that other code has written into: its runs are not comparable."""
     path = directory / OWNER
     code = sources_digest()
@@ -182,16 +191,17 @@ def _check_owner(directory: Path) -> None:
         )
 
 
-def _clean(directory: Path) -> None:
+def _clean(directory: Address) -> None:
     """Remove what killed processes have left: half-written files and notes of starts."""
-    for path in (directory / STARTED).iterdir():
-        path.unlink(missing_ok=True)
-    for folder in (directory, directory / RECORDS):
-        for path in files.asides_in(folder):
-            path.unlink(missing_ok=True)
+    for name in (directory / STARTED).names():
+        (directory / STARTED / name).remove()
+    if directory.is_local:
+        for folder in (directory, directory / RECORDS):
+            for path in files.asides_in(folder.local):
+                path.unlink(missing_ok=True)
 
 
-def write_record(directory: Path, name: str, record: Record) -> None:
+def write_record(directory: Address, name: str, record: Record) -> None:
     """Note that a run is finished."""
     content = json.dumps({**record, "version": RECORD_VERSION}, sort_keys=True)
     write_aside(record_path(directory, name), content.encode())
@@ -203,7 +213,7 @@ class Records(Mapping[int, Record]):
     A record of a traced run takes a hundred kilobytes in memory, and a sweep may have 100,000.
     """
 
-    def __init__(self, directory: Path, costs_s: Mapping[int, float]) -> None:
+    def __init__(self, directory: Address, costs_s: Mapping[int, float]) -> None:
         self.costs_s = dict(costs_s)  # CPU seconds that each run took
         self._directory = directory
 
@@ -227,7 +237,7 @@ class Records(Mapping[int, Record]):
         return Records(self._directory, self.costs_s | more.costs_s)
 
 
-def read_records(directory: Path, runs: Iterable[PlannedRun]) -> Records:
+def read_records(directory: Address, runs: Iterable[PlannedRun]) -> Records:
     """The records of those of the runs that are finished.
 
     A record that is damaged, or whose trace is missing or not the one it was written with, is
@@ -244,7 +254,7 @@ def read_records(directory: Path, runs: Iterable[PlannedRun]) -> Records:
     )
 
 
-def _check_record(directory: Path, run: PlannedRun) -> float | None:
+def _check_record(directory: Address, run: PlannedRun) -> float | None:
     """What the run took, or None if it has to be done again."""
     try:
         record = json.loads(record_path(directory, run.name).read_bytes())
@@ -252,7 +262,7 @@ def _check_record(directory: Path, run: PlannedRun) -> float | None:
         result, trace, code = record["result"], record["trace"], record["code_version"]
         if not (same and code and isinstance(result, dict)):
             return None
-        if run.trace and digest_of_file(trace_path(directory, run.name)) != trace["sha256"]:
+        if run.trace and not _is_trace(trace_path(directory, run.name), trace):
             return None
         cost_s = float(record["task_cpu_s"])
     except (OSError, ValueError, KeyError, TypeError):
@@ -265,34 +275,71 @@ def _check_record(directory: Path, run: PlannedRun) -> float | None:
     return cost_s
 
 
-def digest_of_file(path: Path) -> str:
-    """The SHA-256 of a file."""
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
+def _is_trace(path: Address, about: Mapping[str, Any]) -> bool:
+    """Whether a trace is the one that a record was written with.
+
+    In a store its tag says so, since reading all of them would take as long as the sweep.
+    """
+    if path.is_local:
+        return bool(path.digest() == about["sha256"])
+    return bool(path.version() == about["version"])
 
 
-def finished_names(directory: Path) -> set[str]:
+def finished_names(directory: Address) -> set[str]:
     """The names of runs that have a record, without looking into it."""
-    with os.scandir(directory / RECORDS) as entries:
-        return {e.name.removesuffix(".json") for e in entries if not e.name.startswith(".")}
+    names = (directory / RECORDS).names()
+    return {name.removesuffix(".json") for name in names if not name.startswith(".")}
 
 
-def begun_names(directory: Path) -> set[str]:
+def begun_names(directory: Address) -> set[str]:
     """The names of runs that a process has begun, and neither finished nor found to fail."""
-    with os.scandir(directory / STARTED) as entries:
-        return {entry.name.rpartition("-")[0] for entry in entries}
+    return {name.rpartition("-")[0] for name in (directory / STARTED).names()}
 
 
-def forget_starts(directory: Path, name: str) -> None:
+def forget_starts(directory: Address, name: str) -> None:
     """Forget the processes that a run has killed, except by running out of time."""
     for attempt in range(ATTEMPTS_MAX):
         note = start_path(directory, name, attempt)
         if not has_timed_out(note):
-            note.unlink(missing_ok=True)
+            note.remove()
 
 
-def has_timed_out(note: Path) -> bool:
+def begin(note: Address) -> Path | None:
+    """Note that a run has begun; the file of this machine to write its end into, or None.
+
+    None: somebody has begun it. In a store only the beginning is noted, with the name of that file:
+    what a process says as it ends can be read where it ran.
+    """
+    if note.is_local:
+        try:
+            note.local.open("x").close()
+        except FileExistsError:
+            return None
+        return note.local
+    if note.kind() is not None:
+        return None
+    token = os.urandom(16).hex()
+    note.put(token.encode())
+    path = _said_here(token)
+    path.touch()
+    return path
+
+
+def end(note: Address, said: Path) -> None:
+    """Take the note back: the process lived to tell."""
+    said.unlink(missing_ok=True)
+    note.remove()
+
+
+def has_timed_out(note: Address) -> bool:
     """Whether the process that began a run was ended because the run took too long."""
     with contextlib.suppress(OSError):
-        return TIMED_OUT in note.read_text(encoding="utf-8", errors="replace")
+        said = note.read_bytes()
+        if not note.is_local:
+            said = _said_here(said.decode(errors="replace")).read_bytes()
+        return TIMED_OUT.encode() in said
     return False
+
+
+def _said_here(token: str) -> Path:
+    return Path(tempfile.gettempdir()) / f"precedes-started-{token}"

@@ -22,6 +22,8 @@ from precedes.pipeline.execute import Outcome
 from precedes.pipeline.plan import PlannedRun, pack
 from precedes.pipeline.progress import RunProgress
 from precedes.pipeline.spark import jobs
+from precedes.stores import Address, Lease, handed
+from precedes.stores.handed import Work
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -34,17 +36,19 @@ def simulate_runs(
     spark: SparkSession,
     runs: Sequence[PlannedRun],
     *,
-    directory: Path,
+    directory: Address,
+    held: Lease | None = None,
     progress: Progress | None = None,
 ) -> list[Outcome]:
     """Carry out runs, each once, and return how each of them ended.
 
+    ``held`` is the caller's lease on the directory: once it is lost, nothing more is done.
     ``progress`` is called with the share of the expected work that is done. A task that fails as
     often as the session allows, which may be once, does not end it all: see ``_apart``.
     """
     once = {run.run_id: run for run in runs}
-    work = _Work(directory.absolute(), Path.cwd(), jobs.sharers(spark))
-    watch = RunProgress(directory, list(once.values()), progress)
+    work = handed(_Work(directory.absolute(), Path.cwd(), jobs.sharers(spark)), directory)
+    watch = RunProgress(directory, list(once.values()), progress, held)
     done: dict[int, Outcome] = {}
     left = list(once.values())
     in_vain = 0
@@ -71,7 +75,7 @@ def simulate_runs(
 
 
 def _carry_out(
-    spark: SparkSession, runs: Sequence[PlannedRun], work: _Work, watch: RunProgress
+    spark: SparkSession, runs: Sequence[PlannedRun], work: Work, watch: RunProgress
 ) -> list[Outcome]:
     """The runs as one job."""
     from precedes.pipeline.tables import MANIFEST_ROW
@@ -93,10 +97,10 @@ def _carry_out(
 def _apart(
     spark: SparkSession,
     runs: Sequence[PlannedRun],
-    work: _Work,
+    work: Work,
     watch: RunProgress,
     *,
-    directory: Path,
+    directory: Address,
 ) -> list[Outcome]:
     """How the runs end that were at work when Spark gave up a job: one after the other.
 
@@ -123,7 +127,7 @@ def _apart(
 class _Work:
     """What a task does with its partition."""
 
-    def __init__(self, directory: Path, here: Path, sharers: int) -> None:
+    def __init__(self, directory: Address, here: Path, sharers: int) -> None:
         self._directory = directory
         self._here = here
         self._sharers = sharers

@@ -25,7 +25,8 @@ from precedes.pipeline.directory import (
     ATTEMPTS_MAX,
     OWNER,
     Record,
-    digest_of_file,
+    begin,
+    end,
     has_timed_out,
     record_path,
     start_path,
@@ -36,6 +37,8 @@ from precedes.pipeline.directory import (
 from precedes.pipeline.plan import name_of, scenario_of
 from precedes.sim import Scenario
 from precedes.sim.runs import simulate
+from precedes.stores import Address
+from precedes.stores.address import scratch
 from precedes.trace import SCHEMA_VERSION, History, read_metadata, read_trace
 
 # From the end of a run's time to that of its process, if the run does not stop by itself; the
@@ -61,7 +64,7 @@ class TimeLimitError(BaseException):
 
 
 def run_orders(
-    orders: Iterable[str], *, directory: Path, here: Path, sharers: int = 1
+    orders: Iterable[str], *, directory: Address, here: Path, sharers: int = 1
 ) -> Iterator[Outcome]:
     """Carry out orders (``PlannedRun.order`` as JSON), one after the other, in the main thread.
 
@@ -70,11 +73,10 @@ def run_orders(
     such as a compiled handler that does not return, takes the process with it; carried out again
     it fails at once.
     """
-    if not (directory / OWNER).is_file():
-        where = f"{os.uname().nodename} does not see the directory {directory}"
+    unseen = _unseen(directory)
+    if unseen is not None:
         for order in orders:
-            text = f"{where}: all machines must share it under that path"
-            yield Outcome(json.loads(order)["run_id"], FAILED, text)
+            yield Outcome(json.loads(order)["run_id"], FAILED, unseen)
         return
     there = contextlib.chdir(here) if here.is_dir() else contextlib.nullcontext()
     with writing(directory), there:
@@ -88,11 +90,23 @@ def run_orders(
             yield _outcome(json.loads(text), directory, sharers, wait=True)
 
 
+def _unseen(directory: Address) -> str | None:
+    """Why this machine cannot work in a directory, if it cannot."""
+    machine = os.uname().nodename
+    try:
+        if (directory / OWNER).is_file():
+            return None
+    except UserError as error:
+        return f"{machine}: {error}"
+    where = f"{machine} does not see the directory {directory}"
+    return f"{where}: all machines must share it under that path"
+
+
 class EngineBusyError(Exception):
     """Another process is compiling this engine: do something else first."""
 
 
-def _outcome(order: dict[str, Any], directory: Path, sharers: int, *, wait: bool) -> Outcome:
+def _outcome(order: dict[str, Any], directory: Address, sharers: int, *, wait: bool) -> Outcome:
     """Do one run; a run's own defect must not stop the runs after it."""
     error: str | None = None
     try:
@@ -119,7 +133,7 @@ def _too_long(order: dict[str, Any]) -> str:
     return f"it took longer than run_seconds_max, {limit_s:g} s: raise it if the run does end"
 
 
-def _run(order: dict[str, Any], directory: Path, sharers: int, *, wait: bool) -> None:
+def _run(order: dict[str, Any], directory: Address, sharers: int, *, wait: bool) -> None:
     """Do one run and write its record, unless it is there: a task may be tried again."""
     name = name_of(order["run_id"])
     if _is_recorded(directory, name, order):
@@ -129,7 +143,7 @@ def _run(order: dict[str, Any], directory: Path, sharers: int, *, wait: bool) ->
 
 
 def _carry_out(
-    order: dict[str, Any], directory: Path, name: str, note: TextIO, sharers: int, *, wait: bool
+    order: dict[str, Any], directory: Address, name: str, note: TextIO, sharers: int, *, wait: bool
 ) -> None:
     scenario = scenario_of(order["scenario"])
     with _limited(order["run_seconds_max"] + COMPILE_S, note):
@@ -140,32 +154,46 @@ def _carry_out(
             f"{os.uname().nodename} runs another version of the code ({code[:12]} instead of "
             f"{order['code_version'][:12]}): install the same on all machines"
         )
-    path = trace_path(directory, name) if order["trace"] else None
+    trace = trace_path(directory, name) if order["trace"] else None
     begin_s = time.process_time()
-    with _limited(order["run_seconds_max"], note):
-        result = simulate(
-            scenario,
-            trace=path,
-            packets=order["packets"],
-            run_id=order["run_id"],
-            sharers=sharers,
-        )
-    record: Record = {
-        "run_id": order["run_id"],
-        "digest": order["digest"],
-        "code_version": code,
-        "result": result.as_dict(),
-        "trace": None,
-        "audit": None,
-        "measures": None,
-    }
-    if path is not None:
-        record |= examine(path)
+    with _written_here(trace) as path:
+        with _limited(order["run_seconds_max"], note):
+            result = simulate(
+                scenario,
+                trace=path,
+                packets=order["packets"],
+                run_id=order["run_id"],
+                sharers=sharers,
+            )
+        record: Record = {
+            "run_id": order["run_id"],
+            "digest": order["digest"],
+            "code_version": code,
+            "result": result.as_dict(),
+            "trace": None,
+            "audit": None,
+            "measures": None,
+        }
+        if path is not None:
+            record |= examine(path)
+    if trace is not None and not trace.is_local:
+        record["trace"]["version"] = trace.version()
     record["task_cpu_s"] = time.process_time() - begin_s
     write_record(directory, name, record)
 
 
-def _is_recorded(directory: Path, name: str, order: dict[str, Any]) -> bool:
+@contextlib.contextmanager
+def _written_here(trace: Address | None) -> Iterator[Path | None]:
+    """Where on this machine a trace is written and examined; then it is where it belongs."""
+    if trace is None or trace.is_local:
+        yield None if trace is None else trace.local
+        return
+    with scratch() as folder:
+        yield folder / trace.name
+        trace.put_file(folder / trace.name)
+
+
+def _is_recorded(directory: Address, name: str, order: dict[str, Any]) -> bool:
     try:
         record = json.loads(record_path(directory, name).read_bytes())
         found = (record["digest"], record["code_version"])
@@ -175,7 +203,7 @@ def _is_recorded(directory: Path, name: str, order: dict[str, Any]) -> bool:
 
 
 @contextlib.contextmanager
-def _noted(directory: Path, name: str, order: dict[str, Any]) -> Iterator[TextIO]:
+def _noted(directory: Address, name: str, order: dict[str, Any]) -> Iterator[TextIO]:
     """Note that a run has begun; give up on one that process after process has died of.
 
     The block gets the note, for what is to be said when the process dies of a lack of time: once
@@ -184,24 +212,23 @@ def _noted(directory: Path, name: str, order: dict[str, Any]) -> Iterator[TextIO
     for attempt in range(ATTEMPTS_MAX):
         note = start_path(directory, name, attempt)
         try:
-            file = note.open("x", encoding="utf-8")
-        except FileExistsError:
-            if has_timed_out(note):
-                raise UserError(_too_long(order)) from None
-            continue
+            said = begin(note)
         except OSError as error:
             raise UserError(f"cannot write {note}: {error.strerror}") from None
-        break
+        if said is not None:
+            break
+        if has_timed_out(note):
+            raise UserError(_too_long(order))
     else:
         text = f"its process died {ATTEMPTS_MAX} times: it may need more memory than there is"
         raise UserError(text)
     try:
-        with file:
+        with said.open("w", encoding="utf-8") as file:
             file.write(f"{os.getpid()}\n")
             file.flush()
             yield file
     finally:
-        note.unlink(missing_ok=True)  # the process lived to tell
+        end(note, said)
 
 
 @contextlib.contextmanager
@@ -293,7 +320,7 @@ def examine(path: Path) -> dict[str, Any]:
         "trace": {
             "rows": measures.row_count(path),
             "bytes": path.stat().st_size,
-            "sha256": digest_of_file(path),
+            "sha256": Address.of(path).digest(),
             "schema_version": SCHEMA_VERSION,
             "complete": metadata["complete"],
         },

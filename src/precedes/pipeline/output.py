@@ -16,6 +16,7 @@ from precedes.pipeline.directory import aside
 from precedes.pipeline.plan import PlannedRun
 from precedes.pipeline.spark import jobs
 from precedes.pipeline.tabulate import tabulated
+from precedes.stores import Address, StoreError
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -39,6 +40,7 @@ HIDDEN: Final = ("first",)
 # Tables with one row per run, which the driver keeps, and longer ones that tasks read again.
 SMALL: Final = ("results", "measures")
 LONG: Final = ("latency_hist", "occupancy")
+UNFINISHED: Final = ".tables"  # where the latter are meanwhile, in a store
 
 
 class _Sink:
@@ -77,7 +79,7 @@ class _Sink:
 
 
 @contextlib.contextmanager
-def _sinks(directory: Path) -> Iterator[dict[str, _Sink]]:
+def _sinks(directory: Address) -> Iterator[dict[str, _Sink]]:
     """A sink for every table; after the block all are in place."""
     with contextlib.ExitStack() as stack:
 
@@ -95,7 +97,7 @@ def _sinks(directory: Path) -> Iterator[dict[str, _Sink]]:
 
 def write_tables(
     spark: SparkSession,
-    directory: Path,
+    directory: Address,
     *,
     runs: Sequence[PlannedRun],
     finished: Collection[int],
@@ -108,7 +110,7 @@ def write_tables(
     with it, so that the driver never has it all.
     """
     gathered: dict[str, list[pa.Table]] = {name: [] for name in SMALL}
-    with _sinks(directory) as sinks:
+    with _sinks(directory) as sinks, contextlib.ExitStack() as stack:
         for portion in tabulated(spark, directory, sorted(finished)):
             for name, data in portion.items():
                 if name in SMALL:
@@ -124,11 +126,26 @@ def write_tables(
             "measures": pa.concat_tables(gathered["measures"]),
         }
         sinks["runs"].write(_ordered("runs", small["runs"]))
-        long = {name: sinks[name].parquet.absolute() for name in LONG}
+        long = {name: stack.enter_context(_shared(sinks[name].parquet, directory)) for name in LONG}
         for name, frame in derived_frames(spark, small, long).items():
             sinks[name].write(_ordered(name, jobs.wait_for(spark, frame.toArrow, title=name)))
         for sink in sinks.values():
             sink.close()
+
+
+@contextlib.contextmanager
+def _shared(path: Path, directory: Address) -> Iterator[Address]:
+    """A table that is not in its place yet, where all machines see it."""
+    if directory.is_local:
+        yield Address.of(path.absolute())
+        return
+    shared = directory / UNFINISHED / path.name
+    shared.put_file(path)
+    try:
+        yield shared
+    finally:
+        with contextlib.suppress(StoreError):  # the next time it is replaced
+            shared.remove()
 
 
 def _ordered(name: str, data: pa.Table) -> pa.Table:
@@ -139,7 +156,7 @@ def _ordered(name: str, data: pa.Table) -> pa.Table:
 
 
 def derived_frames(
-    spark: SparkSession, small: Mapping[str, pa.Table], long: Mapping[str, Path]
+    spark: SparkSession, small: Mapping[str, pa.Table], long: Mapping[str, Address]
 ) -> dict[str, DataFrame]:
     """What Spark computes from them."""
     runs = tables.frame(spark, small["runs"].select(tables.RUNS.names), tables.RUNS)

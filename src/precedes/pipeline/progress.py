@@ -7,7 +7,6 @@ import json
 import time
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
-from pathlib import Path
 from typing import Final
 
 from precedes import waiting
@@ -16,6 +15,7 @@ from precedes.pipeline import execute
 from precedes.pipeline.directory import begun_names, finished_names, record_path
 from precedes.pipeline.plan import PlannedRun
 from precedes.pipeline.spark.estimate import Estimate, Piece
+from precedes.stores import Address, Lease, StoreError
 
 # A look at the records may take one part in so many of the time until the next.
 LOOK_EVERY: Final = 50
@@ -26,12 +26,18 @@ SAMPLES_MAX: Final = 20
 class RunProgress:
     """Tells the share of the work that is done, from records and notes of starts.
 
-    Looking takes longer the more there are, so it is done the less often.
+    Looking takes longer the more there are, so it is done the less often. A store that does not
+    answer is looked at again later; a lease that is lost raises.
     """
 
     def __init__(
-        self, directory: Path, runs: Sequence[PlannedRun], progress: Progress | None
+        self,
+        directory: Address,
+        runs: Sequence[PlannedRun],
+        progress: Progress | None,
+        held: Lease | None = None,
     ) -> None:
+        self._held = held
         self._directory = directory
         self._estimate = Estimate(Piece(run.name, run.kind, run.cost_s) for run in runs)
         self._protocols = sorted({run.scenario.protocol for run in runs})
@@ -40,17 +46,23 @@ class RunProgress:
         self._shown: AbstractContextManager[object] | None = None
 
     def __call__(self) -> None:
+        if self._held is not None:
+            self._held.check()
         begin_s = time.monotonic()
         if self._progress is None or begin_s < self._next_s:
             return
+        with contextlib.suppress(StoreError):
+            self._look(begin_s, self._progress)
+        self._next_s = begin_s + LOOK_EVERY * (time.monotonic() - begin_s)
+
+    def _look(self, begin_s: float, progress: Progress) -> None:
         self._finish()
         compiling = execute.is_compiling(self._protocols)
         self._show(compiling)
         if not compiling:  # else no run of a kind that is new has really begun
             for name in begun_names(self._directory):
                 self._estimate.begin(name, begin_s)
-        self._progress(self._estimate.share(begin_s))
-        self._next_s = begin_s + LOOK_EVERY * (time.monotonic() - begin_s)
+        progress(self._estimate.share(begin_s))
 
     def _finish(self) -> None:
         new = sorted(finished_names(self._directory) & self._estimate.left, key=str)

@@ -4,32 +4,31 @@ from __future__ import annotations
 
 import json
 import shlex
-from pathlib import Path
 from typing import Any
 
-from precedes.files import make_directory
-from precedes.pipeline.directory import FAILED, write_aside
+from precedes.pipeline.directory import FAILED, make_folder, write_aside
 from precedes.pipeline.plan import PlannedRun
 from precedes.sim import Scenario
 from precedes.sim.scenario import NETWORK, TOP, WORKLOAD
+from precedes.stores import Address
 
 
-def command_for(run: PlannedRun, directory: Path) -> str:
+def command_for(run: PlannedRun, directory: Address) -> str:
     """Write the run's scenario into the directory and return the command that runs it."""
     path = _path(run, directory)
-    make_directory(path.parent)
+    make_folder(path.parent)
     write_aside(path, to_toml(run.scenario).encode())
     trace = f" --trace {shlex.quote(str(directory / FAILED))}" if run.trace else ""
     packets = " --packets" if run.trace and run.packets else ""
     return f"precedes simulate --scenario {shlex.quote(str(path))}{trace}{packets}"
 
 
-def forget(run: PlannedRun, directory: Path) -> None:
+def forget(run: PlannedRun, directory: Address) -> None:
     """Remove what was kept of a run that failed: it has finished since."""
-    _path(run, directory).unlink(missing_ok=True)
+    _path(run, directory).remove()
 
 
-def _path(run: PlannedRun, directory: Path) -> Path:
+def _path(run: PlannedRun, directory: Address) -> Address:
     return directory / FAILED / f"{run.name}.toml"
 
 

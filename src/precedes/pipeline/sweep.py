@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -24,6 +23,8 @@ from precedes.pipeline.plan import PlannedRun, expand, learned
 from precedes.pipeline.repeat import command_for, forget
 from precedes.sim import Scenario
 from precedes.sim.experiment import Experiment
+from precedes.stores import Address, Lease, Place, StoreError
+from precedes.stores.address import scratch
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -63,7 +64,7 @@ class Sweep:
 
 def run_experiments(
     experiments: Sequence[Experiment],
-    directory: str | os.PathLike[str],
+    directory: Place,
     *,
     master: str | None = None,
     session: SparkSession | None = None,
@@ -72,17 +73,17 @@ def run_experiments(
 ) -> dict[str, list[dict[str, Any]]]:
     """The results of experiments: for each name, ``Result.as_dict()`` of scenario after scenario.
 
-    ``trace`` in them is the path of the run's trace, or None if the experiment keeps none.
+    ``trace`` in them is the address of the run's trace, or None if the experiment keeps none.
     What is finished is kept in ``directory``, which belongs to one version of the code: called
     again, also after a kill, it goes on where it was. If runs fail, RunsFailed names them when
     all others are finished. ``master`` and ``settings`` are those of the session that is made,
     unless there is one.
     """
-    directory = Path(directory)
-    with hold(directory):
+    directory = Address.of(directory)
+    with hold(directory) as held:
         done = _carry_out(
             experiments,
-            directory,
+            held,
             progress=progress,
             master=master,
             session=session,
@@ -98,7 +99,7 @@ def run_experiments(
 
 def run_sweep(
     experiment: Experiment,
-    directory: str | os.PathLike[str],
+    directory: Place,
     *,
     master: str | None = None,
     session: SparkSession | None = None,
@@ -112,17 +113,17 @@ def run_sweep(
     from precedes.pipeline.spark.session import open_session, require_pyspark
 
     require_pyspark()
-    directory = Path(directory)
+    directory = Address.of(directory)
     params = params_of(experiment)
     with (
-        hold(directory),
-        open_session(
-            master=master, session=session, settings=settings, log=directory / LOG
-        ) as spark,
+        hold(directory) as held,
+        _log_in(directory) as log,
+        open_session(master=master, session=session, settings=settings, log=log) as spark,
     ):
         from precedes.pipeline.output import write_tables
 
-        done = _carry_out([experiment], directory, progress=progress, session=spark)
+        done = _carry_out([experiment], held, progress=progress, session=spark)
+        held.check()
         write_tables(
             spark,
             directory,
@@ -136,7 +137,7 @@ def run_sweep(
 
 def _carry_out(
     experiments: Sequence[Experiment],
-    directory: Path,
+    held: Lease,
     *,
     progress: Progress | None,
     **spark: Any,
@@ -145,6 +146,7 @@ def _carry_out(
     from precedes.pipeline.dispatch import simulate_runs
     from precedes.pipeline.spark.session import open_session
 
+    directory = held.folder
     runs = expand(experiments)
     before = read_records(directory, runs)
     missing = [run for run in learned(runs, before.costs_s) if run.run_id not in before]
@@ -152,10 +154,12 @@ def _carry_out(
     found = before
     for run in missing:
         # What is left of a damaged run must not be taken for finished by the task that redoes it.
-        record_path(directory, run.name).unlink(missing_ok=True)
+        record_path(directory, run.name).remove()
     if missing:
-        with open_session(**spark, log=directory / LOG) as opened:
-            outcomes = simulate_runs(opened, missing, directory=directory, progress=progress)
+        with _log_in(directory) as log, open_session(**spark, log=log) as opened:
+            outcomes = simulate_runs(
+                opened, missing, directory=directory, held=held, progress=progress
+            )
         errors = {outcome.run_id: outcome.error for outcome in outcomes if outcome.error}
         found = before.with_more(read_records(directory, missing))
         for run in missing:
@@ -172,11 +176,26 @@ def _carry_out(
     )
 
 
+@contextlib.contextmanager
+def _log_in(directory: Address) -> Iterator[Path]:
+    """Where on this machine Spark writes its log, which ends up in the directory."""
+    if directory.is_local:
+        yield (directory / LOG).local
+        return
+    with scratch() as folder:
+        try:
+            yield folder / LOG
+        finally:
+            if (folder / LOG).is_file():
+                with contextlib.suppress(StoreError):  # it may be what Spark's log is about
+                    (directory / LOG).put_file(folder / LOG)
+
+
 def _failures(
     runs: Sequence[PlannedRun],
     found: Mapping[int, Record],
     errors: Mapping[int, str],
-    directory: Path,
+    directory: Address,
 ) -> list[Failure]:
     failed = {run.run_id: run for run in runs if run.run_id not in found}
     told = []

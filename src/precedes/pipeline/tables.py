@@ -6,7 +6,6 @@ All functions here and in ``metrics`` take frames and return frames; none starts
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
@@ -27,6 +26,7 @@ from precedes.pipeline.directory import TRACES, Record
 from precedes.pipeline.execute import FAILED, FINISHED
 from precedes.pipeline.plan import PlannedRun, name_of
 from precedes.pipeline.spark import jobs
+from precedes.stores import Address, handed
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -185,26 +185,27 @@ def frame(spark: SparkSession, data: pa.Table, schema: StructType) -> DataFrame:
     return spark.createDataFrame(data, schema)
 
 
-def written_frame(spark: SparkSession, path: Path, schema: StructType) -> DataFrame:
+def written_frame(spark: SparkSession, path: Address, schema: StructType) -> DataFrame:
     """A table in a Parquet file that all machines see: its row groups are read by tasks.
 
     Spark's own reader would take brackets in the path for a pattern, and look for the path on
     whatever file system is its default.
     """
-    groups = [str(group) for group in range(pq.read_metadata(path).num_row_groups)]
+    with path.open() as opened:
+        groups = [str(group) for group in range(pq.read_metadata(opened).num_row_groups)]
     count = min(len(groups), 2 * jobs.parallelism(spark))
     tasks = [groups[first::count] for first in range(count)]
-    return jobs.packed(spark, tasks).mapInArrow(_ReadGroups(str(path)), schema)
+    return jobs.packed(spark, tasks).mapInArrow(handed(_ReadGroups(path), path), schema)
 
 
 class _ReadGroups:
     """What a task does with the numbers of row groups."""
 
-    def __init__(self, path: str) -> None:
+    def __init__(self, path: Address) -> None:
         self._path = path
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        with pq.ParquetFile(self._path) as file:
+        with self._path.open() as opened, pq.ParquetFile(opened) as file:
             for batch in batches:
                 for group in batch.column("order").to_pylist():
                     yield from file.read_row_group(int(group)).to_batches()

@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeVar
 
 import pyarrow as pa
@@ -18,6 +17,7 @@ from precedes.errors import UserError
 from precedes.pipeline import tables
 from precedes.pipeline.directory import Record, Records
 from precedes.pipeline.spark import jobs
+from precedes.stores import Address, handed
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -35,13 +35,14 @@ ERROR: Final = "error"
 
 
 def tabulated(
-    spark: SparkSession, directory: Path, run_ids: Sequence[int]
+    spark: SparkSession, directory: Address, run_ids: Sequence[int]
 ) -> Iterator[dict[str, pa.Table]]:
     """What the records of these runs say, portion by portion in this order; at least one."""
+    work = handed(_Work(directory), directory)
     portions = _portions(run_ids, RUNS_AT_ONCE) or [run_ids]
     for some in _portions(portions, PORTIONS_AT_ONCE):
         tasks = [[json.dumps([number, ids])] for number, ids in enumerate(some)]
-        frame = jobs.packed(spark, tasks).mapInArrow(_Work(directory), ROW)
+        frame = jobs.packed(spark, tasks).mapInArrow(work, ROW)
         found = jobs.wait_for(spark, frame.toArrow, title="read records").to_pylist()
         by_portion: list[dict[str, pa.Table]] = [{} for _ in some]
         for row in found:
@@ -59,7 +60,7 @@ def _portions(items: Sequence[T], size: int) -> list[Sequence[T]]:
 class _Work:
     """What a task does with the ids of runs."""
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Address) -> None:
         self._directory = directory.absolute()
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

@@ -8,48 +8,48 @@ import io
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import fields
-from pathlib import Path
 from typing import Any, Final
 
 from precedes.errors import InternalError, UserError
-from precedes.files import aside
 from precedes.papers.claims import Claim, number
 from precedes.papers.measured import Measured
 from precedes.papers.outcome import Outcome, counts
 from precedes.papers.shown import Figure, Printed, Table
 from precedes.report.page import page, slug
+from precedes.stores import Address, Place
 
 CLAIM_FIELDS: Final = tuple(item.name for item in fields(Claim))
 # Files of tables that a report wrote: others in the folder are not ours to remove.
 OWN_TABLES: Final = re.compile(r"[0-9]{3}-[a-z0-9-]+\.csv")
 
 
-def write_report(outcomes: Sequence[Outcome], directory: Path) -> Path:
-    """Write claims.csv, tables/, summary.txt and index.html, and return the path of the last.
+def write_report(outcomes: Sequence[Outcome], directory: Place) -> Address:
+    """Write claims.csv, tables/, summary.txt and index.html, and return the address of the last.
 
-    Everything is made before anything is written; every file is written aside and renamed.
+    Everything is made before anything is written; every file is put whole.
     Tables that an earlier report left and this one does not have are removed.
     """
+    directory = Address.of(directory)
     texts = {f"tables/{name}.csv": text for name, text in _tables(outcomes)}
     texts["claims.csv"] = claims_csv(claim for outcome in outcomes for claim in outcome.claims)
     texts["summary.txt"] = summary(outcomes)
     texts["index.html"] = page(outcomes)
     try:
-        (directory / "tables").mkdir(parents=True, exist_ok=True)
+        (directory / "tables").make_folder()
         _write(texts, directory)
-        for path in (directory / "tables").iterdir():
-            if OWN_TABLES.fullmatch(path.name) and f"tables/{path.name}" not in texts:
-                path.unlink()
+        for name in (directory / "tables").names():
+            if OWN_TABLES.fullmatch(name) and f"tables/{name}" not in texts:
+                (directory / "tables" / name).remove()
     except OSError as error:
         raise UserError(f"cannot write the report into {directory}: {error.strerror}") from None
     return directory / "index.html"
 
 
-def _write(texts: dict[str, str], directory: Path) -> None:
+def _write(texts: dict[str, str], directory: Address) -> None:
     with contextlib.ExitStack() as stack:  # all are written before the first is put in place
         for path, text in ((directory / name, text) for name, text in texts.items()):
-            stack.enter_context(aside(path)).write_text(text, encoding="utf-8", newline="")
-            if path.is_dir():
+            stack.enter_context(path.aside()).write_text(text, encoding="utf-8", newline="")
+            if path.is_folder():
                 raise IsADirectoryError(0, f"{path} is a directory")
 
 

@@ -7,27 +7,32 @@ a store only that a look shows what was put before, as S3, Google's, Azure's and
 pyarrow offers no put that fails if something is there.
 
 Whoever has it renews the claim; one that was not renewed for ``EXPIRES_S``, by the store's own
-clock, is of a process that died, and counts no more.
+clock, is of a process that died, and counts no more. One of a process of this machine that is not
+there any more counts no more at once.
 """
 
 from __future__ import annotations
 
 import contextlib
 import fcntl
+import functools
+import hashlib
 import os
 import platform
 import re
 import threading
 import time
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Final
 
 from precedes.errors import UserError
+from precedes.files import is_alive
 from precedes.stores.address import Address, StoreError
 
 LOCK: Final = ".lock"
 CLAIMS: Final = ".lease"
-CLAIM: Final = re.compile(r"[0-9a-f]{32}-[0-9]+-[A-Za-z0-9._-]*")
+CLAIM: Final = re.compile("[0-9a-f]{32}-([0-9]+)-([0-9a-f]*)-([A-Za-z0-9._-]*)")
 MARK: Final = "+"  # after the name of a claim: its owner has the folder
 
 EXPIRES_S: Final = 60.0
@@ -44,7 +49,8 @@ class Lease:
         self.folder = folder
         # Nobody has to read a claim, which may change or go meanwhile: its name says it all.
         host = re.sub("[^A-Za-z0-9._-]", "_", platform.node())
-        self.claim = folder / CLAIMS / f"{os.urandom(16).hex()}-{os.getpid()}-{host}"
+        name = f"{os.urandom(16).hex()}-{os.getpid()}-{_machine()}-{host}"
+        self.claim = folder / CLAIMS / name
         self.mark = self.claim.parent / f"{self.claim.name}{MARK}"
         self.lost = False
 
@@ -121,8 +127,25 @@ def _give_up(held: Lease) -> None:
 
 
 def _who(claim: str) -> str:
-    _, process, host = claim.split("-", 2)
+    _, process, _, host = claim.split("-", 3)
     return f"process {process} of {host}"
+
+
+@functools.cache
+def _machine() -> str:
+    """What tells apart where numbers of processes mean the same, until it is started anew."""
+    try:
+        boot = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii")
+        namespace = os.stat("/proc/self/ns/pid").st_ino
+    except OSError:
+        return os.urandom(8).hex()
+    return hashlib.sha256(f"{boot} {namespace}".encode()).hexdigest()[:16]
+
+
+def _is_dead(claim: str) -> bool:
+    """Whether a claim is that of a process which was on this machine."""
+    found = CLAIM.fullmatch(claim)
+    return found is not None and found[2] == _machine() and not is_alive(int(found[1]))
 
 
 def _others(own: Lease) -> dict[str, bool]:
@@ -135,9 +158,11 @@ def _others(own: Lease) -> dict[str, bool]:
     if own.claim.name not in times_ns:
         raise StoreError(f"{own.claim} was put and is not there: use another store")
     now_ns = times_ns.pop(own.claim.name)
-    for name in [n for n, time_ns in times_ns.items() if now_ns - time_ns > EXPIRES_S * 1e9]:
-        # A mark is as old as the lease, and counts as long as its claim does.
-        if name.removesuffix(MARK) not in times_ns or not name.endswith(MARK):
+    for name, time_ns in list(times_ns.items()):
+        # A mark is as old as the lease, and counts as long as its claim does: that comes first.
+        if name.removesuffix(MARK) in times_ns and name.endswith(MARK):
+            continue
+        if now_ns - time_ns > EXPIRES_S * 1e9 or _is_dead(name.removesuffix(MARK)):
             (folder / name).remove()
             del times_ns[name]
     return {name: f"{name}{MARK}" in times_ns for name in times_ns if CLAIM.fullmatch(name)}
