@@ -70,7 +70,7 @@ def outcomes():
 @pytest.fixture(scope="module")
 def report(outcomes, tmp_path_factory):
     """The folder of their report."""
-    return write_report(outcomes, tmp_path_factory.mktemp("report")).parent
+    return write_report(outcomes, tmp_path_factory.mktemp("report")).parent.local
 
 
 class Page(HTMLParser):
