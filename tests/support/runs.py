@@ -39,10 +39,11 @@ def experiment(directory, text=EXPERIMENT):
 
 def tables(directory):
     """The bytes of all tables but the timings, which alone may differ."""
+    folder = Address.of(directory)
     found = {
-        path.name: path.read_bytes()
-        for path in Path(directory).iterdir()
-        if path.suffix in (".csv", ".parquet") and path.stem != "timings"
+        name: (folder / name).read_bytes()
+        for name in folder.names()
+        if name.endswith((".csv", ".parquet")) and not name.startswith("timings.")
     }
     assert len(found) == 20
     return found

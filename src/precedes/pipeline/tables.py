@@ -211,6 +211,38 @@ class _ReadGroups:
                     yield from file.read_row_group(int(group)).to_batches()
 
 
+def stored_frame(spark: SparkSession, paths: Sequence[Address]) -> DataFrame:
+    """Parquet files of one schema, wherever they are: tasks read whole files."""
+    from pyspark.sql.pandas.types import from_arrow_schema
+
+    with paths[0].open() as opened:
+        plain = [_plain_field(field) for field in pq.read_schema(opened)]
+    work = handed(_ReadFiles(pa.schema(plain)), *paths)
+    count = min(len(paths), 2 * jobs.parallelism(spark))
+    tasks = [[str(path) for path in paths[first::count]] for first in range(count)]
+    return jobs.packed(spark, tasks).mapInArrow(work, from_arrow_schema(pa.schema(plain)))
+
+
+def _plain_field(field: pa.Field) -> pa.Field:
+    kind = field.type.value_type if pa.types.is_dictionary(field.type) else field.type
+    return pa.field(field.name, kind)
+
+
+class _ReadFiles:
+    """What a task does with addresses of files."""
+
+    def __init__(self, schema: pa.Schema) -> None:
+        self._schema = schema
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            for path in batch.column("order").to_pylist():
+                with Address.of(path).open() as opened, pq.ParquetFile(opened) as file:
+                    for group in range(file.num_row_groups):
+                        found = file.read_row_group(group).cast(self._schema)
+                        yield from found.to_batches()
+
+
 def read_events(spark: SparkSession, *paths: str) -> DataFrame:
     """The events in traces, as one frame."""
     return spark.read.schema(EVENTS).parquet(*paths)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import os
 import re
-from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from precedes.errors import UserError
 from precedes.pipeline.directory import TRACES
+from precedes.stores import Address, Place
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -17,23 +17,35 @@ SUFFIX: Final = ".parquet"
 EVENTS: Final = "events"
 
 
-def open_tables(spark: SparkSession, directory: str | os.PathLike[str]) -> dict[str, DataFrame]:
+def open_tables(spark: SparkSession, directory: Place) -> dict[str, DataFrame]:
     """The tables of a sweep by name, each also a temporary view of that name.
 
     ``events`` are the rows of all its traces, if it kept any.
     """
-    from precedes.pipeline.tables import read_events
+    from precedes.pipeline.tables import read_events, stored_frame
 
-    folder = Path(directory)
-    paths = sorted(folder.glob(f"*{SUFFIX}"))
+    folder = Address.of(directory)
+    paths = _tables_in(folder)
     if not paths:
         raise UserError(f"{folder} holds no tables: name the directory of a finished sweep")
-    found = {path.stem: spark.read.parquet(escaped(path)) for path in paths}
-    if any((folder / TRACES).glob(f"*{SUFFIX}")):
-        found[EVENTS] = read_events(spark, escaped(folder / TRACES))
+    traces = _tables_in(folder / TRACES)
+    if folder.is_local:
+        found = {path.stem: spark.read.parquet(escaped(path)) for path in paths}
+        if traces:
+            found[EVENTS] = read_events(spark, escaped(folder / TRACES))
+    else:
+        # Spark itself would need Hadoop's libraries for a store, and their settings.
+        found = {path.stem: stored_frame(spark, [path]) for path in paths}
+        if traces:
+            found[EVENTS] = stored_frame(spark, traces)
     for name, frame in found.items():
         frame.createOrReplaceTempView(name)
     return found
+
+
+def _tables_in(folder: Address) -> list[Address]:
+    names = folder.names() if folder.is_folder() else []
+    return [folder / name for name in names if name.endswith(SUFFIX)]
 
 
 def escaped(path: str | os.PathLike[str]) -> str:
