@@ -5,12 +5,12 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Iterable, Iterator
-from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from precedes.cli.formats import add_format_options, dialect_of
 from precedes.console import OutputFailed, say
 from precedes.errors import Exit, UserError
+from precedes.stores import Address
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 TARGETS: Final = ("shiviz", "perfetto", "jsonl", "csv")
 ROWS: Final = 25
 WITNESSES_MAX: Final = 100
-STANDARD: Final = Path("-")
+STANDARD: Final = Address.of("-")
 
 
 def add(commands: Commands) -> None:
@@ -33,10 +33,14 @@ def add(commands: Commands) -> None:
         help="write a log for other tools: ShiViz, Perfetto, JSON lines, CSV",
         description="Write a log in another format, to a file or to standard output.",
     )
-    parser.add_argument("path", type=Path, metavar="LOG", help="a trace, a log, or -")
+    parser.add_argument("path", type=Address.of, metavar="LOG", help="a trace, a log, or -")
     parser.add_argument("--to", required=True, choices=TARGETS)
     parser.add_argument(
-        "--out", type=Path, default=STANDARD, metavar="FILE", help="instead of standard output"
+        "--out",
+        type=Address.of,
+        default=STANDARD,
+        metavar="FILE",
+        help="instead of standard output",
     )
     parser.add_argument(
         "--around-witness",
@@ -167,14 +171,12 @@ def _to_standard_output(pieces: Iterator[bytes]) -> None:
         raise OutputFailed(error) from None
 
 
-def _to_file(path: Path, pieces: Iterator[bytes]) -> None:
+def _to_file(path: Address, pieces: Iterator[bytes]) -> None:
     """Write the pieces, whole or not at all."""
-    from precedes.files import aside
-
     # A mistake in the log is told before anything is written.
     first = next(pieces, b"")
     try:
-        with aside(path) as temporary, temporary.open("wb") as file:
+        with path.aside() as temporary, temporary.open("wb") as file:
             file.write(first)
             for piece in pieces:
                 file.write(piece)

@@ -21,6 +21,7 @@ from precedes.cli.common import (
 from precedes.cli.terminal import VERDICTS, show_text
 from precedes.console import show
 from precedes.errors import Exit, UserError
+from precedes.stores import local_path
 
 if TYPE_CHECKING:
     from precedes.cli.common import Commands
@@ -86,7 +87,7 @@ def _add_keys(commands: Commands) -> None:
     parser = commands.add_parser(
         "keys", help="make a test authority and a key for each member of a group"
     )
-    parser.add_argument("directory", type=Path, metavar="DIR")
+    parser.add_argument("directory", type=local_path, metavar="DIR")
     add_members(parser, required=True, help="how many")
     parser.add_argument("--name", default="group", metavar="NAME", help="of the group (group)")
     parser.add_argument("--days", type=int, default=30, metavar="D", help="until they expire (30)")

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import argparse
-from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
 from precedes.cli.common import add_conf, settings_of
+from precedes.stores import local_path
 
 if TYPE_CHECKING:
     from precedes.cli.common import Commands
@@ -29,7 +29,7 @@ def add(commands: Commands) -> None:
     worker.add_argument("master", metavar="spark://HOST:PORT", help="of the master")
     worker.add_argument("--cores", type=int, metavar="N", help="tasks at once (all cores)")
     worker.add_argument("--memory", metavar="SIZE", help="for Java, as 2g (all but 1g)")
-    worker.add_argument("--work-dir", type=Path, metavar="DIR", help="for its files")
+    worker.add_argument("--work-dir", type=local_path, metavar="DIR", help="for its files")
     for daemon in (master, worker):
         daemon.add_argument(
             "--webui-port", type=int, default=0, metavar="PORT", help="of its pages (any free one)"

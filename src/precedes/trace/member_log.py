@@ -48,7 +48,7 @@ WAITING_BYTES_MAX: Final = 1 << 16
 
 def log_path(directory: str | os.PathLike[str], member: int) -> Path:
     """Where the log of a member is."""
-    return Path(directory) / f"member-{member:04d}{SUFFIX}"
+    return Address.of(directory).local / f"member-{member:04d}{SUFFIX}"
 
 
 def is_member_log(path: str | os.PathLike[str]) -> bool:

@@ -22,7 +22,7 @@ def open_rows(log: Log, format: str = "auto", *, dialect: Dialect | None = None)
     found: list[Rows] = []
     if format in ("auto", "precedes") and isinstance(log, str | os.PathLike) and _is_trace(log):
         try:
-            found += trace_rows(os.fspath(log) if isinstance(log, os.PathLike) else log)
+            found += trace_rows(str(Address.of(log)))
         except NoOrder:
             found.clear()
     if not found:
