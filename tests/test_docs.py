@@ -73,7 +73,7 @@ def is_cheap(line: str) -> bool:
     """Whether a command takes a second or two once everything is compiled."""
     options = parse(line)
     if options.command != "simulate":
-        return options.command in ("audit", "protocols", "size")
+        return options.command in ("audit", "export", "protocols", "size")
     scenario = scenario_of(options)
     broadcasts = scenario.messages or scenario.rate * (scenario.duration_s or 0)
     return scenario.nodes * broadcasts <= DELIVERIES_MAX
@@ -140,10 +140,12 @@ def test_the_example_of_the_readme():
 
 
 def test_the_example_of_a_table():
-    code, output = blocks(PAGES["docs/trace-format.md"])[:2]
-    assert (code.language, output.language) == ("python", "text")
+    page = blocks(PAGES["docs/formats.md"])
+    at = next(number for number, block in enumerate(page) if block.language == "python")
+    code, output = page[at : at + 2]
+    assert output.language == "text"
     with contextlib.redirect_stdout(io.StringIO()) as printed:
-        exec(compile(code.text, "docs/trace-format.md", "exec"), {})
+        exec(compile(code.text, "docs/formats.md", "exec"), {})
     assert printed.getvalue() == output.text
 
 

@@ -36,8 +36,10 @@ def strings(texts: Sequence[str | None]) -> pa.Array:
     """Texts as an Arrow array; None is an empty cell."""
     encoded = [b"" if text is None else text.encode() for text in texts]
     ends = np.cumsum([0, *map(len, encoded)], dtype=np.int32)
-    null = np.array([text is None for text in texts], np.bool_)
-    valid = pa.py_buffer(np.packbits(~null, bitorder="little")) if null.any() else None
+    valid = None
+    if None in texts:
+        there = np.array([text is not None for text in texts], np.bool_)
+        valid = pa.py_buffer(np.packbits(there, bitorder="little"))
     data = pa.py_buffer(b"".join(encoded))
     return pa.Array.from_buffers(pa.string(), len(texts), [valid, pa.py_buffer(ends), data])
 
@@ -55,6 +57,7 @@ def mask(chosen: NDArray[np.bool_]) -> pa.Array:
 
 def integers(values: Sequence[int | None]) -> pa.Array:
     """Whole numbers as an Arrow array; None is an empty cell."""
+    if None not in values:
+        return to_arrow(np.array(values, np.int64))
     null = np.array([value is None for value in values], np.bool_)
-    found = np.array([0 if value is None else value for value in values], np.int64)
-    return to_arrow(found, null=null if null.any() else None)
+    return to_arrow(np.array([value or 0 for value in values], np.int64), null=null)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import csv
 import io
 from collections.abc import Iterator
@@ -33,7 +34,8 @@ def batches(
     try:
         yield from _Table(lines, title, dialect, found).batches()
     finally:
-        lines.detach()
+        with contextlib.suppress(ValueError):  # closed before this stream was read to its end
+            lines.detach()
 
 
 def separator_of(header: str, dialect: Dialect) -> str | None:

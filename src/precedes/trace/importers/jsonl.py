@@ -1,4 +1,4 @@
-"""Reads event logs of one JSON object a line, as docs/trace-format.md describes them."""
+"""Reads event logs of one JSON object a line, as docs/formats.md describes them."""
 
 from __future__ import annotations
 

@@ -104,6 +104,7 @@ class _Spans:
         is_sent = span.get("kind") in PRODUCER
         if not is_sent and span.get("kind") not in CONSUMER:
             return
+        start_ns = self._start(number, span)
         own = _attributes(span.get("attributes", []))
         node = self._node_of(number, resource, own)
         if node is None:
@@ -115,7 +116,6 @@ class _Spans:
         if not named:
             self._without += 1
         operation = next((own[key] for key in OPERATIONS if key in own), "")
-        start_ns = self._start(number, span)
         for message in named:
             self._node.append(self._nodes.setdefault(node, len(self._nodes)))
             self._start_ns.append(start_ns)

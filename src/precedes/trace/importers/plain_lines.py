@@ -146,9 +146,11 @@ def _schema_of(block: bytes) -> pa.Schema | None:
         return None
     types = [pa.int64() if isinstance(first.get(key), int) else pa.string() for key in NAMES]
     fields = [("kind", pa.string()), *zip(NAMES, types, strict=True)]
+    if len(first.keys() & dict(OPTIONAL)) < len(OPTIONAL) and LETTER.search(block):
+        return None
     for key, whole_only in OPTIONAL:
         if key not in first:
-            if f'"{key}"'.encode() in block or LETTER.search(block):
+            if key.encode() in block:
                 return None
             continue
         if type(first[key]) is int:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Final, cast
+from typing import Any, Final
 
 import pyarrow as pa
 
@@ -16,7 +16,7 @@ class Rows:
     """Takes rows until ``full``, then gives them as a batch of ``EVENTS``."""
 
     def __init__(self) -> None:
-        self._columns: list[list[str | int | None]] = [[] for _ in EVENTS.names]
+        self._rows: list[tuple[str, str, int, int | None, str, str | None]] = []
 
     def add(
         self,
@@ -29,27 +29,23 @@ class Rows:
         time_us: int | None = None,
     ) -> None:
         """One event."""
-        row = (run_id, node, local_seq, time_us, kind, message)
-        for column, value in zip(self._columns, row, strict=True):
-            column.append(value)
+        self._rows.append((run_id, node, local_seq, time_us, kind, message))
 
     def __len__(self) -> int:
         """How many wait."""
-        return len(self._columns[0])
+        return len(self._rows)
 
     @property
     def full(self) -> bool:
         """Whether it is time to take them."""
-        return len(self) >= BATCH_ROWS
+        return len(self._rows) >= BATCH_ROWS
 
     def take(self) -> pa.RecordBatch:
         """What waits, which waits no longer."""
-        run_id, node, local_seq, time_us, kind, message = self._columns
-        columns = [
-            *(strings(cast("list[str]", column)) for column in (run_id, node)),
-            *(integers(cast("list[int]", column)) for column in (local_seq, time_us)),
-            *(strings(cast("list[str]", column)) for column in (kind, message)),
+        columns: list[Any] = list(zip(*self._rows, strict=True)) or [()] * len(EVENTS)
+        self._rows.clear()
+        arrays = [
+            integers(column) if field.type == pa.int64() else strings(column)
+            for column, field in zip(columns, EVENTS, strict=True)
         ]
-        for column in self._columns:
-            column.clear()
-        return pa.RecordBatch.from_arrays(columns, schema=EVENTS)
+        return pa.RecordBatch.from_arrays(arrays, schema=EVENTS)

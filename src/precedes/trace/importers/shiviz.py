@@ -34,13 +34,16 @@ from precedes.trace.importers.lines import blocks
 from precedes.trace.importers.rows import BATCH_ROWS, Rows
 from precedes.trace.schema import EVENTS
 
-# ShiViz takes the first unless told otherwise; GoVector writes the second.
-EVENT_FIRST: Final = r"(?<event>.*)\n(?<host>\S*) (?<clock>{.*})"
-HOST_FIRST: Final = r"(?<host>\S*) (?<clock>{.*})\n(?<event>.*)"
+# ShiViz takes the first unless told otherwise; GoVector writes the second. Without the anchor each
+# is tried at every letter of a line that it does not fit.
+EVENT_FIRST: Final = r"^(?<event>.*)\n(?<host>\S*) (?<clock>{.*})"
+HOST_FIRST: Final = r"^(?<host>\S*) (?<clock>{.*})\n(?<event>.*)"
 CLOCK_LINE: Final = re.compile(r"(\S+) (\{.*\})\s*", re.ASCII)
 
 # An expression may span lines: what it finds is looked for with this much text behind it.
 EVENT_CHARS_MAX: Final = 1 << 20
+# Of a line that an expression without an anchor is tried at: that takes the square of it.
+LINE_CHARS_MAX: Final = 1 << 14
 ONE_RUN: Final = "0"
 
 
@@ -137,6 +140,7 @@ class _Text:
         expression = dialect.parser or parser_for(opening) or EVENT_FIRST
         self.parser = compiled(expression, option="--parser")
         groups = self.parser.groupindex
+        self._is_anchored = expression.startswith("^")
         wanted = ("host",) if "kind" in groups else ("host", "clock")
         missing = [name for name in wanted if name not in groups]
         if missing:
@@ -153,6 +157,8 @@ class _Text:
         yield from self._scan(waiting, len(waiting))
 
     def _decoded(self, text: bytes) -> str:
+        if not self._is_anchored:
+            self._check_lines(text)
         try:
             return text.decode().replace("\r\n", "\n")
         except UnicodeDecodeError as error:
@@ -160,6 +166,15 @@ class _Text:
             raise UserError(
                 f"cannot read {self._title}: about line {number}: not UTF-8 text"
             ) from None
+
+    def _check_lines(self, text: bytes) -> None:
+        ends = np.flatnonzero(np.frombuffer(text, np.uint8) == ord("\n"))
+        longest = int(np.diff(ends, prepend=-1, append=len(text)).max())
+        if longest > LINE_CHARS_MAX:
+            raise UserError(
+                f"{self._title} has a line of {longest:,} characters, in which to look for events "
+                "takes long: begin --parser with ^ if they begin with a line"
+            )
 
     def _scan(self, text: str, end: int) -> Generator[Event | Section | int, None, int]:
         """What begins before ``end``; returns where to go on."""
