@@ -109,13 +109,16 @@ def run_sweep(
 
     Runs that failed are in the tables as such, and in what is returned.
     """
+    from precedes.pipeline.spark import monitor
     from precedes.pipeline.spark.session import open_session, require_pyspark
 
     require_pyspark()
     directory = Path(directory)
     params = params_of(experiment)
+    took: list[monitor.Summary] = []
     with (
         hold(directory),
+        monitor.listening(took.append),
         open_session(
             master=master, session=session, settings=settings, log=directory / LOG
         ) as spark,
@@ -130,6 +133,7 @@ def run_sweep(
             finished=list(done.found),
             errors=done.errors,
             params=params,
+            took=took,
         )
     return done
 
