@@ -30,8 +30,8 @@ from precedes.pipeline.spark.master import (
     LOOPBACK,
     check_reachable,
     is_connect,
-    is_here,
     is_one_process,
+    own_address,
     with_retries,
 )
 
@@ -241,8 +241,13 @@ def _start(master: str, scratch: Path, log: Path, settings: Mapping[str, str]) -
             package.send(made, scratch)
         _served.add(made)
     if settings.get(UI) == "true":
-        say(f"Spark's page: {made.sparkContext.uiWebUrl}")
+        say(f"Spark's page: {_page(made.sparkContext.uiWebUrl, master)}")
     return made
+
+
+def _page(url: str, master: str) -> str:
+    """Where the page listens; Spark names the address that executors call."""
+    return url if own_address(master) is None else f"http://{LOOPBACK}:{urlsplit(url).port}"
 
 
 def check_settings(settings: Mapping[str, str]) -> None:
@@ -266,8 +271,8 @@ def _builder(master: str, scratch: Path, log: Path, settings: Mapping[str, str])
         "spark.sql.warehouse.dir": str(scratch / "warehouse"),
         **{f"spark.executorEnv.{name}": value for name, value in _environment().items()},
     }
-    if is_here(master):
-        wanted |= {"spark.driver.host": LOOPBACK, "spark.driver.bindAddress": LOOPBACK}
+    if own := own_address(master):
+        wanted |= {"spark.driver.host": own, "spark.driver.bindAddress": own}
     wanted |= settings
     # Of two options that contradict each other Java heeds the last.
     options = {
@@ -290,7 +295,8 @@ def _start_variables(master: str, log: Path, settings: Mapping[str, str]) -> dic
         PYTHON: python,
         "PYSPARK_DRIVER_PYTHON": os.environ.get("PYSPARK_DRIVER_PYTHON") or sys.executable,
         REMOTE: None,  # Spark would go there whatever master is asked for
-        **({"SPARK_LOCAL_IP": LOOPBACK} if is_here(master) else {}),
+        # Where Spark's page listens; what executors call are settings.
+        **({"SPARK_LOCAL_IP": LOOPBACK} if own_address(master) else {}),
     }
 
 
