@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import atexit
 import contextlib
-import logging
 import os
 import re
 import shutil
@@ -34,6 +33,7 @@ from precedes.pipeline.spark.master import (
     own_address,
     with_retries,
 )
+from precedes.pipeline.spark.quiet import unlogged
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -54,10 +54,6 @@ UI: Final = "spark.ui.enabled"
 PYTHON: Final = "PYSPARK_PYTHON"
 REMOTE: Final = "SPARK_REMOTE"
 CONNECT_MODE: Final = "SPARK_CONNECT_MODE_ENABLED"
-
-PY4J_LOGGERS: Final = ("py4j.java_gateway", "py4j.clientserver")
-# They print the error of a query with all of Java's stack, besides raising it.
-QUERY_LOGGERS: Final = ("DataFrameQueryContextLogger", "SQLQueryContextLogger")
 
 LOG4J: Final = """status = error
 rootLogger.level = warn
@@ -112,14 +108,14 @@ def open_session(
             found = SparkSession.active()
     if found is not None:
         _check_found(found, asked, settings)
-        with _unlogged():
+        with unlogged():
             _send_to(found)
             yield found
         return
     scratch = _scratch()
     try:
         where = asked or os.environ.get(REMOTE) or with_retries(DEFAULT)
-        with _unlogged(), _connect_mode():
+        with unlogged(), _connect_mode():
             made = _start(where, scratch, log or scratch / "spark.log", settings or {})
             if log is not None and not is_connect(where):
                 _logs[made] = log
@@ -165,33 +161,6 @@ _logs: Final[weakref.WeakKeyDictionary[SparkSession, Path]] = weakref.WeakKeyDic
 def log_of(session: SparkSession) -> Path | None:
     """The log of a session, if it was made here and its log stays."""
     return _logs.get(session)
-
-
-@contextlib.contextmanager
-def _unlogged() -> Iterator[None]:
-    """Have Spark's Python side not log calls and queries that fail, which it raises as well.
-
-    py4j would print a traceback for every call that Ctrl-C interrupts or that Java dies in, partly
-    with the root logger.
-    """
-    import py4j
-    from pyspark.logger import PySparkLogger
-
-    home = str(Path(py4j.__file__).parent)
-
-    def is_wanted(record: logging.LogRecord) -> bool:
-        unwanted = record.name in QUERY_LOGGERS or record.pathname.startswith(home)
-        return record.levelno < logging.ERROR or not unwanted
-
-    loggers = [logging.getLogger(name) for name in (None, *PY4J_LOGGERS)]
-    loggers += [PySparkLogger.getLogger(name) for name in QUERY_LOGGERS]
-    for logger in loggers:
-        logger.addFilter(is_wanted)
-    try:
-        yield
-    finally:
-        for logger in loggers:
-            logger.removeFilter(is_wanted)
 
 
 def require_pyspark() -> None:
