@@ -43,7 +43,7 @@ def tables(directory):
     found = {
         name: (folder / name).read_bytes()
         for name in folder.names()
-        if name.endswith((".csv", ".parquet")) and not name.startswith("timings.")
+        if name.endswith((".csv", ".parquet")) and not name.startswith("timings")
     }
     assert len(found) == 20
     return found

@@ -29,6 +29,7 @@ def add(commands: Commands) -> None:
     worker.add_argument("master", metavar="spark://HOST:PORT", help="of the master")
     worker.add_argument("--cores", type=int, metavar="N", help="tasks at once (all cores)")
     worker.add_argument("--memory", metavar="SIZE", help="for Java, as 2g (all but 1g)")
+    worker.add_argument("--port", type=int, metavar="PORT", help="(any free one)")
     worker.add_argument("--work-dir", type=local_path, metavar="DIR", help="for its files")
     for daemon in (master, worker):
         daemon.add_argument(

@@ -15,6 +15,7 @@ from precedes.pipeline import metrics, tables
 from precedes.pipeline.directory import aside
 from precedes.pipeline.plan import PlannedRun
 from precedes.pipeline.spark import jobs
+from precedes.pipeline.spark.monitor import Summary
 from precedes.pipeline.tabulate import tabulated
 from precedes.stores import Address, StoreError
 
@@ -34,6 +35,7 @@ ORDER: Final = {
     "occupancy_by_protocol": ("first", "bin"),
     "manifest": ("run_id",),
     "timings": ("run_id",),
+    "timings_spark": ("job",),
 }
 HIDDEN: Final = ("first",)
 
@@ -103,8 +105,11 @@ def write_tables(
     finished: Collection[int],
     errors: Mapping[int, str],
     params: Mapping[tuple[str, int], str],
+    took: Sequence[Summary],
 ) -> None:
     """Compute the tables and write them into the directory; ``finished`` runs have records.
+
+    ``took`` is what Spark's jobs have taken; those that are started here are added by who listens.
 
     What is longer than a row a run is written as it comes and read again by the tasks that compute
     with it, so that the driver never has it all.
@@ -129,6 +134,7 @@ def write_tables(
         long = {name: stack.enter_context(_shared(sinks[name].parquet, directory)) for name in LONG}
         for name, frame in derived_frames(spark, small, long).items():
             sinks[name].write(_ordered(name, jobs.wait_for(spark, frame.toArrow, title=name)))
+        sinks["timings_spark"].write(tables.table(tables.job_rows(took), tables.TIMINGS_SPARK))
         for sink in sinks.values():
             sink.close()
 

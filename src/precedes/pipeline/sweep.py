@@ -110,13 +110,16 @@ def run_sweep(
 
     Runs that failed are in the tables as such, and in what is returned.
     """
+    from precedes.pipeline.spark import monitor
     from precedes.pipeline.spark.session import open_session, require_pyspark
 
     require_pyspark()
     directory = Address.of(directory)
     params = params_of(experiment)
+    took: list[monitor.Summary] = []
     with (
         hold(directory) as held,
+        monitor.listening(took.append),
         _log_in(directory) as log,
         open_session(master=master, session=session, settings=settings, log=log) as spark,
     ):
@@ -131,6 +134,7 @@ def run_sweep(
             finished=list(done.found),
             errors=done.errors,
             params=params,
+            took=took,
         )
     return done
 

@@ -26,6 +26,7 @@ from precedes.pipeline.directory import TRACES, Record
 from precedes.pipeline.execute import FAILED, FINISHED
 from precedes.pipeline.plan import PlannedRun, name_of
 from precedes.pipeline.spark import jobs
+from precedes.pipeline.spark.monitor import Summary
 from precedes.stores import Address, handed
 
 if TYPE_CHECKING:
@@ -111,6 +112,10 @@ MANIFEST: Final = _schema(
     {},
 )
 TIMINGS: Final = _schema({"run_id": INT, "cpu_s": DOUBLE, "wall_s": DOUBLE}, {})
+TIMINGS_SPARK: Final = _schema(
+    {"job": INT, "title": TEXT, "wall_s": DOUBLE, "tasks": LONG},
+    {"failed_tasks": LONG, "task_s": DOUBLE, "java_cpu_s": DOUBLE, "shuffled_bytes": LONG},
+)
 MEASURES: Final = _schema(
     {"run_id": INT},
     {
@@ -319,6 +324,11 @@ def manifest_rows(found: Mapping[int, Record]) -> list[Row]:
         for run_id, record in sorted(found.items())
         if record["trace"]
     ]
+
+
+def job_rows(took: Sequence[Summary]) -> list[Row]:
+    """What Spark's jobs took, in the order in which they ended."""
+    return [{"job": number, **summary._asdict()} for number, summary in enumerate(took)]
 
 
 def timing_rows(found: Mapping[int, Record]) -> list[Row]:

@@ -37,6 +37,18 @@ def test_what_finished_pieces_took_corrects_the_guess_for_their_kind():
     assert estimate.share(0) == pytest.approx(41 / 42)
 
 
+def test_a_piece_that_lasts_too_long_speaks_for_its_kind():
+    """The others of its kind count as much more; without that, half of the work would be done."""
+    estimate = Estimate([*pieces(10, 10), *pieces(10, 10, kind="b")])
+    estimate.begin(("b", 0), 0)
+    estimate.begin(("b", 1), 0)
+    estimate.finish(("a", 0), taken_s=10)
+    told = estimate.share(90)
+    assert told == pytest.approx((10 + 2 * 90) / (20 + 2 * 100))
+    estimate.finish(("b", 0), taken_s=90)
+    assert estimate.share(90) == pytest.approx((10 + 90 + 0.9 * 90) / (20 + 2 * 90))
+
+
 def test_it_never_falls_and_is_whole_only_at_the_end():
     estimate = Estimate(pieces(1, 1))
     estimate.begin(("a", 1), 0)

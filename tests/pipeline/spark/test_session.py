@@ -57,6 +57,7 @@ def test_what_masters_are():
     there = ["spark://host:7077", "yarn", "k8s://https://host:443", "sc://host:15002"]
     assert [name for name in there if master.is_here(name)] == []
     assert [name for name in (*here, *there) if master.is_one_process(name)] == here[:2]
+    assert [master.own_address(name) for name in (*here, "yarn")] == ["127.0.0.1"] * 4 + [None]
     with pytest.raises(UserError, match="is no Spark master"):
         master.check_reachable("http://host")
 

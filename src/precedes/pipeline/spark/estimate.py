@@ -62,12 +62,12 @@ class Estimate:
         if not self._left:
             self._share = 1.0
             return self._share
-        kinds = self._left_s.keys()
-        done_s = sum(self._factor(kind) * self._done_s[kind] for kind in kinds)
-        left_s = sum(self._factor(kind) * max(self._left_s[kind], 0.0) for kind in kinds)
+        factors = self._factors(now_s)
+        done_s = sum(factor * self._done_s[kind] for kind, factor in factors.items())
+        left_s = sum(factor * max(self._left_s[kind], 0.0) for kind, factor in factors.items())
         for name, begun_s in self._begun_s.items():
             piece = self._left[name]
-            cost_s = self._factor(piece.kind) * piece.cost_s
+            cost_s = factors[piece.kind] * piece.cost_s
             credit_s = min(max(now_s - begun_s, 0.0), BEGUN_MAX * cost_s)
             done_s += credit_s
             left_s -= credit_s
@@ -77,9 +77,21 @@ class Estimate:
         self._share = max(self._share, min(found, 0.999))
         return self._share
 
-    def _factor(self, kind: Hashable) -> float:
-        """By how much guesses were wrong: for this kind, else for all, else not at all."""
-        guessed_s = self._guessed_s[kind] or sum(self._guessed_s.values())
-        taken_s = self._taken_s[kind] if self._guessed_s[kind] else sum(self._taken_s.values())
-        # A clock that stands still between two looks would make pieces cost nothing.
-        return max(taken_s / guessed_s, 1e-6) if guessed_s else 1.0
+    def _factors(self, now_s: float) -> dict[Hashable, float]:
+        """By how much guesses were wrong: for each kind, else for all, else not at all.
+
+        A piece that lasts longer than it should speaks for its kind until one is finished.
+        """
+        guessed_s, taken_s = sum(self._guessed_s.values()), sum(self._taken_s.values())
+        usual = taken_s / guessed_s if guessed_s else 1.0
+        factors = {}
+        for kind in self._left_s:
+            measured_s = self._guessed_s[kind]
+            # A clock that stands still between two looks would make pieces cost nothing.
+            factors[kind] = max(self._taken_s[kind] / measured_s if measured_s else usual, 1e-6)
+        for name, begun_s in self._begun_s.items():
+            piece = self._left[name]
+            if not self._guessed_s[piece.kind] and piece.cost_s > 0:
+                least = (now_s - begun_s) / (BEGUN_MAX * piece.cost_s)
+                factors[piece.kind] = max(factors[piece.kind], least)
+        return factors

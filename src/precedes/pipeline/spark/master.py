@@ -57,6 +57,22 @@ def is_here(master: str) -> bool:
     return master.startswith("local") or urlsplit(master).hostname in (LOOPBACK, "localhost", "::1")
 
 
+def own_address(master: str) -> str | None:
+    """The address of this machine at which others reach it; None if that is left to Spark."""
+    if is_here(master):
+        return LOOPBACK
+    if not master.startswith(STANDALONE):
+        return None
+    parts = urlsplit(f"//{master.removeprefix(STANDALONE).partition(',')[0]}")
+    try:
+        # Nothing is sent: this asks the system which way it would go.
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as way:
+            way.connect((parts.hostname, parts.port or PORTS[STANDALONE]))
+            return str(way.getsockname()[0])
+    except (OSError, ValueError):
+        return None
+
+
 def check_reachable(master: str) -> None:
     """Refuse at once what is no master, and an address that nobody listens at."""
     if not KNOWN.match(master):

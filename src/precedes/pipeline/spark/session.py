@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import atexit
 import contextlib
-import logging
 import os
 import re
 import shutil
@@ -30,10 +29,11 @@ from precedes.pipeline.spark.master import (
     LOOPBACK,
     check_reachable,
     is_connect,
-    is_here,
     is_one_process,
+    own_address,
     with_retries,
 )
+from precedes.pipeline.spark.quiet import unlogged
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -54,10 +54,6 @@ UI: Final = "spark.ui.enabled"
 PYTHON: Final = "PYSPARK_PYTHON"
 REMOTE: Final = "SPARK_REMOTE"
 CONNECT_MODE: Final = "SPARK_CONNECT_MODE_ENABLED"
-
-PY4J_LOGGERS: Final = ("py4j.java_gateway", "py4j.clientserver")
-# They print the error of a query with all of Java's stack, besides raising it.
-QUERY_LOGGERS: Final = ("DataFrameQueryContextLogger", "SQLQueryContextLogger")
 
 LOG4J: Final = """status = error
 rootLogger.level = warn
@@ -112,14 +108,14 @@ def open_session(
             found = SparkSession.active()
     if found is not None:
         _check_found(found, asked, settings)
-        with _unlogged():
+        with unlogged():
             _send_to(found)
             yield found
         return
     scratch = _scratch()
     try:
         where = asked or os.environ.get(REMOTE) or with_retries(DEFAULT)
-        with _unlogged(), _connect_mode():
+        with unlogged(), _connect_mode():
             made = _start(where, scratch, log or scratch / "spark.log", settings or {})
             if log is not None and not is_connect(where):
                 _logs[made] = log
@@ -165,33 +161,6 @@ _logs: Final[weakref.WeakKeyDictionary[SparkSession, Path]] = weakref.WeakKeyDic
 def log_of(session: SparkSession) -> Path | None:
     """The log of a session, if it was made here and its log stays."""
     return _logs.get(session)
-
-
-@contextlib.contextmanager
-def _unlogged() -> Iterator[None]:
-    """Have Spark's Python side not log calls and queries that fail, which it raises as well.
-
-    py4j would print a traceback for every call that Ctrl-C interrupts or that Java dies in, partly
-    with the root logger.
-    """
-    import py4j
-    from pyspark.logger import PySparkLogger
-
-    home = str(Path(py4j.__file__).parent)
-
-    def is_wanted(record: logging.LogRecord) -> bool:
-        unwanted = record.name in QUERY_LOGGERS or record.pathname.startswith(home)
-        return record.levelno < logging.ERROR or not unwanted
-
-    loggers = [logging.getLogger(name) for name in (None, *PY4J_LOGGERS)]
-    loggers += [PySparkLogger.getLogger(name) for name in QUERY_LOGGERS]
-    for logger in loggers:
-        logger.addFilter(is_wanted)
-    try:
-        yield
-    finally:
-        for logger in loggers:
-            logger.removeFilter(is_wanted)
 
 
 def require_pyspark() -> None:
@@ -241,8 +210,13 @@ def _start(master: str, scratch: Path, log: Path, settings: Mapping[str, str]) -
             package.send(made, scratch)
         _served.add(made)
     if settings.get(UI) == "true":
-        say(f"Spark's page: {made.sparkContext.uiWebUrl}")
+        say(f"Spark's page: {_page(made.sparkContext.uiWebUrl, master)}")
     return made
+
+
+def _page(url: str, master: str) -> str:
+    """Where the page listens; Spark names the address that executors call."""
+    return url if own_address(master) is None else f"http://{LOOPBACK}:{urlsplit(url).port}"
 
 
 def check_settings(settings: Mapping[str, str]) -> None:
@@ -266,8 +240,8 @@ def _builder(master: str, scratch: Path, log: Path, settings: Mapping[str, str])
         "spark.sql.warehouse.dir": str(scratch / "warehouse"),
         **{f"spark.executorEnv.{name}": value for name, value in _environment().items()},
     }
-    if is_here(master):
-        wanted |= {"spark.driver.host": LOOPBACK, "spark.driver.bindAddress": LOOPBACK}
+    if own := own_address(master):
+        wanted |= {"spark.driver.host": own, "spark.driver.bindAddress": own}
     wanted |= settings
     # Of two options that contradict each other Java heeds the last.
     options = {
@@ -290,7 +264,8 @@ def _start_variables(master: str, log: Path, settings: Mapping[str, str]) -> dic
         PYTHON: python,
         "PYSPARK_DRIVER_PYTHON": os.environ.get("PYSPARK_DRIVER_PYTHON") or sys.executable,
         REMOTE: None,  # Spark would go there whatever master is asked for
-        **({"SPARK_LOCAL_IP": LOOPBACK} if is_here(master) else {}),
+        # Where Spark's page listens; what executors call are settings.
+        **({"SPARK_LOCAL_IP": LOOPBACK} if own_address(master) else {}),
     }
 
 
