@@ -151,11 +151,11 @@ class PartStore:
         self._folder = folder
         self._lease = held
         with _told(folder):
-            for name in FOLDERS:
-                (folder / name).make_folder()
-                if folder.is_local:
-                    for left in files.asides_in((folder / name).local):
-                        left.unlink(missing_ok=True)
+            for inside in (folder, *(folder / name for name in FOLDERS)):
+                inside.make_folder()
+                # What a killed process was writing; those of stores are not here.
+                for left in files.asides_in(inside.local) if inside.is_local else ():
+                    left.unlink(missing_ok=True)
 
     def ranges(self, make: Callable[[], list[Span]]) -> list[Span]:
         """The ranges that were chosen first."""
