@@ -43,7 +43,7 @@ MAY_IMPORT = {
     "parts.sizing": WORDS | {"delays"},
     "protocols": CONTRACT | {"parts"},
     "registry": CONTRACT,  # it finds protocols by their names
-    "snapshot": FILES,
+    "snapshot": STORES,
     "trace": STORES,
     "audit": STORES | {"compiled", "snapshot", "trace"},
     "sim": HOSTS | {"forms", "delays", "machine", "stores"},

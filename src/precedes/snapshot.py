@@ -8,17 +8,15 @@ from __future__ import annotations
 import hashlib
 import io
 import json
-import os
 import zipfile
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from precedes.errors import UserError
-from precedes.files import make_directory, write_aside
+from precedes.stores import Address, Place
 
 MAGIC: Final = b"prcdsnap1"
 ABOUT: Final = "about"
@@ -26,29 +24,23 @@ ABOUT: Final = "about"
 Arrays = dict[str, NDArray[Any]]
 
 
-def write(
-    path: str | os.PathLike[str], arrays: Mapping[str, NDArray[Any]], about: Mapping[str, Any]
-) -> None:
+def write(place: Place, arrays: Mapping[str, NDArray[Any]], about: Mapping[str, Any]) -> None:
     """Write arrays and values that JSON can hold."""
     text = np.frombuffer(json.dumps(about).encode(), np.uint8)
     body = io.BytesIO()
     np.savez(body, allow_pickle=False, **{**arrays, ABOUT: text})
     data = body.getvalue()
-    make_directory(Path(path).parent)
-    try:
-        write_aside(Path(path), MAGIC + hashlib.sha256(data).digest() + data, sync=True)
-    except OSError as error:
-        raise UserError(f"cannot write {path}: {error.strerror}") from None
+    address = Address.of(place)
+    address.parent.make_folder()
+    address.put(MAGIC + hashlib.sha256(data).digest() + data, sync=True)
 
 
-def read(path: str | os.PathLike[str]) -> tuple[Arrays, dict[str, Any]] | None:
+def read(place: Place) -> tuple[Arrays, dict[str, Any]] | None:
     """What was written there; None if there is nothing."""
-    try:
-        content = Path(path).read_bytes()
-    except FileNotFoundError:
+    path = Address.of(place)
+    if not path.is_file():
         return None
-    except OSError as error:
-        raise UserError(f"cannot read {path}: {error.strerror}") from None
+    content = path.read_bytes()
     start = len(MAGIC) + hashlib.sha256().digest_size
     digest, data = content[len(MAGIC) : start], content[start:]
     if not content.startswith(MAGIC) or hashlib.sha256(data).digest() != digest:

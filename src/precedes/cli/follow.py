@@ -56,6 +56,8 @@ def run(options: argparse.Namespace) -> int:
             work=options.work,
             dialect=dialect_of(options),
             idle_s=options.idle,
+            witnesses=options.witnesses,
+            fresh=options.fresh,
             is_stopped=lambda: bool(stopping),
         )
         for standing in standings:
@@ -70,7 +72,7 @@ class Told:
     """What was printed of a log so far: nothing is printed twice."""
 
     def __init__(self, *, is_json: bool, is_brief: bool = False) -> None:
-        """``is_brief``: only when the verdict changes, or a violation is explained."""
+        """``is_brief``: only when a violation is found, and not at the end."""
         self._is_json = is_json
         self._is_brief = is_brief
         self._last = ""
@@ -84,7 +86,7 @@ class Told:
         self._sentences |= {witness.sentence for witness in new}
         is_news = bool(new) or (report.verdict == "violated") != (self._verdict == "violated")
         self._verdict = report.verdict
-        if self._is_brief and not is_news:
+        if self._is_brief and (standing.is_final or not is_news):
             return
         if self._is_json:
             text = json.dumps(as_json(standing))

@@ -18,6 +18,7 @@ from precedes.cli.common import (
     given,
     parameters_of,
 )
+from precedes.cli.follow import Told
 from precedes.cli.terminal import VERDICTS, show_text
 from precedes.console import show
 from precedes.errors import Exit, UserError
@@ -79,6 +80,9 @@ def _add_cluster(commands: Commands) -> None:
     parser.add_argument("--evict-after", type=float, metavar="S", help="patience (5)")
     parser.add_argument("--secure", action="store_true", help="mutual TLS, with keys made for it")
     add_trace(parser, help="keep the logs of all members", local=True)
+    parser.add_argument(
+        "--follow", action="store_true", help="audit while it runs: a violation is told at once"
+    )
     add_json(parser)
     parser.set_defaults(run=_cluster)
 
@@ -141,7 +145,8 @@ def _cluster(options: argparse.Namespace) -> int:
         evict_after_s=options.evict_after,
         secure=options.secure,
     )
-    found = run(Cluster(**cluster), directory=options.trace)
+    watch = Told(is_json=options.json, is_brief=True).tell if options.follow else None
+    found = run(Cluster(**cluster), directory=options.trace, watch=watch)
     if options.json:
         show(json.dumps(found))
     else:

@@ -92,8 +92,13 @@ class Driver:
         self.links = Links(self, config.link_settings(), listener)
         if config.trace is not None:
             about = {"group": config.name, "protocol": config.protocol, "window": config.window}
+            # Rows count from when the member was made, some time before its log is.
+            started = {"started_unix_ns": time.time_ns() - self._now_ns()}
             self._trace = member_log.LogWriter(
-                config.trace, member=self.member, members=len(config.addresses), about=about
+                config.trace,
+                member=self.member,
+                members=len(config.addresses),
+                about={**about, **started},
             )
 
     def tend(self) -> None:

@@ -1,7 +1,7 @@
 """The audit of a log while it grows."""
 
 from precedes.audit.growing.auditor import Auditor, Forgotten, Standing, Violation, Wait
-from precedes.audit.growing.following import Follower, Following, follow
+from precedes.audit.growing.following import Follower, Following, follow, prepare
 
 __all__ = [
     "Auditor",
@@ -12,4 +12,5 @@ __all__ = [
     "Violation",
     "Wait",
     "follow",
+    "prepare",
 ]

@@ -43,13 +43,20 @@ def follow(source: str, **settings: Any) -> Following:
     return Following(source, **settings)
 
 
+def prepare() -> None:
+    """Have all that is compiled here compiled, before a process that must not wait for it."""
+    auditor = Auditor(nodes=1, is_closed=True)
+    auditor.feed(NO_ROWS)
+    auditor.make_room()
+
+
 class Following:
     """A log that is followed: iterate over it for a ``Standing`` after each change.
 
     The iteration ends with the log: when all members of a live group have ended, after ``idle_s``
     without a row, or when ``is_stopped`` says so; the last standing is final if the log has ended,
     or if the dialect says that it is complete. ``work`` is a directory in which the state is kept
-    every 30 s, to go on from there after a restart.
+    every 30 s, to go on from there after a restart, unless that is to be ``fresh``.
     """
 
     def __init__(
@@ -60,6 +67,7 @@ class Following:
         dialect: Dialect | None = None,
         every_s: float = 1.0,
         work: str | None = None,
+        fresh: bool = False,
         idle_s: float | None = None,
         is_stopped: Callable[[], bool] = lambda: False,
         witnesses: int = WITNESSES,
@@ -71,6 +79,7 @@ class Following:
         self._dialect = Dialect() if dialect is None else dialect
         self._idle_s = idle_s
         self._is_stopped = is_stopped
+        self._fresh = fresh
         self._state = None if work is None else f"{work}/{STATE}"
         self._witnesses, self._bytes_max = witnesses, bytes_max
         open_tail(source, format, dialect=dialect)  # a mistake is told at once
@@ -110,7 +119,7 @@ class Following:
         if tail is None:
             return None
         follower = Follower(tail, witnesses=self._witnesses, bytes_max=self._bytes_max)
-        if self._state is not None:
+        if self._state is not None and not self._fresh:
             follower.restore(self._state)
         return follower
 

@@ -14,6 +14,7 @@ import json
 import os
 import re
 import signal
+import sys
 import tempfile
 import time
 from collections.abc import Iterator
@@ -27,6 +28,7 @@ from precedes.errors import UserError
 from precedes.live.cluster import process
 from precedes.live.cluster.disturbed import Spell, disturbances, latencies
 from precedes.live.cluster.faults import Fault, Relays, draw
+from precedes.live.cluster.follow import Watch, Watching
 from precedes.live.config import Config
 from precedes.live.member.node import Node
 from precedes.live.net.address import listen_on_loopback
@@ -82,10 +84,13 @@ class Cluster:
         )
 
 
-def run(cluster: Cluster, *, directory: Path | None = None) -> dict[str, Any]:
+def run(
+    cluster: Cluster, *, directory: Path | None = None, watch: Watch | None = None
+) -> dict[str, Any]:
     """Run it, and what came of it: the object that ``precedes cluster --json`` prints.
 
-    Logs and results stay in ``directory`` if one is given.
+    Logs and results stay in ``directory`` if one is given. ``watch`` is handed each standing of an
+    audit that follows the logs, in a process of its own.
     """
     with contextlib.ExitStack() as stack:
         if directory is None:
@@ -95,7 +100,7 @@ def run(cluster: Cluster, *, directory: Path | None = None) -> dict[str, Any]:
         if cluster.secure:
             keys = Path(stack.enter_context(tempfile.TemporaryDirectory()))
             make_keys(keys, group=GROUP, members=cluster.members)
-        return _run(cluster, directory, keys)
+        return _run(cluster, directory, keys, watch)
 
 
 def _make_empty(directory: Path) -> None:
@@ -112,7 +117,9 @@ def _make_empty(directory: Path) -> None:
         raise UserError(f"cannot use {directory}: {error.strerror}") from None
 
 
-def _run(cluster: Cluster, directory: Path, keys: Path | None) -> dict[str, Any]:
+def _run(
+    cluster: Cluster, directory: Path, keys: Path | None, watch: Watch | None
+) -> dict[str, Any]:
     faults = cluster.schedule()
     listeners = [listen_on_loopback() for _ in range(cluster.members)]
     targets = [sock.getsockname() for sock in listeners]
@@ -124,16 +131,17 @@ def _run(cluster: Cluster, directory: Path, keys: Path | None) -> dict[str, Any]
         for who in range(cluster.members)
     ]
     Node(configs[0].settings()).prepare()
+    sockets = [*listeners, *(relays.sockets.values() if relays else [])]
     # Freeze the heap before forking: collecting in a child copies shared pages.
     gc.collect()
     gc.freeze()
+    watching = None if watch is None else Watching(directory, watch, sockets)
     began_s = time.monotonic()
     ready, tell_ready = os.pipe()
     supervisor = _Supervisor([], ready, faults, relays)
     try:
         for who, config in enumerate(configs):
-            others = [sock for sock in listeners if sock is not listeners[who]]
-            others += relays.sockets.values() if relays else []
+            others = [sock for sock in sockets if sock is not listeners[who]]
             task = process.Task(
                 config=config,
                 seconds=cluster.seconds,
@@ -154,8 +162,12 @@ def _run(cluster: Cluster, directory: Path, keys: Path | None) -> dict[str, Any]
         for number in supervisor.processes:
             process.end(number)
         os.close(ready)
-    _log_for_absent(configs, directory)
+        if watching is not None and sys.exc_info()[0] is not None:
+            watching.abandon()
     took_s = time.monotonic() - began_s
+    _log_for_absent(configs, directory)
+    if watching is not None:
+        watching.finish()
     return _sum_up(cluster, directory, supervisor, hung=hung, took_s=took_s)
 
 

@@ -5,14 +5,13 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Collection, Iterator
-from pathlib import Path
 from typing import Any, Final, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from precedes.errors import UserError
-from precedes.stores import Address
+from precedes.stores import Address, Place
 from precedes.trace.dialect import Dialect
 from precedes.trace.history import History
 from precedes.trace.members import holds_member_logs
@@ -83,13 +82,16 @@ class Tail(Protocol):
 
 
 def open_tail(
-    source: str | os.PathLike[str], format: str = "auto", *, dialect: Dialect | None = None
+    source: Place, format: str = "auto", *, dialect: Dialect | None = None
 ) -> Tail | None:
     """A log to follow; None for a directory in which there is nothing yet."""
     if format not in FORMATS:
         known = ", ".join(FORMATS)
         raise UserError(f"cannot follow logs of format {format!r}: choose from {known}")
-    path = Path(source)
+    address = Address.of(source)
+    if not address.is_local:
+        raise UserError(f"{address} cannot be followed: only files of this machine grow")
+    path = address.local
     dialect = Dialect() if dialect is None else dialect
     if not path.exists():
         raise UserError(f"there is no log {path}: check the path")
@@ -98,7 +100,7 @@ def open_tail(
             raise UserError(f"{path} is a file: name the directory of the members' logs")
         is_table = format == "csv" or (format == "auto" and path.suffix == SUFFIXES["csv"])
         return LinesTail(path, "csv" if is_table else "jsonl", dialect)
-    if format == "members" or (format == "auto" and holds_member_logs(Address.of(path))):
+    if format == "members" or (format == "auto" and holds_member_logs(address)):
         return MemberTail(path)
     names = os.listdir(path)
     for one, suffix in SUFFIXES.items():
