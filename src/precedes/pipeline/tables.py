@@ -210,8 +210,8 @@ class _ReadGroups:
                     yield from file.read_row_group(int(group)).to_batches()
 
 
-def read_events(spark: SparkSession, *paths: str) -> DataFrame:
-    """The events in traces, as one frame."""
+def read_traces(spark: SparkSession, *paths: str) -> DataFrame:
+    """The columns of traces as they are in the files, as one frame."""
     return spark.read.schema(EVENTS).parquet(*paths)
 
 

@@ -22,7 +22,7 @@ def open_tables(spark: SparkSession, directory: str | os.PathLike[str]) -> dict[
 
     ``events`` are the rows of all its traces, if it kept any.
     """
-    from precedes.pipeline.tables import read_events
+    from precedes.pipeline.tables import read_traces
 
     folder = Path(directory)
     paths = sorted(folder.glob(f"*{SUFFIX}"))
@@ -30,7 +30,7 @@ def open_tables(spark: SparkSession, directory: str | os.PathLike[str]) -> dict[
         raise UserError(f"{folder} holds no tables: name the directory of a finished sweep")
     found = {path.stem: spark.read.parquet(escaped(path)) for path in paths}
     if any((folder / TRACES).glob(f"*{SUFFIX}")):
-        found[EVENTS] = read_events(spark, escaped(folder / TRACES))
+        found[EVENTS] = read_traces(spark, escaped(folder / TRACES))
     for name, frame in found.items():
         frame.createOrReplaceTempView(name)
     return found
