@@ -10,9 +10,12 @@ import pytest
 from precedes.audit import audit
 from precedes.cli.main import main
 from precedes.errors import UserError
-from precedes.pipeline.audit import audit_events, audit_files, check_tables, read_tables
+from precedes.pipeline.audit import audit_files, audit_tables
+from precedes.pipeline.events import audit_events, read_events
+from precedes.pipeline.unordered import table_files
 from precedes.sim import Scenario, simulate
-from precedes.trace import load
+from precedes.trace import Dialect, load
+from precedes.trace.schema import EVENTS
 from tests.support.chat import CHAT, changed, table
 
 
@@ -27,29 +30,68 @@ def test_a_mobile_trace_is_judged_as_the_trace_is(spark, tmp_path):
     assert (history.join_message >= 0).any()
     expected = audit(history)
     assert expected.verdict == "held"
-    (found,) = audit_events(spark, read_tables(spark, [str(path)]))
+    (found,) = audit_tables(spark, [str(path)])
     assert (found.verdict, found.deliveries, found.violations) == ("held", expected.deliveries, 0)
     assert audit_files(spark, [str(path)]) == [expected]
+
+
+def test_every_format_is_one_frame(spark, tmp_path):
+    """The same events from a trace, from JSON lines and from a table with other names."""
+    scenario = Scenario(protocol="unordered", nodes=5, messages=40, duration_s=4.0)
+    trace = tmp_path / "run.parquet"
+    simulate(scenario, trace=trace)
+    events = read_events(spark, trace)
+    assert events.schema.names == EVENTS.names
+    found = events.toArrow().sort_by([("node", "ascending"), ("local_seq", "ascending")])
+    rows = found.to_pylist()
+    lines = [{name: row[name] for name in ("node", "kind", "message")} for row in rows]
+    (tmp_path / "log.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    pq.write_table(
+        found.rename_columns({"node": "host"}), tmp_path / "table.parquet", row_group_size=99
+    )
+    dialect = Dialect(columns={"node": "host"})
+    tabled = read_events(spark, str(tmp_path / "table.parquet"), "parquet", dialect=dialect)
+    expected = audit(*load(trace))
+    assert expected.violations
+    for frame in (events, tabled.repartition(3), read_events(spark, tmp_path / "log.jsonl")):
+        runs, violations = audit_events(frame)
+        (run,) = runs.toArrow().to_pylist()
+        names = ("verdict", "nodes", "messages", "deliveries", "violations", "violating_messages")
+        assert {n: run[n] for n in names} == {n: getattr(expected, n) for n in names}
+        sentences = [row["sentence"] for row in violations.toArrow().to_pylist()]
+        witnesses = [w.sentence for w in expected.witnesses if w.kind == "violation"]
+        assert sentences[: len(witnesses)] == witnesses
+    with pytest.raises(UserError, match="there is no log"):
+        read_events(spark, tmp_path / "none")
 
 
 def test_runs_may_have_names(spark):
     names = [str(uuid.UUID(int=number)) for number in (3, 1, 2)]
     parts = [table(CHAT, run_id=[name] * len(CHAT)) for name in names]
     parts[1] = parts[1].slice(0, 3)
-    reports = audit_events(spark, spark.createDataFrame(pa.concat_tables(parts)))
-    assert [report.run_id for report in reports] == sorted(names)
-    assert [report.verdict for report in reports] == ["held", "violated", "violated"]
-    assert names[2] in reports[1].origin
+    events = spark.createDataFrame(pa.concat_tables(parts)).repartition(3, "message")
+    found = audit_events(events)
+    runs = found.runs.toArrow().to_pylist()
+    assert [run["run_id"] for run in runs] == sorted(names)
+    assert [run["verdict"] for run in runs] == ["held", "violated", "violated"]
+    first, second = found.violations.toArrow().to_pylist()
+    assert (first["run_id"], second["run_id"]) == (names[2], names[0])
+    assert (first["node"], first["message"], first["earlier"]) == ("eve", "answer", "question")
+    assert "node eve delivered answer before question" in first["sentence"]
+    assert [(step["node"], step["message"]) for step in first["steps"]] == [
+        ("ann", "question"),
+        ("bob", "question"),
+        ("bob", "answer"),
+    ]
 
 
 @pytest.mark.parametrize(
     ("events", "wrong"),
     [
         (table(changed(3, kind=None)), "node eve, local_seq 0: no kind"),
-        (table(changed(3, kind="Deliver")), "the unknown kind 'Deliver'"),
-        (table(CHAT, run_id=pa.array([1, 1, 1, 1, None])), "run_id has empty cells"),
         (table(CHAT, run_id=pa.array([0.5] * 5)), "the column run_id holds double"),
-        (table(CHAT, local_seq=pa.array([0.1] * 5)), "the column local_seq holds double"),
+        (table(CHAT).drop("local_seq"), "the table of events lacks local_seq"),
+        (table(CHAT, local_seq=pa.array([0, 0, 1, 0, 0])), "events of a node share a local_seq"),
         (
             table(CHAT, source=pa.array([0, None, 1, 1, 0]), seq=[1, 1, 1, 1, 1]).drop("message"),
             "the column message has empty cells",
@@ -58,7 +100,7 @@ def test_runs_may_have_names(spark):
 )
 def test_mistakes_are_refused_on_spark(spark, events, wrong):
     with pytest.raises(UserError, match=wrong):
-        audit_events(spark, spark.createDataFrame(events))
+        audit_events(spark.createDataFrame(events))
 
 
 def test_only_parquet_is_handed_to_spark(tmp_path, capsys):
@@ -70,11 +112,11 @@ def test_only_parquet_is_handed_to_spark(tmp_path, capsys):
     assert len(error.splitlines()) == 1
     pq.write_table(table(CHAT), tmp_path / "chat.parquet")
     with pytest.raises(UserError, match="is no Parquet file, as tables of events are"):
-        check_tables([tmp_path])
+        table_files([tmp_path])
     path.rename(tmp_path / "_log.jsonl")
-    check_tables([tmp_path])
+    table_files([tmp_path])
     with pytest.raises(UserError, match="there is no table"):
-        check_tables([tmp_path / "none"])
+        table_files([tmp_path / "none"])
 
 
 def test_spark_reads_no_pipes(spark):

@@ -17,7 +17,7 @@ from precedes.audit import audit, to_json
 from precedes.cli.main import main
 from precedes.errors import UserError
 from precedes.pipeline import output, run_experiments, run_sweep, tables, tabulate
-from precedes.pipeline.audit import audit_events, audit_files
+from precedes.pipeline.audit import audit_files, audit_tables
 from precedes.pipeline.spark import jobs, session
 from precedes.pipeline.spark.session import open_session
 from precedes.sim import Scenario, simulate
@@ -182,7 +182,7 @@ def test_spark_reads_the_traces(swept, spark):
     directory, done = swept
     path = runs.trace_of(directory, done.runs[0].name)
     found = (
-        tables.read_events(spark, str(path))
+        tables.read_traces(spark, str(path))
         .toArrow()
         .sort_by([("node", "ascending"), ("local_seq", "ascending")])
     )
@@ -193,7 +193,7 @@ def test_spark_reads_the_traces(swept, spark):
         if pa.types.is_dictionary(column.type):
             column = column.cast(pa.string())
         assert found.column(name).combine_chunks() == column.combine_chunks(), name
-    counts = tables.read_events(spark, str(directory / "traces")).groupBy("run_id", "kind").count()
+    counts = tables.read_traces(spark, str(directory / "traces")).groupBy("run_id", "kind").count()
     delivered = {row.run_id: row["count"] for row in counts.collect() if row.kind == "deliver"}
     assert delivered == {k: v["result"]["deliveries"] for k, v in done.found.items()}
 
@@ -237,9 +237,13 @@ def test_no_event_passes_through_spark(swept, spark, event_log):
     shuffled, shuffled_bytes, _ = moved(event_log, {f"precedes: {name}" for name in derived})
     assert 0 < shuffled < events / 100
     assert shuffled_bytes < events / 10
-    one = tables.read_events(spark, str(directory / manifest[0]["path"]))
-    audit_events(spark, one)
-    assert moved(event_log, {"precedes: audit events"})[0] > manifest[0]["rows"] / 2
+    audit_tables(spark, [runs.trace_of(directory, run.name) for run in done.runs])
+    stages = ("pack events into blocks", "number the names of events", "audit events")
+    shuffled, _, results_bytes = moved(event_log, {f"precedes: {title}" for title in stages})
+    assert 0 < shuffled < 300
+    assert results_bytes < 400_000
+    one = tables.read_traces(spark, str(directory / manifest[0]["path"]))
+    one.repartition(3).write.format("noop").mode("overwrite").save()
 
 
 def test_nothing_finished_is_redone(swept, spark, tmp_path):
@@ -358,7 +362,7 @@ def test_audit_of_a_table_of_events(swept, spark, tmp_path, capsys):
     chosen = done.runs[::9]
     paths = [str(runs.trace_of(directory, run.name)) for run in chosen]
     scattered = str(tmp_path / "events")
-    tables.read_events(spark, *paths).repartition(3, "source").write.parquet(scattered)
+    tables.read_traces(spark, *paths).repartition(3, "source").write.parquet(scattered)
     assert main(["audit", scattered, "--format", "events", "--json"]) == 1
     said = json.loads(capsys.readouterr().out)
     expected = [done.found[run.run_id]["audit"] for run in chosen]
@@ -366,22 +370,6 @@ def test_audit_of_a_table_of_events(swept, spark, tmp_path, capsys):
     for name in ("deliveries", "violations", "violating_messages", "lost", "duplicates"):
         assert said[name] == sum(row[name] for row in expected), name
     assert said["runs"] == len(chosen)
-    named = spark.createDataFrame(
-        pa.table(
-            {
-                "node": ["ann", "bob", "bob", "eve", "eve"],
-                "local_seq": [0, 0, 1, 0, 1],
-                "kind": ["broadcast", "deliver", "broadcast", "deliver", "deliver"],
-                "message": ["question", "question", "answer", "answer", "question"],
-            }
-        )
-    )
-    (chat,) = audit_events(spark, named)
-    assert "node eve delivered answer before question" in chat.witnesses[0].sentence
-    with pytest.raises(UserError, match="lacks local_seq"):
-        audit_events(spark, named.drop("local_seq"))
-    with pytest.raises(UserError, match="share a local_seq"):
-        audit_events(spark, named.replace(1, 0, "local_seq"))
 
 
 def failing_task(spark):

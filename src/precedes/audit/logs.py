@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from typing import Final, overload
 
@@ -78,7 +78,7 @@ def audit(
     options = {"format": format, "dialect": asdict(dialect or Dialect()), "witnesses": witnesses}
     plan = _Plan(witnesses=witnesses, ranges=ranges)
     reports: list[Report] = []
-    with _opened_work(work, logs, options, fresh=fresh) as kept:
+    with opened_work(work, logs, options, fresh=fresh) as kept:
         for number, log in enumerate(logs):
             runs = open_rows(log, format, dialect=dialect)
             for rows in runs:
@@ -111,9 +111,10 @@ class _Plan:
 
 
 @contextlib.contextmanager
-def _opened_work(
-    work: Place | None, logs: Sequence[Place], options: dict[str, object], *, fresh: bool
+def opened_work(
+    work: Place | None, logs: Sequence[Place], options: Mapping[str, object], *, fresh: bool
 ) -> Iterator[Work | None]:
+    """The work folder for these logs and options, if one is named."""
     if work is None:
         if fresh:
             raise UserError("there is nothing to start over without --work")

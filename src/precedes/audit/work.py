@@ -145,11 +145,16 @@ def _told(folder: Address) -> Iterator[None]:
 
 
 class PartStore:
-    """The parts of one run, by name."""
+    """The parts of one run, by name.
 
-    def __init__(self, folder: Address, held: Lease | None = None) -> None:
-        self._folder = folder
+    ``tidy`` removes what killed processes have left, which tasks at work beside others must not.
+    """
+
+    def __init__(self, folder: Address, held: Lease | None = None, *, tidy: bool = True) -> None:
+        self.folder = folder
         self._lease = held
+        if not tidy:
+            return
         with _told(folder):
             for inside in (folder, *(folder / name for name in FOLDERS)):
                 inside.make_folder()
@@ -159,8 +164,8 @@ class PartStore:
 
     def ranges(self, make: Callable[[], list[Span]]) -> list[Span]:
         """The ranges that were chosen first."""
-        file = self._folder / RANGES
-        with _told(self._folder):
+        file = self.folder / RANGES
+        with _told(self.folder):
             if file.is_file():
                 with contextlib.suppress(ValueError):
                     return [(first, last) for first, last in json.loads(file.read_bytes())]
@@ -172,12 +177,12 @@ class PartStore:
         """Write a file, whole or not at all."""
         if self._lease is not None:
             self._lease.check()
-        with _told(self._folder):
-            (self._folder / name).put(content)
+        with _told(self.folder):
+            (self.folder / name).put(content)
 
     def load(self, name: str, kind: type[Part], *, check: bool = True) -> Part | None:
         """A part, if it is there whole; on this machine it is mapped, not read."""
-        file = self._folder / name
+        file = self.folder / name
         try:
             if not file.is_local:
                 return parts.parse(kind, bytearray(file.read_bytes()), check=check)

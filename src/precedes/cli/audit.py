@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from precedes.cli import follow
 from precedes.cli.common import add_json, add_spark, spark_of, spark_told
@@ -109,7 +109,7 @@ def _reports(options: argparse.Namespace) -> list[Report]:
     asked = tables or options.conf or options.ui
     if asked or is_for_spark(paths, master=options.master):
         with spark_told(options):
-            return _on_spark(paths, format=options.format, dialect=dialect, **spark_of(options))
+            return _on_spark(paths, options, dialect)
     with Bar("audit") as bar:
         return audit(
             list(paths),
@@ -123,18 +123,22 @@ def _reports(options: argparse.Namespace) -> list[Report]:
 
 
 def _on_spark(
-    paths: Sequence[Address], *, format: str, dialect: Dialect, **spark: Any
+    paths: Sequence[Address], options: argparse.Namespace, dialect: Dialect
 ) -> list[Report]:
     """The reports on logs, by Spark; ``events`` are tables that hold many runs in any order."""
-    from precedes.pipeline.audit import audit_events, audit_files, check_tables, read_tables
+    from precedes.pipeline.audit import audit_files, audit_tables
     from precedes.pipeline.spark.session import open_session
+    from precedes.pipeline.unordered import table_files
 
-    if format == EVENTS:
-        check_tables(paths)
-    with Bar("audit") as bar, open_session(**spark) as session:
-        if format != EVENTS:
-            return audit_files(session, paths, format=format, dialect=dialect, progress=bar.update)
-        return audit_events(session, read_tables(session, paths))
+    if options.format == EVENTS:
+        table_files(paths)
+    with Bar("audit") as bar, open_session(**spark_of(options)) as spark:
+        kept = {"witnesses": options.witnesses, "work": options.work, "fresh": options.fresh}
+        if options.format == EVENTS:
+            return audit_tables(spark, paths, progress=bar.update, **kept)
+        return audit_files(
+            spark, paths, format=options.format, dialect=dialect, progress=bar.update, **kept
+        )
 
 
 def named_logs(paths: list[Address], *, format: str = "auto") -> list[Address]:

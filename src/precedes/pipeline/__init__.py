@@ -14,22 +14,24 @@ from typing import TYPE_CHECKING
 from precedes.lazy import exports
 
 if TYPE_CHECKING:
-    from precedes.pipeline.audit import audit_events, audit_files
+    from precedes.pipeline.audit import audit_files
+    from precedes.pipeline.events import audit_events, read_events
     from precedes.pipeline.spark.session import open_session
     from precedes.pipeline.sweep import Sweep, run_experiments, run_sweep
-    from precedes.pipeline.tables import read_events
+    from precedes.pipeline.tables import read_traces
     from precedes.pipeline.views import open_tables
     from precedes.sim.experiment import Experiment, from_file
 
 _HOMES = {
     "Experiment": "precedes.sim.experiment",
     "Sweep": ".sweep",
-    "audit_events": ".audit",
+    "audit_events": ".events",
     "audit_files": ".audit",
     "from_file": "precedes.sim.experiment",
     "open_session": ".spark.session",
     "open_tables": ".views",
-    "read_events": ".tables",
+    "read_events": ".events",
+    "read_traces": ".tables",
     "run_experiments": ".sweep",
     "run_sweep": ".sweep",
 }
@@ -43,6 +45,7 @@ __all__ = [
     "open_session",
     "open_tables",
     "read_events",
+    "read_traces",
     "run_experiments",
     "run_sweep",
 ]

@@ -1,36 +1,34 @@
-"""The exact audit as Spark tasks.
+"""The exact audit on Spark, of many logs and of large ones.
 
-``audit_files`` is the usual way: a task reads whole files and runs the kernel over each run in
-them, so that no event passes through Spark. ``audit_events`` is for tables of events that are
-not one file a run: Spark brings the rows of a run together first, which costs a shuffle.
+Small logs are audited whole, many in a task. A large trace in order is audited by ranges of its
+nodes (``ranges``); any other large log, and tables in no order, are sorted first, by way of blocks
+(``unordered``). No event passes through Spark.
 """
 
 from __future__ import annotations
 
+import contextlib
 import importlib.util
-import json
-import os
-import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-import pyarrow as pa
-
-from precedes.audit import Report, Step, Witness, audit
+from precedes.audit import Report, audit
+from precedes.audit.causal_order import WITNESSES
 from precedes.errors import UserError
 from precedes.model import Progress
-from precedes.pipeline.plan import pack
-from precedes.pipeline.spark import jobs
-from precedes.stores import Address, Place, handed
-from precedes.trace import Dialect, load
-from precedes.trace.reader import MAGIC
+from precedes.pipeline import reading, tasks, unordered
+from precedes.pipeline.ranges import LARGE_ROWS, audit_runs
+from precedes.pipeline.reports import report_of
+from precedes.pipeline.workspace import Workspace, open_workspace
+from precedes.stores import Address, Place
+from precedes.trace import Dialect
+from precedes.trace.opening import is_trace
+from precedes.trace.row_groups import trace_rows
+from precedes.trace.rows import NoOrder, Rows
 from precedes.trace.source import STANDARD_INPUT
-from precedes.trace.tables import COLUMNS, IGNORED, history_of
 
 READABLE: Final = ("file", "folder")  # by any process, any number of times
-HIDDEN: Final = ("_", ".")  # how the names of files begin that Spark passes over
 
 # CPU seconds for auditing a byte of a trace (four to an event) or of a JSON log, and for opening
 # a file.
@@ -41,7 +39,7 @@ FILE_S: Final = 0.01
 WORTH_SPARK_S: Final = 20.0
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame, SparkSession
+    from pyspark.sql import SparkSession
 
 
 def audit_cost_s(path: Address) -> float:
@@ -68,200 +66,143 @@ def audit_files(
     *,
     format: str = "auto",
     dialect: Dialect | None = None,
+    witnesses: int = WITNESSES,
+    work: Place | None = None,
+    fresh: bool = False,
     progress: Progress | None = None,
 ) -> list[Report]:
-    """A report for every run in the files, in their order; the first unreadable file is raised."""
+    """A report for every run in the files, in their order; the first unreadable file is raised.
+
+    ``work`` is a folder that all machines see, for what is done so far of large logs: the same
+    call, or the same one without Spark, goes on from there; ``fresh`` starts over. Without one,
+    a machine that is alone has a temporary one.
+    """
+    reading.check_format(format)
     files = [Address.of(path) for path in paths]
     for path in files:
         if path == STANDARD_INPUT or path.kind() not in READABLE:
             raise UserError(f"there is no file {path}, and Spark tasks read nothing else")
-    orders = [
-        json.dumps({"number": number, "path": str(path.absolute()), "shown": str(path)})
-        for number, path in enumerate(files)
-    ]
-    file_costs_s = [audit_cost_s(path) for path in files]
-    shares = pack(file_costs_s)
-    tasks = [[orders[i] for i in task] for task in shares]
-    costs_s = [sum(file_costs_s[i] for i in task) for task in shares]
-    work = handed(_Work(format, dialect), *files)
-
-    def job() -> list[dict[str, Any]]:
-        found = jobs.packed(spark, tasks).mapInArrow(work, "number int, report string")
-        return found.toArrow().to_pylist()
-
-    watch = (
-        None
-        if progress is None
-        else jobs.TaskProgress(spark, len(tasks), progress, costs_s=costs_s)
+    is_large = [reading.row_count(path, format) >= LARGE_ROWS for path in files]
+    small = [number for number, large in enumerate(is_large) if not large]
+    plan = _Plan(format, dialect, witnesses)
+    share = sum(audit_cost_s(files[n]) for n in small) / sum(map(audit_cost_s, files), 1e-9)
+    reports: dict[int, list[Report]] = dict(
+        zip(small, _audit_small(spark, plan, files, small, _part(progress, 0, share)), strict=True)
     )
-    rows = jobs.wait_for(spark, job, title="audit files", watch=watch)
-    return _reports(row["report"] for row in sorted(rows, key=lambda row: row["number"]))
+    if len(small) == len(files):
+        return [report for number in small for report in reports[number]]
+    options = {"format": format, "dialect": asdict(dialect or Dialect()), "witnesses": witnesses}
+    with open_workspace(spark, work, logs=files, options=options, fresh=fresh) as space:
+        for number, path in enumerate(files):
+            if is_large[number]:
+                before = sum(len(reports[earlier]) for earlier in range(number))
+                told = _part(progress, share + (1 - share) * number / len(files), 1.0)
+                reports[number] = _audit_large(spark, plan, path, space, before, told)
+    return [report for number in range(len(files)) for report in reports[number]]
 
 
-class _Work:
-    """What a task does with its files: a row of reports for each."""
+class _Plan:
+    """What holds for all logs, and how a task audits one whole."""
 
-    def __init__(self, format: str, dialect: Dialect | None) -> None:
-        self._format = format
-        self._dialect = dialect
+    def __init__(self, format: str, dialect: Dialect | None, witnesses: int) -> None:
+        self.format = format
+        self.dialect = dialect
+        self.witnesses = witnesses
 
-    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for batch in batches:
-            orders = [json.loads(text) for text in batch.column("order").to_pylist()]
-            done = [(order["number"], self._audit(order)) for order in orders]
-            yield pa.RecordBatch.from_arrays(
-                [
-                    pa.array([number for number, _ in done], pa.int32()),
-                    pa.array([text for _, text in done], pa.string()),
-                ],
-                names=["number", "report"],
-            )
-
-    def _audit(self, order: dict[str, Any]) -> str:
+    def __call__(self, order: tasks.Order) -> list[dict[str, Any]]:
         try:
-            histories = load(order["path"], self._format, dialect=self._dialect)
-            reports = [asdict(audit(history)) for history in histories]
-            return json.dumps([{**report, "origin": order["shown"]} for report in reports])
+            reports = audit(
+                [order["path"]],
+                format=self.format,
+                dialect=self.dialect,
+                witnesses=self.witnesses,
+            )
+            return [{**asdict(report), "origin": order["shown"]} for report in reports]
         except UserError as error:
-            return json.dumps({"error": str(error).replace(order["path"], order["shown"])})
+            raise UserError(str(error).replace(order["path"], order["shown"])) from None
 
 
-def check_tables(paths: Sequence[str | os.PathLike[str]]) -> None:
-    """Raise if a path is no Parquet file, or a directory with other files or none."""
-    for path in map(Path, paths):
-        try:
-            files = _shown_files(path) if path.is_dir() else [path]
-            for file in files:
-                with file.open("rb") as opened:
-                    if opened.read(len(MAGIC)) != MAGIC:
-                        raise UserError(
-                            f"{file} is no Parquet file, as tables of events are: leave out "
-                            "--format for other logs"
-                        )
-        except FileNotFoundError:
-            raise UserError(f"there is no table {path}: check the path") from None
-        except OSError as error:
-            raise UserError(f"cannot read {path}: {error.strerror}") from None
-        if not files:
-            raise UserError(f"{path} holds no files: name a table of events")
-
-
-def _shown_files(directory: Path) -> list[Path]:
-    """The files that Spark reads in a directory: not those whose names begin with _ or a dot."""
-
-    def fail(error: OSError) -> None:
-        raise error
-
-    found = []
-    for folder, inside, files in os.walk(directory, onerror=fail):
-        inside[:] = [name for name in inside if not name.startswith(HIDDEN)]
-        found += [Path(folder, name) for name in files if not name.startswith(HIDDEN)]
-    return sorted(found)
-
-
-def read_tables(spark: SparkSession, paths: Sequence[str | os.PathLike[str]]) -> DataFrame:
-    """The Parquet files named, and those in the directories named, as one table."""
-    # Spark takes these characters for patterns.
-    escaped = [re.sub(r"([\\*?\[\]{}^])", r"\\\1", os.path.abspath(path)) for path in paths]
-    try:
-        return spark.read.parquet(*escaped)
-    except Exception as error:  # whatever Spark makes of files that are no tables
-        condition = getattr(error, "getCondition", lambda: None)() or type(error).__name__
-        named = ", ".join(str(path) for path in paths)
-        raise UserError(f"Spark finds no table of events in {named} ({condition})") from None
-
-
-def audit_events(spark: SparkSession, events: DataFrame) -> list[Report]:
-    """A report for every run in a table of events, in the order of their ids.
-
-    The columns are those of a trace; ``node`` and ``run_id`` may hold names, and instead of
-    ``source`` and ``seq`` there may be ``message``, a name. Whether the log goes on is not known,
-    so nothing counts as lost. The events of a run must fit into the memory of one process.
-    """
-    from pyspark.sql.functions import col, lit
-
-    missing = [name for name in ("node", "local_seq", "kind") if name not in events.columns]
-    named = "message" in events.columns
-    missing += [] if named else [n for n in ("source", "seq") if n not in events.columns]
-    if missing:
-        raise UserError(
-            f"the table of events lacks {', '.join(missing)}: it needs {', '.join(COLUMNS)}"
-        )
-    run_type = _check_types(events)
-    run = col("run_id") if "run_id" in events.columns else lit(0)
-    message = col("message") if named else _pair()
-    kind = col("kind").cast("string")
-    rows = events.where(kind.isNull() | ~kind.isin(IGNORED)).select(
-        run.cast(run_type).alias("run_id"),
-        col("node").cast("string").alias("node"),
-        col("local_seq").cast("long").alias("local_seq"),
-        kind.alias("kind"),
-        message.cast("string").alias("message"),
+def _audit_small(
+    spark: SparkSession,
+    plan: _Plan,
+    files: Sequence[Address],
+    chosen: Sequence[int],
+    progress: Progress | None,
+) -> list[list[Report]]:
+    found = tasks.run_stage(
+        spark,
+        plan,
+        [{"path": str(files[n].absolute()), "shown": str(files[n])} for n in chosen],
+        [audit_cost_s(files[n]) for n in chosen],
+        title="audit files",
+        progress=progress,
+        addresses=[files[n] for n in chosen],
     )
-    schema = f"run_id {run_type}, report string"
-    grouped = rows.groupBy("run_id").applyInArrow(_audit_group, schema)
-    found = jobs.wait_for(spark, lambda: grouped.toArrow().to_pylist(), title="audit events")
-    # Rows without an id are an error, and come first.
-    found.sort(key=lambda row: (row["run_id"] is not None, row["run_id"]))
-    return _reports(row["report"] for row in found)
+    return [[report_of(row) for row in rows] for rows in found]
 
 
-def _pair() -> Column:
-    """source:seq as the name of a message; none if one is missing, or if a join names nothing."""
-    from pyspark.sql.functions import col, concat, lit, when
-
-    nothing = (col("kind") == "join") & (col("seq") == 0)
-    return when(~nothing, concat(col("source"), lit(":"), col("seq")))
-
-
-def _check_types(events: DataFrame) -> str:
-    """The type of run ids; raises if a column that orders events holds no whole numbers."""
-    from pyspark.sql.types import IntegralType, StringType
-
-    kinds = {name: events.schema[name].dataType for name in events.columns}
-    for name in ("local_seq", *(["seq"] if "message" not in kinds else [])):
-        if not isinstance(kinds[name], IntegralType):
-            found = kinds[name].simpleString()
-            raise UserError(f"the column {name} holds {found} instead of whole numbers: cast it")
-    run = kinds.get("run_id")
-    if run is None or isinstance(run, IntegralType):
-        return "long"
-    if isinstance(run, StringType):
-        return "string"
-    raise UserError(
-        f"the column run_id holds {run.simpleString()} instead of whole numbers or strings: cast it"
-    )
-
-
-def _audit_group(table: pa.Table) -> pa.Table:
-    run_id = table.column("run_id")[0].as_py()
-    try:
-        if run_id is None:
-            raise UserError("the column run_id has empty cells")
-        report = json.dumps([asdict(audit(history_of(table, run_id=run_id)))])
-    except UserError as error:
-        report = json.dumps({"error": str(error)})
-    ids = table.column("run_id").slice(0, 1)
-    return pa.table({"run_id": ids, "report": pa.array([report], pa.string())})
-
-
-def _reports(texts: Iterator[str]) -> list[Report]:
-    """Reports from JSON; an error is raised as what it was."""
-    reports = []
-    for text in texts:
-        found = json.loads(text)
-        if isinstance(found, dict):
-            raise UserError(found["error"])
-        reports += [
-            Report(
-                **{**row, "notes": tuple(row["notes"]), "witnesses": _witnesses(row["witnesses"])}
+def _audit_large(
+    spark: SparkSession,
+    plan: _Plan,
+    path: Address,
+    space: Workspace,
+    before: int,
+    progress: Progress | None,
+) -> list[Report]:
+    """The reports on a large log, of which ``before`` others come first."""
+    complete = plan.dialect is not None and plan.dialect.complete
+    if plan.format in ("auto", "precedes") and is_trace(path):
+        with contextlib.suppress(NoOrder):
+            runs: list[Rows] = [*trace_rows(str(path.absolute()))]
+            for rows in runs:
+                rows.origin = str(path)
+                rows.complete = rows.complete or complete
+            names = [f"run-{before + number}" for number in range(len(runs))]
+            return audit_runs(
+                spark, runs, space, names=names, witnesses=plan.witnesses, progress=progress
             )
-            for row in found
-        ]
-    return reports
+    directory = space.directory(f"sorted-{before}")
+    if not unordered.is_sorted(directory):
+        packed = unordered.pack_log(
+            spark, path, directory, format=plan.format, dialect=plan.dialect, progress=progress
+        )
+        unordered.sort_blocks(spark, packed, directory)
+    found = unordered.runs_in(directory, complete=complete, origin=str(path))
+    names = [f"run-{before + number}-sorted" for number in range(len(found))]
+    return audit_runs(spark, found, space, names=names, witnesses=plan.witnesses)
 
 
-def _witnesses(rows: list[dict[str, Any]]) -> tuple[Witness, ...]:
-    return tuple(
-        Witness(**{**row, "steps": tuple(Step(**step) for step in row["steps"])}) for row in rows
-    )
+def audit_tables(
+    spark: SparkSession,
+    paths: Sequence[Place],
+    *,
+    witnesses: int = WITNESSES,
+    work: Place | None = None,
+    fresh: bool = False,
+    progress: Progress | None = None,
+) -> list[Report]:
+    """A report for every run in tables of events, whose rows may be in any order.
+
+    The tables are Parquet files, or directories of them, with the columns of a trace; ``node`` and
+    ``run_id`` may hold names, and instead of ``source`` and ``seq`` there may be ``message``, a
+    name. Whether the log goes on is not known, so nothing counts as lost. ``work`` and ``fresh``
+    are as for ``audit_files``.
+    """
+    files = unordered.table_files(paths)
+    options = {"format": "events", "witnesses": witnesses}
+    with open_workspace(spark, work, logs=files, options=options, fresh=fresh) as space:
+        directory = space.directory("sorted")
+        if not unordered.is_sorted(directory):
+            told = _part(progress, 0.0, 0.5)
+            packed = unordered.pack_tables(spark, files, directory, progress=told)
+            told = _part(progress, 0.5, 0.6)
+            unordered.sort_blocks(spark, packed, directory, progress=told)
+        runs = unordered.runs_in(directory)
+        names = [f"run-{number}-sorted" for number in range(len(runs))]
+        told = _part(progress, 0.6, 1.0)
+        return audit_runs(spark, runs, space, names=names, witnesses=witnesses, progress=told)
+
+
+def _part(progress: Progress | None, low: float, high: float) -> Progress | None:
+    """The progress of a part of the work."""
+    return None if progress is None else lambda share: progress(low + (high - low) * share)

@@ -248,8 +248,8 @@ class _ReadFiles:
                         yield from found.to_batches()
 
 
-def read_events(spark: SparkSession, *paths: str) -> DataFrame:
-    """The events in traces, as one frame."""
+def read_traces(spark: SparkSession, *paths: str) -> DataFrame:
+    """The columns of traces as they are in the files, as one frame."""
     return spark.read.schema(EVENTS).parquet(*paths)
 
 

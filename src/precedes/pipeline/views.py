@@ -22,7 +22,7 @@ def open_tables(spark: SparkSession, directory: Place) -> dict[str, DataFrame]:
 
     ``events`` are the rows of all its traces, if it kept any.
     """
-    from precedes.pipeline.tables import read_events, stored_frame
+    from precedes.pipeline.tables import read_traces, stored_frame
 
     folder = Address.of(directory)
     paths = _tables_in(folder)
@@ -32,7 +32,7 @@ def open_tables(spark: SparkSession, directory: Place) -> dict[str, DataFrame]:
     if folder.is_local:
         found = {path.stem: spark.read.parquet(escaped(path)) for path in paths}
         if traces:
-            found[EVENTS] = read_events(spark, escaped(folder / TRACES))
+            found[EVENTS] = read_traces(spark, escaped(folder / TRACES))
     else:
         # Spark itself would need Hadoop's libraries for a store, and their settings.
         found = {path.stem: stored_frame(spark, [path]) for path in paths}

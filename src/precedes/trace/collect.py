@@ -26,7 +26,7 @@ from precedes.trace.named_rows import BadCell, NamedRows, rows_of
 NEVER: Final = -(2**63)
 
 # Ids that are numbers to people, and are written in one way only.
-_NUMBER: Final = re.compile(r"0|-?[1-9][0-9]{0,17}")
+RUN_NUMBER: Final = re.compile(r"0|-?[1-9][0-9]{0,17}")
 
 
 def histories(
@@ -46,7 +46,7 @@ def histories(
         runs.setdefault(run_id, _Run(title, found))
     if not runs:
         runs["0"] = _Run(title, found)
-    whole = all(_NUMBER.fullmatch(run_id) for run_id in runs)
+    whole = all(RUN_NUMBER.fullmatch(run_id) for run_id in runs)
     ordered = sorted(runs, key=int) if whole else sorted(runs)
     return [
         runs[run_id].history(

@@ -20,7 +20,7 @@ from precedes.trace.source import STANDARD_INPUT, Log, open_log
 def open_rows(log: Log, format: str = "auto", *, dialect: Dialect | None = None) -> list[Rows]:
     """The runs of a log, as ``load`` finds them; ``dialect.complete`` holds for traces too."""
     found: list[Rows] = []
-    if format in ("auto", "precedes") and isinstance(log, str | os.PathLike) and _is_trace(log):
+    if format in ("auto", "precedes") and isinstance(log, str | os.PathLike) and is_trace(log):
         try:
             found += trace_rows(str(Address.of(log)))
         except NoOrder:
@@ -33,7 +33,7 @@ def open_rows(log: Log, format: str = "auto", *, dialect: Dialect | None = None)
     return found
 
 
-def _is_trace(log: str | os.PathLike[str]) -> bool:
+def is_trace(log: str | os.PathLike[str]) -> bool:
     """Whether a log is a trace; what can be read only once is not looked at."""
     if str(log) == str(STANDARD_INPUT) or not Address.of(log).is_file():
         return False

@@ -381,11 +381,16 @@ def _set_variables(wanted: Mapping[str, str | None]) -> None:
             os.environ[name] = value
 
 
-def _scratch() -> Path:
-    """A directory on a real disk for what Spark spills; those of dead processes are removed."""
+def scratch_base() -> Path:
+    """A directory on a real disk, for what does not fit into memory."""
     places = [os.environ.get("SPARK_LOCAL_DIRS", "").split(",")[0], "/var/tmp"]
     usable = [place for place in places if place and os.access(place, os.W_OK)]
-    base = Path(usable[0] if usable else tempfile.gettempdir())
+    return Path(usable[0] if usable else tempfile.gettempdir())
+
+
+def _scratch() -> Path:
+    """A directory for what Spark spills; those of dead processes are removed."""
+    base = scratch_base()
     try:
         return own_directory(base, "precedes-spark-")
     except OSError as error:

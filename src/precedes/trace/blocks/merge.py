@@ -31,7 +31,7 @@ KIND_MASK: Final = np.int64(15)  # four bits, with that of the sign
 NOTHING: Final = np.int64(-1)  # of no kind
 
 
-class Rows(NamedTuple):
+class Columns(NamedTuple):
     """Rows of consecutive nodes, or some of one node's, in order; a phantom's source is -1."""
 
     kind: NDArray[np.int8]
@@ -39,11 +39,11 @@ class Rows(NamedTuple):
     seq: NDArray[np.int32]
 
 
-def unpacked(rows: NDArray[np.int64]) -> Rows:
+def unpacked(rows: NDArray[np.int64]) -> Columns:
     """Rows that are one number each as columns."""
     source = ((rows >> SEQ_BITS) & SOURCE_MASK).astype(np.int32)
     source[source == PHANTOM] = -1
-    return Rows(
+    return Columns(
         ((rows >> KIND_BITS) & KIND_MASK).astype(np.int8),
         source,
         (rows & SEQ_MASK).astype(np.int32),
@@ -113,7 +113,7 @@ class Merger:
         naming = self._naming
         span = naming.high[first:last] - naming.low[first:last] + 1
         rows = int(naming.rows[first:last].sum())
-        found = [_rows_of(part, first, last) for part in self._parts]
+        found = [_rows_of(part, keys, first) for part, keys in self._reaching(first, last)]
         node, position, row = (np.concatenate(column) for column in zip(*found, strict=True))
         low = naming.low[first:last]
         # A span wraps around if positions lie at both ends of int64.
@@ -122,9 +122,16 @@ class Merger:
         base = np.cumsum(span) - span - low
         return self._placed(base[node] + position, row, size=int(span.sum()), node=first)
 
+    def _reaching(self, first: int, last: int) -> Iterator[tuple[_Part, slice]]:
+        """The blocks with rows of these nodes, and which of their keys these are."""
+        for part in self._parts:
+            begin, end = np.searchsorted(part.node, (first, last)).tolist()
+            if begin < end:
+                yield part, slice(begin, end)
+
     def _long_node(self, node: int) -> Iterator[NDArray[np.int64]]:
         """One node's rows by stretches of positions with about a chunk of rows each."""
-        parts = [part for part in self._parts if _has(part, node)]
+        parts = [part for part, _ in self._reaching(node, node + 1)]
         bounds = self._stretches(parts, node)
         for low, high in itertools.pairwise(bounds):
             found = [_rows_between(part, node, low, high) for part in parts]
@@ -204,16 +211,13 @@ def _values(part: _Part, rows: slice | NDArray[np.int64]) -> NDArray[np.int64]:
 
 
 def _rows_of(
-    part: _Part, first: int, last: int
+    part: _Part, keys: slice, first: int
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
-    """A block's rows of some nodes: node from ``first`` on, position, and the row."""
-    keys = slice(*np.searchsorted(part.node, (first, last)))
+    """A block's rows of some keys: node from ``first`` on, position, and the row."""
     begin, end = part.begin[keys], part.end[keys]
     counts = end - begin
     rows: slice | NDArray[np.int64]
-    if begin.size == 0:
-        rows = slice(0, 0)
-    elif np.array_equal(begin[1:], end[:-1]):
+    if np.array_equal(begin[1:], end[:-1]):
         rows = slice(int(begin[0]), int(end[-1]))
     else:
         ends = np.cumsum(counts)
@@ -221,11 +225,6 @@ def _rows_of(
     node = np.repeat(part.node[keys].astype(np.int64) - first, counts)
     position = part.block.position[rows].astype(np.int64) + np.repeat(part.low[keys], counts)
     return node, position, _values(part, rows)
-
-
-def _has(part: _Part, node: int) -> bool:
-    at = int(np.searchsorted(part.node, node))
-    return at < part.node.size and int(part.node[at]) == node
 
 
 def _positions(part: _Part, node: int) -> tuple[NDArray[np.int64], int]:

@@ -29,6 +29,7 @@ from precedes.trace.assemble import in_order
 from precedes.trace.blocks import arrays
 from precedes.trace.blocks.labels import LabelIndex, Twice, find, index_labels
 from precedes.trace.blocks.pack import Block, run_title
+from precedes.trace.collect import RUN_NUMBER
 from precedes.trace.history import INDEX_MAX
 
 SEQ_BITS: Final = 32
@@ -108,14 +109,13 @@ def _texts(parts: Sequence[pa.Array]) -> pa.Array:
 
 
 def _runs(blocks: Sequence[Block]) -> tuple[list[int | str], list[NDArray[np.int32]]]:
-    """The ids of runs in order, and the number of each run of each block."""
-    ids = [block.runs.to_pylist() for block in blocks]
+    """The ids of runs in order, as numbers if all are, and the number of each run of each block."""
+    ids = [[str(run) for run in block.runs.to_pylist()] for block in blocks]
     distinct = {run for inside in ids for run in inside}
-    if len({type(run) for run in distinct}) > 1:  # numbers in one file, texts in another
-        ids = [[str(run) for run in inside] for inside in ids]
-        distinct = {run for inside in ids for run in inside}
-    runs = sorted(distinct)
-    number = {run: at for at, run in enumerate(runs)}
+    whole = all(RUN_NUMBER.fullmatch(run) for run in distinct)
+    ordered = sorted(distinct, key=int) if whole else sorted(distinct)
+    number = {run: at for at, run in enumerate(ordered)}
+    runs: list[int | str] = [int(run) for run in ordered] if whole else [*ordered]
     return runs, [np.array([number[run] for run in inside], np.int32) for inside in ids]
 
 
@@ -174,9 +174,8 @@ def _broadcasts(
 
 def translate(block: Block, naming: Naming) -> Translation:
     """What the messages of a block are called in the whole log."""
-    number = {run: at for at, run in enumerate(naming.runs)}
-    texts = bool(naming.runs) and isinstance(naming.runs[0], str)
-    own = [number[str(run) if texts else run] for run in block.runs.to_pylist()]
+    number = {str(run): at for at, run in enumerate(naming.runs)}
+    own = [number[str(run)] for run in block.runs.to_pylist()]
     run = np.array(own, np.int32)[block.label_run]
     place = find(naming.labels, run, block.label)
     source = np.searchsorted(naming.sent_first, place, side="right") - 1

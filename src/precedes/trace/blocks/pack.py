@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from precedes.errors import UserError
 from precedes.model import printable
-from precedes.trace.arrow_arrays import flags, to_arrow, to_numpy
+from precedes.trace.arrow_arrays import flags, strings, to_arrow, to_numpy
 from precedes.trace.assemble import CRASH, JOIN, JUDGED, KINDS, LEAVE, NO_MESSAGE
 from precedes.trace.blocks import arrays
 from precedes.trace.history import BROADCAST
@@ -153,7 +153,6 @@ def save_block(path: Path, block: Block) -> None:
     columns = block._asdict()
     for name in TEXTS:
         columns[name], columns[f"{name}_text"] = arrays.split_texts(columns[name])
-    columns["numbered"] = np.array([pa.types.is_integer(block.runs.type)], np.int8)
     arrays.save(path, columns)
 
 
@@ -162,8 +161,6 @@ def load_block(path: Path) -> Block:
     columns: dict[str, Any] = {**arrays.load(path)}
     for name in TEXTS:
         columns[name] = arrays.joined_texts(columns[name], columns.pop(f"{name}_text"))
-    if columns.pop("numbered")[0]:
-        columns["runs"] = columns["runs"].cast(pa.int64())
     return Block(**columns)
 
 
@@ -175,7 +172,7 @@ class _Coded(NamedTuple):
 
 
 def _one_run(rows: int) -> _Coded:
-    return _Coded(to_arrow(np.zeros(1, np.int64)), np.zeros(rows, np.int32))
+    return _Coded(strings(["0"]).cast(pa.large_string()), np.zeros(rows, np.int32))
 
 
 def run_title(run_id: int | str) -> str:
@@ -228,15 +225,15 @@ def _kinds(table: pa.Table) -> NDArray[np.int8]:
 
 
 def _coded(chosen: _Chosen, name: str) -> _Coded:
-    """A column without empty cells, its values as strings (those of run_id as they are)."""
+    """A column without empty cells, its values as strings."""
     values, codes = _factorised(chosen.table.column(name))
     codes = chosen.of(codes)
     if codes.min(initial=0) < 0:
         raise chosen.empty(name, codes < 0)
-    return _used(values, codes, as_text=name != "run_id")
+    return _used(values, codes)
 
 
-def _used(values: pa.Array, codes: NDArray[np.int32], *, as_text: bool = True) -> _Coded:
+def _used(values: pa.Array, codes: NDArray[np.int32]) -> _Coded:
     """The values that occur, and the codes for them."""
     used = np.zeros(len(values) + 1, np.bool_)
     used[codes] = True
@@ -244,11 +241,7 @@ def _used(values: pa.Array, codes: NDArray[np.int32], *, as_text: bool = True) -
         number = (np.cumsum(used) - 1).astype(np.int32)
         number[-1] = NO_MESSAGE
         values, codes = values.take(to_arrow(np.flatnonzero(used[:-1]))), number[codes]
-    if as_text or not pa.types.is_integer(values.type):
-        values = values.cast(pa.large_string())
-    else:
-        values = values.cast(pa.int64())
-    return _Coded(values, codes)
+    return _Coded(values.cast(pa.large_string()), codes)
 
 
 def _factorised(column: pa.ChunkedArray, *, distinct: bool = True) -> _Coded:

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from precedes.errors import UserError
+from precedes.stores import Address
 from precedes.trace import schema
+from precedes.trace.arrow_arrays import strings
+from precedes.trace.assemble import JUDGED
 from precedes.trace.dialect import Dialect, Found
 from precedes.trace.importers.columns import BadRow, events_of
 from precedes.trace.importers.rows import Rows
@@ -34,13 +38,9 @@ def batches(source: Source, *, found: Found) -> Iterator[pa.RecordBatch]:
             missing = [name for name in NAMES if name not in trace.schema_arrow.names]
             if missing:
                 raise UserError(f"{title} lacks the column {', '.join(missing)}: record it again")
-            seen: defaultdict[str, NDArray[np.bool_]] = defaultdict(
-                lambda: np.zeros(about["nodes"], np.bool_)
-            )
-            if not trace.metadata.num_rows:
-                seen[str(about["run_id"])][:] = False
+            seen = _unseen(about, trace.metadata.num_rows)
             for batch in trace.iter_batches(columns=list(NAMES), use_threads=False):
-                rows = _events(batch, title)
+                rows = events(batch, title)
                 _note_nodes(rows, seen, title)
                 yield rows
         except (pa.ArrowException, OSError) as error:
@@ -51,7 +51,8 @@ def batches(source: Source, *, found: Found) -> Iterator[pa.RecordBatch]:
     yield _silent(seen)
 
 
-def _events(batch: pa.RecordBatch, title: str) -> pa.RecordBatch:
+def events(batch: pa.RecordBatch, title: str) -> pa.RecordBatch:
+    """The judged rows of a batch with the columns ``NAMES``."""
     columns = {name: batch.column(name) for name in NAMES}
     # A reader ignores kinds that it does not know.
     try:
@@ -60,12 +61,35 @@ def _events(batch: pa.RecordBatch, title: str) -> pa.RecordBatch:
         raise UserError(f"{title}: {bad.why}: record it again") from None
 
 
+def silent_batches(address: Address) -> Iterator[pa.RecordBatch]:
+    """What ``batches`` says of the nodes of a trace without a judged row."""
+    path = str(address)
+    with address.open() as file, pq.ParquetFile(file, pre_buffer=False) as trace:
+        about = schema.decode_metadata(trace.schema_arrow.metadata, path=path)
+        seen = _unseen(about, trace.metadata.num_rows)
+        names = ["run_id", "node", "kind"]
+        for batch in trace.iter_batches(columns=names, use_threads=False):
+            judged = pc.is_in(batch.column("kind").cast(pa.string()), strings([*JUDGED]))
+            _note_nodes(batch.filter(judged), seen, path)
+    yield _silent(seen)
+
+
+def _unseen(about: dict[str, Any], rows: int) -> defaultdict[str, NDArray[np.bool_]]:
+    """For each run which of its nodes have been seen; a trace without rows is one run."""
+    seen: defaultdict[str, NDArray[np.bool_]] = defaultdict(
+        lambda: np.zeros(about["nodes"], np.bool_)
+    )
+    if not rows:
+        seen[str(about["run_id"])][:] = False
+    return seen
+
+
 def _note_nodes(
     rows: pa.RecordBatch, seen: defaultdict[str, NDArray[np.bool_]], title: str
 ) -> None:
     pairs = pa.table([rows.column("run_id"), rows.column("node")], names=["run", "node"])
     for pair in pairs.group_by(["run", "node"]).aggregate([]).to_pylist():
-        nodes = seen[pair["run"]]
+        nodes = seen[str(pair["run"])]
         number = int(pair["node"])
         if not 0 <= number < nodes.size:
             raise UserError(f"{title}: an event is at a node outside 0..{nodes.size - 1}")

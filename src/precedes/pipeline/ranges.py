@@ -1,0 +1,333 @@
+"""The audit of one large run as Spark jobs: tasks make the parts of ranges of nodes.
+
+Parts go to a work folder that all machines see, and back to the driver goes the name of each; so
+nothing is shuffled, and what is there whole is not made again. What all ranges share (the order,
+floors, the table) lies in the same folder, and is mapped into memory there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from precedes.audit import audit
+from precedes.audit.causal_order import Report, report_on
+from precedes.audit.hear import Heard, hear
+from precedes.audit.judge import Facts, Judged, judge
+from precedes.audit.logs import RANGE_ROWS
+from precedes.audit.order import Order, find_order
+from precedes.audit.parts import Part
+from precedes.audit.settle import Table
+from precedes.audit.stages import Span, carry_out, cut_evenly
+from precedes.audit.table import Places, Pruned, prune
+from precedes.audit.work import PartStore
+from precedes.errors import UserError
+from precedes.model import Progress
+from precedes.pipeline import tasks
+from precedes.pipeline.reports import report_of
+from precedes.pipeline.spark import jobs
+from precedes.pipeline.workspace import Workspace
+from precedes.stores import Address
+from precedes.trace.rows import Rows
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+LARGE_ROWS: Final = 20_000_000  # runs with more are shared between tasks
+
+# CPU seconds for a row in either phase, and for the lists of a message.
+ROW_S: Final = 0.05e-6
+MESSAGE_S: Final = 0.5e-6
+
+# Which share of the work is done when a stage is.
+STAGES: Final = {"order": (0.0, 0.03), "a": (0.03, 0.5), "prune": (0.5, 0.53), "b": (0.53, 1.0)}
+
+
+class Bound(NamedTuple):
+    """The highest seq of each source that means something."""
+
+    bound: NDArray[np.int64]
+
+
+class Floors(NamedTuple):
+    """Floors of messages, by place."""
+
+    floor: NDArray[np.int32]
+
+
+def audit_runs(
+    spark: SparkSession,
+    runs: Sequence[Rows],
+    space: Workspace,
+    *,
+    names: Sequence[str],
+    witnesses: int,
+    progress: Progress | None = None,
+) -> list[Report]:
+    """Reports on runs: of small ones many in a task, of large ones by ranges of their nodes.
+
+    ``names`` are those of the runs in the work folder.
+    """
+    rows = [int(run.counts.sum()) for run in runs]
+    small = [number for number, count in enumerate(rows) if count < LARGE_ROWS]
+    done = tasks.run_stage(
+        spark,
+        _AuditRun([runs[number] for number in small], witnesses),
+        [{"run": at} for at in range(len(small))],
+        [2 * ROW_S * rows[number] for number in small],
+        title="audit runs",
+        progress=progress if len(small) == len(runs) else None,
+        addresses=[address for run in runs for address in _addresses(run)],
+    )
+    reports = dict(zip(small, map(report_of, done), strict=True))
+    for number, run in enumerate(runs):
+        if number not in reports:
+            store = space.run(names[number])
+            reports[number] = audit_run(spark, run, store, witnesses=witnesses, progress=progress)
+    return [reports[number] for number in range(len(runs))]
+
+
+class _AuditRun:
+    """Audits a run whole."""
+
+    def __init__(self, runs: Sequence[Rows], witnesses: int) -> None:
+        self._runs = runs
+        self._witnesses = witnesses
+
+    def __call__(self, order: tasks.Order) -> dict[str, Any]:
+        return asdict(audit(self._runs[order["run"]], witnesses=self._witnesses))
+
+
+def _addresses(rows: Rows) -> list[Address]:
+    """Where the rows are read."""
+    address = getattr(rows, "address", None)
+    return [] if address is None else [Address.of(address)]
+
+
+def audit_run(
+    spark: SparkSession,
+    rows: Rows,
+    store: PartStore,
+    *,
+    witnesses: int,
+    ranges: int | None = None,
+    progress: Progress | None = None,
+) -> Report:
+    """The report on a run, by ranges of its nodes, whose parts a store keeps.
+
+    Two ranges for a core or more, of about ``RANGE_ROWS`` rows, unless the store has some.
+    """
+    wanted = max(2 * jobs.parallelism(spark), 1 + int(rows.counts.sum()) // RANGE_ROWS)
+    spans = store.ranges(lambda: cut_evenly(rows, ranges or wanted))
+    runner = SparkRunner(spark, store, progress)
+    outcome = carry_out(rows, spans, runner=runner, violations_max=witnesses)
+    return report_on(rows, outcome, witnesses=witnesses)
+
+
+class SparkRunner:
+    """A ``Runner`` whose parts tasks make."""
+
+    def __init__(
+        self,
+        spark: SparkSession,
+        store: PartStore,
+        progress: Progress | None = None,
+    ) -> None:
+        self._spark = spark
+        self._folder = store.folder
+        self._store = store
+        self._progress = progress
+        self._hearings = 0
+        self._heard: dict[Span, str] = {}
+
+    def order(self, rows: Rows) -> Order:
+        """See ``Runner``."""
+        (found,) = self._made(Order, ["order"], [ROW_S], _FindOrder(rows, self._folder))
+        return found
+
+    def hear(
+        self, rows: Rows, spans: Sequence[Span], order: Order, bound: NDArray[np.int64]
+    ) -> Sequence[Heard]:
+        """See ``Runner``."""
+        self._hearings += 1
+        stage = "a" if self._hearings == 1 else "a-again"
+        if stage == "a-again":
+            self._store.save("order-again", order)
+        self._store.save(f"{stage}-bound", Bound(bound))
+        names = [f"{stage}/{name_of(span)}" for span in spans]
+        self._heard |= dict(zip(spans, names, strict=True))
+        return self._made(Heard, names, _costs(rows, spans), _Hear(rows, self._folder))
+
+    def prune(
+        self, heard: Sequence[Heard], places: Places, floors: NDArray[np.int32]
+    ) -> Sequence[Pruned]:
+        """See ``Runner``."""
+        self._store.save("places", places)
+        self._store.save("floors", Floors(floors))
+        spans = [_span(part) for part in heard]
+        names = [f"prune/{name_of(span)}" for span in spans]
+        costs_s = [MESSAGE_S * part.floor.size for part in heard]
+        sources = {name: self._heard[span] for name, span in zip(names, spans, strict=True)}
+        return self._made(Pruned, names, costs_s, _Prune(sources, self._folder))
+
+    def table(self, make: Callable[[], Table]) -> Table:
+        """See ``Runner``."""
+        return self._store.keep("table", Table, make)
+
+    def judge(
+        self,
+        rows: Rows,
+        spans: Sequence[Span],
+        table: Table,
+        facts: Facts,
+        violations_max: int,
+    ) -> Sequence[Judged]:
+        """See ``Runner``."""
+        # What is in a cycle was taken out of the counts after the table was made.
+        self._store.save("b-counts", Bound(table.counts.astype(np.int64)))
+        self._store.save("facts", facts)
+        names = [f"b/{name_of(span)}" for span in spans]
+        work = _Judge(rows, self._folder, violations_max)
+        return self._made(Judged, names, _costs(rows, spans), work)
+
+    def _made(
+        self, kind: type[Part], names: Sequence[str], costs_s: Sequence[float], work: _Work
+    ) -> list[Part]:
+        """The parts of these names; tasks make those that are not there, the longest first."""
+        found = {name: self._store.load(name, kind) for name in names}
+        missing = [number for number, name in enumerate(names) if found[name] is None]
+        if missing:
+            stage = names[0].partition("/")[0]
+            tasks.run_stage(
+                self._spark,
+                work,
+                [{"part": names[number]} for number in missing],
+                [costs_s[number] for number in missing],
+                title=f"audit, {stage}",
+                progress=_share(self._progress, stage),
+                addresses=[self._folder, *work.addresses()],
+                one_each=True,
+            )
+        for number in missing:
+            found[names[number]] = self._store.load(names[number], kind)
+        lost = [name for name, part in found.items() if part is None]
+        if lost:
+            raise UserError(
+                f"{self._folder / lost[0]} was made by a task, but is not there: name a folder "
+                "with --work that all machines see"
+            )
+        return [part for part in found.values() if part is not None]
+
+
+def name_of(span: Span) -> str:
+    """What the part of a range is called."""
+    return f"{span[0]}-{span[1]}"
+
+
+def _span(part: Heard) -> Span:
+    first, last = part.span.tolist()
+    return first, last
+
+
+def _costs(rows: Rows, spans: Sequence[Span]) -> list[float]:
+    return [ROW_S * int(rows.counts[first:last].sum()) for first, last in spans]
+
+
+def _share(progress: Progress | None, stage: str) -> Progress | None:
+    low, high = STAGES.get(stage.removesuffix("-again"), (0.5, 0.5))
+    return None if progress is None else lambda share: progress(low + (high - low) * share)
+
+
+class _Work:
+    """What a task does: makes a part, and keeps it in the folder."""
+
+    def __init__(self, folder: Address) -> None:
+        self._folder = folder
+
+    def addresses(self) -> list[Address]:
+        """What it reads beside the folder."""
+        return []
+
+    def __call__(self, order: tasks.Order) -> None:
+        store = PartStore(self._folder, tidy=False)
+        name: str = order["part"]
+        stage, _, span = name.partition("/")
+        store.save(name, self.make(store, stage, span))
+
+    def make(self, store: PartStore, stage: str, span: str) -> tuple[Any, ...]:
+        """The part of a range."""
+        raise NotImplementedError
+
+    def shared(self, store: PartStore, name: str, kind: type[Part]) -> Part:
+        """What the driver has put there for all."""
+        found = store.load(name, kind, check=False)
+        if found is None:
+            raise UserError(
+                f"this machine does not see {self._folder / name}: name a folder with --work that "
+                "all machines see"
+            )
+        return found
+
+
+class _OnRows(_Work):
+    """Work that reads rows."""
+
+    def __init__(self, rows: Rows, folder: Address) -> None:
+        super().__init__(folder)
+        self._rows = rows
+
+    def addresses(self) -> list[Address]:
+        """What it reads beside the folder."""
+        return _addresses(self._rows)
+
+
+class _FindOrder(_OnRows):
+    def make(self, store: PartStore, stage: str, span: str) -> Order:
+        """See ``_Work``."""
+        return find_order(self._rows)
+
+
+class _Hear(_OnRows):
+    def make(self, store: PartStore, stage: str, span: str) -> Heard:
+        """See ``_Work``."""
+        order = self.shared(store, "order" if stage == "a" else "order-again", Order)
+        bound = self.shared(store, f"{stage}-bound", Bound).bound
+        return hear(self._rows, *_parsed(span), order=order, bound=bound)
+
+
+class _Prune(_Work):
+    def __init__(self, sources: dict[str, str], folder: Address) -> None:
+        super().__init__(folder)
+        self._sources = sources  # the name of the part of the first phase
+
+    def make(self, store: PartStore, stage: str, span: str) -> Pruned:
+        """See ``_Work``."""
+        heard = self.shared(store, self._sources[f"{stage}/{span}"], Heard)
+        places = self.shared(store, "places", Places)
+        return prune(heard, places=places, floors=self.shared(store, "floors", Floors).floor)
+
+
+class _Judge(_OnRows):
+    def __init__(self, rows: Rows, folder: Address, violations_max: int) -> None:
+        super().__init__(rows, folder)
+        self._violations_max = violations_max
+
+    def make(self, store: PartStore, stage: str, span: str) -> Judged:
+        """See ``_Work``."""
+        counts = self.shared(store, "b-counts", Bound).bound.astype(np.int32)
+        return judge(
+            self._rows,
+            *_parsed(span),
+            table=self.shared(store, "table", Table)._replace(counts=counts),
+            facts=self.shared(store, "facts", Facts),
+            violations_max=self._violations_max,
+        )
+
+
+def _parsed(span: str) -> Span:
+    first, _, last = span.partition("-")
+    return int(first), int(last)

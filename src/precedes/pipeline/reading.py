@@ -1,0 +1,166 @@
+"""How Spark's tasks read logs: orders that name a log, or row groups of one, and what they give."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, Final, NamedTuple
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from precedes.errors import UserError
+from precedes.stores import Address
+from precedes.trace import Dialect
+from precedes.trace.blocks.pack import BLOCK_ROWS, checked_columns
+from precedes.trace.detect import FORMATS, event_batches
+from precedes.trace.dialect import Found
+from precedes.trace.importers import own
+from precedes.trace.importers.columns import BadRow, chosen_columns, events_of
+from precedes.trace.reader import MAGIC
+from precedes.trace.schema import METADATA_KEY
+
+# CPU seconds for a row of Parquet, and for a byte of other formats, packed or not.
+ROW_S: Final = 0.5e-6
+BYTE_S: Final = 0.05e-6
+BATCH_ROWS: Final = 1 << 16
+UNIT_ROWS: Final = 4_000_000  # row groups that one order names have no more, unless one alone does
+PACKED: Final = (".gz", ".zst")
+ROW_BYTES: Final = 60.0  # of a line of text, about
+PACKING: Final = 8.0  # how much gzip and zstd save, about
+
+Order = dict[str, Any]
+
+
+class Priced(NamedTuple):
+    """An order and what it may cost."""
+
+    order: Order
+    cost_s: float
+
+
+def check_format(format: str) -> None:
+    """Raise if there is no such format."""
+    if format not in FORMATS:
+        raise UserError(f"unknown format {format!r}: choose one of {', '.join(FORMATS)}")
+
+
+def is_parquet(log: Address, format: str) -> bool:
+    """Whether a log is one Parquet file, which can be read by row groups."""
+    if format not in ("auto", "precedes", "parquet") or not log.is_file():
+        return False
+    with log.open() as file:
+        return file.read(len(MAGIC)) == MAGIC
+
+
+def row_count(log: Address, format: str) -> int:
+    """How many rows a log has: those of Parquet are counted, those of others guessed."""
+    if is_parquet(log, format):
+        with _opened(log) as file:
+            return int(file.metadata.num_rows)
+    if not log.is_file():
+        return int(sum(entry.size_bytes for entry in log.entries()) / ROW_BYTES)
+    packing = PACKING if log.name.endswith(PACKED) else 1.0
+    return int(log.size_bytes() * packing / ROW_BYTES)
+
+
+def orders_of(log: Address, format: str) -> list[Priced]:
+    """What tasks read of a log: Parquet by row groups, another whole."""
+    path = str(log.absolute())
+    if not is_parquet(log, format):
+        return [Priced({"path": path}, BYTE_S * ROW_BYTES * row_count(log, format))]
+    with _opened(log) as file:
+        found = [
+            Priced({"path": path, "first": first, "last": last}, ROW_S * rows)
+            for first, last, rows in _units(file.metadata)
+        ]
+        if METADATA_KEY in (file.schema_arrow.metadata or {}):
+            cost_s = ROW_S / 10 * file.metadata.num_rows
+            found.append(Priced({"path": path, "silent": True}, cost_s))
+    return found
+
+
+def table_orders(table: Address) -> list[Priced]:
+    """What tasks read of a Parquet file whose rows are in no order."""
+    with _opened(table) as file:
+        return [
+            Priced({"path": str(table.absolute()), "first": first, "last": last}, ROW_S * rows)
+            for first, last, rows in _units(file.metadata)
+        ]
+
+
+def _units(metadata: Any) -> Iterator[tuple[int, int, int]]:
+    """Row groups that are read as one: first, last and rows."""
+    first = rows = 0
+    for group in range(metadata.num_row_groups):
+        more = metadata.row_group(group).num_rows
+        if rows and rows + more > UNIT_ROWS:
+            yield first, group, rows
+            first, rows = group, 0
+        rows += more
+    yield first, metadata.num_row_groups, rows
+
+
+@contextmanager
+def _opened(log: Address, **options: Any) -> Iterator[pq.ParquetFile]:
+    """A Parquet file; what is wrong with it is a UserError."""
+    try:
+        with log.open() as opened, pq.ParquetFile(opened, pre_buffer=False, **options) as file:
+            yield file
+    except FileNotFoundError:
+        raise UserError(f"there is no log {log}: check the path") from None
+    except (pa.ArrowException, OSError) as error:
+        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+        raise UserError(f"{log} is cut short or damaged: write it again ({reason})") from None
+
+
+def read_order(
+    order: Order, format: str, dialect: Dialect, found: Found | None = None
+) -> Iterator[pa.RecordBatch]:
+    """The events that an order of ``orders_of`` names, as batches of ``schema.EVENTS``."""
+    log = Address.of(order["path"])
+    if "silent" in order:
+        return own.silent_batches(log)
+    if "first" in order:
+        return _row_groups(log, range(order["first"], order["last"]), dialect)
+    return event_batches(order["path"], format, dialect=dialect, found=found)
+
+
+def _row_groups(log: Address, groups: range, dialect: Dialect) -> Iterator[pa.RecordBatch]:
+    """The events in some row groups of a trace or a table."""
+    with _opened(log) as file:
+        is_trace = METADATA_KEY in (file.schema_arrow.metadata or {})
+        names = dict(zip(own.NAMES, own.NAMES, strict=True))
+        if not is_trace:
+            names = chosen_columns(file.schema_arrow.names, dialect, title=str(log))
+        row = sum(file.metadata.row_group(group).num_rows for group in range(groups.start))
+        columns = list(dict.fromkeys(names.values()))
+        for batch in file.iter_batches(BATCH_ROWS, list(groups), columns, use_threads=False):
+            if is_trace:
+                yield own.events(batch, str(log))
+            else:
+                ours = {name: batch.column(theirs) for name, theirs in names.items()}
+                yield _table_events(ours, dialect, row, log)
+            row += batch.num_rows
+
+
+def _table_events(
+    columns: dict[str, pa.Array], dialect: Dialect, first: int, log: Address
+) -> pa.RecordBatch:
+    try:
+        return events_of(columns, dialect, first=first)
+    except BadRow as bad:
+        raise UserError(f"{log}, row {first + bad.row}: {bad.why}") from None
+    except UserError as error:
+        raise UserError(f"{log}: {error}") from None
+
+
+def table_batches(order: Order) -> Iterator[pa.RecordBatch]:
+    """The columns that matter of some row groups, names as dictionaries where the file has them."""
+    log = Address.of(order["path"])
+    with _opened(log) as file:
+        fields = [f for f in file.schema_arrow if pa.types.is_string(f.type)]
+        columns = checked_columns(file.schema_arrow)
+    groups: Sequence[int] = range(order["first"], order["last"])
+    with _opened(log, read_dictionary=[field.name for field in fields]) as file:
+        yield from file.iter_batches(BLOCK_ROWS, list(groups), columns, use_threads=False)

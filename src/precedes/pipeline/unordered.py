@@ -1,0 +1,289 @@
+"""Events in no order, sorted on Spark by way of blocks.
+
+Stages: tasks ``pack`` what they read of logs, or the rows of a frame, into blocks in a directory;
+the driver numbers what has a name; tasks translate the blocks; tasks merge them. Through Spark go
+the names of files alone, but for the rows of a frame, which only Spark can read.
+"""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import json
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from precedes.audit.logs import RANGE_ROWS
+from precedes.errors import UserError
+from precedes.files import write_aside
+from precedes.model import Progress
+from precedes.pipeline import reading, tasks
+from precedes.pipeline.spark import jobs
+from precedes.stores import Address, Place
+from precedes.trace import Dialect
+from precedes.trace.blocks.log import (
+    NUMBERS,
+    merge_nodes,
+    name_all,
+    name_rest,
+    pack_batches,
+    sorted_runs,
+    translate_block,
+)
+from precedes.trace.blocks.naming import load_naming
+from precedes.trace.blocks.rows import NAMES, SortedRows, Stretch
+from precedes.trace.dialect import Found
+from precedes.trace.reader import MAGIC
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+HIDDEN: Final = ("_", ".")  # how the names of files begin that Spark passes over
+DONE: Final = "sorted.json"  # says what was sorted, when all was
+
+# CPU seconds: looking up the names of a block, merging a row.
+TRANSLATE_S: Final = 0.1
+MERGE_S: Final = 0.1e-6
+
+
+class Packed(NamedTuple):
+    """Blocks in a directory, and what was told beside the rows."""
+
+    blocks: list[str]
+    found: Found
+
+
+def table_files(places: Sequence[Place]) -> list[Address]:
+    """The Parquet files named, and those in directories named; a UserError if one is another."""
+    found: list[Address] = []
+    for table in map(Address.of, places):
+        try:
+            files = shown_files(table) if table.is_folder() else [table]
+            for file in files:
+                with file.open() as opened:
+                    if opened.read(len(MAGIC)) != MAGIC:
+                        raise UserError(
+                            f"{file} is no Parquet file, as tables of events are: leave out "
+                            "--format for other logs"
+                        )
+        except FileNotFoundError:
+            raise UserError(f"there is no table {table}: check the path") from None
+        except OSError as error:
+            raise UserError(f"cannot read {table}: {error.strerror or error}") from None
+        if not files:
+            raise UserError(f"{table} holds no files: name a table of events")
+        found += files
+    return found
+
+
+def shown_files(folder: Address) -> list[Address]:
+    """The files that Spark reads in a folder: not those whose names begin with _ or a dot."""
+    return [
+        folder / entry.name
+        for entry in folder.entries(deep=True)
+        if not any(part.startswith(HIDDEN) for part in entry.name.split("/"))
+    ]
+
+
+def pack_tables(
+    spark: SparkSession,
+    tables: Sequence[Address],
+    directory: Path,
+    *,
+    progress: Progress | None = None,
+) -> Packed:
+    """Parquet files as blocks in a directory that all machines see."""
+    orders = [order for table in tables for order in reading.table_orders(table)]
+    return _pack(spark, _PackTable(directory), orders, tables, progress)
+
+
+def pack_log(
+    spark: SparkSession,
+    log: Address,
+    directory: Path,
+    *,
+    format: str = "auto",
+    dialect: Dialect | None = None,
+    progress: Progress | None = None,
+) -> Packed:
+    """A log of any format as blocks in a directory that all machines see."""
+    work = _PackLog(directory, format, dialect or Dialect())
+    return _pack(spark, work, reading.orders_of(log, format), [log], progress)
+
+
+def _pack(
+    spark: SparkSession,
+    work: _Packer,
+    orders: Sequence[reading.Priced],
+    logs: Sequence[Address],
+    progress: Progress | None,
+) -> Packed:
+    answers = tasks.run_stage(
+        spark,
+        work,
+        [order for order, _ in orders],
+        [cost_s for _, cost_s in orders],
+        title="pack events into blocks",
+        progress=progress,
+        addresses=logs,
+    )
+    found = Found()
+    for answer in answers:
+        found.skipped.update(answer["skipped"])
+        for run_id, notes in answer["notes"].items():
+            for note in notes:
+                found.note(run_id, note)
+    return Packed([name for answer in answers for name in answer["blocks"]], found)
+
+
+class _Packer:
+    """Packs what an order names; names of blocks follow from its number."""
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = str(directory)
+
+    def __call__(self, order: tasks.Order) -> dict[str, Any]:
+        found = Found()
+        prefix = f"block-{order['number']:06d}"
+        blocks = pack_batches(self.read(order, found), Path(self._directory), prefix=prefix)
+        return {"blocks": blocks, "skipped": found.skipped, "notes": found.notes}
+
+    def read(self, order: tasks.Order, found: Found) -> Iterator[pa.RecordBatch]:
+        """The rows of an order."""
+        raise NotImplementedError
+
+
+class _PackTable(_Packer):
+    def read(self, order: tasks.Order, found: Found) -> Iterator[pa.RecordBatch]:
+        """See ``_Packer``."""
+        return reading.table_batches(order)
+
+
+class _PackLog(_Packer):
+    def __init__(self, directory: Path, format: str, dialect: Dialect) -> None:
+        super().__init__(directory)
+        self._format = format
+        self._dialect = dialect
+
+    def read(self, order: tasks.Order, found: Found) -> Iterator[pa.RecordBatch]:
+        """See ``_Packer``."""
+        return reading.read_order(order, self._format, self._dialect, found)
+
+
+def pack_frame(spark: SparkSession, events: DataFrame, directory: Path) -> Packed:
+    """The rows of a frame as blocks; its partitions are read as they are."""
+    packed = events.mapInArrow(_PackFrame(directory), tasks.ANSWERS)
+    rows = jobs.wait_for(
+        spark, lambda: packed.toArrow().to_pylist(), title="pack events into blocks"
+    )
+    return Packed([name for names in tasks.answers(rows) for name in names], Found())
+
+
+class _PackFrame:
+    """Packs a partition; a second attempt at it writes files of its own."""
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = str(directory)
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        from pyspark import TaskContext
+
+        context: Any = TaskContext.get()
+        part = context.partitionId()
+        prefix = f"block-{part:06d}-{context.taskAttemptId()}"
+        work = functools.partial(self._pack, prefix=prefix)
+        yield tasks.answer_batch([part], [tasks.answer_to(work, batches)])
+
+    def _pack(self, batches: Iterator[pa.RecordBatch], *, prefix: str) -> list[str]:
+        return pack_batches(batches, Path(self._directory), prefix=prefix)
+
+
+def sort_blocks(
+    spark: SparkSession,
+    packed: Packed,
+    directory: Path,
+    *,
+    progress: Progress | None = None,
+) -> None:
+    """Sort the runs in the blocks; ``runs_in`` has them then."""
+    blocks = packed.blocks
+    name_all(blocks, directory)
+    tasks.run_stage(
+        spark,
+        _Translate(directory),
+        [{"block": name} for name in blocks],
+        [TRANSLATE_S] * len(blocks),
+        title="number the names of events",
+    )
+    name_rest(blocks, directory)
+    rows = load_naming(directory / NAMES).rows
+    spans = _spans(rows, max(2 * jobs.parallelism(spark), 1 + int(rows.sum()) // RANGE_ROWS))
+    stretches = tasks.run_stage(
+        spark,
+        _Merge(directory, blocks),
+        [{"first": first, "last": last} for first, last in spans],
+        [MERGE_S * int(rows[first:last].sum()) for first, last in spans],
+        title="merge blocks of events",
+        progress=progress,
+    )
+    done = {
+        "stretches": stretches,
+        "skipped": packed.found.skipped,
+        "notes": packed.found.notes,
+    }
+    write_aside(directory / DONE, json.dumps(done).encode())
+    for name in blocks:
+        (directory / name).unlink()
+        (directory / f"{name}{NUMBERS}").unlink()
+
+
+def is_sorted(directory: Path) -> bool:
+    """Whether ``sort_blocks`` came to its end in a directory."""
+    return (directory / DONE).is_file()
+
+
+def runs_in(
+    directory: Path, *, complete: bool = False, origin: str | None = None
+) -> list[SortedRows]:
+    """The runs that ``sort_blocks`` left in a directory."""
+    done = json.loads((directory / DONE).read_bytes())
+    found = Found()
+    found.skipped.update(done["skipped"])
+    found.notes.update(done["notes"])
+    stretches = [Stretch(*one) for one in done["stretches"]]
+    return sorted_runs(directory, stretches, complete=complete, origin=origin, found=found)
+
+
+def _spans(rows: NDArray[np.int64], ranges: int) -> list[tuple[int, int]]:
+    """So many ranges of nodes with about as many rows each, or fewer."""
+    ends = np.cumsum(rows)
+    total = int(ends[-1]) if ends.size else 0
+    wanted = [total * number // ranges for number in range(1, ranges)]
+    cuts = [0, *np.searchsorted(ends, wanted).tolist(), rows.size]
+    return [(first, last) for first, last in itertools.pairwise(cuts) if first < last]
+
+
+class _Translate:
+    """Looks up the names of a block."""
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = str(directory)
+
+    def __call__(self, order: tasks.Order) -> None:
+        translate_block(order["block"], Path(self._directory))
+
+
+class _Merge:
+    """Merges the rows of some nodes."""
+
+    def __init__(self, directory: Path, blocks: list[str]) -> None:
+        self._directory = str(directory)
+        self._blocks = blocks
+
+    def __call__(self, order: tasks.Order) -> Stretch:
+        return merge_nodes(self._blocks, Path(self._directory), order["first"], order["last"])
