@@ -276,7 +276,8 @@ def test_tables_do_not_depend_on_how_many_records_are_read_at_once(
     monkeypatch.setattr(tabulate, "PORTIONS_AT_ONCE", 2)
     run_sweep(runs.experiment(tmp_path), str(copy), session=spark)
     assert pq.read_metadata(copy / "latency_hist.parquet").num_row_groups == 3
-    for name in output.ORDER:
+    timings = {name for name in output.ORDER if name.startswith("timings")}
+    for name in sorted(output.ORDER.keys() - timings | {"timings"}):
         one, many = (pq.read_table(place / f"{name}.parquet") for place in (directory, copy))
         assert one.equals(many), name
         assert (directory / f"{name}.csv").read_bytes() == (copy / f"{name}.csv").read_bytes()
