@@ -168,9 +168,8 @@ def judge_rows(
             q = seq[row]
             if what == DELIVER:
                 position += 1
-                if s < 0 or s >= nodes or q < 1 or q > facts.counts[s]:
-                    _phantom(s, q, tallies, found)
-                    deliveries += 1
+                if s < 0 or s >= nodes:
+                    deliveries += _phantom(s, q, tallies, found)
                     continue
                 deliveries += s != node
                 # The usual case first: the next of its source, not here, with all its past.
@@ -183,6 +182,9 @@ def judge_rows(
                         if seat.waiters[s] >= 0 or has_bit(seat.late, message + 1):
                             registers[_LATE] -= settle(table, seat, s)
                         continue
+                if q < 1 or q > facts.counts[s]:
+                    deliveries += _phantom(s, q, tallies, found) - (s != node)
+                    continue
                 has += _deliver(node, position - 1, s, q, table, facts, seat, found)
             elif what == BROADCAST:
                 position += 1
@@ -197,12 +199,14 @@ def judge_rows(
 
 
 @compiled.function()
-def _phantom(source: int, seq: int, tallies: NDArray[np.int64], found: _Found) -> None:
+def _phantom(source: int, seq: int, tallies: NDArray[np.int64], found: _Found) -> int:
+    """Note a message that nobody broadcast; returns 1, for it counts as a delivery."""
     tallies[PHANTOM] += 1
     count = found.registers[_PHANTOMS]
     found.phantom_source[count] = source
     found.phantom_seq[count] = seq
     found.registers[_PHANTOMS] = count + 1
+    return 1
 
 
 @compiled.function()

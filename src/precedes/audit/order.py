@@ -137,6 +137,10 @@ class _Finder:
         parts: list[tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.int32]]],
     ) -> None:
         """Put what a node adds after what it stands behind; join the blocks that it hears of."""
+        groups = self._group[heard]
+        is_new = groups[0] < 0 or np.any(groups != groups[0])
+        if not is_new and not any(part[0].size for part in parts):
+            return
         order = self._order
         touched = np.unique(self._group[heard])
         touched = touched[touched >= 0]
@@ -190,8 +194,8 @@ def _order(
     by_seq = np.lexsort((seq, source))
     ordered = np.empty_like(seq)
     ordered[slots] = seq[by_seq]
-    highest = np.zeros(nodes, np.int64)
-    np.maximum.at(highest, source, seq)
+    met = np.bincount(source, minlength=nodes)
+    highest = np.where(met > 0, np.append(seq[by_seq], 0)[np.cumsum(met) - 1], 0)
     first = np.concatenate(([0], np.cumsum(highest)))
     place = np.full(int(first[-1]), -1, np.int32)
     place[first[source] + ordered - 1] = np.arange(source.size, dtype=np.int32)

@@ -23,7 +23,11 @@ JOIN: Final = int(EventKind.JOIN)
 LEAVE: Final = int(EventKind.LEAVE)
 
 # Rows at a time: what a pass over them adds to the memory of a process is a small multiple.
-CHUNK_ROWS: Final = 1 << 18
+CHUNK_ROWS: Final = 1 << 17
+
+
+# Of a history with at most so many rows what was found out about them is kept: 8 bytes a row.
+KEPT_ROWS: Final = 1 << 25
 
 
 class NoOrder(Exception):
@@ -112,6 +116,7 @@ class HistoryRows(Rows):
         rows = np.flatnonzero(history.kind == BROADCAST)
         self._sent = history.message[rows]
         self._sent_first = np.searchsorted(rows, history.offsets)
+        self._kept: tuple[NDArray[np.int32], NDArray[np.int32]] | None = None
 
     def chunks(
         self, first: int, last: int, *, chunk_rows: int = CHUNK_ROWS, check: bool = False
@@ -130,7 +135,7 @@ class HistoryRows(Rows):
         before = about.row[begin:end] + offsets[about.node[begin:end]]
         low, high = int(offsets[first]), int(offsets[last])
         kind = np.insert(history.kind[low:high], before - low, about.kind[begin:end])
-        source, seq = self._pairs(history.message[low:high])
+        source, seq = self._of_rows(low, high)
         source = np.insert(source, before - low, about.source[begin:end])
         seq = np.insert(seq, before - low, about.seq[begin:end])
 
@@ -142,10 +147,27 @@ class HistoryRows(Rows):
 
     def _rows(self, start: int, stop: int) -> tuple[NDArray[Any], ...]:
         history = self._history
-        return history.kind[start:stop], *self._pairs(history.message[start:stop])
+        return history.kind[start:stop], *self._of_rows(start, stop)
 
     def _pairs(self, message: NDArray[np.int32]) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
-        return self._source[message], self._seq[message]
+        source, seq = np.empty(message.size, np.int32), np.empty(message.size, np.int32)
+        for start in range(0, message.size, CHUNK_ROWS):
+            part = slice(start, start + CHUNK_ROWS)
+            # NumPy would turn the numbers into its own kind of index for each of the two.
+            index = message[part].astype(np.intp)
+            self._source.take(index, mode="clip", out=source[part])
+            self._seq.take(index, mode="clip", out=seq[part])
+        return source, seq
+
+    def _of_rows(self, start: int, stop: int) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+        """The pairs of some rows; those of a history that is not very large are kept."""
+        history = self._history
+        if self._kept is None:
+            if history.message.size > KEPT_ROWS:
+                return self._pairs(history.message[start:stop])
+            self._kept = self._pairs(history.message)
+        source, seq = self._kept
+        return source[start:stop], seq[start:stop]
 
     def node_label(self, node: int) -> str:
         """See ``Rows``."""
