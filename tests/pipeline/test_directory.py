@@ -43,12 +43,12 @@ def plan(*scenarios, trace=True):
     return expand([Experiment("test", scenarios or (BASE,), trace=trace)])
 
 
-def held(directory):
+def held_at(directory):
     return hold(Address.of(directory))
 
 
 def carry_out(directory, runs):
-    with held(directory):
+    with held_at(directory):
         return execute(directory, runs)
 
 
@@ -181,19 +181,19 @@ def test_other_code_is_refused(tmp_path, monkeypatch):
 
 
 def test_one_at_a_time(tmp_path):
-    with held(tmp_path):
+    with held_at(tmp_path):
         (tmp_path / "records" / ".run-1.json.tmp-here-1").write_text("half")
         (tmp_path / "started" / "run-1-0").touch()
         with (
             pytest.raises(UserError, match="another process is at work"),
-            held(tmp_path),
+            held_at(tmp_path),
         ):
             pass
-    with held(tmp_path):
+    with held_at(tmp_path):
         assert list((tmp_path / "records").iterdir()) == []
         assert list((tmp_path / "started").iterdir()) == []
     (tmp_path / "sweep.json").write_text("{")
-    with pytest.raises(UserError, match="is damaged"), held(tmp_path):
+    with pytest.raises(UserError, match="is damaged"), held_at(tmp_path):
         pass
 
 
@@ -202,7 +202,7 @@ def test_the_directory_is_kept_until_no_task_writes(tmp_path):
     held, leave, left = threading.Event(), threading.Event(), threading.Event()
 
     def sweep():
-        with held(tmp_path):
+        with held_at(tmp_path):
             held.set()
             leave.wait()
         left.set()
@@ -215,34 +215,34 @@ def test_the_directory_is_kept_until_no_task_writes(tmp_path):
         assert not left.wait(0.2)
         with (
             pytest.raises(UserError, match="another process is at work"),
-            held(tmp_path),
+            held_at(tmp_path),
         ):
             pass
     thread.join()
     with pytest.raises(UserError, match="has ended"), writing(Address.of(tmp_path)):
         pass
-    with held(tmp_path):
+    with held_at(tmp_path):
         pass
 
 
 def test_tasks_of_a_driver_that_was_killed(tmp_path, monkeypatch):
     monkeypatch.setattr("precedes.pipeline.directory.WRITERS_S", 0.1)
-    with held(tmp_path):
+    with held_at(tmp_path):
         task = contextlib.ExitStack()
         task.enter_context(writing(Address.of(tmp_path)))
     with (
         pytest.raises(UserError, match="of an earlier sweep still write"),
-        held(tmp_path),
+        held_at(tmp_path),
     ):
         pass
     task.close()
-    with held(tmp_path):
+    with held_at(tmp_path):
         pass
 
 
 def test_a_directory_that_cannot_be_made(tmp_path):
     (tmp_path / "file").write_text("here")
-    with pytest.raises(UserError, match="cannot work in"), held(tmp_path / "file"):
+    with pytest.raises(UserError, match="cannot work in"), held_at(tmp_path / "file"):
         pass
     assert (tmp_path / "file").read_text() == "here"
 
@@ -264,7 +264,7 @@ def test_tasks_at_once_share_the_memory_of_the_machine(tmp_path, monkeypatch):
     monkeypatch.setattr(memory, "machine_bytes", lambda: 64 << 20)
     (run,) = plan(BASE.replace(nodes=1000, messages=5))
     order = json.dumps(run.order())
-    with held(tmp_path):
+    with held_at(tmp_path):
         for sharers, status in ((8, FAILED), (1, FINISHED)):
             (outcome,) = run_orders(
                 [order], directory=Address.of(tmp_path), here=tmp_path, sharers=sharers
@@ -277,7 +277,7 @@ def test_tasks_at_once_share_the_memory_of_the_machine(tmp_path, monkeypatch):
 def test_a_run_that_kills_its_process_is_given_up(tmp_path):
     """As often as Spark would try a task again; the run beside it is done once."""
     deadly, fine = plan(BASE, BASE.replace(seed=2))
-    with held(tmp_path):
+    with held_at(tmp_path):
         for attempt in range(ATTEMPTS_MAX):
             (tmp_path / "started" / f"{deadly.name}-{attempt}").touch()
             outcomes = execute(tmp_path, [deadly, fine])
@@ -382,7 +382,7 @@ def test_a_compiled_handler_that_does_not_return(tmp_path):
     assert (done.returncode, done.stderr) == (1, "")
     (note,) = (tmp_path / "out" / "started").iterdir()
     assert note.name == f"{runs[1].name}-0"
-    with held(tmp_path / "again"):
+    with held_at(tmp_path / "again"):
         shutil.copy(note, tmp_path / "again" / "started")
         forget_starts(Address.of(tmp_path / "again"), runs[1].name)
         outcomes = execute(tmp_path / "again", runs)
@@ -400,7 +400,7 @@ def test_machines_that_do_not_share(tmp_path):
 @pytest.mark.usefixtures("engine")
 def test_other_code_on_a_machine(tmp_path):
     (run,) = plan()
-    with held(tmp_path):
+    with held_at(tmp_path):
         order = json.dumps({**run.order(), "code_version": "0" * 24})
         (outcome,) = run_orders([order], directory=Address.of(tmp_path), here=tmp_path)
     assert "another version of the code" in outcome.error

@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from precedes.errors import UserError
-from precedes.stores import Address, StoreError, local_path
+from precedes.stores import Address, StoreError, local_path, look
 
 
 @pytest.fixture(params=["disk", "s3"])
@@ -180,6 +180,24 @@ def test_large_files_go_up_in_parts(bucket):
     address = Address.of(f"{bucket}/large")
     address.put(content)
     assert address.read_bytes() == content
+
+
+def test_many_are_looked_at_with_few_requests(place, monkeypatch):
+    place.make_folder()
+    (place / "sub").make_folder()
+    (place / "sub/z").put(b"123")
+    files = [place / f"{number}" for number in range(5)]
+    for number, file in enumerate(files[:4]):
+        file.put(b"x" * number)
+    asked = []
+    listed = Address.entries
+    monkeypatch.setattr(Address, "entries", lambda self: asked.append(self) or listed(self))
+    found = look([*files, place / "sub", place / "sub/z"])
+    kinds = [None if entry is None else (entry.kind, entry.size_bytes) for entry in found]
+    size = found[5].size_bytes
+    assert kinds == [*(("file", n) for n in range(4)), None, ("folder", size), ("file", 3)]
+    assert [entry.name for entry in found if entry] == ["0", "1", "2", "3", "sub", "z"]
+    assert asked == ([] if place.is_local else [place])
 
 
 def test_start_up_imports_no_pyarrow():

@@ -1,12 +1,15 @@
 """How stores are found, and what is said when they are not; all of it within bounded time."""
 
+import contextlib
 import socket
 import time
 
 import pytest
 
 from precedes.stores import Address, StoreError, filesystems
-from tests.support import s3
+from precedes.trace.reader import read_opened, read_trace
+from precedes.trace.source import open_log
+from tests.support import logs, s3
 
 NO_CREDENTIALS = {
     "abfss://c@account.dfs.core.windows.net/x": "access is refused: set AZURE_TENANT_ID",
@@ -87,6 +90,20 @@ def test_wrong_keys_are_told(bucket, monkeypatch):
         monkeypatch.setenv("AWS_ENDPOINT_URL", strict)
         with pytest.raises(StoreError, match="access is refused: check AWS_ACCESS_KEY_ID"):
             Address.of(f"s3://{name}/x").read_bytes()
+
+
+def test_a_store_that_goes_while_it_is_read(bucket, monkeypatch):
+    with contextlib.ExitStack() as server:
+        endpoint = server.enter_context(s3.serve())
+        monkeypatch.setenv("AWS_ENDPOINT_URL", endpoint)
+        address = Address.of(f"s3://{s3.make_bucket(endpoint)}/x.parquet")
+        columns = logs.workload(nodes=50, messages=2000)
+        logs.write(address, columns, nodes=50, group_rows=10_000)
+        assert len(read_trace(address)) == 1
+        with open_log(address) as source:
+            server.close()
+            with pytest.raises(StoreError, match=f"{endpoint} does not answer"):
+                read_opened(source)
 
 
 @pytest.mark.parametrize("url", NO_CREDENTIALS)

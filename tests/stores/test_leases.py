@@ -1,12 +1,16 @@
 """Leases: one process in a folder, on this machine and in a store."""
 
+import os
 import signal
 import subprocess
 import sys
 import threading
 import time
+import urllib.error
+import urllib.request
 
 import pytest
+from pyarrow import fs
 
 from precedes.errors import UserError
 from precedes.stores import Address, StoreError, lease, leases
@@ -52,6 +56,26 @@ def test_a_second_process_is_refused(folder):
         pass
     with lease(folder):
         pass
+
+
+def test_pyarrow_has_no_put_that_fails_if_something_is_there(bucket):
+    """Why there are claims: the server would refuse the second put, were it told to."""
+    name = f"{bucket.removeprefix('s3://')}/x"
+    store = fs.S3FileSystem(
+        scheme="http", endpoint_override=os.environ["AWS_ENDPOINT_URL"].removeprefix("http://")
+    )
+    for content in (b"one", b"two"):
+        with store.open_output_stream(name, metadata={"If-None-Match": "*"}) as file:
+            file.write(content)
+    assert Address.of(f"s3://{name}").read_bytes() == b"two"
+    request = urllib.request.Request(
+        f"{os.environ['AWS_ENDPOINT_URL']}/{name}",
+        data=b"three",
+        method="PUT",
+        headers={"If-None-Match": "*"},
+    )
+    with pytest.raises(urllib.error.HTTPError, match="412"):
+        urllib.request.urlopen(request, timeout=30)
 
 
 @pytest.mark.parametrize("is_here", [True, False])

@@ -21,7 +21,7 @@ from precedes.pipeline import reading, tasks, unordered
 from precedes.pipeline.ranges import LARGE_ROWS, audit_runs
 from precedes.pipeline.reports import report_of
 from precedes.pipeline.workspace import Workspace, open_workspace
-from precedes.stores import Address, Place
+from precedes.stores import Address, Entry, Place, look
 from precedes.trace import Dialect
 from precedes.trace.opening import is_trace
 from precedes.trace.row_groups import trace_rows
@@ -42,20 +42,25 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
-def audit_cost_s(path: Address) -> float:
-    """A guess of the CPU seconds that auditing a file takes."""
-    size_bytes = path.size_bytes() if path.is_file() else 0
-    return FILE_S + BYTE_S * size_bytes * (10 if path.name.endswith(".gz") else 1)
+def audit_costs_s(found: Sequence[Entry | None]) -> list[float]:
+    """A guess of the CPU seconds that auditing each file takes; a folder counts as an empty one."""
+    return [
+        FILE_S
+        if entry is None or entry.kind != "file"
+        else FILE_S + BYTE_S * entry.size_bytes * (10 if entry.name.endswith(".gz") else 1)
+        for entry in found
+    ]
 
 
 def is_for_spark(paths: Sequence[Address], *, master: str | None) -> bool:
     """Whether to audit on Spark: a master is named, or several files are much work together."""
     if master is not None:
         return True
-    if len(paths) < 2 or sum(map(audit_cost_s, paths)) < WORTH_SPARK_S:
+    found = look(paths) if len(paths) > 1 else []
+    if sum(audit_costs_s(found)) < WORTH_SPARK_S:
         return False
     # Only this process can read a pipe.
-    if not all(path.kind() in READABLE for path in paths):
+    if not all(entry is not None and entry.kind in READABLE for entry in found):
         return False
     return importlib.util.find_spec("pyspark") is not None
 
@@ -79,16 +84,23 @@ def audit_files(
     """
     reading.check_format(format)
     files = [Address.of(path) for path in paths]
-    for path in files:
-        if path == STANDARD_INPUT or path.kind() not in READABLE:
+    found = look(files)
+    for path, entry in zip(files, found, strict=True):
+        if path == STANDARD_INPUT or entry is None or entry.kind not in READABLE:
             raise UserError(f"there is no file {path}, and Spark tasks read nothing else")
     is_large = [reading.row_count(path, format) >= LARGE_ROWS for path in files]
     small = [number for number, large in enumerate(is_large) if not large]
     plan = _Plan(format, dialect, witnesses)
-    share = sum(audit_cost_s(files[n]) for n in small) / sum(map(audit_cost_s, files), 1e-9)
-    reports: dict[int, list[Report]] = dict(
-        zip(small, _audit_small(spark, plan, files, small, _part(progress, 0, share)), strict=True)
+    costs_s = audit_costs_s(found)
+    share = sum(costs_s[n] for n in small) / sum(costs_s, 1e-9)
+    whole = _audit_small(
+        spark,
+        plan,
+        [files[n] for n in small],
+        [costs_s[n] for n in small],
+        _part(progress, 0, share),
     )
+    reports: dict[int, list[Report]] = dict(zip(small, whole, strict=True))
     if len(small) == len(files):
         return [report for number in small for report in reports[number]]
     options = {"format": format, "dialect": asdict(dialect or Dialect()), "witnesses": witnesses}
@@ -126,17 +138,17 @@ def _audit_small(
     spark: SparkSession,
     plan: _Plan,
     files: Sequence[Address],
-    chosen: Sequence[int],
+    costs_s: Sequence[float],
     progress: Progress | None,
 ) -> list[list[Report]]:
     found = tasks.run_stage(
         spark,
         plan,
-        [{"path": str(files[n].absolute()), "shown": str(files[n])} for n in chosen],
-        [audit_cost_s(files[n]) for n in chosen],
+        [{"path": str(file.absolute()), "shown": str(file)} for file in files],
+        costs_s,
         title="audit files",
         progress=progress,
-        addresses=[files[n] for n in chosen],
+        addresses=files,
     )
     return [[report_of(row) for row in rows] for rows in found]
 

@@ -34,6 +34,7 @@ WORK: Final = ".work"
 LOG: Final = "spark.log"
 
 RECORD_VERSION: Final = 1
+READERS: Final = 16
 Record = dict[str, Any]
 
 # Spark ends the tasks of a job within seconds, and those of a dead driver as quickly.
@@ -246,7 +247,8 @@ def read_records(directory: Address, runs: Iterable[PlannedRun]) -> Records:
     wanted = {run.run_id: run for run in runs}
     names = finished_names(directory)
     there = [run for run in wanted.values() if run.name in names]
-    with ThreadPoolExecutor() as pool:
+    # Reading from a store is mostly waiting.
+    with ThreadPoolExecutor(None if directory.is_local else READERS) as pool:
         costs_s = list(pool.map(lambda run: _check_record(directory, run), there))
     return Records(
         directory,

@@ -6,8 +6,18 @@ has work on other machines open stores as this process does. pyarrow is
 imported when the first URL is opened, not before.
 """
 
-from precedes.stores.address import Address, Entry, Place, StoreError, local_path
+from precedes.stores.address import Address, Entry, Place, StoreError, local_path, look
 from precedes.stores.handed import handed
 from precedes.stores.leases import Lease, lease
 
-__all__ = ["Address", "Entry", "Lease", "Place", "StoreError", "handed", "lease", "local_path"]
+__all__ = [
+    "Address",
+    "Entry",
+    "Lease",
+    "Place",
+    "StoreError",
+    "handed",
+    "lease",
+    "local_path",
+    "look",
+]

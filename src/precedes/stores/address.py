@@ -8,7 +8,8 @@ import hashlib
 import os
 import re
 import shutil
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Any, BinaryIO, Final, NamedTuple
@@ -162,7 +163,7 @@ class Address:
 
     def size_bytes(self) -> int:
         """The length of a file."""
-        return self._entry().size_bytes
+        return self.entry().size_bytes
 
     def version(self) -> str:
         """What changes with a file's content: a store's tag, or its length and time."""
@@ -171,7 +172,7 @@ class Address:
                 tag = (file.metadata() or {}).get("ETag")
                 if tag:
                     return tag.decode() if isinstance(tag, bytes) else str(tag)
-        entry = self._entry()
+        entry = self.entry()
         return f"{entry.size_bytes}-{entry.mtime_ns}"
 
     def open(self) -> BinaryIO:
@@ -260,10 +261,11 @@ class Address:
 
         return opened(self)
 
-    def _entry(self) -> Entry:
+    def entry(self) -> Entry:
+        """What it is, how large and how old; FileNotFoundError if nothing is there."""
         if self.is_local:
             found = self.local.stat()
-            kind = "folder" if self.local.is_dir() else "file"
+            kind = self.kind() or "other"
             return Entry(self.name, kind, found.st_size, found.st_mtime_ns)
         with self._store() as (store, path):
             return _entry(store.get_file_info(path), self.name, str(self))
@@ -311,6 +313,24 @@ def scratch() -> Iterator[Path]:
         yield folder
     finally:
         shutil.rmtree(folder, ignore_errors=True)
+
+
+def look(addresses: Sequence[Address]) -> list[Entry | None]:
+    """What each address is, None if nothing; files of one folder of a store in one request."""
+    found: dict[Address, Entry] = {}
+    folders = Counter(address.parent for address in addresses if not address.is_local)
+    for folder in [folder for folder, count in folders.items() if count > 1]:
+        found |= {folder / entry.name: entry for entry in folder.entries()}
+    return [
+        found.get(address) if folders[address.parent] > 1 else _looked_at(address)
+        for address in addresses
+    ]
+
+
+def _looked_at(address: Address) -> Entry | None:
+    with contextlib.suppress(OSError):
+        return address.entry()
+    return None
 
 
 def local_path(text: str) -> Path:

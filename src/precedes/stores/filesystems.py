@@ -16,15 +16,13 @@ import subprocess
 import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import pyarrow as pa
 from pyarrow import fs
 
-from precedes.stores.address import StoreError
-
-if TYPE_CHECKING:
-    from precedes.stores.address import Address
+from precedes.errors import UserError
+from precedes.stores.address import Address, StoreError
 
 # For the first answer of a store; the limits of one attempt are such that all stay below.
 CONTACT_S: Final = 20.0
@@ -52,6 +50,7 @@ REFUSED: Final = re.compile(
     "ACCESS_DENIED|INVALID_ACCESS_KEY|INVALID_CLIENT_TOKEN|SIGNATURE|TOKEN|HTTP 40[13]|OAuth2|"
     "PERMISSION_DENIED|UNAUTHENTICATED|InvalidAccessKey|Credential|Permission denied|AccessControl"
 )
+FROM_STORES: Final = re.compile("AWS Error|google::cloud|Azure|HDFS|Hdfs")
 UNREACHED: Final = re.compile(
     "NETWORK_CONNECTION|curlCode|CURL error|UNAVAILABLE|Connection refused|resolve host|time.?out",
     re.IGNORECASE,
@@ -92,6 +91,15 @@ def explanation(root: str, title: str, text: str) -> StoreError:
     if REFUSED.search(text):
         return StoreError(f"{title}: access is refused: {CREDENTIALS[scheme]} ({first:.120})")
     return StoreError(f"{title}: {first:.300}")
+
+
+def failure(title: str, error: Exception) -> StoreError | None:
+    """What a store said while a file of this address was read, if that is what went wrong."""
+    with contextlib.suppress(UserError):  # a file object may have any name
+        root = Address.of(title).root
+        if root and FROM_STORES.search(str(error)):
+            return explanation(root, title, str(error))
+    return None
 
 
 def _no_bucket(root: str, title: str) -> StoreError:

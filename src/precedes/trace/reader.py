@@ -98,7 +98,12 @@ def opened_parquet(source: Source) -> Iterator[pq.ParquetFile]:
 def damaged(title: str, error: Exception) -> UserError:
     """What to say of a file that pyarrow cannot read."""
     reason = str(error).splitlines()[0] if str(error) else type(error).__name__
-    return UserError(f"{title} is cut short or damaged: record it again ({reason})")
+    told: UserError | None = None
+    if "://" in title:
+        from precedes.stores.filesystems import failure
+
+        told = failure(title, error)
+    return told or UserError(f"{title} is cut short or damaged: record it again ({reason})")
 
 
 def check_columns(title: str, table_schema: pa.Schema, *, times: bool) -> None:
