@@ -20,6 +20,7 @@ from precedes.trace.exporters.rows import runs_of
 from precedes.trace.exporters.shiviz import to_shiviz
 from tests.support import executions, logs, otlp
 from tests.support.executions import BROADCAST, DELIVER
+from tests.support.seeds import COUNT, blocks, repeat
 
 SEEDS = st.integers(0, 2**32 - 1)
 TOLD = Dialect(parser=shiviz.PARSER)
@@ -91,6 +92,25 @@ def scrambled(seed):
 @settings(max_examples=30)
 @given(SEEDS)
 def test_reports_are_equal(seed):
+    check_tables_and_texts(seed)
+
+
+@settings(max_examples=30)
+@given(SEEDS)
+def test_spans_are_judged_as_lines_are(seed):
+    check_spans(seed)
+
+
+@pytest.mark.swarm
+@pytest.mark.parametrize("seeds", blocks(COUNT // 10), ids=str)
+def test_many_reports_are_equal(seeds):
+    for seed in seeds:
+        with repeat(f"check_tables_and_texts({seed}), check_spans({seed})"):
+            check_tables_and_texts(seed)
+            check_spans(seed)
+
+
+def check_tables_and_texts(seed):
     rng = random.Random(seed)
     content = as_jsonl(rows_of(scrambled(seed), rng))
     expected = report_on(content)
@@ -98,9 +118,7 @@ def test_reports_are_equal(seed):
         assert report_on(other, **said) == expected
 
 
-@settings(max_examples=30)
-@given(SEEDS)
-def test_spans_are_judged_as_lines_are(seed):
+def check_spans(seed):
     """They have no joins, leaves and crashes, and what nobody sent is skipped."""
     rng = random.Random(seed)
     execution = executions.scramble(seed, nodes=4, messages=8, rows=20)

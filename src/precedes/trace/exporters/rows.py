@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
@@ -58,15 +59,15 @@ class RunRows:
     def near(self, spots: Iterable[Spot], *, rows: int) -> RunRows:
         """Those at most so many positions from a spot, of its node."""
         wanted: dict[str, list[int]] = {}
-        for spot in spots:
+        for spot in sorted(spots):
             wanted.setdefault(spot.node, []).append(spot.position)
         chosen = {}
         for node, positions in wanted.items():
-            inside = [
-                row
-                for row in self.nodes.get(node, [])
-                if any(abs(row.position - position) <= rows for position in positions)
-            ]
+            inside = []
+            for row in self.nodes.get(node, []):
+                at = bisect_left(positions, row.position - rows)
+                if at < len(positions) and positions[at] <= row.position + rows:
+                    inside.append(row)
             if inside:
                 chosen[node] = inside
         return RunRows(self.run_id, {node: chosen[node] for node in self.nodes if node in chosen})

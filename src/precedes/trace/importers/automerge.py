@@ -46,7 +46,7 @@ class _Changes:
 
     def __init__(self, title: str) -> None:
         self._title = title
-        self.graph = Graph(ONE_RUN)
+        self.graph = Graph(ONE_RUN, title=title)
         self._by_name: dict[tuple[str, int], int] = {}
         self._by_hash: dict[str, int] = {}
 

@@ -28,7 +28,7 @@ def batches(
     text: io.BufferedReader, *, title: str, dialect: Dialect, found: Found
 ) -> Iterator[pa.RecordBatch]:
     """Each transaction as a broadcast, after deliveries of its new ancestors."""
-    graph, rows = Graph(ONE_RUN), Rows()
+    graph, rows = Graph(ONE_RUN, title=title), Rows()
     for number, transaction in enumerate(_transactions(text, title)):
         try:
             parents = [int(parent) for parent in transaction["parents"]]

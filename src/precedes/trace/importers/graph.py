@@ -9,11 +9,15 @@ from __future__ import annotations
 
 from array import array
 from dataclasses import dataclass, field
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
+from precedes.errors import UserError
 from precedes.trace.importers.rows import Rows
+
+ENTRIES_MAX: Final = 1 << 27  # a gigabyte
 
 
 @dataclass
@@ -29,17 +33,20 @@ class _Node:
 class Graph:
     """The changes so far; every change comes after those it builds upon.
 
-    Memory grows by a label and 16 bytes a change, and eight bytes a node for each that merges.
+    Memory grows by a label and 16 bytes a change, and eight bytes a node for each that merges; more
+    than ``ENTRIES_MAX`` of those are a UserError.
     """
 
-    def __init__(self, run_id: str) -> None:
+    def __init__(self, run_id: str, *, title: str) -> None:
         self._run_id = run_id
+        self._title = title
         self._branches: dict[str, list[int]] = {}  # author -> its nodes
         self._nodes: list[_Node] = []
         self._node = array("i")  # change -> its node
         self._place = array("i")  # change -> which of its node's changes it is, from 1
         self._vector = array("q")  # change -> where in ``_vectors`` its past at other nodes is
         self._vectors: list[NDArray[np.int64]] = []
+        self._entries = 0
         self._labels: list[str] = []
 
     def __len__(self) -> int:
@@ -62,6 +69,13 @@ class Graph:
             self._deliver(rows, number, past)
             self._vector.append(len(self._vectors))
             self._vectors.append(past)
+            self._entries += past.size
+            if self._entries > ENTRIES_MAX:
+                merges, nodes = len(self._vectors), len(self._nodes)
+                raise UserError(
+                    f"{self._title}: {merges:,} merges among {nodes:,} authors and forks take more "
+                    f"than {ENTRIES_MAX:,} numbers: cut the log into parts"
+                )
         else:
             self._vector.append(self._vector[parents[0]])
         node = self._nodes[number]

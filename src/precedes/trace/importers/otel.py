@@ -79,6 +79,7 @@ class _Spans:
         self._refs: dict[_Ref | str, int] = {}  # a span, or a message's id -> number
         self._labels: list[str] = []  # number -> what the message is called
         self._sent = array("b")  # number -> whether a producer was seen
+        self._same_as = array("i")  # number -> that of the same message, or itself
         self._without = 0  # consumers that name nothing
         self._unnamed = 0  # spans without the attributes of --node-by
 
@@ -147,7 +148,7 @@ class _Spans:
         if MESSAGE_ID in own:
             label = own[MESSAGE_ID]
             keys.append(label)
-        known = {self._refs[key] for key in keys if key in self._refs}
+        known = {self._same_as[self._refs[key]] for key in keys if key in self._refs}
         if any(self._sent[message] for message in known):
             raise self._error(
                 number,
@@ -155,22 +156,18 @@ class _Spans:
             )
         message = min(known, default=len(self._labels))
         if message == len(self._labels):
-            self._labels.append(label)
-            self._sent.append(1)
+            self._named(label)
         self._labels[message] = label
         self._sent[message] = 1
         for key in keys:
-            other = self._refs.setdefault(key, message)
-            if other != message:  # named by its id before, and by its span elsewhere
-                self._same(other, message)
+            # It may have been named by its id here, and by its span there.
+            self._same_as[self._refs.setdefault(key, message)] = message
         return message
 
-    def _same(self, other: int, message: int) -> None:
-        rows = np.frombuffer(self._message, np.int32)
-        rows[rows == other] = message
-        for key, value in self._refs.items():
-            if value == other:
-                self._refs[key] = message
+    def _named(self, label: str) -> None:
+        self._same_as.append(len(self._labels))
+        self._labels.append(label)
+        self._sent.append(0)
 
     def _consumed(self, number: int, span: dict[str, Any], own: dict[str, str]) -> list[int]:
         """What a consumer delivers: its links, else its parent, else by the id of the message."""
@@ -184,8 +181,7 @@ class _Spans:
         for key in dict.fromkeys(keys):
             message = self._refs.setdefault(key, len(self._labels))
             if message == len(self._labels):
-                self._labels.append(key if isinstance(key, str) else key.span.hex())
-                self._sent.append(0)
+                self._named(key if isinstance(key, str) else key.span.hex())
             found.append(message)
         return found
 
@@ -220,7 +216,7 @@ class _Spans:
         """The events of each node by their start, of equals in the order of the file."""
         node = np.frombuffer(self._node, np.int32)
         start_ns = np.frombuffer(self._start_ns, np.int64)
-        message = np.frombuffer(self._message, np.int32)
+        message = np.array(self._same_as, np.int32)[np.frombuffer(self._message, np.int32)]
         is_sent = np.frombuffer(self._is_sent, np.int8).astype(bool)
         kept = self._kept(node, message, is_sent, found)
         order = np.lexsort((np.arange(node.size), start_ns, node))
