@@ -3,6 +3,7 @@
 import contextlib
 import os
 import re
+import shutil
 import signal
 import socket
 import subprocess
@@ -125,11 +126,15 @@ def cluster(directory):
 
 
 def test_a_worker_dies_on_a_standalone_cluster(swept, tmp_path):
-    """Workers with another Python at another path: the package is sent to them."""
+    """Workers get a Python in an archive, each at a path of its own, and the package as well."""
     experiment, out = runs.write(tmp_path), tmp_path / "out"
-    environment = {**os.environ, "PYSPARK_PYTHON": str(other_python(tmp_path / "other"))}
+    other_python(tmp_path / "other")
+    packed = shutil.make_archive(tmp_path / "packed", "gztar", tmp_path / "other")
+    environment = {**os.environ, "PYSPARK_PYTHON": "./environment/bin/python"}
     with cluster(tmp_path) as (url, workers):
-        line = commands.command("sweep", experiment, "--out", out, "--master", url)
+        archive = f"spark.archives={packed}#environment"
+        options = ["--master", url, "--conf", archive]
+        line = commands.command("sweep", experiment, "--out", out, *options)
         with subprocess.Popen(
             line, stderr=subprocess.PIPE, text=True, preexec_fn=heed_interrupts, env=environment
         ) as process:
