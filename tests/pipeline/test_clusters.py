@@ -3,6 +3,7 @@
 import contextlib
 import os
 import re
+import shutil
 import signal
 import socket
 import subprocess
@@ -20,6 +21,7 @@ from precedes.pipeline.plan import expand
 from precedes.pipeline.sweep import run_sweep
 from precedes.sim import Scenario
 from precedes.sim.experiment import Experiment, from_file
+from precedes.stores import Address
 from tests.support import commands, runs
 from tests.support.daemons import (
     PATIENCE_S,
@@ -124,23 +126,37 @@ def cluster(directory):
             yield url, workers
 
 
-def test_a_worker_dies_on_a_standalone_cluster(swept, tmp_path):
-    """Workers with another Python at another path: the package is sent to them."""
-    experiment, out = runs.write(tmp_path), tmp_path / "out"
-    environment = {**os.environ, "PYSPARK_PYTHON": str(other_python(tmp_path / "other"))}
+def versions(out):
+    """The names of finished runs in a store, and what tells apart two files of one name."""
+    records = Address.of(out) / "records"
+    return {name: (records / name).version() for name in records.names()}
+
+
+def test_a_worker_dies_on_a_standalone_cluster(swept, bucket, tmp_path):
+    """Nothing is shared but a store.
+
+    Workers get a Python in an archive, each at a path of its own, the package, and the settings of
+    the store.
+    """
+    experiment, out = runs.write(tmp_path), f"{bucket}/out"
+    other_python(tmp_path / "other")
+    packed = shutil.make_archive(tmp_path / "packed", "gztar", tmp_path / "other")
+    environment = {**os.environ, "PYSPARK_PYTHON": "./environment/bin/python"}
     with cluster(tmp_path) as (url, workers):
-        line = commands.command("sweep", experiment, "--out", out, "--master", url)
+        archive = f"spark.archives={packed}#environment"
+        options = ["--master", url, "--conf", archive]
+        line = commands.command("sweep", experiment, "--out", out, *options)
         with subprocess.Popen(
             line, stderr=subprocess.PIPE, text=True, preexec_fn=heed_interrupts, env=environment
         ) as process:
-            wait_until(lambda: count(out) >= 2, process)
+            wait_until(lambda: len(versions(out)) >= 2, process)
             # The executor too: without its worker it would live on for a while.
             kill_with_children(workers[0])
-            at_the_kill = runs.records(out)
+            at_the_kill = versions(out)
             _, error = process.communicate(timeout=PATIENCE_S)
     assert process.returncode == 0, error
     assert len(at_the_kill) < runs.RUNS
-    assert at_the_kill.items() <= runs.records(out).items()
+    assert at_the_kill.items() <= versions(out).items()
     assert runs.tables(out) == runs.tables(swept[0])
 
 

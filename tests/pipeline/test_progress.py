@@ -11,6 +11,7 @@ from precedes.pipeline.directory import record_path, start_path
 from precedes.pipeline.plan import expand
 from precedes.sim import Scenario
 from precedes.sim.experiment import Experiment
+from precedes.stores import Address
 
 
 @pytest.fixture
@@ -24,21 +25,28 @@ def runs(tmp_path, monkeypatch):
     return expand([Experiment("ten", tuple(base.replace(seed=seed) for seed in range(10)))])
 
 
+def write_record(directory, run, text):
+    record_path(Address.of(directory), run.name).local.write_text(text)
+
+
+def begin(directory, run):
+    start_path(Address.of(directory), run.name, 0).local.touch()
+
+
 def test_records_and_starts_count(runs, tmp_path, monkeypatch):
     """Twice as slow as guessed, by what the records say; a run that has begun counts in part."""
     clock = [100.0]
     monkeypatch.setattr(progress.time, "monotonic", lambda: clock[0])
     shares = []
-    watch = progress.RunProgress(tmp_path, runs, shares.append)
+    watch = progress.RunProgress(Address.of(tmp_path), runs, shares.append)
     watch()
     for run in runs[:3]:
-        path = record_path(tmp_path, run.name)
-        path.write_text(json.dumps({"task_cpu_s": 2 * run.cost_s}))
-    start_path(tmp_path, runs[3].name, 0).touch()
+        write_record(tmp_path, run, json.dumps({"task_cpu_s": 2 * run.cost_s}))
+    begin(tmp_path, runs[3])
     watch()
     clock[0] += runs[3].cost_s  # half of what it will take
     watch()
-    record_path(tmp_path, runs[4].name).write_text("damaged")
+    write_record(tmp_path, runs[4], "damaged")
     watch()
     watch.end()
     assert shares == pytest.approx([0, 0.3, 0.35, 0.45, 1])
@@ -60,10 +68,10 @@ def test_that_engines_are_compiled_is_shown_while_it_lasts(runs, tmp_path, monke
 
     monkeypatch.setattr(waiting, "_display", Display)
     shares = []
-    watch = progress.RunProgress(tmp_path, runs, shares.append)
+    watch = progress.RunProgress(Address.of(tmp_path), runs, shares.append)
     watch()
     assert shown == []
-    start_path(tmp_path, runs[0].name, 0).touch()
+    begin(tmp_path, runs[0])
     with (tmp_path / "cache" / "unordered.lock").open("w") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         assert execute.is_compiling(["vector", "unordered"])

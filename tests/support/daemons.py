@@ -41,11 +41,11 @@ def other_python(directory):
 def daemon(log, name, *arguments):
     """A daemon of Spark's, ended with its children by their process ids.
 
-    As in a shell whose virtual environment is not active.
+    As in a shell whose virtual environment is not active, and which knows nothing of stores.
     """
     hidden = ("SPARK_HOME", "JAVA_HOME", "VIRTUAL_ENV", "PYSPARK_PYTHON")
     environment = {
-        **{key: value for key, value in os.environ.items() if key not in hidden},
+        **{k: v for k, v in os.environ.items() if k not in hidden and not k.startswith("AWS_")},
         "PATH": os.defpath,
         "SPARK_DAEMON_MEMORY": "700m" if name == "connect" else "256m",
         "SPARK_DAEMON_JAVA_OPTS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
