@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from precedes.pipeline.audit import audit_files
     from precedes.pipeline.events import audit_events, read_events
     from precedes.pipeline.spark.session import open_session
+    from precedes.pipeline.stream import follow_stream, open_stream
     from precedes.pipeline.sweep import Sweep, run_experiments, run_sweep
     from precedes.pipeline.tables import read_traces
     from precedes.pipeline.views import open_tables
@@ -27,8 +28,10 @@ _HOMES = {
     "Sweep": ".sweep",
     "audit_events": ".events",
     "audit_files": ".audit",
+    "follow_stream": ".stream",
     "from_file": "precedes.sim.experiment",
     "open_session": ".spark.session",
+    "open_stream": ".stream",
     "open_tables": ".views",
     "read_events": ".events",
     "read_traces": ".tables",
@@ -41,8 +44,10 @@ __all__ = [
     "Sweep",
     "audit_events",
     "audit_files",
+    "follow_stream",
     "from_file",
     "open_session",
+    "open_stream",
     "open_tables",
     "read_events",
     "read_traces",

@@ -84,9 +84,20 @@ def without_witnesses(report):
     return dataclasses.replace(report, witnesses=())
 
 
+@pytest.mark.swarm
+@given(grown(), SEEDS)
+@settings(max_examples=10_000)
+def test_every_cut_of_many(execution, seed):
+    ends_as_the_whole(execution, seed)
+
+
 @given(grown(), SEEDS)
 @settings(max_examples=150)
 def test_every_cut_agrees_with_the_definitions(execution, seed):
+    ends_as_the_whole(execution, seed)
+
+
+def ends_as_the_whole(execution, seed):
     judge, found = followed(execution, seed)
     history = execution.history()
     assert judge.standing().report == without_witnesses(audit(history))

@@ -1,0 +1,218 @@
+"""Audits rows that come in numbered batches, each perhaps more than once: as a stream hands them.
+
+A batch is judged and noted as judged in one write: what was interrupted before it is done again,
+and a batch that comes again after it is passed over. Rows need not come in order. A node's
+positions count its rows from ``first`` on: a row is judged when all before it have come. If they
+have gaps, each batch must bring a node's rows behind those of the batches before.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from precedes import snapshot
+from precedes.audit.causal_order import WITNESSES
+from precedes.audit.growing.auditor import BYTES_MAX, Auditor, Forgotten, Standing, Violation
+from precedes.audit.witness import Witness
+from precedes.errors import UserError
+from precedes.stores import Place
+from precedes.trace.arrow_arrays import to_numpy
+from precedes.trace.named_rows import BadCell, rows_of
+from precedes.trace.tail import NO_ROWS
+from precedes.trace.tail.naming import Naming
+
+COLUMNS: Final = ("node", "local_seq", "kind", "message")
+SCHEMA: Final = pa.schema(
+    [(name, pa.int64() if name == "local_seq" else pa.string()) for name in COLUMNS]
+)
+HELD_ROWS_MAX: Final = 1_000_000
+
+
+class BatchAuditor:
+    """The audit of one stream; its state is at ``place``, whole or as before the batch.
+
+    More than ``HELD_ROWS_MAX`` rows that wait for an earlier one of their node are a UserError, and
+    so is a node that appears, or delivers, after what it needs was dropped: a stream cannot be read
+    again.
+    """
+
+    def __init__(
+        self,
+        place: Place,
+        *,
+        title: str = "",
+        first: int = 0,
+        gaps: bool = False,
+        witnesses: int = WITNESSES,
+        bytes_max: int = BYTES_MAX,
+    ) -> None:
+        self._place, self._title = place, title
+        self._first, self._gaps = first, gaps
+        self._witnesses, self._bytes_max = witnesses, bytes_max
+        self._restore()
+
+    def _restore(self) -> None:
+        """Be what was written last."""
+        self.batch = -1  # the last that was judged
+        self._naming = Naming()
+        self._next: dict[str, int] = {}  # node: the position that it needs next
+        self._held = SCHEMA.empty_table()
+        self._told: list[Witness] = []
+        self._auditor = Auditor(
+            bytes_max=self._bytes_max,
+            origin=self._title,
+            node_label=lambda node: self._naming.names[node],
+            message_label=self._naming.message_label,
+        )
+        if (found := snapshot.read(self._place)) is not None:
+            arrays, about = found
+            if about["title"] != self._title:
+                raise UserError(f"{self._place} is of another stream, {about['title']}")
+            self.batch, self._next = about["batch"], about["next"]
+            self._naming.unpack(about["naming"])
+            self._held = pa.table(about["held"], SCHEMA)
+            self._told = [Witness(**{**told, "steps": ()}) for told in about["told"]]
+            self._auditor.unpack(arrays, about["auditor"])
+            self._auditor.feed(NO_ROWS, nodes=self._auditor.nodes, labels=self._naming.labels)
+        self._is_whole = True
+
+    def take(self, batch: int, events: pa.Table) -> Standing | None:
+        """Judge a batch; None if it was judged before.
+
+        ``events`` has the columns ``COLUMNS``, and may have ``run_id``.
+        """
+        if not self._is_whole:  # an attempt has failed half-way
+            self._restore()
+        if batch <= self.batch:
+            return None
+        self._is_whole = False
+        self._check_run(events)
+        ready = self._in_order(events)
+        try:
+            found = rows_of(**{name: _column(ready, name) for name in ("node", "kind", "message")})
+        except BadCell as bad:
+            raise UserError(f"{self._where(ready, bad.row)}: {bad.value} {bad.why}") from None
+        rows = self._naming.rows(found, lambda row: self._where(ready, row))
+        try:
+            violations = self._auditor.feed(
+                rows, nodes=len(self._naming.names), labels=self._naming.labels
+            )
+        except Forgotten as error:
+            raise UserError(f"{error}; a stream cannot be read again: audit the whole") from None
+        room = max(self._witnesses - len(self._told), 0)
+        self._told += [self._witness(one) for one in violations[:room]]
+        self.batch = batch
+        return self.standing()
+
+    def keep(self) -> None:
+        """Write the state, with the number of the batch."""
+        arrays, about = self._auditor.pack()
+        told = [{**vars(witness), "steps": []} for witness in self._told]
+        mine = {
+            "title": self._title,
+            "batch": self.batch,
+            "next": self._next,
+            "naming": self._naming.pack(),
+            "held": self._held.to_pydict(),
+            "told": told,
+            "auditor": about,
+        }
+        snapshot.write(self._place, arrays, mine)
+        self._is_whole = True
+
+    def standing(self) -> Standing:
+        """How the stream stands; violations are told without the path that proves them."""
+        standing = self._auditor.standing()
+        report = replace(standing.report, witnesses=tuple(self._told))
+        rows = standing.rows_read + self._held.num_rows
+        return replace(standing, report=report, rows_read=rows)
+
+    def end(self, *, complete: bool = False) -> Standing:
+        """Judge the stream as one that has ended here; nothing is written."""
+        if self._held.num_rows:
+            node = self._held.column("node")[0].as_py()
+            raise UserError(
+                f"{self._title}: node {node} lacks its row {self._next.get(node, self._first)}"
+            )
+        self._auditor.end(complete=complete)
+        self._is_whole = False
+        return self.standing()
+
+    def _in_order(self, events: pa.Table) -> pa.Table:
+        """The rows that can be judged, each node's in its order; the others are held."""
+        missing = [name for name in COLUMNS if name not in events.column_names]
+        if missing:
+            raise UserError(f"{self._title} has no column {missing[0]!r}")
+        events = events.select(list(COLUMNS)).cast(SCHEMA)
+        for name in ("node", "local_seq"):
+            if events.column(name).null_count:
+                raise UserError(f"{self._title} has a row without {name}")
+        table = pa.concat_tables([self._held, events])
+        table = table.sort_by([("node", "ascending"), ("local_seq", "ascending")]).combine_chunks()
+        position = to_numpy(_column(table, "local_seq"))
+        names = _column(table, "node").dictionary_encode()
+        code = to_numpy(names.indices)
+        starts = np.flatnonzero(np.diff(code, prepend=-1))
+        ready = np.zeros(position.size, np.bool_)
+        for first, last in zip(starts, [*starts[1:], position.size], strict=True):
+            node = names.dictionary[code[first]].as_py()
+            count = self._count_ready(node, position[first:last])
+            ready[first : first + count] = True
+        self._held = table.filter(pa.array(~ready))
+        if self._held.num_rows > HELD_ROWS_MAX:
+            node = self._held.column("node")[0].as_py()
+            raise UserError(
+                f"{self._title}: {self._held.num_rows:,} rows wait, such as those of node {node} "
+                f"for its row {self._next.get(node, self._first)}"
+            )
+        return table.filter(pa.array(ready)).combine_chunks()
+
+    def _count_ready(self, node: str, position: NDArray[np.int64]) -> int:
+        """How many of a node's rows, which rise, come next."""
+        needed = self._next.get(node, self._first)
+        twice = np.flatnonzero(np.diff(position) == 0)
+        if twice.size or position[0] < needed:
+            at = int(position[twice[0]] if twice.size else position[0])
+            raise UserError(
+                f"{self._title}: row {at} of node {node} comes twice, or after later ones: a "
+                "node's positions must have no gaps, or its rows must share a partition"
+            )
+        if self._gaps:
+            self._next[node] = int(position[-1]) + 1
+            return position.size
+        run = position == needed + np.arange(position.size)
+        count = position.size if run.all() else int(np.argmin(run))
+        self._next[node] = needed + count
+        return count
+
+    def _check_run(self, events: pa.Table) -> None:
+        if "run_id" in events.column_names and len(events.column("run_id").unique()) > 1:
+            raise UserError(f"{self._title} holds several runs: one can be followed at a time")
+
+    def _where(self, table: pa.Table, row: int) -> str:
+        node, place = (table.column(name)[row].as_py() for name in ("node", "local_seq"))
+        return f"{self._title}: row {place} of node {node}"
+
+    def _witness(self, violation: Violation) -> Witness:
+        who = self._naming.names[violation.node]
+        what, lacked = map(self._naming.message_label, (violation.message, violation.lacked))
+        return Witness(
+            kind="violation",
+            sentence=f"node {who} delivered {what} before {lacked}, which precedes it.",
+            node=violation.node,
+            node_name=who,
+            message=violation.message,
+            message_name=what,
+            earlier=violation.lacked,
+            earlier_name=lacked,
+        )
+
+
+def _column(table: pa.Table, name: str) -> Any:
+    column = table.column(name).combine_chunks()
+    return column.chunk(0) if isinstance(column, pa.ChunkedArray) else column
