@@ -18,14 +18,16 @@ from precedes.audit.causal_order import WITNESSES
 from precedes.errors import UserError
 from precedes.model import Progress
 from precedes.pipeline import reading, tasks, unordered
-from precedes.pipeline.ranges import LARGE_ROWS, audit_runs
+from precedes.pipeline.ranges import audit_runs
 from precedes.pipeline.reports import report_of
 from precedes.pipeline.workspace import Workspace, open_workspace
 from precedes.stores import Address, Entry, Place, look
 from precedes.trace import Dialect
 from precedes.trace.opening import is_trace
+from precedes.trace.reader import read_metadata
 from precedes.trace.row_groups import trace_rows
 from precedes.trace.rows import NoOrder, Rows
+from precedes.trace.sorting import LARGE_ROWS, row_count
 from precedes.trace.source import STANDARD_INPUT
 
 READABLE: Final = ("file", "folder")  # by any process, any number of times
@@ -88,7 +90,7 @@ def audit_files(
     for path, entry in zip(files, found, strict=True):
         if path == STANDARD_INPUT or entry is None or entry.kind not in READABLE:
             raise UserError(f"there is no file {path}, and Spark tasks read nothing else")
-    is_large = [reading.row_count(path, format) >= LARGE_ROWS for path in files]
+    is_large = [row_count(path, format) >= LARGE_ROWS for path in files]
     small = [number for number, large in enumerate(is_large) if not large]
     plan = _Plan(format, dialect, witnesses)
     costs_s = audit_costs_s(found)
@@ -164,11 +166,12 @@ def _audit_large(
     """The reports on a large log, of which ``before`` others come first."""
     complete = plan.dialect is not None and plan.dialect.complete
     if plan.format in ("auto", "precedes") and is_trace(path):
+        complete = complete or read_metadata(path)["complete"]
         with contextlib.suppress(NoOrder):
             runs: list[Rows] = [*trace_rows(str(path.absolute()))]
             for rows in runs:
                 rows.origin = str(path)
-                rows.complete = rows.complete or complete
+                rows.complete = complete
             names = [f"run-{before + number}" for number in range(len(runs))]
             return audit_runs(
                 spark, runs, space, names=names, witnesses=plan.witnesses, progress=progress

@@ -33,11 +33,10 @@ from precedes.pipeline.spark import jobs
 from precedes.pipeline.workspace import Workspace
 from precedes.stores import Address
 from precedes.trace.rows import Rows
+from precedes.trace.sorting import LARGE_ROWS
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-
-LARGE_ROWS: Final = 20_000_000  # runs with more are shared between tasks
 
 # CPU seconds for a row in either phase, and for the lists of a message.
 ROW_S: Final = 0.05e-6

@@ -17,17 +17,14 @@ from precedes.trace.detect import FORMATS, event_batches
 from precedes.trace.dialect import Found
 from precedes.trace.importers import own
 from precedes.trace.importers.columns import BadRow, chosen_columns, events_of
-from precedes.trace.reader import MAGIC
 from precedes.trace.schema import METADATA_KEY
+from precedes.trace.sorting import is_parquet, row_count
 
-# CPU seconds for a row of Parquet, and for a byte of other formats, packed or not.
+# CPU seconds for a row of Parquet, and of other formats.
 ROW_S: Final = 0.5e-6
-BYTE_S: Final = 0.05e-6
+LINE_S: Final = 3e-6
 BATCH_ROWS: Final = 1 << 16
 UNIT_ROWS: Final = 4_000_000  # row groups that one order names have no more, unless one alone does
-PACKED: Final = (".gz", ".zst")
-ROW_BYTES: Final = 60.0  # of a line of text, about
-PACKING: Final = 8.0  # how much gzip and zstd save, about
 
 Order = dict[str, Any]
 
@@ -45,30 +42,11 @@ def check_format(format: str) -> None:
         raise UserError(f"unknown format {format!r}: choose one of {', '.join(FORMATS)}")
 
 
-def is_parquet(log: Address, format: str) -> bool:
-    """Whether a log is one Parquet file, which can be read by row groups."""
-    if format not in ("auto", "precedes", "parquet") or not log.is_file():
-        return False
-    with log.open() as file:
-        return file.read(len(MAGIC)) == MAGIC
-
-
-def row_count(log: Address, format: str) -> int:
-    """How many rows a log has: those of Parquet are counted, those of others guessed."""
-    if is_parquet(log, format):
-        with _opened(log) as file:
-            return int(file.metadata.num_rows)
-    if not log.is_file():
-        return int(sum(entry.size_bytes for entry in log.entries()) / ROW_BYTES)
-    packing = PACKING if log.name.endswith(PACKED) else 1.0
-    return int(log.size_bytes() * packing / ROW_BYTES)
-
-
 def orders_of(log: Address, format: str) -> list[Priced]:
     """What tasks read of a log: Parquet by row groups, another whole."""
     path = str(log.absolute())
     if not is_parquet(log, format):
-        return [Priced({"path": path}, BYTE_S * ROW_BYTES * row_count(log, format))]
+        return [Priced({"path": path}, LINE_S * row_count(log, format))]
     with _opened(log) as file:
         found = [
             Priced({"path": path, "first": first, "last": last}, ROW_S * rows)

@@ -1,19 +1,22 @@
 """Opens a log of any format as runs to read piece by piece.
 
-A trace in order stays on disk and is read by row groups; any other log is read into memory first.
+A trace in order stays on disk and is read by row groups; any other log is read into memory first,
+or, if it is large, sorted on disk.
 """
 
 from __future__ import annotations
 
 import os
+from typing import TypeGuard
 
-from precedes.stores import Address
+from precedes.stores import Address, Place
 from precedes.trace.detect import load
 from precedes.trace.dialect import Dialect
-from precedes.trace.reader import MAGIC, opened_parquet
+from precedes.trace.reader import MAGIC, opened_parquet, read_metadata
 from precedes.trace.row_groups import trace_rows
 from precedes.trace.rows import HistoryRows, NoOrder, Rows
 from precedes.trace.schema import METADATA_KEY
+from precedes.trace.sorting import LARGE_ROWS, row_count, sort_log
 from precedes.trace.source import STANDARD_INPUT, Log, open_log
 
 
@@ -25,12 +28,23 @@ def open_rows(log: Log, format: str = "auto", *, dialect: Dialect | None = None)
             found += trace_rows(str(Address.of(log)))
         except NoOrder:
             found.clear()
+    if not found and _is_large(log, format):
+        found += sort_log(log, format, dialect=dialect)
+        if format in ("auto", "precedes") and is_trace(log):
+            for rows in found:
+                rows.complete = read_metadata(log)["complete"]
     if not found:
         found += [HistoryRows(history) for history in load(log, format, dialect=dialect)]
     if dialect is not None and dialect.complete:
         for rows in found:
             rows.complete = True
     return found
+
+
+def _is_large(log: Log, format: str) -> TypeGuard[Place]:
+    if not isinstance(log, str | os.PathLike):
+        return False
+    return row_count(Address.of(log), format) >= LARGE_ROWS
 
 
 def is_trace(log: str | os.PathLike[str]) -> bool:

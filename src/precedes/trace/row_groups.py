@@ -30,6 +30,7 @@ from precedes.trace.reader import (
     read_trace,
 )
 from precedes.trace.rows import CHUNK_ROWS, Chunk, HistoryRows, NoOrder, Rows, cut_chunks
+from precedes.trace.sorting import LARGE_ROWS, sort_log
 from precedes.trace.source import open_log, title_of
 
 
@@ -96,8 +97,12 @@ class TraceRows(Rows):
 
     def gathered(self) -> Rows:
         """See ``Rows``."""
-        (history,) = (h for h in read_trace(self.address) if h.run_id == self.run_id)
-        found = HistoryRows(history)
+        found: Rows
+        if int(self.counts.sum()) >= LARGE_ROWS:
+            (found,) = (r for r in sort_log(self.address, "precedes") if r.run_id == self.run_id)
+        else:
+            (history,) = (h for h in read_trace(self.address) if h.run_id == self.run_id)
+            found = HistoryRows(history)
         found.complete = self.complete
         return found
 

@@ -39,7 +39,9 @@ def write_stretch(merger: Merger, first: int, last: int, path: Path) -> Stretch:
 
 
 class SortedRows(Rows):
-    """One run of a log that was in no order."""
+    """One run of a log that was in no order; ``folder`` is what goes when nobody has it."""
+
+    folder: object = None
 
     def __init__(
         self,

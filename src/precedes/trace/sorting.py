@@ -1,0 +1,104 @@
+"""Logs that are too large to be gathered in memory, sorted on disk."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+import weakref
+from pathlib import Path
+from typing import Final
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from precedes.errors import UserError
+from precedes.files import own_directory
+from precedes.stores import Address, Place
+from precedes.trace.blocks.log import sort_events
+from precedes.trace.blocks.rows import SortedRows
+from precedes.trace.detect import event_batches
+from precedes.trace.dialect import Dialect, Found
+from precedes.trace.reader import MAGIC
+from precedes.trace.source import STANDARD_INPUT, title_of
+
+# Logs with more rows are not held in memory, where a row takes some 20 to 50 bytes.
+LARGE_ROWS: Final = 20_000_000
+
+PACKED: Final = (".gz", ".zst")
+ROW_BYTES: Final = 60.0  # of a line of text, about
+PACKING: Final = 8.0  # how much gzip and zstd save, about
+
+
+def is_parquet(log: Address, format: str = "auto") -> bool:
+    """Whether a log is one Parquet file."""
+    if format not in ("auto", "precedes", "parquet") or not log.is_file():
+        return False
+    with log.open() as file:
+        return file.read(len(MAGIC)) == MAGIC
+
+
+def row_count(log: Address, format: str = "auto") -> int:
+    """How many rows a log has: those of Parquet are counted, those of others guessed; 0: a pipe."""
+    if is_parquet(log, format):
+        try:
+            with log.open() as file:
+                return int(pq.read_metadata(file).num_rows)
+        except (pa.ArrowException, OSError):
+            return 0  # whoever reads it says what is wrong with it
+    if log.is_folder():
+        return int(sum(entry.size_bytes for entry in log.entries()) / ROW_BYTES)
+    if log == STANDARD_INPUT or not log.is_file():
+        return 0
+    packing = PACKING if log.name.endswith(PACKED) else 1.0
+    return int(log.size_bytes() * packing / ROW_BYTES)
+
+
+def sort_log(
+    log: Place, format: str = "auto", *, dialect: Dialect | None = None
+) -> list[SortedRows]:
+    """The runs of a log of any format, sorted on disk in a folder that is gone with them.
+
+    It takes up to 30 bytes a row, in TMPDIR if that is set, else in /var/tmp.
+    """
+    dialect = Dialect() if dialect is None else dialect
+    found = Found()
+    folder = _Folder()
+    try:
+        runs = sort_events(
+            event_batches(log, format, dialect=dialect, found=found),
+            folder.path,
+            complete=dialect.complete,
+            origin=title_of(log),
+            found=found,
+        )
+    except OSError as error:
+        raise UserError(
+            f"cannot sort {title_of(log)} in {folder.path}: {error.strerror or error}; name a "
+            "directory with room for it in TMPDIR"
+        ) from None
+    for run in runs:
+        run.folder = folder
+    return runs
+
+
+class _Folder:
+    """A folder for as long as somebody has this, or the process lasts.
+
+    Those that killed processes have left are removed.
+    """
+
+    def __init__(self) -> None:
+        usable = os.access("/var/tmp", os.W_OK) and "TMPDIR" not in os.environ
+        base = Path("/var/tmp" if usable else tempfile.gettempdir())
+        self.path = own_directory(base, "precedes-sorted-")
+        weakref.finalize(self, _remove, self.path, os.getpid())
+
+    def __reduce__(self) -> tuple[type[Path], tuple[Path]]:
+        return Path, (self.path,)
+
+
+def _remove(path: Path, owner: int) -> None:
+    # A forked child that ends must not take away what its parent still reads.
+    if os.getpid() == owner:
+        shutil.rmtree(path, ignore_errors=True)
