@@ -46,7 +46,7 @@ lint: $(READY)
 	@$(BIN)/python tools/tidy.py
 
 bench: $(READY)
-	@for question in run vcube bundled mobile dcs pipeline live; do \
+	@for question in run audit vcube bundled mobile dcs pipeline live; do \
 	  $(BIN)/python bench/$$question.py --record || failed=1; done; exit $${failed:-0}
 
 swarm: $(READY)

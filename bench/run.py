@@ -58,11 +58,13 @@ def rate_of_audit(path, *, reading):
     from precedes.audit import audit
     from precedes.trace import load
 
-    start = time.process_time()
-    history = load(path)[0]
-    if not reading:
+    if reading:
         start = time.process_time()
-    verdict = audit(history)
+        (verdict,) = audit(path)
+    else:
+        (history,) = load(path)
+        start = time.process_time()
+        verdict = audit(history)
     return verdict.deliveries / (time.process_time() - start)
 
 
