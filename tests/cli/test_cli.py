@@ -119,6 +119,27 @@ def test_the_negative_control_is_convicted(tmp_path, capsys):
     assert "precedes" in text
 
 
+def test_an_audit_goes_on_in_its_work_folder(tmp_path, capsys):
+    arguments = [*SMALL[:3], "300", *SMALL[4:]]
+    log, work = str(tmp_path / "log"), tmp_path / "work"
+    assert main(["simulate", "unordered", *arguments, "--trace", log]) == 0
+    capsys.readouterr()
+    assert main(["audit", log, "--witnesses", "2"]) == 1
+    text = capsys.readouterr().out
+    assert text.count("  - ") == 2
+    for more in ([], [], ["--fresh"]):
+        assert main(["audit", log, "--witnesses", "2", "--work", str(work), *more]) == 1
+        assert capsys.readouterr().out == text
+    assert (work / "run-0" / "table").is_file()
+    for wrong, said in [
+        (["--work", str(work)], "was begun with other options: --fresh starts over"),
+        (["--work", str(tmp_path)], "holds other files than an audit's"),
+        (["--fresh"], "nothing to start over without --work"),
+        (["--witnesses", "-1"], "is not a whole number"),
+    ]:
+        assert said in fails(capsys, "audit", log, *wrong)
+
+
 def test_text_output(capsys):
     assert main(["simulate", "vector", *SMALL, "--no-oracle"]) == 0
     text = capsys.readouterr().out
