@@ -5,6 +5,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ import pytest
 from precedes.errors import UserError
 from precedes.pipeline.directory import (
     ATTEMPTS_MAX,
+    _forget_old,
     begin,
     begun_names,
     forget_starts,
@@ -214,6 +216,19 @@ def test_a_run_that_took_too_long_is_known_where_it_ran(place, tmp_path, monkeyp
         # On another machine nothing is known of it.
         said.unlink()
         assert not has_timed_out(note)
+
+
+def test_what_nobody_asks_for_any_more_is_removed(place, tmp_path, monkeypatch):
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    monkeypatch.setattr("tempfile.tempdir", None)
+    for name, age_s in (("old", 8 * 86400), ("new", 6 * 86400)):
+        path = tmp_path / f"precedes-started-{name}"
+        path.touch()
+        os.utime(path, (time.time() - age_s,) * 2)
+    _forget_old.cache_clear()
+    said = begin(start_path(place, "run-1", 0))
+    names = sorted(path.name for path in tmp_path.iterdir())
+    assert names == sorted([said.name, "precedes-started-new"])
 
 
 def test_a_store_that_a_task_cannot_open_fails_its_runs(place, monkeypatch):

@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import fcntl
+import functools
 import json
 import os
 import tempfile
@@ -45,6 +46,9 @@ WRITERS_POLL_S: Final = 0.05
 ATTEMPTS_MAX: Final = 3
 # What faulthandler writes into the note of a start before it ends the process.
 TIMED_OUT: Final = "Timeout"
+# That note of a run in a store, on the machine of its process, and for how long it is kept.
+SAID: Final = "precedes-started-"
+SAID_S: Final = 7 * 86400.0
 
 
 def record_path(directory: Address, name: str) -> Address:
@@ -320,6 +324,7 @@ def begin(note: Address) -> Path | None:
         return note.local
     if note.kind() is not None:
         return None
+    _forget_old()
     token = os.urandom(16).hex()
     note.put(token.encode())
     path = _said_here(token)
@@ -344,4 +349,13 @@ def has_timed_out(note: Address) -> bool:
 
 
 def _said_here(token: str) -> Path:
-    return Path(tempfile.gettempdir()) / f"precedes-started-{token}"
+    return Path(tempfile.gettempdir()) / f"{SAID}{token}"
+
+
+@functools.cache
+def _forget_old() -> None:
+    """Remove what processes said here that nobody will ask for any more."""
+    for path in Path(tempfile.gettempdir()).glob(f"{SAID}*"):
+        with contextlib.suppress(OSError):
+            if time.time() - path.stat().st_mtime > SAID_S:
+                path.unlink()
