@@ -156,7 +156,7 @@ def test_pandas_may_mix_names():
     ("rows", "wrong"),
     [
         (changed(3, kind=None), "row 3: the column kind is empty"),
-        (changed(3, kind="Deliver"), "row 3: unknown kind 'Deliver'; known are broadcast, "),
+        (changed(3, kind="Deliver"), "row 3: unknown kind 'Deliver' .did you mean 'deliver'"),
         (changed(1, node=None), "row 1: the column node is empty"),
         (changed(1, local_seq=None), "row 1: the column local_seq is empty"),
         (changed(1, message=None), "row 1: the column message is empty"),

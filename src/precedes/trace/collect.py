@@ -162,14 +162,12 @@ class _Run:
         kind = np.frombuffer(self._kind, np.int8)
         message = np.frombuffer(self._message, np.int32)
         order = self._order(node, np.frombuffer(self._local_seq, np.int64))
-        if order is not None:
-            node, kind, message = node[order], kind[order], message[order]
         return named_history(
             names=list(self._nodes),
-            node=node,
-            kind=kind,
+            node=node[order],
+            kind=kind[order],
             labels=list(self._messages),
-            message=message,
+            message=message[order],
             complete=complete,
             run_id=run_id,
             origin=self._title,
@@ -177,15 +175,13 @@ class _Run:
             notes=notes,
         )
 
-    def _order(
-        self, node: NDArray[np.int32], local_seq: NDArray[np.int64]
-    ) -> NDArray[np.int64] | None:
-        """How to put each node's rows in its order; None if they are."""
+    def _order(self, node: NDArray[np.int32], local_seq: NDArray[np.int64]) -> NDArray[np.int64]:
+        """How to put the rows of a node together, and in its order."""
         order = np.argsort(node, kind="stable")
         by_node, by_seq = node[order], local_seq[order]
         same = by_node[1:] == by_node[:-1]
         if not np.any(same & (by_seq[1:] <= by_seq[:-1])):
-            return None
+            return order
         order = np.lexsort((local_seq, node))
         by_node, by_seq = node[order], local_seq[order]
         twice = np.flatnonzero((by_node[1:] == by_node[:-1]) & (by_seq[1:] == by_seq[:-1]))

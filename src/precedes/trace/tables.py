@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from precedes.errors import UserError
+from precedes.errors import UserError, meant
 from precedes.model import printable
 from precedes.trace.arrow_arrays import to_numpy
 from precedes.trace.assemble import JUDGED, KINDS, named_history
@@ -208,7 +208,8 @@ def _explained(bad: BadCell) -> str:
         return f"the column {bad.column} is empty"
     if bad.why == BROADCAST_AGAIN:
         return f"message {printable(str(bad.value))} is broadcast again"
-    return f"unknown kind {bad.value!r}; known are {', '.join(KINDS)}"
+    hint = meant(str(bad.value), KINDS)
+    return f"unknown kind {bad.value!r}{hint}; known are {', '.join(KINDS)}"
 
 
 def _explained_by_node(bad: BadCell, table: pa.Table) -> str:
