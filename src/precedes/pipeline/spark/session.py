@@ -29,6 +29,7 @@ from precedes.pipeline.spark.master import (
     LOOPBACK,
     check_reachable,
     is_connect,
+    is_here,
     is_one_process,
     own_address,
     with_retries,
@@ -53,6 +54,7 @@ DRIVER_MAX_BYTES: Final = 8 << 30
 UI: Final = "spark.ui.enabled"
 PYTHON: Final = "PYSPARK_PYTHON"
 REMOTE: Final = "SPARK_REMOTE"
+LOCAL_IP: Final = "SPARK_LOCAL_IP"
 CONNECT_MODE: Final = "SPARK_CONNECT_MODE_ENABLED"
 
 LOG4J: Final = """status = error
@@ -114,7 +116,7 @@ def open_session(
         return
     scratch = _scratch()
     try:
-        where = asked or os.environ.get(REMOTE) or with_retries(DEFAULT)
+        where = asked or with_retries(os.environ.get(REMOTE) or DEFAULT)
         with unlogged(), _connect_mode():
             made = _start(where, scratch, log or scratch / "spark.log", settings or {})
             if log is not None and not is_connect(where):
@@ -198,25 +200,39 @@ def _check_found(
 def _start(master: str, scratch: Path, log: Path, settings: Mapping[str, str]) -> SparkSession:
     check_reachable(master)
     log = log.absolute()
+    own = _own_address(master)
     with waiting.shown("starting Spark"):
         if is_connect(master):
             with _variables({REMOTE: None}):
                 made = _bounded(_connect_builder(master, settings), master, log)
         else:
-            with _variables(_start_variables(master, log, settings)):
-                made = _bounded(_builder(master, scratch, log, settings), master, log)
-            made.sparkContext.setLogLevel("ERROR")
-        if _is_elsewhere(made):
-            package.send(made, scratch)
-        _served.add(made)
-    if settings.get(UI) == "true":
-        say(f"Spark's page: {_page(made.sparkContext.uiWebUrl, master)}")
+            with _variables(_start_variables(log, settings, own)):
+                made = _bounded(_builder(master, scratch, log, settings, own), master, log)
+        try:
+            if not is_connect(master):
+                made.sparkContext.setLogLevel("ERROR")
+            if _is_elsewhere(made):
+                package.send(made, scratch)
+            _served.add(made)
+        except BaseException:
+            _stop(made)
+            raise
+    if _has_page(settings):
+        url = made.sparkContext.uiWebUrl
+        # Spark names the address that executors call, not the one where the page listens.
+        here = url if own is None else f"http://{LOOPBACK}:{urlsplit(url).port}"
+        say(f"Spark's page: {here}")
     return made
 
 
-def _page(url: str, master: str) -> str:
-    """Where the page listens; Spark names the address that executors call."""
-    return url if own_address(master) is None else f"http://{LOOPBACK}:{urlsplit(url).port}"
+def _has_page(settings: Mapping[str, str]) -> bool:
+    return settings.get(UI, "").lower() == "true"
+
+
+def _own_address(master: str) -> str | None:
+    """What executors call, and nothing else listens at; None: Spark chooses, or the user has."""
+    is_chosen = bool(os.environ.get(LOCAL_IP)) and not is_here(master)
+    return None if is_chosen else own_address(master)
 
 
 def check_settings(settings: Mapping[str, str]) -> None:
@@ -228,7 +244,9 @@ def check_settings(settings: Mapping[str, str]) -> None:
             raise UserError(f"{name} is what --master is for: name it there")
 
 
-def _builder(master: str, scratch: Path, log: Path, settings: Mapping[str, str]) -> Any:
+def _builder(
+    master: str, scratch: Path, log: Path, settings: Mapping[str, str], own: str | None
+) -> Any:
     from pyspark.sql import SparkSession
 
     log4j = scratch / "log4j2.properties"
@@ -240,7 +258,7 @@ def _builder(master: str, scratch: Path, log: Path, settings: Mapping[str, str])
         "spark.sql.warehouse.dir": str(scratch / "warehouse"),
         **{f"spark.executorEnv.{name}": value for name, value in _environment().items()},
     }
-    if own := own_address(master):
+    if own is not None:
         wanted |= {"spark.driver.host": own, "spark.driver.bindAddress": own}
     wanted |= settings
     # Of two options that contradict each other Java heeds the last.
@@ -248,14 +266,16 @@ def _builder(master: str, scratch: Path, log: Path, settings: Mapping[str, str])
         "spark.executor.extraJavaOptions": JAVA_OPTIONS,
         "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile=file:{log4j} {JAVA_OPTIONS}",
     }
-    wanted |= {name: f"{own} {settings.get(name, '')}".strip() for name, own in options.items()}
+    wanted |= {name: f"{ours} {settings.get(name, '')}".strip() for name, ours in options.items()}
     builder = SparkSession.builder.master(master).appName("precedes")
     for name, value in wanted.items():
         builder = builder.config(name, value)
     return builder
 
 
-def _start_variables(master: str, log: Path, settings: Mapping[str, str]) -> dict[str, str | None]:
+def _start_variables(
+    log: Path, settings: Mapping[str, str], own: str | None
+) -> dict[str, str | None]:
     """Environment variables with which Java is started."""
     python = settings.get("spark.pyspark.python") or os.environ.get(PYTHON) or sys.executable
     return {
@@ -265,7 +285,7 @@ def _start_variables(master: str, log: Path, settings: Mapping[str, str]) -> dic
         "PYSPARK_DRIVER_PYTHON": os.environ.get("PYSPARK_DRIVER_PYTHON") or sys.executable,
         REMOTE: None,  # Spark would go there whatever master is asked for
         # Where Spark's page listens; what executors call are settings.
-        **({"SPARK_LOCAL_IP": LOOPBACK} if own_address(master) else {}),
+        **({} if own is None else {LOCAL_IP: LOOPBACK}),
     }
 
 
@@ -287,7 +307,7 @@ def _connect_builder(master: str, settings: Mapping[str, str]) -> Any:
         raise UserError(
             "Spark Connect needs what is not installed: pip install 'precedes[connect]'"
         ) from None
-    if settings.get(UI) == "true":
+    if _has_page(settings):
         raise UserError("the page of Spark Connect is its server's: leave out --ui")
     builder = SparkSession.builder.remote(master)
     ours = {name: value for name, value in SETTINGS.items() if name.startswith("spark.sql.")}
