@@ -139,3 +139,22 @@ def test_interpreted_is_compiled(execution, seed):
         judge, found = followed(execution, seed)
     again, same = followed(execution, seed)
     assert (judge.standing(), found) == (again.standing(), same)
+
+
+def test_what_an_own_delivery_turns_into_violations_is_kept(cramped):
+    """All have delivered it, but its source may still show that it came too early."""
+    own, late, count = (0, 1), (0, 2), 20
+    judge = Auditor(nodes=2, is_closed=True, ring=64)
+
+    def feed(node, *rows):
+        return judge.feed(Rows(*cuts.numbered(node, rows)))
+
+    feed(0, ("broadcast", own), ("deliver", own), ("broadcast", late))
+    feed(1, ("deliver", own), ("deliver", late))
+    for number in range(1, count + 1):
+        assert not feed(1, ("broadcast", (1, number)))
+        assert not feed(0, ("deliver", (1, number)))
+    found = feed(0, ("deliver", late))
+    assert [one.message for one in found] == [(1 << 32) | n for n in range(1, count + 1)]
+    assert [one.position for one in found] == list(range(3, 3 + count))
+    assert judge.standing().report.violating_messages == count

@@ -17,7 +17,7 @@ from precedes.audit.growing import Follower, auditor, following, state
 from precedes.cli.main import main
 from precedes.errors import UserError
 from precedes.trace import Dialect, load, member_log, read_members
-from precedes.trace.tail import open_tail
+from precedes.trace.tail import members, open_tail
 from tests.audit.growing.test_cuts import SEEDS, grown
 from tests.support import cuts, executions, growing
 from tests.support.executions import BROADCAST, DELIVER, Execution
@@ -90,12 +90,12 @@ def test_members_cut_anywhere_and_restarts(tmp_path_factory, execution, seed):
     rows, nodes = cuts.rows_of(execution), len(execution.logs)
     waiting = list(range(nodes))
     rng.shuffle(waiting)
-    members, follower, seen = {}, None, (0, 0, 0, 0)
-    while waiting or any(member.data for member in members.values()):
+    group, follower, seen = {}, None, (0, 0, 0, 0)
+    while waiting or any(member.data for member in group.values()):
         if waiting and rng.random() < 0.3:  # a member that starts later
             who = waiting.pop()
-            members[who] = growing.Member(folder, who, nodes, rows[who])
-        for member in members.values():
+            group[who] = growing.Member(folder, who, nodes, rows[who])
+        for member in group.values():
             if rng.random() < 0.5:
                 member.write(rng.choice((3, 16, 40, 400)))
         follower = follower or (Follower(tail) if (tail := open_tail(folder)) else None)
@@ -104,7 +104,7 @@ def test_members_cut_anywhere_and_restarts(tmp_path_factory, execution, seed):
             follower = restarted(follower, folder / "work/state", rng)
     ended = [who for who in range(nodes) if rng.random() < 0.8]
     for who in ended:
-        members[who].end(member_log.ENDED)
+        group[who].end(member_log.ENDED)
     follower = follower or Follower(open_tail(folder))
     poll_all(follower, seen)
     assert follower.tail.is_over(quiet_s=0) == (len(ended) == nodes)
@@ -232,6 +232,26 @@ def test_a_silent_node_holds_back_a_bounded_state(tmp_path, monkeypatch):
     while again.poll():
         pass
     assert again.standing().report.verdict == "held"
+
+
+def test_the_log_is_the_buffer_of_a_node_that_waits(tmp_path, monkeypatch):
+    """Of a node that waits no more is read than some rows, until the end."""
+    monkeypatch.setattr(following, "REST_ROWS_MIN", 10)
+    monkeypatch.setattr(following, "REST_SHARE", 1 << 40)
+    monkeypatch.setattr(members, "READ_BYTES", 16 * 8)
+    sent = [(BROADCAST, (0, n + 1)) for n in range(100)]
+    heard = [(DELIVER, (0, 999)), *((DELIVER, m) for _, m in reversed(sent))]
+    for member, rows in enumerate([sent, heard]):
+        log = growing.Member(tmp_path, member, 2, rows)
+        log.write(1 << 20)
+        log.end(member_log.ENDED)
+    follower = Follower(open_tail(tmp_path))
+    poll_all(follower, (0, 0, 0, 0))
+    standing = follower.standing()
+    assert (standing.rows_judged, standing.rows_read) == (100, 116)
+    report = follower.end().report
+    assert report == audit(read_members(tmp_path))
+    assert (report.violations, report.phantom) == (99, 1)
 
 
 def mistakes(tmp_path):

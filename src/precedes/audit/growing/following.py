@@ -170,7 +170,7 @@ class Follower:
         """Judge the log as one that has ended here; the report is that of ``audit``."""
         while self.poll():
             pass
-        if (rows := self.tail.read()).node.size:
+        while (rows := self.tail.read()).node.size:  # of nodes that rested
             self._feed(rows)
         if (rows := self.tail.finish()).node.size:
             self._feed(rows)
