@@ -17,8 +17,8 @@ PUBLIC = {
         WouldBlock from_toml make_keys
     """,
     "precedes.pipeline": """
-        Experiment Sweep audit_events audit_files follow_stream from_file open_session open_stream
-        open_tables read_events read_traces run_experiments run_sweep
+        Experiment Sweep audit_events audit_files audit_tables follow_stream from_file open_session
+        open_stream open_tables read_events read_traces register_source run_experiments run_sweep
     """,
     "precedes.testing": """
         Collector Conformance Observed assert_conforms check_agreement check_scenario conformance

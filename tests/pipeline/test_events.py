@@ -11,10 +11,11 @@ from precedes.audit import audit
 from precedes.cli.main import main
 from precedes.errors import UserError
 from precedes.pipeline.audit import audit_files, audit_tables
+from precedes.pipeline.datasource import register_source
 from precedes.pipeline.events import audit_events, read_events
-from precedes.pipeline.unordered import table_files
 from precedes.sim import Scenario, simulate
 from precedes.trace import Dialect, load
+from precedes.trace.blocks.tables import table_files
 from precedes.trace.schema import EVENTS
 from tests.support.chat import CHAT, changed, table
 
@@ -53,7 +54,9 @@ def test_every_format_is_one_frame(spark, tmp_path):
     tabled = read_events(spark, str(tmp_path / "table.parquet"), "parquet", dialect=dialect)
     expected = audit(*load(trace))
     assert expected.violations
-    for frame in (events, tabled.repartition(3), read_events(spark, tmp_path / "log.jsonl")):
+    register_source(spark)
+    lined = spark.read.format("precedes").load(str(tmp_path / "log.jsonl"))
+    for frame in (events, tabled.repartition(3), lined):
         runs, violations = audit_events(frame)
         (run,) = runs.toArrow().to_pylist()
         names = ("verdict", "nodes", "messages", "deliveries", "violations", "violating_messages")

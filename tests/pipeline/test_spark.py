@@ -365,7 +365,11 @@ def test_audit_of_a_table_of_events(swept, spark, tmp_path, capsys):
     scattered = str(tmp_path / "events")
     tables.read_traces(spark, *paths).repartition(3, "source").write.parquet(scattered)
     assert main(["audit", scattered, "--format", "events", "--json"]) == 1
-    said = json.loads(capsys.readouterr().out)
+    here = capsys.readouterr().out
+    master = spark.conf.get("spark.master")
+    assert main(["audit", scattered, "--format", "events", "--json", "--master", master]) == 1
+    assert capsys.readouterr().out == here
+    said = json.loads(here)
     expected = [done.found[run.run_id]["audit"] for run in chosen]
     assert {row["verdict"] for row in expected} == {"violated", "held"}
     for name in ("deliveries", "violations", "violating_messages", "lost", "duplicates"):

@@ -98,18 +98,23 @@ def _run(options: argparse.Namespace) -> int:
 def _reports(options: argparse.Namespace) -> list[Report]:
     """What the audit says of each run: few and small logs here, others on Spark."""
     from precedes.audit import audit
-    from precedes.pipeline.audit import is_for_spark
+    from precedes.pipeline.audit import audit_tables_here, is_for_spark
     from precedes.pipeline.directory import logs_in
+    from precedes.trace.blocks.tables import table_files
 
     tables = options.format == EVENTS
     dialect = dialect_of(options)
     paths = options.path
-    if not tables:
+    if tables:
+        paths = table_files(paths)
+    else:
         paths = named_logs([logs_in(path) for path in paths], format=options.format)
-    asked = tables or options.conf or options.ui
+    asked = options.conf or options.ui or (tables and options.work)
     if asked or is_for_spark(paths, master=options.master):
         with spark_told(options):
             return _on_spark(paths, options, dialect)
+    if tables:
+        return audit_tables_here(paths, witnesses=options.witnesses)
     with Bar("audit") as bar:
         return audit(
             list(paths),
@@ -128,10 +133,7 @@ def _on_spark(
     """The reports on logs, by Spark; ``events`` are tables that hold many runs in any order."""
     from precedes.pipeline.audit import audit_files, audit_tables
     from precedes.pipeline.spark.session import open_session
-    from precedes.pipeline.unordered import table_files
 
-    if options.format == EVENTS:
-        table_files(paths)
     with Bar("audit") as bar, open_session(**spark_of(options)) as spark:
         kept = {"witnesses": options.witnesses, "work": options.work, "fresh": options.fresh}
         if options.format == EVENTS:

@@ -23,11 +23,12 @@ from precedes.pipeline.reports import report_of
 from precedes.pipeline.workspace import Workspace, open_workspace
 from precedes.stores import Address, Entry, Place, look
 from precedes.trace import Dialect
+from precedes.trace.blocks.tables import table_files
 from precedes.trace.opening import is_trace
 from precedes.trace.reader import read_metadata
 from precedes.trace.row_groups import trace_rows
 from precedes.trace.rows import NoOrder, Rows
-from precedes.trace.sorting import LARGE_ROWS, row_count
+from precedes.trace.sorting import LARGE_ROWS, row_count, sort_tables
 from precedes.trace.source import STANDARD_INPUT
 
 READABLE: Final = ("file", "folder")  # by any process, any number of times
@@ -187,6 +188,12 @@ def _audit_large(
     return audit_runs(spark, found, space, names=names, witnesses=plan.witnesses)
 
 
+def audit_tables_here(paths: Sequence[Place], *, witnesses: int = WITNESSES) -> list[Report]:
+    """``audit_tables`` in this process, without Spark: for tables that take it some seconds."""
+    runs = sort_tables(table_files(paths))
+    return [audit(run, witnesses=witnesses) for run in runs]
+
+
 def audit_tables(
     spark: SparkSession,
     paths: Sequence[Place],
@@ -203,7 +210,7 @@ def audit_tables(
     name. Whether the log goes on is not known, so nothing counts as lost. ``work`` and ``fresh``
     are as for ``audit_files``.
     """
-    files = unordered.table_files(paths)
+    files = table_files(paths)
     options = {"format": "events", "witnesses": witnesses}
     with open_workspace(spark, work, logs=files, options=options, fresh=fresh) as space:
         directory = space.directory("sorted")

@@ -56,6 +56,6 @@ class EventsReader(DataSourceReader):  # type: ignore[misc]
         return events.read_texts(json.loads(partition.value), self._format, Dialect())
 
 
-def register(spark: SparkSession) -> None:
+def register_source(spark: SparkSession) -> None:
     """Make ``spark.read.format("precedes")`` work in a session."""
     spark.dataSource.register(EventsSource)

@@ -20,6 +20,7 @@ from precedes.pipeline.workspace import open_workspace
 from precedes.stores import Address, Place, handed
 from precedes.trace import Dialect
 from precedes.trace.blocks.pack import READ, checked_columns
+from precedes.trace.blocks.tables import shown_files
 from precedes.trace.members import holds_member_logs
 
 if TYPE_CHECKING:
@@ -69,7 +70,7 @@ def logs_at(place: Address) -> list[Address]:
         raise UserError(f"there is no log {place}: check the path")
     if not place.is_folder() or holds_member_logs(place):
         return [place]
-    found = unordered.shown_files(place)
+    found = shown_files(place)
     if not found:
         raise UserError(f"{place} holds no logs")
     return found

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterator
 from typing import Any, Final, NamedTuple
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from precedes.errors import UserError
 from precedes.stores import Address
 from precedes.trace import Dialect
-from precedes.trace.blocks.pack import BLOCK_ROWS, checked_columns
+from precedes.trace.blocks.tables import opened_table
 from precedes.trace.detect import FORMATS, event_batches
 from precedes.trace.dialect import Found
 from precedes.trace.importers import own
@@ -47,7 +45,7 @@ def orders_of(log: Address, format: str) -> list[Priced]:
     path = str(log.absolute())
     if not is_parquet(log, format):
         return [Priced({"path": path}, LINE_S * row_count(log, format))]
-    with _opened(log) as file:
+    with opened_table(log) as file:
         found = [
             Priced({"path": path, "first": first, "last": last}, ROW_S * rows)
             for first, last, rows in _units(file.metadata)
@@ -60,7 +58,7 @@ def orders_of(log: Address, format: str) -> list[Priced]:
 
 def table_orders(table: Address) -> list[Priced]:
     """What tasks read of a Parquet file whose rows are in no order."""
-    with _opened(table) as file:
+    with opened_table(table) as file:
         return [
             Priced({"path": str(table.absolute()), "first": first, "last": last}, ROW_S * rows)
             for first, last, rows in _units(file.metadata)
@@ -79,19 +77,6 @@ def _units(metadata: Any) -> Iterator[tuple[int, int, int]]:
     yield first, metadata.num_row_groups, rows
 
 
-@contextmanager
-def _opened(log: Address, **options: Any) -> Iterator[pq.ParquetFile]:
-    """A Parquet file; what is wrong with it is a UserError."""
-    try:
-        with log.open() as opened, pq.ParquetFile(opened, pre_buffer=False, **options) as file:
-            yield file
-    except FileNotFoundError:
-        raise UserError(f"there is no log {log}: check the path") from None
-    except (pa.ArrowException, OSError) as error:
-        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
-        raise UserError(f"{log} is cut short or damaged: write it again ({reason})") from None
-
-
 def read_order(
     order: Order, format: str, dialect: Dialect, found: Found | None = None
 ) -> Iterator[pa.RecordBatch]:
@@ -106,7 +91,7 @@ def read_order(
 
 def _row_groups(log: Address, groups: range, dialect: Dialect) -> Iterator[pa.RecordBatch]:
     """The events in some row groups of a trace or a table."""
-    with _opened(log) as file:
+    with opened_table(log) as file:
         is_trace = METADATA_KEY in (file.schema_arrow.metadata or {})
         names = dict(zip(own.NAMES, own.NAMES, strict=True))
         if not is_trace:
@@ -131,14 +116,3 @@ def _table_events(
         raise UserError(f"{log}, row {first + bad.row}: {bad.why}") from None
     except UserError as error:
         raise UserError(f"{log}: {error}") from None
-
-
-def table_batches(order: Order) -> Iterator[pa.RecordBatch]:
-    """The columns that matter of some row groups, names as dictionaries where the file has them."""
-    log = Address.of(order["path"])
-    with _opened(log) as file:
-        fields = [f for f in file.schema_arrow if pa.types.is_string(f.type)]
-        columns = checked_columns(file.schema_arrow)
-    groups: Sequence[int] = range(order["first"], order["last"])
-    with _opened(log, read_dictionary=[field.name for field in fields]) as file:
-        yield from file.iter_batches(BLOCK_ROWS, list(groups), columns, use_threads=False)

@@ -19,12 +19,11 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from precedes.audit.logs import RANGE_ROWS
-from precedes.errors import UserError
 from precedes.files import write_aside
 from precedes.model import Progress
 from precedes.pipeline import reading, tasks
 from precedes.pipeline.spark import jobs
-from precedes.stores import Address, Place
+from precedes.stores import Address
 from precedes.trace import Dialect
 from precedes.trace.blocks.log import (
     NUMBERS,
@@ -37,13 +36,12 @@ from precedes.trace.blocks.log import (
 )
 from precedes.trace.blocks.naming import load_naming
 from precedes.trace.blocks.rows import NAMES, SortedRows, Stretch
+from precedes.trace.blocks.tables import table_batches
 from precedes.trace.dialect import Found
-from precedes.trace.reader import MAGIC
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-HIDDEN: Final = ("_", ".")  # how the names of files begin that Spark passes over
 DONE: Final = "sorted.json"  # says what was sorted, when all was
 
 # CPU seconds: looking up the names of a block, merging a row.
@@ -56,38 +54,6 @@ class Packed(NamedTuple):
 
     blocks: list[str]
     found: Found
-
-
-def table_files(places: Sequence[Place]) -> list[Address]:
-    """The Parquet files named, and those in directories named; a UserError if one is another."""
-    found: list[Address] = []
-    for table in map(Address.of, places):
-        try:
-            files = shown_files(table) if table.is_folder() else [table]
-            for file in files:
-                with file.open() as opened:
-                    if opened.read(len(MAGIC)) != MAGIC:
-                        raise UserError(
-                            f"{file} is no Parquet file, as tables of events are: leave out "
-                            "--format for other logs"
-                        )
-        except FileNotFoundError:
-            raise UserError(f"there is no table {table}: check the path") from None
-        except OSError as error:
-            raise UserError(f"cannot read {table}: {error.strerror or error}") from None
-        if not files:
-            raise UserError(f"{table} holds no files: name a table of events")
-        found += files
-    return found
-
-
-def shown_files(folder: Address) -> list[Address]:
-    """The files that Spark reads in a folder: not those whose names begin with _ or a dot."""
-    return [
-        folder / entry.name
-        for entry in folder.entries(deep=True)
-        if not any(part.startswith(HIDDEN) for part in entry.name.split("/"))
-    ]
 
 
 def pack_tables(
@@ -161,7 +127,7 @@ class _Packer:
 class _PackTable(_Packer):
     def read(self, order: tasks.Order, found: Found) -> Iterator[pa.RecordBatch]:
         """See ``_Packer``."""
-        return reading.table_batches(order)
+        return table_batches(Address.of(order["path"]), range(order["first"], order["last"]))
 
 
 class _PackLog(_Packer):

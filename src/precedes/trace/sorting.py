@@ -6,8 +6,9 @@ import os
 import shutil
 import tempfile
 import weakref
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -17,6 +18,7 @@ from precedes.files import own_directory
 from precedes.stores import Address, Place
 from precedes.trace.blocks.log import sort_events
 from precedes.trace.blocks.rows import SortedRows
+from precedes.trace.blocks.tables import table_batches
 from precedes.trace.detect import event_batches
 from precedes.trace.dialect import Dialect, Found
 from precedes.trace.reader import MAGIC
@@ -63,19 +65,25 @@ def sort_log(
     """
     dialect = Dialect() if dialect is None else dialect
     found = Found()
+    batches = event_batches(log, format, dialect=dialect, found=found)
+    title = title_of(log)
+    return _sorted(batches, title, complete=dialect.complete, origin=title, found=found)
+
+
+def sort_tables(tables: Sequence[Address]) -> list[SortedRows]:
+    """The runs in Parquet files whose rows are in no order, as ``sort_log`` sorts them."""
+    batches = (batch for table in tables for batch in table_batches(table))
+    return _sorted(batches, "the table")
+
+
+def _sorted(batches: Iterator[pa.RecordBatch], title: str, **options: Any) -> list[SortedRows]:
     folder = _Folder()
     try:
-        runs = sort_events(
-            event_batches(log, format, dialect=dialect, found=found),
-            folder.path,
-            complete=dialect.complete,
-            origin=title_of(log),
-            found=found,
-        )
+        runs = sort_events(batches, folder.path, **options)
     except OSError as error:
         raise UserError(
-            f"cannot sort {title_of(log)} in {folder.path}: {error.strerror or error}; name a "
-            "directory with room for it in TMPDIR"
+            f"cannot sort {title} in {folder.path}: {error.strerror or error}; name a directory "
+            "with room for it in TMPDIR"
         ) from None
     for run in runs:
         run.folder = folder
