@@ -8,7 +8,7 @@ import pytest
 
 from precedes.audit import audit
 from precedes.errors import UserError
-from precedes.trace import Dialect, load
+from precedes.trace import Dialect, event_batches, load
 from tests.support.reading import read, read_one, refused, rows_of
 
 HEADER = "host,offset,type,msg_id"
@@ -78,6 +78,10 @@ def test_members_and_runs():
     assert two.join_message.tolist() == [-1]
     assert ten.join_message.tolist() == [0]
     assert (ten.crashed.tolist(), ten.departed.tolist()) == ([2], [3])
+    rows = [
+        row for batch in event_batches(io.BytesIO(content.encode())) for row in batch.to_pylist()
+    ]
+    assert [row["message"] for row in rows] == ["x", "x", "x", None, None, None]
 
 
 def test_source_and_seq():
