@@ -2,6 +2,8 @@
 
 import json
 import random
+import subprocess
+import sys
 from dataclasses import replace
 
 import pytest
@@ -64,3 +66,47 @@ def test_a_stream_that_is_killed(spark, tmp_path, monkeypatch, order):
     assert expected.violations == (0 if order == "causal" else expected.violations)
     assert report == replace(expected, origin=str(folder), witnesses=report.witnesses)
     assert bool(report.witnesses) == bool(expected.violations) == (order == "fifo")
+
+
+DRIVER = """
+import os, signal, sys
+from precedes.audit.growing.batches import BatchAuditor
+from precedes.pipeline import follow_stream, open_session
+
+folder, work, when, batch = sys.argv[1:]
+keep = BatchAuditor.keep
+
+def kept(auditor):
+    due = auditor.batch == int(batch)
+    if due and when == "before":
+        os.kill(os.getpid(), signal.SIGKILL)
+    keep(auditor)
+    if due and when == "after":
+        os.kill(os.getpid(), signal.SIGKILL)
+
+BatchAuditor.keep = kept
+with open_session(master="local[1]") as spark:
+    follow_stream(spark, folder, work, once=True, files=1).awaitTermination()
+"""
+
+
+@pytest.mark.swarm
+def test_a_driver_that_is_killed(tmp_path):
+    """kill -9 before and after the write of two batches."""
+    execution = executions.run(6, nodes=4, messages=25, order="fifo")
+    rows = rows_of(execution)
+    random.Random(6).shuffle(rows)
+    folder, work = tmp_path / "in", tmp_path / "work"
+    folder.mkdir()
+    for number in range(3):
+        add_file(folder, number, rows[number::3])
+    for when, batch, status in (("before", 1, -9), ("after", 1, -9), ("never", 0, 0)):
+        command = [sys.executable, "-c", DRIVER, str(folder), str(work), when, str(batch)]
+        assert subprocess.run(command, timeout=240, check=False).returncode == status
+    found = open_stream(folder, work)
+    assert found.batch == 2
+    report = found.end(complete=True).report
+    assert report == replace(
+        audit(execution.history()), origin=str(folder), witnesses=report.witnesses
+    )
+    assert report.violations

@@ -22,7 +22,7 @@ from tests.audit.growing.test_cuts import SEEDS, grown
 from tests.support import cuts, executions, growing
 from tests.support.executions import BROADCAST, DELIVER, Execution
 
-QUICK = settings(max_examples=15, suppress_health_check=[HealthCheck.function_scoped_fixture])
+QUICK = settings(max_examples=10, suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 
 def restarted(follower, path, rng, **options):
