@@ -268,8 +268,7 @@ class _Told:
             return event.line
         own = _clock(self._title, event).get(host, 0)
         if own < 1 or (host, own) in self._own:
-            what = "is there twice" if own else "has no number in its own clock"
-            raise _error(self._title, event.line, f"event {own} of {printable(host)} {what}")
+            raise _misnumbered(self._title, event.line, own, host)
         self._own.add((host, own))
         return own
 
@@ -311,8 +310,7 @@ class _Clocks:
         waiting = self._waiting.setdefault(number, {})
         own = clock.get(host, 0)
         if own <= len(self._sums.get(number, ())) or own in waiting:
-            what = "is there twice" if own else "has no number in its own clock"
-            raise _error(self._title, event.line, f"event {own} of {printable(host)} {what}")
+            raise _misnumbered(self._title, event.line, own, host)
         waiting[own] = _Waiting(event.line, clock, _time_us(event))
         while (following := len(self._sums.get(number, ())) + 1) in waiting:
             self._take(host, number, waiting.pop(following))
@@ -444,6 +442,15 @@ def _time_us(event: Event) -> int:
     """What TSViz has as nanoseconds, or -1."""
     stamp = event.groups.get("timestamp") or ""
     return int(stamp) // 1000 if stamp.isdecimal() and len(stamp) < 20 else -1
+
+
+def _misnumbered(title: str, line: int, own: int, host: str) -> UserError:
+    what = "has no number in its own clock"
+    if own:
+        what = (
+            "is there twice; if several runs are in the log, say with --delimiter what parts them"
+        )
+    return _error(title, line, f"event {own} of {printable(host)} {what}")
 
 
 def _error(title: str, line: int, what: str) -> UserError:
