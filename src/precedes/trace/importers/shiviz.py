@@ -448,7 +448,7 @@ def _misnumbered(title: str, line: int, own: int, host: str) -> UserError:
     what = "has no number in its own clock"
     if own:
         what = (
-            "is there twice; if several runs are in the log, say with --delimiter what parts them"
+            "is there twice; of a log of several runs, say with --delimiter what parts them"
         )
     return _error(title, line, f"event {own} of {printable(host)} {what}")
 
