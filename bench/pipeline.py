@@ -6,7 +6,9 @@ changes less than wall time:
 - 16 runs with a million deliveries each, traced, audited and measured: as Spark tasks, and the
   same calls in one process without Spark;
 - the audit of their 16 traces as Spark tasks, and in one process;
-- 1,000 tiny runs as Spark tasks, and in one process.
+- 1,000 tiny runs as Spark tasks, and in one process;
+- one run with 20 million deliveries by ranges of its nodes, and in one process;
+- the same rows with names, in 16 files and no order, as Spark tasks, and in one process.
 
 And the memory of a sweep's driver, which is not that of Java: for each traced run, and for as many
 as a sweep may have.
@@ -29,7 +31,14 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 import harness
 from processes import cpu_s_of_tree
 
-LIMITS = {"audit_cpu_s": 10.0, "simulate_ratio": 1.25, "tiny_ratio": 3.0, "driver_gb": 3.0}
+LIMITS = {
+    "audit_cpu_s": 10.0,
+    "simulate_ratio": 1.25,
+    "tiny_ratio": 3.0,
+    "driver_gb": 3.0,
+    "large_ratio": 2.5,
+    "tables_ratio": 2.5,
+}
 
 # Runs in a process of its own: what a Spark task does, without Spark.
 ALONE = """
@@ -44,12 +53,12 @@ if what == "simulate":
         orders = json.loads(file.read_text())
         outcomes = list(run_orders(orders, directory=held.folder, here=directory))
     assert all(outcome.error is None for outcome in outcomes), outcomes
+elif what == "tables":
+    from precedes.pipeline.audit import audit_tables_here
+    audit_tables_here([directory])
 else:
     from precedes.audit import audit
-    from precedes.trace import load
-    for path in sorted(directory.glob("*.parquet")):
-        for history in load(path):
-            audit(history)
+    audit(sorted(directory.glob("*.parquet")))
 """
 
 
@@ -151,6 +160,7 @@ def measure(*, quick):
             "spark": simulate_on_spark(tiny, place / "tiny_spark"),
             "alone": alone("simulate", place / "tiny_alone", orders(tiny)),
         }
+        report |= measure_large(place, quick=quick)
         report["driver"] = driver_memory(place, quick=quick)
     report["limits"] = LIMITS
     report["measured"] = {
@@ -158,8 +168,57 @@ def measure(*, quick):
         "simulate_ratio": report["simulate"]["spark"]["cpu_s"] / report["simulate"]["alone"],
         "tiny_ratio": report["tiny"]["spark"]["cpu_s"] / report["tiny"]["alone"],
         "driver_gb": report["driver"]["most_gb"],
+        "large_ratio": report["large"]["spark"]["cpu_s"] / report["large"]["alone"],
+        "tables_ratio": report["tables"]["spark"]["cpu_s"] / report["tables"]["alone"],
     }
     return report
+
+
+def measure_large(place, *, quick):
+    """One run that several tasks share, in order and in none."""
+    from precedes.pipeline import audit, ranges
+    from precedes.pipeline.audit import audit_files, audit_tables
+    from precedes.sim import Scenario, simulate
+
+    folder, tables = place / "large", place / "tables"
+    folder.mkdir()
+    scenario = Scenario(protocol="vector", nodes=200, messages=5_000 if quick else 100_000)
+    simulate(scenario, trace=folder / "run.parquet")
+    scatter(folder / "run.parquet", tables)
+    audit.LARGE_ROWS = ranges.LARGE_ROWS = 1
+    trace = [str(folder / "run.parquet")]
+    return {
+        "large": {
+            "spark": on_spark(lambda spark: audit_files(spark, trace)),
+            "alone": alone("audit", folder),
+        },
+        "tables": {
+            "spark": on_spark(lambda spark: audit_tables(spark, [str(tables)])),
+            "alone": alone("tables", tables),
+        },
+    }
+
+
+def scatter(path, directory, files=16):
+    """The rows of a trace with names, shuffled over files."""
+    import numpy as np
+    import pyarrow as pa
+    import pyarrow.compute as pc
+    import pyarrow.parquet as pq
+
+    directory.mkdir()
+    table = pq.read_table(path, columns=["node", "local_seq", "kind", "source", "seq"])
+    mixed = np.random.default_rng(1).permutation(table.num_rows)
+    for number, rows in enumerate(np.array_split(mixed, files)):
+        part = table.take(pa.array(rows))
+        texts = [part.column(name).cast(pa.string()) for name in ("node", "source", "seq")]
+        columns = {
+            "node": pc.binary_join_element_wise("server", texts[0], "-"),
+            "local_seq": part.column("local_seq"),
+            "kind": part.column("kind").cast(pa.string()),
+            "message": pc.binary_join_element_wise(texts[1], texts[2], "/"),
+        }
+        pq.write_table(pa.table(columns), directory / f"part-{number:02d}.parquet")
 
 
 # The driver of a sweep whose runs are all finished, in a process of its own: what it takes at most.
@@ -222,6 +281,8 @@ def show(report):
         "simulate": "simulate, audit, measure",
         "audit": "audit of the traces",
         "tiny": f"{report['tiny']['runs']:,} tiny runs",
+        "large": "audit of one large run",
+        "tables": "its rows in no order",
     }
     for key, name in names.items():
         spark, peer = report[key]["spark"], report[key]["alone"]
@@ -242,7 +303,7 @@ def show(report):
 
 def ratios(report):
     """CPU time on Spark by that of one process."""
-    keys = ("simulate", "audit", "tiny")
+    keys = ("simulate", "audit", "tiny", "large", "tables")
     return {key: report[key]["spark"]["cpu_s"] / report[key]["alone"] for key in keys}
 
 
