@@ -447,9 +447,7 @@ def _time_us(event: Event) -> int:
 def _misnumbered(title: str, line: int, own: int, host: str) -> UserError:
     what = "has no number in its own clock"
     if own:
-        what = (
-            "is there twice; of a log of several runs, say with --delimiter what parts them"
-        )
+        what = "is there twice; of a log of several runs, say with --delimiter what parts them"
     return _error(title, line, f"event {own} of {printable(host)} {what}")
 
 
