@@ -197,7 +197,7 @@ def test_reproduce_refuses(tmp_path):
 def test_a_paper_named_twice_is_reproduced_once(tmp_path):
     """By two of its protocols and by its number."""
 
-    def made_up(experiments, directory, *, master, progress):
+    def made_up(experiments, directory, *, master, settings, progress):
         assert all(one.name.startswith("003-") for one in experiments)
         return results(experiments, seed=1)
 
@@ -212,7 +212,7 @@ def test_results_in_another_order_are_refused(tmp_path, monkeypatch):
     module = paper_module()
     monkeypatch.setattr("precedes.papers.outcome.load", lambda n: check(module, number=n))
 
-    def backwards(experiments, directory, *, master, progress):
+    def backwards(experiments, directory, *, master, settings, progress):
         return {name: runs[::-1] for name, runs in results(experiments, seed=1).items()}
 
     with pytest.raises(InternalError, match="not in the order"):

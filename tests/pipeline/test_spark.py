@@ -453,3 +453,13 @@ def test_a_session_of_another_master_is_not_replaced(spark):
     with pytest.raises(UserError, match="is running in this process"), open_session(master="x"):
         pass
     assert spark.range(3).count() == 3
+
+
+def test_a_call_that_java_died_in_is_told_as_that():
+    from py4j.protocol import Py4JError, Py4JNetworkError
+
+    ended = "its Java process has ended, or was killed"
+    assert jobs.cause_of(Py4JNetworkError("Answer from Java side is empty")) == ended
+    assert jobs.cause_of(Py4JError("An error occurred while calling o7.collect")) == ended
+    told = Py4JError("An error occurred while calling o7.x. Trace:\njava.lang.Exception: no x\n")
+    assert jobs.cause_of(told) != ended

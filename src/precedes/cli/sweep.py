@@ -80,10 +80,13 @@ def _run(options: argparse.Namespace) -> int:
 
 
 def _summary(directory: Address) -> list[dict[str, Any]]:
+    import pyarrow as pa
     import pyarrow.parquet as pq
 
-    with (directory / "protocol_summary.parquet").open() as file:
-        rows: list[dict[str, Any]] = pq.read_table(file).to_pylist()
+    # From memory: a thread of pyarrow's that lets go of a file of Python's while the interpreter
+    # ends takes the process with it.
+    content = (directory / "protocol_summary.parquet").read_bytes()
+    rows: list[dict[str, Any]] = pq.read_table(pa.BufferReader(content)).to_pylist()
     return rows
 
 

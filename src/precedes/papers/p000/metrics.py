@@ -19,6 +19,7 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from precedes.papers.measured import Measured, Results, Run, measure, select
+from precedes.stores import Address
 from precedes.trace.schema import KIND_NAMES
 
 MIDDLE: Final = 256  # the group of Tables 2 and 3 and of Figure 6
@@ -167,7 +168,8 @@ def _means_us(path: str, other: str) -> tuple[dict[str, float], dict[str, float]
 
 def _rows(path: str) -> dict[str, Int64s]:
     """The events of a run in which every node broadcasts once: its number names a message."""
-    table = pq.read_table(path, columns=["node", "time_us", "kind", "source", "packet"])
+    with Address.of(path).open() as file, pq.ParquetFile(file) as trace:
+        table = trace.read(columns=["node", "time_us", "kind", "source", "packet"])
     rows: dict[str, Any] = {
         name: table[name].fill_null(-1).to_numpy()
         for name in ("node", "time_us", "source", "packet")

@@ -177,9 +177,12 @@ def _user_error(error: BaseException, spark: SparkSession) -> BaseException:
 
 def cause_of(error: BaseException) -> str:
     """The root cause: of pages of Java, the line that a person would look for."""
-    if isinstance(error, ConnectionError) or type(error).__name__ == "Py4JNetworkError":
-        return "its Java process has ended, or was killed"
     text = str(error)
+    kind = type(error).__name__
+    # A call that Java died in has no answer, or none that has a trace.
+    unanswered = kind == "Py4JNetworkError" or (kind == "Py4JError" and "Trace:" not in text)
+    if isinstance(error, ConnectionError) or unanswered:
+        return "its Java process has ended, or was killed"
     _, traceback, own = text.rpartition(TRACEBACK)
     if traceback:
         # The last line of the traceback; a blank one or Java's own stack follows it.
