@@ -80,13 +80,15 @@ def _run(options: argparse.Namespace) -> int:
 
 
 def _summary(directory: Address) -> list[dict[str, Any]]:
-    import pyarrow as pa
     import pyarrow.parquet as pq
 
-    # From memory: a thread of pyarrow's that lets go of a file of Python's while the interpreter
-    # ends takes the process with it.
-    content = (directory / "protocol_summary.parquet").read_bytes()
-    rows: list[dict[str, Any]] = pq.read_table(pa.BufferReader(content)).to_pylist()
+    # In this thread alone: one of pyarrow's that still holds something of Python's when the
+    # interpreter ends takes the process with it.
+    with (
+        (directory / "protocol_summary.parquet").open() as file,
+        pq.ParquetFile(file, pre_buffer=False) as table,
+    ):
+        rows: list[dict[str, Any]] = table.read(use_threads=False).to_pylist()
     return rows
 
 
