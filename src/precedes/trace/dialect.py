@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -15,6 +15,18 @@ IGNORE: Final = "ignore"
 
 # The columns that a table may have, by the names that --columns gives other ones for.
 COLUMNS: Final = ("run_id", "node", "local_seq", "time_us", "kind", "message", "source", "seq")
+
+# What tells to whom a message goes; without, it goes to everybody.
+RECEIVERS: Final = "to"
+
+
+def refuse_receivers(present: Iterable[str], *, title: str) -> None:
+    """Raise if a table says to whom messages go: who was left out would seem to lack them."""
+    if RECEIVERS in present:
+        raise UserError(
+            f"{title} has a column {RECEIVERS!r}, and messages to some nodes alone cannot be "
+            "judged: leave it out if all go to everybody"
+        )
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -19,6 +19,7 @@ from precedes.errors import UserError, meant
 from precedes.model import printable
 from precedes.trace.arrow_arrays import to_numpy
 from precedes.trace.assemble import JUDGED, KINDS, named_history
+from precedes.trace.dialect import refuse_receivers
 from precedes.trace.history import History
 from precedes.trace.named_rows import BROADCAST_AGAIN, EMPTY, BadCell, NamedRows, rows_of
 
@@ -38,6 +39,7 @@ def from_arrow(table: Any) -> list[History]:
     as an Arrow stream. Nobody knows whether the log goes on, so nothing counts as lost.
     """
     columns = table if isinstance(table, pa.Table) else pa.table(table)
+    refuse_receivers(columns.column_names, title="the table")
     return _histories(columns.select([n for n in CHOSEN if n in columns.column_names]))
 
 
@@ -46,6 +48,7 @@ def from_pandas(frame: Any) -> list[History]:
 
     A column may hold strings here and integers there, as in JSON lines: ``7`` is ``"7"``.
     """
+    refuse_receivers(frame.columns, title="the table")
     names = [name for name in CHOSEN if name in frame.columns]
     return _histories(pa.table({name: _column(frame[name], name) for name in names}))
 

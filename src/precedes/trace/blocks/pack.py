@@ -20,6 +20,7 @@ from precedes.model import printable
 from precedes.trace.arrow_arrays import flags, strings, to_arrow, to_numpy
 from precedes.trace.assemble import CRASH, JOIN, JUDGED, KINDS, LEAVE, NO_MESSAGE
 from precedes.trace.blocks import arrays
+from precedes.trace.dialect import refuse_receivers
 from precedes.trace.history import BROADCAST
 
 # Rows of a block, as far as batches allow: about 100 bytes a row are held while one is packed.
@@ -55,6 +56,7 @@ TEXTS: Final = ("runs", "key_node", "label")
 def checked_columns(schema: pa.Schema) -> list[str]:
     """The columns to read of a table with these; a UserError if one is missing or of no use."""
     names = set(schema.names)
+    refuse_receivers(names, title="the table of events")
     wanted = ["node", "local_seq", "kind", *([] if "message" in names else ["source", "seq"])]
     missing = [name for name in wanted if name not in names]
     if missing:

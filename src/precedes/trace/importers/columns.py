@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 from precedes.errors import UserError, meant
 from precedes.model import printable
 from precedes.trace.arrow_arrays import integers, repeated, strings, to_arrow, to_numpy
-from precedes.trace.dialect import COLUMNS, Dialect
+from precedes.trace.dialect import COLUMNS, Dialect, refuse_receivers
 from precedes.trace.schema import EVENTS
 
 ONE_RUN: Final = "0"
@@ -30,6 +30,7 @@ class BadRow(Exception):
 
 def chosen_columns(present: Sequence[str], dialect: Dialect, *, title: str) -> dict[str, str]:
     """Which of a table's columns are ours: our name -> its name."""
+    refuse_receivers(set(present) - set(dialect.columns.values()), title=title)
     for ours, theirs in dialect.columns.items():
         if theirs not in present:
             raise UserError(

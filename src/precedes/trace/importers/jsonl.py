@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from precedes.errors import UserError, meant
 from precedes.trace.assemble import JUDGED, KINDS
-from precedes.trace.dialect import Dialect, Found, by_line
+from precedes.trace.dialect import RECEIVERS, Dialect, Found, by_line
 from precedes.trace.importers import plain_lines
 from precedes.trace.importers.lines import Block, blocks
 from precedes.trace.importers.rows import Rows
@@ -64,6 +64,12 @@ class _Lines:
         kind = self._kind(number, name)
         if kind is None:
             return
+        if kind == "broadcast" and event.get(RECEIVERS) is not None:
+            raise self._error(
+                number,
+                f'"{RECEIVERS}" says to whom the message goes, and messages to some nodes alone '
+                "cannot be judged: leave it out if all go to everybody",
+            )
         node = self._name(number, event, "node")
         bare = kind in BARE or (kind == "join" and event.get("message") is None)
         time_us = event.get("time_us")

@@ -17,6 +17,7 @@ import pyarrow.json
 
 from precedes.trace.arrow_arrays import mask, repeated, to_arrow, to_numpy
 from precedes.trace.assemble import JUDGED, KINDS
+from precedes.trace.dialect import RECEIVERS
 from precedes.trace.schema import EVENTS
 
 BLOCK_BYTES: Final = 1 << 20
@@ -35,6 +36,7 @@ LETTER: Final = re.compile(rb"\\u00[567]")
 
 # pyarrow takes Inf for a number, and -NaN. Begins with what can be searched for fast.
 INF: Final = re.compile(rb"Inf(?=[\s,}\]])(?<=[-:,\[\s]Inf)")
+RECEIVERS_KEY: Final = f'"{RECEIVERS}"'.encode()
 
 
 def parse(block: bytes, *, first: int) -> pa.RecordBatch | None:
@@ -45,7 +47,7 @@ def parse(block: bytes, *, first: int) -> pa.RecordBatch | None:
     if len(block) > 2 * BLOCK_BYTES:  # one long line; pyarrow's offsets end at 2 GB
         return None
     lines = _count_lines(block)
-    if lines == 0 or not _is_plain(block, lines):
+    if lines == 0 or RECEIVERS_KEY in block or not _is_plain(block, lines):
         return None
     schema = _schema_of(block)
     if schema is None:
