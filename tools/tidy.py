@@ -43,9 +43,8 @@ MAY_IMPORT = {
     "parts.sizing": WORDS | {"delays"},
     "protocols": CONTRACT | {"parts"},
     "registry": CONTRACT,  # it finds protocols by their names
-    "snapshot": STORES,
     "trace": STORES,
-    "audit": STORES | {"compiled", "snapshot", "trace"},
+    "audit": STORES | {"compiled", "trace"},
     "sim": HOSTS | {"forms", "delays", "machine", "stores"},
     "sim.engine": CONTRACT,
     "sim.inputs": CONTRACT | {"delays", "sim.engine", "sim.scenario", "sim.workloads"},

@@ -227,10 +227,10 @@ class Kept:
         folder = "a" if self._hearings == 1 else "a-again"
         found = []
         for span in spans:
-            part = self._found(f"{folder}/{_name(span)}", Heard, rows, span)
+            part = self._found(f"{folder}/{name_of(span)}", Heard, rows, span)
             if part is None:
                 (made,) = self._within.hear(rows, [span], order, bound)
-                part = self._store.save(f"{folder}/{_name(span)}", made)
+                part = self._store.save(f"{folder}/{name_of(span)}", made)
             found.append(part)
         return found
 
@@ -240,7 +240,7 @@ class Kept:
         """See ``Runner``."""
         return [
             self._store.keep(
-                f"prune/{_name(tuple(part.span.tolist()))}",
+                f"prune/{name_of(tuple(part.span.tolist()))}",
                 Pruned,
                 lambda part=part: self._within.prune([part], places, floors)[0],  # type: ignore[misc]
             )
@@ -262,10 +262,10 @@ class Kept:
         """See ``Runner``."""
         found = []
         for span in spans:
-            part = self._found(f"b/{_name(span)}", Judged, rows, span)
+            part = self._found(f"b/{name_of(span)}", Judged, rows, span)
             if part is None:
                 (made,) = self._within.judge(rows, [span], table, facts, violations_max)
-                part = self._store.save(f"b/{_name(span)}", made)
+                part = self._store.save(f"b/{name_of(span)}", made)
             found.append(part)
         return found
 
@@ -277,7 +277,8 @@ class Kept:
         return part
 
 
-def _name(span: Span) -> str:
+def name_of(span: Span) -> str:
+    """What the part of a range is called, whoever makes it."""
     return f"{span[0]}-{span[1]}"
 
 
@@ -288,5 +289,6 @@ __all__ = [
     "Work",
     "code_version",
     "input_version",
+    "name_of",
     "open_work",
 ]

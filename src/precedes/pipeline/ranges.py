@@ -24,7 +24,7 @@ from precedes.audit.parts import Part
 from precedes.audit.settle import Table
 from precedes.audit.stages import Span, carry_out, cut_evenly
 from precedes.audit.table import Places, Pruned, prune
-from precedes.audit.work import PartStore
+from precedes.audit.work import PartStore, name_of
 from precedes.errors import UserError
 from precedes.model import Progress
 from precedes.pipeline import tasks
@@ -220,11 +220,6 @@ class SparkRunner:
                 "with --work that all machines see"
             )
         return [part for part in found.values() if part is not None]
-
-
-def name_of(span: Span) -> str:
-    """What the part of a range is called."""
-    return f"{span[0]}-{span[1]}"
 
 
 def _span(part: Heard) -> Span:

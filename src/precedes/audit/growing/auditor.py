@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from precedes.audit.causal_order import HELD, UNKNOWN, VIOLATED, Report
 from precedes.audit.growing import circles, kernel, state
+from precedes.audit.witness import Witness
 from precedes.errors import PrecedesError, UserError
 from precedes.trace.tail import NO_ROWS, Rows, label_of
 
@@ -41,6 +42,20 @@ class Violation(NamedTuple):
     position: int
     message: int
     lacked: int
+
+
+def unproven(violation: Violation, *, who: str, what: str, lacked: str) -> Witness:
+    """The witness of a violation without the path that proves it; names are for people."""
+    return Witness(
+        kind="violation",
+        sentence=f"node {who} delivered {what} before {lacked}, which precedes it.",
+        node=violation.node,
+        node_name=who,
+        message=violation.message,
+        message_name=what,
+        earlier=violation.lacked,
+        earlier_name=lacked,
+    )
 
 
 class Wait(NamedTuple):

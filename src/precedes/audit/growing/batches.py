@@ -15,9 +15,16 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from precedes import snapshot
 from precedes.audit.causal_order import WITNESSES
-from precedes.audit.growing.auditor import BYTES_MAX, Auditor, Forgotten, Standing, Violation
+from precedes.audit.growing import snapshot
+from precedes.audit.growing.auditor import (
+    BYTES_MAX,
+    Auditor,
+    Forgotten,
+    Standing,
+    Violation,
+    unproven,
+)
 from precedes.audit.witness import Witness
 from precedes.errors import UserError
 from precedes.stores import Place
@@ -201,16 +208,7 @@ class BatchAuditor:
     def _witness(self, violation: Violation) -> Witness:
         who = self._naming.names[violation.node]
         what, lacked = map(self._naming.message_label, (violation.message, violation.lacked))
-        return Witness(
-            kind="violation",
-            sentence=f"node {who} delivered {what} before {lacked}, which precedes it.",
-            node=violation.node,
-            node_name=who,
-            message=violation.message,
-            message_name=what,
-            earlier=violation.lacked,
-            earlier_name=lacked,
-        )
+        return unproven(violation, who=who, what=what, lacked=lacked)
 
 
 def _column(table: pa.Table, name: str) -> Any:

@@ -12,9 +12,16 @@ from typing import Any, Final
 
 import numpy as np
 
-from precedes import snapshot
 from precedes.audit.causal_order import VIOLATED, WITNESSES
-from precedes.audit.growing.auditor import BYTES_MAX, Auditor, Forgotten, Standing, Violation
+from precedes.audit.growing import snapshot
+from precedes.audit.growing.auditor import (
+    BYTES_MAX,
+    Auditor,
+    Forgotten,
+    Standing,
+    Violation,
+    unproven,
+)
 from precedes.audit.growing.kernel import BROADCAST, MASK, SHIFT
 from precedes.audit.logs import audit
 from precedes.audit.witness import Explainer, Known, Witness
@@ -246,16 +253,7 @@ class Follower:
         who, what = tail.node_label(violation.node), tail.message_label(violation.message)
         if history is None:
             lacked = tail.message_label(violation.lacked)
-            return Witness(
-                kind="violation",
-                sentence=f"node {who} delivered {what} before {lacked}, which precedes it.",
-                node=violation.node,
-                node_name=who,
-                message=violation.message,
-                message_name=what,
-                earlier=violation.lacked,
-                earlier_name=lacked,
-            )
+            return unproven(violation, who=who, what=what, lacked=lacked)
         node, source = (
             tail.node_in(history, one) for one in (violation.node, violation.message >> SHIFT)
         )
