@@ -53,8 +53,11 @@ def carry_out(directory, runs):
 
 
 def execute(directory, runs):
+    """Their outcomes in the order of the runs; who finds an engine busy puts its run off."""
     orders = [json.dumps(run.order()) for run in runs]
-    return list(run_orders(orders, directory=Address.of(directory), here=Path.cwd()))
+    outcomes = run_orders(orders, directory=Address.of(directory), here=Path.cwd())
+    found = {outcome.run_id: outcome for outcome in outcomes}
+    return [found[run.run_id] for run in runs]
 
 
 @pytest.mark.usefixtures("engine")
@@ -349,7 +352,8 @@ def test_a_protocol_that_would_end_it_all_ends_one_run(tmp_path, body, said):
     runs = misbehaving(tmp_path, body, run_seconds_max=0.3 if "while" in body else 60.0)
     with interrupts(signal.SIG_IGN):  # as in a task
         outcomes = carry_out(tmp_path / "out", runs)
-    assert [outcome.status for outcome in outcomes] == [FINISHED, FAILED, FINISHED]
+    errors = [outcome.error for outcome in outcomes]
+    assert [outcome.status for outcome in outcomes] == [FINISHED, FAILED, FINISHED], errors
     assert said in outcomes[1].error
     assert len(read_records(Address.of(tmp_path / "out"), runs)) == 2
 

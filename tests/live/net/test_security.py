@@ -428,6 +428,7 @@ def test_the_words_of_a_refusal_are_spelt_out(code, caplog):
         return str(caught.value)
 
     with caplog.at_level(logging.WARNING):
-        said = [run(test()), *caplog.messages]
+        # asyncio tells in many lines of a server whose caller is gone at the end of the group.
+        said = [run(test()), *(x.getMessage() for x in caplog.records if x.name != "asyncio")]
     assert all(line.isprintable() for line in said)
     assert any("no\\nWARNING all is lost \\x1b[31m\\u202e" in line for line in said)
