@@ -3,13 +3,14 @@
 import random
 
 from precedes.live.member import arrays
-from precedes.live.member.node import Node, Settings
+from precedes.live.member.node import FAREWELL, Node, Settings
+from tests.support.outputs import show
 
 
 class Network:
     """A group of nodes whose frames travel when the schedule says so."""
 
-    def __init__(self, protocol, members, seed, *, compiled=False, **settings):
+    def __init__(self, protocol, members, seed, *, compiled=False, tests_at_ns=None, **settings):
         self.rng = random.Random(seed)
         self.members = members
         self.nodes = [
@@ -23,19 +24,20 @@ class Network:
         self.delivered = [[] for _ in range(members)]
         self.order = [[] for _ in range(members)]  # what each did: (who, sequence), own included
         self.refused = []
+        self.outputs = []  # all that every run of a node gave
         for node in self.nodes:
             if compiled:
                 node.prepare()
-            node.start()
+            node.start(tests_at_ns=tests_at_ns)
 
     @property
     def alive(self):
         return [i for i in range(self.members) if i not in self.dead]
 
-    def broadcast(self, i):
+    def broadcast(self, i, more=b""):
         """One message, if there is credit."""
         if self.nodes[i].credit > 0:
-            sequence = self.nodes[i].broadcast(f"{i}:{len(self.order[i])}".encode())
+            sequence = self.nodes[i].broadcast(f"{i}:{len(self.order[i])}".encode() + more)
             self.order[i].append((i, sequence))
 
     def step(self, i, *, share=None):
@@ -53,6 +55,7 @@ class Network:
     def take_output(self, i, output):
         """Deliver what it delivers, send what it sends."""
         node = self.nodes[i]
+        self.outputs.append(show(i, node, output))
         self.refused += [(i, *what) for what in output.malformed]
         for message in (message for batch in output.deliveries for message in batch):
             self.delivered[i].append(message)
@@ -72,6 +75,13 @@ class Network:
         for (source, _), queue in sorted(self.links.items()):
             if source == i:
                 del queue[self.rng.randrange(len(queue) + 1) :]
+
+    def leave(self, i):
+        """A member says farewell to all, and stops."""
+        for j in self.alive:
+            if j != i:
+                self.links.setdefault((i, j), []).append(FAREWELL)
+        self.dead.add(i)
 
     def settle(self, rounds=200):
         """Let everything arrive."""

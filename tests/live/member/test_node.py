@@ -134,18 +134,6 @@ def test_pending_is_bounded_by_the_windows():
     assert max(node.counts()["pending_max"] for node in network.nodes) <= 4 * 8
 
 
-@pytest.mark.parametrize("protocol", ["vector", "vcube", "hashed"])
-def test_the_compiled_step_gives_the_same_bytes(protocol):
-    interpreted, compiled = (Network(protocol, 8, 7, compiled=choice) for choice in (False, True))
-    for network in (interpreted, compiled):
-        network.random_run(160, victims=[3])
-    kinds = {body[0] for *_, body in interpreted.frames}
-    assert {records.PACKET, records.FROZEN} <= kinds
-    assert compiled.frames == interpreted.frames
-    assert compiled.order == interpreted.order
-    assert compiled.delivered == interpreted.delivered
-
-
 def replay(scenario, schedule, delays_ns):
     """The broadcasts of a simulation through live nodes, over links with the same delays."""
     n = scenario.nodes

@@ -1,34 +1,46 @@
 """The wire format: golden bytes, limits, and a decoder that nothing can lead astray."""
 
+import functools
 import random
 import resource
+import struct
 import zlib
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from precedes import contract
 from precedes.errors import PeerError
 from precedes.live.member import arrays
-from precedes.live.member.node import Node, Settings
+from precedes.live.member.node import FAREWELL, Node, Settings
 from precedes.live.net import wire
+from precedes.live.net.link import Link
 from precedes.parts import pool, tester
+from precedes.registry import linked, load
+from tests.support import bodies, warm
 from tests.support.network import Network
 from tests.support.places import ROOT
 
 GOLDEN = ROOT / "tests" / "live" / "golden"
+OF = {"frozen": "vector", "relay": "vector", "reference": "bundled"}  # of a body -> its protocol
 
 
-def samples():
-    """Bytes of every kind, made the same way each time."""
+def samples(compiled=()):
+    """Bytes of every kind, made the same way each time; by compiled steps where there are some."""
+
+    def group(protocol, members=4, **settings):
+        return Network(protocol, members, 1, compiled=protocol in compiled, **settings)
+
     hello = wire.Hello(
         member=3, target=1, group=b"g" * 16, life=b"l" * 16, known=bytes(16), received=77
     )
     yield "hello", hello.encode()
     yield "refusal", wire.refusal("you are out of the view")
     yield "ack", wire.frame(wire.ACK, 0, 12)
-    for protocol in ("vector", "vcube", "bundled", "probabilistic", "hashed"):
-        network = Network(protocol, 4, 1)
+    yield "link", b"".join(link_frames())
+    for protocol in linked():
+        network = group(protocol)
         network.random_run(40)
         network.broadcast(0)
         network.broadcast(0)
@@ -36,7 +48,7 @@ def samples():
             network.step(0)
         body = b"".join(network.links[0, 1])
         yield f"frame-{protocol}", wire.frame(wire.DATA, 5, 4, body)
-    network = Network("vector", 4, 1)
+    network = group("vector")
     network.broadcast(3)
     network.step(3)
     network.links[3, 0] = []
@@ -49,6 +61,49 @@ def samples():
     network.step(1)
     network.step(2)
     yield "body-relay", b"".join(network.links[2, 1])
+    yield "body-leave", FAREWELL
+    network = group("vcube", 8, tests_at_ns=0)
+    for _ in range(65):  # who is silent that long acknowledges, and 7 is no neighbour of 0
+        network.broadcast(7)
+    for _ in range(3):
+        network.settle()
+    for kind, name in ((bodies.ROUTED, "routed"), (bodies.UP, "up"), (bodies.DOWN, "down")):
+        yield (
+            f"body-{name}",
+            shortest(network, "vcube", lambda record, kind=kind: record.kind == kind),
+        )
+    network = group("bundled")
+    network.broadcast(0)
+    for _ in range(20):
+        network.settle()
+    yield "body-reference", shortest(network, "bundled", names_a_message)
+
+
+def shortest(network, protocol, has):
+    """The shortest body of all that were sent, with such a record."""
+    layout = bodies.Layout(load(protocol))
+    found = [body for *_, body in network.frames if any(map(has, layout.parse(body)))]
+    return min(found, key=len)
+
+
+def is_of(kind, record):
+    return record.kind == kind
+
+
+def names_a_message(record):
+    return any(item.tag == 1 for item in record.items or [])
+
+
+def link_frames():
+    """A link numbers, acknowledges, and after a broken connection sends again what is missing."""
+    link = Link(1)
+    yield link.put(b"first")
+    yield link.put(b"second", messages_bytes=6)
+    link.take([(wire.DATA, 1, 1, memoryview(b"theirs"))])
+    yield link.acknowledgement()
+    yield link.acknowledgement(wire.PING)
+    yield from link.resume(1)
+    yield link.put(b"third", zlib.crc32(b"third"))
 
 
 @pytest.mark.parametrize(("name", "data"), list(samples()), ids=lambda value: str(value)[:20])
@@ -56,6 +111,70 @@ def test_golden_bytes(name, data):
     """What version 2 looks like, for ever: after a change of the format, raise the version."""
     path = GOLDEN / f"{name}.hex"
     assert data.hex(" ", 16) + "\n" == path.read_text(), f"{name} has changed"
+
+
+@pytest.mark.usefixtures("live")
+def test_compiled_steps_give_the_golden_bytes():
+    for name, data in samples(warm.LIVE):
+        assert data.hex(" ", 16) + "\n" == (GOLDEN / f"{name}.hex").read_text(), name
+
+
+def golden(name):
+    return bytes.fromhex((GOLDEN / f"{name}.hex").read_text())
+
+
+def frames_in(data):
+    """Kind, number, received and body of frames, by the layout that is documented."""
+    found, at = [], 0
+    while at < len(data):
+        length, kind, number, received, checksum, check = struct.unpack_from("<IBQQII", data, at)
+        body = data[at + 29 : at + 4 + length]
+        assert len(body) == length - 25
+        assert check == zlib.crc32(data[at : at + 25])
+        assert checksum == zlib.crc32(body)
+        found.append((kind, number, received, body))
+        at += 4 + length
+    return found
+
+
+def test_the_golden_files_have_every_kind_of_frame_record_and_item():
+    """So no kind can change without a file that does; each is laid out as the pages say."""
+    names = [path.stem for path in GOLDEN.glob("*.hex")]
+    assert sorted(names) == sorted(name for name, _ in samples())
+    data, check = golden("hello")[:-4], golden("hello")[-4:]
+    assert struct.unpack("<I", check) == (zlib.crc32(data),)
+    kinds, records, classes = set(), set(), set()
+    for name in set(names) - {"hello"}:
+        part, _, protocol = name.partition("-")
+        if part == "body":
+            found = [(wire.DATA, 0, 0, golden(name))]
+            protocol = OF.get(protocol, "vcube")
+        else:
+            found = frames_in(golden(name))
+            kinds |= {kind for kind, *_ in found}
+        for kind, *_, body in found:
+            if kind == wire.DATA and part != "link":
+                layout = bodies.Layout(load(protocol))
+                parsed = layout.parse(body)
+                assert layout.build(parsed) == body
+                records |= {record.kind for record in parsed}
+                items = [item for record in parsed for item in record.items or []]
+                classes |= {layout.classes[item.tag] for item in items}
+    assert kinds == {wire.DATA, wire.ACK, wire.PING, wire.REFUSED}
+    assert records == bodies.KINDS
+    assert classes == {contract.MESSAGE, contract.REFERENCE, contract.NUMBER}
+
+
+def test_a_link_goes_on_with_its_numbers():
+    """DATA 1 and 2, what came acknowledged twice, DATA 2 again, DATA 3."""
+    assert frames_in(golden("link")) == [
+        (wire.DATA, 1, 0, b"first"),
+        (wire.DATA, 2, 0, b"second"),
+        (wire.ACK, 0, 1, b""),
+        (wire.PING, 0, 1, b""),
+        (wire.DATA, 2, 1, b"second"),
+        (wire.DATA, 3, 1, b"third"),
+    ]
 
 
 def test_a_greeting_comes_back():
