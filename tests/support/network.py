@@ -10,7 +10,21 @@ from tests.support.outputs import show
 class Network:
     """A group of nodes whose frames travel when the schedule says so."""
 
-    def __init__(self, protocol, members, seed, *, compiled=False, tests_at_ns=None, **settings):
+    def __init__(
+        self,
+        protocol,
+        members,
+        seed,
+        *,
+        compiled=False,
+        tests_at_ns=None,
+        on_turn=None,
+        **settings,
+    ):
+        self.on_turn = on_turn  # told before each turn of a member how many there were
+        self.turns = 0
+        self.rows = []  # of the logs: whose, bytes
+        self.reports = []  # who found whom out of the view, and who of those has left
         self.rng = random.Random(seed)
         self.members = members
         self.nodes = [
@@ -50,12 +64,17 @@ class Network:
                 for body in queue[:count]:
                     node.receive(source, body)
                 del queue[:count]
+        if self.on_turn is not None:
+            self.on_turn(self, self.turns)
+        self.turns += 1
         self.take_output(i, node.run(self.now_ns, force=True))
 
     def take_output(self, i, output):
         """Deliver what it delivers, send what it sends."""
         node = self.nodes[i]
         self.outputs.append(show(i, node, output))
+        self.rows += [(i, row) for row in output.trace]
+        self.reports += [(i, output.evicted, output.left)] if output.evicted else []
         self.refused += [(i, *what) for what in output.malformed]
         for message in (message for batch in output.deliveries for message in batch):
             self.delivered[i].append(message)

@@ -116,11 +116,19 @@ class Node:
 
     def prepare(self) -> None:
         """Use the compiled step: loaded from the cache, or compiled, which takes some seconds."""
-        self._body = step.ENTRY.prepare(
+        body = step.ENTRY.prepare(
             self.protocol.state, self.protocol.sources, self.member, self.state
         )
-        self._map_arrays()
         self._drain(Output())
+        self.use(body)
+
+    def use(self, body: Callable[..., int]) -> None:
+        """Take the steps from the next turn on with this body, compiled or not.
+
+        It goes on with the same arrays, and leaves the same bytes in them.
+        """
+        self._body = body
+        self._map_arrays()
 
     def _map_arrays(self) -> None:
         """Map the arrays as memoryviews: access costs a third of NumPy's."""
