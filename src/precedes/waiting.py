@@ -33,8 +33,13 @@ def shown(text: str, *, line: bool = False) -> AbstractContextManager[object]:
 
 @contextlib.contextmanager
 def _line(text: str) -> Iterator[None]:
+    tell_once(text)
+    yield
+
+
+def tell_once(text: str) -> None:
+    """Say something in a line on standard error, once a process."""
     if text not in _told and sys.stderr is not None:
         _told.add(text)
-        with contextlib.suppress(OSError):
+        with contextlib.suppress(OSError, ValueError):
             print(f"precedes: {text}", file=sys.stderr, flush=True)
-    yield

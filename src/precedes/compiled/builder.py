@@ -21,7 +21,7 @@ from precedes.compiled import cache, shortcuts
 from precedes.compiled.declare import DECLARED, copy_bytes
 from precedes.compiled.options import HELPER, OPTIONS, SHORTCUTS
 from precedes.compiled.pointers import Reference
-from precedes.compiled.stored import Stored
+from precedes.compiled.stored import Absent, Stored
 from precedes.errors import InternalError
 
 Loop = TypeVar("Loop", bound=Callable[..., Any])
@@ -52,22 +52,48 @@ def dispatcher(body: Loop, *, label: str, directory: Path | None) -> Loop:
         return in_memory(body)
     try:
         cache.make_room(directory)
-    except OSError:  # a read-only home is no reason to fail
+    except OSError as error:
+        cache.tell_not_kept(error)
         return in_memory(body)
     made = numba.njit(**HELPER)(body)
     made._cache = Stored(body, directory)
     return cast(Loop, made)
 
 
-def call(body: Callable[..., Any], arguments: Any, *, own: tuple[Path, ...]) -> None:
-    """Call a compiled loop for the first time, which compiles it or loads it from the cache."""
+def load(
+    body: Callable[..., Any], arguments: Any, *, label: str, directory: Path
+) -> Callable[..., Any] | None:
+    """The compiled form of a loop for arguments of these types, if a directory holds it."""
+    _declare()
+    _announcement().labels[body] = label
+    made = numba.njit(**HELPER)(body)
+    made._cache = Stored(body, directory, load_only=True)
+    try:
+        made.compile(_types(made, arguments))
+    except Absent:
+        return None
+    made._cache.load_only = False
+    return cast(Callable[..., Any], made)
+
+
+def compile_for(body: Callable[..., Any], arguments: Any, *, own: tuple[Path, ...]) -> None:
+    """Have a dispatcher compile its loop for arguments of these types, unless it is compiled."""
     _declare()
     faster = shortcuts.shortcuts() if SHORTCUTS else contextlib.nullcontext()
     with faster:
         try:
-            body(*arguments)
+            cast(Any, body).compile(_types(body, arguments))
         except NumbaError as error:
             raise InternalError(_in_short(str(error), own)) from error
+
+
+def is_compiled(body: Callable[..., Any], arguments: Any) -> bool:
+    """Whether a dispatcher has its loop compiled for arguments of these types."""
+    return _types(body, arguments) in cast(Any, body).overloads
+
+
+def _types(made: Any, arguments: Any) -> tuple[Any, ...]:
+    return tuple(map(made.typeof_pyval, arguments))
 
 
 def by_reference(arguments: tuple[Any, ...]) -> tuple[Any, ...]:

@@ -13,7 +13,7 @@ from types import FrameType
 from typing import Any, Generic, ParamSpec, TypeVar
 
 from precedes import sources
-from precedes.compiled.cache import directory_of
+from precedes.compiled.cache import directory_of, forms_in, locked
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -72,10 +72,14 @@ class Entry(Generic[P, R]):
 
         found = self._dispatchers.get((key, own))
         if found is None:
-            directory = directory_of(self.parts(key, own), key)
+            directory = self.directory(key, own)
             found = builder.dispatcher(self.interpreted, label=self.label, directory=directory)
             self._dispatchers[key, own] = found
         return found
+
+    def directory(self, key: type | None, own: tuple[Path, ...]) -> Path | None:
+        """Where the compiled form for a state class is kept, if it can be kept anywhere."""
+        return directory_of(self.parts(key, own), key)
 
     def parts(self, key: type | None, own: tuple[Path, ...]) -> tuple[Path, ...]:
         """The files that the compiled form for a state class is made of.
@@ -92,25 +96,63 @@ class Entry(Generic[P, R]):
                     starts.append(Path(file))
         return sources.closure(starts)
 
-    def prepare(
-        self, key: type | None, own: tuple[Path, ...], *arguments: P.args, **_none: P.kwargs
-    ) -> Callable[P, R]:
-        """The compiled form after one call with these arguments, which must have no effect.
+    def ready(
+        self, key: type | None, own: tuple[Path, ...], arguments: tuple[Any, ...]
+    ) -> Callable[P, R] | None:
+        """The compiled form for arguments of these types, if this process has it already."""
+        body = self._dispatchers.get((key, own))
+        if body is None:
+            return None
+        from precedes.compiled import builder
 
-        An entry that takes its tuples by reference is called through ``bind``.
-        If the cache cannot be written (a full disk), it goes on without one.
+        handed = builder.by_reference(arguments) if self._by_reference else arguments
+        return body if builder.is_compiled(body, handed) else None
+
+    def load(
+        self, key: type | None, own: tuple[Path, ...], arguments: tuple[Any, ...], directory: Path
+    ) -> Callable[P, R] | None:
+        """The compiled form for arguments of these types, if a directory holds it."""
+        from precedes.compiled import builder
+
+        handed = builder.by_reference(arguments) if self._by_reference else arguments
+        body = builder.load(self.interpreted, handed, label=self.label, directory=directory)
+        if body is not None:
+            self._dispatchers[key, own] = body
+        return body
+
+    def compile(
+        self, key: type | None, own: tuple[Path, ...], arguments: tuple[Any, ...]
+    ) -> Callable[P, R]:
+        """The compiled form for arguments of these types, in this process; nothing is called.
+
+        Whoever calls it holds the lock.
         """
         from precedes.compiled import builder
 
         handed = builder.by_reference(arguments) if self._by_reference else arguments
         body = self.compiled(key, own=own)
         with interruptible():
-            try:
-                builder.call(body, handed, own=own)
-            except OSError:
-                body = self._dispatchers[key, own] = builder.in_memory(self.interpreted)
-                builder.call(body, handed, own=own)
+            builder.compile_for(body, handed, own=own)
         return body
+
+    def prepare(
+        self, key: type | None, own: tuple[Path, ...], *arguments: P.args, **_none: P.kwargs
+    ) -> Callable[P, R]:
+        """The compiled form for arguments of these types: loaded, or compiled here and now.
+
+        An entry that takes its tuples by reference is called through ``bind``. While another
+        process compiles the same, this one waits.
+        """
+        if (body := self.ready(key, own, arguments)) is not None:
+            return body
+        directory = self.directory(key, own)
+        if directory is not None and forms_in(directory, self.interpreted):
+            body = self.load(key, own, arguments, directory)
+            if body is not None:
+                return body
+        self.compiled(key, own=own)  # it makes the directory
+        with locked(directory, self.interpreted):
+            return self.compile(key, own, arguments)
 
     def bind(self, body: Callable[..., R], *arguments: Any) -> Callable[[], R]:
         """A body, interpreted or as ``prepare`` returned it, with its arguments.

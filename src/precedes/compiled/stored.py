@@ -13,25 +13,40 @@ import hashlib
 import pickle
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 from numba.core import caching, serialize
 
-from precedes.files import aside
+from precedes.compiled import cache
 
-SUFFIX: Final = ".nbc"
+
+class Absent(Exception):
+    """There is no compiled form for these types and this processor."""
 
 
 class Stored(caching.FunctionCache):  # type: ignore[misc]
-    """What Numba asks for compiled forms of a loop, and hands them to."""
+    """What Numba asks for compiled forms of a loop, and hands them to.
 
-    def __init__(self, body: Callable[..., Any], directory: Path) -> None:
+    With ``load_only`` it raises Absent where Numba would go on and compile.
+    """
+
+    def __init__(
+        self, body: Callable[..., Any], directory: Path, *, load_only: bool = False
+    ) -> None:
+        self.load_only = load_only
         self._py_func = body
         self._name = repr(body)
         self._impl = _Results(body, directory)
         self._cache_path = str(directory)
-        self._cache_file = _Files(directory, body.__qualname__.replace("<", "").replace(">", ""))
+        self._cache_file = _Files(directory, cache.name_of(body))
         self.enable()
+
+    def load_overload(self, signature: Any, context: Any) -> Any:
+        """The compiled form for a signature, or None."""
+        found = super().load_overload(signature, context)
+        if found is None and self.load_only:
+            raise Absent
+        return found
 
 
 class _Results(caching.CompileResultCacheImpl):  # type: ignore[misc]
@@ -61,7 +76,7 @@ class _Files:
 
     def _path(self, key: Any) -> Path:
         digest = hashlib.sha256(repr(key).encode()).hexdigest()[:16]
-        return self._directory / f"{self._name}-{digest}{SUFFIX}"
+        return self._directory / f"{self._name}-{digest}{cache.SUFFIX}"
 
     def load(self, key: Any) -> Any:
         """The form for a key; None if there is none that can be read."""
@@ -72,12 +87,10 @@ class _Files:
         return data if found == key else None
 
     def save(self, key: Any, data: Any) -> None:
-        """Keep a form, if there is room for it: what cannot be kept is made again next time."""
-        content = serialize.dumps((key, data))
-        with contextlib.suppress(OSError), aside(self._path(key)) as written:
-            written.write_bytes(content)
+        """Keep a form, if there is room for it."""
+        cache.keep(self._path(key), serialize.dumps((key, data)))
 
     def flush(self) -> None:
         """Forget all forms of the loop."""
-        for path in self._directory.glob(f"{self._name}-*{SUFFIX}"):
+        for path in self._directory.glob(f"{self._name}-*{cache.SUFFIX}"):
             path.unlink(missing_ok=True)

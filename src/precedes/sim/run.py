@@ -9,6 +9,7 @@ from typing import Any, Final
 import numpy as np
 
 from precedes import compiled, contract, delays, registry
+from precedes.compiled.recipes import Work
 from precedes.contract import Capacity, Group, Host, grow
 from precedes.errors import InternalError, UserError
 from precedes.model import NANOSECONDS_PER_S, TIME_NS_MAX, Progress
@@ -328,3 +329,9 @@ class Run:
             "parameters": vars(self.parameters),
             "drawn": self.drawn,
         }
+
+
+def work(protocol: str) -> Work:
+    """The engine's loop for a protocol, for a compiler process: the types of any run's arrays."""
+    run = Run(Scenario(protocol=protocol, nodes=2, messages=0))
+    return Work(loop.ENTRY, run.protocol.state, run.protocol.sources, (run.world, run.state, 0))
