@@ -1,6 +1,5 @@
 """The wire format: golden bytes, limits, and a decoder that nothing can lead astray."""
 
-import functools
 import random
 import resource
 import struct
