@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from precedes.sim import Fault, Result, Scenario, simulate
     from precedes.trace import from_arrow, from_pandas, load
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 # Loaded on first use: the command line answers before Numba has been imported.
 _HOMES = {

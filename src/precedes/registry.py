@@ -162,7 +162,7 @@ def load_live(name: str) -> Protocol:
     if not compiled.registered(contract.admits, protocol.state):
         raise ContractError(
             f"protocol {name!r} has no admits, so a live group would hand its handlers whatever a "
-            "peer sends: register one, as in docs/adding-a-protocol.md"
+            "peer sends: register one, as 'precedes docs adding-a-protocol' shows"
         )
     return protocol
 

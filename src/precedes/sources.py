@@ -15,11 +15,14 @@ from pathlib import Path
 from typing import Final
 
 PACKAGE: Final = Path(__file__).parent
+# What an installed package shows and copies for users (`precedes docs`, `precedes examples`): some
+# of it is Python, none of it is ours to run.
+SHARE: Final = PACKAGE / "share"
 
 
 def files() -> list[Path]:
     """Every source file of the package."""
-    return sorted(PACKAGE.rglob("*.py"))
+    return sorted(path for path in PACKAGE.rglob("*.py") if not path.is_relative_to(SHARE))
 
 
 def digest_of_file(path: Path) -> bytes:

@@ -48,6 +48,8 @@ def test_bash_completes_commands_options_protocols_and_files(script, tmp_path):
 
     assert completed("s") == {"simulate", "sweep", "size", "spark"}
     assert completed("spark", "w") == {"worker"}
+    assert completed("docs", "tr") == {"trace-format"}
+    assert {name.rstrip("/") for name in completed("examples", "lo")} == {"logs"}
     assert completed("simulate", "v") == {"vcube", "vector"}
     assert completed("cluster", "--protocol", "ha") == {"hashed"}
     assert completed("simulate", "--mes") == {"--messages"}

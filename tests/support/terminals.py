@@ -22,13 +22,14 @@ def read(descriptor):
         parts.append(part)
 
 
-def run(*arguments, terminal="stderr", **environment):
+def run(*arguments, terminal="stderr", stdin=None, **environment):
     """What a process writes into a pipe, and what it shows on a terminal: the stream named."""
     ours, theirs = pty.openpty()
     pipe = "stdout" if terminal == "stderr" else "stderr"
     with subprocess.Popen(
         [sys.executable, *map(str, arguments)],
         text=True,
+        stdin=stdin,
         cwd=ROOT,
         env={**os.environ, "TERM": "xterm-256color", "COLUMNS": "100", **environment},
         **{terminal: theirs, pipe: subprocess.PIPE},

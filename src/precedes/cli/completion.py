@@ -22,7 +22,7 @@ def add(commands: Commands) -> None:
     parser = commands.add_parser(
         "completion",
         help="print a script that completes commands, options and protocols in a shell",
-        description="Print a script for a shell to read at its start: see docs/shell.md. "
+        description="Print a script for a shell to read at its start: see 'precedes docs shell'. "
         'Example: eval "$(precedes completion bash)"',
     )
     parser.add_argument("shell", choices=SHELLS, metavar="|".join(SHELLS))
@@ -32,6 +32,7 @@ def add(commands: Commands) -> None:
 def _run(options: argparse.Namespace) -> int:
     import shtab
 
+    from precedes.cli.docs import pages
     from precedes.cli.main import make_parser
     from precedes.registry import names
 
@@ -41,6 +42,8 @@ def _run(options: argparse.Namespace) -> int:
             action.complete = shtab.DIRECTORY if action.metavar == "DIR" else shtab.FILE
         elif action.dest == "protocol":
             action.choices = names()
+        elif action.dest == "page":
+            action.choices = list(pages())
     show(shtab.complete(parser, shell=options.shell))
     return Exit.DONE
 

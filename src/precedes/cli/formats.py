@@ -29,7 +29,7 @@ FORMATS: Final = (
 def add_format_options(parser: argparse.ArgumentParser, *, more: Sequence[str] = ()) -> None:
     """What a log is, and how it says what ours say; ``more`` are formats of this command alone."""
     parser.add_argument("--format", default="auto", choices=(*FORMATS, *more))
-    group = parser.add_argument_group("logs of other systems (docs/formats.md)")
+    group = parser.add_argument_group("logs of other systems ('precedes docs formats')")
     group.add_argument(
         "--parser", metavar="EXPR", help="shiviz: finds an event; groups host, clock, kind, ..."
     )

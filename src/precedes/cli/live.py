@@ -41,7 +41,8 @@ def _add_node(commands: Commands) -> None:
         "node",
         help="take part in a live group: broadcast lines, print what is delivered",
         description="Lines from standard input are broadcast, delivered ones printed. A file "
-        "describes the group (docs/live.md), or --member and --address once for each member.",
+        "describes the group (see 'precedes docs live'), or --member and --address once for each "
+        "member.",
     )
     parser.add_argument("--group", type=Path, metavar="FILE", help="a TOML file that all share")
     parser.add_argument(

@@ -6,39 +6,17 @@ No command's module imports what the command needs before it runs: help comes at
 from __future__ import annotations
 
 import argparse
+import itertools
 import signal
+import sys
 from collections.abc import Sequence
 from typing import Any, Final, NoReturn
 
-from precedes import __version__, console
-from precedes.cli import (
-    audit,
-    completion,
-    export,
-    live,
-    protocols,
-    reproduce,
-    simulate,
-    size,
-    spark,
-    sweep,
-)
-from precedes.cli.terminal import show_waiting
+from precedes import console
 from precedes.console import one_line, show, tell
 from precedes.errors import Exit, meant
 
-COMMANDS: Final = (
-    protocols,
-    simulate,
-    sweep,
-    audit,
-    export,
-    size,
-    reproduce,
-    live,
-    spark,
-    completion,
-)
+VERSION: Final = "--version"
 
 
 class _Parser(argparse.ArgumentParser):
@@ -84,25 +62,81 @@ def main(arguments: Sequence[str] | None = None) -> int:
     debug = False
     try:
         try:
-            options = make_parser().parse_args(arguments)
+            options = _parse(arguments)
         except SystemExit as stop:  # after the help, or a mistake
             show("", end="")
             return int(stop.code or 0)
         debug = getattr(options, "debug", False)
-        show_waiting()
         return int(options.run(options))
     except BaseException as error:
         return tell(error, debug=debug)
 
 
+def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
+    """What is asked for; the modules of commands are imported for commands alone."""
+    given = sys.argv[1:] if arguments is None else list(arguments)
+    if VERSION in itertools.takewhile(lambda text: text.startswith("-"), given):
+        return _make_version_parser().parse_args(given)
+    from precedes.cli.terminal import show_waiting
+
+    options = make_parser().parse_args(given)
+    show_waiting()
+    return options
+
+
+def _make_version_parser() -> argparse.ArgumentParser:
+    from precedes.cli import version
+
+    parser = _Parser(prog=f"precedes {VERSION}", description=version.DESCRIPTION)
+    parser.add_argument(VERSION, action="store_true", help=argparse.SUPPRESS)
+    parser.add_argument("--json", action="store_true", help="print JSON")
+    parser.set_defaults(run=version.run)
+    return parser
+
+
 def make_parser() -> argparse.ArgumentParser:
     """The parser of all commands; what it finds has the command's function as ``run``."""
     parser = _Parser(prog="precedes", description="Causal broadcast: simulate, audit, compare.")
-    parser.add_argument("--version", action="version", version=f"precedes {__version__}")
+    parser.add_argument(
+        VERSION, action="store_true", help="print versions and a digest of the sources ([--json])"
+    )
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
-    for command in COMMANDS:
+    for command in _commands():
         command.add(commands)
     return parser
+
+
+def _commands() -> tuple[Any, ...]:
+    """The modules of the commands, in the order of the help."""
+    from precedes.cli import (
+        audit,
+        completion,
+        docs,
+        examples,
+        export,
+        live,
+        protocols,
+        reproduce,
+        simulate,
+        size,
+        spark,
+        sweep,
+    )
+
+    return (
+        protocols,
+        simulate,
+        sweep,
+        audit,
+        export,
+        size,
+        reproduce,
+        live,
+        spark,
+        docs,
+        examples,
+        completion,
+    )
 
 
 def run() -> NoReturn:

@@ -26,8 +26,8 @@ def add(commands: Commands) -> None:
         "simulate",
         help="run a protocol in the simulator",
         description="Run a protocol in the simulator. Delays are in ms; the rate is of the group.",
-        epilog="Faults, bandwidth, skew and more: in a scenario file, see docs/scenarios.md. "
-        "Example: precedes simulate vector --nodes 20 --messages 1000 --trace traces",
+        epilog="Faults, bandwidth, skew and more: in a scenario file, see 'precedes docs "
+        "scenarios'. Example: precedes simulate vector --nodes 20 --messages 1000 --trace traces",
     )
     parser.add_argument("protocol", nargs="?", help="a name, or a file (.py) or folder of your own")
     parser.add_argument(

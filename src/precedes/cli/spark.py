@@ -18,7 +18,8 @@ def add(commands: Commands) -> None:
         "spark",
         help="start the master or a worker of a Spark cluster, or a Connect server, here",
         description="Start a daemon of Spark's; it runs until it is ended (Ctrl-C, or SIGTERM, "
-        "after which executors end too). Messages go to standard error. See docs/pipeline.md.",
+        "after which executors end too). Messages go to standard error. See 'precedes docs "
+        "pipeline'.",
     )
     daemons = parser.add_subparsers(dest="daemon", required=True, metavar="master|worker|connect")
     master = daemons.add_parser("master", help="gives workers to applications")

@@ -30,8 +30,8 @@ def add(commands: Commands) -> None:
     parser = commands.add_parser(
         "sweep",
         help="run an experiment file: protocols, parameters, seeds, on all cores or a cluster",
-        description="Run a scenario file with a [sweep] table (docs/pipeline.md) on Spark. The "
-        "same command goes on after an interrupt. Exit status 3 if runs failed.",
+        description="Run a scenario file with a [sweep] table (see 'precedes docs pipeline') on "
+        "Spark. The same command goes on after an interrupt. Exit status 3 if runs failed.",
     )
     parser.add_argument("experiment", type=Address.of, metavar="EXPERIMENT.toml")
     add_out(parser, help="for records, traces and tables")

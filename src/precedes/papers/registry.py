@@ -110,7 +110,7 @@ def check(exports: SimpleNamespace, *, number: str) -> Paper:
 
     for export, file in EXPORTS.items():
         if not hasattr(exports, export):
-            raise fail(f"{export} is missing in {file}.py; see docs/papers.md")
+            raise fail(f"{export} is missing in {file}.py; see 'precedes docs papers'")
     if not re.fullmatch("[0-9]{3}", number) or number != exports.PAPER:
         raise fail(f"PAPER must be the three digits of the folder's name, not {exports.PAPER!r}")
     if not isinstance(exports.REFERENCE, Reference) or not exports.REFERENCE.title.strip():

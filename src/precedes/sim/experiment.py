@@ -68,7 +68,7 @@ def from_file(path: Place) -> Experiment:
     with reading(path) as table:
         sweep = table.pop("sweep", None)
         if not isinstance(sweep, dict):
-            raise UserError("there is no [sweep] table: see docs/pipeline.md")
+            raise UserError("there is no [sweep] table: see 'precedes docs pipeline'")
         base = from_table(table)
         switches = {name: _switch(name, sweep.pop(name, False)) for name in SWITCHES}
         if switches["packets"] and not switches["trace"]:

@@ -20,7 +20,7 @@ from precedes.papers.p003.published import PUBLISHED
 
 REASON: Final = (
     "the paper gives neither the entries per process nor the way of counting; with larger clocks "
-    "its value is passed (docs/protocols/probabilistic.md), so this number is no claim to hold"
+    "its value is passed ('precedes docs probabilistic'), so this number is no claim to hold"
 )
 TABLE_2_REASON: Final = (
     "one pair of broadcasts in quick succession makes many receivers ask, so runs of a few "

@@ -193,7 +193,7 @@ def cause_of(error: BaseException) -> str:
         lines = [line for line in lines if not NOISE.match(line)][:1]
     line = CLASSES.sub("", lines[-1].strip()) if lines else ""
     if line.startswith("ModuleNotFoundError"):
-        line += ", in a task: give executors what precedes needs, as docs/pipeline.md says"
+        line += ", in a task: give executors what precedes needs, see 'precedes docs pipeline'"
     return line.partition(" Consider setting")[0][:300] or type(error).__name__
 
 

@@ -23,7 +23,7 @@ MODE: Final = 0o644 << 16
 
 
 def write_archive(path: Path) -> None:
-    """Write what is in the package, compiled modules aside, as a zip."""
+    """Write what is in the package, compiled modules and pages aside, as a zip."""
     files = [file for file in sorted(sources.PACKAGE.rglob("*")) if _is_code(file)]
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
         for file in files:
@@ -33,7 +33,8 @@ def write_archive(path: Path) -> None:
 
 
 def _is_code(file: Path) -> bool:
-    return file.is_file() and "__pycache__" not in file.parts
+    is_shown = file.is_relative_to(sources.SHARE)
+    return file.is_file() and not is_shown and "__pycache__" not in file.parts
 
 
 def send(session: SparkSession, folder: Path) -> None:

@@ -1,0 +1,93 @@
+"""`precedes --version`: true, and told without importing or starting what it tells of."""
+
+import importlib.metadata
+import json
+import re
+import sys
+
+import pyarrow.parquet
+import pytest
+
+import precedes
+from precedes.cli.main import main
+from precedes.cli.version import java_version
+from precedes.trace import read_metadata
+from tests.support.commands import run
+from tests.support.places import ROOT
+
+
+def test_the_versions_are_those_that_are_installed(capsys):
+    assert main(["--version", "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    for name in ("numpy", "numba", "llvmlite", "pyarrow", "pyspark"):
+        assert told[name] == importlib.metadata.version(name)
+    assert told["pyarrow"] == pyarrow.__version__
+    assert told["python"].startswith(".".join(map(str, sys.version_info[:3])))
+    assert told["precedes"] == precedes.__version__
+
+
+def test_text_for_people(capsys):
+    assert main(["--json", "--version"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert main(["--version"]) == 0
+    first, *lines = capsys.readouterr().out.splitlines()
+    assert first == f"precedes {told.pop('precedes')}"
+    expected = {name: value or "not installed" for name, value in told.items()}
+    assert dict(line.split(maxsplit=1) for line in lines) == expected
+
+
+def test_the_digest_is_that_of_traces(tmp_path, capsys):
+    line = "simulate vector --nodes 2 --messages 1 --interpreted --trace"
+    assert main([*line.split(), str(tmp_path)]) == 0
+    (trace,) = tmp_path.iterdir()
+    capsys.readouterr()
+    assert main(["--version", "--json"]) == 0
+    digest = json.loads(capsys.readouterr().out)["sources"]
+    assert digest == read_metadata(trace)["code_version"]
+
+
+def test_what_is_not_installed_is_said(capsys, monkeypatch):
+    def version(name):
+        raise importlib.metadata.PackageNotFoundError(name)
+
+    monkeypatch.setattr("precedes.cli.version.importlib.metadata.version", version)
+    monkeypatch.setattr("precedes.cli.version.sources_digest", lambda: "0")
+    assert main(["--version"]) == 0
+    assert re.search(r"^pyspark +not installed$", capsys.readouterr().out, re.MULTILINE)
+
+
+@pytest.mark.parametrize(
+    ("line", "told"),
+    [
+        ("--version simulate", "unrecognized arguments: simulate; see 'precedes --version --help'"),
+        ("--version --jsn", "did you mean '--json'?"),
+        ("simulate --version", "unrecognized arguments: --version"),
+    ],
+)
+def test_it_stands_alone(line, told, capsys):
+    assert main(line.split()) == 2
+    assert told in capsys.readouterr().err
+
+
+def test_java_is_read_not_run(tmp_path, monkeypatch):
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.delenv("JAVA_HOME", raising=False)
+    assert java_version() is None
+    home = tmp_path / "jdk"
+    (home / "bin").mkdir(parents=True)
+    (home / "release").write_text('IMPLEMENTOR="x"\nJAVA_VERSION="21.0.4"\n')
+    (home / "bin/java").write_text("#!/bin/sh\nexit 1\n")
+    (home / "bin/java").chmod(0o755)
+    (tmp_path / "java").symlink_to(home / "bin/java")
+    assert java_version() == "21.0.4"
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path / "gone"))
+    assert java_version() == "21.0.4"
+
+
+def test_sources_that_were_never_installed_have_a_version():
+    """One place says it, in the sources: no metadata of an installation is asked."""
+    done = run("--version", env={"PYTHONPATH": str(ROOT / "src")}, cwd=ROOT / "tests")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith(f"precedes {precedes.__version__}\n")
+    text = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
+    assert not re.search(r"^version\b", text, re.MULTILINE)
