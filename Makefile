@@ -16,7 +16,7 @@ UNPACKED := --config-settings=--build-option=--compression=stored
 IS_NEW_ENOUGH := -c 'import sys; sys.exit(sys.version_info < (3, 11))'
 IS_VENV := -c 'import sys, pip; sys.exit(sys.prefix == sys.base_prefix)'
 
-.PHONY: venv test lint bench swarm reproduce clean
+.PHONY: venv test lint bench swarm reproduce dist clean
 .DEFAULT_GOAL := test
 
 venv: $(READY)
@@ -54,6 +54,9 @@ swarm: $(READY)
 
 reproduce: $(READY)
 	@$(BIN)/precedes reproduce --quick --out build/report
+
+dist: $(READY)
+	@$(BIN)/python -m tools.dist
 
 clean:
 	@rm -rf $(VENV) build dist .pytest_cache .hypothesis .mypy_cache .ruff_cache

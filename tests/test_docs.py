@@ -130,15 +130,6 @@ def lasting(output: str) -> list[str]:
     return [line for line in output.splitlines() if line and not line.startswith("time ")]
 
 
-@pytest.mark.usefixtures("engine", "workplace")
-def test_the_example_of_the_readme():
-    code, output = blocks(PAGES["README.md"])[1:3]
-    assert (code.language, output.language) == ("python", "text")
-    with contextlib.redirect_stdout(io.StringIO()) as printed:
-        exec(compile(code.text, "README.md", "exec"), {})
-    assert printed.getvalue() == output.text
-
-
 def test_the_example_of_a_table():
     page = blocks(PAGES["docs/formats.md"])
     at = next(number for number, block in enumerate(page) if block.language == "python")

@@ -16,6 +16,7 @@ TOGETHER = {
     "tests/pipeline/test_stream.py": "spark",
     "tests/report/test_report.py": "report",
     "tests/protocols/vcube/test_vcube_with_tests.py": "vcube_with_tests",
+    "tests/test_wheel.py": "wheel",
 }
 
 # What takes longest comes first, so that both processes end at the same time. One builds the
