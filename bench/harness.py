@@ -7,6 +7,7 @@ kept of a run is the ratio between them: bench/history.csv, a line for each rati
 import argparse
 import csv
 import json
+import os
 import resource
 import statistics
 import subprocess
@@ -15,6 +16,9 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
+# What is measured is compiled from the first event on.
+os.environ.setdefault("PRECEDES_TIER", "compiled")
+
 HISTORY = ROOT / "bench" / "history.csv"
 
 

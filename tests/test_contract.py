@@ -281,11 +281,11 @@ def test_the_simulator_itself_notices(tmp_path):
         tmp_path, "unordered", (DELIVERED, DELIVERED + DELIVERED), rename="twice"
     )
     with pytest.raises(InternalError, match=r"twice broke the contract: node .* more than it had"):
-        simulate(Scenario(protocol=twice, **SMALL), interpreted=True)
+        simulate(Scenario(protocol=twice, **SMALL), tier="interpreted")
     _, edits, _ = BROKEN["too many effects"]
     much = edited.protocol(tmp_path, "unordered", *edits, rename="much")
     with pytest.raises(InternalError, match="protocol much: a handler asked for more effects"):
-        simulate(Scenario(protocol=much, **SMALL), interpreted=True)
+        simulate(Scenario(protocol=much, **SMALL), tier="interpreted")
 
 
 def test_a_users_own_file(tmp_path):
@@ -301,8 +301,8 @@ def test_a_users_own_file(tmp_path):
         (IMPORTED, "    deliver,\n    drop,\n    sequence_of,\n"),
         rename="every_other",
     )
-    result = simulate(Scenario(protocol=path, **SMALL), interpreted=True)
-    ours = simulate(Scenario(protocol="unordered", **SMALL), interpreted=True)
+    result = simulate(Scenario(protocol=path, **SMALL), tier="interpreted")
+    ours = simulate(Scenario(protocol="unordered", **SMALL), tier="interpreted")
     assert result.protocol == "every_other"
     assert result.broadcasts == ours.broadcasts == 40
     assert 0 < result.deliveries < ours.deliveries == 120
@@ -313,9 +313,9 @@ def test_a_users_own_file(tmp_path):
 def test_an_edited_file_is_another_protocol(tmp_path):
     """Also within one process, as in a notebook."""
     scenario = Scenario(protocol=edited.protocol(tmp_path, "unordered"), **SMALL)
-    before = simulate(scenario, interpreted=True)
+    before = simulate(scenario, tier="interpreted")
     edited.protocol(tmp_path, "unordered", ("    return 8\n", "    return 9\n"))
-    after = simulate(scenario, interpreted=True)
+    after = simulate(scenario, tier="interpreted")
     assert after.bytes_sent == before.bytes_sent + before.packets
 
 
@@ -330,9 +330,9 @@ def test_an_edited_helper_is_another_protocol(tmp_path):
          "import header_size\nimport numpy as np\n\ndel sys.path[0]\n"),
     )  # fmt: skip
     scenario = Scenario(protocol=path, **SMALL)
-    before = simulate(scenario, interpreted=True)
+    before = simulate(scenario, tier="interpreted")
     helper.write_text("BYTES = 9\n")
-    after = simulate(scenario, interpreted=True)
+    after = simulate(scenario, tier="interpreted")
     assert after.bytes_sent == before.bytes_sent + before.packets
 
 
@@ -341,8 +341,8 @@ def test_a_users_own_folder(tmp_path):
     path = edited.protocol(tmp_path, "vcube", rename="mine")
     scenario = Scenario(protocol=path, parameters={"tolerant": False}, **SMALL)
     first = load(path)
-    ours = simulate(scenario.replace(protocol="vcube"), interpreted=True)
-    before = simulate(scenario, interpreted=True)
+    ours = simulate(scenario.replace(protocol="vcube"), tier="interpreted")
+    before = simulate(scenario, tier="interpreted")
     assert before.protocol == "mine"
     assert (before.bytes_sent, before.packets) == (ours.bytes_sent, ours.packets)
     parts = loop.ENTRY.parts(first.state, first.sources)
@@ -351,7 +351,7 @@ def test_a_users_own_folder(tmp_path):
     compiled_from = sources.digest(parts)
     edited.edit_folder(Path(path), "ENTRY_BYTES: Final = 4", "ENTRY_BYTES: Final = 5")
     assert sources.digest(parts) != compiled_from
-    after = simulate(scenario, interpreted=True)
+    after = simulate(scenario, tier="interpreted")
     assert after.bytes_sent > before.bytes_sent
     assert load(path).state is not first.state
 

@@ -111,9 +111,9 @@ def test_fifo_broadcast_conforms():
 def test_fifo_broadcast_keeps_the_order_of_each_source():
     """On links that do not: all that is wrong is between sources, as over links that do."""
     scenario = Scenario(protocol=FIFO, nodes=5, messages=200, delay="exponential:100")
-    fifo = simulate(scenario, interpreted=True)
-    none = simulate(scenario.replace(protocol="unordered"), interpreted=True)
-    links = simulate(scenario.replace(protocol="unordered", fifo=True), interpreted=True)
+    fifo = simulate(scenario, tier="interpreted")
+    none = simulate(scenario.replace(protocol="unordered"), tier="interpreted")
+    links = simulate(scenario.replace(protocol="unordered", fifo=True), tier="interpreted")
     assert fifo.lost == fifo.duplicates == 0
     assert fifo.violations == links.violations
     assert 0 < fifo.violations.deliveries < none.violations.deliveries

@@ -45,7 +45,7 @@ MAY_IMPORT = {
     "registry": CONTRACT,  # it finds protocols by their names
     "trace": STORES,
     "audit": STORES | {"compiled", "trace"},
-    "sim": HOSTS | {"forms", "delays", "machine", "stores"},
+    "sim": HOSTS | {"forms", "delays", "machine", "stores", "waiting"},
     "sim.engine": CONTRACT,
     "sim.inputs": CONTRACT | {"delays", "sim.engine", "sim.scenario", "sim.workloads"},
     "sim.runs": HOSTS | {"delays", "sim", "trace"},  # it hands a run to the writer of its trace

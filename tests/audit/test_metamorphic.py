@@ -25,7 +25,7 @@ ON_THE_AIR = {
 def recorded(tmp_path, **fields):
     """The history of a run, from its trace."""
     path = tmp_path / "run.parquet"
-    simulate(Scenario(**fields), trace=path, interpreted=True)
+    simulate(Scenario(**fields), trace=path, tier="interpreted")
     (history,) = read_trace(path)
     assert history.complete
     return history

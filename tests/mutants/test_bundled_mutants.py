@@ -114,10 +114,10 @@ def convictions(name):
     for seed in SEEDS:
         scenario = schedule(seed, protocol=name, nodes_max=17).replace(horizon_s=HORIZON_S)
         try:
-            check(scenario, interpreted=True)
+            check(scenario, tier="interpreted")
         except Exception as error:
             return [f"seed {seed}: {type(error).__name__}: {error}"]
-    found = simulate(BIG2.replace(protocol=name), interpreted=True)
+    found = simulate(BIG2.replace(protocol=name), tier="interpreted")
     return [] if found.packets == BIG2_PACKETS else [f"{found.packets} packets"]
 
 

@@ -114,7 +114,7 @@ def convictions(name):
         sets = DeliveredSets(name, scenario.nodes, watcher.check)
         try:
             with sets.installed():
-                made, result = dcs_stress.run(scenario, interpreted=True)
+                made, result = dcs_stress.run(scenario, tier="interpreted")
             dcs_stress.check_at_rest(made, result)
         except (AssertionError, IndexError) as error:
             yield f"seed {seed}: {error}"

@@ -47,18 +47,18 @@ def convicted(path):
         crashed = crash_set(rng, nodes)
         faults = [Fault("crash", node=node, at_s=rng.uniform(0, 0.1)) for node in crashed]
         chosen = scenario(nodes, faults, horizon_s=1.5, seed=seed, protocol=path)
-        detector = finished(chosen, interpreted=True)
+        detector = finished(chosen, tier="interpreted")
         for node in set(range(nodes)) - crashed:
             if suspects(detector, node) != crashed:
                 return f"seed {seed}: the view of node {node}"
     calm = scenario(8, [], horizon_s=0.3, protocol=path)
-    detector = finished(calm, interpreted=True)
+    detector = finished(calm, tier="interpreted")
     rounds = detector.process[:, tester.ROUND].sum()
     if detector.counter[tester.TESTS_SENT] != 3 * rounds:
         return "more tests than one for each process and cluster"
     pause = [Fault("pause", node=3, at_s=0.1, for_s=0.3)]
     paused = scenario(8, pause, horizon_s=1.0, protocol=path)
-    detector = finished(paused, interpreted=True)
+    detector = finished(paused, tier="interpreted")
     fenced = detector.process[:, tester.FENCED].tolist()
     return None if fenced == [0, 0, 0, 1, 0, 0, 0, 0] else "the suspect is not fenced"
 

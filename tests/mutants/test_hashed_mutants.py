@@ -133,7 +133,7 @@ def test_the_original_passes_the_same_schedules(tmp_path, settings):
 def requests_of(name):
     """Requests for a delivery in a group whose clock is large enough."""
     scenario = Scenario(protocol=name, nodes=8, messages=40, parameters={"entries": 20})
-    result = simulate(scenario, interpreted=True)
+    result = simulate(scenario, tier="interpreted")
     assert result.violations.deliveries == 0
     return result.extra["requests"] / result.deliveries
 

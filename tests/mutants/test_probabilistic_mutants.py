@@ -36,7 +36,7 @@ def run(name, *, seed=1, entries=ENTRIES):
             seed=seed,
             parameters={"entries": entries, "detector": "mostefaoui"},
         ),
-        interpreted=True,
+        tier="interpreted",
     )
 
 

@@ -55,7 +55,7 @@ def convictions(file):
     for seed in SEEDS:
         scenario = vcube_checks.with_few_left(seed).replace(protocol=file)
         try:
-            vcube_checks.check_survivors(scenario, observe(scenario, interpreted=True))
+            vcube_checks.check_survivors(scenario, observe(scenario, tier="interpreted"))
         except Exception as error:
             found.append(f"seed {seed}: {type(error).__name__}: {error}")
             break

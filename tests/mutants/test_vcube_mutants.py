@@ -27,7 +27,7 @@ def convictions(file, parameters, check):
             protocol=file, parameters=parameters, horizon_s=60.0
         )
         try:
-            check(scenario, observe(scenario, interpreted=True, packets=True))
+            check(scenario, observe(scenario, tier="interpreted", packets=True))
         except Exception as error:
             found.append(f"{type(error).__name__}: {error}")
     return found
@@ -109,7 +109,7 @@ def test_the_literal_algorithm_convicts_the_rest(tmp_path, mistake):
     for seed in SEEDS:
         base = vcube_checks.scenario(seed, **SEVERAL).replace(parameters=parameters)
         found = {
-            file: observe(base.replace(protocol=file), interpreted=True).result.packets
+            file: observe(base.replace(protocol=file), tier="interpreted").result.packets
             for file in (mutant, LITERAL)
         }
         differing += found[mutant] != found[LITERAL]

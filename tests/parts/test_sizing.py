@@ -100,7 +100,7 @@ def test_the_bytes_are_those_of_the_protocols():
     ):
         parameters = {} if protocol == "vector" else {"entries": 7}
         scenario = base.replace(protocol=protocol, parameters=parameters)
-        result = simulate(scenario, interpreted=True)
+        result = simulate(scenario, tier="interpreted")
         assert result.bytes_sent == result.packets * (wanted + overhead)
 
 

@@ -59,7 +59,7 @@ def test_counts_and_hashes_are_those_of_the_delivered_sets(seed):
     watcher = Watcher(scenario)
     sets = DeliveredSets("dcs", scenario.nodes, watcher.check)
     with sets.installed():
-        made, result = dcs_stress.run(scenario, interpreted=True)
+        made, result = dcs_stress.run(scenario, tier="interpreted")
     dcs_stress.check_at_rest(made, result)
     if scenario.parameters["detector"] == "hash":
         assert not sets.wrong
@@ -76,7 +76,7 @@ def test_the_watcher_convicts_a_count_too_many():
 
     sets = DeliveredSets("dcs", scenario.nodes, spoil)
     with sets.installed(), pytest.raises(AssertionError):
-        simulate(scenario, interpreted=True)
+        simulate(scenario, tier="interpreted")
 
 
 def test_decisions_are_right_when_they_are_taken():
@@ -87,7 +87,7 @@ def test_decisions_are_right_when_they_are_taken():
         watcher = Watcher(scenario)
         sets = DeliveredSets("dcs", scenario.nodes, watcher.check)
         with sets.installed():
-            simulate(scenario, interpreted=True)
+            simulate(scenario, tier="interpreted")
         deactivated += watcher.deactivations
         removed += watcher.removals
     assert deactivated > 20
@@ -153,7 +153,7 @@ def test_the_clock_is_bounded():
     """At the bound the clock stays as it is, and errors grow; nothing else happens."""
     parameters = {"error": 1e-6, "component_entries": 4, "components_max": 3}
     scenario = Scenario(protocol="dcs", nodes=10, duration_s=3.0, rate=200.0, parameters=parameters)
-    made, result = dcs_stress.run(scenario, interpreted=True)
+    made, result = dcs_stress.run(scenario, tier="interpreted")
     dcs_stress.check_at_rest(made, result)
     assert result.extra["entries_sent_mean"] <= 12
     assert result.violations.deliveries > 0

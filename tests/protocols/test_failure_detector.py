@@ -39,10 +39,10 @@ def scenario(nodes, faults, *, horizon_s, seed=1, **changes):
     ).replace(**changes)
 
 
-def finished(chosen, *, interpreted=False):
+def finished(chosen, *, tier="auto"):
     """The detector's arrays after a run."""
     run = Run(chosen)
-    run.go(interpreted=interpreted)
+    run.go(tier=tier)
     return run.state.detector
 
 
@@ -129,7 +129,7 @@ def test_each_process_has_one_tester_in_each_of_its_clusters(seed):
     faults = [Fault("crash", node=node, at_s=at_s) for node, at_s in crashed_s.items()]
     found = []
     with noting_tests(found):
-        finished(scenario(nodes, faults, horizon_s=0.5, seed=seed), interpreted=True)
+        finished(scenario(nodes, faults, horizon_s=0.5, seed=seed), tier="interpreted")
     last = {}
     for time_ns, testing, tested in found:
         place = tested, (testing ^ tested).bit_length()
@@ -149,7 +149,7 @@ def test_first_rounds_of_the_paper():
     """Section 3.1: with 16 processes p0 tests p1, p2, p4 and p8."""
     found = []
     with noting_tests(found):
-        finished(scenario(16, [], horizon_s=0.001), interpreted=True)
+        finished(scenario(16, [], horizon_s=0.001), tier="interpreted")
     assert [tested for _, tester, tested in found if tester == 0] == [1, 2, 4, 8]
     assert len(found) == 16 * 4
 
@@ -188,7 +188,7 @@ def test_comes_to_rest_after_its_rounds():
 def test_compiled_and_interpreted_agree():
     faults = [Fault("crash", node=node, at_s=0.05) for node in (1, 2, 9)]
     chosen = scenario(13, faults, horizon_s=1.0)
-    ours, theirs = finished(chosen), finished(chosen, interpreted=True)
+    ours, theirs = finished(chosen), finished(chosen, tier="interpreted")
     assert all(map(np.array_equal, ours, theirs))
 
 

@@ -60,7 +60,7 @@ def test_clock_and_hash_are_those_of_the_delivered_set(seed):
     scenario = scenario.replace(parameters=parameters(seed), messages=messages)
     sets = DeliveredSets("hashed", scenario.nodes, check_meaning)
     with sets.installed():
-        result = simulate(scenario, interpreted=True)
+        result = simulate(scenario, tier="interpreted")
     assert sets.steps >= result.broadcasts, "every handler was watched"
     assert not sets.wrong, (scenario, sets.wrong)
     if crashed(scenario):
@@ -83,7 +83,7 @@ def test_the_sets_convict_a_state_that_means_something_else():
     sets = DeliveredSets("hashed", 3, spoil)
     scenario = Scenario(protocol="hashed", nodes=3, messages=5)
     with sets.installed(), pytest.raises(AssertionError):
-        simulate(scenario, interpreted=True)
+        simulate(scenario, tier="interpreted")
 
 
 @given(st.integers(0, 2**32))

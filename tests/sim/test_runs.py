@@ -25,5 +25,5 @@ def test_the_package_and_its_command_are_imported_without_its_engine():
 
 def test_a_run_without_a_trace_imports_no_writer():
     scenario = "Scenario(protocol='vector', nodes=2, messages=1)"
-    code = f"from precedes import Scenario, simulate; simulate({scenario}, interpreted=True)"
+    code = f"from precedes import Scenario, simulate; simulate({scenario}, tier='interpreted')"
     assert "pyarrow" not in imported_by(code)

@@ -204,7 +204,7 @@ def test_a_run_too_large_for_its_memory():
         simulate(huge)
     small = Scenario(protocol="vector", nodes=50, messages=20_000, rate=1e5, loss=0.01)
     with pytest.raises(UserError, match="memory_max_bytes"):
-        simulate(small.replace(memory_max_bytes=1 << 20, messages=500), interpreted=True)
+        simulate(small.replace(memory_max_bytes=1 << 20, messages=500), tier="interpreted")
 
 
 def test_the_memory_of_a_run_is_its_share_of_the_machines(monkeypatch):
@@ -230,14 +230,14 @@ def test_every_drawn_parameter_is_echoed(tmp_path):
         parameters={"entries": "7"},
         faults=(Fault("crash", node=1, at_s=0.5, detection_ms=(1.0, 9.0)),),
     )
-    echo = simulate(scenario, interpreted=True).scenario
+    echo = simulate(scenario, tier="interpreted").scenario
     assert {field.name for field in dataclasses.fields(Scenario)} <= set(echo)
     assert echo["parameters"] == {"entries": 7, "per_process": 2, "detector": "none"}
     assert set(echo["drawn"]) == {"latency", "detection_ms", "targets_per_s"}
     assert len(echo["drawn"]["latency"]["hosts"]) == 2
     assert json.loads(json.dumps(echo))["workload"] == "random:5:50"
     uniform = scenario.replace(delay="uniform:1:2", per="link")
-    assert set(simulate(uniform, interpreted=True).scenario["drawn"]["link_ms"]) == {
+    assert set(simulate(uniform, tier="interpreted").scenario["drawn"]["link_ms"]) == {
         "min", "median", "max",
     }  # fmt: skip
 

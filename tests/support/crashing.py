@@ -62,17 +62,17 @@ def crashes(rng, *, nodes, span_s):
         )
 
 
-def run(scenario, *, interpreted=False):
+def run(scenario, *, tier="auto"):
     """A finished run and its trace."""
     collector = Collector()
     done = Run(scenario, writer=collector)
-    result = done.go(interpreted=interpreted)
+    result = done.go(tier=tier)
     return done, result, collector.rows()
 
 
-def check(scenario, *, interpreted=False):
+def check(scenario, *, tier="auto"):
     """AssertionError unless the run kept every promise; returns the number of broadcasts."""
-    done, result, rows = run(scenario, interpreted=interpreted)
+    done, result, rows = run(scenario, tier=tier)
     assert result.complete, "something goes on for ever"
     crashed = set(rows[rows[:, 2] == EventKind.CRASH, 1].tolist())
     correct = [node for node in range(scenario.nodes) if node not in crashed]

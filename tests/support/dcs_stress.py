@@ -115,10 +115,10 @@ def check_seeds(seeds, *, detector):
     assert broadcasts > 50 * len(seeds), "the schedules are too small to show anything"
 
 
-def run(scenario, *, interpreted=False):
+def run(scenario, *, tier="auto"):
     """A run that has ended, and its result."""
     made = Run(scenario)
-    return made, made.go(interpreted=interpreted)
+    return made, made.go(tier=tier)
 
 
 def check_at_rest(made, result, *, shrunk=True):

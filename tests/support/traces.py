@@ -10,10 +10,10 @@ from precedes.testing import observe
 from tests.support.places import DATA
 
 
-def run(protocol="unordered", *, packets=False, interpreted=False, **fields):
+def run(protocol="unordered", *, packets=False, tier="auto", **fields):
     """A run with its trace."""
     scenario = Scenario(protocol=protocol, **fields)
-    return observe(scenario, packets=packets, interpreted=interpreted)
+    return observe(scenario, packets=packets, tier=tier)
 
 
 def born_ns(seen):

@@ -85,7 +85,7 @@ def test_a_collector_holds_a_trace():
 
 
 def test_observed_rows_by_kind_and_node():
-    seen = observe(Scenario(protocol="vector", nodes=3, messages=10), interpreted=True)
+    seen = observe(Scenario(protocol="vector", nodes=3, messages=10), tier="interpreted")
     assert len(seen.of(EventKind.BROADCAST)) == 10
     assert len(seen.of(EventKind.DELIVER)) == 20
     assert sum(len(seen.of(EventKind.DELIVER, node)) for node in range(3)) == 20

@@ -76,6 +76,27 @@ def spark_told(options: argparse.Namespace) -> Iterator[None]:
         yield
 
 
+def add_tier(parser: argparse.ArgumentParser) -> None:
+    """How a protocol runs: ``options.tier``."""
+    tier = parser.add_mutually_exclusive_group()
+    tier.add_argument(
+        "--interpreted",
+        dest="tier",
+        action="store_const",
+        const="interpreted",
+        default="auto",
+        help="run as plain Python, for a debugger",
+    )
+    tier.add_argument(
+        "--compiled",
+        dest="tier",
+        action="store_const",
+        const="compiled",
+        default="auto",
+        help="wait for the compiler at first use",
+    )
+
+
 def add_trace(parser: argparse.ArgumentParser, *, help: str, local: bool = False) -> None:
     """Where events are kept; ``local``: on this machine alone."""
     kind = local_path if local else Address.of

@@ -7,7 +7,15 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from precedes.cli.common import add_json, add_parameters, add_rate, add_trace, given, parameters_of
+from precedes.cli.common import (
+    add_json,
+    add_parameters,
+    add_rate,
+    add_tier,
+    add_trace,
+    given,
+    parameters_of,
+)
 from precedes.cli.terminal import Bar
 from precedes.console import say, show
 from precedes.delays import DELAY_HELP
@@ -59,9 +67,7 @@ def add(commands: Commands) -> None:
     parser.add_argument("--no-oracle", action="store_true", help="do not count errors: faster")
     add_trace(parser, help="write the trace into DIR")
     parser.add_argument("--packets", action="store_true", help="with --trace: packets too")
-    parser.add_argument(
-        "--interpreted", action="store_true", help="run as plain Python, for a debugger"
-    )
+    add_tier(parser)
     add_json(parser)
     parser.set_defaults(run=_run)
 
@@ -82,7 +88,7 @@ def _run(options: argparse.Namespace) -> int:
             trace=trace,
             packets=options.packets,
             progress=bar.update,
-            interpreted=options.interpreted,
+            tier=options.tier,
         )
     if options.json:
         show(json.dumps({**result.as_dict(), "trace": None if trace is None else str(trace)}))

@@ -18,7 +18,7 @@ from precedes.compiled.recipes import work_of
 from precedes.errors import PrecedesError
 
 # Whoever waits for something on this machine goes first.
-NICENESS: Final = 10
+NICENESS: Final = 5
 
 # Between two looks at whether the parent is still the parent. The pipe tells at once, unless some
 # other process has inherited its end.

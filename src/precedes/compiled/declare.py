@@ -35,15 +35,17 @@ class Declared(NamedTuple):
 DECLARED: Final[list[Declared]] = []
 
 
-def function(*, inline: bool = True) -> Callable[[F], F]:
+def function(*, inline: bool = True, loop: Callable[..., Any] | None = None) -> Callable[[F], F]:
     """Make a helper callable from compiled code; called from Python it stays plain Python.
 
     ``inline=False`` keeps a large or rarely used helper out of line, to save compile time.
+    ``loop`` is what is compiled in place of it, if it leaves to NumPy what compiled code does in
+    a loop; a test compares the two.
     """
 
     def decorate(body: F) -> F:
         def choose(*_arguments: Any) -> Callable[..., Any]:
-            return body
+            return body if loop is None else loop
 
         DECLARED.append(Declared(body, choose, INLINED if inline else HELPER))
         return body

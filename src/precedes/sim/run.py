@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable
 from typing import Any, Final
 
 import numpy as np
@@ -33,10 +31,8 @@ from precedes.sim.inputs.network import draw_ns, make_network
 from precedes.sim.memory import nbytes
 from precedes.sim.result import Result
 from precedes.sim.scenario import Scenario
+from precedes.sim.switch import Switch
 
-# Events between two looks at the outside world: about a fifth of a second compiled.
-SLICE_EVENTS: Final = 1 << 20
-SLICE_EVENTS_INTERPRETED: Final = 1 << 12
 CHUNK_ROWS: Final = 1 << 18
 SLOTS_FIRST: Final = 256
 DRAWS: Final = 1 << 15  # delays drawn at a time: 256 KiB, which the second cache holds
@@ -145,41 +141,34 @@ class Run:
         for label, node in broadcasts.first_of_replay(world.workload):
             queue.push(world.queue, 0, layout.ISSUE_LATE | node, label)
 
-    def go(self, *, progress: Progress | None = None, interpreted: bool = False) -> Result:
+    def go(self, *, progress: Progress | None = None, tier: str = "auto") -> Result:
         """Run to the end and sum up."""
-        body: Callable[..., int] = loop.run
-        slice_events = SLICE_EVENTS_INTERPRETED
-        if not interpreted:
-            slice_events = SLICE_EVENTS
-            # A slice of no events compiles or loads the loop, which is no part of the run's time.
-            body = loop.ENTRY.prepare(
-                self.protocol.state,
-                self.protocol.sources,
-                self.world,
-                self.state,
-                0,
-            )
-        wall_s, cpu_s = time.perf_counter(), time.process_time()
-        while True:
-            status = body(self.world, self.state, slice_events)
-            if status == layout.FINISHED:
-                break
-            if status == layout.PAUSED:
-                if progress is not None:
+        with self._make_switch(tier) as switch:
+            switch.begin(self.world, self.state)
+            while True:
+                status = switch.body(self.world, self.state, switch.slice_events)
+                if status == layout.FINISHED:
+                    break
+                if status != layout.PAUSED:
+                    self._make_room(status)
+                elif progress is not None:
                     progress(self._done())
-            else:
-                self._make_room(status)
-        self._flush()
-        self._check_balance()
+                if switch.is_interpreted:
+                    switch.look(self.world, self.state, done=self._done_of_all())
+            self._flush()
+            self._check_balance()
         return summary.sum_up(
             self.world,
             self.state,
             scenario=self.scenario,
             protocol=self.protocol,
             echo=self._echo(),
-            cpu_s=time.process_time() - cpu_s,
-            wall_s=time.perf_counter() - wall_s,
+            cpu_s=switch.clock.cpu_s(),
+            wall_s=switch.clock.wall_s(),
         )
+
+    def _make_switch(self, tier: str) -> Switch:
+        return Switch(self.protocol, name=self.scenario.protocol, tier=tier)
 
     def _done(self) -> float:
         """The share of the run that is over, as far as one can tell."""
@@ -191,6 +180,16 @@ class Run:
         if messages is None:
             messages = max(len(self.world.workload.event) - 1, scenario.nodes)
         return min(int(registers[layout.BROADCASTS]) / max(messages, 1), 1.0)
+
+    def _done_of_all(self) -> float:
+        """``_done``, with what is still to be delivered when the last message was broadcast."""
+        workload, registers = self.world.workload, self.world.host.registers
+        messages = max(len(workload.issue), len(workload.event) - 1)
+        deliveries = messages * (self.scenario.nodes - 1)
+        if deliveries > 0:
+            return min(self._done(), int(registers[layout.DELIVERIES]) / deliveries)
+        horizon_ns = int(registers[layout.HORIZON_NS])
+        return min(int(registers[contract.NOW_NS]) / horizon_ns, 1.0)
 
     def _make_room(self, status: int) -> None:
         """Do what the engine stopped for: nearly always, let something grow."""

@@ -20,7 +20,7 @@ def simulate(
     trace: str | os.PathLike[str] | None = None,
     packets: bool = False,
     progress: Progress | None = None,
-    interpreted: bool = False,
+    tier: str = "auto",
     run_id: int = 0,
     sharers: int = 1,
 ) -> Result:
@@ -28,12 +28,16 @@ def simulate(
 
     ``packets`` adds a row for every message of every packet sent and received. The file appears
     when the run is complete, or not at all. ``progress`` is called with the share done, several
-    times a second; ``interpreted`` runs the same source as plain Python, with identical results,
-    for stepping through a protocol in a debugger. ``run_id`` is the number of the run in its
-    trace; ``sharers`` how many runs share this machine's memory.
+    times a second. ``run_id`` is the number of the run in its trace; ``sharers`` how many runs
+    share this machine's memory.
+
+    ``tier`` says how the protocol runs, with identical results: "interpreted" is plain Python, for
+    stepping through it in a debugger; "compiled" waits for the compiler at the first use of a
+    protocol; "auto" begins interpreted then, and goes on compiled when a process in the background
+    has compiled it, which it does for long runs alone.
     """
     if trace is None:
-        return open_run(scenario, sharers=sharers).go(progress=progress, interpreted=interpreted)
+        return open_run(scenario, sharers=sharers).go(progress=progress, tier=tier)
     # Most runs write no trace, and pyarrow takes 30 MiB.
     from precedes.trace import TraceWriter
 
@@ -45,7 +49,7 @@ def simulate(
     }
     with TraceWriter(trace, nodes=scenario.nodes, metadata=metadata, run_id=run_id) as writer:
         run = open_run(scenario, writer=writer, packets=packets, sharers=sharers)
-        result = run.go(progress=progress, interpreted=interpreted)
+        result = run.go(progress=progress, tier=tier)
         writer.close(complete=result.complete, scenario=result.scenario, counts=_counts(result))
     return result
 

@@ -61,16 +61,16 @@ class Observed:
         return chosen if node is None else chosen[chosen[:, NODE] == node]
 
 
-def observe(scenario: Scenario, *, interpreted: bool = False, packets: bool = False) -> Observed:
+def observe(scenario: Scenario, *, tier: str = "auto", packets: bool = False) -> Observed:
     """Run a scenario, keep its trace in memory and audit it."""
-    return observe_run(Run, scenario, interpreted=interpreted, packets=packets)
+    return observe_run(Run, scenario, tier=tier, packets=packets)
 
 
 def observe_run(
-    kind: type[Run], scenario: Scenario, *, interpreted: bool, packets: bool = False
+    kind: type[Run], scenario: Scenario, *, tier: str, packets: bool = False
 ) -> Observed:
     """``observe`` for a class derived from ``Run``."""
     collector = Collector()
-    result = kind(scenario, writer=collector, packets=packets).go(interpreted=interpreted)
+    result = kind(scenario, writer=collector, packets=packets).go(tier=tier)
     history = collector.history(nodes=scenario.nodes, complete=result.complete)
     return Observed(collector.rows(), result, audit(history))

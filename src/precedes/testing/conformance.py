@@ -139,18 +139,19 @@ def check_scenario(scenario: Scenario, *, compiled: bool = True) -> Observed:
     # First, and interpreted: compiled code trusts its handlers and would not survive some of
     # what they may do wrong.
     with watch.installed():
-        tight = observe_run(_TightRun, scenario, interpreted=True)
+        tight = observe_run(_TightRun, scenario, tier="interpreted")
     _check_promises(scenario, tight)
     if not outside(scenario) and not _crashes(scenario):
         watch.check_end()
-    seen = observe(scenario, interpreted=not compiled)
-    again = observe(scenario, interpreted=not compiled)
+    tier = "compiled" if compiled else "interpreted"
+    seen = observe(scenario, tier=tier)
+    again = observe(scenario, tier=tier)
     _compare(seen, again, "the same seed gave something else the second time")
     way = "compiled and interpreted runs differ" if compiled else "little room made a difference"
     _compare(seen, tight, way)
-    unrecorded = Run(scenario).go(interpreted=not compiled)
+    unrecorded = Run(scenario).go(tier=tier)
     require(_counts(seen.result) == _counts(unrecorded), "recording a trace changed the run")
-    with_packets = observe(scenario, interpreted=not compiled, packets=True)
+    with_packets = observe(scenario, tier=tier, packets=True)
     kept = [_history_rows(seen), _history_rows(with_packets)]
     require(np.array_equal(*kept), "recording packets changed the run")
     check_agreement(seen)

@@ -188,7 +188,7 @@ def test_one_schedule_gives_the_simulators_trace(protocol, seed, tmp_path):
         delay=f"matrix:{path}",
         seed=seed,
     )
-    simulated = observe(scenario, interpreted=True).rows
+    simulated = observe(scenario, tier="interpreted").rows
     broadcasts = simulated[simulated[:, KIND] == 0]
     schedule = [(int(row[TIME_NS]), int(row[NODE])) for row in broadcasts]
     delays_ns = {

@@ -129,11 +129,11 @@ def sorted_rows(seen):
 def test_behaves_as_the_literal_algorithm(seed):
     """Event for event, packet for packet, on groups of any size with several messages a source."""
     scenario = vcube_checks.scenario(seed, largest=17)
-    if simulate(scenario, interpreted=True).broadcasts > 100:
+    if simulate(scenario, tier="interpreted").broadcasts > 100:
         scenario = scenario.replace(messages=100)
     scenario = scenario.replace(parameters={**scenario.parameters, "tolerant": False})
-    quick = observe(scenario, interpreted=True, packets=True)
-    literal = observe(scenario.replace(protocol=LITERAL), interpreted=True, packets=True)
+    quick = observe(scenario, tier="interpreted", packets=True)
+    literal = observe(scenario.replace(protocol=LITERAL), tier="interpreted", packets=True)
     assert np.array_equal(sorted_rows(quick), sorted_rows(literal)), scenario
     assert quick.result.bytes_sent == literal.result.bytes_sent
 

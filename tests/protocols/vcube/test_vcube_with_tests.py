@@ -56,5 +56,5 @@ def test_without_tests_they_do_not():
 
 def test_interpreted_gives_the_same():
     chosen = scenario(1)
-    ours, theirs = observe(chosen), observe(chosen, interpreted=True)
+    ours, theirs = observe(chosen), observe(chosen, tier="interpreted")
     assert (ours.rows == theirs.rows).all()

@@ -21,7 +21,7 @@ def test_timers_come_before_packets_that_were_queued(tmp_path):
         ("    send_all,\n", "    send_all,\n    set_timer,\n    on_timer,\n    note,\n"),
         ("@compiled.register(message_bytes, State)\n", ON_TIMER),
     )
-    both = {"nodes": 2, "workload": "window:0", "interpreted": True}
+    both = {"nodes": 2, "workload": "window:0", "tier": "interpreted"}
     plain = traces.run(timed, delay="constant:12", **both)
     queued = traces.run(timed, delay="constant:10", transmission_ms=2.0, **both)
     for seen, first in ((plain, EventKind.DELIVER), (queued, EventKind.COMPLETE)):
@@ -50,7 +50,7 @@ def test_the_second_channel_has_a_queue_of_its_own(tmp_path):
         ("    send_all(host, DATA, slot)\n", SEND_SECOND_ASIDE),
         ("    send_all,\n", "    send_all,\n    open_packet_aside,\n    put,\n    sequence_of,\n"),
     )
-    one = {"nodes": 2, "workload": "burst:1:3", "delay": "constant:30", "interpreted": True}
+    one = {"nodes": 2, "workload": "burst:1:3", "delay": "constant:30", "tier": "interpreted"}
     seen = traces.run(aside, transmission_ms=2.0, **one)
     assert traces.delays_ms(seen).tolist() == pytest.approx([32.0, 32.0, 34.0], abs=ODD_MS)
     assert traces.delays_ms(traces.run(aside, **one)).tolist() == [30.0, 30.0, 30.0]

@@ -73,7 +73,7 @@ def test_a_half_sent_message_stops_those_who_wait_for_it():
 def run_batches(**fields):
     collector = Collector()
     run = Run(Scenario(protocol=BATCHES, **GROUP, **fields), writer=collector)
-    return run, run.go(interpreted=True), collector.rows()
+    return run, run.go(tier="interpreted"), collector.rows()
 
 
 def test_the_failure_detector_speaks_to_every_other_node():
@@ -249,7 +249,7 @@ def test_references_end_whatever_goes_wrong(protocol, packets):
         protocol=protocol, **GROUP, faults=faults, loss=0.1, duplication=0.2, mtu_bytes=150
     )
     run = Run(scenario, writer=Collector(), packets=packets)
-    assert run.go(interpreted=True).complete
+    assert run.go(tier="interpreted").complete
     unsent = 0 if protocol == "unordered" else run.state.count[4, -1]
     references = run.world.message[:, layout.REFERENCES]
     assert references.min() == 0

@@ -199,7 +199,7 @@ TOGETHER = {"nodes": 3, "messages": 40, "rate": 2000.0, "delay": "uniform:1:9", 
 def batches(**fields):
     parameters = {"collect_us": 10_000}
     return traces.run(
-        BATCHES, interpreted=True, packets=True, parameters=parameters, **TOGETHER, **fields
+        BATCHES, tier="interpreted", packets=True, parameters=parameters, **TOGETHER, **fields
     )
 
 

@@ -17,7 +17,7 @@ LONG = Scenario(
 def rows_of(scenario):
     collector = Collector()
     run = Run(scenario, writer=collector, packets=True)
-    run.go(interpreted=True)
+    run.go(tier="interpreted")
     return run, collector.rows()
 
 

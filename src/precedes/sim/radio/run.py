@@ -125,8 +125,8 @@ class RadioRun:
         self.serial += 1
         heapq.heappush(self.heap, (time_ns, self.serial, task))
 
-    def go(self, *, progress: Progress | None = None, interpreted: bool = False) -> Result:
-        """Run to the end and sum up; the machines are always interpreted."""
+    def go(self, *, progress: Progress | None = None, tier: str = "auto") -> Result:
+        """Run to the end and sum up; the machines are interpreted in every tier."""
         wall_s, cpu_s = time.perf_counter(), time.process_time()
         self._schedule_first()
         heap, pop = self.heap, heapq.heappop
