@@ -1,7 +1,6 @@
 """The compiled engine: never an old result, the same with every option, one line as it builds."""
 
 import ctypes
-import hashlib
 import json
 import os
 import shutil
@@ -18,7 +17,6 @@ from precedes.live.member import step
 from precedes.pipeline import execute
 from precedes.protocols import vcube, vector
 from precedes.sim.engine import loop
-from precedes.testing import observe, random_scenario
 from tests.support import edited, terminals
 from tests.support.places import ROOT
 
@@ -201,14 +199,6 @@ def test_an_edit_while_a_process_runs(small):
     assert small.run("-c", ASK)[0] == "2\n"
 
 
-def test_the_options_have_caches_of_their_own(small):
-    assert small.run("-c", ASK)[0] == "1\n"
-    assert small.run("-c", ASK, PRECEDES_BOUNDS_CHECKS="1")[0] == "1\n"
-    assert small.run("-c", ASK, PRECEDES_REFERENCE_COUNTING="1")[0] == "1\n"
-    assert small.run("-c", ASK, PRECEDES_SHORTCUTS="0")[0] == "1\n"
-    assert len([path for path in small.cache.iterdir() if path.is_dir()]) == 4
-
-
 def test_machines_share_a_cache(small, tmp_path):
     """Wherever the package lies and whenever it was unpacked; each processor has its own code."""
     line = LINE.format("a small loop")
@@ -299,47 +289,3 @@ def test_plain_python_is_left_behind():
     assert not compiled.registered(part, French)
     with pytest.raises(TypeError, match="greet is not registered for"):
         greet("nobody", 1)
-
-
-SEEDS = range(1, 31)
-COUNTED = {"PRECEDES_REFERENCE_COUNTING": "1"}
-CHECKED = {**COUNTED, "PRECEDES_BOUNDS_CHECKS": "1"}
-DIGESTS = f"""
-import sys
-sys.path.insert(0, {str(ROOT)!r})
-from tests.compiled.test_compiled import digests
-print(digests(sys.argv[1]))
-"""
-
-
-def digests(protocol):
-    """A digest of the traces and counts of a protocol on networks of every kind."""
-    found = hashlib.sha256()
-    for seed in SEEDS:
-        seen = observe(random_scenario(protocol, seed, hostile=True), packets=seed % 2 == 1)
-        found.update(seen.rows.tobytes())
-        counts = {**seen.result.as_dict(), "cpu_s": 0, "wall_s": 0}
-        found.update(json.dumps(counts, sort_keys=True).encode())
-    return found.hexdigest()
-
-
-@pytest.mark.usefixtures("engine")
-@pytest.mark.parametrize(
-    ("protocol", "options"),
-    [
-        # The engine is the same for all protocols; this one takes the shortest to compile.
-        pytest.param("unordered", COUNTED),
-        pytest.param("vector", CHECKED, marks=pytest.mark.swarm),
-        # As Numba compiles by itself, which takes a minute.
-        pytest.param("vector", {"PRECEDES_SHORTCUTS": "0"}, marks=pytest.mark.swarm),
-    ],
-)
-def test_options_change_nothing(protocol, options):
-    """Reference counts kept, every index checked, or without shortcuts: the same traces."""
-    done = subprocess.run(
-        [sys.executable, "-c", DIGESTS, protocol],
-        capture_output=True, text=True, timeout=300, check=False,
-        env={**os.environ, **options}, cwd=ROOT,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.strip() == digests(protocol), f"seeds {SEEDS}, {options}"

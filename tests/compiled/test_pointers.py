@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from precedes import compiled
+from precedes.compiled import builder, pointers
 from precedes.compiled.pointers import Reference
 
 
@@ -81,6 +82,28 @@ def test_compiled_code_sees_and_changes_what_python_does(seed):
     assert compiled_found.tolist() == plain_found.tolist()
     assert str(compiled_outer) == str(plain_outer)
     assert plain_outer.numbers[0] == -1
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        ("meminfo", "parent", "itemsize", "nitems", "data", "shape", "strides"),
+        ("meminfo", "parent", "nitems", "itemsize", "data", "strides", "shape"),
+        ("meminfo", "nitems", "itemsize", "data", "shape", "strides"),
+        (*pointers.FIELDS, "flags"),
+    ],
+)
+def test_another_layout_is_noticed(monkeypatch, fields):
+    assert pointers.is_laid_out_as_expected()
+    assert isinstance(builder.by_reference((make(1),))[0], Reference)
+    monkeypatch.setattr(pointers, "FIELDS", fields)
+    assert not pointers.is_laid_out_as_expected()
+
+
+def test_tuples_of_other_sizes_are_noticed(monkeypatch):
+    """As if Numba put something between the parts of a tuple."""
+    monkeypatch.setattr(pointers, "WORD_BYTES", 4)
+    assert not pointers.is_laid_out_as_expected()
 
 
 def test_another_tuple_is_seen():

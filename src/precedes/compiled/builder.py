@@ -17,16 +17,19 @@ from numba.core.errors import NumbaError
 from numba.extending import overload
 
 from precedes import waiting
-from precedes.compiled import cache, shortcuts
-from precedes.compiled.declare import DECLARED, copy_bytes
-from precedes.compiled.options import HELPER, OPTIONS, SHORTCUTS
-from precedes.compiled.pointers import Reference
-from precedes.compiled.stored import Absent, Stored
+from precedes.compiled import cache, options
+from precedes.compiled.declare import DECLARED, copy_bytes, function
 from precedes.errors import InternalError
 
 Loop = TypeVar("Loop", bound=Callable[..., Any])
 
-shortcuts.make_copy(copy_bytes)
+if options.uses_private():
+    from precedes.compiled.copying import make_copy
+    from precedes.compiled.stored import Absent, Stored
+
+    make_copy(copy_bytes)
+else:
+    function()(copy_bytes)
 
 _declaring: Final = threading.Lock()
 
@@ -35,13 +38,18 @@ def _declare() -> None:
     """Tell Numba of all functions that have been declared since the last time."""
     with _declaring:
         while DECLARED:
-            function, choose, options = DECLARED.pop(0)
-            overload(function, strict=False, jit_options=options)(choose)
+            body, choose, inline = DECLARED.pop(0)
+            how = options.helper_options(inline=inline)
+            overload(body, strict=False, jit_options=how)(choose)
 
 
 def in_memory(body: Loop) -> Loop:
     """The compiled form of a loop, kept nowhere."""
-    return cast(Loop, numba.njit(**OPTIONS)(body))
+    return cast(Loop, _njit(body))
+
+
+def _njit(body: Callable[..., Any], **more: Any) -> Any:
+    return numba.njit(**options.helper_options(inline=False), **more)(body)
 
 
 def dispatcher(body: Loop, *, label: str, directory: Path | None) -> Loop:
@@ -55,18 +63,32 @@ def dispatcher(body: Loop, *, label: str, directory: Path | None) -> Loop:
     except OSError as error:
         cache.tell_not_kept(error)
         return in_memory(body)
-    made = numba.njit(**HELPER)(body)
+    if not options.uses_private():
+        return cast(Loop, _kept_by_numba(body, directory))
+    made = _njit(body)
     made._cache = Stored(body, directory)
     return cast(Loop, made)
+
+
+def _kept_by_numba(body: Callable[..., Any], directory: Path) -> Any:
+    """The same in files of Numba's own, which nobody else finds or shares."""
+    before = numba.config.CACHE_DIR
+    numba.config.CACHE_DIR = str(directory)
+    try:
+        return _njit(body, cache=True)
+    finally:
+        numba.config.CACHE_DIR = before
 
 
 def load(
     body: Callable[..., Any], arguments: Any, *, label: str, directory: Path
 ) -> Callable[..., Any] | None:
     """The compiled form of a loop for arguments of these types, if a directory holds it."""
+    if not options.uses_private():
+        return None
     _declare()
     _announcement().labels[body] = label
-    made = numba.njit(**HELPER)(body)
+    made = _njit(body)
     made._cache = Stored(body, directory, load_only=True)
     try:
         made.compile(_types(made, arguments))
@@ -79,12 +101,21 @@ def load(
 def compile_for(body: Callable[..., Any], arguments: Any, *, own: tuple[Path, ...]) -> None:
     """Have a dispatcher compile its loop for arguments of these types, unless it is compiled."""
     _declare()
-    faster = shortcuts.shortcuts() if SHORTCUTS else contextlib.nullcontext()
-    with faster:
+    with _faster():
         try:
             cast(Any, body).compile(_types(body, arguments))
         except NumbaError as error:
             raise InternalError(_in_short(str(error), own)) from error
+        except OSError as error:  # it is compiled, and Numba cannot keep it
+            cache.tell_not_kept(error)
+
+
+def _faster() -> AbstractContextManager[None]:
+    if not options.uses_shortcuts():
+        return contextlib.nullcontext()
+    from precedes.compiled.shortcuts import shortcuts
+
+    return shortcuts()
 
 
 def is_compiled(body: Callable[..., Any], arguments: Any) -> bool:
@@ -97,8 +128,27 @@ def _types(made: Any, arguments: Any) -> tuple[Any, ...]:
 
 
 def by_reference(arguments: tuple[Any, ...]) -> tuple[Any, ...]:
-    """The arguments, tuples of arrays among them as references."""
-    return tuple(Reference(x) if isinstance(x, tuple) else x for x in arguments)
+    """The arguments, tuples of arrays among them as references where those can be had."""
+    reference = _reference()
+    if reference is None:
+        return arguments
+    return tuple(reference(x) if isinstance(x, tuple) else x for x in arguments)
+
+
+@functools.cache
+def _reference() -> Callable[[Any], Any] | None:
+    if not options.uses_references():
+        return None
+    from precedes.compiled.pointers import Reference, is_laid_out_as_expected
+
+    return Reference if is_laid_out_as_expected() else None
+
+
+def entry_point(body: Callable[..., Any], arguments: Any) -> Callable[..., Any]:
+    """What a dispatcher calls for arguments of these types, which are not looked at any more."""
+    if not options.uses_private():
+        return body
+    return cast(Any, body).overloads[_types(body, arguments)].entry_point
 
 
 def _in_short(text: str, own: tuple[Path, ...]) -> str:

@@ -9,17 +9,14 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
-import functools
-import importlib.metadata
 import os
 import shutil
-import sys
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any, Final
 
 from precedes import sources, waiting
-from precedes.compiled.options import OPTIONS, SHORTCUTS
+from precedes.compiled.options import toolchain
 from precedes.files import write_aside
 
 # Loops whose compiled code is kept, a megabyte each: all protocols in a few versions.
@@ -35,16 +32,9 @@ spare: Path | None = None
 not_kept: OSError | None = None
 
 
-@functools.cache
-def _toolchain() -> str:
-    """What compiled code depends on beside its sources."""
-    versions = f"numba {importlib.metadata.version('numba')} python {sys.version_info[:3]}"
-    return f"{sorted(OPTIONS.items())!r} shortcuts {SHORTCUTS} {versions}"
-
-
 def sources_digest(extra: Iterable[Path] = ()) -> str:
     """A digest of what runs are made of, of ``extra``, and of the compile options."""
-    return sources.digest(extra, more=f"{_toolchain()} {sources.digest_of_runs()}")
+    return sources.digest(extra, more=f"{toolchain()} {sources.digest_of_runs()}")
 
 
 def cache_root() -> Path:
@@ -62,7 +52,7 @@ def directory_of(parts: tuple[Path, ...], key: type | None) -> Path | None:
     if not sources.are_as_imported(parts):
         return None
     name = "none" if key is None else f"{key.__module__}.{key.__qualname__}"
-    return cache_root() / sources.digest(parts, more=_toolchain()) / name
+    return cache_root() / sources.digest(parts, more=toolchain()) / name
 
 
 def make_room(directory: Path) -> None:

@@ -10,8 +10,6 @@ import functools
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final, Generic, NamedTuple, ParamSpec, TypeVar, cast
 
-from precedes.compiled.options import HELPER, INLINED
-
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
@@ -25,11 +23,11 @@ ZERO: Final = 0
 
 
 class Declared(NamedTuple):
-    """A function, what finds its body for types of arguments, and how that is compiled."""
+    """A function, what finds its body for types of arguments, and whether that is inlined."""
 
     function: Callable[..., Any]
     choose: Callable[..., Any]
-    options: dict[str, Any]
+    inline: bool
 
 
 DECLARED: Final[list[Declared]] = []
@@ -47,7 +45,7 @@ def function(*, inline: bool = True, loop: Callable[..., Any] | None = None) -> 
         def choose(*_arguments: Any) -> Callable[..., Any]:
             return body if loop is None else loop
 
-        DECLARED.append(Declared(body, choose, INLINED if inline else HELPER))
+        DECLARED.append(Declared(body, choose, inline))
         return body
 
     return decorate
@@ -112,7 +110,7 @@ def generic(*, optional: bool = False) -> Callable[[Callable[P, R]], Callable[P,
         def choose(state: Any, *_arguments: Any) -> Callable[..., Any] | None:
             return dispatch.implementation(getattr(state, "instance_class", None))
 
-        DECLARED.append(Declared(call, choose, INLINED))
+        DECLARED.append(Declared(call, choose, inline=True))
         call.dispatch = dispatch  # type: ignore[attr-defined]
         return call
 

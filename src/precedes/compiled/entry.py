@@ -161,8 +161,8 @@ class Entry(Generic[P, R]):
         arguments are, is looked at once.
         """
         if body is not self.interpreted:
-            from precedes.compiled import builder, shortcuts
+            from precedes.compiled import builder
 
             arguments = builder.by_reference(arguments) if self._by_reference else arguments
-            body = shortcuts.entry_point(body, arguments)
+            body = builder.entry_point(body, arguments)
         return functools.partial(body, *arguments)

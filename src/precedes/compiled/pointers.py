@@ -7,18 +7,19 @@ compiled code reads those that it uses. Nothing changes for code that runs inter
 source of the functions: an attribute of the reference is the array, or a reference to the tuple,
 of that name.
 
-This relies on how Numba lays out arrays and tuples in memory; a test compares.
+This relies on how Numba lays out arrays and tuples in memory: ``is_laid_out_as_expected`` asks
+its own description of them.
 """
 
 from __future__ import annotations
 
 import hashlib
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numba
 import numpy as np
 from llvmlite import ir
-from numba.core import cgutils, types
+from numba.core import cgutils, registry, types
 from numba.core.datamodel import models
 from numba.core.imputils import lower_getattr_generic
 from numba.core.typing.templates import AttributeTemplate, infer_getattr
@@ -106,6 +107,11 @@ class Reference:
         self.address = self._words.ctypes.data
 
 
+# What compiled code finds in an array, in this order.
+FIELDS: Final = ("meminfo", "parent", "nitems", "itemsize", "data", "shape", "strides")
+WORD_BYTES: Final = 8
+
+
 def _write_down(value: Any, words: list[int]) -> None:
     """The words of an array, or of all in a tuple, as compiled code expects them."""
     if isinstance(value, tuple):
@@ -117,6 +123,43 @@ def _write_down(value: Any, words: list[int]) -> None:
         words += (*no_owner, *layout)
     else:
         raise TypeError(f"only arrays can be handed over by reference, not {type(value)}")
+
+
+class _Inner(NamedTuple):
+    first: Any
+    second: Any
+
+
+def is_laid_out_as_expected() -> bool:
+    """Whether Numba has arrays and tuples in memory as they are written down here."""
+    numbers, table = np.zeros(1, np.int64), np.zeros((1, 1), np.int32)
+    octets = np.zeros((1, 1, 1), np.uint8)
+    alike, unlike = _Inner(numbers, numbers), _Inner(octets[:, 0, 0], table)
+    sample = _Inner(_Inner(alike, unlike), _Inner((table, table), (octets, numbers)))
+    words: list[int] = []
+    _write_down(sample, words)
+    return _words(numba.typeof(sample)) == len(words)
+
+
+def _words(kind: Any) -> int:
+    """The words of an array or tuple in compiled code; 0 if they are not those expected."""
+    context = registry.cpu_target.target_context
+    model = context.data_model_manager.lookup(kind)
+    value = model.get_value_type()
+    if isinstance(kind, types.Array):
+        sizes = [kind.ndim if name in ("shape", "strides") else 1 for name in FIELDS]
+        is_known = model._fields == FIELDS
+    else:
+        sizes = [_words(part) for part in kind]
+        is_known = _parts(value) == [context.get_value_type(part) for part in kind]
+    found = [context.get_abi_sizeof(part) for part in (*_parts(value), value)]
+    return sum(sizes) if is_known and found == [WORD_BYTES * n for n in (*sizes, sum(sizes))] else 0
+
+
+def _parts(value: Any) -> list[Any]:
+    if isinstance(value, ir.LiteralStructType):
+        return list(value.elements)
+    return [value.element] * value.count if isinstance(value, ir.ArrayType) else []
 
 
 @unbox(ReferenceType)  # type: ignore[untyped-decorator]

@@ -8,8 +8,8 @@ Nothing here changes what is compiled. What Numba does over and over is done onc
 - what an operator means for given types is looked up once, not at every place it stands;
 - garbage, of which a compilation makes millions of objects, is collected seldom.
 
-All of it relies on names that are private to Numba, whose version constraints.txt therefore
-fixes. The rest of the process keeps Numba as it is.
+All of it relies on names that are private to Numba: ``options.SHORTENED`` are the versions that
+have them as they are used here. The rest of the process keeps Numba as it is.
 """
 
 from __future__ import annotations
@@ -20,44 +20,10 @@ import operator
 from collections.abc import Iterator
 from typing import Any, Final
 
-from numba import extending
-from numba.core import cgutils, codegen, registry, types
+from numba.core import codegen, registry, types
 from numba.core.targetconfig import ConfigStack
 from numba.core.types.functions import BaseFunction
 from numba.core.typing.templates import _OverloadFunctionTemplate
-
-
-@extending.intrinsic  # type: ignore[untyped-decorator]
-def _move(typing: Any, target: Any, at: Any, source: Any, first: Any, count: Any) -> Any:
-    """Move ``count`` bytes from ``source[first:]`` to ``target[at:]``."""
-
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        to, at, of, first, count = arguments
-        kinds = signature.args
-        ends = [
-            builder.gep(context.make_array(kind)(context, builder, array).data, [index])
-            for kind, array, index in ((kinds[0], to, at), (kinds[2], of, first))
-        ]
-        cgutils.raw_memmove(builder, *ends, count, 1)
-        return context.get_dummy_value()
-
-    return types.void(target, types.intp, source, types.intp, types.intp), generate
-
-
-def make_copy(body: Any) -> None:
-    """Have a function ``(source, first, target, at, count)`` compiled to one move of memory."""
-
-    def choose(source: Any, first: Any, target: Any, at: Any, count: Any) -> Any:
-        return lambda source, first, target, at, count: _move(target, at, source, first, count)
-
-    options = {"no_cfunc_wrapper": True, "forceinline": True}
-    extending.overload(body, strict=False, jit_options=options)(choose)
-
-
-def entry_point(dispatcher: Any, arguments: Any) -> Any:
-    """What a dispatcher calls for arguments of these types, which are not looked at any more."""
-    return dispatcher.overloads[tuple(map(dispatcher.typeof_pyval, arguments))].entry_point
-
 
 # Environments of compiled functions that have no address as yet.
 _waiting: Final[dict[str, Any]] = {}
