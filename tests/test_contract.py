@@ -10,7 +10,7 @@ from precedes.errors import InternalError, UserError
 from precedes.registry import ContractError, linked, load, names
 from precedes.sim import Scenario
 from precedes.sim.engine import loop
-from precedes.testing import assert_conforms, conformance
+from precedes.testing import Kind, assert_conforms, conformance
 from tests.support import edited
 from tests.support.places import BATCHES
 
@@ -253,6 +253,24 @@ BROKEN = {
 }  # fmt: skip
 
 
+KINDS = {
+    "drops everything": Kind.LOST,
+    "never delivers": Kind.LOST,
+    "delivers twice": Kind.REFERENCE,
+    "never ends a reference": Kind.REFERENCE,
+    "drops without a reference": Kind.REFERENCE,
+    "delivers its own": Kind.OWN,
+    "changes what it sent": Kind.FIELDS,
+    "too many effects": Kind.RAISED,
+    "full after a change": Kind.FULL,
+    "forwards after the end": Kind.REFERENCE,
+    "has a secret": Kind.DIFFERENT,
+    "promises too much": Kind.ORDER,
+    "assumes too little": Kind.TWICE,
+    "fails": Kind.RAISED,
+}  # of the others: EFFECT
+
+
 @pytest.mark.parametrize("rule", BROKEN)
 def test_broken_in_a_run(rule, tmp_path):
     name, edits, match = BROKEN[rule]
@@ -260,6 +278,9 @@ def test_broken_in_a_run(rule, tmp_path):
     with pytest.raises(AssertionError, match=match) as raised:
         assert_conforms(path, schedules=12, seed=1, compiled=False)
     assert f"python -m precedes.testing {path} --seed " in str(raised.value)
+    (failure,) = conformance(path, schedules=12, seed=1, compiled=False, failures_max=1).failures
+    assert failure.kind == KINDS.get(rule, Kind.EFFECT)
+    assert bool(failure.raised) == (failure.kind == Kind.RAISED)
 
 
 def test_a_failure_repeats_from_its_seed(tmp_path):
@@ -268,8 +289,9 @@ def test_a_failure_repeats_from_its_seed(tmp_path):
     )
     failures = conformance(path, schedules=12, seed=1, compiled=False).failures
     assert len(failures) > 1
-    seed = int(failures[-1].split(":")[0].removeprefix("seed "))
-    assert conformance(path, schedules=1, seed=seed, compiled=False).failures == failures[-1:]
+    last = failures[-1]
+    assert (last.kind, last.raised) == (Kind.ORDER, "")
+    assert conformance(path, schedules=1, seed=last.seed, compiled=False).failures == (last,)
 
 
 SMALL = {"nodes": 4, "messages": 40, "delay": "uniform:1:90"}

@@ -21,8 +21,8 @@ PUBLIC = {
         open_stream open_tables read_events read_traces register_source run_experiments run_sweep
     """,
     "precedes.testing": """
-        Collector Conformance Observed assert_conforms check_agreement check_scenario conformance
-        observe random_scenario
+        Breach Collector Conformance Failure Kind Observed assert_conforms check_agreement
+        check_scenario conformance observe random_scenario
     """,
     "precedes.trace": """
         Dialect EVENTS FORMATS Found History SCHEMA SCHEMA_VERSION TraceWriter event_batches

@@ -1,5 +1,6 @@
 """Mistakes in the failure detector, each of which the properties of its tests must convict."""
 
+import functools
 import random
 
 import pytest
@@ -7,6 +8,7 @@ import pytest
 from precedes.parts import tester
 from precedes.sim import Fault
 from tests.protocols.test_failure_detector import crash_set, finished, scenario, suspects
+from tests.support.convictions import assert_convicted, conviction, hold
 from tests.support.edited import protocol
 
 SEEDS = range(8)
@@ -37,38 +39,62 @@ MUTANTS = {
         "        pass\n",
     ),
 }
+# What each is convicted for.
+REASONS = {
+    "everybody tests all of a cluster": "tests",
+    "only the first of a cluster is ever tested": "missed",
+    "replies carry no counters": "missed",
+    "what a reply says is not believed": "missed",
+    "a late round is taken for this one": "missed",
+    "a stopped timer counts": "missed",
+    "an even counter means faulty": "missed",
+    "who is suspected wrongly never learns it": "fence",
+}
 
 
-def convicted(path):
-    """Whether a schedule finds that a view is wrong, a role doubled, or a suspect not fenced."""
+def trials(path):
+    """Schedules with crashes, a calm one, and one with a pause, each as a function that judges."""
     for seed in SEEDS:
-        rng = random.Random(seed)
-        nodes = rng.choice((4, 5, 7, 8, 11))
-        crashed = crash_set(rng, nodes)
-        faults = [Fault("crash", node=node, at_s=rng.uniform(0, 0.1)) for node in crashed]
-        chosen = scenario(nodes, faults, horizon_s=1.5, seed=seed, protocol=path)
-        detector = finished(chosen, tier="interpreted")
-        for node in set(range(nodes)) - crashed:
-            if suspects(detector, node) != crashed:
-                return f"seed {seed}: the view of node {node}"
-    calm = scenario(8, [], horizon_s=0.3, protocol=path)
-    detector = finished(calm, tier="interpreted")
+        yield functools.partial(check_views, path, seed)
+    yield functools.partial(check_roles, path)
+    yield functools.partial(check_fence, path)
+
+
+def check_views(path, seed):
+    """All who are left have found out who has crashed, and suspect nobody else."""
+    rng = random.Random(seed)
+    nodes = rng.choice((4, 5, 7, 8, 11))
+    crashed = crash_set(rng, nodes)
+    faults = [Fault("crash", node=node, at_s=rng.uniform(0, 0.1)) for node in crashed]
+    chosen = scenario(nodes, faults, horizon_s=1.5, seed=seed, protocol=path)
+    detector = finished(chosen, tier="interpreted")
+    for node in set(range(nodes)) - crashed:
+        found = suspects(detector, node)
+        hold(found >= crashed, "missed", f"node {node} knows {found} of {crashed}")
+        hold(found <= crashed, "falsely suspected", f"node {node} suspects {found - crashed}")
+
+
+def check_roles(path):
+    """Every process is tested once a round in each of its clusters."""
+    detector = finished(scenario(8, [], horizon_s=0.3, protocol=path), tier="interpreted")
     rounds = detector.process[:, tester.ROUND].sum()
-    if detector.counter[tester.TESTS_SENT] != 3 * rounds:
-        return "more tests than one for each process and cluster"
+    tests = detector.counter[tester.TESTS_SENT]
+    hold(tests == 3 * rounds, "tests", f"{tests} in {rounds} rounds")
+
+
+def check_fence(path):
+    """Who was suspected wrongly learns it, and nobody else does."""
     pause = [Fault("pause", node=3, at_s=0.1, for_s=0.3)]
-    paused = scenario(8, pause, horizon_s=1.0, protocol=path)
-    detector = finished(paused, tier="interpreted")
+    detector = finished(scenario(8, pause, horizon_s=1.0, protocol=path), tier="interpreted")
     fenced = detector.process[:, tester.FENCED].tolist()
-    return None if fenced == [0, 0, 0, 1, 0, 0, 0, 0] else "the suspect is not fenced"
+    hold(fenced == [0, 0, 0, 1, 0, 0, 0, 0], "fence", fenced)
 
 
 @pytest.mark.parametrize("mistake", MUTANTS)
 def test_mutants_are_convicted(tmp_path, mistake):
-    found = convicted(protocol(tmp_path, "failure_detector", MUTANTS[mistake], part="tester"))
-    print(f"{mistake}: {found}")
-    assert found, f"{mistake}: nobody noticed"
+    mutant = protocol(tmp_path, "failure_detector", MUTANTS[mistake], part="tester")
+    assert_convicted(mistake, trials(mutant), REASONS[mistake])
 
 
 def test_the_original_passes_the_same_schedules():
-    assert convicted("failure_detector") is None
+    assert conviction(trials("failure_detector")) is None

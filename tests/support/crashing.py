@@ -14,6 +14,7 @@ from precedes.model import EventKind
 from precedes.sim import Fault, Scenario
 from precedes.sim.run import Run
 from precedes.testing import Collector
+from tests.support.convictions import hold
 
 DELAYS = ("constant:1", "uniform:0.1:20", "exponential:10", "lognormal:3:2", "normal:50:20")
 BUNDLES = (
@@ -71,15 +72,15 @@ def run(scenario, *, tier="auto"):
 
 
 def check(scenario, *, tier="auto"):
-    """AssertionError unless the run kept every promise; returns the number of broadcasts."""
+    """Convict unless the run kept every promise; returns the number of broadcasts."""
     done, result, rows = run(scenario, tier=tier)
-    assert result.complete, "something goes on for ever"
+    hold(result.complete, "restless", "something goes on for ever")
     crashed = set(rows[rows[:, 2] == EventKind.CRASH, 1].tolist())
     correct = [node for node in range(scenario.nodes) if node not in crashed]
     check_trace(rows, correct)
     check_rest(done.state, correct, crashed)
-    assert result.lost == 0
-    assert result.pending_at_end == 0, "a correct process still keeps a message"
+    hold(result.lost == 0, "lost")
+    hold(result.pending_at_end == 0, "kept", "a correct process still keeps a message")
     return result.broadcasts
 
 
@@ -91,42 +92,44 @@ def check_trace(rows, correct):
     latest = dict.fromkeys(issued, 0)
     for time_ns, node, _, source, sequence, _ in events[EventKind.DELIVER].tolist():
         message = source, sequence
-        assert message in issued, f"node {node} delivered {message}, which nobody broadcast"
-        assert source != node, f"node {node} delivered its own {message}"
-        assert time_ns > issued[message], f"node {node} delivered {message} before its broadcast"
+        what = f"node {node} delivered {message}"
+        hold(message in issued, "phantom", f"{what}, which nobody broadcast")
+        hold(source != node, "own", f"{what}, its own")
+        hold(time_ns > issued[message], "early", f"{what} before its broadcast")
         times[node, message] += 1
-        assert times[node, message] == 1, f"node {node} delivered {message} twice"
+        hold(times[node, message] == 1, "twice", f"{what} twice")
         if node in correct:
             latest[message] = max(latest[message], time_ns)
     completed = Counter()
     for time_ns, node, _, source, sequence, _ in events[EventKind.COMPLETE].tolist():
         message = source, sequence
-        assert node == source, f"node {node} completed {message}"
+        hold(node == source, "completed elsewhere", f"node {node} completed {message}")
         completed[message] += 1
-        assert completed[message] == 1, f"{message} was completed twice"
-        assert node not in correct or time_ns >= latest[message], f"{message} completed too early"
+        hold(completed[message] == 1, "completed twice", f"{message} was completed twice")
+        is_late = node not in correct or time_ns >= latest[message]
+        hold(is_late, "completed early", f"{message} completed too early")
     for message in issued:
         if message[0] not in correct:
             continue
         missing = [n for n in correct if n != message[0] and not times[n, message]]
-        assert not missing, f"{message} was never delivered at {missing}"
-        assert completed[message] == 1, f"{message} was never completed"
+        hold(not missing, "lost", f"{message} was never delivered at {missing}")
+        hold(completed[message] == 1, "never completed", f"{message} was never completed")
 
 
 def check_rest(state, correct, crashed):
     """Correct processes await nothing, bundle nothing, and have no timer running."""
     awaited, bundles = state.awaited, state.bundles
-    assert (awaited.first[correct] == -1).all(), "something is still awaited"
-    assert (awaited.ends[correct, 2] == 0).all(), "a row was not given back"
-    assert (bundles.bundle[correct][:, :, 0] == -1).all(), "a bundle was not sent"
-    assert (bundles.bundle[correct][:, :, 3] % 2 == 0).all(), "a timer is still running"
-    assert (bundles.waiting[correct] == 0).all()
+    hold((awaited.first[correct] == -1).all(), "awaited", "something is still awaited")
+    hold((awaited.ends[correct, 2] == 0).all(), "rows", "a row was not given back")
+    hold((bundles.bundle[correct][:, :, 0] == -1).all(), "bundle", "a bundle was not sent")
+    hold((bundles.bundle[correct][:, :, 3] % 2 == 0).all(), "timer", "a timer is still running")
+    hold((bundles.waiting[correct] == 0).all(), "bundle", "something waits to be sent")
     early = state.source[correct][:, :, 1]
-    assert (early == -1).all(), "a delivered message is remembered for ever"
+    hold((early == -1).all(), "rows", "a delivered message is remembered for ever")
     # What crashed processes had in use is all that is in use.
     left = sum(int(awaited.ends[node, 2] + bundles.waiting[node]) for node in crashed)
     left += sum(_length(state, int(row)) for row in state.source[list(crashed)][:, :, 1].flat)
-    assert int(state.pool.mark[2]) == left, "a row of the pool was lost"
+    hold(int(state.pool.mark[2]) == left, "rows", "a row of the pool was lost")
 
 
 def _length(state, row):

@@ -11,6 +11,7 @@ import numpy as np
 
 from precedes.sim import Fault, Scenario
 from precedes.sim.run import Run
+from tests.support.convictions import hold
 from tests.support.seeds import repeat
 
 NODES = 12
@@ -124,18 +125,20 @@ def run(scenario, *, tier="auto"):
 def check_at_rest(made, result, *, shrunk=True):
     """Exactly once, nothing waits, and all have the same components, hashes and generations."""
     scenario = made.scenario
-    assert result.complete, "it never came to rest"
-    assert result.lost == result.duplicates == result.pending_at_end == 0, result
-    assert result.deliveries == result.broadcasts * (scenario.nodes - 1)
+    hold(result.complete, "restless", "it never came to rest")
+    hold(result.duplicates == 0, "twice", result)
+    hold(result.lost == result.pending_at_end == 0, "lost", result)
+    hold(result.deliveries == result.broadcasts * (scenario.nodes - 1), "lost", result)
     dcs = made.state.dcs
     for name in ("clock", "part"):
         rows = getattr(dcs, name)[..., :3] if name == "part" else getattr(dcs, name)
         same = np.all(rows == rows[0], axis=tuple(range(1, rows.ndim)))
-        assert same.all(), f"{name} of nodes {np.flatnonzero(~same)} differs from node 0's"
+        what = f"{name} of nodes {np.flatnonzero(~same)} differs from node 0's"
+        hold(same.all(), "states differ", what)
     active, size = dcs.word[:, 1], dcs.word[:, 0]
-    assert (size == size[0]).all(), size
-    assert (active <= size).all()
+    hold((size == size[0]).all(), "states differ", size)
+    hold((active <= size).all(), "prefix", active)
     if shrunk:
         least = made.parameters.components
-        assert (active == least).all(), f"active {active}"
-        assert (size == least).all(), f"size {size}"
+        hold((active == least).all(), "not shrunk", f"active {active}")
+        hold((size == least).all(), "not shrunk", f"size {size}")

@@ -20,6 +20,7 @@ from precedes.protocols.dcs.state import (
     SIZE,
     SPREAD,
 )
+from tests.support.convictions import hold
 
 
 class Watcher:
@@ -39,7 +40,8 @@ class Watcher:
         self._note_broadcasts(state, sets, here)
         word, part = state.dcs.word[here], state.dcs.part[here]
         size, active = int(word[SIZE]), int(word[ACTIVE])
-        assert 1 <= active <= size, "the active components are a prefix of all, and one is there"
+        what = "the active components are a prefix of all, and one is there"
+        hold(1 <= active <= size, "prefix", what)
         generations = part[: state.dcs.settings[MOST], GENERATION].copy()
         self._check_counts(state, here, sets.delivered[here], size)
         old = self.before.get(here)
@@ -63,7 +65,7 @@ class Watcher:
         generations = state.stamp[slot, GENERATIONS : GENERATIONS + carries].tolist()
         spread = int(state.dcs.settings[SPREAD])
         increments = state.stamp[slot, INCREMENTS : INCREMENTS + spread].tolist()
-        assert all(0 <= c < carries for c in increments)
+        hold(all(0 <= c < carries for c in increments), "stamp", increments)
         self.stamps[name] = increments, generations
         for c, generation in enumerate(generations):
             self.carriers[c, generation].add(name)
@@ -84,14 +86,16 @@ class Watcher:
         expected = np.zeros(state.dcs.clock.shape[1], np.int64)
         for x, count in counts.items():
             expected[x] = count
-        assert np.array_equal(state.dcs.clock[here], expected), f"counts of node {here}"
+        same = np.array_equal(state.dcs.clock[here], expected)
+        hold(same, "counts", f"counts of node {here}")
 
     def _on_removal(self, c, generation, sets):
         """At a removal nothing that carries the component is on its way, and never will be."""
         self.removals += 1
         for name in self.carriers[c, generation]:
             lacking = [node for node in range(self.nodes) if name not in sets.delivered[node]]
-            assert not lacking, f"component {c} is removed, {name} has yet to reach {lacking}"
+            what = f"component {c} is removed, {name} has yet to reach {lacking}"
+            hold(not lacking, "removed early", what)
 
     def _check_inactive(self, state, here, sets):
         """Of an inactive component everybody has delivered what was delivered here."""
@@ -104,4 +108,5 @@ class Watcher:
             generation = int(state.dcs.part[here, c, GENERATION])
             for name in self.hitters[c, generation] & sets.delivered[here]:
                 lacking = [n for n in range(self.nodes) if name not in sets.delivered[n]]
-                assert not lacking, f"{c} is inactive at {here}, {name} is not at {lacking}"
+                what = f"{c} is inactive at {here}, {name} is not at {lacking}"
+                hold(not lacking, "deactivated early", what)

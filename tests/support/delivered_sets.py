@@ -8,6 +8,7 @@ import contextlib
 
 from precedes import compiled, contract, registry
 from precedes.testing.watch import HANDLERS, _effects
+from tests.support.convictions import hold
 
 
 class DeliveredSets:
@@ -61,7 +62,8 @@ class DeliveredSets:
         return call
 
     def _deliver(self, here, name):
-        assert name not in self.delivered[here], f"node {here} delivered {name} twice"
+        is_new = name not in self.delivered[here]
+        hold(is_new, "twice", f"node {here} delivered {name} twice")
         if not self.past[name] <= self.delivered[here]:
             self.wrong.add((here, name))
         self.delivered[here].add(name)

@@ -8,6 +8,7 @@ from precedes.model import EventKind
 from precedes.sim import Fault, Scenario
 from precedes.sim.engine.rows import KIND, NODE, PACKET, SEQUENCE, SOURCE
 from tests.support import trees
+from tests.support.convictions import hold
 
 DELAYS = ("normal:100:25", "spiky:10:800", "loguniform:0.1:1000", "lognormal:40:1.5", "constant:5")
 SIZES = (2, 3, 4, 5, 6, 7, 8, 9, 12, 13, 16, 17, 24, 31, 32, 33)
@@ -88,21 +89,25 @@ def names(rows):
 def check_order(seen):
     """What the audit says, and that nothing waits any longer."""
     report, result = seen.report, seen.result
-    assert report.violations == report.duplicates == report.phantom == 0, report.witnesses
-    assert result.lost == 0, f"{result.lost} deliveries never came"
-    assert result.extra["waiting_at_end"] == 0, f"{result.extra['waiting_at_end']} still wait"
-    assert result.complete
+    hold(report.phantom == 0, "phantom", report.witnesses)
+    hold(report.duplicates == 0, "twice", report.witnesses)
+    hold(report.violations == 0, "order", report.witnesses)
+    hold(result.lost == 0, "lost", f"{result.lost} deliveries never came")
+    waiting = result.extra["waiting_at_end"]
+    hold(waiting == 0, "waiting", f"{waiting} still wait")
+    hold(result.complete, "restless")
 
 
 def check_everything(scenario, seen):
     """A run without faults, recorded with its packets."""
     check_order(seen)
     n, result = scenario.nodes, seen.result
-    assert result.pending_at_end == 0
-    assert result.deliveries == result.messages_sent == result.broadcasts * (n - 1)
-    assert result.packets <= result.messages_sent
+    hold(result.pending_at_end == 0, "waiting")
+    hold(result.deliveries == result.broadcasts * (n - 1), "lost")
+    hold(result.messages_sent == result.deliveries, "sent", f"{result.messages_sent} were sent")
+    hold(result.packets <= result.messages_sent, "packets")
     if not scenario.parameters["aggregation"]:
-        assert result.packets == result.messages_sent
+        hold(result.packets == result.messages_sent, "packets")
     check_edges(scenario, seen)
 
 
@@ -111,12 +116,15 @@ def check_edges(scenario, seen):
     sent, received = seen.of(EventKind.SEND), seen.of(EventKind.RECEIVE)
     sent = sent[np.lexsort((names(sent), sent[:, PACKET]))]
     received = received[np.lexsort((names(received), received[:, PACKET]))]
-    assert np.array_equal(names(sent), names(received)), "not everything sent arrived once"
+    same = np.array_equal(names(sent), names(received))
+    hold(same, "sent", "not everything sent arrived once")
     edges = np.stack([names(sent), sent[:, NODE], received[:, NODE]])
-    assert np.unique(edges, axis=1).shape == edges.shape, "a message crossed an edge twice"
+    once = np.unique(edges, axis=1).shape == edges.shape
+    hold(once, "edges", "a message crossed an edge twice")
     n = scenario.nodes
     parents = np.array([[trees.parent(i, root, n) for root in range(n)] for i in range(n)])
-    assert np.array_equal(parents[received[:, NODE], sent[:, SOURCE]], sent[:, NODE])
+    in_tree = np.array_equal(parents[received[:, NODE], sent[:, SOURCE]], sent[:, NODE])
+    hold(in_tree, "edges", "a message crossed a link that is not in its tree")
 
 
 def delivered_by(scenario, seen):
@@ -134,5 +142,6 @@ def check_survivors(scenario, seen):
     delivered = delivered_by(scenario, seen)
     for i in survivors:
         differing = delivered[i] ^ delivered[survivors[0]]
-        assert not differing, f"nodes {survivors[0]} and {i} differ in {len(differing)} messages"
+        what = f"nodes {survivors[0]} and {i} differ in {len(differing)} messages"
+        hold(not differing, "survivors", what)
     return len(crashed)

@@ -13,6 +13,8 @@ from precedes.sim import Scenario
 from precedes.sim.runs import outside
 from precedes.testing import (
     Collector,
+    Failure,
+    Kind,
     assert_conforms,
     conformance,
     observe,
@@ -110,7 +112,8 @@ def test_the_watch_leaves_no_trace():
 
 def test_nothing_checked_is_no_pass():
     found = conformance("vector", schedules=0, compiled=False)
-    assert found.failures == ("vector: nothing was delivered, so nothing was checked",)
+    text = "vector: nothing was delivered, so nothing was checked"
+    assert found.failures == (Failure(Kind.IDLE, 1, text),)
     with pytest.raises(AssertionError, match="nothing was checked"):
         assert_conforms("vector", schedules=0, compiled=False)
 

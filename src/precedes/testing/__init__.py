@@ -10,7 +10,8 @@ workloads, networks and faults that all come from one seed. On every schedule
   reference is ended once, FULL leaves no trace;
 - the exact audit finds what the protocol promises, and counts what the oracle in the loop counts.
 
-A failure names its seed, and the seed alone repeats it.
+A failure names its seed, and the seed alone repeats it; its ``kind`` says what is wrong, so that a
+test of a defective copy can ask for the very mistake that was made (``Kind``).
 
 >>> from precedes.testing import conformance
 >>> conformance("vector", schedules=2, compiled=False).failures
@@ -25,11 +26,15 @@ from precedes.testing.conformance import (
     check_scenario,
     conformance,
 )
+from precedes.testing.failures import Breach, Failure, Kind
 from precedes.testing.scenarios import random_scenario
 
 __all__ = [
+    "Breach",
     "Collector",
     "Conformance",
+    "Failure",
+    "Kind",
     "Observed",
     "assert_conforms",
     "check_agreement",

@@ -16,8 +16,9 @@ from precedes.sim.engine.rows import KIND
 from precedes.sim.run import Run
 from precedes.sim.runs import outside
 from precedes.testing.collector import Observed, observe, observe_run
+from precedes.testing.failures import Breach, Failure, Kind, require
 from precedes.testing.scenarios import random_scenario
-from precedes.testing.watch import Watch, require
+from precedes.testing.watch import Watch
 
 HISTORY_KINDS = (EventKind.BROADCAST, EventKind.DELIVER, EventKind.CRASH)
 
@@ -31,7 +32,7 @@ class Conformance:
     deliveries: int
     violations: int
     pending_max: int
-    failures: tuple[str, ...]
+    failures: tuple[Failure, ...]
 
     def __str__(self) -> str:
         verdict = f"{len(self.failures)} failed" if self.failures else "conforms"
@@ -62,7 +63,7 @@ def conformance(
         raise UserError(
             f"{protocol} runs on a radio: its machines are tested by tests/support/mobile/world.py"
         )
-    failures: list[str] = []
+    failures: list[Failure] = []
     deliveries = violations = pending_max = done = 0
     for number in range(seed, seed + schedules):
         if len(failures) == failures_max:
@@ -78,7 +79,8 @@ def conformance(
             violations += seen.report.violations
             pending_max = max(pending_max, seen.result.pending_max)
     if not failures and not deliveries:
-        failures.append(f"{protocol}: nothing was delivered, so nothing was checked")
+        text = f"{protocol}: nothing was delivered, so nothing was checked"
+        failures.append(Failure(Kind.IDLE, seed, text))
     return Conformance(
         protocol=protocol,
         schedules=done,
@@ -111,15 +113,17 @@ def assert_conforms(
     return found
 
 
-def _failure(scenario: Scenario, error: Exception, *, hostile: bool, compiled: bool) -> str:
-    kind = "" if isinstance(error, AssertionError) else f"{type(error).__name__}: "
+def _failure(scenario: Scenario, error: Exception, *, hostile: bool, compiled: bool) -> Failure:
+    kind = error.kind if isinstance(error, Breach) else Kind.RAISED
+    raised = type(error).__name__ if kind == Kind.RAISED else ""
     options = f"{' --hostile' if hostile else ''}{'' if compiled else ' --interpreted'}"
-    return (
-        f"seed {scenario.seed}: {kind}{error}\n"
+    text = (
+        f"seed {scenario.seed}: {f'{raised}: ' if raised else ''}{error}\n"
         f"  repeat: python -m precedes.testing {scenario.protocol} --seed {scenario.seed} "
         f"--schedules 1{options}\n"
         f"  {_text(scenario)}"
     )
+    return Failure(kind, scenario.seed, text, raised)
 
 
 def _text(scenario: Scenario) -> str:
@@ -130,7 +134,7 @@ def _text(scenario: Scenario) -> str:
 
 
 def check_scenario(scenario: Scenario, *, compiled: bool = True) -> Observed:
-    """Run a scenario in every way; AssertionError if a way differs or a promise is broken.
+    """Run a scenario in every way; ``Breach`` if a way differs or a promise is broken.
 
     ``compiled=False`` leaves out the compiled engine, which takes seconds to build for a
     protocol that is new.
@@ -150,17 +154,20 @@ def check_scenario(scenario: Scenario, *, compiled: bool = True) -> Observed:
     way = "compiled and interpreted runs differ" if compiled else "little room made a difference"
     _compare(seen, tight, way)
     unrecorded = Run(scenario).go(tier=tier)
-    require(_counts(seen.result) == _counts(unrecorded), "recording a trace changed the run")
+    same = _counts(seen.result) == _counts(unrecorded)
+    require(same, Kind.DIFFERENT, "recording a trace changed the run")
     with_packets = observe(scenario, tier=tier, packets=True)
     kept = [_history_rows(seen), _history_rows(with_packets)]
-    require(np.array_equal(*kept), "recording packets changed the run")
+    require(np.array_equal(*kept), Kind.DIFFERENT, "recording packets changed the run")
     check_agreement(seen)
     return seen
 
 
 def _compare(one: Observed, other: Observed, what: str) -> None:
-    require(np.array_equal(one.rows, other.rows), f"{what} (in the trace)")
-    require(_counts(one.result) == _counts(other.result), f"{what} (in the counts)")
+    same = np.array_equal(one.rows, other.rows)
+    require(same, Kind.DIFFERENT, f"{what} (in the trace)")
+    same = _counts(one.result) == _counts(other.result)
+    require(same, Kind.DIFFERENT, f"{what} (in the counts)")
 
 
 def _counts(result: Result) -> dict[str, Any]:
@@ -189,21 +196,24 @@ def check_agreement(seen: Observed) -> None:
         pairs["violating messages"] = (result.violations.messages, report.violating_messages)
         pairs["duplicates"] = (result.duplicates or 0, report.duplicates)
     for name, (counted, audited) in pairs.items():
-        require(counted == audited, f"{name}: {counted} by the simulator, {audited} by the audit")
+        what = f"{name}: {counted} by the simulator, {audited} by the audit"
+        require(counted == audited, Kind.COUNTS, what)
 
 
 def _check_promises(scenario: Scenario, seen: Observed) -> None:
     """What the protocol's file promises of such a network, by the audit."""
     report = seen.report
     sentences = " ".join(witness.sentence for witness in report.witnesses)
-    require(report.phantom == report.cycles == 0, f"a message came from nowhere: {sentences}")
+    from_somewhere = report.phantom == report.cycles == 0
+    require(from_somewhere, Kind.PHANTOM, f"a message came from nowhere: {sentences}")
     if outside(scenario):
         return
-    require(report.duplicates == 0, f"a message was delivered twice: {sentences}")
+    require(report.duplicates == 0, Kind.TWICE, f"a message was delivered twice: {sentences}")
     if registry.load(scenario.protocol).guarantee == "causal":
-        require(report.violations == 0, f"causal order was broken: {sentences}")
+        require(report.violations == 0, Kind.ORDER, f"causal order was broken: {sentences}")
     if not _crashes(scenario):
-        require(seen.result.lost == 0, f"{seen.result.lost} deliveries never came: {sentences}")
+        lost = seen.result.lost
+        require(lost == 0, Kind.LOST, f"{lost} deliveries never came: {sentences}")
 
 
 class _TightRun(Run):

@@ -14,6 +14,7 @@ from precedes import compiled, contract
 from precedes.contract import Host
 from precedes.model import EventKind
 from precedes.registry import Protocol
+from precedes.testing.failures import Kind, require
 
 HANDLERS: Final[tuple[Callable[..., int], ...]] = (
     contract.broadcast,
@@ -29,16 +30,10 @@ EVENT_KINDS: Final = frozenset(int(kind) for kind in EventKind)
 Name = tuple[int, int]  # source and sequence of a message
 
 
-def require(condition: bool, what: str) -> None:
-    """AssertionError with this text unless the condition holds, also under ``python -O``."""
-    if not condition:
-        raise AssertionError(what)
-
-
 class Watch:
     """Looks over a protocol's shoulder: what its handlers are given and what they ask for.
 
-    Every rule that is broken raises AssertionError at the handler that broke it. References are
+    Every rule that is broken raises ``Breach`` at the handler that broke it. References are
     counted by node and message: given by an arrival or by ``keep``, ended by ``deliver`` or
     ``drop``, needed to send.
     """
@@ -71,7 +66,7 @@ class Watch:
         """Once everything has been delivered, nobody holds what it did not mean to keep."""
         for (node, name), count in self._held.items():
             what = f"node {node} neither delivered nor dropped what it received of {_text(name)}"
-            require(count <= self._kept[node, name], what)
+            require(count <= self._kept[node, name], Kind.REFERENCE, what)
 
     def _around(self, handler: str, body: Callable[..., int]) -> Callable[..., int]:
         def call(state: Any, here: int, *arguments: Any) -> int:
@@ -87,9 +82,10 @@ class Watch:
             if status == contract.FULL:
                 same = all(map(np.array_equal, before, _arrays(state)))
                 same = same and int(host.registers[contract.LENGTH]) == start
-                require(same, f"{handler} returned FULL after it had changed something")
+                require(same, Kind.FULL, f"{handler} returned FULL after it had changed something")
                 return status
-            require(status == contract.DONE, f"{handler} returned {status}, not DONE or FULL")
+            known = status == contract.DONE
+            require(known, Kind.EFFECT, f"{handler} returned {status}, not DONE or FULL")
             self._own = arguments[0] if handler == "broadcast" else None
             for slot in arrived:
                 self._held[here, _name(host, slot)] += 1
@@ -108,7 +104,8 @@ class Watch:
         name = _name(host, slot)
         fields = [getattr(state, field)[slot].tobytes() for field in self.protocol.message_fields]
         same = self._sent.setdefault(name, fields) == fields
-        require(same, f"{who}: fields of message {_text(name)} changed after it had been sent")
+        what = f"{who}: fields of message {_text(name)} changed after it had been sent"
+        require(same, Kind.FIELDS, what)
 
     def _check_effects(self, who: str, state: Any, here: int, host: Host, start: int) -> None:
         for code, arguments in _effects(host, start):
@@ -120,11 +117,13 @@ class Watch:
             elif code in (contract.SEND, contract.SEND_ASIDE):
                 target, count = arguments[:2]
                 elsewhere = 0 <= target < self.nodes and target != here
-                require(elsewhere, f"{who} sends to node {target} of {self.nodes}")
-                require(count > 0, f"{who} sends a packet without items")
+                what = f"{who} sends to node {target} of {self.nodes}"
+                require(elsewhere, Kind.EFFECT, what)
+                require(count > 0, Kind.EFFECT, f"{who} sends a packet without items")
                 self._check_items(who, state, here, host, arguments[2:])
             elif code == contract.NOTE:
-                require(arguments[0] in EVENT_KINDS, f"{who} notes an unknown kind {arguments[0]}")
+                known = arguments[0] in EVENT_KINDS
+                require(known, Kind.EFFECT, f"{who} notes an unknown kind {arguments[0]}")
 
     def _count_reference(self, who: str, code: int, here: int, slot: int, host: Host) -> None:
         """Rules 3 and 4: others' messages only, and one end for each reference."""
@@ -133,9 +132,11 @@ class Watch:
         verb = {contract.DELIVER: "delivers", contract.DROP: "drops"}.get(code, "keeps")
         verb = "releases" if code == contract.RELEASE else verb
         own = code == contract.DELIVER and name[0] == here
-        require(not own, f"{who} delivers {_text(name)}, which it delivered by broadcasting it")
+        what = f"{who} delivers {_text(name)}, which it delivered by broadcasting it"
+        require(not own, Kind.OWN, what)
         holds = self._held[key] > 0 or (code in _TAKEN and slot == self._own)
-        require(holds, f"{who} {verb} {_text(name)} without holding a reference to it")
+        what = f"{who} {verb} {_text(name)} without holding a reference to it"
+        require(holds, Kind.REFERENCE, what)
         self._held[key] += 1 if code in _TAKEN else -1
         self._kept[key] += code in _TAKEN
 
@@ -144,12 +145,14 @@ class Watch:
     ) -> None:
         for tag, value in zip(items[::2], items[1::2], strict=True):
             known = 0 <= tag < len(self.protocol.items)
-            require(known, f"{who} sends an item of tag {tag}, which is not in ITEMS")
+            what = f"{who} sends an item of tag {tag}, which is not in ITEMS"
+            require(known, Kind.EFFECT, what)
             if self.protocol.items[tag] == contract.NUMBER:
                 continue
             name = _name(host, value)
             alive = value == self._own or self._held[here, name] > 0
-            require(alive, f"{who} sends {_text(name)} without holding a reference to it")
+            what = f"{who} sends {_text(name)} without holding a reference to it"
+            require(alive, Kind.REFERENCE, what)
             if self.protocol.items[tag] == contract.MESSAGE:
                 self._check_fields(who, state, value, host)
 

@@ -98,7 +98,7 @@ class DurableWorld(world.World):
         reopened = self.host_journals[host] = Journal(journal.path, sync=False)
         kept = decode_disk(reopened.records[-1]) if reopened.records else Disk()
         if kept != self.disks[host]:
-            raise Violation(f"the journal of host {host} holds {kept}, not {self.disks[host]}")
+            raise Violation(f"journal: that of host {host} holds {kept}, not {self.disks[host]}")
         super().crash(host)
 
     def persist(self, host, disk):
@@ -188,7 +188,7 @@ class DurableWorld(world.World):
         logged.restore(self.journals[number].records)
         self.stations[number] = logged.machine
         if whole and logged.snapshot() != before.snapshot():
-            raise Violation(f"station {number} has come back as another")
+            raise Violation(f"journal: station {number} has come back as another")
         self.push(self.rng.uniform(5, 300) * world.MS, world.RESTART, number, "up")
 
     def _restarted(self, number):

@@ -9,10 +9,14 @@ from collections import Counter
 
 from precedes.protocols.mobile import cell
 from precedes.protocols.mobile.host import JOINING, OUT
+from tests.support.convictions import Convicted
 
 
-class Violation(AssertionError):
-    """An invariant does not hold."""
+class Violation(Convicted):
+    """An invariant does not hold: its name, a colon, and what happened."""
+
+    def __init__(self, text):
+        super().__init__(*text.split(": ", 1))
 
 
 def watch_stamps(station, oracle):
@@ -90,7 +94,9 @@ class Oracle:
         if not self.living[host]:
             raise Violation(f"I3: host {host} delivers {name} outside a life")
         if (host, self.adopted[host]) in self.ended:
-            raise Violation(f"host {host} delivers {name} after a station has ended its life")
+            raise Violation(
+                f"ended: host {host} delivers {name} after a station has ended its life"
+            )
         if self.delivered[host] & bit:
             raise Violation(f"I3: host {host} delivers {name} twice")
         if self.missed[host] & bit:
@@ -117,7 +123,7 @@ class Oracle:
             if record.pointer < station.cell.base:
                 raise Violation(f"I6: station {station.station} has passed host {host}'s pointer")
         if len(station.cell.stored) != station.cell.next_stamp - station.cell.base:
-            raise Violation(f"station {station.station} stores a broken range")
+            raise Violation(f"range: station {station.station} stores a broken one")
 
     def check_host(self, host, machine, stations):
         """I4 and I5: one record that counts, and nothing lost that it still expects."""

@@ -93,7 +93,7 @@ class Stage:
         if (machines.PERSIST,) in effects:
             self.disks[host] = machine.disk()
         elif self.strict and self.disks[host] != machine.disk():
-            raise Violation(f"host {host} changed without making it durable")
+            raise Violation(f"disk: host {host} changed without making it durable")
         if method == "broadcast" and result is not None:
             self.oracle.on_broadcast(host, result)
         for effect in effects:
@@ -213,7 +213,7 @@ class Stage:
                 break
             self.tick()
         else:
-            raise Violation("the stage does not come to rest")
+            raise Violation("restless: the stage does not come to rest")
         self.oracle.check_rest(self.hosts, self.stations)
         for host, machine in enumerate(self.hosts):
             if machine.mode == IN:

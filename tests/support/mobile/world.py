@@ -132,7 +132,7 @@ class World:
         except Violation as error:
             raise Violation(f"I10: {error}") from None
         if self.orphans:
-            raise Violation(f"{self.orphans} handoff messages found no record")
+            raise Violation(f"orphans: {self.orphans} handoff messages found no record")
         return self.oracle
 
     def settle(self):
@@ -149,7 +149,7 @@ class World:
             return
         self.go(until_ns=self.now_ns + REST_NS)
         if self.heap:
-            raise Violation("the run has not come to rest: it stalls")
+            raise Violation("restless: the run stalls")
 
     def _settle_alive(self):
         """With leases there is no silence: wait until all is well at some moment."""
@@ -168,7 +168,7 @@ class World:
             self.now_ns, _, event = heapq.heappop(self.heap)
             self.events += 1
             if self.events > self.events_max:
-                raise Violation("the run has not come to rest: too many events")
+                raise Violation("restless: too many events")
             self.handle(*event)
         if self.heap:
             self.now_ns = until_ns
@@ -255,7 +255,7 @@ class World:
         if (machines.PERSIST,) in effects:
             self.persist(host, disk)
         elif self.checks_disk and disk != self.disks[host]:
-            raise Violation(f"host {host} has changed {disk} without making it durable")
+            raise Violation(f"disk: host {host} has changed {disk} without making it durable")
         if method == "broadcast" and result is not None:
             self.broadcasts += 1
             self.oracle.on_broadcast(host, result)
@@ -264,7 +264,7 @@ class World:
             self._at_once(host, effect, sends)
         left = any(effect[0] == machines.LEFT for effect in effects)
         if left and machine.unacknowledged and (machines.EXPELLED,) not in effects:
-            raise Violation(f"host {host} has left before its messages were on their way")
+            raise Violation(f"left: host {host} has left before its messages were on their way")
         self.oracle.check_host(host, machine, self.stations)
         if torn:
             sends = sends[: self.rng.randrange(len(sends) + 1)]
