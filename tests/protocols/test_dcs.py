@@ -15,6 +15,7 @@ from precedes.sim import Fault, Scenario
 from precedes.sim.run import Run
 from precedes.testing import observe
 from tests.support import dcs_stress
+from tests.support.convictions import Convicted
 from tests.support.dcs_watch import Watcher
 from tests.support.delivered_sets import DeliveredSets
 
@@ -75,7 +76,7 @@ def test_the_watcher_convicts_a_count_too_many():
         state.dcs.clock[here, 0] += 1
 
     sets = DeliveredSets("dcs", scenario.nodes, spoil)
-    with sets.installed(), pytest.raises(AssertionError):
+    with sets.installed(), pytest.raises(Convicted, match="^counts: counts of node"):
         simulate(scenario, tier="interpreted")
 
 

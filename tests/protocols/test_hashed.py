@@ -13,6 +13,7 @@ from precedes.parts.hash_check import set_hash
 from precedes.sim import Scenario
 from precedes.testing import observe, random_scenario
 from tests.support import warm
+from tests.support.convictions import Convicted, hold
 from tests.support.delivered_sets import DeliveredSets
 
 
@@ -44,7 +45,7 @@ def check_meaning(state, here, sets):
             clock[x] += 1
         total += int(set_hash.encipher(state.hasher.key, source, sequence))
         sequences[source] += 1
-    assert np.array_equal(state.clock[here], clock)
+    hold(np.array_equal(state.clock[here], clock), "counts", f"of node {here}")
     assert int(state.hash[here]) == total % 2**62
     assert np.array_equal(state.delivered[here], sequences)
     assert not state.peel.hits.any(), "a search left its counts behind"
@@ -82,7 +83,7 @@ def test_the_sets_convict_a_state_that_means_something_else():
 
     sets = DeliveredSets("hashed", 3, spoil)
     scenario = Scenario(protocol="hashed", nodes=3, messages=5)
-    with sets.installed(), pytest.raises(AssertionError):
+    with sets.installed(), pytest.raises(Convicted, match="^counts: of node"):
         simulate(scenario, tier="interpreted")
 
 

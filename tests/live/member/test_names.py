@@ -56,12 +56,14 @@ class Names(RuleBasedStateMachine):
 
     @rule(name=names)
     def find(self, name):
-        assert store.find(self.table, name) == self.model.get(name, NONE)
+        found = store.find(self.table, name)
+        assert found == self.model.get(name, NONE), f"{name} is found at {found}"
 
     @invariant()
     def holds_what_was_entered(self):
         for name, slot in self.model.items():
-            assert store.find(self.table, name) == slot
+            found = store.find(self.table, name)
+            assert found == slot, f"{name} is found at {found}, not at {slot}"
         assert (self.table[:, store.NAME] != 0).sum() == len(self.model)
 
 
@@ -86,7 +88,8 @@ def move_up_too_much(table, name):
 
 @pytest.mark.parametrize("mistake", [leave_a_gap, move_up_too_much])
 def test_a_mistake_in_removing_is_found(mistake, monkeypatch):
+    says = "is found at"
     monkeypatch.setattr(store, "remove", mistake)
     once = settings(STEPS, max_examples=500, phases=[Phase.generate], derandomize=True)
-    with pytest.raises(AssertionError):
+    with pytest.raises(AssertionError, match=says):
         run_state_machine_as_test(Names, settings=once)
