@@ -76,7 +76,7 @@ def test_the_watcher_convicts_a_count_too_many():
         state.dcs.clock[here, 0] += 1
 
     sets = DeliveredSets("dcs", scenario.nodes, spoil)
-    with sets.installed(), pytest.raises(Convicted, match="^counts: counts of node"):
+    with sets.installed(), pytest.raises(Convicted, match=r"^counts: counts of node"):
         simulate(scenario, tier="interpreted")
 
 

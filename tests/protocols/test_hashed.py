@@ -83,7 +83,7 @@ def test_the_sets_convict_a_state_that_means_something_else():
 
     sets = DeliveredSets("hashed", 3, spoil)
     scenario = Scenario(protocol="hashed", nodes=3, messages=5)
-    with sets.installed(), pytest.raises(Convicted, match="^counts: of node"):
+    with sets.installed(), pytest.raises(Convicted, match=r"^counts: of node"):
         simulate(scenario, tier="interpreted")
 
 

@@ -1,5 +1,6 @@
 """The wire format: golden bytes, limits, and a decoder that nothing can lead astray."""
 
+import functools
 import random
 import resource
 import struct
@@ -67,10 +68,7 @@ def samples(compiled=()):
     for _ in range(3):
         network.settle()
     for kind, name in ((bodies.ROUTED, "routed"), (bodies.UP, "up"), (bodies.DOWN, "down")):
-        yield (
-            f"body-{name}",
-            shortest(network, "vcube", lambda record, kind=kind: record.kind == kind),
-        )
+        yield f"body-{name}", shortest(network, "vcube", functools.partial(is_of, kind))
     network = group("bundled")
     network.broadcast(0)
     for _ in range(20):
