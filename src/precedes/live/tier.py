@@ -31,6 +31,7 @@ T = TypeVar("T")
 BUSY_NS: Final = NANOSECONDS_PER_S // 2
 LIVES_S: Final = 5.0
 LOOK_EVERY_S: Final = 0.1
+THREAD: Final = "precedes: load"
 # Who is cancelled while code is loaded waits so long for the thread, which ends by itself.
 LOAD_S: Final = 2.0
 
@@ -150,7 +151,7 @@ async def _in_thread(work: Callable[[], T]) -> T:
         with contextlib.suppress(RuntimeError):  # the loop has ended
             loop.call_soon_threadsafe(tell, result, error)
 
-    threading.Thread(target=run, name="precedes load", daemon=True).start()
+    threading.Thread(target=run, name=THREAD, daemon=True).start()
     try:
         return await asyncio.shield(done)
     except asyncio.CancelledError:

@@ -44,6 +44,8 @@ LEFT_BEHIND: Final = re.compile(r"member-\d{4,}\.(events|json|log)")
 PAUSE_SHORT_S: Final = 0.5
 # What a member may take beyond the time of the run: the others' patience, and the end.
 GRACE_S: Final = 30.0
+# More members than these wait for a compiled step instead of beginning without one.
+CLIMBING_MAX: Final = 16
 READY_BYTES: Final = 1024 * process.NUMBER.size
 
 
@@ -175,10 +177,14 @@ def _run(
 
 
 def _load_step(config: Config) -> None:
-    """Load the compiled step, which all members then have; if it is not there each sees to it."""
+    """Load the compiled step, which all members then share; few members may see to it themselves.
+
+    A process that loads code takes 50 MB for the compiler's modules, of which forked ones share
+    nearly all.
+    """
     node = Node(config.settings())
     tier = tiers.resolve(config.tier)
-    if tier == "compiled":
+    if tier == "compiled" or (tier == "auto" and len(config.addresses) > CLIMBING_MAX):
         node.prepare()
     elif tier == "auto" and node.compilation.is_cached():
         node.load()
