@@ -125,16 +125,6 @@ def add_parameters(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def add_tier(parser: argparse.ArgumentParser) -> None:
-    """How code runs; ``options.tier`` is None if nobody says so."""
-    either = parser.add_mutually_exclusive_group()
-    for tier, text in (
-        ("interpreted", "run as plain Python: for a debugger, or for want of a compiler"),
-        ("compiled", "wait for the compiler at the first use, instead of beginning interpreted"),
-    ):
-        either.add_argument(f"--{tier}", action="store_const", const=tier, dest="tier", help=text)
-
-
 def given(**values: Any) -> dict[str, Any]:
     """The values that are not None: what is not said has the default of what it is handed to."""
     return {name: value for name, value in values.items() if value is not None}
