@@ -123,7 +123,8 @@ def _config(options: argparse.Namespace) -> Config:
         parameters=parameters_of(options) or None,
         trace=None if options.trace is None else str(options.trace),
         metrics=options.metrics,
-        tier=options.tier,
+        # What is not said is up to the group's file.
+        tier=None if options.tier == "auto" else options.tier,
         insecure=options.insecure or None,
         addresses=tuple(options.address) or None,
         security=None if keys is None else Security.in_directory(keys, member=member),
