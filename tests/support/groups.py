@@ -24,7 +24,7 @@ def listeners(count):
 def configs(socks, **settings):
     """A configuration for each member."""
     addresses = tuple(f"127.0.0.1:{sock.getsockname()[1]}" for sock in socks)
-    common = {"interpreted": True, "linger_s": 1.0, "start_s": 30.0, **settings}
+    common = {"tier": "interpreted", "linger_s": 1.0, "start_s": 30.0, **settings}
     return [Config(member=i, addresses=addresses, **common) for i in range(len(socks))]
 
 

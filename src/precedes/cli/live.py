@@ -14,6 +14,7 @@ from precedes.cli.common import (
     add_parameters,
     add_protocol,
     add_rate,
+    add_tier,
     add_trace,
     given,
     parameters_of,
@@ -57,6 +58,7 @@ def _add_node(commands: Commands) -> None:
     parser.add_argument("--insecure", action="store_true", help="listen beyond loopback in clear")
     add_trace(parser, help="log this member's events there", local=True)
     parser.add_argument("--metrics", metavar="HOST:PORT", help="serve /metrics and /health")
+    add_tier(parser)
     add_json(parser, help="print deliveries as JSON lines")
     parser.add_argument("--verbose", action="store_true", help="log what happens to the group")
     parser.set_defaults(run=_node)
@@ -84,6 +86,7 @@ def _add_cluster(commands: Commands) -> None:
     parser.add_argument(
         "--follow", action="store_true", help="audit while it runs: a violation is told at once"
     )
+    add_tier(parser)
     add_json(parser)
     parser.set_defaults(run=_cluster)
 
@@ -120,6 +123,8 @@ def _config(options: argparse.Namespace) -> Config:
         parameters=parameters_of(options) or None,
         trace=None if options.trace is None else str(options.trace),
         metrics=options.metrics,
+        # What is not said is up to the group's file.
+        tier=None if options.tier == "auto" else options.tier,
         insecure=options.insecure or None,
         addresses=tuple(options.address) or None,
         security=None if keys is None else Security.in_directory(keys, member=member),
@@ -145,6 +150,7 @@ def _cluster(options: argparse.Namespace) -> int:
         faults=options.faults,
         evict_after_s=options.evict_after,
         secure=options.secure,
+        tier=options.tier,
     )
     watch = Told(is_json=options.json, is_brief=True).tell if options.follow else None
     found = run(Cluster(**cluster), directory=options.trace, watch=watch)

@@ -107,6 +107,11 @@ class Compilation(Generic[P, R]):
         return self._state in (_State.RUNNING, _State.AWAITED)
 
     @property
+    def is_made_here(self) -> bool:
+        """Whether ``load`` would compile in this process: code can be kept nowhere."""
+        return self._state is _State.HERE
+
+    @property
     def process_id(self) -> int | None:
         """The number of our compiler's process, while it runs."""
         return None if self._compiler is None else self._compiler.process_id

@@ -15,6 +15,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from precedes import registry
+from precedes.compiled import tiers
+from precedes.compiled.tiers import Tier
 from precedes.errors import UserError, meant
 from precedes.live.member.node import Settings
 from precedes.live.net import wire
@@ -32,8 +34,8 @@ TIMES: Final = (
 KINDS: Final = (
     (("member", "window", "payload_max_bytes"), Integral, "a whole number"),
     (TIMES, Real, "a number of seconds"),
-    (("name", "protocol", "key", "slow"), str, "text"),
-    (("quorum", "insecure", "interpreted"), bool, "true or false"),
+    (("name", "protocol", "key", "slow", "tier"), str, "text"),
+    (("quorum", "insecure"), bool, "true or false"),
     (("addresses",), Iterable, "a list of host:port"),
     (("parameters",), Mapping, "a table of names and values"),
     (("trace",), str | os.PathLike | None, "a directory"),
@@ -72,13 +74,14 @@ class Config:
     insecure: bool = False  # listen beyond loopback without security
     trace: str | None = None  # a directory for this member's log
     metrics: str | None = None  # "host:port" to serve metrics and health at
-    interpreted: bool = False  # run the protocol as plain Python
+    tier: Tier = "auto"  # how the step runs: auto, compiled or interpreted
 
     def __post_init__(self) -> None:
         self._check_kinds()
         object.__setattr__(self, "addresses", tuple(self.addresses))
         if self.slow not in SLOW_POLICIES:
             raise UserError(f"slow must be one of {', '.join(SLOW_POLICIES)}, not {self.slow!r}")
+        tiers.resolve(self.tier)
         self._check_times()
         self.settings()  # refuses what makes no sense
         registry.load_live(self.protocol).make_parameters(self.parameters)

@@ -16,7 +16,6 @@ from precedes.console import say, show
 from precedes.errors import Exit, UserError
 from precedes.live.config import Config
 from precedes.live.group import Group
-from precedes.live.member.node import Node
 from precedes.live.member.output import Message
 from precedes.live.net import loop
 from precedes.model import printable
@@ -28,9 +27,6 @@ NAMED_MAX: Final = 8
 
 def run(config: Config, *, json_lines: bool) -> int:
     """Take part until the input has ended here and at all others; the exit status."""
-    if not config.interpreted:
-        # Here, where a signal ends it at once; the loop would hear of one afterwards.
-        Node(config.settings()).prepare()
     try:
         loop.run(_take_part(config, json_lines=json_lines))
     except (KeyboardInterrupt, asyncio.CancelledError):

@@ -25,6 +25,7 @@ from precedes.live.member.output import Output
 from precedes.live.metrics import Metrics
 from precedes.live.net import wire
 from precedes.live.net.links import Links
+from precedes.live.tier import Tier
 from precedes.model import NANOSECONDS_PER_S
 from precedes.trace import member_log
 
@@ -61,6 +62,7 @@ class Driver:
         self.metrics = Metrics()
         self.events = Events()
         self.node = Node(config.settings(), recording=config.trace is not None)
+        self.tier = Tier(self.node, config.tier)
         self.inbox = Inbox(
             self.node, self.metrics, on_taken=self._on_taken, is_at_end=self._is_at_end
         )
@@ -102,9 +104,10 @@ class Driver:
             )
 
     def tend(self) -> None:
-        """Do the regular duties from now on."""
+        """Do the regular duties from now on, and go on compiled when that can be."""
         self._beat_ns = time.monotonic_ns()
-        self._tasks.append(self._loop.create_task(self._tend()))
+        for duty in (self._tend(), self.tier.climb()):
+            self._tasks.append(self._loop.create_task(duty))
 
     def enter(self) -> None:
         """All neighbours are there: begin to test them, and let applications in."""
@@ -243,7 +246,7 @@ class Driver:
         # Not what it is afterwards: without the others everything is delivered to all.
         was_finished = self.is_finishing and node.is_finished
         try:
-            output = node.run(now_ns - self._start_ns, force=force)
+            output = self.tier.run(now_ns - self._start_ns, force=force)
         except PrecedesError as error:
             log.debug("the step of member %d failed", self.member, exc_info=True)
             self._stop(error)

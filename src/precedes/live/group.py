@@ -6,7 +6,8 @@
             print(message.sender, message.payload)
 
 Everything happens in one asyncio loop: bytes that came in one turn of the loop are handled in
-one call of the compiled step, and what it leaves is sent in one write to each member.
+one call of the step, and what it leaves is sent in one write to each member. Compiling and loading
+the step do not: the first is another process's business, the second a thread's.
 """
 
 from __future__ import annotations
@@ -94,9 +95,7 @@ class Group:
             raise GroupClosed("a group is entered once: open another one")
         self._is_used = True
         driver = self._driver
-        if not self.config.interpreted:
-            # Loading or compiling takes a while and would look like a dead member later.
-            self._node.prepare()
+        await driver.tier.prepare()
         driver.open(self._listener)
         try:
             try:
@@ -306,6 +305,11 @@ class Group:
     def counts(self) -> dict[str, int]:
         """What this member has counted."""
         return self._node.counts()
+
+    @property
+    def tier(self) -> str:
+        """How this member takes its steps at the moment: "interpreted" or "compiled"."""
+        return "compiled" if self._driver.tier.is_compiled else "interpreted"
 
     @property
     def is_finished(self) -> bool:

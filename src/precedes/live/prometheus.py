@@ -91,6 +91,9 @@ METRICS: Final = (
         "Neighbours in the view without a connection.",
         lambda d: len(d.missing_links()),
     ),
+    Metric(
+        "compiled", "Whether this member takes its steps compiled.", lambda d: d.tier.is_compiled
+    ),
     Metric("ready", "Whether this member takes part.", lambda d: health(d).status != "live"),
     Metric(
         "degraded",

@@ -72,6 +72,24 @@ def test_a_dozen_schedules_of_faults():
                 judge(one)
 
 
+def test_members_go_on_compiled_each_on_its_own(tmp_path, monkeypatch):
+    """The parent has no thread when it forks; members load the step in threads of theirs."""
+    monkeypatch.delenv("PRECEDES_TIER", raising=False)
+    given = {"members": 3, "seconds": 0.5, "rate": 100.0}
+    script = str(ROOT / "tests/support/climbing_cluster.py")
+    done = subprocess.run(
+        [sys.executable, script, str(tmp_path), json.dumps(given)],
+        capture_output=True, text=True, timeout=120, cwd=ROOT, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr[-2000:]
+    found = json.loads(done.stdout)
+    judge(found)
+    assert found["threads"] == [1, 1, 1]
+    for member in range(3):
+        log = (tmp_path / f"member-{member:04d}.log").read_text()
+        assert f"member {member} goes on compiled" in log
+
+
 @pytest.mark.swarm
 @pytest.mark.parametrize("block", range(20))
 def test_two_hundred_schedules_of_faults(block):

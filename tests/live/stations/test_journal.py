@@ -70,9 +70,20 @@ def test_the_last_record_with_a_wrong_byte_is_as_good_as_not_written(tmp_path):
         try:
             records, _ = parse(bytes(damaged), title="it")
         except UserError:
-            assert place < last + 4  # a length that ends before the file does
+            assert place < last + HEADER.size  # others might follow: nobody knows where
             continue
         assert [decode_disk(record) for record in records] == STATES[:-1]
+
+
+def test_a_length_that_leads_beyond_the_end_is_no_torn_tail(tmp_path):
+    """What follows it is whole, and must not be dropped in silence."""
+    path = tmp_path / "damaged"
+    text = bytearray(journal_of(path, STATES))
+    text[len(MAGIC) + 2] ^= 1  # 65,536 bytes longer
+    path.write_bytes(text)
+    with pytest.raises(UserError, match=f"damaged at byte {len(MAGIC)}:"):
+        Journal(path)
+    assert path.read_bytes() == text
 
 
 def test_a_tail_of_zeros_is_torn(tmp_path):

@@ -82,12 +82,12 @@ class Journals(RuleBasedStateMachine):
     @precondition(lambda self: len(self.model) > 1)
     @rule(which=PLACES, place=PLACES, bit=st.integers(0, 7))
     def change_a_bit_before_the_end(self, which, place, bit):
-        """Not of a length: one that leads beyond the end is that of a torn record."""
+        """Of a length, too: one that leads beyond the end is not that of a torn record."""
         self.journal.close()
         which %= len(self.model) - 1
-        begin = len(MAGIC) + sum(len(frame(record)) for record in self.model[:which]) + 4
+        begin = len(MAGIC) + sum(len(frame(record)) for record in self.model[:which])
         text = self.path.read_bytes()
-        at = begin + place % (HEADER.size - 4 + len(self.model[which]))
+        at = begin + place % (HEADER.size + len(self.model[which]))
         changed = bytearray(text)
         changed[at] ^= 1 << bit
         self.path.write_bytes(changed)

@@ -1,8 +1,8 @@
 """A group of real processes on this machine: start, drive, break, audit.
 
-The compiled step is loaded once, then a process is forked for every member: they share it in
-memory and start within milliseconds, 64 as well as 8. Each member logs its events; afterwards
-the logs of all are audited.
+If the compiled step is in the cache it is loaded once, then a process is forked for every member:
+they share it in memory and start within milliseconds, 64 as well as 8. Each member logs its events;
+afterwards the logs of all are audited.
 """
 
 from __future__ import annotations
@@ -24,6 +24,8 @@ from typing import Any, Final
 
 from precedes import registry
 from precedes.audit import audit, to_json
+from precedes.compiled import tiers
+from precedes.compiled.tiers import Tier
 from precedes.errors import UserError
 from precedes.live.cluster import process
 from precedes.live.cluster.disturbed import Spell, disturbances, latencies
@@ -42,6 +44,8 @@ LEFT_BEHIND: Final = re.compile(r"member-\d{4,}\.(events|json|log)")
 PAUSE_SHORT_S: Final = 0.5
 # What a member may take beyond the time of the run: the others' patience, and the end.
 GRACE_S: Final = 30.0
+# More members than these wait for a compiled step instead of beginning without one.
+CLIMBING_MAX: Final = 16
 READY_BYTES: Final = 1024 * process.NUMBER.size
 
 
@@ -59,6 +63,7 @@ class Cluster:
     faults: int | None = None  # a seed; None: none
     evict_after_s: float = 5.0
     secure: bool = False
+    tier: Tier = "auto"
 
     def __post_init__(self) -> None:
         if not 2 <= self.members <= 256:
@@ -130,7 +135,7 @@ def _run(
         )
         for who in range(cluster.members)
     ]
-    Node(configs[0].settings()).prepare()
+    _load_step(configs[0])
     sockets = [*listeners, *(relays.sockets.values() if relays else [])]
     # Freeze the heap before forking: collecting in a child copies shared pages.
     gc.collect()
@@ -171,6 +176,20 @@ def _run(
     return _sum_up(cluster, directory, supervisor, hung=hung, took_s=took_s)
 
 
+def _load_step(config: Config) -> None:
+    """Load the compiled step, which all members then share; few members may see to it themselves.
+
+    A process that loads code takes 50 MB for the compiler's modules, of which forked ones share
+    nearly all.
+    """
+    node = Node(config.settings())
+    tier = tiers.resolve(config.tier)
+    if tier == "compiled" or (tier == "auto" and len(config.addresses) > CLIMBING_MAX):
+        node.prepare()
+    elif tier == "auto" and node.compilation.is_cached():
+        node.load()
+
+
 def _addresses(targets: list[tuple[str, int]]) -> list[str]:
     return [f"{host}:{port}" for host, port in targets]
 
@@ -191,6 +210,7 @@ def _config(
         linger_s=2 * cluster.evict_after_s + 5,
         start_s=GRACE_S,
         trace=str(directory),
+        tier=cluster.tier,
         security=None if keys is None else Security.in_directory(keys, member=who),
     )
 

@@ -17,6 +17,9 @@ from typing import Any, Final
 import numpy as np
 
 from precedes import contract, registry
+from precedes.compiled import tiers
+from precedes.compiled.recipes import Work
+from precedes.compiled.tiers import Compilation
 from precedes.contract import Capacity, grow
 from precedes.errors import InternalError, UserError
 from precedes.live.member import allocate, arrays, records, step, view
@@ -34,6 +37,9 @@ FAREWELL: Final = bytes([records.LEAVE])
 SEGMENT: Final = struct.Struct(f"{arrays.SEGMENT_WORDS}q")
 WORD_BYTES: Final = 8
 TRACE_ROW_BYTES: Final = 2 * WORD_BYTES
+
+# What a compiler process is told.
+RECIPE: Final = "precedes.live.member.node:work"
 
 # Timers that run out at once, such as the news of a crash, are handled in the same call, in at
 # most so many rounds; one that sets itself for ever is a defect.
@@ -116,11 +122,23 @@ class Node:
 
     def prepare(self) -> None:
         """Use the compiled step: loaded from the cache, or compiled, which takes some seconds."""
-        body = step.ENTRY.prepare(
-            self.protocol.state, self.protocol.sources, self.member, self.state
+        state, sources = self.protocol.state, self.protocol.sources
+        self.use(step.ENTRY.prepare(state, sources, self.member, self.state))
+
+    @property
+    def compilation(self) -> Compilation[[Member, Any], int]:
+        """The compiled step of this member's protocol: there, being made, or not wanted."""
+        return tiers.compilation(
+            step.ENTRY,
+            self.protocol.state,
+            self.protocol.sources,
+            recipe=RECIPE,
+            subject=self.settings.protocol,
         )
-        self._drain(Output())
-        self.use(body)
+
+    def load(self) -> Callable[[Member, Any], int] | None:
+        """The compiled step, if it is there; a thread may do this while the node runs."""
+        return self.compilation.load(self.member, self.state)
 
     def use(self, body: Callable[..., int]) -> None:
         """Take the steps from the next turn on with this body, compiled or not.
@@ -443,3 +461,10 @@ class Node:
             missing = self.protocol.missing(self.state, int(slot)) if self.protocol.missing else []
             found.append((source, sequence, int(words[slot, arrays.SINCE_NS]), missing))
         return found
+
+
+def work(protocol: str) -> Work:
+    """The step for a protocol, for a compiler process: the types of any member's arrays."""
+    node = Node(Settings(member=0, members=2, protocol=protocol))
+    state, sources = node.protocol.state, node.protocol.sources
+    return Work(step.ENTRY, state, sources, (node.member, node.state))

@@ -1,10 +1,11 @@
 """A file that survives crashes: records are appended whole, or not at all.
 
-A record is its length, a checksum and its bytes. A crash while one is written leaves a torn tail,
-which the next opening finds by the checksum and cuts off: what is read is always the records up to
-some ``append`` that had begun, in order, never a mixture. ``replace`` writes everything anew beside
-the file and renames it into place. What is damaged elsewhere than at its end is refused: going on
-from an older state would use numbers twice that must be used once.
+A record is a header and its bytes; the header has their length, their checksum and a checksum of
+its own, so that a length can be trusted before its bytes are looked for. A crash while a record is
+written leaves a torn tail, which the next opening finds and cuts off: what is read is always the
+records up to some ``append`` that had begun, in order, never a mixture. ``replace`` writes
+everything anew beside the file and renames it into place. What is damaged elsewhere than at its end
+is refused: going on from an older state would use numbers twice that must be used once.
 """
 
 from __future__ import annotations
@@ -20,41 +21,48 @@ from typing import Final, Self
 from precedes.errors import UserError
 from precedes.files import asides_in, write_aside
 
-MAGIC: Final = b"precedes journal 1\n"
-HEADER: Final = struct.Struct("<II")  # length of the bytes, checksum of length and bytes
-RECORD_BYTES_MAX: Final = 1 << 28  # more than any state; a longer length is a torn one
+MAGIC: Final = b"precedes journal 2\n"
+HEADER: Final = struct.Struct("<III")  # length of the bytes, their checksum, that of these two
+_CHECKED: Final = struct.Struct("<II")
+RECORD_BYTES_MAX: Final = 1 << 28  # more than any state
 
 
-def checksum(record: bytes) -> int:
-    """Of a record's length and bytes: a run of zeros is no record."""
-    return zlib.crc32(record, zlib.crc32(struct.pack("<I", len(record)))) ^ 0x5AFEC0DE
+def checksum(data: bytes) -> int:
+    """Of bytes; never 0 for a run of zeros, which is no record."""
+    return zlib.crc32(data) ^ 0x5AFEC0DE
 
 
 def frame(record: bytes) -> bytes:
     """A record as it stands in the file."""
     if len(record) > RECORD_BYTES_MAX:
         raise UserError(f"a record of {len(record):,} bytes is too long to be made durable")
-    return HEADER.pack(len(record), checksum(record)) + record
+    head = _CHECKED.pack(len(record), checksum(record))
+    return HEADER.pack(len(record), checksum(record), checksum(head)) + record
 
 
 def parse(text: bytes, *, title: str) -> tuple[list[bytes], int]:
-    """The whole records of a file, and how many of its bytes they take."""
+    """The whole records of a file, and how many of its bytes they take.
+
+    A header that is wrong is torn if nothing but zeros follows it; a record, if it is the last one.
+    """
     if not text.startswith(MAGIC):
         if MAGIC.startswith(text):
             return [], 0  # torn when it was made
         raise UserError(f"{title} is not a journal of precedes")
     records = []
     at = len(MAGIC)
-    while at + HEADER.size <= len(text):
-        length, found = HEADER.unpack_from(text, at)
-        end = at + HEADER.size + length
-        record = text[at + HEADER.size : end]
-        if length > RECORD_BYTES_MAX or end > len(text) or checksum(record) != found:
-            if end < len(text) and length <= RECORD_BYTES_MAX and text[at:].strip(b"\0"):
-                raise UserError(f"{title} is damaged at byte {at}: restore it from a copy")
+    while (first := at + HEADER.size) <= len(text):
+        length, expected, check = HEADER.unpack_from(text, at)
+        is_whole = check == checksum(text[at : at + _CHECKED.size])
+        end = first + length if is_whole else len(text)
+        record = text[first:end]
+        if is_whole and end <= len(text) and checksum(record) == expected:
+            records.append(record)
+            at = end
+        elif end < len(text) or (not is_whole and record.strip(b"\0")):
+            raise UserError(f"{title} is damaged at byte {at}: restore it from a copy")
+        else:
             break
-        records.append(record)
-        at = end
     return records, at
 
 
