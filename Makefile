@@ -3,6 +3,7 @@
 
 PYTHON ?= python3
 PYTEST_ARGS ?=
+MATRIX_ARGS ?=
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -16,7 +17,7 @@ UNPACKED := --config-settings=--build-option=--compression=stored
 IS_NEW_ENOUGH := -c 'import sys; sys.exit(sys.version_info < (3, 11))'
 IS_VENV := -c 'import sys, pip; sys.exit(sys.prefix == sys.base_prefix)'
 
-.PHONY: venv test lint bench swarm reproduce dist clean
+.PHONY: venv test lint bench swarm matrix reproduce dist clean
 .DEFAULT_GOAL := test
 
 venv: $(READY)
@@ -51,6 +52,10 @@ bench: $(READY)
 
 swarm: $(READY)
 	@$(BIN)/python -m pytest -q -n 2 -m swarm $(PYTEST_ARGS)
+
+# Both ends of the versions of Python and Numba, in environments of their own below build/matrix.
+matrix:
+	@$(PYTHON) tools/matrix.py $(MATRIX_ARGS)
 
 reproduce: $(READY)
 	@$(BIN)/precedes reproduce --quick --out build/report

@@ -1,0 +1,237 @@
+"""Runs tests at both ends of the versions of Python and of Numba that are supported.
+
+    python tools/matrix.py [--quick] [--minutes N] [--python PATH ...] [--only TEXT]
+
+Interpreters are this one, those named by ``--python``, and what PATH, pyenv and uv have of 3.11 and
+later. The oldest of them and the newest each get an environment below ``build/matrix`` with the
+oldest Numba that installs there and with the newest; the oldest interpreter gets the lower bound of
+every other requirement along with the oldest Numba. What cannot be had is printed with the reason
+and is no failure: the exit status is 1 only if tests failed, or took longer than they may.
+"""
+
+import argparse
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import time
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+ROOT = Path(__file__).resolve().parents[1]
+PLACE = ROOT / "build" / "matrix"
+FIRST_PYTHON = (3, 11)
+INSTALL_S = 1200
+
+# All that is compiled, or that NumPy and pyarrow have a say in.
+TESTS = (
+    "tests/compiled",
+    "tests/test_contract.py",
+    "tests/protocols",
+    "tests/sim",
+    "tests/live/member",
+    "tests/trace",
+    "tests/audit",
+)
+# Every protocol compiled, simulated and live, beside its interpreted self.
+QUICK = (
+    "tests/compiled/test_options.py",
+    "tests/compiled/test_pointers.py",
+    "tests/test_contract.py",
+    "tests/live/member/test_node.py",
+)
+# Prints versions: of the interpreter, and of the packages named as arguments.
+VERSIONS = """
+import importlib.metadata, platform, sys
+print("python", platform.python_version(), end="")
+for name in sys.argv[1:]:
+    print(",", name, importlib.metadata.version(name), end="")
+"""
+
+
+class Cell(NamedTuple):
+    """An interpreter, what it is to have, and what we call that."""
+
+    python: Path
+    name: str
+    pins: tuple[str, ...]
+
+
+class Outcome(NamedTuple):
+    """What became of a cell."""
+
+    name: str
+    versions: str
+    result: str
+    seconds: float
+    failed: bool
+
+
+def run(command: list[str], log: Path, *, timeout_s: float, **environment: str) -> int | None:
+    """The exit status of a command whose output goes to a file; None if it took too long."""
+    inherited = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    with log.open("a") as file:
+        process = subprocess.Popen(
+            command, stdout=file, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL, cwd=ROOT,
+            env={**inherited, **environment}, start_new_session=True,
+        )  # fmt: skip
+        try:
+            return process.wait(timeout_s)
+        except subprocess.TimeoutExpired:
+            return None
+        finally:
+            if process.poll() is None:
+                os.killpg(process.pid, signal.SIGKILL)
+                process.wait()
+
+
+def interpreters(named: list[Path]) -> dict[tuple[int, ...], Path]:
+    """What can be run, by version; of several of one minor version the first that is found."""
+    uv = Path.home() / ".local/share/uv/python"
+    pyenv = Path(os.environ.get("PYENV_ROOT") or Path.home() / ".pyenv") / "versions"
+    on_path = [shutil.which(f"python3.{minor}") for minor in range(FIRST_PYTHON[1], 30)]
+    candidates = [
+        *named,
+        Path(sys.executable),
+        *(Path(path) for path in on_path if path is not None),
+        *sorted(pyenv.glob("3.*/bin/python3")),
+        *sorted(uv.glob("*/bin/python3")),
+    ]
+    found: dict[tuple[int, ...], Path] = {}
+    ask = "import sys, ensurepip, venv; print(*sys.version_info[:2])"
+    for path in candidates:
+        try:
+            done = subprocess.run(
+                [path, "-c", ask], capture_output=True, text=True, timeout=60, check=True
+            )
+        except (OSError, subprocess.SubprocessError):
+            if path in named:
+                print(f"{path} is no Python with venv and ensurepip")
+            continue
+        version = tuple(map(int, done.stdout.split()))
+        if version >= FIRST_PYTHON:
+            found.setdefault(version, path)
+    return dict(sorted(found.items()))
+
+
+def requirements() -> dict[str, str]:
+    """What the package needs, and from which version on."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    found = (re.match(r"([\w-]+)>=([\d.]+)", text) for text in project["dependencies"])
+    return {match[1]: match[2] for match in found if match is not None}
+
+
+def numba_minors() -> Iterator[str]:
+    """From the oldest version of Numba that is supported to the newest."""
+    project = (ROOT / "pyproject.toml").read_text()
+    match = re.search(r'"numba>=0\.(\d+),<0\.(\d+)"', project)
+    assert match is not None
+    yield from (f"0.{minor}" for minor in range(int(match[1]), int(match[2])))
+
+
+def cells(found: dict[tuple[int, ...], Path]) -> Iterator[Cell]:
+    """Both ends of Python with both ends of Numba."""
+    versions = list(found)
+    for version in dict.fromkeys((versions[0], versions[-1])):
+        python, label = found[version], ".".join(map(str, version))
+        for minor in numba_minors():
+            reason = why_not(python, minor)
+            if reason is None:
+                break
+            print(f"numba {minor} cannot be had for Python {label}: {reason}")
+        pins = [f"numba=={minor}.*"]
+        if version == versions[0]:
+            bounds = requirements()
+            pins += [f"{name}=={bound}.*" for name, bound in bounds.items() if name != "numba"]
+        yield Cell(python, f"{label}-oldest", tuple(pins))
+        yield Cell(python, f"{label}-newest", ())
+
+
+def why_not(python: Path, minor: str) -> str | None:
+    """Why an interpreter cannot have a version of Numba without building it, in pip's words."""
+    command = [python, "-m", "pip", "download", "-q", "--no-deps", "--only-binary=:all:"]
+    command += ["--disable-pip-version-check", "-d", PLACE / "wheels", f"numba=={minor}.*"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=INSTALL_S, check=False)
+    return None if done.returncode == 0 else last_error(done.stderr)
+
+
+def last_error(said: str) -> str:
+    """The last thing that pip calls an error, on a line."""
+    errors = re.findall(r"(?m)^ERROR: (.*)", said)
+    return errors[-1][:160] if errors else "pip failed"
+
+
+def install(cell: Cell, place: Path, log: Path) -> str | None:
+    """Make the environment of a cell, or take the one that is there; why it cannot be had."""
+    free = {*requirements(), "llvmlite"}
+    pinned = (ROOT / "constraints.txt").read_text().split()
+    limits = [line for line in pinned if line.partition("==")[0] not in free]
+    wanted = "\n".join([str(cell.python), *limits, *cell.pins, ""])
+    made = place / "made.txt"
+    if made.exists() and made.read_text() == wanted:
+        return None
+    shutil.rmtree(place, ignore_errors=True)
+    if run([str(cell.python), "-m", "venv", str(place)], log, timeout_s=INSTALL_S) != 0:
+        return "no environment can be made"
+    (place / "limits.txt").write_text("\n".join([*limits, ""]))
+    command = [str(place / "bin/python"), "-m", "pip", "install", "-q", "--no-compile"]
+    command += ["--disable-pip-version-check", "-c", str(place / "limits.txt")]
+    command += ["-e", ".[dev,live,spark]", *cell.pins]
+    status = run(command, log, timeout_s=INSTALL_S)
+    if status != 0:
+        return "it takes too long to install" if status is None else last_error(log.read_text())
+    made.write_text(wanted)
+    return None
+
+
+def run_cell(cell: Cell, tests: tuple[str, ...], *, minutes: float) -> Outcome:
+    """Install and test one cell."""
+    place, log = PLACE / cell.name, PLACE / f"{cell.name}.log"
+    log.unlink(missing_ok=True)
+    began = time.monotonic()
+    reason = install(cell, place, log)
+    if reason is not None:
+        seconds = time.monotonic() - began
+        return Outcome(cell.name, " ".join(cell.pins), f"not had: {reason}", seconds, failed=False)
+    python = str(place / "bin/python")
+    ask = [python, "-c", VERSIONS, *requirements()]
+    versions = subprocess.run(ask, capture_output=True, text=True, timeout=60, check=True)
+    command = [python, "-m", "pytest", "-q", "-n", "2", "-p", "no:cacheprovider", *tests]
+    cache = {"PRECEDES_CACHE": str(PLACE / "cache"), "PYTHONDONTWRITEBYTECODE": "1"}
+    status = run(command, log, timeout_s=60 * minutes, **cache)
+    said = log.read_text().rstrip().rpartition("\n")[2]
+    result = f"not done after {minutes:.0f} minutes" if status is None else said
+    seconds = time.monotonic() - began
+    return Outcome(cell.name, versions.stdout.strip(), result, seconds, failed=status != 0)
+
+
+def main() -> int:
+    """The command."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--python", type=Path, action="append", default=[])
+    parser.add_argument("--quick", action="store_true", help="fewer tests")
+    parser.add_argument("--minutes", type=float, default=60.0, help="at most, for each environment")
+    parser.add_argument("--only", default="", help="environments whose name contains this")
+    arguments = parser.parse_args()
+    PLACE.mkdir(parents=True, exist_ok=True)
+    found = interpreters(arguments.python)
+    for version, path in found.items():
+        print(f"Python {'.'.join(map(str, version))}: {path}")
+    outcomes = []
+    for cell in cells(found):
+        if arguments.only in cell.name:
+            print(f"running {cell.name}: build/matrix/{cell.name}.log", flush=True)
+            tests = QUICK if arguments.quick else TESTS
+            outcomes.append(run_cell(cell, tests, minutes=arguments.minutes))
+    print("\n| environment | versions | tests | minutes |\n| --- | --- | --- | --- |")
+    for name, versions, result, seconds, _ in outcomes:
+        print(f"| {name} | {versions} | {result} | {seconds / 60:.1f} |")
+    return int(any(outcome.failed for outcome in outcomes))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
