@@ -61,7 +61,6 @@ class Environment:
                 "HOME": str(self.home),
                 "PATH": f"{self.bin}:/usr/bin:/bin",
                 "PRECEDES_CACHE": str(compiled.cache_root()),
-                "PRECEDES_TIER": os.environ.get("PRECEDES_TIER", "auto"),
                 "COLUMNS": "100",
             },
             capture_output=True,
@@ -158,7 +157,6 @@ def test_the_digest_is_that_of_the_clone(installed):
     assert (told["pyspark"], told["numpy"]) == (None, importlib.metadata.version("numpy"))
 
 
-@pytest.mark.usefixtures("engine", "live")
 def test_the_readme_from_top_to_bottom(installed):
     """The live example word for word, then every command whose output is shown."""
     code, output = blocks(PAGES["README.md"])[1:3]
@@ -173,7 +171,6 @@ def test_the_readme_from_top_to_bottom(installed):
         assert lasting(printed) == lasting(text)
 
 
-@pytest.mark.usefixtures("engine")
 def test_a_simulation_is_that_of_the_clone(installed):
     told = json.loads(installed.precedes("simulate vector --nodes 10 --messages 200 --json"))
     here = sim.simulate(sim.Scenario(protocol="vector", nodes=10, messages=200)).as_dict()
@@ -234,7 +231,6 @@ def types(installed):
     return check
 
 
-@pytest.mark.usefixtures("engine", "live")
 def test_a_program_of_a_user_runs_and_is_typed(installed, types):
     text = APPLICATION.read_text(encoding="utf-8")
     (installed.place / "application.py").write_text(text)
@@ -268,6 +264,12 @@ def test_a_mistake_of_types_is_found(installed, types, right, wrong, kind):
     (installed.place / "mistaken.py").write_text(text.replace(right, wrong))
     (line,) = (line for line in types("mistaken.py").splitlines() if ": error: " in line)
     assert line.endswith(f"[{kind}]")
+
+
+def test_a_name_that_needs_an_extra_says_so(installed):
+    code = "from precedes.pipeline import register_source"
+    told = installed.run("python", "-c", code, status=1).splitlines()[-1]
+    assert told.endswith("needs pyspark: pip install 'precedes[spark]'")
 
 
 # What a command says, in one line, if the extra that it needs is not installed.
