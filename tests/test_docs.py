@@ -11,7 +11,8 @@ from typing import NamedTuple
 
 import pytest
 
-from precedes.cli.main import main, make_parser
+from precedes.cli.main import main
+from precedes.cli.main import parse as parse_words
 from precedes.cli.simulate import scenario_of
 from precedes.model import EventKind
 from precedes.sim import Fault, Scenario, from_toml
@@ -66,7 +67,7 @@ def shown(page: str) -> list[tuple[str, str | None]]:
 
 
 def parse(line: str):
-    return make_parser().parse_args(shlex.split(line)[1:])
+    return parse_words(shlex.split(line)[1:])
 
 
 def is_cheap(line: str) -> bool:

@@ -231,6 +231,15 @@ def test_changelog_without_unreleased_is_found(plant):
     assert finding == "CHANGELOG.md:1: no Unreleased section"
 
 
+def test_a_version_without_notes_is_found(plant):
+    package = {"src/precedes/__init__.py": '"""It."""\n\n__version__ = "0.2.0"\n'}
+    notes = "# Changelog\n\n## [Unreleased]\n\n## [0.2.0]\n\n## [0.1.0]\n"
+    assert plant({**package, "CHANGELOG.md": notes}) == []
+    for wrong in (notes.replace("## [0.2.0]", "## [0.2.1]"), notes.partition("## [0.2")[0]):
+        (finding,) = plant({**package, "CHANGELOG.md": wrong})
+        assert finding == "CHANGELOG.md:1: the newest release is not 0.2.0"
+
+
 def test_file_that_does_not_parse_is_found(plant):
     (finding,) = plant({"tools/a.py": "def\n"})
     assert finding.startswith("tools/a.py:1: does not parse")

@@ -16,6 +16,7 @@ from precedes import compiled, sim
 from precedes.cli.docs import pages
 from tests.support.places import ROOT
 from tests.test_docs import PAGES, blocks, lasting, shown
+from tests.test_requirements import EXTRAS
 from tools import dist, tidy
 
 APPLICATION = ROOT / "tests/support/application.py"
@@ -53,7 +54,7 @@ class Environment:
         assert done.returncode == 0, done.stderr
 
     def run(self, program, *arguments, status=0):
-        """Run a program of the environment in its directory; what it prints."""
+        """Run a program of the environment in its directory; what it prints, else its complaint."""
         done = subprocess.run(
             [self.bin / program, *map(str, arguments)],
             cwd=self.place,
@@ -61,7 +62,6 @@ class Environment:
                 "HOME": str(self.home),
                 "PATH": f"{self.bin}:/usr/bin:/bin",
                 "PRECEDES_CACHE": str(compiled.cache_root()),
-                "PRECEDES_TIER": os.environ.get("PRECEDES_TIER", "auto"),
                 "COLUMNS": "100",
             },
             capture_output=True,
@@ -70,7 +70,7 @@ class Environment:
             check=False,
         )
         assert done.returncode == status, f"{arguments}: {done.stdout}{done.stderr}"
-        return done.stdout + (done.stderr if status else "")
+        return done.stdout or done.stderr
 
     def precedes(self, line, *, status=0):
         """Run a command of ours."""
@@ -158,7 +158,6 @@ def test_the_digest_is_that_of_the_clone(installed):
     assert (told["pyspark"], told["numpy"]) == (None, importlib.metadata.version("numpy"))
 
 
-@pytest.mark.usefixtures("engine", "live")
 def test_the_readme_from_top_to_bottom(installed):
     """The live example word for word, then every command whose output is shown."""
     code, output = blocks(PAGES["README.md"])[1:3]
@@ -173,7 +172,6 @@ def test_the_readme_from_top_to_bottom(installed):
         assert lasting(printed) == lasting(text)
 
 
-@pytest.mark.usefixtures("engine")
 def test_a_simulation_is_that_of_the_clone(installed):
     told = json.loads(installed.precedes("simulate vector --nodes 10 --messages 200 --json"))
     here = sim.simulate(sim.Scenario(protocol="vector", nodes=10, messages=200)).as_dict()
@@ -234,7 +232,6 @@ def types(installed):
     return check
 
 
-@pytest.mark.usefixtures("engine", "live")
 def test_a_program_of_a_user_runs_and_is_typed(installed, types):
     text = APPLICATION.read_text(encoding="utf-8")
     (installed.place / "application.py").write_text(text)
@@ -270,6 +267,12 @@ def test_a_mistake_of_types_is_found(installed, types, right, wrong, kind):
     assert line.endswith(f"[{kind}]")
 
 
+def test_a_name_that_needs_an_extra_says_so(installed):
+    code = "from precedes.pipeline import register_source"
+    told = installed.run("python", "-c", code, status=1).splitlines()[-1]
+    assert told.endswith("needs pyspark: pip install 'precedes[spark]'")
+
+
 # What a command says, in one line, if the extra that it needs is not installed.
 WITHOUT = {
     "sweep experiments/sweep.toml --out out": "spark",
@@ -289,3 +292,57 @@ def test_what_is_missing_is_named_with_its_extra(installed, line):
     told = installed.precedes(line, status=2)
     assert len(told.splitlines()) == 1
     assert f"pip install 'precedes[{WITHOUT[line]}]'" in told
+
+
+def use_live(environment):
+    assert "3 members" in environment.precedes("keys keys -n 3")
+    assert environment.precedes("cluster -n 3 --secure --seconds 1").startswith("held")
+    code = "from precedes.live import prometheus; import isal, uvloop"
+    environment.run("python", "-c", code)
+
+
+def use_report(environment):
+    (environment.place / "report.py").write_text(REPORT)
+    environment.run("python", "report.py", "out", "with a figure")
+    assert "<svg" in (environment.place / "out/index.html").read_text(encoding="utf-8")
+
+
+def use_spark(environment):
+    told = environment.precedes("audit examples/chat.jsonl --master local[1]", status=1)
+    assert told.startswith("violated: 4 deliveries")
+    told = environment.precedes("audit examples/chat.jsonl --master sc://127.0.0.1:1", status=2)
+    assert "pip install 'precedes[connect]'" in told
+
+
+def use_connect(environment):
+    told = environment.precedes("audit examples/chat.jsonl --master sc://127.0.0.1:1", status=2)
+    assert "pip install" not in told
+    assert "127.0.0.1:1" in told
+
+
+def use_reproduce(environment):
+    told = environment.precedes("reproduce probabilistic --quick --out out")
+    assert "index.html" in told
+    assert "<svg" in (environment.place / "out/index.html").read_text(encoding="utf-8")
+
+
+USES = {
+    "connect": use_connect,
+    "live": use_live,
+    "report": use_report,
+    "reproduce": use_reproduce,
+    "spark": use_spark,
+}
+
+
+def test_each_extra_has_a_use():
+    assert set(USES) == set(EXTRAS) - {"dev"}
+
+
+@pytest.mark.swarm
+@pytest.mark.parametrize("extra", USES)
+def test_an_extra_brings_what_it_is_for(wheel, tmp_path, extra):
+    """Each alone, in an environment of its own."""
+    environment = Environment(tmp_path, wheel, extra=extra)
+    environment.precedes("examples .")
+    USES[extra](environment)

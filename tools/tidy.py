@@ -99,6 +99,7 @@ APART = frozenset({"mutants", "swarm"})
 TEXT_SUFFIXES = frozenset({".py", ".md", ".toml", ".js", ".css", ".html", ".txt", ".cfg", ""})
 # The classes keep this file from finding itself.
 LEFT_OVER = re.compile(r"\b(t[o]do|fi[x]me|x[x]x|h[a]ck)\b", re.IGNORECASE)
+VERSION = re.compile(r'^__version__ = "(.*)"$', re.MULTILINE)
 
 Definition = ast.FunctionDef | ast.AsyncFunctionDef
 
@@ -296,11 +297,16 @@ def check_tests(root: Path) -> Iterator[Finding]:
 
 
 def check_changelog(root: Path) -> Iterator[Finding]:
-    """What users will get next is written down."""
+    """What users will get next is written down, and the newest release is that of the package."""
     changelog = root / "CHANGELOG.md"
     text = changelog.read_text(encoding="utf-8") if changelog.is_file() else ""
     if not re.search(r"^## \[?Unreleased\]?", text, re.MULTILINE):
         yield Finding("CHANGELOG.md", 1, "no Unreleased section")
+    package = root / "src/precedes/__init__.py"
+    version = VERSION.search(package.read_text(encoding="utf-8")) if package.is_file() else None
+    newest = re.search(r"^## \[?(\d[\w.]*)", text, re.MULTILINE)
+    if version and (newest is None or newest[1] != version[1]):
+        yield Finding("CHANGELOG.md", 1, f"the newest release is not {version[1]}")
 
 
 def check_file(path: str, file: Path, root: Path) -> Iterator[Finding]:

@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from typing import Any, Final, NoReturn
 
 from precedes import console
+from precedes.cli.terminal import show_waiting
 from precedes.console import one_line, show, tell
 from precedes.errors import Exit, meant
 
@@ -62,26 +63,23 @@ def main(arguments: Sequence[str] | None = None) -> int:
     debug = False
     try:
         try:
-            options = _parse(arguments)
+            options = parse(arguments)
         except SystemExit as stop:  # after the help, or a mistake
             show("", end="")
             return int(stop.code or 0)
         debug = getattr(options, "debug", False)
+        show_waiting()
         return int(options.run(options))
     except BaseException as error:
         return tell(error, debug=debug)
 
 
-def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
+def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     """What is asked for; the modules of commands are imported for commands alone."""
     given = sys.argv[1:] if arguments is None else list(arguments)
     if VERSION in itertools.takewhile(lambda text: text.startswith("-"), given):
         return _make_version_parser().parse_args(given)
-    from precedes.cli.terminal import show_waiting
-
-    options = make_parser().parse_args(given)
-    show_waiting()
-    return options
+    return make_parser().parse_args(given)
 
 
 def _make_version_parser() -> argparse.ArgumentParser:
@@ -90,7 +88,7 @@ def _make_version_parser() -> argparse.ArgumentParser:
     parser = _Parser(prog=f"precedes {VERSION}", description=version.DESCRIPTION)
     parser.add_argument(VERSION, action="store_true", help=argparse.SUPPRESS)
     parser.add_argument("--json", action="store_true", help="print JSON")
-    parser.set_defaults(run=version.run)
+    parser.set_defaults(run=version.run, command=VERSION)
     return parser
 
 

@@ -61,4 +61,4 @@ __all__ = [
     "run_sweep",
 ]
 
-__getattr__, __dir__ = exports(__name__, _HOMES)
+__getattr__, __dir__ = exports(__name__, _HOMES, extra="spark")
