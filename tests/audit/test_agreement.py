@@ -1,5 +1,8 @@
 """The audit agrees with the definitions, and with SQL, on executions of every kind."""
 
+import collections
+import random
+
 import duckdb
 import numpy as np
 import pytest
@@ -7,9 +10,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from precedes import audit, compiled
+from precedes.audit import judge
 from precedes.audit.hear import hear
 from precedes.audit.order import find_order
 from precedes.audit.table import floors_by_place, number_places, prune
+from precedes.compiled.paced import INTERPRETED_CPU_S, ROWS_MAX, paced
 from precedes.trace.rows import HistoryRows
 from tests.support import executions
 from tests.support.audits import pairs
@@ -92,9 +97,73 @@ def test_numbers_of_nodes_do_not_matter(execution, rng):
 def test_interpreted_is_compiled(execution):
     history = execution.history()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(compiled.Entry, "compiled", lambda entry: entry.interpreted)
+        patch.setenv("PRECEDES_TIER", "interpreted")
         interpreted = audit.audit(history)
     assert audit.audit(history) == interpreted
+
+
+@given(st.one_of(honest(), scrambled()), SEEDS)
+@settings(max_examples=20)
+def test_any_mixture_of_forms(execution, seed):
+    """A loop may become compiled between any two of its calls."""
+    history = execution.history()
+    expected = audit.audit(history)
+    choose = random.Random(seed)
+    mixed = []
+
+    def form(entry, *, rows=0):
+        mixed.append(choose.random() < 0.5)
+        return entry.interpreted if mixed[-1] else paced(entry, rows=rows)
+
+    with pytest.MonkeyPatch.context() as patch:
+        for name in ("cycles", "hear", "judge", "order", "table"):
+            patch.setattr(f"precedes.audit.{name}.paced", form)
+        assert audit.audit(history) == expected
+    assert mixed
+
+
+def test_a_loop_that_judges_otherwise_is_seen():
+    """A planted one, in one form alone."""
+    history = executions.run(1, nodes=3, messages=30, order="wild", loss=0.0).history()
+    assert audit.audit(history).violations
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(judge.JUDGE, "interpreted", lambda *arguments: None)
+        patch.setenv("PRECEDES_TIER", "interpreted")
+        assert not audit.audit(history).violations
+
+
+@pytest.fixture
+def fresh(monkeypatch, tmp_path):
+    """Nothing is compiled, and nobody has said how code is to run."""
+    monkeypatch.setenv("PRECEDES_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setenv("PRECEDES_TIER", "auto")
+    monkeypatch.setattr("precedes.compiled.paced._compiled", {})
+    monkeypatch.setattr("precedes.compiled.paced._taken_s", collections.defaultdict(float))
+
+
+def test_a_small_log_waits_for_no_compiler(fresh, tmp_path):
+    history = executions.run(1, nodes=3, messages=30, order="wild", loss=0.0).history()
+    assert audit.audit(history).violations
+    assert not (tmp_path / "cache").exists()
+
+
+def test_when_a_loop_is_compiled(fresh, monkeypatch):
+    """When there are many rows, or when its like have taken long."""
+    asked = []
+    entry = compiled.Entry(lambda: 1, label="a small loop")
+    other = compiled.Entry(lambda: 2, label="a small loop")
+    monkeypatch.setattr(compiled.Entry, "prepare", lambda entry, *_: asked.append(entry) or max)
+    assert paced(entry, rows=ROWS_MAX)() == 1
+    assert asked == []
+    with pytest.raises(TypeError):
+        paced(entry, rows=ROWS_MAX + 1)()
+    assert asked == [entry]
+    clock = iter((0.0, INTERPRETED_CPU_S + 1))
+    monkeypatch.setattr("time.process_time", lambda: next(clock))
+    assert paced(other)() == 2
+    with pytest.raises(TypeError):
+        paced(other)()
+    assert asked == [entry, other]
 
 
 CLOSURE = """

@@ -129,7 +129,7 @@ def mutate(monkeypatch, where, old, new):
     space = {}
     exec(compile(text, f"<{where}>", "exec", 0, dont_inherit=True), module.__dict__, space)
     mutant = space[name]
-    monkeypatch.setattr(compiled.Entry, "compiled", lambda entry: entry.interpreted)
+    monkeypatch.setenv("PRECEDES_TIER", "interpreted")
     for one in modules:
         for key, value in list(vars(one).items()):
             if value is function:

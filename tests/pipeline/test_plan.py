@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from precedes.errors import UserError
 from precedes.pipeline import plan
-from precedes.pipeline.plan import TASK_S, cost_s, expand, pack, scenario_of
+from precedes.pipeline.plan import TASK_S, ahead_s, cost_s, expand, pack, scenario_of
 from precedes.pipeline.repeat import to_toml
 from precedes.pipeline.sweep import params_of
 from precedes.sim import Fault, Scenario, from_toml
@@ -207,3 +207,13 @@ def test_runs_of_one_cell_differ_in_the_seed_alone():
 def test_a_run_that_would_count_twice_is_refused():
     with pytest.raises(UserError, match=r"scenarios 0 and 2 of all are the same run \(vector"):
         texts(BASE, BASE.replace(seed=2), BASE)
+
+
+def test_what_all_runs_of_a_protocol_would_take_interpreted():
+    """Within a factor of two or so of what they do take, by their deliveries."""
+    vector = Scenario(protocol="vector", nodes=11, messages=1000)
+    dcs = vector.replace(protocol="dcs")
+    runs = expand([Experiment("one", (vector, vector.replace(seed=2), dcs))])
+    found = ahead_s(runs)
+    assert found["vector"] == pytest.approx(2 * 11_000 * 0.1e-6 * 500)
+    assert found["dcs"] == pytest.approx(11_000 * 0.3e-6 * 500)

@@ -1,16 +1,17 @@
 """How far a sweep is, from what is in its directory."""
 
-import fcntl
 import json
 
 import pytest
 
 from precedes import waiting
+from precedes.compiled import cache
 from precedes.pipeline import execute, progress
 from precedes.pipeline.directory import record_path, start_path
 from precedes.pipeline.plan import expand
 from precedes.sim import Scenario
 from precedes.sim.experiment import Experiment
+from precedes.sim.run import work
 from precedes.stores import Address
 
 
@@ -53,7 +54,7 @@ def test_records_and_starts_count(runs, tmp_path, monkeypatch):
 
 
 def test_that_engines_are_compiled_is_shown_while_it_lasts(runs, tmp_path, monkeypatch):
-    """Somebody who shares the cache holds the lock of an engine; nothing counts as begun then."""
+    """Somebody who shares the cache holds the lock of an engine."""
     shown = []
 
     class Display:
@@ -72,14 +73,16 @@ def test_that_engines_are_compiled_is_shown_while_it_lasts(runs, tmp_path, monke
     watch()
     assert shown == []
     begin(tmp_path, runs[0])
-    with (tmp_path / "cache" / "unordered.lock").open("w") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
+    engine = work("unordered")
+    code = engine.entry.directory(engine.key, engine.own)
+    code.mkdir(parents=True)
+    with cache.locked(code, engine.entry.interpreted):
         assert execute.is_compiling(["vector", "unordered"])
         assert not execute.is_compiling(["vector"])
         watch()
         watch()
-        assert shown == ["compiling protocols for first use (then cached)"]
-        assert shares == [0, 0, 0]
+        assert shown == ["compiling protocols in the background (then cached)"]
+        assert shares[0] == 0
     watch()
     assert shown[1:] == ["ended"]
     watch.close()

@@ -12,6 +12,7 @@ from precedes import compiled
 from precedes.audit.bits import NONE, bit, lowest
 from precedes.audit.hear import Heard
 from precedes.audit.table import Places
+from precedes.compiled.paced import paced
 
 
 class Lists(NamedTuple):
@@ -57,7 +58,7 @@ def cyclic_messages(
         kept=np.empty(messages, np.int32),
     )
     cyclic = np.zeros(messages, np.uint8)
-    CYCLES.compiled()(lists, places, resolved, search, cyclic)
+    paced(CYCLES)(lists, places, resolved, search, cyclic)
     return np.flatnonzero(cyclic)
 
 

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from precedes import compiled
 from precedes.audit.bits import NONE, bit, words_for
 from precedes.audit.order import Order
+from precedes.compiled.paced import paced
 from precedes.trace.history import BROADCAST, DELIVER
 from precedes.trace.rows import CHUNK_ROWS, CRASH, JOIN, LEAVE, NoOrder, Rows
 
@@ -131,12 +132,12 @@ def hear(
     bound = np.minimum(bound, np.iinfo(np.int32).max)
     for chunk in rows.chunks(first, last, chunk_rows=chunk_rows, check=True):
         lists = _with_room(lists, ear.registers, chunk.kind.size, nodes)
-        HEAR.compiled()(*chunk, order, bound, ear, lists)
+        paced(HEAR, rows=chunk.kind.size)(*chunk, order, bound, ear, lists)
         if ear.registers[_WRONG]:
             raise NoOrder("a broadcast is not its node's next message")
         if on_rows is not None:
             on_rows(chunk.kind.size)
-    FORGET.compiled()(ear)
+    paced(FORGET)(ear)
     return _part(first, last, ear, lists)
 
 

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from precedes import compiled
 from precedes.audit.bits import bit, has_bit, words_for
 from precedes.audit.settle import Seat, Table, leave_seat, make_seat, missing, satisfy, settle, wait
+from precedes.compiled.paced import paced
 from precedes.trace.history import BROADCAST, DELIVER
 from precedes.trace.rows import CHUNK_ROWS, JOIN, Rows
 
@@ -109,7 +110,7 @@ def judge(
         if found.phantom_seq.size < chunk.kind.size:
             room = np.empty((2, chunk.kind.size), np.int32)
             found = found._replace(phantom_source=room[0], phantom_seq=room[1])
-        JUDGE.compiled()(*chunk, table, facts, seat, found)
+        paced(JUDGE, rows=chunk.kind.size)(*chunk, table, facts, seat, found)
         count = int(found.registers[_PHANTOMS])
         if count:
             found.registers[_PHANTOMS] = 0
@@ -117,7 +118,7 @@ def judge(
             phantoms = np.union1d(phantoms, met)
         if on_rows is not None:
             on_rows(chunk.kind.size)
-    FINISH.compiled()(table, facts, seat, found)
+    paced(FINISH)(table, facts, seat, found)
     count = int(found.registers[_VIOLATIONS])
     return Judged(
         span=np.array([first, last], np.int64),

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from precedes import compiled
 from precedes.audit.bits import bit, has_bit, words_for
+from precedes.compiled.paced import paced
 from precedes.trace.history import BROADCAST, DELIVER
 from precedes.trace.rows import Chunk, Rows
 
@@ -127,7 +128,7 @@ class _Finder:
         )
         registers[_COUNT] = 0
         columns = (chunk.kind, chunk.source, chunk.seq)
-        COLLECT.compiled()(*columns, self._base, self._seen, self._order, met)
+        paced(COLLECT, rows=chunk.kind.size)(*columns, self._base, self._seen, self._order, met)
         count = int(registers[_COUNT])
         return met.source[:count].copy(), met.seq[:count].copy(), met.after[:count].copy()
 

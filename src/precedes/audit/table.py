@@ -20,6 +20,7 @@ from precedes.audit.bits import BYTE, LOW_BYTE, NONE, ONE, bit
 from precedes.audit.hear import Heard
 from precedes.audit.order import Order
 from precedes.audit.settle import Seat, Table, make_seat, settle
+from precedes.compiled.paced import paced
 
 # Words of places that a mask may have, and how many generators a message outside it are few.
 WIDTH_MAX: Final = 8
@@ -81,7 +82,7 @@ def prune(part: Heard, *, places: Places, floors: NDArray[np.int32]) -> Pruned:
     starts = np.zeros(last - first, np.uint8)
     own = places.base[part.span[0] : part.span[1]]
     starts[own[own < last] - first] = 1
-    while not PRUNE.compiled()(first, part, places, floors, starts, low, registers, end, room):
+    while not paced(PRUNE)(first, part, places, floors, starts, low, registers, end, room):
         wider = np.empty(2 * room.size, np.int32)
         wider[: registers[_LENGTH]] = room[: registers[_LENGTH]]
         room = wider
@@ -237,7 +238,7 @@ def make_table(places: Places, pruned: Iterable[Pruned]) -> tuple[Table, bool]:
     verified = all(part.verified[0] for part in parts)
     messages = places.place.size
     distances = np.zeros(WIDTH_MAX + 1, np.int64)
-    MEASURE.compiled()(begin, generators, distances)
+    paced(MEASURE)(begin, generators, distances)
     outside = generators.size - np.cumsum(distances[:-1])
     width = int(np.argmax(np.append(outside <= FEW * messages, True))) + 1
     width = min(width, WIDTH_MAX)
@@ -252,7 +253,7 @@ def make_table(places: Places, pruned: Iterable[Pruned]) -> tuple[Table, bool]:
         place_source=places.source,
         place_seq=places.seq,
     )
-    FILL.compiled()(begin, generators, table)
+    paced(FILL)(begin, generators, table)
     return table, verified
 
 
@@ -299,7 +300,7 @@ def resolved_counts(table: Table) -> NDArray[np.int32]:
     """How many messages of each source have no cycle in their past, and lie in none."""
     seat = make_seat(table)
     seat.covered[:] = table.counts
-    RESOLVE.compiled()(table, seat)
+    paced(RESOLVE)(table, seat)
     return seat.sat
 
 

@@ -136,6 +136,18 @@ def try_lock(descriptor: int) -> bool:
     return True
 
 
+def is_locked(path: Path) -> bool:
+    """Whether somebody holds the lock of a file."""
+    try:
+        with path.open("rb") as file:
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    except OSError:  # nobody has locked it yet
+        return False
+    return False
+
+
 @contextlib.contextmanager
 def locked(directory: Path | None, body: Callable[..., Any]) -> Iterator[None]:
     """Hold the lock of a loop's code, once whoever has it is done; without one if it cannot be."""

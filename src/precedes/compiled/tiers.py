@@ -106,6 +106,12 @@ class Compilation(Generic[P, R]):
         """Whether code is being made, here or in another process, as far as is known."""
         return self._state in (_State.RUNNING, _State.AWAITED)
 
+    def is_being_made(self) -> bool:
+        """Whether a process compiles it, this one's or another that shares the cache."""
+        if self._directory is None:
+            return False
+        return cache.is_locked(cache.lock_path(self._directory, self._entry.interpreted))
+
     @property
     def is_made_here(self) -> bool:
         """Whether ``load`` would compile in this process: code can be kept nowhere."""

@@ -19,7 +19,7 @@ from precedes.model import Progress
 from precedes.pipeline import execute
 from precedes.pipeline.directory import ATTEMPTS_MAX, begun_names, finished_names, forget_starts
 from precedes.pipeline.execute import Outcome
-from precedes.pipeline.plan import PlannedRun, pack
+from precedes.pipeline.plan import PlannedRun, ahead_s, pack
 from precedes.pipeline.progress import RunProgress
 from precedes.pipeline.spark import jobs
 from precedes.stores import Address, Lease, handed
@@ -80,9 +80,10 @@ def _carry_out(
     """The runs as one job."""
     from precedes.pipeline.tables import MANIFEST_ROW
 
-    orders = [json.dumps(run.order()) for run in runs]
-    # Estimates may be wrong, and compiling an engine takes longer than a small run: there is
-    # something to do for everybody, and something to do next.
+    ahead = ahead_s(runs)
+    orders = [json.dumps(run.order(ahead_s=ahead[run.scenario.protocol])) for run in runs]
+    # Estimates may be wrong, and what is not compiled yet takes long: there is something to do
+    # for everybody, and something to do next.
     least = TASKS_EACH * jobs.parallelism(spark)
     shares = pack([run.cost_s for run in runs], at_least=least)
     tasks = [[orders[i] for i in task] for task in shares]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import faulthandler
-import fcntl
+import functools
 import json
 import os
 import signal
@@ -19,6 +19,7 @@ from typing import Any, Final, NamedTuple, TextIO
 
 from precedes import compiled, registry
 from precedes.audit import Report, audit
+from precedes.compiled import tiers
 from precedes.errors import InternalError, UserError
 from precedes.pipeline import measures
 from precedes.pipeline.directory import (
@@ -35,8 +36,10 @@ from precedes.pipeline.directory import (
     writing,
 )
 from precedes.pipeline.plan import name_of, scenario_of
+from precedes.registry import Protocol
 from precedes.sim import Scenario
 from precedes.sim.runs import simulate
+from precedes.sim.switch import code_of
 from precedes.stores import Address
 from precedes.stores.address import scratch
 from precedes.trace import SCHEMA_VERSION, History, read_metadata, read_trace
@@ -44,7 +47,7 @@ from precedes.trace import SCHEMA_VERSION, History, read_metadata, read_trace
 # From the end of a run's time to that of its process, if the run does not stop by itself; the
 # loop returns to Python several times a second.
 GRACE_S: Final = 10.0
-# Compiling an engine takes far less, even on a busy machine.
+# Compiling an engine takes far less, even on a busy machine and beside other work.
 COMPILE_S: Final = 600.0
 
 FINISHED: Final = "finished"
@@ -80,14 +83,8 @@ def run_orders(
         return
     there = contextlib.chdir(here) if here.is_dir() else contextlib.nullcontext()
     with writing(directory), there:
-        waiting = []
         for text in orders:
-            try:
-                yield _outcome(json.loads(text), directory, sharers, wait=False)
-            except EngineBusyError:
-                waiting.append(text)
-        for text in waiting:
-            yield _outcome(json.loads(text), directory, sharers, wait=True)
+            yield _outcome(json.loads(text), directory, sharers)
 
 
 def _unseen(directory: Address) -> str | None:
@@ -102,23 +99,17 @@ def _unseen(directory: Address) -> str | None:
     return f"{where}: all machines must share it under that path"
 
 
-class EngineBusyError(Exception):
-    """Another process is compiling this engine: do something else first."""
-
-
-def _outcome(order: dict[str, Any], directory: Address, sharers: int, *, wait: bool) -> Outcome:
+def _outcome(order: dict[str, Any], directory: Address, sharers: int) -> Outcome:
     """Do one run; a run's own defect must not stop the runs after it."""
     error: str | None = None
     try:
-        _run(order, directory, sharers, wait=wait)
+        _run(order, directory, sharers)
     except (UserError, InternalError) as caught:
         error = " ".join(str(caught).split())
     except MemoryError:
         error = "out of memory"
     except TimeLimitError:
         error = _too_long(order)
-    except EngineBusyError:
-        raise
     except BaseException as caught:
         if isinstance(caught, KeyboardInterrupt) and signal.getsignal(signal.SIGINT) == (
             signal.default_int_handler
@@ -133,22 +124,26 @@ def _too_long(order: dict[str, Any]) -> str:
     return f"it took longer than run_seconds_max, {limit_s:g} s: raise it if the run does end"
 
 
-def _run(order: dict[str, Any], directory: Address, sharers: int, *, wait: bool) -> None:
+def _run(order: dict[str, Any], directory: Address, sharers: int) -> None:
     """Do one run and write its record, unless it is there: a task may be tried again."""
     name = name_of(order["run_id"])
     if _is_recorded(directory, name, order):
         return
     with _noted(directory, name, order) as note:
-        _carry_out(order, directory, name, note, sharers, wait=wait)
+        _carry_out(order, directory, name, note, sharers)
 
 
 def _carry_out(
-    order: dict[str, Any], directory: Address, name: str, note: TextIO, sharers: int, *, wait: bool
+    order: dict[str, Any], directory: Address, name: str, note: TextIO, sharers: int
 ) -> None:
     scenario = scenario_of(order["scenario"])
-    with _limited(order["run_seconds_max"] + COMPILE_S, note):
+    seconds_max = order["run_seconds_max"]
+    with _limited(seconds_max + COMPILE_S, note):
         protocol = registry.load(scenario.protocol)
-        code = load_engine(scenario.protocol, protocol.state, protocol.sources, wait=wait)
+        code = _code_version(protocol.state, protocol.sources)
+        if not _is_compiled(protocol, scenario.protocol):
+            # It is interpreted, hundreds of times slower, for as long as a compiler takes.
+            seconds_max += COMPILE_S
     if code != order["code_version"]:
         raise UserError(
             f"{os.uname().nodename} runs another version of the code ({code[:12]} instead of "
@@ -157,13 +152,14 @@ def _carry_out(
     trace = trace_path(directory, name) if order["trace"] else None
     begin_s = time.process_time()
     with _written_here(trace) as path:
-        with _limited(order["run_seconds_max"], note):
+        with _limited(seconds_max, note):
             result = simulate(
                 scenario,
                 trace=path,
                 packets=order["packets"],
                 run_id=order["run_id"],
                 sharers=sharers,
+                ahead_cpu_s=order["ahead_s"],
             )
         record: Record = {
             "run_id": order["run_id"],
@@ -255,58 +251,30 @@ def _limited(seconds_max: float, note: TextIO) -> Iterator[None]:
         signal.signal(signal.SIGALRM, before)
 
 
-_loaded: Final[dict[tuple[type, tuple[Path, ...]], str]] = {}
+@functools.cache
+def _code_version(_state: type, sources: tuple[Path, ...]) -> str:
+    """The digest of the code; ``_state`` tells apart two versions of a user's file."""
+    return compiled.sources_digest(sources)
 
 
-def load_engine(protocol: str, state: type, sources: tuple[Path, ...], *, wait: bool) -> str:
-    """Compile the engine for a protocol, or load it, and return the digest of the code.
-
-    While a neighbour compiles it, either wait or raise EngineBusyError. ``state`` tells apart two
-    versions of a user's file.
-    """
-    if (state, sources) not in _loaded:
-        digest = compiled.sources_digest(sources)
-        with _engine_lock(protocol, wait=wait):
-            simulate(Scenario(protocol=protocol, nodes=2, messages=0))
-        _loaded[state, sources] = digest
-    return _loaded[state, sources]
-
-
-@contextlib.contextmanager
-def _engine_lock(protocol: str, *, wait: bool) -> Iterator[None]:
-    try:
-        path = _lock_path(protocol)
-        path.parent.mkdir(parents=True, exist_ok=True)
-        file = path.open("wb")
-    except OSError:  # without a cache everybody compiles
-        yield
-        return
-    with file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
-        except BlockingIOError:
-            raise EngineBusyError from None
-        yield
+def _is_compiled(protocol: Protocol, name: str) -> bool:
+    """Whether runs of a protocol begin compiled; in that tier, it is compiled here and now."""
+    if protocol.network != "links":
+        return True
+    if tiers.resolve("auto") == "compiled":
+        simulate(Scenario(protocol=name, nodes=2, messages=0))
+        return True
+    return code_of(protocol, name=name).is_cached()
 
 
 def is_compiling(protocols: Iterable[str]) -> bool:
-    """Whether a process that shares this one's cache compiles, or loads, one of these engines."""
-    return any(_is_locked(_lock_path(protocol)) for protocol in protocols)
-
-
-def _is_locked(path: Path) -> bool:
-    try:
-        with path.open("rb") as file:
-            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return True
-    except OSError:  # nobody has locked it yet
-        return False
-    return False
-
-
-def _lock_path(protocol: str) -> Path:
-    return compiled.cache_root() / f"{Path(protocol).stem}.lock"
+    """Whether a process that shares this one's cache compiles one of these engines."""
+    loaded = ((name, registry.load(name)) for name in protocols)
+    return any(
+        code_of(protocol, name=name).is_being_made()
+        for name, protocol in loaded
+        if protocol.network == "links"
+    )
 
 
 def examine(path: Path) -> dict[str, Any]:

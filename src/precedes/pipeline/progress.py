@@ -57,11 +57,9 @@ class RunProgress:
 
     def _look(self, begin_s: float, progress: Progress) -> None:
         self._finish()
-        compiling = execute.is_compiling(self._protocols)
-        self._show(compiling)
-        if not compiling:  # else no run of a kind that is new has really begun
-            for name in begun_names(self._directory):
-                self._estimate.begin(name, begin_s)
+        self._show(execute.is_compiling(self._protocols))
+        for name in begun_names(self._directory):
+            self._estimate.begin(name, begin_s)
         progress(self._estimate.share(begin_s))
 
     def _finish(self) -> None:
@@ -78,7 +76,7 @@ class RunProgress:
     def _show(self, compiling: bool) -> None:
         """Say that tasks compile, for as long as they do."""
         if compiling and self._shown is None:
-            self._shown = waiting.shown("compiling protocols for first use (then cached)")
+            self._shown = waiting.shown("compiling protocols in the background (then cached)")
             self._shown.__enter__()
         elif not compiling:
             self.close()

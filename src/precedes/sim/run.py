@@ -49,8 +49,10 @@ class Run:
         writer: Writer | None = None,
         packets: bool = False,
         sharers: int = 1,
+        ahead_cpu_s: float = 0.0,
     ) -> None:
         self.scenario = scenario
+        self._ahead_cpu_s = ahead_cpu_s
         self.memory_max_bytes = memory.limit_bytes(scenario, sharers=sharers)
         self.protocol = registry.load(scenario.protocol)
         self.parameters = self.protocol.make_parameters(scenario.parameters)
@@ -168,7 +170,8 @@ class Run:
         )
 
     def _make_switch(self, tier: str) -> Switch:
-        return Switch(self.protocol, name=self.scenario.protocol, tier=tier)
+        name = self.scenario.protocol
+        return Switch(self.protocol, name=name, tier=tier, ahead_cpu_s=self._ahead_cpu_s)
 
     def _done(self) -> float:
         """The share of the run that is over, as far as one can tell."""

@@ -23,6 +23,7 @@ def simulate(
     tier: str = "auto",
     run_id: int = 0,
     sharers: int = 1,
+    ahead_cpu_s: float = 0.0,
 ) -> Result:
     """Run a scenario and, if asked, write its trace to the file ``trace``.
 
@@ -34,10 +35,12 @@ def simulate(
     ``tier`` says how the protocol runs, with identical results: "interpreted" is plain Python, for
     stepping through it in a debugger; "compiled" waits for the compiler at the first use of a
     protocol; "auto" begins interpreted then, and goes on compiled when a process in the background
-    has compiled it, which it does for long runs alone.
+    has compiled it, which it does for long runs alone, or if ``ahead_cpu_s``, what runs of the same
+    protocol that are to follow would take interpreted, says that there is enough to do.
     """
     if trace is None:
-        return open_run(scenario, sharers=sharers).go(progress=progress, tier=tier)
+        run = open_run(scenario, sharers=sharers, ahead_cpu_s=ahead_cpu_s)
+        return run.go(progress=progress, tier=tier)
     # Most runs write no trace, and pyarrow takes 30 MiB.
     from precedes.trace import TraceWriter
 
@@ -48,7 +51,9 @@ def simulate(
         "code_version": sources_digest(),
     }
     with TraceWriter(trace, nodes=scenario.nodes, metadata=metadata, run_id=run_id) as writer:
-        run = open_run(scenario, writer=writer, packets=packets, sharers=sharers)
+        run = open_run(
+            scenario, writer=writer, packets=packets, sharers=sharers, ahead_cpu_s=ahead_cpu_s
+        )
         result = run.go(progress=progress, tier=tier)
         writer.close(complete=result.complete, scenario=result.scenario, counts=_counts(result))
     return result
@@ -69,6 +74,7 @@ def open_run(
     writer: Writer | None = None,
     packets: bool = False,
     sharers: int = 1,
+    ahead_cpu_s: float = 0.0,
 ) -> Run | RadioRun:
     """A run that has not begun: on links, in the compiled engine, or on a radio.
 
@@ -76,7 +82,7 @@ def open_run(
     """
     if registry.load(scenario.protocol).network == "radio":
         return RadioRun(scenario, writer=writer, packets=packets)
-    return Run(scenario, writer=writer, packets=packets, sharers=sharers)
+    return Run(scenario, writer=writer, packets=packets, sharers=sharers, ahead_cpu_s=ahead_cpu_s)
 
 
 def outside(scenario: Scenario) -> list[str]:

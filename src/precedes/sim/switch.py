@@ -62,18 +62,29 @@ class Clock:
             self._begin_s = time.perf_counter() - wall_s, time.process_time() - cpu_s
 
 
-class Switch:
-    """The loop in the form in which it runs now, for the time of one run."""
+def code_of(protocol: Protocol, *, name: str) -> tiers.Compilation[[World, Any, int], int]:
+    """The compiled form of the loop for a protocol, which was found by this name."""
+    return tiers.compilation(
+        loop.ENTRY, protocol.state, protocol.sources, recipe=RECIPE, subject=name
+    )
 
-    def __init__(self, protocol: Protocol, *, name: str, tier: str) -> None:
+
+class Switch:
+    """The loop in the form in which it runs now, for the time of one run.
+
+    ``ahead_cpu_s`` is what runs of the same protocol that follow would take interpreted.
+    """
+
+    def __init__(
+        self, protocol: Protocol, *, name: str, tier: str, ahead_cpu_s: float = 0.0
+    ) -> None:
         self.body: Callable[..., int] = loop.run
         self.slice_events = SLICE_EVENTS_INTERPRETED
         self.clock = Clock()
         self._protocol = protocol
         self._tier = tiers.resolve(tier)
-        self._code = tiers.compilation(
-            loop.ENTRY, protocol.state, protocol.sources, recipe=RECIPE, subject=name
-        )
+        self._ahead_cpu_s = ahead_cpu_s
+        self._code = code_of(protocol, name=name)
         self._shown = contextlib.ExitStack()
 
     @property
@@ -110,12 +121,14 @@ class Switch:
 
     def _is_worth_it(self, done: float) -> bool:
         taken_s = self.clock.cpu_s()
+        if self._ahead_cpu_s > COMPILATION_CPU_S:
+            return True
         if taken_s < FIRST_LOOK_CPU_S:
             return False
         # Of what shows no progress nothing is known but that it has gone on for so long.
         left_s = taken_s * (1 / done - 1) if done > 0 else taken_s
         before_s = _spent_s.get(self._protocol.state, 0.0)
-        return max(left_s, before_s + taken_s) > COMPILATION_CPU_S
+        return max(left_s + self._ahead_cpu_s, before_s + taken_s) > COMPILATION_CPU_S
 
     def _load(self, world: World, state: Any) -> None:
         with self.clock.stopped():

@@ -7,7 +7,6 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from precedes import compiled
 from precedes.audit import audit
 from precedes.audit.growing import Auditor, Forgotten, auditor, state
 from precedes.trace.tail import Rows
@@ -135,7 +134,7 @@ def test_room_is_made_and_what_was_dropped_is_read_again(cramped, execution, see
 @settings(max_examples=10)
 def test_interpreted_is_compiled(execution, seed):
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(compiled.Entry, "compiled", lambda entry: entry.interpreted)
+        patch.setenv("PRECEDES_TIER", "interpreted")
         judge, found = followed(execution, seed)
     again, same = followed(execution, seed)
     assert (judge.standing(), found) == (again.standing(), same)

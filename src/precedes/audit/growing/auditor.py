@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from precedes.audit.causal_order import HELD, UNKNOWN, VIOLATED, Report
 from precedes.audit.growing import circles, kernel, state
 from precedes.audit.witness import Witness
+from precedes.compiled.paced import paced
 from precedes.errors import PrecedesError, UserError
 from precedes.trace.tail import NO_ROWS, Rows, label_of
 
@@ -292,7 +293,7 @@ class Auditor:
         """Take all rows that can be, making room on the way."""
         found: list[Violation] = []
         while True:
-            code = kernel.TAKE.compiled()(batch, self._state, queue)
+            code = paced(kernel.TAKE)(batch, self._state, queue)
             registers = self._state.registers
             found += [Violation(*row) for row in queue.found[: registers[kernel.FOUND]].tolist()]
             registers[kernel.FOUND] = 0
@@ -310,7 +311,7 @@ class Auditor:
         """Drop entries that nobody needs, or have a larger table."""
         lowest = np.zeros(self.nodes, np.int64)
         held = np.zeros(self.nodes, np.int64)
-        sweep = kernel.SWEEP.compiled()
+        sweep = paced(kernel.SWEEP)
         entries = self._state.entry_message.size
         if self.is_closed or state.size_bytes(self._state) > OPEN_BYTES:
             free = sweep(self._state, lowest, held, 1)
