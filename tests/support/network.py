@@ -79,7 +79,7 @@ class Network:
         for message in (message for batch in output.deliveries for message in batch):
             self.delivered[i].append(message)
             self.order[i].append((message.sender, message.sequence))
-            node.take(message.sender, 1)
+            self.consume(i, message)
         for common, own, _ in output.frames:
             for j in self.alive:
                 if j != i:
@@ -87,6 +87,10 @@ class Network:
                     if body:
                         self.links.setdefault((i, j), []).append(body)
                         self.frames.append((i, j, body))
+
+    def consume(self, i, message):
+        """The application takes a message."""
+        self.nodes[i].take(message.sender, 1)
 
     def kill(self, i):
         """A member stops; of what it sent last, some arrives and some does not."""
@@ -141,6 +145,34 @@ class Network:
                     sent = int(self.nodes[j].registers[arrays.OWN_SEQUENCE])
                     found += [(i, j, k) for k in range(1, sent + 1) if (j, k) not in names]
         return found
+
+
+class Lazy(Network):
+    """A group whose applications take messages late, each in its own order of delivery."""
+
+    def __init__(self, *arguments, **settings):
+        super().__init__(*arguments, **settings)
+        self.untaken = [[] for _ in range(self.members)]
+        self.consumed = [[0] * self.members for _ in range(self.members)]
+
+    def consume(self, i, message):
+        """It waits for the next turn of its member, or a later one."""
+        self.untaken[i].append(message.sender)
+
+    def step(self, i, *, share=None):
+        """Before the rest, the application takes some of what it has."""
+        waiting = self.untaken[i]
+        count = len(waiting) if share is None else self.rng.randrange(len(waiting) + 1)
+        for sender in waiting[:count]:
+            self.nodes[i].take(sender, 1)
+            self.consumed[i][sender] += 1
+        del waiting[:count]
+        super().step(i, share=share)
+
+    def consumed_by_all(self, i):
+        """How many messages of a member all in its view have consumed."""
+        others = [j for j in self.nodes[i].view if j != i]
+        return min(self.consumed[j][i] for j in others) if others else None
 
 
 def out_of_order(orders):

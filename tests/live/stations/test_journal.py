@@ -103,6 +103,49 @@ def test_damage_before_the_end_is_refused(tmp_path):
         Journal(path)
 
 
+class PowerFailure:
+    """What is left of a file when the power fails: its bytes as of the last time it was synced."""
+
+    def __init__(self, path, monkeypatch):
+        self.path = path
+        self.durable = b""
+        sync = os.fsync
+
+        def fsync(descriptor):
+            sync(descriptor)
+            if os.path.samestat(os.fstat(descriptor), self.path.stat()):
+                self.durable = self.path.read_bytes()
+
+        monkeypatch.setattr(os, "fsync", fsync)
+
+    def happen(self):
+        self.path.write_bytes(self.durable)
+
+
+def test_what_was_appended_survives_a_power_failure(tmp_path, monkeypatch):
+    """When ``append`` returns, and not later: what is acknowledged then must not be forgotten."""
+    path = tmp_path / "state"
+    power = PowerFailure(path, monkeypatch)
+    journal = Journal(path)
+    for count, record in enumerate((b"one", b"two"), 1):
+        journal.append(record)
+        power.happen()
+        with Journal(path, sync=False) as left:
+            assert len(left.records) == count, "acknowledged before it was durable"
+    journal.close()
+
+
+def test_without_sync_a_power_failure_takes_records_along(tmp_path, monkeypatch):
+    """The twin."""
+    path = tmp_path / "state"
+    power = PowerFailure(path, monkeypatch)
+    with Journal(path, sync=False) as journal:
+        journal.append(b"one")
+    power.happen()
+    with Journal(path, sync=False) as left:
+        assert left.records == []
+
+
 def test_other_files_are_refused(tmp_path):
     path = tmp_path / "other"
     path.write_text("not a journal")
