@@ -36,7 +36,8 @@ def told_after_ms(directory):
             for witness in standing.report.witnesses:
                 file.write(f"{now_ns} {witness.node} {witness.message_name}\n")
 
-    run(Cluster(protocol=bad, seconds=4.0, rate=400.0), directory=found, watch=watch)
+    cluster = Cluster(protocol=bad, seconds=4.0, rate=400.0, tier="compiled")
+    run(cluster, directory=found, watch=watch)
     delays, seen = [], set()
     for line in log.read_text().splitlines():
         now_ns, node, message = line.split()

@@ -34,6 +34,7 @@ def ours(protocol, seconds, rate=None):
             seconds=seconds,
             rate=rate,
             payload_bytes=PAYLOAD_BYTES,
+            tier="compiled",
         )
     )
     if found["verdict"] != "held":

@@ -6,8 +6,10 @@ What goes on compiled in any turn leaves the same bytes: ``member/test_tiers.py`
 import asyncio
 import contextlib
 import logging
-import os
+import subprocess
+import sys
 import threading
+from pathlib import Path
 
 import pytest
 
@@ -20,6 +22,7 @@ from precedes.live.member import node, step
 from precedes.live.member.node import Node, Settings
 from tests.support import recipes
 from tests.support.groups import configs, exposed, group_of, listeners, run, take, until
+from tests.support.places import ROOT
 from tests.support.warm import LIVE
 
 PROTOCOL = "vector"
@@ -63,12 +66,11 @@ def compilation():
 
 
 def is_running(process):
-    """Whether there is such a process; one that nobody has waited for counts."""
+    """Whether a process is there and no zombie: orphans are reaped when their new parent likes."""
     try:
-        os.kill(process, 0)
-    except ProcessLookupError:
+        return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
         return False
-    return True
 
 
 def loading():
@@ -177,6 +179,46 @@ def test_a_compiler_ends_with_the_last_who_wants_it(empty, monkeypatch):
 
     run(main())
     assert loading() == []
+
+
+ANOTHER_PROCESS = """
+import asyncio
+from precedes.live import tier
+from precedes.live.member import node
+from tests.live.test_tier import PROTOCOL, compiler
+from tests.support.groups import group_of
+
+async def main():
+    async with group_of(2, tier="auto", protocol=PROTOCOL):
+        print(await compiler(), flush=True)
+        await asyncio.sleep(600)
+
+tier.BUSY_NS = 0
+node.RECIPE = "tests.support.recipes:endless"
+asyncio.run(main())
+"""
+
+
+def test_a_member_that_is_killed_takes_its_compiler_along(empty, monkeypatch):
+    """And another process that waits for it starts one of its own."""
+    told(monkeypatch, "endless")
+    command = [sys.executable, "-c", ANOTHER_PROCESS]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=ROOT) as process:
+        try:
+            theirs = int(process.stdout.readline())
+
+            async def main():
+                async with group_of(2, tier="auto", protocol=PROTOCOL):
+                    await until(lambda: compilation().is_begun)
+                    assert compilation().process_id is None, "one compiler is enough"
+                    process.kill()
+                    ours = await compiler()
+                    assert not is_running(theirs)
+                assert not is_running(ours)
+
+            run(main())
+        finally:
+            process.kill()
 
 
 @pytest.mark.parametrize("end", ["cancelled", "no compiler"])
