@@ -6,7 +6,6 @@ import resource
 import signal
 import subprocess
 import sys
-import time
 
 import numpy as np
 import pytest
@@ -17,6 +16,7 @@ from precedes.errors import UserError
 from precedes.files import is_alive
 from tests.support import small_loop
 from tests.support.places import ROOT
+from tests.support.processes import await_true, is_running
 
 # A process that has a compiler, and says which.
 PARENT = """
@@ -51,22 +51,6 @@ def start(stack, code, *arguments, **settings):
     )  # fmt: skip
     stack.callback(process.kill)
     return process
-
-
-def await_true(condition, *, timeout_s=60.0):
-    end_s = time.monotonic() + timeout_s
-    while not condition():
-        assert time.monotonic() < end_s
-        time.sleep(0.01)
-
-
-def is_running(process_id):
-    """Whether a process is there and no zombie: orphans are reaped when their new parent likes."""
-    try:
-        with open(f"/proc/{process_id}/stat") as file:
-            return file.read().rpartition(")")[2].split()[0] != "Z"
-    except OSError:
-        return False
 
 
 def check(body):

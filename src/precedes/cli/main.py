@@ -108,6 +108,7 @@ def _commands() -> tuple[Any, ...]:
     """The modules of the commands, in the order of the help."""
     from precedes.cli import (
         audit,
+        compile,
         completion,
         docs,
         examples,
@@ -131,6 +132,7 @@ def _commands() -> tuple[Any, ...]:
         reproduce,
         live,
         spark,
+        compile,
         docs,
         examples,
         completion,

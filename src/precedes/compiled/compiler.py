@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Final
 
 from precedes.compiled import cache
-from precedes.compiled.recipes import work_of
+from precedes.compiled.recipes import made_of
 from precedes.errors import PrecedesError
 
 # Whoever waits for something on this machine goes first.
@@ -33,11 +33,11 @@ def main(
     if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.SIG_DFL)
     os.nice(NICENESS)
-    os.environ["PRECEDES_CACHE"] = root
+    os.environ |= {"PRECEDES_CACHE": root, "PRECEDES_TIER": "compiled"}
     cache.spare = None if spare is None else Path(spare)
     failure: str | None = None
     try:
-        work_of(recipe, subject).compile()
+        made_of(recipe, subject).compile()
     except PrecedesError as error:
         failure = str(error)
     except BaseException as error:

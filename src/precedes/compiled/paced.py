@@ -47,14 +47,19 @@ def paced(entry: Entry[P, R], *, rows: int = 0) -> Callable[P, R]:
         tier == "compiled"
         or rows > ROWS_MAX
         or _taken_s[entry.label] > INTERPRETED_CPU_S
-        or _is_cached(entry, cache.cache_root())
+        or _was_cached(entry, cache.cache_root())
     ):
         return functools.partial(_prepared, entry)
     return functools.partial(_timed, entry)
 
 
 @functools.cache
-def _is_cached(entry: Entry[..., Any], _root: Path) -> bool:
+def _was_cached(entry: Entry[..., Any], _root: Path) -> bool:
+    return is_cached(entry)
+
+
+def is_cached(entry: Entry[..., Any]) -> bool:
+    """Whether there seems to be compiled code of a loop."""
     directory = entry.directory(None, ())
     return directory is not None and bool(cache.forms_in(directory, entry.interpreted))
 

@@ -1,8 +1,8 @@
 """What a compiler process is told to compile.
 
 A recipe is "module:function", a function that takes a subject, such as the name of a protocol, and
-returns a ``Work``: so that this package imports neither the simulator nor live groups, whose loops
-it compiles.
+returns a ``Work`` or something like it: so that this package imports neither the simulator nor live
+groups, whose loops it compiles.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 import importlib
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 from precedes.compiled.entry import Entry
 
@@ -28,8 +28,15 @@ class Work(NamedTuple):
         self.entry.compile(self.key, self.own, self.arguments)
 
 
-def work_of(recipe: str, subject: str) -> Work:
+class Compilable(Protocol):
+    """What a compiler process does: a ``Work``, or several loops that lock themselves."""
+
+    def compile(self) -> None:
+        """Compile it here."""
+
+
+def made_of(recipe: str, subject: str) -> Compilable:
     """What a recipe names for a subject."""
     module, _, function = recipe.partition(":")
-    make: Callable[[str], Work] = getattr(importlib.import_module(module), function)
+    make: Callable[[str], Compilable] = getattr(importlib.import_module(module), function)
     return make(subject)

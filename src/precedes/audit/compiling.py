@@ -1,0 +1,62 @@
+"""The loops of audits, for a compiler: all of them, by judging a log that needs them all."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import numpy as np
+
+from precedes.audit.cycles import CYCLES
+from precedes.audit.growing.auditor import Auditor
+from precedes.audit.growing.kernel import SWEEP, TAKE
+from precedes.audit.hear import FORGET, HEAR
+from precedes.audit.judge import FINISH, JUDGE
+from precedes.audit.logs import audit
+from precedes.audit.order import COLLECT
+from precedes.audit.table import FILL, MEASURE, PRUNE, RESOLVE
+from precedes.compiled import Entry
+from precedes.compiled.paced import is_cached
+from precedes.model import EventKind
+from precedes.trace.assemble import numbered_history
+from precedes.trace.tail import Rows
+
+# What a compiler process is told: ``work``.
+RECIPE: Final = "precedes.audit.compiling:work"
+
+LOOPS: Final[tuple[Entry[..., Any], ...]] = (
+    HEAR, FORGET, CYCLES, COLLECT, JUDGE, FINISH, PRUNE, MEASURE, FILL, RESOLVE, TAKE, SWEEP,
+)  # fmt: skip
+
+B, D = int(EventKind.BROADCAST), int(EventKind.DELIVER)
+
+
+class AllLoops:
+    """What a compiler does for audits; each loop takes its own lock."""
+
+    def compile(self) -> None:
+        """Judge a log in which two messages precede each other, and one that grows."""
+        audit(
+            numbered_history(
+                nodes=2,
+                offsets=np.array([0, 2, 4], np.int64),
+                kind=np.array([D, B, D, B], np.int8),
+                source=np.array([1, 0, 0, 1], np.int32),
+                seq=np.ones(4, np.int32),
+                title="a cycle",
+                complete=True,
+            )
+        )
+        growing = Auditor(nodes=2, is_closed=True)
+        node = np.zeros(1, np.int32)
+        growing.feed(Rows(node, np.array([B], np.int8), np.ones(1, np.int64)))
+        growing.make_room()
+
+
+def work(_subject: str) -> AllLoops:
+    """The recipe: see ``compiled.recipes``."""
+    return AllLoops()
+
+
+def are_compiled() -> bool:
+    """Whether all of the loops are in the cache."""
+    return all(is_cached(entry) for entry in LOOPS)

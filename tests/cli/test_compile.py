@@ -1,0 +1,160 @@
+"""``precedes compile``: what is in the cache afterwards, and what is said."""
+
+import os
+import signal
+import subprocess
+
+import pytest
+
+from precedes import compiled
+from precedes.audit import compiling
+from precedes.cli import compile
+from precedes.cli.main import main
+from precedes.compiled import paced
+from tests.support import commands, small_loop
+from tests.support.processes import await_true, is_running
+
+
+class Small:
+    """A loop that compiles in a moment, in place of an engine."""
+
+    def __init__(self, recipe="work", subject="", **settings):
+        self._code = small_loop.compilation(recipe, subject, **settings)
+        self.begin, self.is_ready, self.end = (
+            self._code.begin, self._code.is_ready, self._code.end,
+        )  # fmt: skip
+
+    @property
+    def failure(self):
+        return self._code.failure
+
+    def is_there(self):
+        return self._code.is_cached()
+
+
+@pytest.fixture
+def items(monkeypatch, tmp_path):
+    """What there is to compile, and a cache with nothing in it."""
+    monkeypatch.setenv("PRECEDES_CACHE", str(tmp_path / "cache"))
+    found = []
+    monkeypatch.setattr(compile, "_items", lambda names: iter(found))
+    return found
+
+
+def test_what_is_compiled_is_left_alone_afterwards(items, capsys):
+    items.append(compile.Item("a loop", Small()))
+    assert main(["compile", "--jobs", "1"]) == 0
+    out, error = capsys.readouterr()
+    assert out.startswith("a loop: compiled in ")
+    assert error == ""
+    (kept,) = compiled.cache_root().rglob("*.nbc")
+    before = kept.stat()
+    items[:] = [compile.Item("a loop", Small())]
+    assert main(["compile"]) == 0
+    assert capsys.readouterr().out == "a loop: in the cache\n"
+    assert kept.stat() == before
+
+
+def test_what_does_not_compile(items, capsys):
+    """The others are compiled all the same."""
+    items.append(compile.Item("broken", Small("broken", body=small_loop.fail)))
+    items.append(compile.Item("a loop", Small()))
+    assert main(["compile", "--jobs", "1"]) == 3
+    out, error = capsys.readouterr()
+    assert out.startswith("a loop: compiled in ")
+    assert error.startswith("precedes: broken: ")
+    assert error.count("\n") == 1
+
+
+def test_a_cache_that_cannot_be_written(items, tmp_path, monkeypatch, capsys):
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("PRECEDES_CACHE", str(tmp_path / "file" / "cache"))
+    items.append(compile.Item("a loop", Small()))
+    assert main(["compile"]) == 2
+    assert "does not keep it" in capsys.readouterr().err
+
+
+def test_never_more_at_a_time_than_jobs(items, monkeypatch, capsys):
+    now = set()
+    most = []
+
+    class Counted:
+        failure = None
+
+        def __init__(self, name):
+            self.name, self.looks = name, 0
+
+        def is_there(self):
+            return self.looks > 0
+
+        def begin(self):
+            now.add(self.name)
+            most.append(len(now))
+
+        def is_ready(self):
+            self.looks += 1
+            now.discard(self.name)
+            return True
+
+        def end(self):
+            raise AssertionError
+
+    items += [compile.Item(str(number), Counted(number)) for number in range(5)]
+    assert main(["compile", "--jobs", "2"]) == 0
+    assert max(most) == 2
+    assert capsys.readouterr().out.count("compiled in") == 5
+
+
+@pytest.mark.parametrize(
+    ("line", "text"),
+    [
+        (["no_such"], "there is no protocol 'no_such'"),
+        (["none.py"], "there is no protocol file"),
+        (["--jobs", "0"], "--jobs must be at least 1"),
+    ],
+)
+def test_mistakes(line, text, capsys):
+    assert main(["compile", *line]) == 2
+    assert text in capsys.readouterr().err
+
+
+def test_an_interrupt_leaves_no_compiler(tmp_path):
+    """Nor a lock: what it had begun can be begun again."""
+    environment = {**os.environ, "PRECEDES_CACHE": str(tmp_path / "cache")}
+    with subprocess.Popen(
+        commands.command("compile", "unordered", "--jobs", "2"),
+        env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        start_new_session=True,
+    ) as process:  # fmt: skip
+        children = f"/proc/{process.pid}/task/{process.pid}/children"
+        found = []
+        while len(found) < 2 and process.poll() is None:
+            with open(children) as file:
+                found = file.read().split()
+        process.send_signal(signal.SIGINT)
+        _, error = process.communicate(timeout=30)
+    assert process.returncode == 130
+    assert error == "precedes: interrupted; nothing was left half-written\n"
+    for child in found:
+        await_true(lambda child=child: not is_running(child), timeout_s=10)
+
+
+def test_what_there_is_to_compile(monkeypatch, tmp_path, capsys):
+    monkeypatch.setenv("PRECEDES_CACHE", str(tmp_path / "cache"))
+    names = [item.name for item in compile._items(["vector", "mobile"])]
+    assert names == ["the audit", "vector, simulated", "vector, live"]
+    assert capsys.readouterr().out == "mobile: plain Python, nothing to compile\n"
+    assert not any(item.code.is_there() for item in compile._items(["vector"]))
+
+
+def test_the_audit_that_compiles_uses_every_loop(monkeypatch):
+    """All that the package has, found by their modules; none is compiled here."""
+    used = set()
+    monkeypatch.setenv("PRECEDES_TIER", "interpreted")
+    for name in ("cycles", "hear", "judge", "order", "table", "growing.auditor"):
+        monkeypatch.setattr(
+            f"precedes.audit.{name}.paced",
+            lambda entry, *, rows=0: used.add(entry) or paced.paced(entry, rows=rows),
+        )
+    compiling.work("").compile()
+    assert used == set(compiling.LOOPS)
