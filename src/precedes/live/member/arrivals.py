@@ -61,7 +61,7 @@ def _accept_record(member: Member, state: Any, peer: int, at: int) -> int:
     if kind == records.UP:
         return _accept_up(member, peer, at, end)
     if kind == records.DOWN:
-        return _accept_down(member, at, end)
+        return _accept_down(member, peer, at, end)
     if kind == records.FROZEN:
         return view.accept_frozen(member, state, peer, at, end)
     if kind == records.RELAY:
@@ -93,12 +93,15 @@ def _accept_up(member: Member, peer: int, at: int, end: int) -> int:
 
 
 @compiled.function(inline=False)
-def _accept_down(member: Member, at: int, end: int) -> int:
+def _accept_down(member: Member, peer: int, at: int, end: int) -> int:
+    """What a source has told goes down its tree: nobody else may say when it has finished."""
     if at + records.DOWN_BYTES > end:
         return records.SHORT
     source, stable, finished = records.read_down(member.input, at)
     if source >= member.setting[arrays.NODES] or source == member.setting[arrays.ME]:
         return records.UNKNOWN_SOURCE
+    if not _comes_down(member, peer, source):
+        return records.MISROUTED
     if stable > member.known[source, arrays.CONSUMED]:
         return records.IMPOSSIBLE  # this member is one of all
     credit.hear_down(member, source, stable, finished)
@@ -141,13 +144,23 @@ def _is_legal_route(member: Member, peer: int) -> bool:
             if source != peer or sequence != expected:
                 return False
             expected += 1
-        elif source == me:
+        elif source == me or (tag == 0 and not _comes_along(member, peer, source)):
             return False
-        elif route == arrays.TREE and tag == 0 and source != peer:
-            nearer = topology.cluster(me, peer) < topology.cluster(me, source)
-            if not nearer:
-                return False
     return True
+
+
+@compiled.function(inline=False)
+def _comes_along(member: Member, peer: int, source: int) -> bool:
+    return member.setting[arrays.ROUTE] != arrays.TREE or _comes_down(member, peer, source)
+
+
+@compiled.function(inline=False)
+def _comes_down(member: Member, peer: int, source: int) -> bool:
+    """Whether a peer may be above this member in the tree of a source, whatever its view."""
+    if peer == source or member.setting[arrays.ROUTE] != arrays.TREE:
+        return bool(peer == source)
+    me = member.setting[arrays.ME]
+    return bool(topology.cluster(me, peer) < topology.cluster(me, source))
 
 
 @compiled.function(inline=False)
@@ -207,19 +220,21 @@ def _accept_routed(member: Member, at: int, end: int) -> int:
 
 @compiled.function(inline=False)
 def _accept_inner(member: Member, origin: int, first: int, last: int) -> int:
-    """The packet in a routed record: no messages, and nothing behind it."""
+    """The packet in a routed record: no messages, and nothing behind it.
+
+    One that is wrong is passed over and nobody is refused: the peer has passed on what it did not
+    look into, and what it claims about the origin proves nothing.
+    """
     if records.read(member.input, first, records.KIND_BYTES) != records.PACKET:
-        return records.UNKNOWN_RECORD
+        return last
     at = records.read_packet(member, first, last)
     if at < 0:
-        return at
+        return at if at < records.STOP // 2 else last
     registers = member.host.registers
+    sound = at == last and member.known[origin, arrays.GONE] == 0
     for i in range(registers[arrays.COUNT]):
-        tag = contract.tag_of(member.inbox, i)
-        if member.item_class[tag] == MESSAGE or at != last:
-            records.give_back(member, registers[arrays.COUNT])
-            return records.MISROUTED
-    if member.known[origin, arrays.GONE] != 0:
+        sound &= member.item_class[contract.tag_of(member.inbox, i)] != MESSAGE
+    if not sound:
         records.give_back(member, registers[arrays.COUNT])
     registers[arrays.SENDER] = origin
     return last
@@ -231,6 +246,9 @@ def hand_over(member: Member, state: Any) -> int:
     registers = member.host.registers
     count, sender = registers[arrays.COUNT], registers[arrays.SENDER]
     if not _is_admitted(member, state, sender, count):
+        if sender != member.segment[registers[arrays.SEGMENT], arrays.WHO]:
+            _pass_over(member, count)
+            return DONE
         status = _refuse(member, records.IMPOSSIBLE)
         if status == DONE:
             records.give_back(member, count)
@@ -248,6 +266,18 @@ def hand_over(member: Member, state: Any) -> int:
     registers[arrays.ARRIVED] = count
     _count_arrival(member, count)
     return DONE
+
+
+@compiled.function(inline=False)
+def _pass_over(member: Member, count: int) -> None:
+    """Leave out a packet that is not its peer's own: it was routed or relayed by one who could not
+    judge it. A relayed message counts as received, so that those behind it are in their turn.
+    """
+    if member.setting[arrays.ROUTE] == arrays.DIRECT:
+        slot = contract.value_of(member.inbox, 0)
+        source = contract.source_of(member.host, slot) + ZERO
+        member.known[source, arrays.RECEIVED] = contract.sequence_of(member.host, slot)
+    records.give_back(member, count)
 
 
 @compiled.function(inline=False)
