@@ -77,7 +77,7 @@ MUTANTS = {
     ),
     # III-D: an index that is added again is the old component.
     "a component that is added again has the old generation": (
-        ("        dcs.part[here, c, GENERATION] += 1\n", ""),
+        ("dcs.part[here, c, GENERATION] + 1)", "dcs.part[here, c, GENERATION])"),
     ),
     "a late decision applies to a component that has changed": (
         (

@@ -95,6 +95,7 @@ ITEMS: Final = (MESSAGE, *[NUMBER] * 7)
 MESSAGE_FIELDS: Final = ("need", "stamp", "past")
 GUARANTEE: Final = "probable"
 ASSUMES: Final = frozenset({"reliable", "unique"})
+ROUTE: Final = "direct"
 
 
 def effects_words(capacity: Capacity, nodes: int) -> int:
@@ -174,6 +175,9 @@ def _receive(state: State, here: int, sender: int, inbox: Int64s, count: int, ho
     policy.update_estimate(state.dcs, here, host)
     if tag_of(inbox, 0) >= rounds.ASK:
         rounds.on_packet(state.dcs, here, sender, inbox, count, host)
+        for i in range(1, count):
+            if tag_of(inbox, i) == DATA:  # which no correct process sends there
+                drop(host, value_of(inbox, i))
     else:
         for i in range(count):
             if tag_of(inbox, i) == DATA:
@@ -365,7 +369,8 @@ def _are_hits(state: State, here: int, slot: int, host: Host) -> bool:
     sound = True
     for c in range(stamp[CARRIES]):
         generation = stamp[GENERATIONS + c]
-        is_older = c >= shared and generation <= state.dcs.part[here, c, GENERATION]
+        is_newer = components.is_newer(generation, state.dcs.part[here, c, GENERATION])
+        is_older = c >= shared and not is_newer
         sound &= generation >= 0
         first = c * state.dcs.settings[ENTRIES]
         for x in range(first, first + state.dcs.settings[ENTRIES]):

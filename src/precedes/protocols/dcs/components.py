@@ -6,7 +6,8 @@ Source: Wilhelm et al. 2023, section III, with these rules for printed ones that
   message are covered: what the message adds is not known to everybody;
 - only components that both have are compared;
 - a message that carries a newer generation of a component says that the older one was removed by
-  all: it is removed here too. An older one says nothing here and is not compared.
+  all: it is removed here too. An older one says nothing here and is not compared. Generations are
+  counted modulo 2^31, and the half of them that follows one is newer.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from .state import (
     DOUBT,
     ENTRIES,
     GENERATION,
+    GENERATION_MASK,
     GENERATIONS,
     HASH,
     HITS,
@@ -35,6 +37,12 @@ from .state import (
     STALE,
     ClockSet,
 )
+
+
+@compiled.function()
+def is_newer(one: int, other: int) -> bool:
+    """Whether a generation of a component comes after another one."""
+    return 0 < (one - other) & GENERATION_MASK <= GENERATION_MASK // 2
 
 
 @compiled.function()
@@ -72,7 +80,7 @@ def _check_expand(
 ) -> None:
     for c in range(stamp[slot, CARRIES]):
         newer = stamp[slot, GENERATIONS + c]
-        if newer > dcs.part[here, c, GENERATION]:
+        if is_newer(newer, dcs.part[here, c, GENERATION]):
             remove(dcs, here, c)
             dcs.part[here, c, GENERATION] = newer
     shared = common(dcs, stamp, here, slot)
@@ -132,7 +140,7 @@ def remove(dcs: ClockSet, here: int, first: int) -> None:
         return
     for c in range(first, size):
         dcs.part[here, c, HASH] = dcs.part[here, c, HITS] = 0
-        dcs.part[here, c, GENERATION] += 1
+        dcs.part[here, c, GENERATION] = (dcs.part[here, c, GENERATION] + 1) & GENERATION_MASK
         # A message that carried them carried those before them too.
         carried = set_hash.plus(dcs.part[here, first, CARRIED], dcs.part[here, c + 1, CARRIED])
         dcs.part[here, first, CARRIED] = carried

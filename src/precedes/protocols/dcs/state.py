@@ -28,6 +28,8 @@ from precedes.parts.hash_check.set_hash import Hasher
 
 COMPONENTS_MAX: Final = 128  # an index fits into a byte, and so does their number
 SPREAD_MAX: Final = 4
+# Generations go round: what a peer claims makes none of them too large to travel.
+GENERATION_MASK: Final = (1 << 31) - 1
 
 # Words of a message in ``stamp``.
 CARRIES: Final = 0  # how many components it carries
