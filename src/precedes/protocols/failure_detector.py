@@ -13,6 +13,8 @@ from typing import Final, NamedTuple
 from precedes import compiled
 from precedes.contract import (
     DONE,
+    FULL,
+    LENGTH,
     MESSAGE,
     Capacity,
     Group,
@@ -101,6 +103,8 @@ def _receive(state: State, here: int, sender: int, inbox: Int64s, count: int, ho
     if tester.owns_packet(state.detector, inbox):
         tester.on_packet(state.detector, here, sender, inbox, count, host)
         return DONE
+    if host.registers[LENGTH] + 2 * count > host.effects.size:
+        return FULL
     for i in range(count):
         deliver(host, value_of(inbox, i))
     return DONE

@@ -20,6 +20,8 @@ import numpy as np
 from precedes import compiled
 from precedes.contract import (
     DONE,
+    FULL,
+    LENGTH,
     MESSAGE,
     Capacity,
     Group,
@@ -66,6 +68,8 @@ def _broadcast(state: State, here: int, slot: int, host: Host) -> int:
 
 @compiled.register(receive, State)
 def _receive(state: State, here: int, sender: int, inbox: Int64s, count: int, host: Host) -> int:
+    if host.registers[LENGTH] + 2 * count > host.effects.size:
+        return FULL
     for i in range(count):
         deliver(host, value_of(inbox, i))
     return DONE
