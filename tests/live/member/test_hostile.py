@@ -1,0 +1,291 @@
+"""Each protocol is told what no correct process says: it refuses, and goes on for the others."""
+# ruff: noqa: E501 - lines of the protocols are quoted as they stand
+
+import functools
+import json
+import os
+import struct
+import subprocess
+import sys
+from dataclasses import replace
+
+import pytest
+
+from precedes.live.member import allocate, arrays, records
+from precedes.live.member.node import Node, Settings
+from precedes.protocols.dcs import components
+from precedes.protocols.dcs.state import GENERATION, GENERATION_MASK, GENERATIONS
+from precedes.registry import linked, load
+from tests.support import bodies, edited, liars
+from tests.support.convictions import assert_convicted
+from tests.support.hostile import Scene
+from tests.support.network import Network, out_of_order
+from tests.support.places import ROOT
+
+VARIANTS = [*((name, {}) for name in linked()), ("dcs", {"detector": "hash"})]
+
+
+@pytest.mark.parametrize("protocol", linked())
+def test_lies_are_refused_and_spoil_nothing(protocol):
+    """Interpreted, with arrays that know no negative index."""
+    assert Scene(protocol, protocol).judge() > 150
+
+
+@pytest.mark.swarm
+@pytest.mark.parametrize("seed", range(1, 12))
+@pytest.mark.parametrize(("protocol", "parameters"), VARIANTS, ids=str)
+def test_lies_in_other_groups(protocol, parameters, seed):
+    assert Scene(protocol, protocol, seed=seed, **parameters).judge() > 150
+
+
+COMPILED = [
+    pytest.param(name, given, marks=[] if name == "vector" else [pytest.mark.swarm])
+    for name, given in VARIANTS
+]
+
+
+@pytest.mark.parametrize(("protocol", "parameters"), COMPILED)
+def test_the_same_compiled_with_bounds_checks(protocol, parameters):
+    """In a process of its own: code without the checks would be loaded in this one."""
+    text = (
+        "import json, sys\n"
+        "from tests.support.hostile import Scene\n"
+        "name, given = json.loads(sys.argv[1])\n"
+        "print(Scene(name, name, compiled=True, **given).judge())\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", text, json.dumps([protocol, parameters])],
+        capture_output=True, text=True, timeout=600, check=False, cwd=ROOT,
+        env={**os.environ, "PRECEDES_BOUNDS_CHECKS": "1", "PYTHONPATH": str(ROOT)},
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr[-2000:]
+    assert int(done.stdout) > 150
+
+
+# What is taken out of ``admits`` and of what it calls: what stands there, and what stands there instead.
+CLAUSES = {
+    "vector: everything": ("    return bool(\n        clocks.are_counts", "    return True or bool(\n        clocks.are_counts"),
+    "vector: the counts": ("clocks.are_counts(need, state.clock[here], state.nodes[0], window(host))", "True"),
+    "vector: the sender's own": ("need[source] == sequence_of(host, value) - 1", "True"),
+    "vector: ours": ("need[me] <= state.clock[here, me]", "True"),
+    "probabilistic: everything": ("return clocks.are_sums(need, clock, state.setting, OWNERS, window(host))", "return True"),
+    "hashed: the sums": ("clocks.are_sums(state.need[value], clock, state.setting, OWNERS, window(host))", "True"),
+    "hashed: the hash": ("0 <= state.past[value] <= set_hash.MASK", "True"),
+    "hashed: requests": ("return requests.is_possible(state.delivered[here], node, tag, value, host)", "return True"),
+    "dcs: what it names": ("            _is_sound(state, value)\n            and", "            True\n            and"),
+    "dcs: the hash": ("0 <= state.past[value] <= set_hash.MASK", "True"),
+    "dcs: the hits": ("_are_hits(state, here, value, host)\n        )", "True\n        )"),
+    "dcs: rounds": ("return value >= 0  #", "return True  #"),
+    "dcs: nobody asks": ("    if state.dcs.settings[DETECTOR] == 0:\n        return False\n    node", "    if state.dcs.settings[DETECTOR] == 0:\n        return True\n    node"),
+    "bundled: its detector": ("return tag <= ACK", "return True"),
+    "failure_detector: its detector": ("return tag == DATA", "return True"),
+    "vcube: a source's own way": ("if tag == DIRECT and source_of(host, value) != sender:", "if False:"),
+    "vcube: the stamp": ("return _is_stamp(state, here, value, host)", "return True"),
+    "vcube: numbers below 0": ("if state.setting[TOLERANT] == 0 or value < 0:", "if state.setting[TOLERANT] == 0:"),
+    "vcube: who has crashed": ("exists = crashed < state.setting[NODES] and crashed != me", "exists = True"),
+    "vcube: how many it has": ("exists and value >> NODE_BITS <= own", "exists"),
+    "vcube: what it acknowledges": ("        return value <= own\n    return", "        return True\n    return"),
+    "vcube: what was relayed": ("return value <= state.recovery.peer[peer_of(state, here, sender) + OUTSTANDING]", "return True"),
+    "vcube: entries": ("stamp[ENTRIES] < 0 or stamp[ENTRIES] >= nodes or", ""),
+    "vcube: stable": ("or not 0 <= stamp[STABLE] <= sequence:", "or False:"),
+    "vcube: members": ("        if not before < stamp[i] < nodes:\n            return False\n", ""),
+    "vcube: counts": ("        if not 0 <= stamp[i + 1] <= delivered + ahead:\n            return False\n", ""),
+}  # fmt: skip
+# Without these something is indexed or counted out of range; without the others a lie is believed.
+FALL = {
+    "hashed: the hash", "hashed: requests", "bundled: its detector", "vcube: the stamp",
+    "vcube: who has crashed", "vcube: what it acknowledges", "vcube: what was relayed",
+    "vcube: entries", "vcube: members",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("clause", CLAUSES)
+def test_a_clause_that_is_missing_is_noticed(tmp_path, clause):
+    protocol = clause.partition(":")[0]
+    mutant = edited.protocol(tmp_path, protocol, CLAUSES[clause])
+    scene = Scene(mutant, protocol)
+    assert_convicted(clause, [scene.judge], "fell" if clause in FALL else "believed")
+
+
+DIRECT = ("vector", "probabilistic", "hashed", "dcs", "unordered", "failure_detector")
+
+
+@pytest.mark.parametrize("protocol", DIRECT)
+def test_a_message_comes_from_its_source_and_once(protocol):
+    """Whatever a clock says of it: counted twice, it would be delivered twice."""
+    scene = Scene(protocol, protocol)
+    message = next(item for record in scene.parsed[0] for item in record.items or [])
+    lies = {"of another": [replace(message, source=1)], "twice": [message, message]}
+    for name, items in lies.items():
+        scene.restore()
+        body = scene.layout.build([bodies.Record(bodies.PACKET, (), items)])
+        assert scene.tell([(2, body)]).malformed == [(2, -records.MISROUTED)], name
+
+
+def packet(*numbers):
+    """A packet of numbers, (tag, value) each."""
+    items = b"".join(struct.pack("<Bq", *number) for number in numbers)
+    return struct.pack("<BH", records.PACKET, len(numbers)) + items
+
+
+def routed(target, origin, inner):
+    return struct.pack("<BHHI", records.ROUTED, target, origin, len(inner)) + inner
+
+
+@pytest.mark.parametrize(
+    "inner",
+    [packet((4, -1)), packet((99, 0)), b"\x07junk", packet((3, 2**62)), packet((4, 0))[:-3]],
+)
+def test_nobody_is_blamed_for_what_it_passed_on(inner):
+    """Member 0 sends nonsense to 3 by way of 2, which cannot look into it."""
+    hop, target = (Node(Settings(member=i, members=4, protocol="vcube")) for i in (2, 3))
+    for node in (hop, target):
+        node.start()
+    hop.receive(0, routed(3, 0, inner))
+    passed = hop.run(0)
+    assert passed.malformed == []
+    assert inner in liars.body_for(passed, 3)
+    target.receive(2, liars.body_for(passed, 3))
+    assert target.run(0).malformed == []
+    target.receive(2, packet((4, -1)))
+    assert target.run(0).malformed == [(2, -records.IMPOSSIBLE)], "its own words it answers for"
+
+
+def test_nobody_is_blamed_for_what_it_relayed():
+    """Member 2 claims a message of member 0 to member 1 alone, which relays it when 2 is lost."""
+    honest, victim = (Node(Settings(member=i, members=3)) for i in (1, 0))
+    liar = Node(Settings(member=2, members=3))
+    for node in (honest, victim, liar):
+        node.start()
+    liar.state.clock[0, 0] = 1  # more than there are
+    liar.broadcast(b"a lie")
+    liar.state.clock[0, 0] = 1
+    liar.broadcast(b"another one")
+    honest.receive(2, liars.body_for(liar.run(0), 1))
+    assert honest.run(0).malformed == []
+    victim.evict(2)
+    honest.evict(2)
+    said, heard = victim.run(0), honest.run(0)
+    honest.receive(0, liars.body_for(said, 1))
+    victim.receive(1, liars.body_for(heard, 0) + liars.body_for(honest.run(0), 0))
+    honest.broadcast(b"the truth")
+    output = victim.run(0)
+    assert output.malformed == []
+    assert victim.counts()["duplicates"] == 0
+    victim.receive(1, liars.body_for(honest.run(0), 0))
+    delivered = [m.payload for batch in victim.run(0).deliveries for m in batch]
+    assert delivered == [b"the truth"]
+
+
+@pytest.mark.parametrize("protocol", ["vector", "vcube"])
+def test_nobody_but_a_source_says_that_it_has_finished(protocol):
+    """Over a tree, those who are above in it pass that on."""
+    node = Node(Settings(member=0, members=8, protocol=protocol))
+    node.start()
+    down = functools.partial(struct.pack, "<BHIB", records.DOWN)
+    node.receive(1, down(6, 0, 1))
+    assert node.run(0).malformed == ([] if protocol == "vcube" else [(1, -records.MISROUTED)])
+    node.receive(4, down(1, 0, 1))
+    assert node.run(0).malformed == [(4, -records.MISROUTED)]
+    assert node.member.known[1, arrays.FINISHED] == 0
+    node.receive(1, down(1, 0, 1))
+    assert node.run(0).malformed == []
+    assert node.member.known[1, arrays.FINISHED] == 1
+
+
+def test_a_generation_never_becomes_too_large_to_travel():
+    """A peer leads the others to the last one there is; after it comes the first, for all."""
+    given = {"component_entries": 2, "components": 2, "components_max": 4}
+    network = Network("dcs", 3, 1, parameters=given)
+    liar = network.nodes[2]
+    half = GENERATION_MASK // 2
+    for claimed in (half, 2 * half, GENERATION_MASK):
+        liar.state.dcs.part[0, 1, GENERATION] = claimed
+        network.broadcast(2)
+        network.settle()
+        assert {int(node.state.dcs.part[0, 1, GENERATION]) for node in network.nodes} == {claimed}
+    node = network.nodes[0]
+    components.remove(node.state.dcs, 0, 1)
+    components.activate(node.state.dcs, 0, 2, node.member.host)
+    assert node.state.dcs.part[0, 1, GENERATION] == 0
+    for _ in range(3):
+        for i in range(3):
+            network.broadcast(i)
+        network.settle()
+    assert network.refused == []
+    assert network.lacking() == []
+    assert all(node.state.dcs.part[0, 1, GENERATION] == 0 for node in network.nodes)
+    assert (node.state.stamp[:, GENERATIONS:] >= 0).all()
+
+
+def test_newer_generations_are_half_of_all():
+    half = GENERATION_MASK // 2
+    for one in (0, 1, half, GENERATION_MASK):
+        assert not components.is_newer(one, one)
+        assert components.is_newer((one + 1) & GENERATION_MASK, one)
+        assert not components.is_newer(one, (one + 1) & GENERATION_MASK)
+        assert components.is_newer((one + half) & GENERATION_MASK, one)
+        assert not components.is_newer((one + half + 1) & GENERATION_MASK, one)
+
+
+def test_a_message_behind_a_round_is_let_go():
+    """No correct process sends one there; it must not be kept for ever."""
+    one, other = (Node(Settings(member=i, members=3, protocol="dcs")) for i in (0, 2))
+    for node in (one, other):
+        node.start()
+    other.broadcast(b"x")
+    body = liars.body_for(other.run(0), 0)
+    assert body[:3] == struct.pack("<BH", records.PACKET, 1)
+    one.receive(2, struct.pack("<BHBq", records.PACKET, 2, 7, 0) + body[3:])
+    assert one.run(0).deliveries == []
+    assert one.counts()["pending"] == 0
+
+
+@pytest.mark.parametrize("protocol", linked())
+def test_a_packet_of_many_messages_is_no_defect_here(protocol, monkeypatch):
+    """Nobody sends so many at once, but they are within the window."""
+    monkeypatch.setattr(allocate, "SLOTS_FIRST", 16)
+    one, other = (
+        Node(Settings(member=i, members=2, protocol=protocol, window=128)) for i in (0, 1)
+    )
+    for node in (one, other):
+        node.start()
+    other.broadcast_many([b""] * 100)
+    layout = bodies.Layout(load(protocol))
+    said = layout.parse(liars.body_for(other.run(0), 0) + liars.body_for(other.run(10**7), 0))
+    items = [item for record in said for item in record.items or [] if item.fields is not None]
+    one.receive(1, layout.build([bodies.Record(bodies.PACKET, (), items)]))
+    output = one.run(0)
+    assert output.malformed == []
+    assert sum(map(len, output.deliveries)) == len(items) == 100
+
+
+@pytest.mark.parametrize("protocol", ["vector", "vcube", "hashed", "dcs"])
+def test_the_others_go_on_without_a_liar(protocol):
+    """All that the honest ones broadcast arrives, once and in causal order where that is promised."""
+    scene = Scene(protocol, protocol)
+    lies = [lie for lie in scene.lies() if lie.must]
+    for number in (0, len(lies) // 2, len(lies) - 1):
+        scene = Scene(protocol, protocol)
+        network, lie = scene.network, lies[number]
+        network.links[1, 0] = scene.honest
+        for body in lie.bodies:
+            scene.victim.receive(2, body)
+        network.step(0)
+        assert [(who, of) for who, of, _ in network.refused] == [(0, 2)], lie.name
+        network.kill(2)
+        for i in (0, 1):
+            network.nodes[i].evict(2)
+        for _ in range(6):
+            for i in (0, 1):
+                network.broadcast(i)
+                network.step(i)
+        for _ in range(8):
+            network.settle()
+        assert len(network.refused) == 1, lie.name
+        assert network.lacking() == [], lie.name
+        for delivered in (network.delivered[0], network.delivered[1]):
+            names = [message[:2] for message in delivered]
+            assert len(names) == len(set(names)), lie.name
+        if protocol in ("vector", "vcube"):
+            assert out_of_order(network.order) == [], lie.name
