@@ -75,7 +75,11 @@ class Tier:
             self._use(body)
 
     def _load_cached(self) -> Callable[..., int] | None:
-        return self._node.load() if self._node.compilation.is_cached() else None
+        return self._load() if self._node.compilation.is_cached() else None
+
+    def _load(self) -> Callable[..., int] | None:
+        with _loading:
+            return self._node.load()
 
     async def climb(self) -> None:
         """Go on compiled as soon as that can be, if it is worth it; once a member runs."""
@@ -103,13 +107,14 @@ class Tier:
                 elif compilation.is_made_here and self._wanted == "auto":
                     # It would keep a thread busy for longer than the group may live.
                     raise InternalError("compiled code can be kept nowhere")
-                elif (body := await _in_thread(self._node.load)) is not None:
+                elif (body := await _in_thread(self._load)) is not None:
                     return body
                 else:
                     await _in_thread(compilation.begin)
         raise InternalError(compilation.failure)
 
 
+_loading: Final = threading.Lock()  # of several members in a process the first one loads for all
 _counting: Final = threading.Lock()
 _wanted_by: Final[Counter[Compilation[..., Any]]] = Counter()
 
