@@ -16,6 +16,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import Any, Final, TypeVar
 
+from precedes import waiting
 from precedes.compiled import tiers
 from precedes.compiled.tiers import Compilation
 from precedes.errors import InternalError
@@ -70,6 +71,7 @@ class Tier:
             return
         body = await _in_thread(self._load_cached)
         if body is None and self._wanted == "compiled":
+            waiting.tell_once("compiling a live member for first use (some seconds; then cached)")
             body = await self._have_compiled()
         if body is not None:
             self._use(body)
@@ -138,6 +140,7 @@ async def _in_thread(work: Callable[[], T]) -> T:
     """Do something that takes a while in a thread of its own, which ends with it."""
     loop = asyncio.get_running_loop()
     done: asyncio.Future[T] = loop.create_future()
+    done.add_done_callback(lambda ended: ended.cancelled() or ended.exception())
 
     def tell(result: T | None, error: BaseException | None) -> None:
         if done.cancelled():
