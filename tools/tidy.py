@@ -49,7 +49,7 @@ MAY_IMPORT = {
     "sim.engine": CONTRACT,
     "sim.inputs": CONTRACT | {"delays", "sim.engine", "sim.scenario", "sim.workloads"},
     "sim.runs": HOSTS | {"delays", "sim", "trace"},  # it hands a run to the writer of its trace
-    "live": HOSTS | {"console", "parts", "trace"},
+    "live": HOSTS | {"console", "parts", "trace", "waiting"},
     "live.net": WORDS,
     "live.member": HOSTS | {"parts"},
     "live.cluster": HOSTS | {"live", "trace", "audit"},  # it asks for its own verdict

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from precedes import compiled
+from precedes import compiled, waiting
 from precedes.compiled.entry import Entry
 from precedes.compiled.tiers import Compilation
 from precedes.errors import InternalError, UserError
@@ -222,16 +222,19 @@ def test_a_member_that_is_killed_takes_its_compiler_along(empty, monkeypatch):
 
 
 @pytest.mark.parametrize("end", ["cancelled", "no compiler"])
-def test_who_waits_for_a_compiler_leaves_none_behind(end, empty, monkeypatch):
+def test_who_waits_for_a_compiler_leaves_none_behind(end, empty, monkeypatch, capsys):
     """With tier = "compiled" nobody hears of the member before it is."""
+    monkeypatch.setattr(waiting, "_told", set())
     told(monkeypatch, "endless" if end == "cancelled" else "failing")
 
     async def main():
         socks = listeners(2)
         config = configs(socks, tier="compiled", protocol=PROTOCOL)[0]
-        entering = asyncio.create_task(Group.open(config, listener=socks[0]).__aenter__())
+        group = Group.open(config, listener=socks[0])
+        entering = asyncio.create_task(group.__aenter__())
         if end == "cancelled":
             begun = await compiler()
+            assert group.missing_links() == [1]
             assert not entering.done()
             entering.cancel()
             with contextlib.suppress(asyncio.CancelledError):
@@ -246,6 +249,7 @@ def test_who_waits_for_a_compiler_leaves_none_behind(end, empty, monkeypatch):
             sock.close()
 
     run(main())
+    assert capsys.readouterr().err.startswith("precedes: compiling a live member for first use")
     assert loading() == []
 
 
@@ -283,6 +287,21 @@ def test_a_step_that_cannot_be_compiled_stays_interpreted(empty, monkeypatch, ca
     with caplog.at_level(logging.WARNING, "precedes.live"):
         run(main())
     assert f"{PROTOCOL} cannot be compiled" in caplog.text
+
+
+def test_code_that_can_be_kept_nowhere_is_not_compiled_here(empty, threads, monkeypatch, caplog):
+    """A thread that compiles could not be ended with the group."""
+    monkeypatch.setattr(Compilation, "_find_place", lambda self: None)
+
+    async def main():
+        async with group_of(2, tier="auto", protocol=PROTOCOL) as (one, other):
+            await until(lambda: caplog.text.count("can be kept nowhere") == 2)
+            await one.broadcast(b"still here")
+            assert [message.payload for message in await take(other, 1)] == [b"still here"]
+
+    with caplog.at_level(logging.WARNING, "precedes.live"):
+        run(main())
+    assert {what for what, _ in threads} == {"begin"}
 
 
 def test_what_is_not_cached_is_not_loaded_on_the_loop(empty, threads, monkeypatch):

@@ -49,8 +49,9 @@ class Missing(NamedTuple):
 class Driver:
     """A node, its links (it is their ``net.owner.Owner``), its log and its inbox.
 
-    ``is_entered``: applications may use it. ``is_finishing``: nothing more is broadcast here.
-    ``is_over``: it has left the group. ``error``: why it cannot go on, or None.
+    ``is_open``: it has links. ``is_entered``: applications may use it. ``is_finishing``: nothing
+    more is broadcast here. ``is_over``: it has left the group. ``error``: why it cannot go on, or
+    None.
     """
 
     links: Links
@@ -68,7 +69,7 @@ class Driver:
         )
         self.changed = Bell()  # credit, stability or the view
         self.error: PrecedesError | None = None
-        self.is_entered = self.is_finishing = self.is_over = False
+        self.is_open = self.is_entered = self.is_finishing = self.is_over = False
         self.is_scheduled = False  # a turn is due
         self.last_progress_ns = time.monotonic_ns()  # when all had last taken more than before
         self._last_stable = 0
@@ -92,6 +93,7 @@ class Driver:
         config = self.config
         self._loop = asyncio.get_running_loop()
         self.links = Links(self, config.link_settings(), listener)
+        self.is_open = True
         if config.trace is not None:
             about = {"group": config.name, "protocol": config.protocol, "window": config.window}
             # Rows count from when the member was made, some time before its log is.
@@ -185,7 +187,7 @@ class Driver:
 
     def missing_links(self) -> list[int]:
         """Neighbours in the view without a connection at the moment."""
-        connections = self.links.connections
+        connections = self.links.connections if self.is_open else ()
         return [peer for peer in self.node.neighbours() if peer not in connections]
 
     def lags(self) -> dict[int, int]:

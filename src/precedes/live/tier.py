@@ -16,6 +16,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import Any, Final, TypeVar
 
+from precedes import waiting
 from precedes.compiled import tiers
 from precedes.compiled.tiers import Compilation
 from precedes.errors import InternalError
@@ -70,12 +71,17 @@ class Tier:
             return
         body = await _in_thread(self._load_cached)
         if body is None and self._wanted == "compiled":
+            waiting.tell_once("compiling a live member for first use (some seconds; then cached)")
             body = await self._have_compiled()
         if body is not None:
             self._use(body)
 
     def _load_cached(self) -> Callable[..., int] | None:
-        return self._node.load() if self._node.compilation.is_cached() else None
+        return self._load() if self._node.compilation.is_cached() else None
+
+    def _load(self) -> Callable[..., int] | None:
+        with _loading:
+            return self._node.load()
 
     async def climb(self) -> None:
         """Go on compiled as soon as that can be, if it is worth it; once a member runs."""
@@ -103,13 +109,14 @@ class Tier:
                 elif compilation.is_made_here and self._wanted == "auto":
                     # It would keep a thread busy for longer than the group may live.
                     raise InternalError("compiled code can be kept nowhere")
-                elif (body := await _in_thread(self._node.load)) is not None:
+                elif (body := await _in_thread(self._load)) is not None:
                     return body
                 else:
                     await _in_thread(compilation.begin)
         raise InternalError(compilation.failure)
 
 
+_loading: Final = threading.Lock()  # of several members in a process the first one loads for all
 _counting: Final = threading.Lock()
 _wanted_by: Final[Counter[Compilation[..., Any]]] = Counter()
 
@@ -133,6 +140,7 @@ async def _in_thread(work: Callable[[], T]) -> T:
     """Do something that takes a while in a thread of its own, which ends with it."""
     loop = asyncio.get_running_loop()
     done: asyncio.Future[T] = loop.create_future()
+    done.add_done_callback(lambda ended: ended.cancelled() or ended.exception())
 
     def tell(result: T | None, error: BaseException | None) -> None:
         if done.cancelled():
