@@ -198,6 +198,8 @@ def _check_found(
 
 
 def _start(master: str, scratch: Path, log: Path, settings: Mapping[str, str]) -> SparkSession:
+    if is_connect(master):
+        _require_connect()
     check_reachable(master)
     log = log.absolute()
     own = _own_address(master)
@@ -294,10 +296,9 @@ def driver_memory_mb(machine_bytes: int) -> int:
     return min(max(machine_bytes // DRIVER_PART, DRIVER_MIN_BYTES), DRIVER_MAX_BYTES) >> 20
 
 
-def _connect_builder(master: str, settings: Mapping[str, str]) -> Any:
-    """Of a session on a server, which has its own memory, Python and log."""
+def _require_connect() -> None:
+    """Say what to install if a client of Connect lacks something, before a server is sought."""
     from pyspark.errors import PySparkImportError
-    from pyspark.sql import SparkSession
 
     try:
         from pyspark.sql.connect.utils import check_dependencies
@@ -307,6 +308,12 @@ def _connect_builder(master: str, settings: Mapping[str, str]) -> Any:
         raise UserError(
             "Spark Connect needs what is not installed: pip install 'precedes[connect]'"
         ) from None
+
+
+def _connect_builder(master: str, settings: Mapping[str, str]) -> Any:
+    """Of a session on a server, which has its own memory, Python and log."""
+    from pyspark.sql import SparkSession
+
     if _has_page(settings):
         raise UserError("the page of Spark Connect is its server's: leave out --ui")
     builder = SparkSession.builder.remote(master)
