@@ -129,7 +129,10 @@ def count_delivery(world: World, node: int, slot: int, source: int, latency_ns: 
         number = world.message[slot, layout.NUMBER]
         verdict = oracle.on_deliver(world.oracle, world.node, node, slot, number, source, sequence)
         if verdict != oracle.DUPLICATE:
-            world.message[slot, layout.DELIVERED] += 1
+            delivered = world.message[slot, layout.DELIVERED] + 1
+            world.message[slot, layout.DELIVERED] = delivered
+            if delivered == world.node.shape[0] - 1:
+                oracle.on_everywhere(world.oracle, slot)
         if verdict != oracle.IN_ORDER:
             _count_error(world.message, registers, node, slot, verdict)
     return verdict
