@@ -132,16 +132,16 @@ class Run:
     def _schedule_first(self, world: World) -> None:
         if compiled.registered(contract.start, self.protocol.state):
             for node in range(self.scenario.nodes):
-                queue.push(world.queue, 0, layout.START | node, 0)
+                queue.push_one(world.queue, 0, layout.START | node, 0)
         for row in range(len(world.faults.schedule)):
             time_ns = int(world.faults.schedule[row, faults.TIME_NS])
             node = int(world.faults.schedule[row, faults.NODE])
-            queue.push(world.queue, time_ns, layout.FAULT | node, row)
+            queue.push_one(world.queue, time_ns, layout.FAULT | node, row)
         if len(world.workload.issue):
             time_ns, node = world.workload.issue[0].tolist()
-            queue.push(world.queue, time_ns, layout.ISSUE | node, 0)
+            queue.push_one(world.queue, time_ns, layout.ISSUE | node, 0)
         for label, node in broadcasts.first_of_replay(world.workload):
-            queue.push(world.queue, 0, layout.ISSUE_LATE | node, label)
+            queue.push_one(world.queue, 0, layout.ISSUE_LATE | node, label)
 
     def go(self, *, progress: Progress | None = None, tier: str = "auto") -> Result:
         """Run to the end and sum up."""
@@ -221,6 +221,7 @@ class Run:
             self._grow_oracle()
         elif status == layout.GROW_SLOTS:
             self.capacity = self.capacity._replace(slots=2 * self.capacity.slots)
+            queue.check_slots(self.capacity.slots)
             self._grow_capacity()
         elif status == layout.GROW_STATE:
             self.capacity = self.capacity._replace(held=2 * self.capacity.held)

@@ -179,7 +179,7 @@ def _send_all(world: World, state: Any, node: int, at: int) -> int:
         if target >= nodes:
             target -= nodes
         time_ns = now_ns + network.travel_ns(world.network, node, target)
-        queue.push(world.queue, time_ns, ARRIVAL | target, ~slot)
+        queue.push(world.queue, time_ns, target, slot)
     world.message[slot, layout.REFERENCES] += nodes - 1
     world.host.registers[layout.PACKETS] += nodes - 1
     world.host.registers[layout.PACKETS_OF + 1] += nodes - 1
