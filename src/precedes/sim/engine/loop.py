@@ -31,7 +31,11 @@ from precedes.sim.engine.layout import (
     SUSPECT,
     TIMER,
 )
+from precedes.sim.engine.queue import Queue
 from precedes.sim.engine.world import World
+
+# Events between the look ahead and the event itself.
+AHEAD: Final = 12
 
 BROADCAST_KIND: Final = int(EventKind.BROADCAST)
 RECEIVE_KIND: Final = int(EventKind.RECEIVE)
@@ -49,6 +53,7 @@ def run(world: World, state: Any, slice_events: int) -> int:
         event = queue.pop(events)
         if event == NONE:
             return FINISHED
+        _look_ahead(events, state)
         time_ns = queue.time_ns_of(events, event)
         if time_ns > registers[layout.HORIZON_NS]:
             queue.unpop(events)
@@ -68,6 +73,18 @@ def run(world: World, state: Any, slice_events: int) -> int:
         if kind == ISSUE:
             workload.schedule_next(world.workload, events, what)
     return PAUSED
+
+
+@compiled.function()
+def _look_ahead(events: Queue, state: Any) -> None:
+    """Tell the protocol of an event to come, in groups so large that buckets are.
+
+    What it will read is far away in memory then. In small groups all of it is near, and looking
+    into the next bucket cost W more than it brought.
+    """
+    place = events.mark[queue.POSITION] + AHEAD
+    if place < events.mark[queue.COUNT]:
+        contract.expect(state, queue.node_of(events.opened[place]))
 
 
 @compiled.function()
