@@ -14,7 +14,15 @@ Numba itself is imported when the first loop is compiled.
 """
 
 from precedes.compiled.cache import cache_root, sources_digest
-from precedes.compiled.declare import ZERO, copy_bytes, function, generic, register, registered
+from precedes.compiled.declare import (
+    ZERO,
+    copy_bytes,
+    function,
+    generic,
+    prefetch,
+    register,
+    registered,
+)
 from precedes.compiled.entry import Entry
 
 __all__ = [
@@ -24,6 +32,7 @@ __all__ = [
     "copy_bytes",
     "function",
     "generic",
+    "prefetch",
     "register",
     "registered",
     "sources_digest",

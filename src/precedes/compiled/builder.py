@@ -18,18 +18,21 @@ from numba.extending import overload
 
 from precedes import waiting
 from precedes.compiled import cache, options
-from precedes.compiled.declare import DECLARED, copy_bytes, function
+from precedes.compiled.declare import DECLARED, copy_bytes, function, prefetch
 from precedes.errors import InternalError
 
 Loop = TypeVar("Loop", bound=Callable[..., Any])
 
 if options.uses_private():
     from precedes.compiled.copying import make_copy
+    from precedes.compiled.fetching import make_prefetch
     from precedes.compiled.stored import Absent, Stored
 
     make_copy(copy_bytes)
+    make_prefetch(prefetch)
 else:
     function()(copy_bytes)
+    function()(prefetch)
 
 _declaring: Final = threading.Lock()
 

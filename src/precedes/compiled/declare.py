@@ -61,6 +61,13 @@ def copy_bytes(
     target[at : at + count] = source[first : first + count]
 
 
+def prefetch(table: NDArray[Any], row: int) -> None:
+    """Have a row, or a word, fetched from memory: it is about to be read.
+
+    Compiled code goes on meanwhile; interpreted, there is nothing to do.
+    """
+
+
 class GenericFunction(Generic[P, R]):
     """What ``generic`` returns: callable, with ``register`` and ``implementation``."""
 

@@ -179,6 +179,11 @@ def on_crash(state: Any, here: int, crashed: int, host: Host) -> int:
     return DONE
 
 
+@compiled.generic(optional=True)
+def expect(state: Any, here: int) -> None:
+    """A message will soon arrive here: ``prefetch`` what ``receive`` reads first, no more."""
+
+
 @compiled.generic()
 def admits(state: Any, here: int, sender: int, tag: int, value: int, host: Host) -> bool:
     """Whether a correct process may send this item now; asked for items from a real network."""

@@ -39,6 +39,7 @@ from precedes.contract import (
     admits,
     broadcast,
     deliver,
+    expect,
     message_bytes,
     note,
     receive,
@@ -116,8 +117,8 @@ def allocate(parameters: Parameters, group: Group, capacity: Capacity) -> State:
     owners = clocks.owners_of(own, hosted=group.hosted, width=width)
     detector = DETECTORS.index(parameters.detector)
     return State(
-        clock=np.zeros((len(group.hosted), width), np.int32),
-        need=np.zeros((capacity.slots, width), np.int32),
+        clock=clocks.allocate(len(group.hosted), width=width),
+        need=clocks.allocate(capacity.slots, width=width),
         own=own,
         held=allocate_in_order(len(group.hosted), capacity),
         setting=np.array([parameters.entries, detector, *owners], np.int64),
@@ -137,6 +138,12 @@ def _broadcast(state: State, here: int, slot: int, host: Host) -> int:
 def _increment(state: State, here: int, process: int) -> None:
     for i in range(state.own.shape[1]):
         state.clock[here, state.own[process, i]] += 1
+
+
+@compiled.register(expect, State)
+def _expect(state: State, here: int) -> None:
+    compiled.prefetch(state.clock, here)
+    compiled.prefetch(state.held.waiting, here)
 
 
 @compiled.register(receive, State)

@@ -37,6 +37,7 @@ from precedes.contract import (
     broadcast,
     deliver,
     drop,
+    expect,
     message_bytes,
     receive,
     send_all,
@@ -83,8 +84,8 @@ def allocate(parameters: Parameters, group: Group, capacity: Capacity) -> State:
     """A state for the hosted processes of a group."""
     width = clocks.padded(group.nodes)
     return State(
-        clock=np.zeros((len(group.hosted), width), np.int32),
-        need=np.zeros((capacity.slots, width), np.int32),
+        clock=clocks.allocate(len(group.hosted), width=width),
+        need=clocks.allocate(capacity.slots, width=width),
         held=allocate_by_entry(len(group.hosted), capacity),
         nodes=np.array([group.nodes], np.int64),
         hosted=np.array(group.hosted, np.int64),
@@ -98,6 +99,12 @@ def _broadcast(state: State, here: int, slot: int, host: Host) -> int:
     clock[source_of(host, slot)] += 1
     send_all(host, DATA, slot)
     return DONE
+
+
+@compiled.register(expect, State)
+def _expect(state: State, here: int) -> None:
+    compiled.prefetch(state.clock, here)
+    compiled.prefetch(state.held.waiting, here)
 
 
 @compiled.register(receive, State)

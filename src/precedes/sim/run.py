@@ -25,7 +25,7 @@ from precedes.sim.engine import (
 )
 from precedes.sim.engine.rows import Writer
 from precedes.sim.engine.world import World, allocate_host, allocate_messages, allocate_nodes
-from precedes.sim.inputs import broadcasts
+from precedes.sim.inputs import broadcasts, normals
 from precedes.sim.inputs.faults import make_faults
 from precedes.sim.inputs.network import draw_ns, make_network
 from precedes.sim.memory import nbytes
@@ -132,16 +132,16 @@ class Run:
     def _schedule_first(self, world: World) -> None:
         if compiled.registered(contract.start, self.protocol.state):
             for node in range(self.scenario.nodes):
-                queue.push(world.queue, 0, layout.START | node, 0)
+                queue.push_one(world.queue, 0, layout.START | node, 0)
         for row in range(len(world.faults.schedule)):
             time_ns = int(world.faults.schedule[row, faults.TIME_NS])
             node = int(world.faults.schedule[row, faults.NODE])
-            queue.push(world.queue, time_ns, layout.FAULT | node, row)
+            queue.push_one(world.queue, time_ns, layout.FAULT | node, row)
         if len(world.workload.issue):
             time_ns, node = world.workload.issue[0].tolist()
-            queue.push(world.queue, time_ns, layout.ISSUE | node, 0)
+            queue.push_one(world.queue, time_ns, layout.ISSUE | node, 0)
         for label, node in broadcasts.first_of_replay(world.workload):
-            queue.push(world.queue, 0, layout.ISSUE_LATE | node, label)
+            queue.push_one(world.queue, 0, layout.ISSUE_LATE | node, label)
 
     def go(self, *, progress: Progress | None = None, tier: str = "auto") -> Result:
         """Run to the end and sum up."""
@@ -152,7 +152,7 @@ class Run:
                 if status == layout.FINISHED:
                     break
                 if status != layout.PAUSED:
-                    self._make_room(status)
+                    self._make_room(status, is_compiled=not switch.is_interpreted)
                 elif progress is not None:
                     progress(self._done())
                 if switch.is_interpreted:
@@ -194,13 +194,13 @@ class Run:
         horizon_ns = int(registers[layout.HORIZON_NS])
         return min(int(registers[contract.NOW_NS]) / horizon_ns, 1.0)
 
-    def _make_room(self, status: int) -> None:
+    def _make_room(self, status: int, *, is_compiled: bool) -> None:
         """Do what the engine stopped for: nearly always, let something grow."""
         if status == layout.FLUSH_TRACE:
             self._flush()
             return
         if status == layout.DRAW:
-            self._draw()
+            self._draw(is_compiled=is_compiled)
             return
         if status == layout.EFFECTS_OVERFLOW:
             raise InternalError(
@@ -221,6 +221,7 @@ class Run:
             self._grow_oracle()
         elif status == layout.GROW_SLOTS:
             self.capacity = self.capacity._replace(slots=2 * self.capacity.slots)
+            queue.check_slots(self.capacity.slots)
             self._grow_capacity()
         elif status == layout.GROW_STATE:
             self.capacity = self.capacity._replace(held=2 * self.capacity.held)
@@ -229,7 +230,7 @@ class Run:
             raise InternalError(f"the engine returned an unknown status {status}")
         self._check_memory(nbytes(self.world) + nbytes(self.state))
 
-    def _draw(self) -> None:
+    def _draw(self, *, is_compiled: bool) -> None:
         """Draw delays and chances for the packets to come, behind what is left of them."""
         links = self.world.network
         setting = links.setting
@@ -238,7 +239,8 @@ class Run:
         # More than before if nothing had been used: one effect needs more than there was.
         count = max(DRAWS, 8 * self.scenario.nodes, 2 * len(delay_ns), 2 * len(chances))
         if links.matrix_ns.size == 0:
-            more_ns = draw_ns(self.delay, self.generators[0], count - len(delay_ns))
+            many = is_compiled and int(self.world.host.registers[layout.PACKETS]) >= normals.WORTH
+            more_ns = draw_ns(self.delay, self.generators[0], count - len(delay_ns), many=many)
             delay_ns = np.concatenate([delay_ns, more_ns])
         if not setting[network.PLAIN]:
             more_chances = self.generators[4].random(count - len(chances))

@@ -145,6 +145,24 @@ def test_agrees_with_the_audit_when_errors_are_rare(protocol, load):
         assert seen.report.violations > 0
 
 
+@pytest.mark.parametrize("delay", ["exponential:50", "uniform:1:200"])
+def test_agrees_with_the_audit_when_more_are_in_flight_than_have_bits(delay):
+    """What is missed is a message without a bit, at a node that has erred in nothing before."""
+    scenario = Scenario(
+        protocol="probabilistic",
+        nodes=60,
+        messages=3000,
+        rate=3000.0,
+        delay=delay,
+        seed=7,
+        parameters={"entries": 1000, "per_process": 3},
+    )
+    seen = observe(scenario)
+    check_agreement(seen)
+    assert seen.report.violations > 0
+    assert simulate(scenario).violations == seen.result.violations
+
+
 @pytest.mark.parametrize("protocol", ERRING)
 def test_switched_off_it_changes_nothing_else(protocol):
     scenario = Scenario(

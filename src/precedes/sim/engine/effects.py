@@ -129,7 +129,10 @@ def count_delivery(world: World, node: int, slot: int, source: int, latency_ns: 
         number = world.message[slot, layout.NUMBER]
         verdict = oracle.on_deliver(world.oracle, world.node, node, slot, number, source, sequence)
         if verdict != oracle.DUPLICATE:
-            world.message[slot, layout.DELIVERED] += 1
+            delivered = world.message[slot, layout.DELIVERED] + 1
+            world.message[slot, layout.DELIVERED] = delivered
+            if delivered == world.node.shape[0] - 1:
+                oracle.on_everywhere(world.oracle, slot)
         if verdict != oracle.IN_ORDER:
             _count_error(world.message, registers, node, slot, verdict)
     return verdict
@@ -176,7 +179,7 @@ def _send_all(world: World, state: Any, node: int, at: int) -> int:
         if target >= nodes:
             target -= nodes
         time_ns = now_ns + network.travel_ns(world.network, node, target)
-        queue.push(world.queue, time_ns, ARRIVAL | target, ~slot)
+        queue.push(world.queue, time_ns, target, slot)
     world.message[slot, layout.REFERENCES] += nodes - 1
     world.host.registers[layout.PACKETS] += nodes - 1
     world.host.registers[layout.PACKETS_OF + 1] += nodes - 1

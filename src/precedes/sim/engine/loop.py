@@ -31,7 +31,11 @@ from precedes.sim.engine.layout import (
     SUSPECT,
     TIMER,
 )
+from precedes.sim.engine.queue import Queue
 from precedes.sim.engine.world import World
+
+# Events between the look ahead and the event itself.
+AHEAD: Final = 12
 
 BROADCAST_KIND: Final = int(EventKind.BROADCAST)
 RECEIVE_KIND: Final = int(EventKind.RECEIVE)
@@ -46,28 +50,41 @@ def run(world: World, state: Any, slice_events: int) -> int:
             status = carry_out(world, state)
             if status != FINISHED:
                 return status
-        entry = queue.pop(events)
-        if entry == NONE:
+        event = queue.pop(events)
+        if event == NONE:
             return FINISHED
-        time_ns = events.entry[entry + queue.TIME]
-        where = events.entry[entry + queue.WHERE]
-        what = events.entry[entry + queue.WHAT]
+        _look_ahead(events, state)
+        time_ns = queue.time_ns_of(events, event)
         if time_ns > registers[layout.HORIZON_NS]:
             queue.unpop(events)
             return FINISHED
         registers[contract.NOW_NS] = time_ns
-        node = where & queue.WHERE_MASK
-        if where < ISSUE and what < 0 and registers[layout.SLOW_PATH] == 0:
+        node = queue.node_of(event)
+        kind = queue.kind_of(events, event)
+        what = queue.what_of(events, event)
+        if event & queue.OTHER == 0 and registers[layout.SLOW_PATH] == 0:
             status = _arrive_quickly(world, state, node, ~what, time_ns)
         else:
-            status = _process(world, state, where - node, node, what)
+            status = _process(world, state, kind, node, what)
         if status != FINISHED:
             queue.unpop(events)
             return status
-        queue.release(events, entry)
-        if where - node == ISSUE:
+        queue.release(events, event)
+        if kind == ISSUE:
             workload.schedule_next(world.workload, events, what)
     return PAUSED
+
+
+@compiled.function()
+def _look_ahead(events: Queue, state: Any) -> None:
+    """Tell the protocol of an event to come, in groups so large that buckets are.
+
+    What it will read is far away in memory then. In small groups all of it is near, and looking
+    into the next bucket cost W more than it brought.
+    """
+    place = events.mark[queue.POSITION] + AHEAD
+    if place < events.mark[queue.COUNT]:
+        contract.expect(state, queue.node_of(events.opened[place]))
 
 
 @compiled.function()

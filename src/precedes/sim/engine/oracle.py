@@ -15,8 +15,10 @@ gap is kept in one bit per node and message.
 The comparison costs an entry per node. A quicker test answers nearly always: of a past, only the
 messages still in flight can be missing anywhere, and they have small slot numbers. One bit per
 slot says which of them node p has delivered (``done``) and which lie in the past of m: if the
-second set lies within the first, m is in order. This holds as long as a slot is reused only after
-everybody has delivered its message; the first lost message turns the quick test off for good.
+second set lies within the first, m is in order, and if m's own bit was not set before, it is no
+duplicate. This holds as long as a slot is reused only after everybody has delivered its message;
+the first lost message turns the quick test off for good. A message that is broadcast while one
+with a large slot number is in flight, of which no bit could tell, gets no quick answer.
 """
 
 from __future__ import annotations
@@ -33,8 +35,10 @@ from precedes.sim.engine import layout
 # Messages in flight that the quick test can tell apart, in words of 64 bits.
 QUICK_WORDS: Final = 4
 QUICK_SLOTS: Final = 64 * QUICK_WORDS
-OFF: Final = 0
-FIRST_DONE: Final = 1
+# Places in ``quick``.
+OFF: Final = 0  # whether the test is off
+UNTOLD: Final = 1  # messages in flight that have no bit
+FIRST_DONE: Final = 2
 
 IN_ORDER: Final = 0
 VIOLATION: Final = 1
@@ -49,7 +53,7 @@ class Oracle(NamedTuple):
     past: NDArray[np.int32]  # slot, node
     beyond: NDArray[np.uint8]  # node, number of the message / 8: delivered beyond a gap
     successor: NDArray[np.int64]  # number of a message -> of its source's next one, or -1
-    quick: NDArray[np.int64]  # whether it is off, then ``done`` of nodes, pasts of slots
+    quick: NDArray[np.int64]  # two words, then ``done`` of nodes, pasts of slots
 
 
 def allocate(*, on: bool, nodes: int, slots: int, messages: int) -> Oracle:
@@ -105,6 +109,8 @@ def on_broadcast(
         oracle.quick[OFF] = 1
     if slot < QUICK_SLOTS:
         _reuse_bit(oracle.quick, node, slot, oracle.known.shape[0], behind)
+    else:
+        oracle.quick[UNTOLD] += 1
 
 
 @compiled.function()
@@ -118,20 +124,24 @@ def _reuse_bit(quick: Int64s, node: int, slot: int, nodes: int, behind: bool) ->
     for i in range(QUICK_WORDS):
         # A node that is behind knows more than it has delivered: no quick answer then.
         done = quick[FIRST_DONE + QUICK_WORDS * node + i]
-        quick[first_past + i] = np.int64(-1) if behind else done
+        quick[first_past + i] = np.int64(-1) if behind or quick[UNTOLD] > 0 else done
     quick[place + QUICK_WORDS * node] |= bit
 
 
 @compiled.function()
 def _quickly_in_order(oracle: Oracle, node: int, slot: int) -> bool:
-    """Whether node has delivered all of the message's past, if that can be told from bits."""
+    """Whether node has delivered all of the message's past, and not the message itself, if that
+    can be told from bits."""
     quick = oracle.quick
     past = FIRST_DONE + QUICK_WORDS * (oracle.known.shape[0] + slot)
     done = FIRST_DONE + QUICK_WORDS * node
     missing = quick[OFF]
     for i in range(QUICK_WORDS):
         missing |= quick[past + i] & ~quick[done + i]
-    quick[done + (slot >> 6)] |= np.int64(1) << np.int64(slot & 63)
+    own = done + (slot >> 6)
+    bit = np.int64(1) << np.int64(slot & 63)
+    missing |= quick[own] & bit
+    quick[own] |= bit
     return missing == 0
 
 
@@ -140,12 +150,19 @@ def on_deliver(
     oracle: Oracle, word: Int64s, node: int, slot: int, number: int, source: int, sequence: int
 ) -> int:
     """Judge one delivery and take it into account."""
-    contiguous = oracle.contiguous[node]
     quick = slot < QUICK_SLOTS and _quickly_in_order(oracle, node, slot)
-    if quick and contiguous[source] + 1 == sequence and word[node, layout.BEHIND] == 0:
-        contiguous[source] = sequence
+    if quick and word[node, layout.BEHIND] == 0:
+        # All before it of the same source is in its past: the entry need not be looked at.
+        oracle.contiguous[node, source] = sequence
         return IN_ORDER
     return _on_deliver_late(oracle, word, node, slot, number, source, sequence)
+
+
+@compiled.function(inline=False)
+def on_everywhere(oracle: Oracle, slot: int) -> None:
+    """All nodes have delivered the message: nobody can miss it any more."""
+    if slot >= QUICK_SLOTS:
+        oracle.quick[UNTOLD] -= 1
 
 
 @compiled.function(inline=False)

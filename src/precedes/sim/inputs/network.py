@@ -15,20 +15,30 @@ from precedes.errors import InternalError, UserError
 from precedes.model import DELAY_MS_MAX, NANOSECONDS_PER_MS
 from precedes.sim.engine import network
 from precedes.sim.engine.network import DELAY_NS_MIN, LOG_NS_MAX, Network
+from precedes.sim.inputs import normals
 from precedes.sim.scenario import Scenario
 
 SPIKE_SHARE: Final = 0.05  # of the packets under the law "spiky"
 
 
-def draw_ns(law: Delay, generator: np.random.Generator, count: int) -> NDArray[np.int64]:
-    """So many delays of a law that is not a matrix."""
+def draw_ns(
+    law: Delay, generator: np.random.Generator, count: int, *, many: bool = False
+) -> NDArray[np.int64]:
+    """So many delays of a law that is not a matrix; ``many`` if compiled code is worth it."""
     match law:
         case delays.LogUniform(low_ms, high_ms):  # a uniform one, too
             values = _ns(low_ms) * (_ns(high_ms) / _ns(low_ms)) ** generator.random(count)
         case delays.Uniform(low_ms, high_ms):
             values = _ns(low_ms) + (_ns(high_ms) - _ns(low_ms)) * generator.random(count)
         case delays.Normal():
-            values = _ns(law.mean_ms) + _ns(law.deviation_ms) * generator.standard_normal(count)
+            return normals.draw_ns(
+                generator,
+                count,
+                mean_ns=_ns(law.mean_ms),
+                deviation_ns=_ns(law.deviation_ms),
+                least_ns=DELAY_NS_MIN,
+                compile_it=many,
+            )
         case delays.LogNormal():
             logarithms = np.log(_ns(law.median_ms)) + law.sigma * generator.standard_normal(count)
             values = np.exp(np.minimum(logarithms, LOG_NS_MAX))
