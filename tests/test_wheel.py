@@ -22,7 +22,7 @@ from tools import dist, tidy
 
 APPLICATION = ROOT / "tests/support/application.py"
 FIFO = "examples/fifo_broadcast.py"
-TIMEOUT_S = 300
+TIMEOUT_S = 600  # Spark on a busy machine takes minutes to install
 
 
 class Environment:
