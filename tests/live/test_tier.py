@@ -122,6 +122,8 @@ def test_a_member_that_lives_wants_a_compiler(empty, monkeypatch):
 def test_members_go_on_compiled(protocol, recipe, live, empty, threads, monkeypatch):
     """While they work, and their loop never waits: compiled by a process, loaded by threads."""
     monkeypatch.setattr(node, "RECIPE", recipe)
+    # A compiler lets others go first.
+    monkeypatch.setattr("tests.support.groups.LIMIT_S", 600.0)
     monkeypatch.setattr(step.ENTRY, "_dispatchers", {})  # as in a new process
     payloads = []
     beats = 0
