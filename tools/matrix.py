@@ -1,6 +1,6 @@
 """Runs tests at both ends of the versions of Python and of Numba that are supported.
 
-    python tools/matrix.py [--quick] [--minutes N] [--python PATH ...] [--only TEXT]
+    python tools/matrix.py [--quick] [--minutes N] [--python PATH ...] [--only TEXT] [TEST ...]
 
 Interpreters are this one, those named by ``--python``, and what PATH, pyenv and uv have of 3.11 and
 later. The oldest of them and the newest each get an environment below ``build/matrix`` with the
@@ -216,7 +216,9 @@ def main() -> int:
     parser.add_argument("--quick", action="store_true", help="fewer tests")
     parser.add_argument("--minutes", type=float, default=60.0, help="at most, for each environment")
     parser.add_argument("--only", default="", help="environments whose name contains this")
+    parser.add_argument("tests", nargs="*", help="what to run in place of all that matters")
     arguments = parser.parse_args()
+    tests = tuple(arguments.tests) or (QUICK if arguments.quick else TESTS)
     PLACE.mkdir(parents=True, exist_ok=True)
     found = interpreters(arguments.python)
     for version, path in found.items():
@@ -225,7 +227,6 @@ def main() -> int:
     for cell in cells(found):
         if arguments.only in cell.name:
             print(f"running {cell.name}: build/matrix/{cell.name}.log", flush=True)
-            tests = QUICK if arguments.quick else TESTS
             outcomes.append(run_cell(cell, tests, minutes=arguments.minutes))
     print("\n| environment | versions | tests | minutes |\n| --- | --- | --- | --- |")
     for name, versions, result, seconds, _ in outcomes:
@@ -233,5 +234,12 @@ def main() -> int:
     return int(any(outcome.failed for outcome in outcomes))
 
 
+def stop(number: int, _frame: object) -> None:
+    """End at once, and with this what runs."""
+    sys.exit(128 + number)
+
+
 if __name__ == "__main__":
+    for each in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(each, stop)
     sys.exit(main())
