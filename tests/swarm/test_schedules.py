@@ -37,6 +37,6 @@ def test_schedules(turn, request, record_property):
     finally:
         record_property(COUNTED, counts.packed())
     assert counts.total("deliveries") > 0, "nothing was delivered, so nothing was shown"
-    if len(turn.seeds) >= ENOUGH:
+    if len(turn.seeds) >= ENOUGH and family.is_mixed is not None:
         # The twin of "never": schedules like these do convict what keeps no order.
         assert (counts.total(VIOLATIONS) > 0) == family.is_mixed

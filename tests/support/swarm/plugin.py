@@ -25,7 +25,7 @@ def add_options(parser):
         help="begin no turn of a block S seconds after the start (200)",
     )
     group.addoption("--swarm-turns", metavar="0-41,43", help="these turns of a block, all of them")
-    group.addoption("--swarm-protocol", metavar="FILE", help="schedules of this protocol alone")
+    group.addoption("--swarm-protocol", metavar="FILE", help="a protocol of your own, and no other")
 
 
 class Swarm:

@@ -32,7 +32,7 @@ def scenario(protocol, seed, directory):
         "drain_s": 900.0 if protocol == "flooding" else 60.0,
     }
     faults = ()
-    if protocol == "mobile":
+    if protocol != "flooding":
         walk = rng.choice(WALKS)
         parameters["mobility"] = walk if walk != "file" else f"file:{_walk(rng, nodes, directory)}"
         parameters["speed_m_per_s"] = rng.choice((1.38, 25.0, 100.0))

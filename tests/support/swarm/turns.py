@@ -10,9 +10,8 @@ import random
 from dataclasses import dataclass
 
 from tests.support.seeds import COUNT, FIRST, blocks, numbers_of
-from tests.support.swarm.families import FAMILIES, Family, of_protocol
+from tests.support.swarm.families import FAMILIES, SHARES, Family, of_file
 
-SHARES = 100_000
 SIZE_MAX = 250  # schedules of a turn of `make swarm`
 ENOUGH = 200  # schedules in which some break causal order if any do
 SEEDS = 1 << 40  # a block's first seeds are drawn from so many
@@ -52,7 +51,7 @@ def block_turns(name, families):
 def turns(options):
     """What the options of pytest ask for."""
     protocol = options.swarm_protocol
-    families = [of_protocol(protocol)] if protocol else list(FAMILIES.values())
+    families = [of_file(protocol)] if protocol else list(FAMILIES.values())
     if options.swarm_block is None:
         return list(all_turns(families))
     drawn = block_turns(options.swarm_block, families)
