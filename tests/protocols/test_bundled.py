@@ -17,7 +17,7 @@ pytestmark = pytest.mark.usefixtures("engine")
 
 @pytest.mark.parametrize("first", range(1001, 1401, 50))
 def test_exactly_once_and_one_completion_under_crashes(first):
-    """Hundreds of adversarial schedules; tens of thousands are in tests/swarm."""
+    """Hundreds of adversarial schedules; thousands are in the swarm."""
     broadcasts = 0
     for seed in range(first, first + 50):
         with repeat(f"tests.support.crashing.schedule({seed})"):

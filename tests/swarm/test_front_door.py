@@ -141,6 +141,38 @@ def test_a_block_convicts_a_mutant(tmp_path, monkeypatch):
         __main__.main()
 
 
+MAKE = """#!/bin/sh
+echo "seed $PRECEDES_SWARM_SEED: $*"
+case "$*" in *%s*) exit 7 ;; esac
+"""
+
+
+@pytest.mark.parametrize(
+    ("failing", "statuses", "status"),
+    [("nothing", [0, 0, 0, 0], 0), ("--ignore", [0, 0, 7, 0], 1), ("matrix", [0, 0, 0, 7], 1)],
+)
+def test_the_nightly_run_goes_on_after_a_failure(tmp_path, failing, statuses, status):
+    """With a command in place of ``make`` that takes no hours."""
+    (tmp_path / "make").write_text(MAKE % failing)
+    (tmp_path / "make").chmod(0o755)
+    variables = {"PATH": f"{tmp_path}:{os.environ['PATH']}", "PYTHON": sys.executable}
+    done = subprocess.run(
+        [ROOT / ".ci/nightly"],
+        env=variables,
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    assert done.returncode == status, done.stdout + done.stderr
+    parts = re.findall(r"^exit +(\d+) +\d+ s  (.*)$", done.stdout, re.MULTILINE)
+    assert [int(number) for number, _ in parts] == statuses
+    names = ["environment", "random schedules", "the rest of the swarm", "matrix"]
+    assert [name for _, name in parts] == names
+    (seed,) = set(re.findall(r"seeds? (?:from )?(\d+)", done.stdout))
+    assert int(seed) % SHARES == 1
+
+
 def all_pass(check, seeds, directory):
     """AssertionError from the first schedule that does not pass."""
     for seed in seeds:
