@@ -1,5 +1,5 @@
 # Every target sets up .venv by itself. PYTHON chooses the interpreter it is made from,
-# PYTEST_ARGS are handed to pytest.
+# PYTEST_ARGS are handed to pytest. Of the swarm, CONTRIBUTING.md says what they can be.
 
 PYTHON ?= python3
 PYTEST_ARGS ?=

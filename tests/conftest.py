@@ -6,6 +6,7 @@ import pytest
 from hypothesis import is_hypothesis_test, settings
 
 from tests.support import s3, schedule, warm
+from tests.support.swarm import plugin
 
 # Compiled from the first event on, so that what is judged does not depend on a compiler's speed;
 # the tests of the tiers themselves say otherwise.
@@ -19,9 +20,16 @@ settings.load_profile(PROFILE)
 
 
 def pytest_addoption(parser):
-    """The option of test_transcripts.py."""
+    """The option of test_transcripts.py, and those of the swarm."""
     text = "write tests/transcripts anew; read the difference before you commit it"
     parser.addoption("--rewrite-transcripts", action="store_true", help=text)
+    plugin.add_options(parser)
+
+
+def pytest_configure(config):
+    """Have what the swarm runs counted, by the process that prints."""
+    if not hasattr(config, "workerinput"):
+        config.pluginmanager.register(plugin.Swarm(config.option))
 
 
 @pytest.fixture(scope="session")

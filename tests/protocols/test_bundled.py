@@ -17,11 +17,11 @@ pytestmark = pytest.mark.usefixtures("engine")
 
 @pytest.mark.parametrize("first", range(1001, 1401, 50))
 def test_exactly_once_and_one_completion_under_crashes(first):
-    """Hundreds of adversarial schedules; tens of thousands are in tests/swarm."""
+    """Hundreds of adversarial schedules; thousands are in the swarm."""
     broadcasts = 0
     for seed in range(first, first + 50):
         with repeat(f"tests.support.crashing.schedule({seed})"):
-            broadcasts += check(schedule(seed))
+            broadcasts += check(schedule(seed)).broadcasts
     assert broadcasts > 200
 
 
@@ -53,7 +53,7 @@ def test_the_check_finds_planted_violations():
 def test_all_but_one_crash_at_once():
     faults = tuple(Fault("crash", node=n, at_s=0.0, detection_ms=(0, 50)) for n in range(1, 9))
     scenario = schedule(1).replace(nodes=9, faults=faults, workload="window:0", messages=None)
-    assert check(scenario) == 1
+    assert check(scenario).broadcasts == 1
 
 
 @pytest.mark.parametrize("seed", range(12))
@@ -63,7 +63,7 @@ def test_with_tests_instead_of_being_told(seed):
     parameters = {**scenario.parameters, "tests": True, "timeout_ms": 4.0, "rounds": 60}
     # A synchronous network: a test and its reply take less than the timeout.
     synchronous = scenario.replace(delay="uniform:0.1:1", per="use", parameters=parameters)
-    assert check(synchronous.replace(transmission_ms=0.01)) >= 0
+    check(synchronous.replace(transmission_ms=0.01))
 
 
 def overloaded(nodes, *, own_channel):

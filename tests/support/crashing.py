@@ -72,7 +72,7 @@ def run(scenario, *, tier="auto"):
 
 
 def check(scenario, *, tier="auto"):
-    """Convict unless the run kept every promise; returns the number of broadcasts."""
+    """Convict unless the run kept every promise; returns its result."""
     done, result, rows = run(scenario, tier=tier)
     hold(result.complete, "restless", "something goes on for ever")
     crashed = set(rows[rows[:, 2] == EventKind.CRASH, 1].tolist())
@@ -81,7 +81,7 @@ def check(scenario, *, tier="auto"):
     check_rest(done.state, correct, crashed)
     hold(result.lost == 0, "lost")
     hold(result.pending_at_end == 0, "kept", "a correct process still keeps a message")
-    return result.broadcasts
+    return result
 
 
 def check_trace(rows, correct):

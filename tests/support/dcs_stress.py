@@ -105,15 +105,19 @@ def check_seeds(seeds, *, detector):
     """Run the stress for these seeds; the first that fails is named."""
     broadcasts = 0
     for seed in seeds:
-        scenario = schedule(seed)
-        checked = {**scenario.parameters, "detector": detector}
-        made, result = run(scenario.replace(parameters=checked))
-        with repeat(f"tests.support.dcs_stress.schedule({seed})"):
-            check_at_rest(made, result)
-            if detector == "hash":
-                assert result.violations.deliveries == 0
-        broadcasts += result.broadcasts
+        with repeat(f"tests.support.dcs_stress.check({seed}, detector={detector!r})"):
+            broadcasts += check(seed, detector=detector).broadcasts
     assert broadcasts > 50 * len(seeds), "the schedules are too small to show anything"
+
+
+def check(seed, *, detector):
+    """Run the stress for one seed; what it came to."""
+    scenario = schedule(seed)
+    checked = {**scenario.parameters, "detector": detector}
+    made, result = run(scenario.replace(parameters=checked))
+    check_at_rest(made, result)
+    assert detector != "hash" or result.violations.deliveries == 0
+    return result
 
 
 def run(scenario, *, tier="auto"):

@@ -102,7 +102,7 @@ def test_spans_are_judged_as_lines_are(seed):
 
 
 @pytest.mark.swarm
-@pytest.mark.parametrize("seeds", blocks(COUNT // 10), ids=str)
+@pytest.mark.parametrize("seeds", blocks(COUNT // 100), ids=str)
 def test_many_reports_are_equal(seeds):
     for seed in seeds:
         with repeat(f"check_tables_and_texts({seed}), check_spans({seed})"):

@@ -144,7 +144,7 @@ def check_scenario(scenario: Scenario, *, compiled: bool = True) -> Observed:
     # what they may do wrong.
     with watch.installed():
         tight = observe_run(_TightRun, scenario, tier="interpreted")
-    _check_promises(scenario, tight)
+    check_promises(scenario, tight)
     if not outside(scenario) and not _crashes(scenario):
         watch.check_end()
     tier = "compiled" if compiled else "interpreted"
@@ -200,7 +200,7 @@ def check_agreement(seen: Observed) -> None:
         require(counted == audited, Kind.COUNTS, what)
 
 
-def _check_promises(scenario: Scenario, seen: Observed) -> None:
+def check_promises(scenario: Scenario, seen: Observed) -> None:
     """What the protocol's file promises of such a network, by the audit."""
     report = seen.report
     sentences = " ".join(witness.sentence for witness in report.witnesses)

@@ -5,48 +5,15 @@ is repeated by ``python -c "from tests.support.mobile.world import run; run(SEED
 """
 
 import contextlib
-import itertools
 
-import numpy as np
 import pytest
 
 from precedes.audit import audit
-from precedes.trace import History
 from tests.support.mobile.mutants import MUTANTS, classes
-from tests.support.mobile.oracle import Violation
+from tests.support.mobile.oracle import Violation, history_of
 from tests.support.mobile.world import World, run
 
 SEEDS = range(240)
-CODES = {"broadcast": 0, "deliver": 3}
-
-
-def history_of(oracle, hosts):
-    """The rows of a run as the audit takes them; lives are membership."""
-    logs = [[] for _ in range(hosts)]
-    joins, state = [], {}
-    for host, kind, name in oracle.rows:
-        if kind in CODES:
-            logs[host].append((CODES[kind], oracle.index[name]))
-        else:
-            state[host] = kind
-            if kind == "join":
-                message = -1 if name is None else oracle.index[name]
-                joins.append((host, len(logs[host]), message))
-    rows = list(itertools.chain(*logs))
-    return History(
-        nodes=hosts,
-        offsets=np.array([0, *itertools.accumulate(map(len, logs))]),
-        kind=np.array([kind for kind, _ in rows], np.int8),
-        message=np.array([message for _, message in rows], np.int32),
-        message_source=np.array([name[0] for name in oracle.names], np.int32),
-        message_sequence=np.array([name[1] + 1 for name in oracle.names], np.int32),
-        complete=True,
-        join_node=np.array([host for host, _, _ in joins], np.int32),
-        join_row=np.array([row for _, row, _ in joins], np.int64),
-        join_message=np.array([message for _, _, message in joins], np.int32),
-        # A host that has never joined is due nothing either.
-        departed=np.array([host for host in range(hosts) if state.get(host) != "join"], np.int32),
-    )
 
 
 @pytest.mark.parametrize("first", range(0, len(SEEDS), 40))

@@ -5,11 +5,17 @@ happen, and looks at the machines' state only for the invariants that speak of i
 I9).
 """
 
+import itertools
 from collections import Counter
+
+import numpy as np
 
 from precedes.protocols.mobile import cell
 from precedes.protocols.mobile.host import JOINING, OUT
+from precedes.trace import History
 from tests.support.convictions import Convicted
+
+CODES = {"broadcast": 0, "deliver": 3}
 
 
 class Violation(Convicted):
@@ -175,3 +181,32 @@ class Oracle:
         for station in stations:
             if station.cell.stored:
                 raise Violation(f"I9: station {station.station} still stores messages")
+
+
+def history_of(oracle, hosts):
+    """The rows of a run as the audit takes them; lives are membership."""
+    logs = [[] for _ in range(hosts)]
+    joins, state = [], {}
+    for host, kind, name in oracle.rows:
+        if kind in CODES:
+            logs[host].append((CODES[kind], oracle.index[name]))
+        else:
+            state[host] = kind
+            if kind == "join":
+                message = -1 if name is None else oracle.index[name]
+                joins.append((host, len(logs[host]), message))
+    rows = list(itertools.chain(*logs))
+    return History(
+        nodes=hosts,
+        offsets=np.array([0, *itertools.accumulate(map(len, logs))]),
+        kind=np.array([kind for kind, _ in rows], np.int8),
+        message=np.array([message for _, message in rows], np.int32),
+        message_source=np.array([name[0] for name in oracle.names], np.int32),
+        message_sequence=np.array([name[1] + 1 for name in oracle.names], np.int32),
+        complete=True,
+        join_node=np.array([host for host, _, _ in joins], np.int32),
+        join_row=np.array([row for _, row, _ in joins], np.int64),
+        join_message=np.array([message for _, _, message in joins], np.int32),
+        # A host that has never joined is due nothing either.
+        departed=np.array([host for host in range(hosts) if state.get(host) != "join"], np.int32),
+    )

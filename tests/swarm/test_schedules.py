@@ -1,0 +1,42 @@
+"""Random schedules of every protocol; which ones, and how many: tests/support/swarm/turns.py."""
+
+import tempfile
+from pathlib import Path
+
+import pytest
+
+from tests.support.seeds import repeat
+from tests.support.swarm.counts import VIOLATIONS, Counts
+from tests.support.swarm.families import FAMILIES
+from tests.support.swarm.plugin import COUNTED, TAKEN, skip_if_late
+from tests.support.swarm.turns import ENOUGH, turns
+
+pytestmark = pytest.mark.swarm
+
+
+def pytest_generate_tests(metafunc):
+    """A test for each turn."""
+    metafunc.parametrize("turn", turns(metafunc.config.option), ids=str)
+
+
+def test_schedules(turn, request, record_property):
+    skip_if_late(request.config)
+    family = turn.family
+    if family.network == "links" and family.name in FAMILIES:
+        request.getfixturevalue("engine")
+    record_property(TAKEN, turn.number)
+    counts = Counts()
+    try:
+        for seed in turn.seeds:
+            with (
+                repeat(f"python -m tests.support.swarm {family.name} {seed}"),
+                tempfile.TemporaryDirectory() as directory,
+            ):
+                schedule = family.check(seed, Path(directory))
+            counts.add(family.network, family.protocol, schedule)
+    finally:
+        record_property(COUNTED, counts.packed())
+    assert counts.total("deliveries") > 0, "nothing was delivered, so nothing was shown"
+    if len(turn.seeds) >= ENOUGH and family.is_mixed is not None:
+        # The twin of "never": schedules like these do convict what keeps no order.
+        assert (counts.total(VIOLATIONS) > 0) == family.is_mixed
