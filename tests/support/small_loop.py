@@ -58,6 +58,11 @@ def held(folder):
     return work(folder)
 
 
+def held_beside_cache(_subject):
+    """The same, with the file ``go`` beside the cache."""
+    return held(cache.cache_root().parent)
+
+
 class _Unkept(Work):
     def compile(self):
         self.entry.compiled(self.key, own=self.own)
