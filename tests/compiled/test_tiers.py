@@ -26,13 +26,30 @@ code = small_loop.compilation("held", sys.argv[1])
 code.begin()
 print(code.process_id, flush=True)
 """
-POLLS = "small_loop.await_ready(code); print(code.load(*small_loop.arguments()) is not None)"
+POLLS = "small_loop.await_ready(code); print(code.is_cached())"
 
 
 @pytest.fixture(autouse=True)
 def empty_cache(tmp_path, monkeypatch):
     """A cache of the test's own, with nothing in it."""
     monkeypatch.setenv("PRECEDES_CACHE", str(tmp_path / "cache"))
+
+
+@pytest.fixture(scope="module")
+def compiled_once(tmp_path_factory):
+    """A cache that has the loop: what takes seconds is done once."""
+    place = tmp_path_factory.mktemp("warm")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PRECEDES_CACHE", str(place))
+        code = small_loop.work("")
+        code.compile()
+    return place
+
+
+@pytest.fixture
+def warm(compiled_once, monkeypatch):
+    """Compilers take what is compiled already, for tests of all but the compiling."""
+    monkeypatch.setenv("WARM_CACHE", str(compiled_once))
 
 
 @pytest.fixture
@@ -104,7 +121,7 @@ def test_code_for_another_processor_counts_as_absent():
     code.end()
 
 
-def test_one_compiler_for_two_processes(tmp_path, parents):
+def test_one_compiler_for_two_processes(tmp_path, parents, warm):
     both = [parents(PARENT + POLLS, tmp_path) for _ in range(2)]
     compilers = [process.stdout.readline().strip() for process in both]
     assert sorted(compilers)[1] == "None", compilers
@@ -194,7 +211,7 @@ import signal
 signal.signal(signal.SIGINT, lambda *_: None)
 print("ready", flush=True)
 while code.failure is None:
-    code.is_ready()
+    code.is_ready(); time.sleep(0.01)
 """
     process = parents(PARENT + goes_on, tmp_path, start_new_session=True)
     compiler = int(process.stdout.readline())
@@ -238,24 +255,24 @@ def check_spare(capfd, code, reason):
     return said
 
 
-def test_a_cache_that_cannot_be_written(tmp_path, monkeypatch, capfd):
+def test_a_cache_that_cannot_be_written(tmp_path, monkeypatch, capfd, warm):
     """Below a file there is no directory, for root neither."""
     (tmp_path / "file").touch()
     monkeypatch.setenv("PRECEDES_CACHE", str(tmp_path / "file" / "cache"))
-    check_spare(capfd, small_loop.compilation(), "Not a directory")
-    again = small_loop.compilation()
+    check_spare(capfd, small_loop.compilation("kept"), "Not a directory")
+    again = small_loop.compilation("kept")
     again.begin()
     small_loop.await_ready(again)
     assert capfd.readouterr().err == "", "said once"
 
 
-def test_a_cache_that_cannot_be_written_at_the_end(capfd):
+def test_a_cache_that_cannot_be_written_at_the_end(capfd, warm):
     """The compiler finds out when it has compiled; what it has made is not lost."""
-    code = small_loop.compilation("without_cache")
+    code = small_loop.compilation("spoiled")
     check_spare(capfd, code, "Not a directory")
 
 
-def test_no_place_for_code_at_all(tmp_path, capfd):
+def test_no_place_for_code_at_all(tmp_path, capfd, warm):
     """No file of the compiler may have more than a few bytes, as on a disk that is full."""
     code = small_loop.compilation("held", str(tmp_path))
     code.begin()
@@ -267,7 +284,7 @@ def test_no_place_for_code_at_all(tmp_path, capfd):
     check(code.load(*small_loop.arguments()))
 
 
-def test_compiled_in_the_process_waits_for_a_compiler(tmp_path, parents):
+def test_compiled_in_the_process_waits_for_a_compiler(tmp_path, parents, warm):
     """``Entry.prepare`` compiles nothing that another process is at."""
     first = parents(PARENT + POLLS, tmp_path)
     assert int(first.stdout.readline())

@@ -53,7 +53,7 @@ def carry_out(directory, runs):
 
 
 def execute(directory, runs):
-    """Their outcomes in the order of the runs; who finds an engine busy puts its run off."""
+    """Their outcomes in the order of the runs."""
     orders = [json.dumps(run.order()) for run in runs]
     outcomes = run_orders(orders, directory=Address.of(directory), here=Path.cwd())
     found = {outcome.run_id: outcome for outcome in outcomes}

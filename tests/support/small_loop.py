@@ -3,6 +3,7 @@
 import os
 import shutil
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
@@ -50,25 +51,46 @@ def broken(_subject):
     return Work(entry, None, (Path(__file__),), arguments())
 
 
+class Kept(NamedTuple):
+    """The loop out of a warm cache, kept as a compiler keeps what it has compiled."""
+
+    before: Callable[[], object] = lambda: None
+
+    def compile(self):
+        code = work("")
+        directory = code.entry.directory(code.key, code.own)
+        (warm,) = Path(os.environ["WARM_CACHE"]).rglob("double-*.nbc")
+        directory.mkdir(parents=True, exist_ok=True)
+        self.before()
+        cache.keep(directory / warm.name, warm.read_bytes())
+
+
+def kept(_subject):
+    """The loop, without a compiler."""
+    return Kept()
+
+
 def held(folder):
-    """The loop, once there is a file ``go``; each compiler leaves a file with its number."""
+    """The same once there is a file ``go``; each process leaves a file with its number."""
     (Path(folder) / f"compiler-{os.getpid()}").touch()
     while not (Path(folder) / "go").exists():
         time.sleep(0.01)
-    return work(folder)
+    return Kept()
 
 
-class _Unkept(Work):
-    def compile(self):
-        self.entry.compiled(self.key, own=self.own)
-        shutil.rmtree(cache.cache_root())
-        cache.cache_root().touch()
-        super().compile()
+def held_beside_cache(_subject):
+    """The same, with the file ``go`` beside the cache."""
+    return held(cache.cache_root().parent)
 
 
-def without_cache(_subject):
+def _spoil():
+    shutil.rmtree(cache.cache_root())
+    cache.cache_root().touch()
+
+
+def spoiled(_subject):
     """The loop, whose place in the cache cannot be written any more when it is compiled."""
-    return _Unkept(*work(""))
+    return Kept(_spoil)
 
 
 class _Copied(NamedTuple):

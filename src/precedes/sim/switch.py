@@ -99,6 +99,8 @@ class Switch:
             self._use(loop.ENTRY.prepare(protocol.state, protocol.sources, world, state, 0))
         elif self._tier == "auto" and (self._code.is_cached() or self._code.is_ready()):
             self._load(world, state)
+        elif self._tier == "auto" and self._ahead_cpu_s > COMPILATION_CPU_S:
+            self._have_made()
         self.clock = Clock()
 
     def look(self, world: World, state: Any, *, done: float) -> None:
@@ -115,14 +117,15 @@ class Switch:
             tiers.tell_failure(self._code, self._protocol.name)
             self._tier = "interpreted"
         elif not self._code.is_begun and self._is_worth_it(done):
-            self._code.begin()
-            text = f"compiling {loop.ENTRY.label} in the background"
-            self._shown.enter_context(waiting.shown(text))
+            self._have_made()
+
+    def _have_made(self) -> None:
+        self._code.begin()
+        text = f"compiling {loop.ENTRY.label} in the background"
+        self._shown.enter_context(waiting.shown(text))
 
     def _is_worth_it(self, done: float) -> bool:
         taken_s = self.clock.cpu_s()
-        if self._ahead_cpu_s > COMPILATION_CPU_S:
-            return True
         if taken_s < FIRST_LOOK_CPU_S:
             return False
         # Of what shows no progress nothing is known but that it has gone on for so long.

@@ -1,0 +1,69 @@
+"""Runs of a sweep whose protocol was never compiled. No Spark."""
+
+import json
+
+import pytest
+
+from precedes.compiled import tiers
+from precedes.pipeline.directory import hold, read_records
+from precedes.pipeline.execute import FINISHED, run_orders
+from precedes.pipeline.plan import ahead_s, expand
+from precedes.registry import load
+from precedes.sim import Scenario, switch
+from precedes.sim.experiment import Experiment
+from precedes.stores import Address
+from tests.support.processes import await_true
+
+SMALL = Scenario(protocol="unordered", nodes=4, messages=20)
+
+
+@pytest.fixture
+def planned():
+    return expand([Experiment("few", tuple(SMALL.replace(seed=seed) for seed in (1, 2)))])
+
+
+@pytest.fixture
+def fresh(monkeypatch, tmp_path):
+    """Nothing is compiled, and nobody has said how code is to run."""
+    monkeypatch.setenv("PRECEDES_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setenv("PRECEDES_TIER", "auto")
+    monkeypatch.setattr(tiers, "_compilations", {})
+
+
+def carry_out(directory, runs, **more):
+    """The results of runs in a directory of their own, without the times."""
+    place = Address.of(directory)
+    with hold(place):
+        orders = [json.dumps({**run.order(), **more}) for run in runs]
+        outcomes = list(run_orders(orders, directory=place, here=directory))
+    assert [outcome.status for outcome in outcomes] == [FINISHED] * len(runs), outcomes
+    found = {}
+    for run_id, record in read_records(place, runs).items():
+        times = ("cpu_s", "wall_s")
+        found[run_id] = {k: v for k, v in record["result"].items() if k not in times}
+    return found
+
+
+def test_short_runs_wait_for_no_compiler(planned, tmp_path, fresh, monkeypatch):
+    (tmp_path / "runs").mkdir()
+    begun = carry_out(tmp_path / "runs", planned)
+    assert not (tmp_path / "cache").exists()
+    monkeypatch.setenv("PRECEDES_TIER", "interpreted")
+    (tmp_path / "again").mkdir()
+    assert carry_out(tmp_path / "again", planned) == begun
+
+
+def test_many_runs_are_worth_a_compiler(planned, tmp_path, fresh, monkeypatch):
+    """The first of them has one begin, before it knows how long it takes itself."""
+    monkeypatch.setattr(switch, "RECIPE", "tests.support.small_loop:held_beside_cache")
+    (tmp_path / "runs").mkdir()
+    carry_out(tmp_path / "runs", planned, ahead_s=switch.COMPILATION_CPU_S + 1)
+    code = switch.code_of(load("unordered"), name="unordered")
+    assert code.is_being_made()
+    await_true(lambda: list(tmp_path.glob("compiler-*")))
+    code.end()
+    assert len(list(tmp_path.glob("compiler-*"))) == 1, "for two runs"
+
+
+def test_what_the_plan_says_is_ahead_is_what_orders_tell(planned):
+    assert planned[0].order(ahead_s=ahead_s(planned)["unordered"])["ahead_s"] > 0
