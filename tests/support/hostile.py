@@ -27,8 +27,9 @@ VICTIM, HONEST, LIAR, LOST = range(4)
 MEMBERS = 4
 WINDOW = 4
 FAR = 1 << 20
-BODIES = 2  # of the liar that are changed,
-WORDS = 5  # of a field that are changed, from the first on
+# How many bodies of the liar are changed, and how many words of a field, from the first on.
+FEW = {"changed": 1, "words": 5}
+ALL = {"changed": 99, "words": 99}
 NUMBERS = (-(2**63), -1, 0, 1, 5, 2**16 - 1, 2**31 - 1, 2**31, 2**48 - 1, 2**62, 2**63 - 1)
 BITS = (0, 2, 16, 31, 32, 40, 47, 48, 49, 62)
 SEQUENCES = (0, 2**30 - 1, 2**32 - 1)
@@ -153,7 +154,7 @@ class Scene:
 
     # Judging --------------------------------------------------------------------------------
 
-    def judge(self, lies=None):
+    def judge(self, *, much=FEW):
         """Convict whoever is spoilt by a lie, believes one that it must not, or blames another.
 
         After a lie that was refused, what an honest member says is heard as if nothing had been.
@@ -165,7 +166,7 @@ class Scene:
         self.restore()
         hold(not self.tell([(LIAR, body) for body in self.true]).malformed, "blamed", "the truth")
         refused = 0
-        for lie in self.lies() if lies is None else lies:
+        for lie in self.lies(**much):
             self.restore()
             refused += self._judge(lie, expected)
         self.restore()
@@ -191,15 +192,30 @@ class Scene:
             hold(False, "fell", f"{lie.name}: {error!r}")
         return bool(found)
 
+    def stack(self, lies):
+        """Convict the victim of what several lies do to it, one upon the other."""
+        self.restore()
+        names = []
+        for lie in lies:
+            try:
+                output = self.tell([(LIAR, body) for body in lie.bodies])
+            except FALLS as error:
+                hold(False, "fell", f"{lie.name}: {error!r}")
+            names += [name for name, _ in _delivered(output)]
+            hold(len(names) == len(set(names)), "twice", lie.name)
+            hold({who for who, _ in output.malformed} <= {LIAR}, "blamed", lie.name)
+            check_arrays(self.victim, lie)
+
     # Lies -----------------------------------------------------------------------------------
 
-    def lies(self):
+    def lies(self, *, changed, words):
         """All of them, in an order that does not change."""
-        for k, parsed in enumerate(self.parsed[:BODIES]):
+        self.words = words
+        for k, parsed in enumerate(self.parsed[:changed]):
             before = self.true[:k]
             for at, record in enumerate(parsed):
-                for name, changed, must in self._changed(record):
-                    body = self.layout.build([*parsed[:at], *changed, *parsed[at + 1 :]])
+                for name, instead, must in self._changed(record):
+                    body = self.layout.build([*parsed[:at], *instead, *parsed[at + 1 :]])
                     yield Lie(f"{k}.{at} {name}", [*before, body], must)
             whole = self.true[k]
             for cut in sorted({1, 2, len(whole) // 2, len(whole) - 1} & set(range(len(whole)))):
@@ -255,7 +271,7 @@ class Scene:
             yield f"sequence {sequence}", [replace(item, sequence=sequence)], must
         for f, words in enumerate(item.fields or []):
             field = (*self.protocol.message_fields, "none")[f]
-            for name, changed, must in _changed_words(field, words):
+            for name, changed, must in _changed_words(field, words, self.words):
                 fields = [*item.fields[:f], changed, *item.fields[f + 1 :]]
                 yield f"{field} {name}", [replace(item, fields=fields)], must
 
@@ -327,9 +343,9 @@ def _lies_of_vcube(message):
 OWN_LIES = {"vector": _lies_of_vector, "vcube": _lies_of_vcube}
 
 
-def _changed_words(field, words):
+def _changed_words(field, words, count):
     """One word changed at a time, then too many of them, then none."""
-    for place, word in [*enumerate(words)][:WORDS]:
+    for place, word in [*enumerate(words)][:count]:
         values = {-1, -(2**31), word + 1, word + WINDOW + 1, FAR, 2**31 - 1}
         for value in sorted(values - {word}):
             changed = [*words[:place], value, *words[place + 1 :]]

@@ -10,6 +10,8 @@ import sys
 from dataclasses import replace
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from precedes.live.member import allocate, arrays, records
 from precedes.live.member.node import Node, Settings
@@ -18,7 +20,7 @@ from precedes.protocols.dcs.state import GENERATION, GENERATION_MASK, GENERATION
 from precedes.registry import linked, load
 from tests.support import bodies, edited, liars
 from tests.support.convictions import assert_convicted
-from tests.support.hostile import Scene
+from tests.support.hostile import ALL, FEW, Scene
 from tests.support.network import Network, out_of_order
 from tests.support.places import ROOT
 
@@ -35,7 +37,29 @@ def test_lies_are_refused_and_spoil_nothing(protocol):
 @pytest.mark.parametrize("seed", range(1, 12))
 @pytest.mark.parametrize(("protocol", "parameters"), VARIANTS, ids=str)
 def test_lies_in_other_groups(protocol, parameters, seed):
-    assert Scene(protocol, protocol, seed=seed, **parameters).judge() > 150
+    assert Scene(protocol, protocol, seed=seed, **parameters).judge(much=ALL) > 300
+
+
+@pytest.fixture(scope="module")
+def scenes():
+    """A scene of each protocol, with its lies."""
+    return {name: (scene := Scene(name, name), [*scene.lies(**FEW)]) for name in linked()}
+
+
+@settings(max_examples=60)
+@given(st.data())
+def test_one_lie_upon_the_other_spoils_nothing(scenes, data):
+    """A member that is not thrown out at once goes on lying."""
+    scene, lies = scenes[data.draw(st.sampled_from(linked()))]
+    scene.stack(data.draw(st.lists(st.sampled_from(lies), min_size=2, max_size=5)))
+
+
+def test_the_same_convicts_who_lets_everything_in(tmp_path):
+    """The twin: with tests of its own, `bundled` would look up who tests whom."""
+    mutant = edited.protocol(tmp_path, "bundled", CLAUSES["bundled: its detector"])
+    scene = Scene(mutant, "bundled")
+    numbers = [lie for lie in scene.lies(**FEW) if lie.name.startswith("a number")]
+    assert_convicted("everything", [functools.partial(scene.stack, numbers[:5])], "fell")
 
 
 COMPILED = [
@@ -264,7 +288,7 @@ def test_a_packet_of_many_messages_is_no_defect_here(protocol, monkeypatch):
 def test_the_others_go_on_without_a_liar(protocol):
     """All that the honest ones broadcast arrives, once and in causal order where that is promised."""
     scene = Scene(protocol, protocol)
-    lies = [lie for lie in scene.lies() if lie.must]
+    lies = [lie for lie in scene.lies(**FEW) if lie.must]
     for number in (0, len(lies) // 2, len(lies) - 1):
         scene = Scene(protocol, protocol)
         network, lie = scene.network, lies[number]
