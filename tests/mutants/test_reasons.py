@@ -73,20 +73,18 @@ def test_a_verdict_has_its_reason():
     hold(True, "lost")
 
 
-BROAD = {"Exception", "BaseException", "AssertionError"}
-
-
 def catches_much(node):
-    """Whether a piece of code takes any error for what it expects."""
+    """Whether a piece of code takes any error, or any assertion unseen, for what it expects."""
+    broad = {"Exception", "BaseException", "AssertionError"}
     if isinstance(node, ast.ExceptHandler):
         caught = node.type
+        broad -= {"AssertionError"} if node.name else set()  # which one it was is looked at
     elif isinstance(node, ast.Call) and ast.unparse(node.func) == "pytest.raises":
-        if node.keywords:  # the words are asked for
-            return False
-        caught = node.args[0]
+        caught = None if not node.args else node.args[0]
+        broad -= {"AssertionError"} if node.keywords else set()  # its words are asked for
     else:
         return False
-    return caught is None or not BROAD.isdisjoint(
+    return caught is None or not broad.isdisjoint(
         name.id for name in ast.walk(caught) if isinstance(name, ast.Name)
     )
 
@@ -106,6 +104,7 @@ def test_no_test_of_mutants_takes_any_error_for_a_verdict():
         "try:\n    pass\nexcept (KeyError, AssertionError):\n    pass",
         "try:\n    pass\nexcept:\n    pass",
         "with pytest.raises(AssertionError):\n    pass",
+        "with pytest.raises(Exception, match='it'):\n    pass",
     ],
 )
 def test_and_would_be_found_if_one_did(text):
