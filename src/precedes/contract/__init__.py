@@ -21,6 +21,8 @@ Handlers (``register`` each with the state class; they return DONE or FULL if no
     start(state, here, host)                          optional: the process begins
     on_timer(state, here, key, host)                  optional: a timer set here has run out
     on_crash(state, here, crashed, host)              optional: a failure detector speaks
+    expect(state, here)                               optional: fetch what ``receive`` reads
+                                                      first; returns nothing
     admits(state, here, sender, tag, value, host)     for live groups: whether a correct process may
                                                       send this item. Handlers trust an index or a
                                                       count, as a simulation may; a live host asks
