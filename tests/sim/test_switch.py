@@ -150,6 +150,15 @@ def test_a_switch_that_loses_something_is_seen(harm, engine, little):
     assert not same(found, expected)
 
 
+def test_progress_is_told_although_no_slice_comes_to_its_end(little):
+    """The loop stops for delays before."""
+    shares = []
+    scenario = Scenario(protocol="vector", nodes=8, messages=400)
+    Run(scenario).go(tier="interpreted", progress=shares.append)
+    assert shares
+    assert 0 < shares[0] < 1
+
+
 LONG = {"nodes": 8, "messages": 400, "oracle": False}
 
 
