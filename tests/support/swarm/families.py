@@ -36,7 +36,7 @@ class Family:
     turn: int  # schedules that take about a second
     network: str = "links"
     # Whether hundreds of schedules have some that break causal order; None: that is not known.
-    is_mixed: bool | None = False
+    is_mixed: bool | None = None
 
 
 def faults_of(scenario):
@@ -162,7 +162,6 @@ def of_file(path):
         check=functools.partial(any_network, path, tier="interpreted"),
         share=SHARES,
         turn=10,
-        is_mixed=None,
     )
 
 
