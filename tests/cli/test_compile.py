@@ -13,6 +13,7 @@ from precedes.cli.main import main
 from precedes.compiled import paced
 from tests.support import commands, small_loop
 from tests.support.processes import await_true, is_running
+from tests.support.signals import heed_interrupts
 
 
 class Small:
@@ -131,7 +132,7 @@ def test_an_interrupt_leaves_no_compiler(tmp_path):
     with subprocess.Popen(
         commands.command("compile", "unordered", "--jobs", "2"),
         env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-        start_new_session=True,
+        start_new_session=True, preexec_fn=heed_interrupts,
     ) as process:  # fmt: skip
         children = f"/proc/{process.pid}/task/{process.pid}/children"
         found = []

@@ -17,6 +17,7 @@ from precedes.files import is_alive
 from tests.support import small_loop
 from tests.support.places import ROOT
 from tests.support.processes import await_true, is_running
+from tests.support.signals import heed_interrupts
 
 # A process that has a compiler, and says which.
 PARENT = """
@@ -63,7 +64,8 @@ def start(stack, code, *arguments, **settings):
     process = stack.enter_context(
         subprocess.Popen(
             [sys.executable, "-c", code, *map(str, arguments)],
-            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=ROOT, **settings,
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=ROOT,
+            preexec_fn=heed_interrupts, **settings,
         )
     )  # fmt: skip
     stack.callback(process.kill)

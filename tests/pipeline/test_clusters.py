@@ -236,7 +236,7 @@ builder = builder.config("spark.driver.extraJavaOptions", JAVA_OPTIONS)
 session = builder.config("spark.driver.host", "127.0.0.1").getOrCreate()
 session.sparkContext.setLogLevel("OFF")
 small = Scenario(protocol="unordered", nodes=5, messages=10)
-large = small.replace(nodes=200, messages=50_000, oracle=False)
+large = small.replace(nodes=200, messages=200_000, oracle=False)
 seeds = [large.replace(seed=seed) for seed in (1, 2)]
 first = Experiment("first", (small, *seeds, small.replace(seed=2)))
 killed = []
@@ -254,7 +254,7 @@ def kill_java(share):
     if any((out / "started").iterdir()):
         os.kill(session.sparkContext._gateway.proc.pid, signal.SIGKILL)
 
-endless = Experiment("second", (large.replace(messages=1_000_000),))
+endless = Experiment("second", (large.replace(messages=4_000_000),))
 try:
     run_experiments([endless], out, session=session, progress=kill_java)
 except UserError as error:

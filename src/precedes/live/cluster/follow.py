@@ -60,9 +60,10 @@ class Watching:
             ):
                 watch(standing)
             status = 0
-        except PrecedesError as error:
+        except Exception as error:
+            text = str(error) if isinstance(error, PrecedesError) else repr(error)
             with contextlib.suppress(OSError):
-                print(f"precedes: following ended: {error}", file=sys.stderr, flush=True)
+                print(f"precedes: following ended: {text}", file=sys.stderr, flush=True)
         finally:
             os._exit(status)
 
