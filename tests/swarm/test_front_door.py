@@ -70,6 +70,8 @@ def test_counts_are_those_of_the_schedules():
     for _ in range(400):
         faults = frozenset(rng.sample(FAULTS, rng.choice((0, 1, 1, 3))))
         schedule = Schedule(faults, rng.randrange(9), rng.randrange(3), rng.random() < 0.1)
+        if rng.random() < 0.05:
+            schedule = Schedule(frozenset(), 0, has_failed=True)
         given.append((rng.choice(NETWORKS[:2]), rng.choice("ab"), schedule))
         rng.choice(parts).add(*given[-1])
     for part in parts:
@@ -85,10 +87,11 @@ def test_counts_are_those_of_the_schedules():
             chosen = [s for n, p, s in given if n == header[0] and (name in {p, "all"})]
             expected = {
                 "schedules": len(chosen),
+                "failed": sum(s.has_failed for s in chosen),
                 "in every way": sum(s.every_way for s in chosen),
                 "deliveries": sum(s.deliveries for s in chosen),
                 "out of order": sum(s.violations for s in chosen),
-                "none": sum(not s.faults for s in chosen),
+                "none": sum(not s.faults and not s.has_failed for s in chosen),
                 "several": sum(len(s.faults) > 1 for s in chosen),
                 **{fault: sum(fault in s.faults for s in chosen) for fault in FAULTS},
             }
@@ -124,7 +127,7 @@ def test_processes_sum_up_what_they_ran(tmp_path):
     right = edited.protocol(tmp_path, "vector")
     done = swarm("--swarm-protocol", right, "--swarm-turns", "0-2,4", "-n", "2")
     assert done.returncode == 0, done.stdout + done.stderr
-    assert re.search(r"^edited +40 +\d+ +\d,\d{3} +0 ", done.stdout, re.MULTILINE), done.stdout
+    assert re.search(r"^edited +40 +0 +\d+ +\d,\d{3} +0 ", done.stdout, re.MULTILINE), done.stdout
     assert "40 schedules in all" in done.stdout
     again = f"--swarm-block test --swarm-turns 0-2,4 --swarm-protocol {right}'"
     assert f"the same again: make swarm PYTEST_ARGS='{plugin.FILE} {again}\n" in done.stdout
@@ -135,6 +138,7 @@ def test_a_block_convicts_a_mutant(tmp_path, monkeypatch):
     done = swarm("--swarm-protocol", wrong, "--swarm-turns", "0")
     assert done.returncode == 1, done.stdout + done.stderr
     assert "causal order was broken" in done.stdout
+    assert re.search(r"^edited +\d+ +[1-5] ", done.stdout, re.MULTILINE), done.stdout
     command = re.search(r"repeat: python -m tests.support.swarm (\S+) (\d+)", done.stdout)
     monkeypatch.setattr(sys, "argv", ["swarm", *command.groups()])
     with pytest.raises(AssertionError, match="causal order was broken"):

@@ -6,12 +6,13 @@ from pathlib import Path
 import pytest
 
 from tests.support.seeds import repeat
-from tests.support.swarm.counts import VIOLATIONS, Counts
+from tests.support.swarm.counts import VIOLATIONS, Counts, Schedule
 from tests.support.swarm.families import FAMILIES
 from tests.support.swarm.plugin import COUNTED, TAKEN, skip_if_late
 from tests.support.swarm.turns import ENOUGH, turns
 
 pytestmark = pytest.mark.swarm
+FAILURES_MAX = 5  # of a turn: then it ends
 
 
 def pytest_generate_tests(metafunc):
@@ -25,17 +26,23 @@ def test_schedules(turn, request, record_property):
     if family.network == "links" and family.name in FAMILIES:
         request.getfixturevalue("engine")
     record_property(TAKEN, turn.number)
-    counts = Counts()
-    try:
-        for seed in turn.seeds:
+    counts, failures = Counts(), []
+    for seed in turn.seeds:
+        try:
             with (
                 repeat(f"python -m tests.support.swarm {family.name} {seed}"),
                 tempfile.TemporaryDirectory() as directory,
             ):
                 schedule = family.check(seed, Path(directory))
-            counts.add(family.network, family.protocol, schedule)
-    finally:
-        record_property(COUNTED, counts.packed())
+        except Exception as error:
+            failures.append(error)
+            schedule = Schedule(frozenset(), 0, has_failed=True)
+        counts.add(family.network, family.protocol, schedule)
+        if len(failures) == FAILURES_MAX:
+            break
+    record_property(COUNTED, counts.packed())
+    if failures:
+        raise failures[0] if len(failures) == 1 else ExceptionGroup(str(turn), failures)
     assert counts.total("deliveries") > 0, "nothing was delivered, so nothing was shown"
     if len(turn.seeds) >= ENOUGH and family.is_mixed is not None:
         # The twin of "never": schedules like these do convict what keeps no order.

@@ -301,6 +301,18 @@ def test_an_own_message_that_does_not_come_back_is_lost(tmp_path):
     assert report.undelivered_at_end == result.lost >= result.broadcasts - own
 
 
+def test_a_run_does_not_end_while_a_message_is_on_a_wire():
+    """Its source has its acknowledgement, and no station keeps it for a host yet."""
+    scenario = Scenario(
+        protocol="flooding", nodes=2, messages=50, rate=20.0, seed=2077401753,
+        parameters={"stations": 3, "spacing_m": 100.0, "mac": "csma", "tree": "grid",
+                    "joins_s": 0.1, "warm_up_s": 0.0},
+    )  # fmt: skip
+    result = simulate(scenario)
+    assert result.complete
+    assert (result.lost, result.deliveries) == (0, 50)
+
+
 def test_a_host_that_stays_away_is_expelled_and_the_others_go_on():
     """Permanent failure: without a lease the station stores for ever."""
     base = Scenario(

@@ -24,7 +24,7 @@ class World:
     """One run."""
 
     checks_disk = True  # that nothing durable changes without PERSIST
-    events_max = 400_000  # twice what the longest of thousands of runs takes, with heartbeats
+    events_max = 1_000_000  # twice what the longest of thousands of runs takes, with heartbeats
 
     def __init__(self, options, *, host_class=MobileHost, station_class=MobileStation):
         self.options = options

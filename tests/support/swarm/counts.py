@@ -5,7 +5,8 @@ from dataclasses import dataclass
 
 # Columns before those of faults. A schedule counts under each kind of fault that it has, so that
 # only "none" and the kinds together make up all of them; "several" are those with two or more.
-ALL, EVERY_WAY, DELIVERIES, VIOLATIONS = "schedules", "in every way", "deliveries", "out of order"
+ALL, FAILED, EVERY_WAY = "schedules", "failed", "in every way"
+DELIVERIES, VIOLATIONS = "deliveries", "out of order"
 NONE, SEVERAL = "none", "several"
 FAULTS = (
     *("crash", "pause", "cut", "loss", "duplication"),
@@ -16,12 +17,13 @@ NETWORKS = ("links", "radio", "live")
 
 @dataclass(frozen=True)
 class Schedule:
-    """One schedule that was run and passed its checks."""
+    """One schedule that was run; of one that failed nothing else is known."""
 
     faults: frozenset[str]
     deliveries: int
     violations: int = 0
     every_way: bool = False  # interpreted, with little room and with packets besides
+    has_failed: bool = False
 
     def __post_init__(self):
         assert self.faults <= set(FAULTS), self.faults
@@ -36,10 +38,12 @@ class Counts:
     def add(self, network, protocol, schedule):
         """Count one schedule."""
         assert network in NETWORKS, network
-        columns = {ALL: 1, EVERY_WAY: schedule.every_way, DELIVERIES: schedule.deliveries}
-        columns[VIOLATIONS] = schedule.violations
-        columns |= dict.fromkeys(schedule.faults or {NONE}, 1)
-        columns[SEVERAL] = len(schedule.faults) > 1
+        columns = {ALL: 1, FAILED: schedule.has_failed}
+        if not schedule.has_failed:
+            columns |= {EVERY_WAY: schedule.every_way, DELIVERIES: schedule.deliveries}
+            columns[VIOLATIONS] = schedule.violations
+            columns |= dict.fromkeys(schedule.faults or {NONE}, 1)
+            columns[SEVERAL] = len(schedule.faults) > 1
         for column, number in columns.items():
             self._numbers[network, protocol, column] += int(number)
 
@@ -71,7 +75,8 @@ class Counts:
         of_faults = (NONE, *FAULTS, SEVERAL)
         said = {column for kind, _, column in self._numbers if kind == network}
         found = {c for c in said if any(self._numbers[network, row, c] for row in rows)}
-        columns = [ALL, EVERY_WAY, DELIVERIES, VIOLATIONS, *(c for c in of_faults if c in found)]
+        columns = [ALL, FAILED, EVERY_WAY, DELIVERIES, VIOLATIONS]
+        columns += (column for column in of_faults if column in found)
         sums = [sum(self._numbers[network, row, column] for row in rows) for column in columns]
         texts = [[network, *columns]]
         for row in rows:

@@ -117,6 +117,7 @@ class RadioRun:
         self.lives = [0] * hosts  # timers of before a crash are void
         self.disks: list[Any] = [None] * hosts
         self.wire_free_ns: dict[tuple[int, int], int] = {}
+        self.on_wires = 0  # messages between two stations
 
     # Time.
 
@@ -192,10 +193,10 @@ class RadioRun:
         self.resting = over or self._is_quiet()
 
     def _is_quiet(self) -> bool:
-        """Whether nothing waits to be sent, acknowledged or handed over."""
-        return all(station.is_quiet() for station in self.stations) and all(
-            self.hosts[host].is_quiet() for host in range(len(self.hosts)) if self.up[host]
-        )
+        """Whether nothing waits to be sent, acknowledged or handed over, or is on a wire."""
+        if self.on_wires or not all(station.is_quiet() for station in self.stations):
+            return False
+        return all(self.hosts[host].is_quiet() for host in range(len(self.hosts)) if self.up[host])
 
     # Hosts and what happens to them.
 
@@ -396,12 +397,14 @@ class RadioRun:
         free_ns = max(self.now_ns, self.wire_free_ns.get((source, target), 0))
         free_ns += int(size_bytes * 8 * NANOSECONDS_PER_S / parameters.wire_bps)
         self.wire_free_ns[source, target] = free_ns
-        arrival_ns = free_ns + round(parameters.wire_ms * NANOSECONDS_PER_MS)
         machine = self.stations[target]
-        self.at(
-            arrival_ns,
-            lambda: self.at_station(target, lambda: machine.receive_wired(source, message)),
-        )
+        self.on_wires += 1
+
+        def arrive() -> None:
+            self.on_wires -= 1
+            self.at_station(target, lambda: machine.receive_wired(source, message))
+
+        self.at(free_ns + round(parameters.wire_ms * NANOSECONDS_PER_MS), arrive)
 
 
 def _check_fields(scenario: Scenario, *, packets: bool) -> None:
