@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -68,8 +69,6 @@ class Item(NamedTuple):
 
 
 def _run(options: argparse.Namespace) -> int:
-    import os
-
     jobs = options.jobs if options.jobs is not None else os.cpu_count() or 1
     if jobs < 1:
         raise UserError(f"--jobs must be at least 1, not {jobs}")
