@@ -1,12 +1,14 @@
 """Runs tests at both ends of the versions of Python and of Numba that are supported.
 
-    python tools/matrix.py [--quick] [--minutes N] [--python PATH ...] [--only TEXT] [TEST ...]
+    python tools/matrix.py [--all] [--quick] [--minutes N] [--python PATH ...] [--only TEXT]
+                           [TEST ...]
 
 Interpreters are this one, those named by ``--python``, and what PATH, pyenv and uv have of 3.11 and
-later. The oldest of them and the newest each get an environment below ``build/matrix`` with the
-oldest Numba that installs there and with the newest; the oldest interpreter gets the lower bound of
-every other requirement along with the oldest Numba. What cannot be had is printed with the reason
-and is no failure: the exit status is 1 only if tests failed, or took longer than they may.
+later. Environments are below ``build/matrix``: the oldest interpreter with the lower bound of every
+requirement, and the newest with the newest of everything; with ``--all`` also the oldest with the
+newest and the newest with the oldest Numba that installs there. What cannot be had is printed with
+the reason and is no failure: the exit status is 1 only if tests failed, or took longer than they
+may.
 """
 
 import argparse
@@ -133,22 +135,29 @@ def numba_minors() -> Iterator[str]:
     yield from (f"0.{minor}" for minor in range(int(match[1]), int(match[2])))
 
 
-def cells(found: dict[tuple[int, ...], Path]) -> Iterator[Cell]:
-    """Both ends of Python with both ends of Numba."""
+def cells(found: dict[tuple[int, ...], Path], *, is_all: bool) -> Iterator[Cell]:
+    """Both ends of Python with both ends of Numba; the two that are furthest apart come first."""
     versions = list(found)
-    for version in dict.fromkeys((versions[0], versions[-1])):
-        python, label = found[version], ".".join(map(str, version))
-        for minor in numba_minors():
-            reason = why_not(python, minor)
-            if reason is None:
-                break
-            print(f"numba {minor} cannot be had for Python {label}: {reason}")
-        pins = [f"numba=={minor}.*"]
-        if version == versions[0]:
-            bounds = requirements()
-            pins += [f"{name}=={bound}.*" for name, bound in bounds.items() if name != "numba"]
-        yield Cell(python, f"{label}-oldest", tuple(pins))
-        yield Cell(python, f"{label}-newest", ())
+    oldest, newest = versions[0], versions[-1]
+    yield _oldest(found[oldest], oldest, bounds=requirements())
+    yield Cell(found[newest], f"{_label(newest)}-newest", ())
+    if is_all and oldest != newest:
+        yield Cell(found[oldest], f"{_label(oldest)}-newest", ())
+        yield _oldest(found[newest], newest, bounds={})
+
+
+def _oldest(python: Path, version: tuple[int, ...], *, bounds: dict[str, str]) -> Cell:
+    for minor in numba_minors():
+        reason = why_not(python, minor)
+        if reason is None:
+            break
+        print(f"numba {minor} cannot be had for Python {_label(version)}: {reason}")
+    others = [f"{name}=={bound}.*" for name, bound in bounds.items() if name != "numba"]
+    return Cell(python, f"{_label(version)}-oldest", (f"numba=={minor}.*", *others))
+
+
+def _label(version: tuple[int, ...]) -> str:
+    return ".".join(map(str, version))
 
 
 def why_not(python: Path, minor: str) -> str | None:
@@ -213,8 +222,9 @@ def main() -> int:
     """The command."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--python", type=Path, action="append", default=[])
+    parser.add_argument("--all", action="store_true", help="all four environments")
     parser.add_argument("--quick", action="store_true", help="fewer tests")
-    parser.add_argument("--minutes", type=float, default=60.0, help="at most, for each environment")
+    parser.add_argument("--minutes", type=float, default=90.0, help="at most, for each environment")
     parser.add_argument("--only", default="", help="environments whose name contains this")
     parser.add_argument("tests", nargs="*", help="what to run in place of all that matters")
     arguments = parser.parse_args()
@@ -222,9 +232,9 @@ def main() -> int:
     PLACE.mkdir(parents=True, exist_ok=True)
     found = interpreters(arguments.python)
     for version, path in found.items():
-        print(f"Python {'.'.join(map(str, version))}: {path}")
+        print(f"Python {_label(version)}: {path}")
     outcomes = []
-    for cell in cells(found):
+    for cell in cells(found, is_all=arguments.all):
         if arguments.only in cell.name:
             print(f"running {cell.name}: build/matrix/{cell.name}.log", flush=True)
             outcomes.append(run_cell(cell, tests, minutes=arguments.minutes))

@@ -14,9 +14,18 @@ from numpy.typing import NDArray
 
 
 def to_numpy(column: pa.Array | pa.ChunkedArray) -> NDArray[Any]:
-    """A column of integers without nulls; it may be a view, which cannot be written to."""
+    """A column of integers without nulls, as a view that cannot be written to.
+
+    Not by DLPack: pyarrow offers it without versions, of which NumPy before 2.1 warns.
+    """
     whole = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
-    found: NDArray[Any] = np.from_dlpack(whole)
+    if not pa.types.is_integer(whole.type) or whole.null_count:
+        raise pa.ArrowTypeError(f"{whole.type} with {whole.null_count} nulls, not whole numbers")
+    dtype = np.dtype(str(whole.type))
+    found: NDArray[Any] = np.frombuffer(
+        whole.buffers()[1], dtype, count=len(whole), offset=whole.offset * dtype.itemsize
+    )
+    found.flags.writeable = False
     return found
 
 
