@@ -7,6 +7,8 @@ import struct
 from precedes.trace import member_log
 from tests.support import cuts, executions
 
+KINDS = {**cuts.KINDS, "view": 64}
+
 
 def lines(execution, seed):
     """JSON lines of an execution, nodes interleaved at random: (node, line)."""
@@ -42,7 +44,7 @@ class Member:
         log.close(member_log.OPEN)
         self.data = b"".join(
             struct.pack(
-                "<qq", at, cuts.KINDS[kind] << 56 | (m or (member, 0))[0] << 32 | (m or (0, 0))[1]
+                "<qq", at, KINDS[kind] << 56 | (m or (member, 0))[0] << 32 | (m or (0, 0))[1]
             )
             for at, (kind, m) in enumerate(rows)
         )

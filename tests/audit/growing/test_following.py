@@ -16,7 +16,7 @@ from precedes.audit import audit, follow
 from precedes.audit.growing import Follower, auditor, following, state
 from precedes.cli.main import main
 from precedes.errors import UserError
-from precedes.trace import Dialect, load, member_log, read_members
+from precedes.trace import Dialect, event_batches, load, member_log, read_members
 from precedes.trace.tail import members, open_tail
 from tests.audit.growing.test_cuts import SEEDS, grown
 from tests.support import cuts, executions, growing
@@ -110,6 +110,56 @@ def test_members_cut_anywhere_and_restarts(tmp_path_factory, execution, seed):
     assert follower.tail.is_over(quiet_s=0) == (len(ended) == nodes)
     assert follower.tail.is_over(quiet_s=60) == bool(ended)
     assert follower.end().report == audit(read_members(folder))
+
+
+@given(grown(), SEEDS)
+@QUICK
+def test_changes_of_views_change_no_report(tmp_path_factory, execution, seed):
+    rng, rows, nodes = random.Random(seed), cuts.rows_of(execution), len(execution.logs)
+    ended = [rng.random() < 0.8 for _ in rows]
+    found = []
+    for share in (0.0, 0.5):
+        folder = tmp_path_factory.mktemp("group")
+        for who, own in enumerate(rows):
+            mixed = []
+            for row in [*own, None]:
+                while rng.random() < share:
+                    mixed.append(("view", (rng.randrange(nodes), rng.randrange(2))))
+                mixed += [row] if row is not None else []
+            log = growing.Member(folder, who, nodes, mixed)
+            log.write(1 << 20)
+            log.end(member_log.ENDED if ended[who] else member_log.LEFT)
+        follower = Follower(open_tail(folder))
+        poll_all(follower, (0, 0, 0, 0))
+        report = audit(read_members(folder))
+        assert follower.end().report == report
+        events = [row for batch in event_batches(folder) for row in batch.to_pylist()]
+        for row in events:
+            del row["time_us"]  # which is the place of a row here
+        found.append((replace(report, origin=""), events))
+    assert found[0] == found[1]
+
+
+@pytest.mark.parametrize("looked", [False, True])
+def test_a_group_that_ends_just_before_it_is_stopped(tmp_path, looked):
+    rows = cuts.rows_of(Execution([[(BROADCAST, (0, 1))], [(DELIVER, (0, 1))]]))
+    group = [growing.Member(tmp_path, who, 2, rows[who]) for who in range(2)]
+    group[0].write(400)
+    calls = iter(range(9))
+
+    def is_stopped():
+        """After the group has ended, with or without a look at it before."""
+        if next(calls) < looked:
+            return False
+        group[1].write(400)
+        for member in group:
+            member.end(member_log.ENDED)
+        return True
+
+    standings = list(follow(str(tmp_path), every_s=0.01, is_stopped=is_stopped))
+    assert not group[1].data
+    assert standings[-1].is_final
+    assert standings[-1].report == audit(read_members(tmp_path))
 
 
 def held(folder, *, swapped=False):

@@ -113,8 +113,11 @@ class Following:
             if self._state is not None and now_s - saved_s >= SAVE_EVERY_S:
                 follower.save(self._state)
                 saved_s = now_s
+        follower = follower or self._open()
         if follower is None:
             return
+        if follower.poll():  # rows, or the end of the log, written since the last look
+            yield follower.standing()
         if self._state is not None:
             follower.save(self._state)
         complete = self._dialect.complete
