@@ -294,6 +294,9 @@ def flooding(name="flooding"):
     m1. Links are FIFO, so m2 is behind m1 wherever it comes.
     """
     stage = joined(name, cells=("s0", "s1"), asks="Open", answer="Opened")
+    with stage.unwritten():
+        for station in ("s0", "s1"):
+            stage.receive(station, "Segment")
     stage.broadcast("h0", "m1")
     stage.receive("s0", "Segment")
     stage.wired("s0", "s1")

@@ -3,6 +3,8 @@
 Section V-A after Nedelec and others: stations flood over FIFO links and send every message to each
 of their hosts by itself, on a connection that is reliable and FIFO. That keeps causal order as long
 as nobody moves. The connection is in ``reno.py``, hosts and stations in ``machines.py``.
+The defaults are those of INET's TCP, on which the paper ran; its own words on time-outs ("beginning
+at 0.2s") are ``timeout_first_ms=200`` and ``timeout_min_ms=200``.
 Assumptions: hosts neither move, nor crash, nor leave.
 """
 
@@ -13,15 +15,16 @@ from typing import Final
 
 from precedes.contract.machines import Environment, Flood, RadioParameters, option
 from precedes.errors import UserError
-from precedes.model import NANOSECONDS_PER_MS
+from precedes.model import NANOSECONDS_PER_MS, NANOSECONDS_PER_S
 
-from .machines import FloodingHost, FloodingStation
+from .machines import FloodingHost, FloodingSettings, FloodingStation
 from .reno import RenoSettings, Segment
 
 NETWORK: Final = "radio"
 GUARANTEE: Final = "causal"
 ASSUMES: Final = frozenset[str]()
 
+NUMBER_MAX: Final = 10**9
 CONTROL_BYTES: Final = 20  # of TCP; the connection is all the control there is
 
 
@@ -32,14 +35,18 @@ class Parameters(RadioParameters):
     payload_bytes: int = option(100, "an application message")
     message_bytes: int = option(160, "an application message in a segment of its own")
     header_bytes: int = option(60, "TCP, IPv4 and MAC headers")
-    segment_messages: int = option(5, "messages that a segment of 536 bytes holds")
-    window_messages: int = option(46, "messages sent and not acknowledged (7504 bytes)")
-    timeout_ms: float = option(200.0, "first timeout; it doubles with each that follows")
-    timeout_max_ms: float = option(60_000.0, "longest timeout")
-    delayed_ack_ms: float = option(200.0, "longest delay of an acknowledgement")
+    segment_bytes: int = option(536, "the largest segment, without headers")
+    window_segments: int = option(14, "such segments that may be unacknowledged")
+    timeout_first_ms: float = option(3000.0, "time-out before any round trip was measured")
+    timeout_min_ms: float = option(1000.0, "shortest time-out")
+    timeout_max_ms: float = option(240_000.0, "longest time-out; each is twice the one before")
+    connect_first_ms: float = option(3000.0, "until a request for a connection is repeated")
+    connect_max_s: float = option(75.0, "until an attempt to connect has failed, and a new begins")
+    delayed_ack_ms: float = option(200.0, "longest delay of an acknowledgement; 0: none waits")
     spacing_ms: float = option(5.0, "between the hosts to which a station sends a message")
     nagle: bool = option(True, "short segments wait for an acknowledgement")
-    jitter: float = option(0.1, "share of every timeout that is added at random")
+    jitter: float = option(0.1, "share of every time-out and delay that is added at random")
+    queue_messages: int = option(100_000, "messages that wait in a connection; more is an error")
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -47,20 +54,51 @@ class Parameters(RadioParameters):
             raise UserError("flooding needs hosts that stay: set mobility=static, or use mobile")
         if self.fault_station >= 0:
             raise UserError("flooding knows no recovery from faults: use mobile")
-        if not 1 <= self.segment_messages <= self.window_messages:
-            raise UserError("segment_messages lies between 1 and window_messages")
+        for name in ("payload_bytes", "segment_bytes", "window_segments", "queue_messages"):
+            if not 1 <= getattr(self, name) <= NUMBER_MAX:
+                raise UserError(
+                    f"{name} must be between 1 and {NUMBER_MAX:,}, not {getattr(self, name):,}"
+                )
+        for name in ("timeout_min_ms", "timeout_first_ms", "connect_first_ms"):
+            if not 1.0 <= getattr(self, name) <= self.timeout_max_ms < 1e12:
+                raise UserError(
+                    f"{name} must be between 1 and timeout_max_ms, {self.timeout_max_ms:g}, "
+                    f"not {getattr(self, name):g}"
+                )
+        for name, most in (
+            ("connect_max_s", 1e9),
+            ("delayed_ack_ms", 1e9),
+            ("spacing_ms", 1e9),
+            ("jitter", 1.0),
+        ):
+            if not 0.0 <= getattr(self, name) <= most:
+                raise UserError(
+                    f"{name} must be between 0 and {most:g}, not {getattr(self, name):g}"
+                )
 
-    def settings(self) -> RenoSettings:
-        """The connections' share."""
-        return RenoSettings(
-            segment=self.segment_messages,
-            window=self.window_messages,
-            timeout_ns=round(self.timeout_ms * NANOSECONDS_PER_MS),
-            timeout_max_ns=round(self.timeout_max_ms * NANOSECONDS_PER_MS),
-            delayed_ack_ns=round(self.delayed_ack_ms * NANOSECONDS_PER_MS),
-            nagle=self.nagle,
+    def settings(self) -> FloodingSettings:
+        """The machines' share."""
+        return FloodingSettings(
+            reno=RenoSettings(
+                message_bytes=self.payload_bytes,
+                segment_bytes=self.segment_bytes,
+                window_bytes=self.window_segments * self.segment_bytes,
+                timeout_first_ns=_ns(self.timeout_first_ms),
+                timeout_min_ns=_ns(self.timeout_min_ms),
+                timeout_max_ns=_ns(self.timeout_max_ms),
+                delayed_ack_ns=_ns(self.delayed_ack_ms),
+                nagle=self.nagle,
+                queue_messages=self.queue_messages,
+            ),
+            connect_first_ns=_ns(self.connect_first_ms),
+            connect_max_ns=round(self.connect_max_s * NANOSECONDS_PER_S),
+            spacing_ns=_ns(self.spacing_ms),
             jitter=self.jitter,
         )
+
+
+def _ns(time_ms: float) -> int:
+    return round(time_ms * NANOSECONDS_PER_MS)
 
 
 def make_host(
@@ -78,12 +116,11 @@ def make_station(
     environment: Environment,
 ) -> FloodingStation:
     """A station of a tree."""
-    spacing_ns = round(parameters.spacing_ms * NANOSECONDS_PER_MS)
-    return FloodingStation(station, neighbours, parameters.settings(), spacing_ns, environment)
+    return FloodingStation(station, neighbours, parameters.settings(), environment)
 
 
 def messages_in(datagram: object) -> int:
-    """How many application messages a datagram carries."""
+    """How many application messages a datagram carries to their end."""
     return len(datagram.messages) if isinstance(datagram, Segment) else 0
 
 
@@ -94,7 +131,7 @@ def control_bytes(datagram: object) -> int:
 
 def air_bytes(datagram: object, parameters: Parameters) -> int:
     """The size of a datagram on the air."""
-    return parameters.header_bytes + parameters.payload_bytes * messages_in(datagram)
+    return parameters.header_bytes + (datagram.size if isinstance(datagram, Segment) else 0)
 
 
 def wire_bytes(message: object, parameters: Parameters) -> int:

@@ -1,11 +1,16 @@
 """Hosts and stations of ``flooding``: a TCP connection for every host, and floods between stations.
 
-Effects and environment are those of ``contract.machines``. A host asks for its connection until
-it gets it, with doubled pauses as TCP does; it stays with its station.
+Effects and environment are those of ``contract.machines``. A connection is set up by TCP's three
+segments: ``Open`` (SYN), ``Opened`` (SYN and ACK), and the first ``Segment`` of the host. Both ends
+repeat theirs, 3 s later at first and with pauses that double. A host that has none after 75 s has
+failed (V-A) and begins anew, with a number of its own: answers to an earlier attempt are void. A
+station keeps what it has answered until it is asked anew. A host stays with its station.
 """
 
 from __future__ import annotations
 
+from collections import deque
+from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
 from precedes.contract.machines import (
@@ -20,18 +25,21 @@ from precedes.contract.machines import (
     Message,
     memory_bytes,
 )
+from precedes.errors import UserError
 
 from .reno import Connection, RenoSettings, Segment
 
+# Kinds of timers, after those of a connection.
 CONNECT: Final = 2
 SPACED: Final = 3
 
 
 class Open(NamedTuple):
-    """A host asks for a connection."""
+    """A host asks for a connection, for the how-manieth time after those that failed."""
 
     cell: int
     host: int
+    attempt: int
 
 
 class Opened(NamedTuple):
@@ -39,60 +47,66 @@ class Opened(NamedTuple):
 
     cell: int
     host: int
+    attempt: int
     start: int
 
 
-def jittered(settings: RenoSettings, environment: Environment, delay_ns: int) -> int:
-    """A delay with its jitter."""
-    return int(delay_ns * (1.0 + settings.jitter * environment.random()))
+@dataclass(frozen=True, slots=True)
+class FloodingSettings:
+    """Times in ns."""
+
+    reno: RenoSettings
+    connect_first_ns: int  # until SYN is repeated
+    connect_max_ns: int  # until an attempt has failed
+    spacing_ns: int  # between the hosts that a message is sent to (V-A)
+    jitter: float
 
 
 class FloodingHost:
-    """One host."""
+    """One host; it refuses to broadcast while as much waits as the queue of a connection holds."""
 
-    def __init__(self, host: int, settings: RenoSettings, environment: Environment) -> None:
+    def __init__(self, host: int, settings: FloodingSettings, environment: Environment) -> None:
         self.host = host
         self.settings = settings
         self.environment = environment
         self.cell: int | None = None
         self.number = 0
-        self.wanted = False
-        self.pause_ns = settings.timeout_ns
+        self.attempt = 0
+        self.asked_ns = 0
+        self.pause_ns = 0
         self.connection: Connection | None = None
         self.backlog: list[Message] = []
 
-    def _connect(self, cell: int) -> Connection:
-        return Connection(
-            cell,
-            self.host,
-            self.settings,
-            send=lambda segment: self.environment.effects.append((RADIO, segment)),
-            timer=lambda delay_ns, kind, number: self.environment.effects.append(
-                (TIMER, jittered(self.settings, self.environment, delay_ns), (kind, number))
-            ),
-            deliver=lambda message: self.environment.effects.append((DELIVER, message)),
-        )
+    def _timer(self, delay_ns: int, kind: int, number: int) -> None:
+        _set_timer(self.environment, self.settings, delay_ns, (kind, number))
 
     def join(self) -> None:
         """Ask for a connection."""
-        self.wanted = True
         if self.cell is not None and self.connection is None:
-            self._ask()
+            self._attempt()
+
+    def _attempt(self) -> None:
+        self.attempt += 1
+        self.asked_ns = self.environment.now_ns
+        self.pause_ns = self.settings.connect_first_ns
+        self._ask()
 
     def _ask(self) -> None:
         assert self.cell is not None
-        self.environment.effects.append((RADIO, Open(self.cell, self.host)))
-        delay_ns = jittered(self.settings, self.environment, self.pause_ns)
-        self.environment.effects.append((TIMER, delay_ns, (CONNECT, 0)))
-        self.pause_ns = min(2 * self.pause_ns, self.settings.timeout_max_ns)
+        self.environment.effects.append((RADIO, Open(self.cell, self.host, self.attempt)))
+        left_ns = self.asked_ns + self.settings.connect_max_ns - self.environment.now_ns
+        self._timer(max(min(self.pause_ns, left_ns), 1), CONNECT, self.attempt)
+        self.pause_ns *= 2
 
     def move(self, cell: int | None) -> None:
         """The station in reach; a host keeps the first one that it has."""
         if self.cell is None:
             self.cell = cell
 
-    def broadcast(self, data: Any) -> int:
-        """Broadcast; before there is a connection the message waits."""
+    def broadcast(self, data: Any) -> int | None:
+        """Broadcast; before there is a connection the message waits. None: there is no room."""
+        if self.unacknowledged_count() >= self.settings.reno.queue_messages:
+            return None
         message = Message((self.host, self.number), data)
         self.number += 1
         if self.connection is None:
@@ -105,39 +119,59 @@ class FloodingHost:
         """A datagram for this host."""
         if datagram.cell != self.cell or datagram.host != self.host:
             return
-        if type(datagram) is Opened:
+        if type(datagram) is Segment:
+            if self.connection is not None:
+                self.connection.receive(datagram)
+        elif type(datagram) is Opened and datagram.attempt == self.attempt:
             if self.connection is None:
-                self.connection = self._connect(datagram.cell)
-                self.connection.ready = True
-                self.environment.effects.append((JOINED, 0, datagram.cell, datagram.start))
-                for message in self.backlog:
-                    self.connection.offer(message)
-                self.backlog = []
-        elif type(datagram) is Segment and self.connection is not None:
-            self.connection.receive(datagram)
+                self._establish(datagram)
+            else:
+                self.connection.acknowledge()
+
+    def _establish(self, opened: Opened) -> None:
+        environment = self.environment
+        self.connection = Connection(
+            opened.cell,
+            self.host,
+            self.settings.reno,
+            clock=lambda: environment.now_ns,
+            send=lambda segment: environment.effects.append((RADIO, segment)),
+            timer=self._timer,
+            deliver=lambda message: environment.effects.append((DELIVER, message)),
+        )
+        environment.effects.append((JOINED, 0, opened.cell, opened.start))
+        for message in self.backlog:
+            self.connection.offer(message)
+        self.backlog = []
+        self.connection.establish(active=True)
 
     def on_timer(self, key: tuple[int, int]) -> None:
         """A timer set here has run out."""
-        if key[0] == CONNECT:
-            if self.connection is None:
+        kind, number = key
+        if kind != CONNECT:
+            if self.connection is not None:
+                self.connection.on_timer(kind, number)
+        elif self.connection is None and number == self.attempt:
+            asked_for_ns = self.environment.now_ns - self.asked_ns
+            if asked_for_ns < self.settings.connect_max_ns:
                 self._ask()
-        elif self.connection is not None:
-            self.connection.on_timer(*key)
+            else:
+                self._attempt()
 
     def disk(self) -> None:
         """Nothing is durable: a host that crashes is gone."""
 
     def is_quiet(self) -> bool:
         """Whether everything of this host is acknowledged."""
-        return self.connection is not None and not self.connection.waiting
+        return self.connection is not None and not self.connection.queue
 
     def early_count(self) -> int:
         """Messages received and not yet delivered."""
-        return 0 if self.connection is None else len(self.connection.early)
+        return 0 if self.connection is None else len(self.connection.received.held)
 
     def unacknowledged_count(self) -> int:
         """Own messages that are not acknowledged."""
-        return len(self.backlog) + (len(self.connection.waiting) if self.connection else 0)
+        return len(self.backlog) if self.connection is None else len(self.connection.queue)
 
     def size_bytes(self, message_bytes: int) -> int:
         """Approximate size of the state."""
@@ -145,26 +179,37 @@ class FloodingHost:
         return memory_bytes(numbers=16 + messages, messages=messages, message_bytes=message_bytes)
 
 
+@dataclass(slots=True)
+class Guest:
+    """What a station knows of a host that has asked for a connection."""
+
+    connection: Connection
+    attempt: int
+    start: int
+    pause_ns: int
+    spaced: deque[Message] = field(default_factory=deque)  # on their way to the connection
+
+
 class FloodingStation:
-    """One station: everything that arrives goes to all links but the one that it came from."""
+    """One station: everything that arrives goes to all links but the one that it came from.
+
+    A message for a host whose connection holds as many as it may ends the run with an error: to
+    drop it would break what the connection promises.
+    """
 
     def __init__(
         self,
         station: int,
         neighbours: tuple[int, ...],
-        settings: RenoSettings,
-        spacing_ns: int,
+        settings: FloodingSettings,
         environment: Environment,
     ) -> None:
         self.station = station
         self.neighbours = neighbours
         self.settings = settings
-        self.spacing_ns = spacing_ns  # between the hosts that a message is sent to (V-A)
         self.environment = environment
         self.next_stamp = 0
-        self.connections: dict[int, Connection] = {}
-        self.starts: dict[int, int] = {}
-        self.spaced: dict[int, list[Message]] = {}  # host -> messages on their way to it
+        self.guests: dict[int, Guest] = {}
 
     def begin(self) -> None:
         """Nothing to do before a host comes."""
@@ -173,28 +218,46 @@ class FloodingStation:
         """A datagram from a host."""
         if datagram.cell != self.station:
             return
-        host = datagram.host
-        if type(datagram) is Open:
-            if host not in self.connections:
-                self.connections[host] = self._connect(host)
-                self.connections[host].ready = True
-                self.starts[host] = self.next_stamp
-                self.spaced[host] = []
-            self.environment.effects.append((RADIO, Opened(self.station, host, self.starts[host])))
-        elif type(datagram) is Segment and host in self.connections:
-            self.connections[host].receive(datagram)
+        guest = self.guests.get(datagram.host)
+        if type(datagram) is Segment:
+            if guest is not None:
+                if not guest.connection.is_ready:
+                    guest.connection.establish(active=False)
+                guest.connection.receive(datagram)
+        elif type(datagram) is Open:
+            if guest is None or guest.attempt < datagram.attempt:
+                guest = self._welcome(datagram)
+                self._answer(datagram.host, guest)
+            elif guest.attempt == datagram.attempt:
+                self._opened(datagram.host, guest)
 
-    def _connect(self, host: int) -> Connection:
-        return Connection(
+    def _welcome(self, asked: Open) -> Guest:
+        host, environment = asked.host, self.environment
+        connection = Connection(
             self.station,
             host,
-            self.settings,
-            send=lambda segment: self.environment.effects.append((RADIO, segment)),
-            timer=lambda delay_ns, kind, number: self.environment.effects.append(
-                (TIMER, jittered(self.settings, self.environment, delay_ns), (kind, number, host))
+            self.settings.reno,
+            clock=lambda: environment.now_ns,
+            send=lambda segment: environment.effects.append((RADIO, segment)),
+            timer=lambda delay_ns, kind, number: _set_timer(
+                environment, self.settings, delay_ns, (kind, number, host)
             ),
             deliver=lambda message: self._flood(message, -1),
         )
+        guest = Guest(connection, asked.attempt, self.next_stamp, self.settings.connect_first_ns)
+        self.guests[host] = guest
+        return guest
+
+    def _opened(self, host: int, guest: Guest) -> None:
+        opened = Opened(self.station, host, guest.attempt, guest.start)
+        self.environment.effects.append((RADIO, opened))
+
+    def _answer(self, host: int, guest: Guest) -> None:
+        """Tell the host, again and again until it is heard of."""
+        self._opened(host, guest)
+        key = (CONNECT, guest.attempt, host)
+        _set_timer(self.environment, self.settings, guest.pause_ns, key)
+        guest.pause_ns = min(2 * guest.pause_ns, self.settings.reno.timeout_max_ns)
 
     def receive_wired(self, source: int, message: Flood) -> None:
         """A message from a neighbour."""
@@ -207,17 +270,31 @@ class FloodingStation:
         for neighbour in self.neighbours:
             if neighbour != source:
                 effects.append((WIRE, neighbour, Flood(message)))
-        for place, host in enumerate(self.connections):
-            self.spaced[host].append(message)
-            effects.append((TIMER, place * self.spacing_ns, (SPACED, 0, host)))
+        spacing_ns = self.settings.spacing_ns
+        for place, (host, guest) in enumerate(self.guests.items()):
+            guest.spaced.append(message)
+            effects.append((TIMER, place * spacing_ns, (SPACED, guest.attempt, host)))
 
     def on_timer(self, key: tuple[int, int, int]) -> None:
         """A timer set here has run out."""
         kind, number, host = key
+        guest = self.guests[host]
         if kind == SPACED:
-            self.connections[host].offer(self.spaced[host].pop(0))
+            if number == guest.attempt:
+                self._offer(host, guest)
+        elif kind == CONNECT:
+            if number == guest.attempt and not guest.connection.is_ready:
+                self._answer(host, guest)
         else:
-            self.connections[host].on_timer(kind, number)
+            guest.connection.on_timer(kind, number)
+
+    def _offer(self, host: int, guest: Guest) -> None:
+        if guest.connection.is_full():
+            raise UserError(
+                f"station {self.station} keeps {len(guest.connection.queue):,} messages for host "
+                f"{host}, more than TCP carries there: broadcast less, or set queue_messages"
+            )
+        guest.connection.offer(guest.spaced.popleft())
 
     def is_quiet(self) -> bool:
         """Whether everything has been delivered."""
@@ -225,15 +302,22 @@ class FloodingStation:
 
     def stored_count(self) -> int:
         """Messages kept for hosts, one for each host that may lack it."""
-        waiting = sum(len(one.waiting) for one in self.connections.values())
-        return waiting + sum(len(one) for one in self.spaced.values())
+        return sum(len(one.connection.queue) + len(one.spaced) for one in self.guests.values())
 
     def early_count(self) -> int:
         """Messages of hosts that came before an earlier one."""
-        return sum(len(one.early) for one in self.connections.values())
+        return sum(len(one.connection.received.held) for one in self.guests.values())
 
     def size_bytes(self, message_bytes: int) -> int:
         """Approximate size of the state."""
         messages = self.stored_count() + self.early_count()
-        numbers = 4 + 16 * len(self.connections)
+        numbers = 4 + 16 * len(self.guests)
         return memory_bytes(numbers=numbers, messages=messages, message_bytes=message_bytes)
+
+
+def _set_timer(
+    environment: Environment, settings: FloodingSettings, delay_ns: int, key: tuple[int, ...]
+) -> None:
+    """A timer with its jitter."""
+    delay_ns = int(delay_ns * (1.0 + settings.jitter * environment.random()))
+    environment.effects.append((TIMER, delay_ns, key))

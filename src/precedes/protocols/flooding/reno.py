@@ -1,71 +1,94 @@
-"""One end of a TCP connection as ``flooding`` needs it: Reno, counted in messages.
+"""One end of a TCP connection: Reno over a stream of bytes, as INET's TCP has it.
 
-Slow start, congestion avoidance, fast retransmit at the third duplicate, doubled timeouts, delayed
-acknowledgements and Nagle's rule. A segment carries whole messages; sequence numbers count them.
-The window is the paper's (7504 bytes, 46 messages), the first timeout 0.2 s (section V-A).
+Slow start, congestion avoidance, fast retransmit and fast recovery of RFC 2581 (``TcpReno``),
+Nagle's rule and delayed acknowledgements (``TcpBaseAlg``), the window of the receiver. Sequence
+numbers count bytes, as on the wire: five messages of 100 bytes and a third of the sixth fill a
+segment of 536, and the window holds 14 of those whatever is in them. A segment brings the messages
+whose last byte is in it. Where INET and the rules it cites differ the rules are kept: nothing that
+was sent twice is timed (Karn), and what fills a gap is acknowledged at once (RFC 2581, 4.2).
+
+What waits to be acknowledged is bounded by ``queue_messages``: ``is_full`` tells, and whoever
+offers must heed it. What was received out of order is bounded by the window (``reassembly.py``).
 """
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import islice
 from typing import Final, NamedTuple
 
 from precedes.contract.machines import Message
+
+from .reassembly import Reassembly
+from .round_trip import RoundTrip
 
 # Kinds of timers.
 TIMEOUT: Final = 0
 DELAYED_ACK: Final = 1
 
 DUPLICATES: Final = 3  # acknowledgements that make a sender repeat at once
+FULL_SEGMENTS: Final = 2  # that are acknowledged at once
+NO_LIMIT: Final = 1 << 32  # of slow start, before anything was lost
 
 
 class Segment(NamedTuple):
-    """Messages ``first``, ``first + 1``, .. of one direction, and what is expected of the other."""
+    """``size`` bytes of one direction from ``first`` on, and which is expected of the other."""
 
     cell: int
     host: int
     first: int
-    messages: tuple[Message, ...]
+    size: int
+    messages: tuple[Message, ...]  # that end in it
     expected: int
 
 
 @dataclass(frozen=True, slots=True)
 class RenoSettings:
-    """Sizes in messages, times in ns."""
+    """Sizes in bytes, times in ns."""
 
-    segment: int
-    window: int
-    timeout_ns: int
+    message_bytes: int
+    segment_bytes: int
+    window_bytes: int
+    timeout_first_ns: int
+    timeout_min_ns: int
     timeout_max_ns: int
-    delayed_ack_ns: int
+    delayed_ack_ns: int  # 0: every segment is acknowledged at once
     nagle: bool
-    jitter: float
+    queue_messages: int
 
 
 class Connection:
     """Sends what is offered in order, and hands what it receives in order to ``deliver``."""
 
     __slots__ = (
-        "ack_pending",
+        "ack_is_due",
+        "ack_round",
+        "acknowledged",
         "cell",
+        "clock",
+        "congestion_bytes",
         "deliver",
         "duplicates",
-        "early",
-        "expected",
+        "full_segments",
         "host",
+        "is_ready",
+        "next",
         "offered",
-        "ready",
+        "queue",
+        "received",
         "send",
         "sent",
+        "sent_ns",
         "settings",
-        "threshold",
-        "timeout_ns",
+        "threshold_bytes",
+        "timed",
+        "timed_ns",
         "timer",
         "timer_round",
-        "unacknowledged",
-        "waiting",
-        "window",
+        "timer_runs",
+        "trip",
     )
 
     def __init__(
@@ -74,6 +97,7 @@ class Connection:
         host: int,
         settings: RenoSettings,
         *,
+        clock: Callable[[], int],
         send: Callable[[Segment], None],
         timer: Callable[[int, int, int], None],
         deliver: Callable[[Message], None],
@@ -81,128 +105,194 @@ class Connection:
         """``timer(delay_ns, kind, round)`` has ``on_timer(kind, round)`` called."""
         self.cell, self.host = cell, host
         self.settings = settings
-        self.send, self.timer, self.deliver = send, timer, deliver
-        self.ready = False  # nothing is sent before the connection is established
-        self.waiting: dict[int, Message] = {}  # offered and not acknowledged
-        self.offered = 0
-        self.sent = 0  # next to be sent
-        self.unacknowledged = 0  # lowest not acknowledged
-        self.window = float(2 * settings.segment)
-        self.threshold = float(settings.window)
+        self.clock, self.send, self.timer, self.deliver = clock, send, timer, deliver
+        self.is_ready = False  # nothing is sent before the connection is established
+        self.queue: deque[Message] = deque()  # not acknowledged to their last byte
+        self.offered = 0  # bytes so far
+        self.sent = 0  # the first that was never sent
+        self.next = 0  # the next to be sent; less than ``sent`` after a time-out
+        self.acknowledged = 0  # the first that is not
+        self.congestion_bytes = settings.segment_bytes
+        self.threshold_bytes = NO_LIMIT
         self.duplicates = 0
-        self.timeout_ns = settings.timeout_ns
+        self.trip = RoundTrip(
+            first_ns=settings.timeout_first_ns,
+            min_ns=settings.timeout_min_ns,
+            max_ns=settings.timeout_max_ns,
+        )
+        self.timed = -1  # the byte whose acknowledgement is timed; -1: none
+        self.timed_ns = 0
+        self.sent_ns = 0  # when data were sent last
         self.timer_round = 0
-        self.expected = 0
-        self.early: dict[int, Message] = {}
-        self.ack_pending = False
+        self.timer_runs = False
+        self.received = Reassembly(settings.message_bytes, settings.window_bytes)
+        self.full_segments = 0  # received and not acknowledged
+        self.ack_is_due = False
+        self.ack_round = 0
 
     # Sending.
 
+    def is_full(self) -> bool:
+        """Whether as much waits as may wait."""
+        return len(self.queue) >= self.settings.queue_messages
+
     def offer(self, message: Message) -> None:
         """Send a message when there is room."""
-        self.waiting[self.offered] = message
-        self.offered += 1
-        self.push()
+        self.queue.append(message)
+        self.offered += self.settings.message_bytes
+        if self.is_ready:
+            self._push(nagle=self.settings.nagle)
 
-    def push(self) -> None:
-        """Send what the window allows."""
-        if not self.ready:
-            return
-        limit = min(int(self.window), self.settings.window)
-        while self.sent < self.offered:
-            flying = self.sent - self.unacknowledged
-            count = min(self.offered - self.sent, self.settings.segment)
-            if flying + count > limit and flying > 0:
-                return
-            if self.settings.nagle and flying > 0 and count < self.settings.segment:
-                return
-            self._segment(self.sent, count)
-            if flying == 0:
-                self._arm()
-            self.sent += count
+    def establish(self, *, active: bool) -> None:
+        """Both ends know of each other; who asked tells that he does."""
+        self.is_ready = True
+        if not self._push() and active:
+            self.acknowledge()
 
-    def _segment(self, first: int, count: int) -> None:
-        messages = tuple(self.waiting[place] for place in range(first, first + count))
-        self.ack_pending = False
-        self.send(Segment(self.cell, self.host, first, messages, self.expected))
+    def _push(self, *, nagle: bool = False) -> bool:
+        """Send what the windows allow; with Nagle's rule nothing short while something flies.
 
-    def _repeat(self) -> None:
-        count = min(self.offered - self.unacknowledged, self.settings.segment)
-        self._segment(self.unacknowledged, count)
-        self.sent = max(self.sent, self.unacknowledged + count)
-        self._arm()
+        As in INET, the rule is for what is offered: an acknowledgement lets anything go.
+        """
+        settings = self.settings
+        first, waiting = self.next, self.offered - self.next
+        if waiting == 0:
+            return False
+        segment = settings.segment_bytes
+        now_ns = self.clock()
+        if now_ns - self.sent_ns > self.trip.timeout_ns:
+            self.congestion_bytes = segment  # after a pause nothing is known (RFC 2581, 4.1)
+        window = min(self.congestion_bytes, settings.window_bytes)
+        count = min(window - (first - self.acknowledged), waiting)
+        if count <= 0 or (nagle and count < segment and self.acknowledged < self.sent):
+            return False
+        end = first + count
+        while end - self.next >= segment:
+            self._send(self.next, segment)
+            self.next += segment
+        rest = end - self.next
+        if rest and (count < segment or end == self.offered):
+            self._send(self.next, rest)
+            self.next = end
+        if first >= self.sent and self.timed < 0:
+            self.timed, self.timed_ns = first, now_ns
+        self.sent = max(self.sent, self.next)
+        self.sent_ns = now_ns
+        if not self.timer_runs:
+            self._arm()
+        return True
+
+    def _send(self, first: int, count: int) -> None:
+        each = self.settings.message_bytes
+        begin = self.acknowledged // each  # the number of the first that is kept
+        ended = islice(self.queue, first // each - begin, (first + count) // each - begin)
+        self.send(Segment(self.cell, self.host, first, count, tuple(ended), self.received.expected))
+        self._acknowledgement_sent()
+
+    def _repeat(self) -> int:
+        """Send the first segment that is not acknowledged again; returns its size."""
+        count = min(self.sent - self.acknowledged, self.settings.segment_bytes)
+        self.timed = -1
+        self._send(self.acknowledged, count)
+        return count
 
     def _arm(self) -> None:
         self.timer_round += 1
-        self.timer(self.timeout_ns, TIMEOUT, self.timer_round)
+        self.timer_runs = True
+        self.timer(self.trip.timeout_ns, TIMEOUT, self.timer_round)
 
-    def _shrink(self) -> None:
-        flying = self.sent - self.unacknowledged
-        self.threshold = max(flying / 2, 2.0 * self.settings.segment)
+    def _halve(self) -> None:
+        segment = self.settings.segment_bytes
+        window = min(self.congestion_bytes, self.settings.window_bytes)
+        self.threshold_bytes = max(window // 2, 2 * segment)
 
     def on_timer(self, kind: int, number: int) -> None:
-        """A timeout, or an acknowledgement that nothing has carried."""
+        """A time-out, or an acknowledgement that nothing has carried."""
         if kind == DELAYED_ACK:
-            if self.ack_pending:
-                self._ack()
-        elif number == self.timer_round and self.unacknowledged < self.sent:
-            self._shrink()
-            self.window = float(self.settings.segment)
-            self.timeout_ns = min(2 * self.timeout_ns, self.settings.timeout_max_ns)
+            if number == self.ack_round and self.ack_is_due:
+                self.acknowledge()
+        elif number == self.timer_round and self.timer_runs:
+            self._halve()
+            self.congestion_bytes = self.settings.segment_bytes
             self.duplicates = 0
-            self.sent = self.unacknowledged
-            self._repeat()
+            self.next = self.acknowledged + self._repeat()
+            self.sent_ns = self.clock()
+            self.trip.back_off()
+            self._arm()
 
-    def _on_expected(self, expected: int, *, bare: bool) -> None:
-        fresh = expected - self.unacknowledged
-        if fresh > 0:
-            for place in range(self.unacknowledged, expected):
-                self.waiting.pop(place, None)
-            self.unacknowledged = expected
-            self.sent = max(self.sent, expected)
-            self.timeout_ns = self.settings.timeout_ns
-            if self.duplicates >= DUPLICATES:
-                self.window = self.threshold
-            elif self.window < self.threshold:
-                self.window += fresh
-            else:
-                self.window += self.settings.segment * fresh / self.window
-            self.duplicates = 0
-            if self.unacknowledged < self.sent:
-                self._arm()
-            self.push()
-        elif bare and fresh == 0 and self.unacknowledged < self.sent:
+    def _on_acknowledgement(self, expected: int, *, is_bare: bool) -> None:
+        if self.acknowledged < expected <= self.sent:
+            self._on_progress(expected)
+        elif expected == self.acknowledged < self.sent and is_bare:
             self.duplicates += 1
             if self.duplicates == DUPLICATES:
-                self._shrink()
-                self.window = self.threshold + DUPLICATES * self.settings.segment
+                self._halve()
+                recovery = DUPLICATES * self.settings.segment_bytes
+                self.congestion_bytes = self.threshold_bytes + recovery
                 self._repeat()
+                self._push()
+            elif self.duplicates > DUPLICATES:
+                self.congestion_bytes += self.settings.segment_bytes
+                self._push()
+        else:
+            self.duplicates = 0
+
+    def _on_progress(self, expected: int) -> None:
+        each, segment = self.settings.message_bytes, self.settings.segment_bytes
+        for _ in range(expected // each - self.acknowledged // each):
+            self.queue.popleft()
+        self.acknowledged = expected
+        self.next = max(self.next, expected)
+        if 0 <= self.timed < expected:
+            self.trip.sample(self.clock() - self.timed_ns)
+            self.timed = -1
+        if expected < self.sent:
+            self._arm()
+        else:
+            self.timer_runs = False
+        if self.duplicates >= DUPLICATES:
+            self.congestion_bytes = self.threshold_bytes
+        elif self.congestion_bytes < self.threshold_bytes:
+            self.congestion_bytes += segment
+        else:
+            self.congestion_bytes += max(segment * segment // self.congestion_bytes, 1)
+        self.duplicates = 0
+        self._push()
 
     # Receiving.
 
     def receive(self, segment: Segment) -> None:
         """Take in a segment of the other end."""
-        self._on_expected(segment.expected, bare=not segment.messages)
-        if not segment.messages:
+        if segment.size == 0:
+            self._on_acknowledgement(segment.expected, is_bare=True)
             return
-        in_order = segment.first == self.expected
-        for place, message in enumerate(segment.messages, segment.first):
-            if place >= self.expected:
-                self.early[place] = message
-        while self.expected in self.early:
-            message = self.early.pop(self.expected)
-            self.expected += 1
+        received = self.received
+        expected, had_pieces = received.expected, bool(received.pieces)
+        complete = received.insert(segment.first, segment.first + segment.size, segment.messages)
+        was_due, self.ack_is_due = self.ack_is_due, True
+        self._on_acknowledgement(segment.expected, is_bare=False)
+        for message in complete:
             self.deliver(message)
-        if not in_order or self.early or self.ack_pending:
-            self._ack()
-        else:
-            self.ack_pending = True
-            self.timer(self.settings.delayed_ack_ns, DELAYED_ACK, 0)
+        if received.expected == expected:
+            self.acknowledge()  # out of order, or known: the other end counts these
+        elif self.ack_is_due:
+            self._acknowledge_later(segment.size, fills_gap=had_pieces, is_timed=was_due)
 
-    def _ack(self) -> None:
-        self.ack_pending = False
-        self.send(Segment(self.cell, self.host, 0, (), self.expected))
+    def _acknowledge_later(self, size: int, *, fills_gap: bool, is_timed: bool) -> None:
+        """Within the delay; at once what fills a gap, and every second full segment."""
+        settings = self.settings
+        self.full_segments += size == settings.segment_bytes
+        if fills_gap or self.full_segments >= FULL_SEGMENTS or settings.delayed_ack_ns == 0:
+            self.acknowledge()
+        elif not is_timed:
+            self.timer(settings.delayed_ack_ns, DELAYED_ACK, self.ack_round)
 
-    def counts(self) -> tuple[int, int]:
-        """Messages offered and not acknowledged, and messages out of order."""
-        return len(self.waiting), len(self.early)
+    def acknowledge(self) -> None:
+        """Send an acknowledgement by itself."""
+        self.send(Segment(self.cell, self.host, self.next, 0, (), self.received.expected))
+        self._acknowledgement_sent()
+
+    def _acknowledgement_sent(self) -> None:
+        self.full_segments = 0
+        self.ack_is_due = False
+        self.ack_round += 1
