@@ -81,7 +81,13 @@ class RadioParameters:
     bandwidth_bps: float = option(6e6, "bits per second of the radio")
     mac: str = option("aloha", "aloha: send at once; csma: wait for silence, then a random time")
     slot_us: float = option(20.0, "csma: microseconds of a slot of waiting")
-    slots: int = option(32, "csma: the wait is up to so many slots")
+    slots: int = option(32, "csma: the wait is less than so many slots")
+    difs_us: float = option(50.0, "csma: silence before slots pass")
+    sense_us: float = option(0.4, "csma: what began less than so long ago is not heard yet")
+    mac_retries: int = option(0, "csma: what has one addressee is acknowledged, or sent again")
+    slots_max: int = option(1024, "csma: slots double with each repetition, up to so many")
+    sifs_us: float = option(10.0, "csma: between a frame and its acknowledgement")
+    mac_ack_bytes: int = option(20, "csma: an acknowledgement")
     half_duplex: bool = option(False, "who sends hears nothing meanwhile")
     queue_max: int = option(4096, "datagrams that wait for a sender's antenna; more are dropped")
     wire_ms: float = option(10.0, "delay of a link between two stations")
@@ -103,7 +109,7 @@ class RadioParameters:
     fault_longer_s: float = option(1.0, "how much longer each is than the one before")
 
     def __post_init__(self) -> None:
-        for name, least in (("stations", 1), ("slots", 1), ("queue_max", 1)):
+        for name, least in (("stations", 1), ("slots", 1), ("queue_max", 1), ("mac_ack_bytes", 1)):
             if getattr(self, name) < least:
                 raise UserError(f"{name} must be at least {least}, not {getattr(self, name)}")
         if self.stations > 10_000:
@@ -118,6 +124,12 @@ class RadioParameters:
                 raise UserError(f"{name} must be at least 0.001, not {getattr(self, name):g}")
         if self.mac not in MACS:
             raise UserError(f"mac is one of {', '.join(MACS)}, not {self.mac!r:.40}")
+        if not 0 <= self.mac_retries <= 100:
+            raise UserError(f"mac_retries lies between 0 and 100, not {self.mac_retries}")
+        if self.mac_retries and self.mac != "csma":
+            raise UserError("mac_retries needs carrier sense: set mac=csma")
+        if not self.slots <= self.slots_max <= 1 << 20:
+            raise UserError(f"slots_max lies between slots and 1048576, not {self.slots_max}")
         if self.tree not in TREES:
             raise UserError(f"tree is one of {', '.join(TREES)}, not {self.tree!r:.40}")
         if self.fault_station >= self.stations:

@@ -2,7 +2,6 @@
 
 import io
 import json
-import random
 
 import numpy as np
 import pyarrow as pa
@@ -13,44 +12,11 @@ from precedes.audit import audit
 from precedes.contract.machines import RadioParameters
 from precedes.errors import UserError
 from precedes.sim import Fault, Scenario, simulate
-from precedes.sim.radio.air import Air
 from precedes.sim.radio.mobility import Mobility, read_positions, station_places, tree_of
 from precedes.trace import load, read_trace
 from precedes.trace.history import DELIVER
 from precedes.trace.tables import history_of
-
-BYTE_NS = 1000  # at 8 Mb/s
-
-
-class Bench:
-    """An air with nothing around it: antennas at given places on a line."""
-
-    def __init__(self, hosts_m, stations_m, **parameters):
-        parameters = RadioParameters(bandwidth_bps=8e6, range_m=100.0, **parameters)
-        self.tasks = []
-        self.heard = {}
-        self.air = Air(
-            parameters,
-            hosts=len(hosts_m),
-            stations=np.array([(x, 0.0) for x in stations_m]),
-            random=random.Random(1),
-            at=lambda time_ns, task: self.tasks.append((time_ns, len(self.tasks), task)),
-            done=self._done,
-        )
-        self.air.place(np.array([(x, 0.0) for x in hosts_m]))
-
-    def _done(self, sent):
-        self.heard[sent.datagram] = sorted(set(sent.heard_by) - sent.bad)
-
-    def send(self, node, name, at_bytes, size_bytes=100):
-        time_ns = at_bytes * BYTE_NS
-        self.tasks.append((time_ns, 0, lambda: self.air.send(node, name, size_bytes, time_ns)))
-
-    def run(self):
-        while self.tasks:
-            self.tasks.sort(key=lambda task: task[:2])
-            self.tasks.pop(0)[2]()
-        return self.heard
+from tests.support.radio import Bench
 
 
 def test_what_overlaps_at_an_antenna_is_lost_there_alone():
@@ -58,14 +24,14 @@ def test_what_overlaps_at_an_antenna_is_lost_there_alone():
     bench = Bench([0.0, 150.0, 300.0], [60.0, 240.0])
     bench.send(3, "left", 0)
     bench.send(4, "right", 99)
-    assert bench.run() == {"left": [0], "right": [2]}
+    assert bench.heard() == {"left": [0], "right": [2]}
 
 
 def test_what_does_not_overlap_is_heard():
     bench = Bench([0.0, 150.0, 300.0], [60.0, 240.0])
     bench.send(3, "left", 0)
     bench.send(4, "right", 101)
-    assert bench.run() == {"left": [0, 1], "right": [1, 2]}
+    assert bench.heard() == {"left": [0, 1], "right": [1, 2]}
 
 
 def test_a_third_one_is_lost_although_the_second_is_over():
@@ -73,18 +39,17 @@ def test_a_third_one_is_lost_although_the_second_is_over():
     bench.send(0, "long", 0, 300)
     bench.send(1, "short", 10, 20)
     bench.send(2, "late", 200, 50)
-    heard = bench.run()
+    heard = bench.heard()
     assert 3 not in [*heard["long"], *heard["short"], *heard["late"]]
 
 
 @pytest.mark.parametrize(("half_duplex", "heard"), [(False, [1, 2]), (True, [2])])
 def test_half_duplex_senders_hear_nothing(half_duplex, heard):
     bench = Bench([0.0, 150.0], [90.0], half_duplex=half_duplex)
+    bench.hears([[1, 2], [], [0, 1]])  # host 1 disturbs nobody
     bench.send(0, "up", 0, 1000)
-    bench.air.heard_by[1] = []  # host 1 disturbs nobody
-    bench.air.heard_by[0] = [1, 2]
     bench.send(1, "mine", 500, 10)
-    assert bench.run()["up"] == heard
+    assert bench.heard()["up"] == heard
 
 
 def test_csma_waits_for_silence():
@@ -93,15 +58,15 @@ def test_csma_waits_for_silence():
         bench = Bench([50.0], [0.0, 90.0], mac=mac)
         bench.send(1, "a", 0)
         bench.send(2, "b", 50)
-        assert {name: [n for n in who if n == 0] for name, who in bench.run().items()} == heard
+        assert {name: [n for n in who if n == 0] for name, who in bench.heard().items()} == heard
 
 
 def test_an_antenna_sends_one_at_a_time_and_its_queue_is_bounded():
     bench = Bench([0.0], [50.0], queue_max=2)
     for name in "abcd":
         bench.send(0, name, 0)
-    assert list(bench.run()) == ["a", "b", "c"]
-    assert bench.air.dropped == 1
+    assert list(bench.heard()) == ["a", "b", "c"]
+    assert bench.access.dropped == 1
 
 
 def test_stations_stand_on_a_triangular_grid():
@@ -357,3 +322,62 @@ def test_what_means_nothing_is_refused(change, wrong):
     scenario = Scenario(protocol="mobile", nodes=3, messages=1)
     with pytest.raises(UserError, match=wrong):
         simulate(scenario.replace(**change))
+
+
+def test_series_add_up_to_what_is_counted():
+    scenario = Scenario(protocol="mobile", nodes=12, rate=20.0, duration_s=6.0, seed=4)
+    result = simulate(scenario)
+    series = result.series
+    seconds = len(series["stored"])
+    assert {len(row) for row in series.values()} == {seconds}
+    assert seconds == int(result.simulated_s)
+    # What comes after the last whole second is not in a series.
+    assert 0 <= result.packets - sum(series["sent"]) < 60
+    assert 0 <= result.bytes_sent - sum(series["bytes"]) < 60 * 148
+    assert 0 <= result.deliveries - sum(series["deliveries"]) < 12 * 20
+    weighted = sum(map(float.__mul__, series["deliveries"], series["delay_ms"]))
+    assert weighted / sum(series["deliveries"]) == pytest.approx(
+        result.latency.delivery_mean, rel=0.1
+    )
+
+
+def test_the_time_to_become_a_member_is_counted(tmp_path):
+    """Host 1 is out of reach for 3 s, host 2 for ever; both wish to join at once."""
+    path = tmp_path / "walk.csv"
+    path.write_text("0,0,0,0\n0,1,9000,0\n2.9,1,9000,0\n3,1,10,0\n0,2,9000,0\n")
+    parameters = {"stations": 1, "mobility": f"file:{path}", "joins_s": 0.0, "drain_s": 80.0}
+    scenario = Scenario(protocol="mobile", nodes=3, rate=5.0, duration_s=5.0, parameters=parameters)
+    extra = simulate(scenario.replace(horizon_s=10.0)).extra
+    assert extra["unconnected"] == 1
+    assert extra["connects_late"] == 0
+    assert extra["connect_ms_max"] == pytest.approx(10_000, rel=0.02)
+    assert 3000 <= 3 * extra["connect_ms_mean"] - extra["connect_ms_max"] < 4100
+    late = simulate(scenario.replace(workload="window:76000", duration_s=None)).extra
+    assert late["connects_late"] == 1
+
+
+def test_handoffs_and_their_lists_are_counted():
+    scenario = Scenario(
+        protocol="mobile", nodes=20, rate=40.0, duration_s=10.0, seed=2,
+        parameters={"mobility": "waypoint", "speed_m_per_s": 40.0},
+    )  # fmt: skip
+    extra = simulate(scenario).extra
+    assert 20 < extra["handoffs"] <= extra["moves"]
+    assert 0 < extra["discarded_max"] <= min(extra["discarded"], extra["undelivered_max"])
+    assert extra["copies"] == extra["sent_FromStation"]
+    assert 0 < extra["copies_skipped_by_one"] < extra["copies"]
+    still = simulate(scenario.replace(parameters={})).extra
+    names = ("handoffs", "discarded", "copies_skipped_by_one", "copies_skipped_by_more")
+    assert [still[name] for name in names] == [0, 0, 0, 0]
+
+
+@pytest.mark.parametrize("mac_retries", [0, 7])
+def test_acknowledgements_of_hosts_are_counted_and_retries_change_no_promise(mac_retries):
+    """Hosts acknowledge 0.5 s after what they deliver: less than twice a second, and not seldom."""
+    parameters = {"mac": "csma", "bandwidth_bps": 1e6, "mac_retries": mac_retries}
+    base = Scenario(protocol="mobile", nodes=20, rate=20.0, duration_s=15.0, parameters=parameters)
+    result = simulate(base)
+    assert 1.2 < result.extra["acks_per_host_per_s"] <= 2.1
+    assert result.complete
+    assert result.lost == result.duplicates == result.violations.deliveries == 0
+    assert (result.extra["antenna_repeats"] > 0) == (mac_retries > 0)

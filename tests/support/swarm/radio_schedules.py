@@ -29,8 +29,9 @@ def scenario(protocol, seed, directory):
         "tree": rng.choice(("star", "line", "grid")),
         "joins_s": 0.1,
         "warm_up_s": 0.0,
-        # Timeouts of TCP double up to a minute; hosts that move or have crashed never fall silent.
-        "drain_s": 900.0 if protocol == "flooding" else 60.0,
+        # Timeouts of TCP double up to 4 minutes, many times over where a third is lost; hosts that
+        # move or have crashed never fall silent.
+        "drain_s": 20_000.0 if protocol == "flooding" else 60.0,
     }
     faults = ()
     if protocol != "flooding":
@@ -41,6 +42,8 @@ def scenario(protocol, seed, directory):
         parameters["lease_s"] = rng.choice((0.0, 0.0, 1.0))
         parameters["selective"] = rng.random() < 0.3
         faults = tuple(_faults(rng, nodes))
+    if parameters["mac"] == "csma":
+        parameters["mac_retries"] = random.Random(f"retries {seed}").choice((0, 0, 7))
     return Scenario(
         protocol=protocol,
         nodes=nodes,

@@ -113,6 +113,8 @@ class Cell:
         self.memory: dict[int, Memory] = {}
         self.ack_armed = False
         self.bitmap_bits = 8 * settings.body_max_bytes  # stamps that one datagram tells about
+        # Copies sent; those that one host, or several, had from elsewhere.
+        self.sent_count = self.skipped_by_one = self.skipped_by_more = 0
 
     def begin(self) -> None:
         """Begin, or begin again after a restart: put everything stored on the air anew."""
@@ -201,6 +203,10 @@ class Cell:
     def _transmit(self, stamp: int) -> None:
         copies = self.copies.get(stamp, 0) + 1
         self.copies[stamp] = copies
+        skipping = sum(stamp in record.skip for record in self.records.values())
+        self.sent_count += 1
+        self.skipped_by_one += skipping == 1
+        self.skipped_by_more += skipping > 1
         self.radio(FromStation(self.station, stamp, self.stored[stamp]))
         self.timer(self.settings.repeat_ns(self.environment, copies), REPEAT, stamp)
 

@@ -60,6 +60,9 @@ class MobileStation:
         self.routes = routes
         self.environment = environment
         self.cell = Cell(station, neighbours, settings, environment)
+        # How long the lists of handoffs were that began here (IV-D).
+        self.handed_over = self.discarded = 0
+        self.undelivered_max = self.discarded_max = self.since_max = 0
 
     def begin(self) -> None:
         """Begin, or begin again after a restart."""
@@ -81,6 +84,19 @@ class MobileStation:
     def size_bytes(self, message_bytes: int) -> int:
         """Approximate size of the state."""
         return self.cell.size_bytes(message_bytes)
+
+    def counts(self) -> dict[str, int]:
+        """Handoffs, their lists, and how many ids a copy would carry in the paper's form (M_d)."""
+        return {
+            "handoffs": self.handed_over,
+            "discarded": self.discarded,
+            "discarded_max": self.discarded_max,
+            "undelivered_max": self.undelivered_max,
+            "since_max": self.since_max,
+            "copies": self.cell.sent_count,
+            "copies_skipped_by_one": self.cell.skipped_by_one,
+            "copies_skipped_by_more": self.cell.skipped_by_more,
+        }
 
     def on_timer(self, key: tuple[int, ...]) -> None:
         """A timer set here has run out."""
@@ -278,6 +294,7 @@ class MobileStation:
             for stamp in range(record.pointer, self.cell.next_stamp)
             if stamp not in record.skip
         ]
+        self.undelivered_max = max(self.undelivered_max, len(undelivered))
         record.mode = FROZEN
         record.session = request.session
         record.mark = self.cell.next_stamp
@@ -330,6 +347,10 @@ class MobileStation:
             bodies[name] if name in bodies else self.cell.stored[self.cell.stamps[name]]
             for name in message.wanted
         )
+        self.handed_over += 1
+        self.discarded += len(messages)
+        self.discarded_max = max(self.discarded_max, len(messages))
+        self.since_max = max(self.since_max, len(since))
         del self.cell.records[message.host]
         self._route(
             Handover(

@@ -14,7 +14,15 @@ from precedes.sim.result import Latency, Result, Violations
 if TYPE_CHECKING:
     from precedes.sim.radio.run import RadioRun
 
-SERIES_MAX: Final = 1200  # seconds of a series of buffers
+SERIES_MAX: Final = 1200  # seconds of a series; what is later is not in it
+CONNECT_MAX_S: Final = 75  # TCP gives up after it (section V-A of Wilhelm et al. 2020)
+
+
+# What is kept of every second: buffers at its end, the rest from one to the next.
+SERIES: Final = (
+    *("stored", "stored_at_fault", "early"),
+    *("sent", "bytes", "deliveries", "delay_ms"),
+)
 
 
 class Measures:
@@ -38,16 +46,17 @@ class Measures:
         self.sent: dict[str, int] = {}
         self.by_messages: dict[int, int] = {}  # datagrams that carry so many messages
         self.measured_sent = self.measured_bytes = self.sent_bytes = self.control_bytes = 0
-        self.wired = self.wired_bytes = 0
+        self.wired = self.wired_bytes = self.host_acks = 0
         self.heard = self.heard_bad = self.intended = self.intended_bad = 0
         self.persists = self.moves = self.skipped = self.expelled = self.joins = self.leaves = 0
         self.faults: list[tuple[int, float]] = []
         self.samples = 0
         self.sums = dict.fromkeys(("stored", "early", "unacknowledged", "expected"), 0.0)
         self.stored_max = self.early_max = 0
-        self.state_max = {"station_bytes": 0, "host_bytes": 0}
-        self.series: dict[str, float] = {}
-        self.series_s = 0
+        self.state_max = {"station_bytes": 0, "station_control_bytes": 0, "host_bytes": 0}
+        self.series: dict[str, list[float]] = {name: [] for name in SERIES}
+        self.series_from = (0, 0, 0, 0)  # totals at the last second
+        self.connects_ns: dict[int, int] = {}  # host -> from its first wish to join to its life
 
     def _measuring(self) -> bool:
         return self.warm_ns <= self.run.now_ns <= self.run.duration_ns
@@ -69,6 +78,7 @@ class Measures:
     def on_join(self, host: int, station: int, start: int) -> None:
         """A life has begun."""
         self.joins += 1
+        self.connects_ns.setdefault(host, self.run.now_ns - self.run.joins_ns[host])
         self.living[host] = True
         if self.oracle is not None:
             self.oracle.on_join(host, station, start)
@@ -98,8 +108,8 @@ class Measures:
         place = latency_ns >> 16
         self.bins[place] = self.bins.get(place, 0) + 1
 
-    def on_send(self, datagram: Any, size_bytes: int) -> None:
-        """A datagram goes to an antenna."""
+    def on_send(self, node: int, datagram: Any, size_bytes: int) -> None:
+        """A datagram goes to an antenna; of hosts, those without a message acknowledge."""
         name = type(datagram).__name__
         self.sent[name] = self.sent.get(name, 0) + 1
         carried = self.run.protocol.messages_in(datagram)
@@ -108,6 +118,7 @@ class Measures:
         if self._measuring():
             self.measured_sent += 1
             self.measured_bytes += size_bytes
+            self.host_acks += carried == 0 and node < self.run.scenario.nodes
             self.control_bytes += self.run.protocol.control_bytes(datagram)
 
     def on_wire(self, size_bytes: int) -> None:
@@ -128,14 +139,12 @@ class Measures:
         run = self.run
         stored = [station.stored_count() for station in run.stations]
         self.stored_max = max(self.stored_max, *stored)
-        second = run.now_ns // NANOSECONDS_PER_S
-        if run.parameters.fault_station >= 0 and self.series_s < second <= SERIES_MAX:
-            self.series_s = second
-            self.series[f"stored_mean_{second}"] = sum(stored) / len(stored)
-            self.series[f"stored_at_fault_{second}"] = stored[run.parameters.fault_station]
+        early = [host.early_count() for host in run.hosts]
+        passed_s = len(self.series["stored"])
+        if passed_s < run.now_ns // NANOSECONDS_PER_S and passed_s < SERIES_MAX:
+            self._add_second(stored, early)
         if not self._measuring():
             return
-        early = [host.early_count() for host in run.hosts]
         self.early_max = max(self.early_max, *early)
         self.samples += 1
         self.sums["stored"] += sum(stored) / len(stored)
@@ -145,6 +154,22 @@ class Measures:
         if self.samples % 10 == 1:
             self._weigh()
 
+    def _add_second(self, stored: list[int], early: list[int]) -> None:
+        totals = (sum(self.sent.values()), self.sent_bytes, self.deliveries, self.latency_ns)
+        sent, size, deliveries, latency_ns = (
+            now - before for now, before in zip(totals, self.series_from, strict=True)
+        )
+        self.series_from = totals
+        row = (
+            sum(stored) / len(stored),
+            stored[max(self.run.parameters.fault_station, 0)],
+            sum(early) / len(early),
+            *(sent, size, deliveries),
+            latency_ns / max(deliveries, 1) / NANOSECONDS_PER_MS,
+        )
+        for name, value in zip(SERIES, row, strict=True):
+            self.series[name].append(float(value))
+
     def _weigh(self) -> None:
         """How many bytes the machines would take if they were written down."""
         run = self.run
@@ -153,6 +178,9 @@ class Measures:
         self.state_max["station_bytes"] = max(self.state_max["station_bytes"], largest)
         largest = max(host.size_bytes(each) for host in run.hosts)
         self.state_max["host_bytes"] = max(self.state_max["host_bytes"], largest)
+        largest = max(station.size_bytes(0) for station in run.stations)
+        control = self.state_max["station_control_bytes"]
+        self.state_max["station_control_bytes"] = max(control, largest)
 
     # The result.
 
@@ -166,6 +194,30 @@ class Measures:
             p50=histogram.percentile_ms(self.histogram, 0.50),
             p99=histogram.percentile_ms(self.histogram, 0.99),
         )
+
+    def _connects(self) -> dict[str, float]:
+        """How long hosts took to become members."""
+        run = self.run
+        took_ns = [
+            self.connects_ns.get(host, max(run.now_ns - wish_ns, 0))
+            for host, wish_ns in enumerate(run.joins_ns)
+        ]
+        return {
+            "connect_ms_mean": sum(took_ns) / len(took_ns) / NANOSECONDS_PER_MS,
+            "connect_ms_max": max(took_ns) / NANOSECONDS_PER_MS,
+            "connects_late": sum(one > CONNECT_MAX_S * NANOSECONDS_PER_S for one in took_ns),
+            "unconnected": len(took_ns) - len(self.connects_ns),
+        }
+
+    def _of_stations(self) -> dict[str, float]:
+        """Counters of the stations' own: the largest of those whose name says so, else the sum."""
+        found: dict[str, float] = {}
+        for station in self.run.stations:
+            counts: dict[str, float] = getattr(station, "counts", dict)()
+            for name, value in counts.items():
+                before = found.get(name, 0)
+                found[name] = max(before, value) if name.endswith("_max") else before + value
+        return found
 
     def extra(self) -> dict[str, float]:
         """Figures of the radio and the buffers."""
@@ -183,6 +235,7 @@ class Measures:
             "station_early_mean": self.sums["expected"] / samples,
             "sent_per_s": self.measured_sent / length_s,
             "bytes_per_s": self.measured_bytes / length_s,
+            "acks_per_host_per_s": self.host_acks / length_s / run.scenario.nodes,
             "control_bytes_per_datagram": self.control_bytes / max(self.measured_sent, 1),
             "messages_per_delivery": self.measured_sent / max(self.measured_deliveries, 1),
             "collisions_intended": self.intended_bad / max(self.intended, 1),
@@ -190,7 +243,9 @@ class Measures:
             "own_deliveries": self.own,
             "wired": self.wired,
             "wired_bytes": self.wired_bytes,
-            "antenna_drops": run.air.dropped,
+            "antenna_drops": run.access.dropped,
+            "antenna_repeats": run.access.repeated,
+            "antenna_gave_up": run.access.given_up,
             "moves": self.moves,
             "joins": self.joins,
             "leaves": self.leaves,
@@ -200,7 +255,8 @@ class Measures:
             "persists": self.persists,
             **{f"{name}_max": value for name, value in self.state_max.items()},
             **{f"sent_{name}": count for name, count in sorted(self.sent.items())},
-            **self.series,
+            **self._connects(),
+            **self._of_stations(),
         }
         return found
 
@@ -242,6 +298,6 @@ class Measures:
             simulated_s=run.now_ns / NANOSECONDS_PER_S,
             complete=run._is_quiet(),
             extra=self.extra(),
-            series={},
+            series=self.series,
             scenario=scenario,
         )

@@ -11,6 +11,7 @@ from precedes.model import EventKind, Events
 from precedes.sim.engine.rows import Writer
 
 CHUNK_ROWS: Final = 1 << 16
+MARKS_MAX: Final = 10_000
 
 
 class RadioTrace:
@@ -20,6 +21,7 @@ class RadioTrace:
         self.writer = writer
         self.rows: list[tuple[int, int, int, int, int, int]] = []
         self.known = [False] * hosts  # hosts that have joined
+        self.marks: list[tuple[int, int, str, int | None]] = []  # us, host, what, station
         # Who broadcast what a station has stamped. Links are FIFO: a source's messages are
         # stamped in the order of their numbers, so that counts say which they are.
         self.stamped: list[list[int]] = [[] for _ in range(stations)]
@@ -47,6 +49,11 @@ class RadioTrace:
         """A life ends."""
         if self.writer is not None:
             self._add(time_ns, host, EventKind.LEAVE, host, 0)
+
+    def mark(self, time_ns: int, host: int, kind: str, station: int | None = None) -> None:
+        """What happens to a host and is no event of a member: of many the first are kept."""
+        if self.writer is not None and len(self.marks) < MARKS_MAX:
+            self.marks.append((time_ns // 1000, host, kind, station))
 
     def end(self, time_ns: int, down_ns: dict[int, int]) -> None:
         """The run is over: who is down has crashed, who never joined is no member."""

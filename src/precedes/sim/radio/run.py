@@ -24,6 +24,7 @@ from precedes.model import NANOSECONDS_PER_MS, NANOSECONDS_PER_S, TIME_NS_MAX, E
 from precedes.registry import MachineProtocol
 from precedes.sim.engine.rows import Writer
 from precedes.sim.inputs import broadcasts
+from precedes.sim.radio.access import Aloha, CarrierSense
 from precedes.sim.radio.air import Air, Transmission
 from precedes.sim.radio.measures import Measures
 from precedes.sim.radio.mobility import Mobility, station_places, tree_of
@@ -78,13 +79,11 @@ class RadioRun:
         parameters, hosts = self.parameters, self.scenario.nodes
         self.places = station_places(parameters.stations, parameters.spacing_m)
         self.mobility = Mobility(parameters, self.places, hosts, generator)
-        self.air = Air(
-            parameters,
-            hosts=hosts,
-            stations=self.places,
-            random=self.random,
-            at=self.at,
-            done=self._heard,
+        self.air = Air(parameters, hosts=hosts, stations=self.places)
+        self.access = (
+            CarrierSense(parameters, self.air, at=self.at, done=self._heard, random=self.random)
+            if parameters.mac == "csma"
+            else Aloha(parameters, self.air, at=self.at, done=self._heard)
         )
         self.air.place(self.mobility.hosts)
         self.joins_ns = [
@@ -226,6 +225,7 @@ class RadioRun:
                 cell = None if nearest < 0 else nearest
                 if cell != self.cells[host]:
                     self.measures.moves += 1
+                    self.trace.mark(self.now_ns, host, "handoff", cell)
                     self._attach(host)
 
     def _issue(self, row: int) -> None:
@@ -270,10 +270,12 @@ class RadioRun:
         self.mobility.standing.add(host)
         self.measures.faults.append((self.now_ns, length_s))
         if length_s > 0:
+            self.trace.mark(self.now_ns, host, "crash")
             up_ns = self.now_ns + round(length_s * NANOSECONDS_PER_S)
             self.at(up_ns, lambda: self._recover(host))
 
     def _recover(self, host: int) -> None:
+        self.trace.mark(self.now_ns, host, "recover")
         self.up[host] = True
         del self.down_ns[host]
         self.mobility.standing.discard(host)
@@ -355,19 +357,22 @@ class RadioRun:
 
     def _transmit(self, node: int, datagram: Any) -> None:
         size_bytes = self.protocol.air_bytes(datagram, self.parameters)
-        self.measures.on_send(datagram, size_bytes)
-        self.air.send(node, datagram, size_bytes, self.now_ns)
+        self.measures.on_send(node, datagram, size_bytes)
+        self.access.send(node, datagram, size_bytes, self.now_ns, self._addressee(node, datagram))
 
-    def _heard(self, sent: Transmission) -> None:
+    def _addressee(self, node: int, datagram: Any) -> int | None:
+        """The one antenna that a datagram is meant for; None: all hosts of a cell."""
+        if node < self.scenario.nodes:
+            return self.scenario.nodes + int(datagram.cell)
+        return getattr(datagram, "host", None)
+
+    def _heard(self, sent: Transmission, is_copy: bool) -> list[int]:
         """A transmission is over: whoever it is meant for, and who heard it well, gets it."""
         hosts = self.scenario.nodes
         datagram, bad = sent.datagram, sent.bad
         loss = self.scenario.loss
-        if sent.node < hosts:
-            targets: Any = (hosts + datagram.cell,)
-        else:
-            only = getattr(datagram, "host", None)
-            targets = self.members[sent.node - hosts] if only is None else (only,)
+        only = self._addressee(sent.node, datagram)
+        targets: Any = self.members[sent.node - hosts] if only is None else (only,)
         well = []
         intended = lost = 0
         for target in sent.heard_by if len(targets) > 8 else targets:
@@ -378,6 +383,8 @@ class RadioRun:
                 elif loss == 0.0 or self.chance.random() >= loss:
                     well.append(target)
         self.measures.on_heard(len(sent.heard_by), len(bad), intended, lost)
+        if is_copy:
+            return well
         for target in well:
             if target >= hosts:
                 machine = self.stations[target - hosts]
@@ -388,6 +395,7 @@ class RadioRun:
                 self.hosts[target].receive(datagram)
                 if environment.effects:
                     self._carry_out(target, environment)
+        return [target for target in well if target >= hosts or self.up[target]]
 
     def _wire(self, source: int, target: int, message: Any) -> None:
         """A reliable FIFO link: a delay, and the time that the bytes take one after the other."""
