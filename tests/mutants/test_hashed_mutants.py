@@ -23,6 +23,7 @@ SMALL = (
 SHORT = ('default=1024, metadata={"help": "deliveries', 'default=64, metadata={"help": "deliveries')
 AT_ONCE = ("grace_ms: float = field(default=100.0,", "grace_ms: float = field(default=0.0,")
 NO_RETRY = ("retry: bool = field(default=True,", "retry: bool = field(default=False,")
+LITERAL = ('default="peeling"', 'default="literal"')
 ONE_HASH = ("hashes: int = field(default=100,", "hashes: int = field(default=1,")
 
 # The mistake, then what stands in a file and what the mutant has instead, and other settings.
@@ -88,6 +89,17 @@ MUTANTS = {
     "half of the hash is compared": (
         ("peel.mark[SUM] == difference:", "peel.mark[SUM] & 1 == difference & 1:"),
     ),
+    "the first combination is accepted": (
+        (
+            "        if work[size, SUM] == difference:\n            return True\n",
+            "        return True\n",
+        ),
+        LITERAL,
+    ),
+    "half of the hash of a combination is compared": (
+        ("work[size, SUM] == difference:", "work[size, SUM] & 1 == difference & 1:"),
+        LITERAL,
+    ),
 }
 HASH = "    state.past[slot] = state.hash[here]\n"
 RECORD = "    check.record_delivery(state, here, slot, host)\n"
@@ -105,6 +117,10 @@ WASTEFUL = {
             HASH + RECORD,
             RECORD + HASH,
         ),
+    ),
+    "a clock is kept in the place of another message": (
+        ("log.end[here, NEXT] & (NEWEST - 1)]", "(log.end[here, NEXT] + 5) & (NEWEST - 1)]"),
+        LITERAL,
     ),
 }
 
@@ -128,6 +144,8 @@ REASONS = {
     "the log lets own messages go that not everybody has delivered": "lost",
     "any set with the right counts is accepted": "order",
     "half of the hash is compared": "order",
+    "the first combination is accepted": "order",
+    "half of the hash of a combination is compared": "order",
 }
 
 
@@ -144,14 +162,14 @@ def test_mutants_are_convicted(tmp_path, mistake):
     assert_convicted(mistake, trials(mutant), REASONS[mistake])
 
 
-@pytest.mark.parametrize("settings", [(), (AT_ONCE, NO_RETRY), (ONE_HASH,)], ids=str)
+@pytest.mark.parametrize("settings", [(), (AT_ONCE, NO_RETRY), (ONE_HASH,), (LITERAL,)], ids=str)
 def test_the_original_passes_the_same_schedules(tmp_path, settings):
     assert conviction(trials(write(tmp_path, *settings))) is None
 
 
-def requests_of(name):
+def requests_of(name, **settings):
     """Requests for a delivery in a group whose clock is large enough."""
-    scenario = Scenario(protocol=name, nodes=8, messages=40, parameters={"entries": 20})
+    scenario = Scenario(protocol=name, nodes=8, messages=40, parameters={"entries": 20, **settings})
     result = simulate(scenario, tier="interpreted")
     assert result.violations.deliveries == 0
     return result.extra["requests"] / result.deliveries
@@ -161,3 +179,4 @@ def requests_of(name):
 def test_wasteful_mutants_are_convicted(tmp_path, mistake):
     assert requests_of(write(tmp_path, *WASTEFUL[mistake])) > 0.2
     assert requests_of("hashed") < 0.01
+    assert requests_of("hashed", search="literal") < 0.01

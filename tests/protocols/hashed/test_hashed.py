@@ -8,10 +8,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from precedes import simulate
+from precedes.errors import UserError
 from precedes.parts import pool
 from precedes.parts.hash_check import set_hash
 from precedes.sim import Scenario
-from precedes.testing import observe, random_scenario
+from precedes.testing import check_scenario, observe, random_scenario
 from tests.support import warm
 from tests.support.convictions import Convicted, hold
 from tests.support.delivered_sets import DeliveredSets
@@ -25,6 +26,7 @@ def parameters(seed):
         "entries": entries,
         "per_process": draw.randint(1, min(entries, 3)),
         "hashes": draw.choice((1, 5, 100)),
+        "search": draw.choice(("peeling", "literal")),
         "grace_ms": draw.choice((0.0, 0.0, 5.0, 100.0)),
         "retry": draw.random() < 0.5,
         "sender_order": draw.random() < 0.5,
@@ -102,6 +104,21 @@ def test_everything_arrives_on_a_network_that_loses_nothing(seed):
     scenario = random_scenario("hashed", seed).replace(parameters=parameters(seed))
     seen = observe(scenario)
     assert crashed(scenario) or seen.result.lost == seen.result.pending_at_end == 0, scenario
+
+
+@pytest.mark.parametrize("seed", range(1, 4))
+def test_the_printed_search_gives_the_same_in_every_way(seed):
+    """Compiled and interpreted, with little room, and whatever is recorded."""
+    warm.up()
+    scenario = random_scenario("hashed", seed)
+    given = parameters(seed) | {"search": "literal"}
+    seen = check_scenario(scenario.replace(parameters=given, messages=min(scenario.messages, 40)))
+    assert seen.result.extra["hashes"] > 0
+
+
+def test_a_search_that_nobody_knows_is_refused():
+    with pytest.raises(UserError, match="search must be peeling or literal, not 'fast'"):
+        simulate(Scenario(protocol="hashed", nodes=3, messages=5, parameters={"search": "fast"}))
 
 
 def test_the_same_schedules_convict_the_clock_alone():

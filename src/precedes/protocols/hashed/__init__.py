@@ -2,14 +2,15 @@
 
 Source: "Improving accuracy", sections 4 and 5 (Algorithms 2 and 3).
 
-Algorithm. Clocks and waiting are those of ``probabilistic``. A message also carries the hash of
-all that its sender had delivered (``past``). Once the clock lets it pass, the receiver looks for
-the set R of own deliveries that the sender lacked (``search``): if the own hash without R is the
-message's, nothing is missing and the message is delivered. Otherwise it is suspect. It is tested
-again after every delivery, since most often what it lacks is just arriving. After a grace time
-its sender is asked for its direct dependencies (``requests``); the message is delivered when they
-are, and by induction its whole past is. R also tells which own messages the sender had delivered;
-what everybody has, nobody asks about, and its part of the log is collected (``log``).
+Algorithm. Clocks and waiting are those of ``probabilistic``. A message also carries the hash of all
+that its sender had delivered (``past``). Once the clock lets it pass, the receiver looks for the
+set R of own deliveries that the sender lacked (``search``, or ``enumeration`` as printed): if the
+own hash without R is the message's, nothing is missing and the message is delivered. Otherwise it
+is suspect. It is tested again after every delivery, since most often what it lacks is just
+arriving. After a grace time its sender is asked for its direct dependencies (``requests``); the
+message is delivered when they are, and by induction its whole past is. R also tells which own
+messages the sender had delivered; what everybody has, nobody asks about, and its part of the log is
+collected (``log``).
 
 Assumes that no packet is lost, for liveness alone: a lost one blocks what depends on it.
 
@@ -51,6 +52,7 @@ from precedes.contract import (
     value_of,
     window,
 )
+from precedes.errors import UserError
 from precedes.model import NANOSECONDS_PER_MS
 from precedes.parts import clocks
 from precedes.parts.hash_check import check, log, queue, requests, search, set_hash
@@ -59,6 +61,9 @@ from precedes.parts.hash_check.queue import Queue
 from precedes.parts.hash_check.search import Peeling
 from precedes.parts.hash_check.set_hash import Hasher
 from precedes.parts.pool import NONE
+
+from . import enumeration
+from .enumeration import Enumeration
 
 DATA: Final = 0
 ITEMS: Final = (MESSAGE, NUMBER, NUMBER, NUMBER)
@@ -69,9 +74,12 @@ ROUTE: Final = "direct"
 # It asks the sender of a message that it cannot explain, and a lost one does not answer.
 SURVIVES_CRASHES: Final = False
 
+SEARCHES: Final = ("peeling", "literal")
+
 # Places in ``setting``, after those of ``check``.
 ENTRIES: Final = check.SETTINGS
-OWNERS: Final = ENTRIES + 1  # from here on, for each entry of a row: see ``clocks.owners_of``
+SEARCH: Final = ENTRIES + 1  # of SEARCHES
+OWNERS: Final = SEARCH + 1  # from here on, for each entry of a row: see ``clocks.owners_of``
 
 
 @dataclass(frozen=True)
@@ -81,6 +89,9 @@ class Parameters:
     entries: int = field(default=50, metadata={"help": "entries of the clock (M)"})
     per_process: int = field(default=2, metadata={"help": "entries that a process owns (k)"})
     hashes: int = field(default=100, metadata={"help": "hashes compared in one test, at most (l)"})
+    search: str = field(
+        default="peeling", metadata={"help": "peeling, or literal: combinations as printed"}
+    )
     grace_ms: float = field(default=100.0, metadata={"help": "wait before asking the sender"})
     retry: bool = field(default=True, metadata={"help": "test again after every delivery"})
     sender_order: bool = field(
@@ -94,6 +105,8 @@ class Parameters:
         clocks.check_size(entries=self.entries, per_process=self.per_process)
         check_range(0, 1e6, grace_ms=self.grace_ms)
         check.check_effort(hashes=self.hashes, log_length=self.log)
+        if self.search not in SEARCHES:
+            raise UserError(f"search must be {' or '.join(SEARCHES)}, not {self.search!r}")
 
 
 class State(NamedTuple):
@@ -110,6 +123,7 @@ class State(NamedTuple):
     log: Log
     hasher: Hasher
     peel: Peeling
+    literal: Enumeration
     scratch: Int64s  # source -> 0, but while something is counted for a request
     setting: Int64s
     counted: Int64s
@@ -131,6 +145,7 @@ def allocate(parameters: Parameters, group: Group, capacity: Capacity) -> State:
         parameters.retry,
         parameters.sender_order,
         parameters.entries,
+        SEARCHES.index(parameters.search),
         *clocks.owners_of(own, hosted=group.hosted, width=width),
     ]
     return State(
@@ -145,6 +160,9 @@ def allocate(parameters: Parameters, group: Group, capacity: Capacity) -> State:
         log=log.allocate(processes=processes, nodes=group.nodes, length=parameters.log),
         hasher=set_hash.allocate(seed=group.seed, slots=capacity.slots),
         peel=search.allocate(width=width, nodes=group.nodes, per_process=parameters.per_process),
+        literal=enumeration.allocate(
+            processes=processes, width=width, is_used=parameters.search == "literal"
+        ),
         scratch=np.zeros(group.nodes, np.int64),
         setting=np.array(setting, np.int64),
         counted=np.zeros(check.COUNTED, np.int64),
@@ -175,6 +193,8 @@ def _record(state: State, here: int, slot: int, host: Host) -> None:
     hashed = set_hash.hash_of(state.hasher, slot, host)
     state.hash[here] = set_hash.plus(state.hash[here], hashed)
     state.delivered[here, source] = sequence
+    if state.setting[SEARCH] != 0:
+        enumeration.remember(state.literal, state.log, state.own, here, source, state.need[slot])
     log.append(state.log, here, set_hash.packed(source, sequence), hashed, 0)
 
 
@@ -207,23 +227,37 @@ def _explain(state: State, here: int, slot: int, host: Host) -> bool:
     """Algorithm 3."""
     source = source_of(host, slot)
     difference = set_hash.minus(state.hash[here], state.past[slot])
-    found = search.find(
-        state.peel,
-        state.log,
-        state.own,
-        here,
-        state.clock[here],
-        state.need[slot],
-        state.node[here],
-        source,
-        difference,
-        state.setting[check.LIMIT],
-    )
+    limit = state.setting[check.LIMIT]
+    if state.setting[SEARCH] == 0:
+        found = search.find(
+            state.peel,
+            state.log,
+            state.own,
+            here,
+            state.clock[here],
+            state.need[slot],
+            state.node[here],
+            source,
+            difference,
+            limit,
+        )
+        oldest_own = state.peel.mark[search.OLDEST_OWN]
+    else:
+        found = enumeration.find(
+            state.literal,
+            state.log,
+            here,
+            state.need[slot],
+            state.node[here],
+            difference,
+            limit,
+        )
+        oldest_own = state.literal.mark[enumeration.OLDEST_OWN]
     # What precedes the message includes the sender's last one; no hash is trusted against that.
     if not found or sequence_of(host, slot) != state.delivered[here, source] + 1:
         return False
     own = state.delivered[here, state.node[here]]
-    log.note_known(state.log, here, source, own, state.peel.mark[search.OLDEST_OWN])
+    log.note_known(state.log, here, source, own, oldest_own)
     state.counted[check.ACCEPTED] += 1
     return True
 
@@ -259,4 +293,10 @@ def _message_bytes(state: State, slot: int) -> int:
 
 def extra(state: State) -> dict[str, float]:
     """What was tested, suspected and asked."""
-    return {"hashes": int(state.peel.mark[search.HASHES]), **check.counts(state)}
+    found = {"hashes": int(state.peel.mark[search.HASHES]), **check.counts(state)}
+    if state.setting[SEARCH] != 0:
+        mark = state.literal.mark
+        found["hashes"] = int(mark[enumeration.HASHES])
+        found["concurrent"] = int(mark[enumeration.CONCURRENT])
+        found["concurrent_unshown"] = int(mark[enumeration.UNSHOWN])
+    return found
