@@ -150,6 +150,32 @@ def test_rounds_go_on_after_their_initiators_have_crashed():
     assert (made.state.dcs.word[:4, SIZE] > 1).any(), "they crashed before there was a round"
 
 
+@pytest.mark.usefixtures("engine")
+def test_what_rounds_cost_is_counted_by_their_kind():
+    """Three packets for each other process; of a seal or more but for answers, of nine at most."""
+    scenario = Scenario(
+        protocol="dcs",
+        nodes=12,
+        workload="bell:1:200",
+        duration_s=20.0,
+        parameters={"error": 1e-2, "component_entries": 8, "components_max": 8, "keep_ms": 0.0},
+    )
+    result = simulate(scenario)
+    extra = result.extra
+    for kind in ("deactivate", "remove"):
+        rounds_of, packets, values = (
+            extra[f"{kind}_{what}"] for what in ("rounds", "packets", "values")
+        )
+        assert rounds_of > 0
+        assert packets == 3 * 11 * rounds_of
+        assert 4 * 11 * rounds_of <= values <= 19 * 11 * rounds_of
+    assert extra["rounds"] == extra["deactivate_rounds"] + extra["remove_rounds"]
+    assert extra["rounds_packets"] == extra["deactivate_packets"] + extra["remove_packets"]
+    assert result.packets == result.messages_sent + extra["rounds_packets"]
+    assert sum(result.series["broadcasts"]) == result.broadcasts
+    assert len(result.series["broadcasts"]) == len(result.series["entries"])
+
+
 def test_the_clock_is_bounded():
     """At the bound the clock stays as it is, and errors grow; nothing else happens."""
     parameters = {"error": 1e-6, "component_entries": 4, "components_max": 3}

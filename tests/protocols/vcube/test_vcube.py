@@ -9,6 +9,7 @@ from precedes.errors import UserError
 from precedes.model import EventKind
 from precedes.protocols import vcube
 from precedes.protocols.vcube.recovery import WINDOW
+from precedes.protocols.vcube.state import WAITING_MAX
 from precedes.sim import Fault, Scenario, simulate
 from precedes.sim.engine.rows import NODE, PACKET, SEQUENCE, SOURCE
 from precedes.testing import observe
@@ -258,6 +259,16 @@ class TestCompiled:
 def test_bad_parameters(given, message):
     with pytest.raises(UserError, match=message):
         registry.load("vcube").make_parameters(given)
+
+
+def test_nodes_are_counted_by_what_waited_at_them():
+    group = Group(nodes=8, hosted=np.arange(8, dtype=np.int32), seed=1)
+    parameters = vcube.Parameters(tolerant=False)
+    state = vcube.allocate(parameters, group, Capacity(slots=16, held=64))
+    state.process[:, WAITING_MAX] = [0, 50, 51, 100, 101, 200, 250, 251]
+    names = ("up_to_50", "51_to_100", "101_to_150", "151_to_200", "201_to_250", "over_250")
+    counts = vcube.extra(state)
+    assert [counts[f"nodes_waiting_{name}"] for name in names] == [2, 2, 1, 1, 1, 1]
 
 
 def test_a_group_too_large_for_the_memory_is_refused_at_once():

@@ -57,7 +57,7 @@ from .state import (
     COMPONENTS,
     COMPONENTS_A_ROUND,
     CRASHED,
-    DEACTIVATED,
+    DEACTIVATE,
     DOUBT,
     DOUBT_ROUND,
     DOUBT_UNTIL_NS,
@@ -68,6 +68,7 @@ from .state import (
     IDLE,
     KEEP_NS,
     KIND,
+    LEFT,
     LOW,
     MALFORMED,
     MOST,
@@ -79,7 +80,7 @@ from .state import (
     PACKETS,
     RANK,
     REACH,
-    REMOVED,
+    REMOVE,
     ROUND,
     ROUND_NS,
     SEALS,
@@ -87,6 +88,7 @@ from .state import (
     SIZE,
     STARTED,
     TIMEOUT_NS,
+    VALUES,
     WIDTH,
     ClockSet,
 )
@@ -96,9 +98,6 @@ ASK: Final = 4  # what the round is; SEAL items follow, one for each component
 DECIDE: Final = 5  # the same, with the components that all agree to
 SEAL: Final = 6
 ANSWER: Final = 7  # which round, how many components are active, from which one on it agrees
-
-DEACTIVATE: Final = 0
-REMOVE: Final = 1
 
 INITIATORS: Final = 4
 IDLE_TURNS: Final = 64
@@ -188,7 +187,7 @@ def _begin(dcs: ClockSet, here: int, host: Host) -> None:
     for other in range(dcs.member.shape[1]):
         dcs.member[here, other] &= CRASHED
     _block(dcs, here, _round(dcs.word[here, NODE], word[ROUND]), low, host)
-    dcs.counters[STARTED] += 1
+    dcs.counters[STARTED + kind] += 1
     _tell(dcs, here, ASK, low, host)
     set_timer(host, EXPIRY - word[ROUND], dcs.settings[TIMEOUT_NS] << word[FAILED])
     if word[AWAITED] == 0:
@@ -219,7 +218,8 @@ def _tell(dcs: ClockSet, here: int, tag: int, low: int, host: Host) -> None:
             put(host, tag, what | word[ROUND])
             for c in range(low, word[HIGH]):
                 put(host, SEAL, dcs.word[here, SEALS + c - word[LOW]])
-            dcs.counters[PACKETS] += 1
+            dcs.counters[PACKETS + word[KIND]] += 1
+            dcs.counters[VALUES + word[KIND]] += 1 + word[HIGH] - low
 
 
 @compiled.function(inline=False)
@@ -263,7 +263,8 @@ def _on_ask(dcs: ClockSet, here: int, sender: int, inbox: Int64s, host: Host) ->
             # No initiator waits longer for answers; what it decided has come by then.
             longest_ns = dcs.settings[TIMEOUT_NS] << (FAILED_MAX + 1)
             word[DOUBT_UNTIL_NS] = now_ns(host) + longest_ns
-    dcs.counters[PACKETS] += 1
+    dcs.counters[PACKETS + kind] += 1
+    dcs.counters[VALUES + kind] += 1
     number = value & NUMBER_MASK
     send(host, sender, ANSWER, (number << 16) | (word[ACTIVE] << 8) | agreed)
 
@@ -328,7 +329,7 @@ def _conclude(dcs: ClockSet, here: int, agreed: int, host: Host) -> None:
     _tell(dcs, here, DECIDE, low, host)
     for c in range(word[HIGH] - 1, low - 1, -1):
         _leave(dcs, here, word[KIND], c, host)
-    dcs.counters[REMOVED if word[KIND] == REMOVE else DEACTIVATED] += word[HIGH] - low
+    dcs.counters[LEFT + word[KIND]] += word[HIGH] - low
     word[FAILED] = 0 if low < word[HIGH] else min(word[FAILED] + 1, FAILED_MAX)
     word[KIND] = NO_ROUND
     word[BLOCKED_UNTIL_NS] = 0

@@ -102,13 +102,17 @@ KEEP_NS: Final = 8
 BALANCE_NS: Final = 9
 INTERVAL_NS: Final = 10
 
-# Places in ``counters``.
+# Places in ``counters``; a round counts at its kind's, DEACTIVATE or REMOVE.
 STARTED: Final = 0  # rounds
-DEACTIVATED: Final = 1  # components, by the decisions of all initiators
-REMOVED: Final = 2
-PACKETS: Final = 3  # of rounds
-MALFORMED: Final = 4  # packets and messages that no correct process sends
-COUNTERS: Final = 5
+PACKETS: Final = 2  # of rounds
+VALUES: Final = 4  # in these packets
+LEFT: Final = 6  # components, by the decisions of all initiators
+MALFORMED: Final = 8  # packets and messages that no correct process sends
+COUNTERS: Final = 9
+
+# Kinds of rounds.
+DEACTIVATE: Final = 0
+REMOVE: Final = 1
 
 # Words of an interval of 10 s in ``series``; the last interval is all that is later.
 ACTIVE_SUM: Final = 0  # active components of processes, summed over intervals of the estimate
@@ -369,12 +373,16 @@ def extra(state: State) -> dict[str, float]:
         "entries_mean": _mean(state, ACTIVE_SUM, ACTIVE_COUNT),
         "entries_sent_mean": _mean(state, SENT_SUM, SENT_COUNT),
         "entries_at_end": entries * float(state.dcs.word[:, ACTIVE].mean()),
-        "rounds": int(counters[STARTED]),
-        "rounds_packets": int(counters[PACKETS]),
-        "deactivated": int(counters[DEACTIVATED]),
-        "removed": int(counters[REMOVED]),
+        "rounds": int(counters[STARTED : STARTED + 2].sum()),
+        "rounds_packets": int(counters[PACKETS : PACKETS + 2].sum()),
+        "deactivated": int(counters[LEFT + DEACTIVATE]),
+        "removed": int(counters[LEFT + REMOVE]),
         "malformed": int(counters[MALFORMED]),
     }
+    for name, kind in (("deactivate", DEACTIVATE), ("remove", REMOVE)):
+        found[f"{name}_rounds"] = int(counters[STARTED + kind])
+        found[f"{name}_packets"] = int(counters[PACKETS + kind])
+        found[f"{name}_values"] = int(counters[VALUES + kind])
     if state.dcs.settings[DETECTOR] != 0:
         found["hashes"] = int(state.peel.mark[search.HASHES])
         found |= check.counts(state)
@@ -396,10 +404,13 @@ def _mean(state: State, total: int, count: int) -> float:
 
 
 def series(state: State) -> dict[str, list[float]]:
-    """Entries of a clock, a mean over processes, in every 10 s."""
+    """In every 10 s: entries of a clock, a mean over processes, and broadcasts."""
     rows = _rows(state)
     means = rows[:, ACTIVE_SUM] / np.maximum(rows[:, ACTIVE_COUNT], 1)
-    return {"entries": [float(one) for one in means * state.dcs.settings[ENTRIES]]}
+    return {
+        "entries": [float(one) for one in means * state.dcs.settings[ENTRIES]],
+        "broadcasts": [float(one) for one in rows[:, SENT_COUNT]],
+    }
 
 
 @compiled.function()

@@ -90,6 +90,15 @@ DEPENDENCIES: Final = {
     "broadcasts_needing_5_to_9": (5, 9),
     "broadcasts_needing_10_to_12": (10, 12),
 }
+# Most messages that waited at a node at some time, by which nodes are counted (Figure 9).
+WAITED: Final = {
+    "nodes_waiting_up_to_50": (0, 50),
+    "nodes_waiting_51_to_100": (51, 100),
+    "nodes_waiting_101_to_150": (101, 150),
+    "nodes_waiting_151_to_200": (151, 200),
+    "nodes_waiting_201_to_250": (201, 250),
+    "nodes_waiting_over_250": (251, np.iinfo(np.int64).max),
+}
 
 
 @dataclass(frozen=True)
@@ -206,8 +215,10 @@ def extra(state: State) -> dict[str, float]:
             name: int(state.dependencies[(depth >= low) & (depth <= high)].sum())
             for name, (low, high) in DEPENDENCIES.items()
         },
-        "nodes_waiting_up_to_50": int((waiting_max <= 50).sum()),
-        "nodes_waiting_over_250": int((waiting_max > 250).sum()),
+        **{
+            name: int(((waiting_max >= low) & (waiting_max <= high)).sum())
+            for name, (low, high) in WAITED.items()
+        },
         "waiting_at_end": int(state.process[correct, WAITING].sum()),
         "waiting_max": int(waiting_max.max()),
         "delayed": int(state.process[:, DELAYED].sum()),
