@@ -30,6 +30,8 @@ def test_every_form_is_on_the_page_and_in_the_help(laws):
         {"workload": "window:100:7"},
         {"workload": "exponential:100"},
         {"workload": "exponential:100:7", "messages": 33},
+        {"workload": "triangle:100"},
+        {"workload": "triangle:100:7"},
         {"workload": "burst:3:50"},
         {"workload": "bell:10:90", "duration_s": 60.0},
         {"workload": "random:10:90", "duration_s": 400.0},

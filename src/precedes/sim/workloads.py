@@ -16,6 +16,7 @@ from precedes.forms import Laws, name_of
 from precedes.sim.scenario import Scenario
 
 TARGET_SECONDS: Final = 20  # Wilhelm et al. 2023: random targets are reached every 20 s
+BELLS_MAX: Final = 1000
 
 
 class Length(enum.Enum):
@@ -87,6 +88,13 @@ class Exponential(Window):
 
 
 @dataclass(frozen=True)
+class Triangle(Window):
+    """The same at times that are likeliest in the middle of the window, and not at its ends."""
+
+    FORMS = ("triangle:MS", "triangle:MS:TIMES")
+
+
+@dataclass(frozen=True)
 class Burst(Kind):
     """The first so many nodes broadcast so many times each, all at the start."""
 
@@ -110,10 +118,9 @@ class Burst(Kind):
 
 
 @dataclass(frozen=True)
-class Bell(Kind):
-    """A rate that rises from low to high and falls again."""
+class Varying(Kind):
+    """A rate that varies between two."""
 
-    FORMS: ClassVar[tuple[str, ...]] = ("bell:LOW:HIGH",)
     LENGTH = Length.TIMED
     low: float
     high: float
@@ -129,7 +136,23 @@ class Bell(Kind):
 
 
 @dataclass(frozen=True)
-class Random(Bell):
+class Bell(Varying):
+    """A rate that rises from low to high and falls again, so many times."""
+
+    FORMS = ("bell:LOW:HIGH", "bell:LOW:HIGH:TIMES")
+    times: float = 1.0
+
+    def check(self, scenario: Scenario) -> None:
+        """Bells come whole."""
+        super().check(scenario)
+        if self.times != round(self.times) or not 1 <= self.times <= BELLS_MAX:
+            raise UserError(
+                f"workload {scenario.workload!r}: TIMES is a whole number from 1 to {BELLS_MAX}"
+            )
+
+
+@dataclass(frozen=True)
+class Random(Varying):
     """A rate that goes from target to target, or stays low but for so many peaks."""
 
     FORMS = ("random:LOW:HIGH", "random:LOW:HIGH:PEAKS")
@@ -189,7 +212,7 @@ class Replay(Kind):
 
 KINDS: Final = Laws[Kind](
     "workload",
-    (Poisson, Periodic, Window, Exponential, Burst, Bell, Random, Shift, Replay),
+    (Poisson, Periodic, Window, Exponential, Triangle, Burst, Bell, Random, Shift, Replay),
 )
 WORKLOAD_HELP: Final = KINDS.help
 
@@ -204,7 +227,7 @@ def workload_of(scenario: Scenario) -> Kind:
     if kind.LENGTH is Length.OWN and scenario.duration_s is not None:
         raise UserError(f"workload {name} ends by itself: leave out duration")
     if kind.LENGTH is Length.OPEN and scenario.messages is None and not scenario.duration_s:
-        raise UserError("say how long: --messages K or --duration S (a file: messages, duration_s)")
+        raise UserError("say how long: with `messages` or `duration_s`")
     if kind.LENGTH is Length.TIMED and not scenario.duration_s:
         raise UserError(f"workload {name} needs a duration")
     workload = KINDS.read(text)

@@ -80,7 +80,17 @@ def test_exponential_starts():
     assert times.std() == pytest.approx(0.25, rel=0.25)
 
 
-@pytest.mark.parametrize("law", ["window:100", "exponential:100"])
+def test_triangular_starts():
+    """Shares of a triangle over the window: 1/8 of it in each outer quarter, 3/8 in each inner."""
+    times, nodes = broadcasts(nodes=1600, workload="triangle:400")
+    assert sorted(nodes.tolist()) == list(range(1600)), "everybody once"
+    shares = np.histogram(times, bins=4, range=(0, 0.4))[0] / 1600
+    assert shares == pytest.approx([1 / 8, 3 / 8, 3 / 8, 1 / 8], abs=4 * 0.5 / math.sqrt(1600))
+    assert shares.sum() == 1
+    assert times.std() == pytest.approx(0.4 / math.sqrt(24), rel=0.06)
+
+
+@pytest.mark.parametrize("law", ["window:100", "exponential:100", "triangle:100"])
 def test_every_node_several_times(law):
     _, nodes = broadcasts(nodes=7, workload=f"{law}:3")
     assert sorted(nodes.tolist()) == sorted(3 * list(range(7)))
@@ -104,6 +114,18 @@ def test_bell():
     middle = 10 + 190 * np.exp(-((np.arange(10) / 10 + 0.05 - 0.5) ** 2) / (2 * 0.16**2))
     assert counts == pytest.approx(10 * middle, rel=0.25)
     assert counts[4:6].min() > 5 * counts[[0, 9]].max()
+
+
+def test_bells_follow_one_another():
+    times, _ = broadcasts(nodes=5, workload="bell:10:200:3", duration_s=150.0)
+    counts, _ = np.histogram(times, bins=15, range=(0, 150))
+    share = (np.arange(500) + 0.5) / 500
+    one = 10 + 190 * np.exp(-((share - 0.5) ** 2) / (2 * 0.16**2))
+    expected = 10 * one.reshape(5, 100).mean(axis=1)
+    assert counts == pytest.approx(np.tile(expected, 3), rel=0.25)
+    once, _ = broadcasts(nodes=5, workload="bell:10:200", duration_s=20.0)
+    same, _ = broadcasts(nodes=5, workload="bell:10:200:1", duration_s=20.0)
+    assert np.array_equal(once, same)
 
 
 def test_random_targets():
@@ -169,6 +191,9 @@ def test_no_messages_at_all():
         ({"workload": "poisson:3", "messages": 5}, "poisson takes no parameters"),
         ({"workload": "bell:5:2", "duration_s": 1.0}, "LOW:HIGH"),
         ({"workload": "random:0:0", "duration_s": 1.0}, "LOW:HIGH"),
+        ({"workload": "bell:1:2:0", "duration_s": 1.0}, "TIMES is a whole number"),
+        ({"workload": "bell:1:2:1.5", "duration_s": 1.0}, "TIMES is a whole number"),
+        ({"workload": "bell:1:2:1001", "duration_s": 1.0}, "TIMES is a whole number"),
         ({"workload": "bell:5", "duration_s": 1.0}, "'bell:5' is not understood"),
         ({"workload": "window:x"}, "'window:x' is not understood"),
         ({"workload": "exponential:9:0"}, "a whole number of times, from 1 on"),

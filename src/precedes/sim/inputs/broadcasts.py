@@ -23,6 +23,7 @@ from precedes.sim.workloads import (
     Random,
     Replay,
     Shift,
+    Varying,
     Window,
 )
 
@@ -34,7 +35,7 @@ Times = tuple[Floats, NDArray[np.int64]]  # in ns, with the node of each
 BROADCASTS_MAX: Final = 200_000_000
 
 # Wilhelm et al. 2023 do not give the shape of their bell; a Gaussian of this width, as a share of
-# the duration, reproduces its figures, and a triangle does not.
+# a bell's duration, reproduces its figures, and a triangle does not.
 BELL_WIDTH: Final = 0.16
 BELL_KNOTS: Final = 128
 
@@ -55,13 +56,16 @@ def _draw(kind: Kind, scenario: Scenario, generator: np.random.Generator, drawn:
             return _poisson(scenario, generator)
         case workloads.Periodic():
             return _periodic(scenario, generator)
-        case workloads.Exponential():  # a window, too
+        # Both are windows, too.
+        case workloads.Exponential():
             return _starts(kind, scenario, generator.standard_exponential)
+        case workloads.Triangle():
+            return _starts(kind, scenario, lambda count: generator.random((2, count)).mean(axis=0))
         case workloads.Window():
             return _starts(kind, scenario, generator.random)
         case workloads.Burst():
             return _burst(kind)
-        case workloads.Bell():
+        case workloads.Varying():
             return _profile(kind, scenario, generator, drawn)
         case workloads.Shift():
             return _shift(kind, scenario, generator)
@@ -128,8 +132,10 @@ def _poisson(scenario: Scenario, generator: np.random.Generator) -> Times:
     return times_ns, _senders(scenario, generator, len(times_ns))
 
 
-def _profile(kind: Bell, scenario: Scenario, generator: np.random.Generator, drawn: Drawn) -> Times:
-    """A rate that varies, by thinning: a bell over the duration, or random targets."""
+def _profile(
+    kind: Varying, scenario: Scenario, generator: np.random.Generator, drawn: Drawn
+) -> Times:
+    """A rate that varies, by thinning: bells over the duration, or random targets."""
     assert scenario.duration_s is not None
     low, high = kind.low, kind.high
     if isinstance(kind, Random):
@@ -137,9 +143,10 @@ def _profile(kind: Bell, scenario: Scenario, generator: np.random.Generator, dra
         times_s = np.arange(len(rates), dtype=np.float64) * TARGET_SECONDS
         drawn["targets_per_s"] = rates.tolist()
     else:
-        share = np.linspace(0, 1, BELL_KNOTS + 1)
-        rates = low + (high - low) * np.exp(-((share - 0.5) ** 2) / (2 * BELL_WIDTH**2))
-        times_s = share * scenario.duration_s
+        assert isinstance(kind, Bell)
+        bells = np.linspace(0, kind.times, BELL_KNOTS * int(kind.times) + 1)
+        rates = low + (high - low) * np.exp(-((bells % 1 - 0.5) ** 2) / (2 * BELL_WIDTH**2))
+        times_s = bells / kind.times * scenario.duration_s
     points_ns = _poisson_times(generator, high, count=None, duration_s=scenario.duration_s)
     rate = np.interp(points_ns / NANOSECONDS_PER_S, times_s, rates)
     kept = points_ns[generator.random(len(points_ns)) * high < rate]
