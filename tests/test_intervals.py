@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from precedes.intervals import SUMMED_MAX, student_t
+from precedes.intervals import SUMMED_MAX, student_t, wilson
 
 # Two-sided 95 %: NIST/SEMATECH e-Handbook of Statistical Methods, table 1.3.6.7.2.
 PUBLISHED = {
@@ -38,3 +38,13 @@ def test_the_two_ways_meet():
     assert (steps < 0).all()
     assert (np.diff(steps) > 0).all()
     assert student_t.__wrapped__(10**5) == pytest.approx(1.959987, abs=1e-6)
+
+
+def test_wilson():
+    # Agresti and Coull (1998): with none of 10 seen, 0 to 0.2775.
+    assert wilson(0, 10) == (0.0, pytest.approx(0.27753, abs=1e-4))
+    low, high = wilson(5, 10)
+    assert low + high == pytest.approx(1)
+    assert (low, high) == (pytest.approx(0.2366, abs=1e-4), pytest.approx(0.7634, abs=1e-4))
+    assert wilson(0, 0) == (0.0, 1.0)
+    assert wilson(10, 10)[1] == 1.0

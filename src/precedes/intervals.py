@@ -1,4 +1,4 @@
-"""Confidence intervals of means: Student's t, for any number of degrees of freedom."""
+"""Confidence intervals: of means by Student's t, for any degrees of freedom, and of shares."""
 
 from __future__ import annotations
 
@@ -55,3 +55,14 @@ def _within(t: float, degrees: int) -> float:
         total += term
     series = math.sin(angle) * total
     return 2 / math.pi * (angle + series) if odd else series
+
+
+def wilson(count: float, total: float) -> tuple[float, float]:
+    """The 95 % interval of a share (Wilson 1927): it stays within 0 and 1, also with none seen."""
+    if total <= 0:
+        return 0.0, 1.0
+    share, z2 = count / total, NORMAL * NORMAL
+    middle = (share + z2 / (2 * total)) / (1 + z2 / total)
+    half = NORMAL / (1 + z2 / total) * math.sqrt(share * (1 - share) / total + z2 / (4 * total**2))
+    low = 0.0 if count == 0 else max(middle - half, 0.0)
+    return low, 1.0 if count == total else min(middle + half, 1.0)

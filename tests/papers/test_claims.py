@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from precedes.errors import InternalError
 from precedes.papers import claims
 from precedes.papers.claims import About, Claim
-from precedes.papers.measured import Measured, measure, pooled, select
+from precedes.papers.measured import Measured, measure, pooled, ranged, select
 
 ABOUT = About("003", "Table 1", "cell")
 
@@ -20,11 +20,29 @@ def of(*values: float) -> Measured:
 
 
 @pytest.mark.parametrize(
+    ("half", "verdict"),
+    [
+        (0.0, claims.DIFFERS),
+        (0.3, claims.DIFFERS),  # half of the measured interval is 0.26: 0.4 together
+        (0.5, claims.HOLDS),  # 0.56
+        (1.2, claims.INCONCLUSIVE),
+    ],
+)
+def test_print_may_have_an_interval_of_its_own(half, verdict):
+    measured = of(9.9, 10.1, 10.05)
+    claim = claims.within(ABOUT, published=10.5, measured=measured, half=half)
+    assert claim.verdict == verdict
+    assert (claim.low, claim.high) == measured.interval
+
+
+@pytest.mark.parametrize(
     ("published", "measured", "verdict"),
     [
-        (10.0, (9.0, 11.0, 10.5), claims.HOLDS),
+        (10.0, (9.9, 10.1, 10.05), claims.HOLDS),
+        (20.0, (9.9, 10.1, 10.05), claims.DIFFERS),
+        (10.0, (9.0, 11.0, 10.5), claims.INCONCLUSIVE),
         (20.0, (9.0, 11.0, 10.5), claims.DIFFERS),
-        (12.7, (9.0, 11.0, 10.5), claims.HOLDS),  # 10.17 + 4.303 * 1.04 / sqrt(3) = 12.75
+        (12.7, (9.0, 11.0, 10.5), claims.INCONCLUSIVE),  # 10.17 + 4.303 * 1.04 / sqrt(3) = 12.75
         (12.8, (9.0, 11.0, 10.5), claims.DIFFERS),
         (0.1, (0.1, 0.1, 0.1), claims.HOLDS),
         (0.1001, (0.1, 0.1, 0.1), claims.DIFFERS),
@@ -36,6 +54,57 @@ def test_within(published, measured, verdict):
     assert claim.low <= claim.measured <= claim.high
     assert ("because" in claim.reason) == (verdict == claims.DIFFERS)
     assert claim.reason.startswith("differs by" if verdict == claims.DIFFERS else "")
+    assert ("half of that is" in claim.reason) == (verdict == claims.INCONCLUSIVE)
+
+
+@given(
+    st.lists(st.floats(-1e6, 1e6), min_size=2, max_size=20),
+    st.floats(-1e6, 1e6),
+    st.sampled_from([claims.within, claims.one_run]),
+)
+def test_nothing_holds_by_noise(values, published, rule):
+    """Whatever is measured: what holds has an interval whose half is a tenth of print at most."""
+    claim = rule(ABOUT, published=published, measured=of(*values))
+    half = (claim.high - claim.low) / 2
+    if claim.verdict == claims.HOLDS:
+        assert half <= 0.1 * abs(published) * (1 + 1e-9)
+    if claim.verdict == claims.INCONCLUSIVE:
+        assert half > 0.1 * abs(published)
+    outside = published < claim.low or published > claim.high
+    slight = 1e-11 * abs(published)
+    near = min(abs(published - claim.low), abs(published - claim.high)) <= slight
+    assert near or (claim.verdict == claims.DIFFERS) == outside
+
+
+def test_a_small_share_is_judged_by_the_range_it_is_printed_in():
+    measured = of(0.6, 0.7, 0.75)
+    assert claims.within(ABOUT, published=0.66, measured=measured).verdict == "inconclusive"
+    of_table = claims.within(ABOUT, published=0.66, measured=measured, span=84.59 - 0.66)
+    assert of_table.verdict == claims.HOLDS
+
+
+def test_what_print_took_from_one_run_is_compared_with_one_run():
+    """Beside five runs, one more varies as sqrt(1 + 1/5) and their mean as sqrt(1/5)."""
+    measured = of(100.0, 104.0, 100.0, 104.0, 102.0)
+    mean = claims.within(ABOUT, published=105.0, measured=measured)
+    single = claims.one_run(ABOUT, published=105.0, measured=measured)
+    assert (mean.verdict, single.verdict) == (claims.DIFFERS, claims.HOLDS)
+    assert single.high - single.low == pytest.approx((mean.high - mean.low) * math.sqrt(6))
+    assert claims.one_run(ABOUT, published=110.0, measured=measured).verdict == claims.DIFFERS
+    assert claims.one_run(ABOUT, published=5.0, measured=of(5.0)).low is None
+
+
+def test_no_interval_goes_where_the_quantity_cannot_be():
+    @ranged(0.0, 1.0)
+    def share(run):
+        return run["x"]
+
+    runs = [{"x": value} for value in (0.0, 0.0, 0.05, 0.9, 1.0)]
+    assert measure(share, runs).interval[0] == 0.0
+    assert measure(share, runs).prediction == (0.0, 1.0)
+    assert measure(lambda run: run["x"], runs).interval[0] < 0.0
+    with pytest.raises(InternalError, match="lies between"):
+        measure(share, [{"x": 1.5}])
 
 
 def test_differs_says_by_how_much():
@@ -55,10 +124,34 @@ def test_one_replication_has_no_interval():
 
 
 def test_at_most():
-    assert claims.at_most(ABOUT, published=0.5, measured=of(0.2, 0.3)).verdict == claims.HOLDS
-    above = claims.at_most(ABOUT, published=0.5, measured=of(0.6, 0.8))
-    assert above.verdict == claims.DIFFERS
-    assert above.reason == "published as an upper bound; differs by +0.2 (+40.0 %)"
+    for published, verdict in ((0.5, "in bounds"), (0.21, "inconclusive"), (0.1, "differs")):
+        claim = claims.at_most(ABOUT, published=published, measured=of(0.2, 0.21, 0.22))
+        assert (claim.verdict, claim.rule) == (verdict, "at_most")
+    above = claims.at_most(ABOUT, published=0.5, measured=of(0.7, 0.7), reason="why")
+    assert above.reason == "differs by +0.2 (+40.0 %); why"
+    assert claims.at_most(ABOUT, published=0.5, measured=of(0.2)).verdict == "in bounds"
+
+
+def test_at_least():
+    for published, verdict in ((0.1, "in bounds"), (0.21, "inconclusive"), (0.5, "differs")):
+        claim = claims.at_least(ABOUT, published=published, measured=of(0.2, 0.21, 0.22))
+        assert (claim.verdict, claim.rule) == (verdict, "at_least")
+
+
+@pytest.mark.parametrize(
+    ("published", "verdict"),
+    [
+        ((0.1, 0.3), "in bounds"),
+        ((0.1, 0.21), "inconclusive"),
+        ((0.21, 0.3), "inconclusive"),
+        ((0.3, 0.4), "differs"),
+        ((0.1, 0.15), "differs"),
+    ],
+)
+def test_in_range(published, verdict):
+    claim = claims.in_range(ABOUT, published=published, measured=of(0.2, 0.21, 0.22))
+    assert claim.verdict == verdict
+    assert claim.published == f"{published[0]} to {published[1]}"
 
 
 @pytest.mark.parametrize(
@@ -87,7 +180,9 @@ def test_equal(published, measured, places, verdict):
         (15.0, (3.0, 3.1), claims.SAME_TREND),
         (-15.0, (-3.0, -3.1), claims.SAME_TREND),
         (15.0, (-3.0, -3.1), claims.DIFFERS),
-        (15.0, (-3.0, 3.1), claims.DIFFERS),  # the interval holds 0: no sign to speak of
+        (15.0, (-3.0, 3.1), claims.INCONCLUSIVE),  # the interval holds 0: no sign to speak of
+        (15.0, (-3.0,), claims.DIFFERS),
+        (15.0, (0.0,), claims.DIFFERS),
         (0.0, (-3.0, 3.1), claims.SAME_TREND),
         (0.0, (3.0, 3.1), claims.DIFFERS),
         (15.0, (3.0,), claims.SAME_TREND),
@@ -96,6 +191,25 @@ def test_equal(published, measured, places, verdict):
 def test_same_sign(published, measured, verdict):
     claim = claims.same_sign(ABOUT, published=published, measured=of(*measured))
     assert claim.verdict == verdict
+
+
+@pytest.mark.parametrize(
+    ("published", "measured", "said"),
+    [
+        (15.0, (15.0, 15.1), "same trend"),
+        (15.0, (29.0, 29.1), "same trend"),
+        (15.0, (8.0, 8.1), "same trend"),
+        (15.0, (2.5, 2.5), "same direction, 1/6 of the size"),
+        (-15.0, (-2.5, -2.5), "same direction, 1/6 of the size"),
+        (15.0, (60.0, 60.0), "same direction, 4 times the size"),
+    ],
+)
+def test_a_verdict_on_the_sign_tells_the_size(published, measured, said):
+    claim = claims.same_sign(ABOUT, published=published, measured=of(*measured))
+    assert (claim.verdict, claim.said) == ("same trend", said)
+    assert claim.size == pytest.approx(of(*measured).mean / published)
+    alone = claims.same_sign(ABOUT, published=1, measured=of(60, 60), is_size=False)
+    assert (alone.said, alone.size) == ("same trend", None)
 
 
 @pytest.mark.parametrize(
@@ -120,6 +234,8 @@ def test_same_order(measured, verdict):
 def test_an_order_of_overlapping_intervals_says_so():
     near = [of(1, 3), of(2, 4)]
     assert "overlap" in claims.same_order(ABOUT, published=[1, 2], measured=near).reason
+    other_way = claims.same_order(ABOUT, published=[2, 1], measured=near)
+    assert other_way.verdict == claims.INCONCLUSIVE
     apart = [of(1, 1.01), of(2, 2.01)]
     assert claims.same_order(ABOUT, published=[1, 2], measured=apart).reason == ""
     for published, measured in (([1], [of(1)]), ([1, 2], [of(1)])):
@@ -142,7 +258,7 @@ def test_a_finding_publishes_nothing():
 
 def test_only_the_rules_and_results_make_claims_and_measurements():
     with pytest.raises(InternalError, match="made by one of the rules"):
-        Claim(*ABOUT, 1.0, 1.0, None, None, "holds", "", seal=None)
+        Claim(*ABOUT, 1.0, 1.0, None, None, "holds", None, "", "within", "", (), (), seal=None)
     with pytest.raises(InternalError, match="from results"):
         Measured((1.0,), seal=None)
     with pytest.raises(InternalError, match="must come from"):

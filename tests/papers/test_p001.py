@@ -1,5 +1,7 @@
 """Rodrigues et al. 2018: each cell of the tables up to 256 processes; tests/swarm has the rest."""
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from precedes.papers.p001 import experiments, metrics
@@ -153,3 +155,59 @@ def test_the_profile_counts_all_that_p0_sends(case):
     assert sums["packets"] == extra["bundles"]
     assert sums["items"] == extra["trees"] + extra["acks"] == 16 * 30
     assert sums["bytes"] == extra["bundle_bytes"]
+
+
+def profile(items, packets):
+    """A run whose p0 sent packets of so many items in each slice of time."""
+    empty = experiments.PROFILE["profile_slices"] - len(items)
+    columns = {"items": [*items, *[0] * empty], "packets": [*packets, *[0] * empty]}
+    return {
+        "extra": {
+            f"profile_{name}_{place}": value
+            for name, values in columns.items()
+            for place, value in enumerate(values)
+        }
+    }
+
+
+def test_early_and_late_are_halves_of_the_time():
+    assert metrics.early_items(profile([8, 8, 2, 2], [2, 2, 2, 2])) == 3.0
+    assert metrics.early_items(profile([0, 3, 9, 1], [1, 2, 1, 1])) == 1.0 - 5.0
+
+
+def test_packets_that_a_crash_saves():
+    run = {"nodes": 8, "extra": {"bundles": 91}, "scenario": {"faults": [{}]}}
+    assert metrics.packets_of_a_broadcast(run) == 13
+    assert metrics.packets_less(run) == 1
+
+
+def test_rounds_are_a_power_of_the_dimension():
+    run = {"nodes": 16, "extra": {"last_suspicion_ms": 30.0 * 16}}
+    assert metrics.rounds_to_know(run) == 16
+    assert metrics.power_of_rounds(run) == pytest.approx(2)
+
+
+def test_a_delivery_that_is_missing_or_doubled_is_counted(tmp_path):
+    """Among correct processes; what one that crashes has sent or delivered does not matter."""
+    path = tmp_path / "run.parquet"
+    run = simulate(experiments.crashing("SMALL2", 16, 2), trace=path).as_dict()
+    run["trace"] = str(path)
+    assert metrics.not_once(run) == 0
+    table = pq.read_table(path)
+    rows = list(zip(*(table[name].to_pylist() for name in ("node", "kind", "source")), strict=True))
+    crashed = {node for node, kind, _ in rows if kind == "crash"}
+    assert len(crashed) == 3
+    chosen = {
+        is_correct: next(
+            place
+            for place, (node, kind, source) in enumerate(rows)
+            if kind == "deliver" and (not {node, source} & crashed) == is_correct
+        )
+        for is_correct in (True, False)
+    }
+    for is_correct, place in chosen.items():
+        without = pa.concat_tables([table[:place], table[place + 1 :]])
+        twice = pa.concat_tables([table, table[place : place + 1]])
+        for changed in (without, twice):
+            pq.write_table(changed, path)
+            assert metrics.not_once(run) == is_correct

@@ -1,13 +1,29 @@
-"""Wilhelm et al. 2020 against another implementation of the radio, and what is read from runs."""
+"""Wilhelm et al. 2020 against another implementation of the radio, and what its claims judge."""
 
 import statistics
 
 import pytest
 
-from precedes.papers.p004.experiments import HIGH, LOW, WALKING, experiments, scenario
-from precedes.papers.p004.metrics import delay_s, extra, peak, recovery_s
+from precedes.audit import audit
+from precedes.papers.measured import select
+from precedes.papers.p004.claims import claims
+from precedes.papers.p004.experiments import (
+    HIGH,
+    LOW,
+    RADIOS,
+    TCPS,
+    WALKING,
+    experiments,
+    scenario,
+)
+from precedes.papers.p004.metrics import delay_s, extra, growth, peak, recovery_s
+from precedes.papers.p004.shown import figures, tables
+from precedes.pipeline.execute import counts_and_findings
 from precedes.sim import simulate
+from precedes.trace import read_trace
+from tests.support.synthetic import results as made_up
 
+ALOHA, SENSE = RADIOS.values()
 # What an independent implementation of protocol and radio gives, as means over its placements.
 MODEL = {
     LOW: {"delay_s": 0.13, "early_mean": 0.22, "messages_per_delivery": 0.46},
@@ -18,7 +34,7 @@ TOLERANCE = 0.2
 
 
 def runs_of(rate, seeds, *, duration_s=30.0, **parameters):
-    base = scenario("mobile", rate, duration_s, **parameters)
+    base = scenario("mobile", rate, duration_s, **ALOHA, **parameters).replace(oracle=True)
     found = [simulate(base.replace(seed=seed)).as_dict() for seed in seeds]
     for run in found:
         assert run["complete"]
@@ -42,7 +58,7 @@ def test_the_radio_gives_what_the_model_gives(rate):
 
 def test_the_comparison_can_fail():
     """The twin: with independent losses of a tenth the delay is another."""
-    base = scenario("mobile", LOW, 30.0, spacing_m=400.0).replace(loss=0.1)
+    base = scenario("mobile", LOW, 30.0, **{**ALOHA, "spacing_m": 400.0}).replace(loss=0.1)
     runs = [simulate(base.replace(seed=seed)).as_dict() for seed in (1, 2)]
     assert mean_of(runs, "delay_s") > 2 * MODEL[LOW]["delay_s"]
 
@@ -61,9 +77,24 @@ def test_faults_fill_the_station_and_pass():
     """The longer a fault the more is stored; seconds later all is as before."""
     (run,) = runs_of(WALKING, [1], duration_s=75.0, mobility="waypoint", fault_station=3)
     assert run["extra"]["faults"] == 2
-    before = statistics.fmean(run["extra"][f"stored_at_fault_{second}"] for second in range(8, 15))
+    before = statistics.fmean(run["series"]["stored_at_fault"][7:14])
     assert peak(run, 1) > peak(run, 0) > before + 2 * WALKING
     assert recovery_s(run, 0) <= 6
+
+
+def test_tcp_on_a_busy_radio_is_slow_and_at_the_high_load_fails():
+    """The headline: an independent implementation has 1.3 s beside 0.22 s, and a collapse."""
+
+    def runs(protocol, rate):
+        base = scenario(protocol, rate, 20.0, drain_s=30.0, **SENSE)
+        return [simulate(base.replace(seed=seed)).as_dict() for seed in (1, 2)]
+
+    mobile, flooding = runs("mobile", LOW), runs("flooding", LOW)
+    assert mean_of(mobile, "delay_s") < 0.4
+    assert mean_of(flooding, "delay_s") > 3 * mean_of(mobile, "delay_s")
+    high = runs("flooding", HIGH)
+    assert all(growth("stored")(run) > 200 for run in high)
+    assert mean_of(high, "delay_s") > 2 * mean_of(flooding, "delay_s")
 
 
 def test_every_mean_has_three_seeds_or_more():
@@ -75,3 +106,197 @@ def test_every_mean_has_three_seeds_or_more():
                 key = (one.protocol, one.rate, tuple(sorted(one.parameters.items())))
                 groups.setdefault(key, []).append(one.seed)
             assert all(len(set(seeds)) >= 3 for seeds in groups.values()), (scale, name)
+
+
+def test_every_run_is_on_one_of_the_radios():
+    for scale in ("quick", "full"):
+        for experiment in experiments(scale):
+            macs = {one.parameters["mac"] for one in experiment.scenarios}
+            assert macs == ({"aloha"} if experiment.name == "size" else {"aloha", "csma"})
+
+
+# What claims judge: results made up, with what is planted in them.
+
+
+@pytest.fixture
+def results():
+    return made_up(experiments("quick"), seed=5)
+
+
+def claim_of(results, item, *words):
+    """The one claim of an item whose key has all these words."""
+    found = [
+        claim
+        for claim in claims(results)
+        if claim.item.startswith(item) and all(word in claim.key for word in words)
+    ]
+    assert len(found) == 1, [claim.key for claim in found]
+    return found[0]
+
+
+def set_extra(runs, **values):
+    for run in runs:
+        for name, value in values.items():
+            run["extra"][name] = value + run["seed"] / 1000
+
+
+STATEMENTS = [
+    ("Section V-A, 5.6", "flooding less mobile: delay"),
+    ("Section V-A, 5.6", "flooding less mobile: messages stored"),
+    ("Section V-A, 5.6", "flooding less mobile: messages out of order"),
+    ("Section V-A, 5.6", "flooding less mobile: bytes sent"),
+    ("Section V-A, 5.6", "flooding less mobile: acknowledgements"),
+    ("Section V-A, 5.6", "times as many messages stored"),
+    ("Section V-A, 35", "growth of SBuffer while the load lasts, flooding"),
+    ("Section V-A, 35", "growth of the delay while the load lasts, in s, flooding"),
+    ("Section V-A, 35", "s until the last host has its connection"),
+]
+
+
+@pytest.mark.parametrize(("item", "words"), STATEMENTS)
+def test_what_speaks_of_tcp_is_judged_on_both_radios_with_both_tcps(results, item, words):
+    for radio in RADIOS:
+        for tcp in TCPS:
+            assert claim_of(results, item, words, tcp, radio).published is not None
+
+
+@pytest.mark.parametrize(
+    ("item", "words"),
+    [
+        ("Section V-A, 5.6", "delay in s, mobile"),
+        ("Section V-A, 5.6", "acknowledgements of a host per s, mobile"),
+        ("Section V-A, 35", "delay in s, mobile"),
+        ("Section V-A, 35", "growth of SBuffer while the load lasts, mobile"),
+        ("Section V-B", "discarded, most"),
+        ("Section V-B", "one host of the cell or none"),
+        ("Section V-B", "own messages not acknowledged"),
+        ("Section V-C", "the more its station stores"),
+        ("Section V-C", "growth of these in the 8 s after it, at most 150"),
+        ("Section V-C", "growth of these in the 8 s after it, at most 400"),
+        ("Guarantees", "out of causal order, mobile"),
+        ("Guarantees", "missing, repeated or of nothing, mobile"),
+    ],
+)
+def test_what_speaks_of_mobile_is_judged_on_both_radios(results, item, words):
+    for radio in RADIOS:
+        assert claim_of(results, item, words, radio).published is not None
+
+
+@pytest.mark.parametrize(
+    ("flooding_ms", "verdict", "said"),
+    [(2000, "same trend", "same trend"), (300, "same trend", "1/18 of"), (100, "differs", "")],
+)
+def test_the_headline_is_judged_by_sign_and_size(results, flooding_ms, verdict, said):
+    for protocol, delay_ms in (("mobile", 200), ("flooding", flooding_ms)):
+        runs = select(results["static"], protocol=protocol, mac="csma")
+        set_extra(runs, delay_ms=delay_ms)
+    claim = claim_of(results, "Section V-A, 5.6", "less mobile: delay", "INET", "carrier")
+    assert claim.verdict == verdict
+    assert said in claim.said
+
+
+@pytest.mark.parametrize(("step", "verdict"), [(10.0, "same trend"), (-10.0, "differs")])
+def test_a_collapse_is_growth(results, step, verdict):
+    for run in select(results["load"], protocol="flooding", mac="csma"):
+        values = [1000.0 + step * second + run["seed"] for second in range(300)]
+        run["series"]["stored"] = values
+    words = ("growth of SBuffer", "flooding", "INET", "carrier")
+    assert claim_of(results, "Section V-A, 35", *words).verdict == verdict
+
+
+@pytest.mark.parametrize(
+    ("item", "words", "experiment", "name", "good", "bad"),
+    [
+        ("Section V-B", "discarded, most, ALOHA", "walking", "discarded_max", 150, 250),
+        ("Section V-B", "own messages not", "walking", "unacknowledged_mean", 0.2, 0.02),
+        ("Section V-B", "own messages not", "walking", "unacknowledged_mean", 0.2, 0.4),
+        ("Section V-A, 5.6", "acknowledgements of a host per s, mobile", "static",
+         "acks_per_host_per_s", 1.5, 4.0),
+        ("Section V-A, 35", "s until the last host has its connection, flooding, INET", "load",
+         "connect_ms_max", 80_000, 5000),
+    ],
+)  # fmt: skip
+def test_bounds_hold_and_break(results, item, words, experiment, name, good, bad):
+    for value, verdict in ((good, "in bounds"), (bad, "differs")):
+        set_extra(select(results[experiment], mac="aloha"), **{name: value})
+        assert claim_of(results, item, words, "ALOHA").verdict == verdict
+
+
+def test_ids_of_a_copy_are_counted(results):
+    for more, verdict in ((10, "in bounds"), (900, "differs")):
+        runs = select(results["walking"], mac="csma")
+        set_extra(runs, copies=1000, copies_skipped_by_more=more)
+        words = ("one host of the cell or none", "carrier")
+        assert claim_of(results, "Section V-B", *words).verdict == verdict
+
+
+def test_beyond_the_limit_growth_agrees_and_recovery_differs(results):
+    for after, verdict in ((900.0, "same trend"), (30.0, "differs")):
+        for run in select(results["limit"], mac="aloha", window=150):
+            values = [450.0 + run["seed"]] * 33 + [after] * 60
+            run["series"]["stored_at_fault"] = values
+        words = ("growth of these", "at most 150", "ALOHA")
+        assert claim_of(results, "Section V-C", *words).verdict == verdict
+
+
+def test_memory_is_linear_in_the_hosts_of_a_cell_or_not(results):
+    for bytes_of, verdict in (
+        ({10: 100, 20: 200, 40: 400}, "holds"),
+        ({10: 100, 20: 200, 40: 800}, "differs"),
+    ):
+        for run in select(results["size"], stations=1):
+            run["extra"]["station_control_bytes_max"] = bytes_of[run["nodes"]]
+        assert claim_of(results, "Section V-D", "bytes for 20 more hosts").verdict == verdict
+
+
+@pytest.mark.parametrize(
+    ("count", "words"),
+    [
+        ("violations", "out of causal order"),
+        ("cycles", "out of causal order"),
+        ("duplicates", "missing, repeated or of nothing"),
+        ("lost", "missing, repeated or of nothing"),
+        ("undelivered_at_end", "missing, repeated or of nothing"),
+    ],
+)
+def test_guarantees_are_those_of_the_audit(results, count, words):
+    runs = results["traced"]
+    for run in runs:
+        run["audit"] = dict.fromkeys(run["audit"], 0) | {"deliveries": 9}
+    judged = [claim for claim in claims(results) if claim.item == "Guarantees"]
+    assert {claim.verdict for claim in judged} == {"equal"}
+    select(runs, protocol="mobile", mac="aloha")[-1]["audit"][count] = 1
+    wrong = [claim for claim in claims(results) if claim.verdict == "differs"]
+    (planted,) = [claim for claim in wrong if claim.item == "Guarantees"]
+    assert f"{words}, mobile" in planted.key
+
+
+def test_a_traced_run_with_handoffs_and_faults_keeps_what_is_claimed(tmp_path):
+    """As the experiment has it, shorter; planted counts are in the test above."""
+    (traced,) = [one for one in experiments("quick") if one.name == "traced"]
+    assert traced.trace
+    fast = next(one for one in traced.scenarios if one.parameters.get("speed_m_per_s") == 13.8)
+    path = tmp_path / "run.parquet"
+    result = simulate(fast.replace(duration_s=20.0), trace=path)
+    assert result.extra["handoffs"] > 50
+    assert result.extra["faults"] == 1
+    (history,) = read_trace(path)
+    counts = counts_and_findings(audit(history), history)
+    broken = ("violations", "duplicates", "lost", "undelivered_at_end", "phantom", "cycles")
+    assert [counts[name] for name in broken] == [0] * len(broken)
+    assert counts["deliveries"] == result.deliveries
+
+
+def test_figures_6_to_8_and_both_loads_are_shown(results):
+    shown = {figure.name: figure for figure in figures(results)}
+    assert [*shown] == [
+        "Figure 6a", "Figure 6b", "Figure 6c", "Figure 6d", "Figure 7a", "Figure 7b", "Figure 8",
+        "Bandwidth",
+    ]  # fmt: skip
+    for name, figure in shown.items():
+        for radio in RADIOS:
+            access = radio.partition(" at ")[0]
+            assert any(access in series.label for series in figure.series), (name, radio)
+    assert [table.name for table in tables(results)] == [
+        "Section V-A, 5.6 per s", "Section V-A, 35 per s", "Section V-D",
+    ]  # fmt: skip

@@ -11,6 +11,8 @@ import pytest
 from precedes.errors import InternalError, UserError
 from precedes.papers import registry
 from precedes.papers.claims import VERDICTS, About, finding
+from precedes.papers.fitted import Fitted, marked
+from precedes.papers.headlines import Headlines
 from precedes.papers.measured import Measured, measure
 from precedes.papers.outcome import judge, reproduce
 from precedes.papers.registry import PaperError, check, leaves, load, papers
@@ -86,10 +88,10 @@ def test_published_and_measured_never_mix(paper):
     assert published_in(printed_otherwise) != published_in(first)
     other = judge(paper, results(paper.experiments("quick"), seed=2), scale="quick")
     assert published_in(other) == published_in(printed_otherwise)
-    for (_, _, low, high), again in zip(
-        *measured_in(first)[:1], measured_in(other)[0], strict=True
-    ):
-        assert (low, high) != again[2:] or low is None
+    for one, again in zip(first.claims, other.claims, strict=True):
+        # Of a share both intervals may be all that it can be.
+        before = one.low, one.high, one.measured
+        assert before != (again.low, again.high, again.measured) or one.low is None
     assert measured_in(other)[1] != measured_in(first)[1]
 
 
@@ -98,7 +100,7 @@ def test_the_test_above_finds_a_mixture():
     module = paper_module()
     module.claims = lambda results: [
         finding(
-            About("900", "Table 1", "cell"),
+            About("900", "Table 1", "deliveries"),
             measured=measure(lambda run: module.PUBLISHED["Table 1"][0], results["table-1"]),
         )
     ]
@@ -107,6 +109,36 @@ def test_the_test_above_finds_a_mixture():
     first = judge(mixed, made_up, scale="quick")
     change(mixed.published, random.Random(1))
     assert measured_in(judge(mixed, made_up, scale="quick")) != measured_in(first)
+
+
+def marks(paper, made_up):
+    """What the claims of a paper name as fitted."""
+    return [claim.fitted for claim in paper.claims(marked(made_up, paper.fitted))]
+
+
+@pytest.mark.parametrize("number", papers())
+def test_what_was_fitted_is_named_in_claims_that_depend_on_it(number):
+    paper = load(number)
+    made_up = [results(paper.experiments(scale), seed=1) for scale in registry.SCALES]
+    for one in paper.fitted:
+        alone = dataclasses.replace(paper, fitted=[one])
+        found = [mark for of_scale in made_up for mark in marks(alone, of_scale)]
+        assert any(str(one) in mark for mark in found), one
+
+
+def test_a_changed_parameter_is_marked_as_it_is_now():
+    """A run with the fitted value has the mark, a run without it none."""
+
+    def of(fitted):
+        paper = check(paper_module(FITTED=fitted), number="900")
+        return marks(paper, results(paper.experiments("quick"), seed=1))
+
+    assert of((Fitted("nodes", 3, "Table 1"),)) == ["nodes 3, by Table 1"]
+    assert of((Fitted("nodes", 4, "Table 1"),)) == of(()) == [""]
+    whole = Fitted("span", 5, "Table 2", experiments=("table-1",))
+    assert of((whole, Fitted("nodes", 3, "Table 1"))) == ["span 5, by Table 2; nodes 3, by Table 1"]
+    with pytest.raises(PaperError, match="FITTED must hold a Fitted"):
+        of(("nodes",))
 
 
 @pytest.mark.parametrize("number", papers())
@@ -128,7 +160,8 @@ def test_a_paper_makes_the_same_of_the_same_results(number, scale):
             or math.isfinite(claim.measured)
         )
     lines = claims_csv(first.claims).splitlines()
-    assert lines[0] == "paper,item,key,published,measured,low,high,verdict,reason"
+    names = "paper,item,key,published,measured,low,high,verdict,size,fitted,rule,reason,experiments"
+    assert lines[0] == names
 
 
 def returns(value):
@@ -148,6 +181,8 @@ SMALL = Experiment("a", (Scenario(protocol="vector", nodes=2),))
         ({"PUBLISHED": {}}, "PUBLISHED must be a dict"),
         ({"PUBLISHED": {"Table 1": [None]}}, "PUBLISHED holds numbers and text"),
         ({"PUBLISHED": {"Table 1": {"a": True}}}, "PUBLISHED holds numbers and text"),
+        ({"HEADLINES": None}, "HEADLINES is missing in headlines.py"),
+        ({"HEADLINES": Headlines()}, "HEADLINES must be Headlines with a statement"),
         ({"figures": None}, r"figures is missing in shown.py"),
         ({"claims": lambda: []}, "claims must be a function of one argument, results"),
         ({"experiments": returns([])}, "not an empty one"),
@@ -165,7 +200,8 @@ def test_a_broken_module_is_refused(changes, says):
 
 def test_made_up_results_look_like_real_ones():
     made_up = results([SMALL], seed=1)["a"][0]
-    assert list(made_up) == [*(item.name for item in dataclasses.fields(Result)), "trace"]
+    fields = [item.name for item in dataclasses.fields(Result)]
+    assert list(made_up) == [*fields, "trace", "audit"]
 
 
 def test_leaves():

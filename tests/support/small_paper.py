@@ -4,6 +4,7 @@ from types import SimpleNamespace
 
 from precedes.papers.bibliography import Reference
 from precedes.papers.claims import About, equal
+from precedes.papers.headlines import Headlines, Statement
 from precedes.papers.measured import measure
 from precedes.papers.shown import Figure, Printed, Table, measured_series, published_series
 from precedes.sim import Scenario
@@ -50,8 +51,20 @@ def paper_module(**changes) -> SimpleNamespace:
         "PAPER": "900",
         "REFERENCE": REFERENCE,
         "PUBLISHED": {"Table 1": [20, 1]},
+        "FITTED": (),
         "experiments": experiments,
         "claims": claims,
+        "HEADLINES": Headlines(
+            statements=(
+                Statement(
+                    says="there are {} deliveries",
+                    short="deliveries",
+                    item="Table 1",
+                    keys={"": "deliveries"},
+                ),
+            ),
+            figures=("Figure 1",),
+        ),
         "tables": tables,
         "figures": figures,
     } | changes

@@ -13,7 +13,8 @@ from precedes.sim.experiment import Experiment
 from precedes.trace import TraceWriter
 
 TRACES = tempfile.TemporaryDirectory()
-TRACE_NODES = 6
+TRACE_NODES = 40
+TRACES_MAX = 16  # of a seed; experiments with more runs have some of them again
 
 
 class Extra(dict):
@@ -29,14 +30,15 @@ class Extra(dict):
 
 
 class Series(dict):
-    """What any protocol has in every 10 s: one that is asked for is drawn."""
+    """What any protocol has in every 10 s, or on a radio in every one: drawn if asked for."""
 
-    def __init__(self, draw):
+    def __init__(self, draw, length):
         super().__init__()
         self.draw = draw
+        self.length = length
 
     def __missing__(self, name):
-        self[name] = [float(self.draw.randint(1, 1000)) for _ in range(64)]
+        self[name] = [float(self.draw.randint(1, 1000)) for _ in range(self.length)]
         return self[name]
 
 
@@ -47,7 +49,8 @@ def result(scenario: Scenario, draw: random.Random) -> dict:
     broadcasts = draw.randint(10, 1000)
     deliveries = broadcasts * (scenario.nodes - 1)
     echo = scenario.echo()
-    parameters = load(scenario.protocol).make_parameters(scenario.parameters)
+    protocol = load(scenario.protocol)
+    parameters = protocol.make_parameters(scenario.parameters)
     echo["parameters"] = vars(parameters) | scenario.parameters
     return {
         "protocol": scenario.protocol,
@@ -78,24 +81,60 @@ def result(scenario: Scenario, draw: random.Random) -> dict:
         "simulated_s": draw.uniform(1, 1000),
         "complete": True,
         "extra": Extra(draw),
-        "series": Series(draw),
+        "series": Series(draw, 300 if protocol.network == "radio" else 64),
         "scenario": echo,
     }
 
 
 def trace(path: Path, draw: random.Random) -> str:
-    """Every one of a few nodes broadcasts once; packets have one message or two."""
+    """Every node broadcasts once, half of them after deliveries; packets of one message or more.
+
+    Some messages are delivered twice.
+    """
+    if path.exists():
+        return str(path)
     now_us = itertools.count(draw.randint(1, 99), draw.randint(1, 9))
-    nodes = range(TRACE_NODES)
-    rows = [(1000 * next(now_us), node, EventKind.BROADCAST, node, 1, -1) for node in nodes]
-    for node in nodes:
-        others = [source for source in nodes if source != node]
-        for at, source in enumerate(others):
-            packet = 100 * node + at // draw.choice([1, 2])
-            rows.append((1000 * next(now_us), node, EventKind.RECEIVE, source, 1, packet))
-        for source in draw.sample(others, len(others)):
-            rows.append((1000 * next(now_us), node, EventKind.DELIVER, source, 1, -1))
+    packets = itertools.count()
+    rows: list[tuple[int, ...]] = []
+
+    def happens(node: int, kind: EventKind, source: int, packet: int = -1) -> None:
+        rows.append((1000 * next(now_us), node, kind, source, 1, packet))
+
+    def take(node: int, sources: list[int]) -> None:
+        """All from one sender; which packet a message is in is drawn."""
+        inside: list[tuple[int, int]] = []
+        packet, left = 0, 0
+        for source in sources:
+            if left == 0:
+                packet, left = next(packets), draw.choice([1, 2, 2, draw.randint(20, 39)])
+            left -= 1
+            inside.append((source, packet))
+        for source, packet in inside:
+            happens(sources[0], EventKind.SEND, source, packet)
+        for source, packet in inside:
+            happens(node, EventKind.RECEIVE, source, packet)
+        again = draw.sample(sources, draw.randint(0, len(sources)))
+        for source in [*draw.sample(sources, len(sources)), *again]:
+            happens(node, EventKind.DELIVER, source)
+
+    first, then = range(TRACE_NODES // 2), range(TRACE_NODES // 2, TRACE_NODES)
+    had: dict[int, list[int]] = {node: [] for node in first}
+    for node in first:
+        happens(node, EventKind.BROADCAST, node)
+    for node in then:
+        had[node] = draw.sample(first, draw.randint(0, len(first)))
+        take(node, had[node])
+        happens(node, EventKind.BROADCAST, node)
+    for node in range(TRACE_NODES):
+        take(node, [one for one in range(TRACE_NODES) if one != node and one not in had[node]])
     return write(path, rows)
+
+
+def audit(draw: random.Random) -> dict[str, int]:
+    """Counts as the audit of a trace gives them."""
+    names = ("violations", "violating_messages", "lost", "duplicates", "phantom", "cycles")
+    counts = {name: draw.randint(0, 999) for name in (*names, "unjudged", "undelivered_at_end")}
+    return {"deliveries": draw.randint(1, 10**6), **counts}
 
 
 def write(path: Path, rows: list[tuple[int, ...]]) -> str:
@@ -108,12 +147,16 @@ def write(path: Path, rows: list[tuple[int, ...]]) -> str:
 def results(experiments: list[Experiment], seed: int) -> dict[str, list[dict]]:
     """Made-up results of experiments, by name."""
     found: dict[str, list[dict]] = {}
-    for one in experiments:
+    for place, one in enumerate(experiments):
         found[one.name] = []
         for n, scenario in enumerate(one.scenarios):
             draw = random.Random(f"{seed} {one.name} {n}")
             made_up = result(scenario, draw)
-            path = Path(TRACES.name) / f"{one.name}-{n}-{seed}.parquet"
-            made_up["trace"] = trace(path, draw) if one.trace else None
+            made_up["trace"] = None
+            if one.trace:
+                number = (n + 5 * place) % TRACES_MAX
+                path = Path(TRACES.name) / f"{seed}-{number}.parquet"
+                made_up["trace"] = trace(path, random.Random(f"{seed} {number}"))
+            made_up["audit"] = audit(draw) if one.trace else None
             found[one.name].append(made_up)
     return found

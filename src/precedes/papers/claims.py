@@ -7,23 +7,57 @@ read from results) as separate arguments. Only the rules make a claim.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import InitVar, dataclass
 from itertools import pairwise
 from typing import Final, NamedTuple
 
 from precedes.errors import InternalError
+from precedes.pages.numbers import number
 from precedes.papers.measured import Measured
 
-HOLDS: Final = "holds"  # the published value lies within the measured interval
-EQUAL: Final = "equal"  # every replication gives the published value
-SAME_TREND: Final = "same trend"  # order or sign agree; the number is not claimed
+# An interval whose half is wider than this share of print says little: noise would be agreement.
+WIDEST: Final = 0.10
+# Sizes that differ by more than this factor are no longer of about the same size.
+SIZE_MAX: Final = 2.0
+
+HOLDS: Final = "holds"
+EQUAL: Final = "equal"
+IN_BOUNDS: Final = "in bounds"
+SAME_TREND: Final = "same trend"
+INCONCLUSIVE: Final = "inconclusive"
 DIFFERS: Final = "differs"
-IRREPRODUCIBLE: Final = "irreproducible"  # the print contradicts itself
-FINDING: Final = "finding"  # measured; nothing is published
-VERDICTS: Final = (HOLDS, EQUAL, SAME_TREND, DIFFERS, IRREPRODUCIBLE, FINDING)
+IRREPRODUCIBLE: Final = "irreproducible"
+FINDING: Final = "finding"
+# What the rules below mean by them; the page shows this.
+MEANINGS: Final = {
+    HOLDS: "the published value lies in the 95 % interval of what was measured (of the mean over "
+    "seeds, widened by print's own interval if it gives one; of one run, where print comes from "
+    "one), and half of that interval is at most "
+    f"{WIDEST:.0%} of it".replace("%", " %"),
+    EQUAL: "every run gives exactly the published value",
+    IN_BOUNDS: "print gives a bound or a range, and the whole interval keeps to it",
+    SAME_TREND: "sign or order agree; where print has a size too and it differs by more than "
+    f"{SIZE_MAX:g} times, the verdict says so",
+    INCONCLUSIVE: "neither agreement nor difference is shown: the interval is too wide for that",
+    DIFFERS: "the published value was not met; the reason says by how much",
+    IRREPRODUCIBLE: "the print contradicts itself here",
+    FINDING: "measured here; nothing is published",
+}
+VERDICTS: Final = tuple(MEANINGS)
+FITTED_MEANING: Final = (
+    "something that the measured value depends on was chosen by a look at print: agreement shows "
+    "that such a choice exists, not that it is the paper's"
+)
 
 NO_INTERVAL: Final = "one replication, so there is no interval"
+PRINTED_INTERVAL: Final = "print gives an interval with its value, which counts too"
+ONE_RUN: Final = "printed of one run: the interval is that of one more"
+TOO_WIDE: Final = "print lies in the interval, but half of that is more than a tenth of print"
+OVER_THE_BOUND: Final = "the interval reaches over the bound"
+BOTH_SIDES: Final = "the interval lies on both sides of zero"
+OTHER_WAY: Final = "goes the other way"
+ABOVE, BELOW = "above 0", "below 0"  # printed as a direction alone
 SLACK: Final = 1e-12  # of the last bits of a mean
 
 _SEAL: Final = object()
@@ -39,10 +73,13 @@ class About(NamedTuple):
 
 @dataclass(frozen=True)
 class Claim:
-    """One line of claims.csv; low and high bound the mean over seeds with 95 % confidence.
+    """One line of claims.csv; low and high bound what was measured with 95 % confidence.
 
-    An order is text, ``3.3 < 7.4 < 12.9``. None is an empty field: nothing published, nothing
-    measured, or, of low and high, a single replication.
+    A range or an order is text, ``3.3 < 7.4 < 12.9``. None is an empty field: nothing published,
+    nothing measured, or, of low and high, a single replication. ``size`` is how many times the
+    published value was measured, where only the sign was judged; ``fitted`` names what was chosen
+    by a look at print. ``difference`` says how far from print it is, of what differs, ``reasons``
+    why; ``evidence`` is what was measured, with the runs it comes from.
     """
 
     paper: str
@@ -53,43 +90,156 @@ class Claim:
     low: float | None
     high: float | None
     verdict: str
-    reason: str
+    size: float | None
+    fitted: str
+    rule: str
+    difference: str
+    reasons: tuple[str, ...]
+    evidence: tuple[Measured, ...]
     seal: InitVar[object]
 
     def __post_init__(self, seal: object) -> None:
         if seal is not _SEAL:
             raise InternalError("a Claim is made by one of the rules of precedes.papers.claims")
 
+    @property
+    def reason(self) -> str:
+        """The difference and the reasons in one line."""
+        return "; ".join(filter(None, (self.difference, *self.reasons)))
+
+    @property
+    def experiments(self) -> str:
+        """The experiments whose runs it was read from."""
+        found = (origin.experiment for one in self.evidence for origin in one.origins)
+        return " ".join(dict.fromkeys(found))
+
+    @property
+    def said(self) -> str:
+        """The verdict in full."""
+        if self.size is None or 1 / SIZE_MAX <= self.size <= SIZE_MAX:
+            return self.verdict
+        times = f"{self.size:.2g} times" if self.size > 1 else f"1/{1 / self.size:.2g} of"
+        return f"same direction, {times} the size"
+
 
 def within(
-    about: About, *, published: float, measured: Measured, rounding: float = 0.0, reason: str = ""
+    about: About,
+    *,
+    published: float,
+    measured: Measured,
+    rounding: float = 0.0,
+    span: float | None = None,
+    half: float = 0.0,
+    reason: str = "",
 ) -> Claim:
     """``holds`` if the published value lies in the interval of the mean, else ``differs``.
 
-    ``rounding`` is half a unit of the last place in print. A single replication has no interval;
-    it holds only if it is the published value up to ``rounding``. The reason is for one that
-    differs.
+    ``rounding`` is half a unit of the last place in print. If the interval is too wide, half of it
+    more than a tenth of the published value, it is ``inconclusive`` instead of ``holds``; of a
+    small share, ``span`` is the range of the shares that are printed with it, and is taken instead
+    of the value. ``half`` is half of the interval that print gives with its value: then the
+    interval of the difference of two means is judged. A single replication has no interval; it
+    holds only if it is the published value up to ``rounding``. The reason is for one that differs.
     """
-    low, high = _checked(measured).interval or (measured.mean, measured.mean)
+    bounds = _checked(measured).interval
+    notes = [PRINTED_INTERVAL] if half else []
+    return _judged(
+        "within", about, published, measured, bounds, rounding, span, reason, *notes, printed=half
+    )
+
+
+def one_run(
+    about: About,
+    *,
+    published: float,
+    measured: Measured,
+    rounding: float = 0.0,
+    span: float | None = None,
+    reason: str = "",
+) -> Claim:
+    """``within`` for what print took from one run, which no mean over seeds has to be close to.
+
+    It is compared with the interval that one more run lies in.
+    """
+    bounds = _checked(measured).prediction
+    return _judged("one_run", about, published, measured, bounds, rounding, span, reason, ONE_RUN)
+
+
+def _judged(
+    rule: str,
+    about: About,
+    published: float,
+    measured: Measured,
+    bounds: tuple[float, float] | None,
+    rounding: float,
+    span: float | None,
+    reason: str,
+    *notes: str,
+    printed: float = 0.0,
+) -> Claim:
+    low, high = bounds or (measured.mean, measured.mean)
+    low = measured.mean - math.hypot(measured.mean - low, printed)
+    high = measured.mean + math.hypot(high - measured.mean, printed)
     slack = rounding + SLACK * abs(published)
-    holds = low - slack <= published <= high + slack
-    reasons = [] if holds else [_difference(published, measured), reason]
-    if measured.interval is None:
+    half = (high - low) / 2
+    reasons = [*notes]
+    difference = ""
+    if not low - slack <= published <= high + slack:
+        verdict = DIFFERS
+        difference = _difference(published, measured)
+        reasons.append(reason)
+    elif half > WIDEST * abs(span if span is not None else published) + slack - rounding:
+        verdict = INCONCLUSIVE
+        reasons.append(TOO_WIDE)
+    else:
+        verdict = HOLDS
+    if bounds is None:
         reasons.append(NO_INTERVAL)
-    return _claim(about, published, measured, HOLDS if holds else DIFFERS, reasons)
+    return _claim(rule, about, published, measured, verdict, reasons, difference, bounds=bounds)
 
 
 def at_most(about: About, *, published: float, measured: Measured, reason: str = "") -> Claim:
-    """``holds`` if the mean stays below a published upper bound, else ``differs``."""
-    holds = _checked(measured).mean <= published
-    reasons = [] if holds else [_difference(published, measured), reason]
-    return _claim(
-        about,
-        published,
-        measured,
-        HOLDS if holds else DIFFERS,
-        ["published as an upper bound", *reasons],
-    )
+    """``in bounds`` if the interval stays below a published upper bound, ``differs`` above it."""
+    return _bounded("at_most", about, published, (-math.inf, published), measured, reason)
+
+
+def at_least(about: About, *, published: float, measured: Measured, reason: str = "") -> Claim:
+    """``in bounds`` if the interval stays above a published lower bound, ``differs`` below it."""
+    return _bounded("at_least", about, published, (published, math.inf), measured, reason)
+
+
+def in_range(
+    about: About, *, published: Sequence[float], measured: Measured, reason: str = ""
+) -> Claim:
+    """``in bounds`` if the interval lies in a published range, ``differs`` outside of it."""
+    low, high = published
+    text = f"{number(low)} to {number(high)}"
+    return _bounded("in_range", about, text, (low, high), measured, reason)
+
+
+def _bounded(
+    rule: str,
+    about: About,
+    published: float | str,
+    bounds: tuple[float, float],
+    measured: Measured,
+    reason: str,
+) -> Claim:
+    low, high = _checked(measured).interval or (measured.mean, measured.mean)
+    least, most = bounds
+    reasons, difference = [], ""
+    if least <= low and high <= most:
+        verdict = IN_BOUNDS
+    elif high < least or low > most:
+        verdict = DIFFERS
+        difference = _difference(least if high < least else most, measured)
+        reasons.append(reason)
+    else:
+        verdict = INCONCLUSIVE
+        reasons.append(OVER_THE_BOUND)
+    if measured.interval is None:
+        reasons.append(NO_INTERVAL)
+    return _claim(rule, about, published, measured, verdict, reasons, difference)
 
 
 def equal(
@@ -109,19 +259,44 @@ def equal(
     if places is not None:
         values = tuple(round(value, places) for value in values)
     same = all(math.isclose(value, published, rel_tol=SLACK, abs_tol=SLACK) for value in values)
-    reasons = [] if same else [_difference(published, measured), reason]
-    return _claim(about, published, measured, EQUAL if same else DIFFERS, reasons)
+    if same:
+        return _claim("equal", about, published, measured, EQUAL, [])
+    difference = _difference(published, measured)
+    return _claim("equal", about, published, measured, DIFFERS, [reason], difference)
 
 
-def same_sign(about: About, *, published: float, measured: Measured, reason: str = "") -> Claim:
-    """``same trend`` if the measured interval lies on the published value's side of zero."""
+def same_sign(
+    about: About,
+    *,
+    published: float,
+    measured: Measured,
+    is_size: bool = True,
+    reason: str = "",
+) -> Claim:
+    """``same trend`` if the measured interval lies on the published value's side of zero.
+
+    ``inconclusive`` if it lies on both sides. Not ``is_size``: print gives the direction alone.
+    """
     low, high = _checked(measured).interval or (measured.mean, measured.mean)
     agrees = (low > 0 and published > 0) or (high < 0 and published < 0)
     agrees = agrees or (low <= 0 <= high and published == 0)
-    reasons = [] if agrees else [_difference(published, measured)]
+    reasons, difference, size = [], "", None
+    if agrees:
+        verdict = SAME_TREND
+        size = measured.mean / published if is_size and published else None
+    elif low <= 0 <= high and measured.interval is not None:
+        verdict = INCONCLUSIVE
+        reasons.append(BOTH_SIDES)
+    else:
+        verdict = DIFFERS
+        difference = _difference(published, measured) if is_size else OTHER_WAY
     if measured.interval is None:
         reasons.append(NO_INTERVAL)
-    return _claim(about, published, measured, SAME_TREND if agrees else DIFFERS, [*reasons, reason])
+    printed: float | str = published
+    if not is_size and published:
+        printed = ABOVE if published > 0 else BELOW
+    reasons.append(reason)
+    return _claim("same_sign", about, printed, measured, verdict, reasons, difference, size=size)
 
 
 def same_order(
@@ -129,24 +304,29 @@ def same_order(
 ) -> Claim:
     """``same trend`` if each step from a value to the next goes the same way as in print.
 
-    Means are compared; where the intervals of neighbours overlap, the reason says so.
+    Means are compared. A step that goes another way is ``inconclusive`` if the intervals of the
+    two overlap; where those of others do, the reason says so.
     """
     if len(published) != len(measured) or len(published) < 2:
         raise InternalError(f"{about}: an order needs two values or more, published and measured")
     means = [_checked(one).mean for one in measured]
-    agrees = _steps(published) == _steps(means)
-    reasons = [] if agrees else ["differs in order"]
-    if any(_overlap(one, other) for one, other in pairwise(measured)):
+    overlaps = [_overlap(one, other) for one, other in pairwise(measured)]
+    steps = zip(_steps(published), _steps(means), overlaps, strict=True)
+    wrong = [overlap for wanted, found, overlap in steps if wanted != found]
+    verdict = SAME_TREND if not wrong else INCONCLUSIVE if all(wrong) else DIFFERS
+    reasons = []
+    if any(overlaps):
         reasons.append("the intervals of neighbours overlap")
-    return Claim(
-        *about,
+    return _made(
+        "same_order",
+        about,
         published=_order(published),
         measured=_order(means),
-        low=None,
-        high=None,
-        verdict=SAME_TREND if agrees else DIFFERS,
-        reason="; ".join(filter(None, [*reasons, reason])),
-        seal=_SEAL,
+        verdict=verdict,
+        fitted=dict.fromkeys(mark for one in measured for mark in one.fitted),
+        reasons=[*reasons, reason],
+        difference="differs in order" if verdict == DIFFERS else "",
+        evidence=measured,
     )
 
 
@@ -156,7 +336,7 @@ def irreproducible(
     """``irreproducible``: no run can give this, because the print contradicts itself: how?"""
     if not reason.strip():
         raise InternalError(f"{about}: irreproducible needs a reason")
-    return _claim(about, published, measured, IRREPRODUCIBLE, [reason])
+    return _claim("irreproducible", about, published, measured, IRREPRODUCIBLE, [reason])
 
 
 def finding(about: About, *, measured: Measured, reason: str = "") -> Claim:
@@ -164,35 +344,64 @@ def finding(about: About, *, measured: Measured, reason: str = "") -> Claim:
     reasons = [reason]
     if _checked(measured).interval is None:
         reasons.append(NO_INTERVAL)
-    return _claim(about, None, measured, FINDING, reasons)
-
-
-def number(value: float) -> str:
-    """A number for reading: whole and large ones without decimals, others with four digits."""
-    if abs(value) >= 1000 or value == round(value):
-        return str(round(value)) if abs(value) < 1e15 else f"{value:.4g}"
-    if abs(value) >= 0.001:
-        return f"{value:.4g}"
-    digits, _, power = f"{value:.3e}".partition("e")
-    return f"{digits}e{int(power)}"
+    return _claim("finding", about, None, measured, FINDING, reasons)
 
 
 def _claim(
+    rule: str,
     about: About,
     published: float | str | None,
     measured: Measured | None,
     verdict: str,
     reasons: Sequence[str],
+    difference: str = "",
+    *,
+    bounds: tuple[float, float] | None = None,
+    size: float | None = None,
 ) -> Claim:
-    low, high = (measured and measured.interval) or (None, None)
+    return _made(
+        rule,
+        about,
+        published=published,
+        measured=None if measured is None else measured.mean,
+        bounds=bounds or (None if measured is None else measured.interval),
+        verdict=verdict,
+        size=size,
+        fitted=() if measured is None else measured.fitted,
+        reasons=reasons,
+        difference=difference,
+        evidence=() if measured is None else (measured,),
+    )
+
+
+def _made(
+    rule: str,
+    about: About,
+    *,
+    published: float | str | None,
+    measured: float | str | None,
+    verdict: str,
+    fitted: Iterable[str],
+    reasons: Sequence[str],
+    difference: str,
+    evidence: Sequence[Measured],
+    bounds: tuple[float, float] | None = None,
+    size: float | None = None,
+) -> Claim:
+    low, high = bounds or (None, None)
     return Claim(
         *about,
         published=published,
-        measured=None if measured is None else measured.mean,
+        measured=measured,
         low=low,
         high=high,
         verdict=verdict,
-        reason="; ".join(filter(None, reasons)),
+        size=size,
+        fitted="; ".join(fitted),
+        rule=rule,
+        difference=difference,
+        reasons=tuple(filter(None, reasons)),
+        evidence=tuple(evidence),
         seal=_SEAL,
     )
 
@@ -224,4 +433,4 @@ def _order(values: Sequence[float]) -> str:
 def _overlap(one: Measured, other: Measured) -> bool:
     if one.interval is None or other.interval is None:
         return False
-    return one.interval[0] <= other.interval[1] and other.interval[0] <= one.interval[1]
+    return one.interval[0] < other.interval[1] and other.interval[0] < one.interval[1]

@@ -6,26 +6,54 @@ import math
 import statistics
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import InitVar, dataclass
-from typing import Any, Final
+from typing import Any, Final, NamedTuple, TypeVar
 
 from precedes.errors import InternalError
 from precedes.intervals import student_t
 
-Run = Mapping[str, Any]  # one ``Result.as_dict()``
+Run = Mapping[str, Any]  # one ``Result.as_dict()``, with its marks
 Results = Mapping[str, Sequence[Run]]  # by experiment, in the order of its scenarios
+Read = TypeVar("Read", bound=Callable[..., float])
+
+MARKS: Final = "fitted"  # the key of a run's marks, see ``fitted``
+ORIGIN: Final = "origin"  # and of where it comes from
+EVERYTHING: Final = (-math.inf, math.inf)
 
 _SEAL: Final = object()
+
+
+class Origin(NamedTuple):
+    """The run that a value was read from: by it every number of a report leads back to records."""
+
+    experiment: str
+    run: str  # as its files are called, "" if it has none
+    seed: int
+
+
+def ranged(low: float, high: float = math.inf) -> Callable[[Read], Read]:
+    """A reader of what cannot lie outside of these bounds, such as a share or a count."""
+
+    def decorate(read: Read) -> Read:
+        read.range = (low, high)  # type: ignore[attr-defined]
+        return read
+
+    return decorate
 
 
 @dataclass(frozen=True)
 class Measured:
     """Values of one quantity, one for each replication. Only ``measure`` and ``pooled`` make one.
 
-    So a published value cannot stand where a measured one belongs: it is a plain number.
+    So a published value cannot stand where a measured one belongs: it is a plain number. ``fitted``
+    names what was chosen by a look at print, of all that the values depend on; ``origins`` names
+    the runs.
     """
 
     values: tuple[float, ...]
     seal: InitVar[object]
+    range: tuple[float, float] = EVERYTHING
+    fitted: tuple[str, ...] = ()
+    origins: tuple[Origin, ...] = ()
 
     def __post_init__(self, seal: object) -> None:
         if seal is not _SEAL:
@@ -39,11 +67,24 @@ class Measured:
     @property
     def interval(self) -> tuple[float, float] | None:
         """The 95 % confidence interval of the mean; None: one replication has none."""
+        return self._around(1 / len(self.values))
+
+    @property
+    def prediction(self) -> tuple[float, float] | None:
+        """The interval that one more replication lies in with 95 %."""
+        return self._around(1 + 1 / len(self.values))
+
+    def _around(self, variance: float) -> tuple[float, float] | None:
+        """An interval around the mean; the variance is in units of that of one replication.
+
+        No part of it lies where the quantity cannot be, which costs no confidence.
+        """
         count = len(self.values)
         if count < 2:
             return None
-        half = student_t(count - 1) * statistics.stdev(self.values) / math.sqrt(count)
-        return self.mean - half, self.mean + half
+        half = student_t(count - 1) * statistics.stdev(self.values) * math.sqrt(variance)
+        low, high = self.range
+        return max(self.mean - half, low), min(self.mean + half, high)
 
 
 def measure(read: Callable[..., float], *runs: Sequence[Run]) -> Measured:
@@ -54,14 +95,14 @@ def measure(read: Callable[..., float], *runs: Sequence[Run]) -> Measured:
     """
     if not runs or not runs[0] or len({len(one) for one in runs}) > 1:
         raise InternalError(f"measure() needs lists of equally many runs, not {_lengths(runs)}")
-    return _checked([read(*row) for row in zip(*runs, strict=True)])
+    return _checked(read, [read(*row) for row in zip(*runs, strict=True)], runs)
 
 
 def pooled(read: Callable[..., float], *runs: Sequence[Run]) -> Measured:
     """One value for all replications together, such as a ratio of sums; it has no interval."""
     if not runs or not all(runs):
         raise InternalError(f"pooled() needs lists of runs, not {_lengths(runs)}")
-    return _checked([read(*runs)])
+    return _checked(read, [read(*runs)], runs)
 
 
 def select(runs: Sequence[Run], **wanted: Any) -> list[Run]:
@@ -70,13 +111,14 @@ def select(runs: Sequence[Run], **wanted: Any) -> list[Run]:
     A name is a field of the scenario, or else a parameter of the protocol. It is an error if no
     run fits: a figure without runs would be one nobody notices.
     """
-    found = [run for run in runs if all(_field(run, k) == v for k, v in wanted.items())]
+    found = [run for run in runs if all(field(run, k) == v for k, v in wanted.items())]
     if not found:
         raise InternalError(f"no run of {len(runs)} has {wanted}")
     return found
 
 
-def _field(run: Run, name: str) -> Any:
+def field(run: Run, name: str) -> Any:
+    """A field of a run's scenario, or else a parameter of its protocol."""
     scenario = run["scenario"]
     return scenario[name] if name in scenario else scenario["parameters"].get(name)
 
@@ -85,9 +127,22 @@ def _lengths(runs: Sequence[Sequence[Run]]) -> str:
     return f"lists of {[len(one) for one in runs]}"
 
 
-def _checked(values: Sequence[Any]) -> Measured:
+def _checked(
+    read: Callable[..., float], values: Sequence[Any], runs: Sequence[Sequence[Run]]
+) -> Measured:
+    low, high = getattr(read, "range", EVERYTHING)
     for value in values:
         number = isinstance(value, (int, float)) and not isinstance(value, bool)
         if not number or not math.isfinite(value):
             raise InternalError(f"a measured value is a finite number, not {value!r}")
-    return Measured(tuple(float(value) for value in values), seal=_SEAL)
+        if not low <= value <= high:
+            raise InternalError(f"{value!r} was measured of what lies between {low} and {high}")
+    marks = dict.fromkeys(getattr(read, MARKS, ()))
+    marks |= dict.fromkeys(mark for one in runs for run in one for mark in run.get(MARKS, ()))
+    return Measured(
+        tuple(float(value) for value in values),
+        seal=_SEAL,
+        range=(low, high),
+        fitted=tuple(marks),
+        origins=tuple(run[ORIGIN] for one in runs for run in one if ORIGIN in run),
+    )

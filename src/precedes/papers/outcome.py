@@ -5,21 +5,32 @@ from __future__ import annotations
 import dataclasses
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
 
 from precedes.compiled import sources_digest
 from precedes.errors import InternalError, UserError
 from precedes.papers.bibliography import Reference
 from precedes.papers.claims import VERDICTS, Claim
-from precedes.papers.measured import Results
+from precedes.papers.fitted import marked
+from precedes.papers.headlines import Story, story
+from precedes.papers.measured import ORIGIN, Origin, Results
 from precedes.papers.registry import SCALES, Paper, load, papers
 from precedes.papers.shown import Figure, Table
+from precedes.pipeline.plan import expand
 from precedes.pipeline.sweep import run_experiments
 from precedes.sim.experiment import Experiment
 from precedes.stores import Address, Place
 
 Runner = Callable[..., dict[str, list[dict[str, Any]]]]
+
+
+class Timing(NamedTuple):
+    """What an experiment took, also if its runs were finished long ago."""
+
+    experiment: str
+    runs: int
+    cpu_s: float
 
 
 @dataclass(frozen=True)
@@ -29,10 +40,17 @@ class Outcome:
     paper: str  # its number
     reference: Reference
     scale: str
-    runs: int
+    timings: tuple[Timing, ...] = field(compare=False)  # of the same runs, another time
     claims: tuple[Claim, ...]
     tables: tuple[Table, ...]
     figures: tuple[Figure, ...]
+    story: Story = field(default_factory=Story)
+    origins: tuple[Origin, ...] = ()  # of all runs, in their order
+
+    @property
+    def runs(self) -> int:
+        """How many runs it was made from."""
+        return sum(timing.runs for timing in self.timings)
 
 
 def reproduce(
@@ -56,19 +74,24 @@ def reproduce(
     chosen = {paper.number: paper for paper in map(load, wanted or papers())}
     run = runner or run_experiments
     experiments = {number: paper.experiments(scale) for number, paper in chosen.items()}
+    named = [_named(number, one) for number, found in experiments.items() for one in found]
     results = run(
-        [_named(number, one) for number, found in experiments.items() for one in found],
+        named,
         Address.of(directory) / "runs" / sources_digest()[:12],
         master=master,
         settings=settings,
         progress=progress,
     )
+    names: dict[str, list[str]] = {one.name: [] for one in named}
+    for planned in expand(named):
+        names[planned.experiment].append(planned.name)
     return [
         judge(
             paper,
             {
-                one.name: _aligned(one, results[_named(number, one).name])
+                one.name: _aligned(one, results[name], names[name])
                 for one in experiments[number]
+                for name in [_named(number, one).name]
             },
             scale=scale,
         )
@@ -78,26 +101,41 @@ def reproduce(
 
 def judge(paper: Paper, results: Results, *, scale: str) -> Outcome:
     """Claims, tables and figures of a paper from the results of its experiments."""
-    outcome = Outcome(
+    results = marked(results, paper.fitted)
+    claims, figures = tuple(paper.claims(results)), tuple(paper.figures(results))
+    tables = tuple(paper.tables(results))
+    if any(claim.paper != paper.number for claim in claims):
+        raise InternalError(f"paper {paper.number} makes claims about another paper")
+    _check_unique(f"{paper.number}: claims", [(one.item, one.key) for one in claims])
+    names = [figure.name for figure in figures]
+    _check_unique(f"{paper.number}: tables and figures", [*(one.name for one in tables), *names])
+    return Outcome(
         paper=paper.number,
         reference=paper.reference,
         scale=scale,
-        runs=sum(len(runs) for runs in results.values()),
-        claims=tuple(paper.claims(results)),
-        tables=tuple(paper.tables(results)),
-        figures=tuple(paper.figures(results)),
+        timings=tuple(
+            Timing(name, len(runs), sum(run["cpu_s"] for run in runs))
+            for name, runs in results.items()
+        ),
+        claims=claims,
+        tables=tables,
+        figures=figures,
+        story=story(paper.headlines, claims, names),
+        origins=tuple(run[ORIGIN] for runs in results.values() for run in runs),
     )
-    if any(claim.paper != paper.number for claim in outcome.claims):
-        raise InternalError(f"paper {paper.number} makes claims about another paper")
-    _check_unique(f"{paper.number}: claims", [(one.item, one.key) for one in outcome.claims])
-    shown = [one.name for one in outcome.tables] + [one.name for one in outcome.figures]
-    _check_unique(f"{paper.number}: tables and figures", shown)
-    return outcome
 
 
-def counts(outcomes: Iterable[Outcome]) -> dict[str, int]:
-    """How many claims have which verdict, in the order of the verdicts."""
-    found = Counter(claim.verdict for outcome in outcomes for claim in outcome.claims)
+def counts(outcomes: Iterable[Outcome], *, fitted: bool) -> dict[str, int]:
+    """How many claims have which verdict, in the order of the verdicts.
+
+    Those that something fitted takes part in are counted apart.
+    """
+    found = Counter(
+        claim.verdict
+        for outcome in outcomes
+        for claim in outcome.claims
+        if bool(claim.fitted) == fitted
+    )
     return {verdict: found[verdict] for verdict in VERDICTS}
 
 
@@ -105,11 +143,14 @@ def _named(number: str, experiment: Experiment) -> Experiment:
     return dataclasses.replace(experiment, name=f"{number}-{experiment.name}")
 
 
-def _aligned(experiment: Experiment, runs: list[dict[str, Any]]) -> list[dict[str, Any]]:
+def _aligned(
+    experiment: Experiment, runs: list[dict[str, Any]], names: list[str]
+) -> list[dict[str, Any]]:
+    """The runs in the order of the scenarios, each with the name of its files."""
     wanted = [(one.protocol, one.nodes, one.seed) for one in experiment.scenarios]
     if [(run["protocol"], run["nodes"], run["seed"]) for run in runs] != wanted:
         raise InternalError(f"{experiment.name}: results are not in the order of the scenarios")
-    return runs
+    return [{**run, "run": name} for run, name in zip(runs, names, strict=True)]
 
 
 def _check_unique(what: str, names: Sequence[Any]) -> None:

@@ -11,7 +11,7 @@ import importlib
 import inspect
 import pkgutil
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import SimpleNamespace
@@ -20,6 +20,8 @@ from typing import TYPE_CHECKING, Any, Final
 from precedes.errors import UserError
 from precedes.papers.bibliography import Reference
 from precedes.papers.claims import Claim
+from precedes.papers.fitted import Fitted
+from precedes.papers.headlines import Headlines
 from precedes.papers.measured import Results
 from precedes.papers.shown import Figure, Table
 
@@ -32,8 +34,10 @@ EXPORTS: Final = {
     "PAPER": "__init__",
     "REFERENCE": "__init__",
     "PUBLISHED": "published",
+    "FITTED": "experiments",
     "experiments": "experiments",
     "claims": "claims",
+    "HEADLINES": "headlines",
     "tables": "shown",
     "figures": "shown",
 }
@@ -58,8 +62,10 @@ class Paper:
     number: str
     reference: Reference
     published: Mapping[str, Any]
+    fitted: Sequence[Fitted]
     experiments: Callable[[str], list[Experiment]]
     claims: Callable[[Results], list[Claim]]
+    headlines: Headlines
     tables: Callable[[Results], list[Table]]
     figures: Callable[[Results], list[Figure]]
 
@@ -120,6 +126,10 @@ def check(exports: SimpleNamespace, *, number: str) -> Paper:
     for path, leaf in leaves(exports.PUBLISHED):
         if isinstance(leaf, bool) or not isinstance(leaf, (int, float, str)):
             raise fail(f"PUBLISHED holds numbers and text in dicts and lists, not {leaf!r} {path}")
+    if not all(isinstance(one, Fitted) for one in exports.FITTED):
+        raise fail("FITTED must hold a Fitted for each parameter chosen by a look at print")
+    if not isinstance(exports.HEADLINES, Headlines) or not exports.HEADLINES.statements:
+        raise fail("HEADLINES must be Headlines with a statement")
     for name, parameter in FUNCTIONS.items():
         function = getattr(exports, name)
         if not callable(function) or list(inspect.signature(function).parameters) != [parameter]:
@@ -130,8 +140,10 @@ def check(exports: SimpleNamespace, *, number: str) -> Paper:
         number=number,
         reference=exports.REFERENCE,
         published=exports.PUBLISHED,
+        fitted=exports.FITTED,
         experiments=exports.experiments,
         claims=exports.claims,
+        headlines=exports.HEADLINES,
         tables=exports.tables,
         figures=exports.figures,
     )

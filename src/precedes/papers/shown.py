@@ -2,14 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
-from typing import Literal
 
 from precedes.errors import InternalError
+from precedes.pages.figures import Figure, Point, Series
 from precedes.papers.measured import Measured
 
-SERIES_MAX = 8  # more lines than that cannot be told apart
+__all__ = [
+    "Cell",
+    "Figure",
+    "Point",
+    "Printed",
+    "Series",
+    "Table",
+    "evidence_of",
+    "measured_series",
+    "model_series",
+    "published_series",
+    "seeds_of",
+]
 
 
 @dataclass(frozen=True)
@@ -31,51 +43,12 @@ class Table:
     header: tuple[str, ...]
     rows: tuple[tuple[Cell, ...], ...]
     note: str = ""
+    by_row: bool = False  # a row is one quantity: its numbers are written alike, not a column's
 
     def __post_init__(self) -> None:
         for row in self.rows:
             if len(row) != len(self.header):
                 raise InternalError(f"{self.name}: a row of {len(row)} under {self.header}")
-
-
-@dataclass(frozen=True)
-class Point:
-    """A point of a series; low and high bound what is measured more than once."""
-
-    x: float
-    y: float
-    low: float | None = None
-    high: float | None = None
-
-
-@dataclass(frozen=True)
-class Series:
-    """A line of a figure; made by ``measured_series``, ``published_series``, ``model_series``."""
-
-    label: str
-    kind: Literal["measured", "published", "model"]
-    points: tuple[Point, ...]
-
-
-@dataclass(frozen=True)
-class Figure:
-    """A plot of the report; its points also go to ``tables/PAPER-NAME.csv``."""
-
-    name: str  # "Figure 1"
-    title: str
-    x_label: str
-    y_label: str
-    series: tuple[Series, ...]
-    alt: str  # what the plot shows, for those who do not see it
-    log_x: bool = False
-    log_y: bool = False
-
-    def __post_init__(self) -> None:
-        for kind in ("measured", "published", "model"):
-            if sum(one.kind == kind for one in self.series) > SERIES_MAX:
-                raise InternalError(f"{self.name}: more than {SERIES_MAX} {kind} series")
-        if not self.series or not self.alt.strip():
-            raise InternalError(f"{self.name}: a figure needs a series and a text for alt")
 
 
 def measured_series(label: str, points: Sequence[tuple[float, Measured]]) -> Series:
@@ -85,8 +58,25 @@ def measured_series(label: str, points: Sequence[tuple[float, Measured]]) -> Ser
         if not isinstance(measured, Measured):
             raise InternalError(f"{label}: a measured point needs a Measured, not {measured!r}")
         low, high = measured.interval or (None, None)
-        found.append(Point(x, measured.mean, low, high))
+        found.append(Point(x, measured.mean, low, high, seeds_of(measured), evidence_of(measured)))
     return Series(label, "measured", _some(label, found))
+
+
+def seeds_of(measured: Measured) -> str:
+    """The seeds and experiments that it comes from, in words."""
+    seeds = sorted({origin.seed for origin in measured.origins})
+    if not seeds:
+        return ""
+    names = list(dict.fromkeys(origin.experiment for origin in measured.origins))
+    whole = seeds == list(range(seeds[0], seeds[-1] + 1))
+    text = f"{seeds[0]} to {seeds[-1]}" if whole else ", ".join(map(str, seeds))
+    which = f"seed {seeds[0]}" if len(seeds) == 1 else f"seeds {text}"
+    return f"{which} of {' and '.join(names)}"
+
+
+def evidence_of(measured: Measured) -> Hashable:
+    """What tells it from all else that was measured: values, and the runs they come from."""
+    return measured.values, measured.origins
 
 
 def published_series(label: str, points: Sequence[tuple[float, float]]) -> Series:

@@ -1,16 +1,17 @@
-"""What is read from the runs.
+"""What is read from the runs: from their results, and from the events of those that are traced.
 
-For Figure 8 it is read from traces, of messages that travelled two to a packet. Two runs of one
-seed have the same broadcasts. Of the run with aggregation the messages that arrived somewhere in a
-packet of two are taken, each with the node where it did, and the same messages at the same nodes
-of the run without.
+Every node broadcasts once, so its number names a message. Two runs of one seed have the same
+broadcasts. For Figure 8 the messages of the run with aggregation that arrived somewhere in a packet
+of two are taken, each with the node where it did, and the same messages at the same nodes of the
+run without.
 """
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
-from typing import Any, Final
+import math
+from collections.abc import Callable, Sequence
+from typing import Final, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -18,11 +19,11 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from precedes.papers.measured import Measured, Results, Run, measure, select
+from precedes.papers.measured import Measured, Results, Run, measure, ranged, select
+from precedes.papers.p000.experiments import MIDDLE, named
 from precedes.stores import Address
 from precedes.trace.schema import KIND_NAMES
 
-MIDDLE: Final = 256  # the group of Tables 2 and 3 and of Figure 6
 TABLE_2: Final = {
     "1": (1, 1),
     "2": (2, 2),
@@ -38,21 +39,86 @@ TABLE_3: Final = {
     "301 to 400": (3, 4),
     "over 400": (4, 99),
 }
+OVER_1400: Final = (14, 99)
 FIGURE_6: Final = {"0": "0", "1 to 4": "1_to_4", "5 to 9": "5_to_9"}
+FIGURE_6_STEPS: Final = ((0, 0), (1, 4), *((low, low + 4) for low in range(5, 60, 5)))
+# By the least number of messages.
+FIGURE_9_STEPS: Final = {
+    0: "up_to_50",
+    51: "51_to_100",
+    101: "101_to_150",
+    151: "151_to_200",
+    201: "201_to_250",
+    251: "over_250",
+}
+PARTS: Final = 10  # of the broadcasts of a run, in their order
 
 # Quantities of Figure 8.
 RECEPTION: Final = "reception"
 HELD: Final = "the time held"
 DELIVERY: Final = "delivery"
 
+ENTRY_BYTES: Final = 4  # section 5.2
+CACHED_MAX: Final = 4096  # values of traces: more are read again
+
 Int64s = NDArray[np.int64]
+Read = Callable[[Run], float]
 
 
-def sized(results: Results, name: str, nodes: int, **wanted: Any) -> list[Run]:
-    """The runs of an experiment with so many nodes."""
-    return select(results[name], nodes=nodes, **wanted)
+# --- Which runs ---
 
 
+def sized(results: Results, kind: str, reading: str, nodes: int) -> list[Run]:
+    """The runs of a kind under a reading with so many nodes."""
+    return select(results[named(kind, reading)], nodes=nodes)
+
+
+def measured_at(
+    results: Results, read: Read, kind: str, reading: str, nodes: int = MIDDLE
+) -> Measured:
+    """One quantity of these runs."""
+    return measure(read, sized(results, kind, reading, nodes))
+
+
+def compared(
+    read: Callable[[Run, Run], float],
+    results: Results,
+    kinds: Sequence[str],
+    reading: str,
+    nodes: int = MIDDLE,
+) -> Measured:
+    """One quantity of two kinds of runs, seed by seed: as many as both have."""
+    one, other = (sized(results, kind, reading, nodes) for kind in kinds)
+    count = min(len(one), len(other))
+    return measure(read, one[:count], other[:count])
+
+
+def growth(read: Read, small: Sequence[Run], large: Sequence[Run]) -> Measured:
+    """How many times as much the large groups have: of each its share of all the small ones."""
+    parts = np.array_split([read(run) for run in small], len(large))
+    below = {run["seed"]: float(part.mean()) for run, part in zip(large, parts, strict=True)}
+    return measure(lambda run: read(run) / below[run["seed"]], large)
+
+
+def change(read: Read) -> Callable[[Run, Run], float]:
+    """% that the first run has more than the second."""
+    return lambda run, other: 100.0 * (read(run) / read(other) - 1) if read(other) else 0.0
+
+
+def fewer(read: Read) -> Callable[[Run, Run], float]:
+    """% that the first run has less than the second."""
+    return ranged(-math.inf, 100)(lambda run, other: -change(read)(run, other))
+
+
+def difference(read: Read) -> Callable[[Run, Run], float]:
+    """How much the first run has more than the second."""
+    return lambda run, other: read(run) - read(other)
+
+
+# --- Of results ---
+
+
+@ranged(0)
 def packets(run: Run) -> float:
     """Packets sent."""
     return float(run["packets"])
@@ -63,29 +129,48 @@ def fewer_packets(run: Run) -> float:
     return 100.0 * (1 - run["packets"] / run["messages_sent"])
 
 
+@ranged(0, 100)
 def aggregated(run: Run) -> float:
     """% of packets that carry two messages or more."""
-    return 100.0 * sum(run["packets_by_messages"][2:]) / run["packets"]
+    return _share(run["packets_by_messages"], 2, 99)
 
 
+@ranged(0)
 def aggregations(run: Run) -> float:
     """Packets that carry two messages or more."""
     return float(sum(run["packets_by_messages"][2:]))
 
 
-def with_messages(low: int, high: int) -> Callable[[Run], float]:
+def with_messages(low: int, high: int) -> Read:
     """% of packets with so many messages."""
-    return lambda run: 100.0 * sum(run["packets_by_messages"][low : high + 1]) / run["packets"]
+    return ranged(0, 100)(lambda run: _share(run["packets_by_messages"], low, high + 1))
 
 
-def with_bytes(first: int, last: int) -> Callable[[Run], float]:
+def of_aggregated(low: int, high: int) -> Read:
+    """% of the packets with two messages or more that have so many."""
+    return ranged(0, 100)(lambda run: _share(run["packets_by_messages"][2:], low - 2, high - 1))
+
+
+def packets_of(count: int) -> Read:
+    """Packets with exactly so many messages."""
+    return ranged(0)(lambda run: float(sum(run["packets_by_messages"][count : count + 1])))
+
+
+def with_bytes(first: int, last: int) -> Read:
     """% of packets whose size is in these steps of 100 bytes."""
-    return lambda run: 100.0 * sum(run["packets_by_bytes"][first:last]) / run["packets"]
+    return ranged(0, 100)(lambda run: _share(run["packets_by_bytes"], first, last))
 
 
-def needing(name: str) -> Callable[[Run], float]:
+def bytes_sent(run: Run) -> float:
+    """Bytes of all packets."""
+    return float(run["bytes_sent"])
+
+
+def needing(name: str) -> Read:
     """% of broadcasts by the number of entries in their stamps."""
-    return lambda run: 100.0 * run["extra"][f"broadcasts_needing_{name}"] / run["broadcasts"]
+    return ranged(0)(
+        lambda run: 100.0 * run["extra"][f"broadcasts_needing_{name}"] / run["broadcasts"]
+    )
 
 
 def needing_over_12(run: Run) -> float:
@@ -94,9 +179,9 @@ def needing_over_12(run: Run) -> float:
     return 100.0 - sum(needing(name)(run) for name in fewer)
 
 
-def extra(name: str) -> Callable[[Run], float]:
+def extra(name: str) -> Read:
     """A counter of the protocol's own."""
-    return lambda run: float(run["extra"][name])
+    return ranged(0)(lambda run: float(run["extra"][name]))
 
 
 def reception(run: Run) -> float:
@@ -114,93 +199,238 @@ def held(run: Run) -> float:
     return delivery(run) - reception(run)
 
 
+@ranged(0)
 def queue_wait(run: Run) -> float:
     """Mean time that a packet waits to be sent."""
     return float(run["extra"]["queue_wait_ms"])
 
 
-def change(read: Callable[[Run], float]) -> Callable[[Run, Run], float]:
-    """% that the first run has more than the second."""
-    return lambda run, other: 100.0 * (read(run) / read(other) - 1) if read(other) else 0.0
-
-
-def largest_between(low: int, high: int) -> Callable[[Run], float]:
+def largest_between(low: int, high: int) -> Read:
     """% of nodes whose largest packet has so many messages."""
-    return lambda run: 100.0 * sum(run["nodes_by_largest_packet"][low : high + 1]) / run["nodes"]
+    return ranged(0, 100)(lambda run: _share(run["nodes_by_largest_packet"], low, high + 1))
 
 
+@ranged(0)
 def largest(run: Run) -> float:
     """Messages in the largest packet of all."""
     return float(len(run["nodes_by_largest_packet"]) - 1)
 
 
-def measured_at(
-    results: Results, read: Callable[[Run], float], name: str, nodes: int, **wanted: Any
-) -> Measured:
-    """One quantity of the runs with so many nodes."""
-    return measure(read, sized(results, name, nodes, **wanted))
+@ranged(0)
+def largest_mean(run: Run) -> float:
+    """Messages in a node's largest packet, over all nodes."""
+    counts = run["nodes_by_largest_packet"]
+    return sum(size * count for size, count in enumerate(counts)) / sum(counts)
 
 
-def of_reading(
-    results: Results, reading: str, read: Callable[[Run], float], nodes: int
-) -> Measured:
-    """One quantity of the runs of reading A or B."""
-    return measured_at(results, read, f"reading-{reading.lower()}", nodes)
+@ranged(0)
+def nodes_apart(run: Run) -> float:
+    """Nodes that never send two messages in a packet."""
+    return float(sum(run["nodes_by_largest_packet"][:2]))
+
+
+def _share(counts: Sequence[int], first: int, last: int) -> float:
+    return 100.0 * sum(counts[first:last]) / max(sum(counts), 1)
+
+
+# --- Of traces ---
+
+
+class Rows(NamedTuple):
+    """The events of a run, each node's in its own order."""
+
+    node: Int64s
+    time_us: Int64s
+    source: Int64s
+    packet: Int64s
+    kind: Int64s
+
+    def of(self, kind: str) -> Rows:
+        """Those of one kind."""
+        chosen = self.kind == KIND_NAMES.index(kind)
+        return Rows(*(column[chosen] for column in self))
+
+    def times_us(self, kind: str, nodes: int) -> Int64s:
+        """When messages were received or delivered, by node and source."""
+        found = np.zeros((nodes, nodes), np.int64)
+        these = self.of(kind)
+        found[these.node, these.source] = these.time_us
+        return found
+
+    @property
+    def nodes(self) -> int:
+        """How many nodes the run has."""
+        return int(self.node.max()) + 1
+
+    @property
+    def born_us(self) -> Int64s:
+        """When each message was broadcast."""
+        return self.times_us("broadcast", self.nodes).diagonal()
+
+    def received_us(self) -> Int64s:
+        """When messages were received; one that did not wait may have its delivery alone."""
+        received = self.times_us("receive", self.nodes)
+        return np.where(received > 0, received, self.times_us("deliver", self.nodes))
+
+
+def _rows(path: str) -> Rows:
+    with Address.of(path).open() as file, pq.ParquetFile(file) as trace:
+        table = trace.read(columns=["node", "time_us", "kind", "source", "packet"])
+    kinds = table["kind"].combine_chunks().cast(pa.string())
+    return Rows(
+        node=table["node"].to_numpy(),
+        time_us=table["time_us"].to_numpy(),
+        source=table["source"].to_numpy(),
+        packet=table["packet"].fill_null(-1).to_numpy(),
+        kind=pc.index_in(kinds, pa.array(KIND_NAMES)).to_numpy(),
+    )
+
+
+@ranged(0)
+def slowest(run: Run) -> float:
+    """The longest time from a broadcast to a reception."""
+    return _slowest_ms(run["trace"])
+
+
+@functools.lru_cache(maxsize=CACHED_MAX)
+def _slowest_ms(path: str) -> float:
+    return float(_latency_ms(_rows(path)).max())
+
+
+def reception_of_part(part: int) -> Read:
+    """Mean reception latency of a tenth of the messages, in the order of their broadcasts."""
+    return ranged(0)(lambda run: _receptions_ms(run["trace"])[part])
+
+
+@functools.lru_cache(maxsize=CACHED_MAX)
+def _receptions_ms(path: str) -> tuple[float, ...]:
+    rows = _rows(path)
+    means_ms = _latency_ms(rows).sum(axis=0) / (rows.nodes - 1)
+    parts = np.array_split(means_ms[np.argsort(rows.born_us, kind="stable")], PARTS)
+    return tuple(float(part.mean()) for part in parts)
+
+
+def _latency_ms(rows: Rows) -> NDArray[np.float64]:
+    """From broadcast to reception, by node and source; 0 at the source."""
+    latency_ms = (rows.received_us() - rows.born_us) / 1000
+    np.fill_diagonal(latency_ms, 0)
+    return np.asarray(latency_ms)
+
+
+def added_delay(run: Run, other: Run) -> float:
+    """The largest time in ms by which the first run delivers a message later than the second."""
+    late, early = (_rows(one["trace"]) for one in (run, other))
+    added_us = late.times_us("deliver", late.nodes) - early.times_us("deliver", early.nodes)
+    return float(added_us.max()) / 1000
+
+
+def depending_on(low: int, high: int) -> Read:
+    """% of messages whose sources had delivered so many others."""
+
+    def read(run: Run) -> float:
+        counts = _dependencies(run["trace"])
+        return 100.0 * sum(low <= count <= high for count in counts) / len(counts)
+
+    return ranged(0, 100)(read)
+
+
+def variation(run: Run, other: Run) -> float:
+    """The largest difference, in % of all messages, between two distributions of dependencies."""
+    shares = [depending_on(*step) for step in FIGURE_6_STEPS]
+    return max(abs(share(run) - share(other)) for share in shares)
+
+
+@functools.lru_cache(maxsize=CACHED_MAX)
+def _dependencies(path: str) -> tuple[int, ...]:
+    return tuple(_dependencies_of(_rows(path)).tolist())
+
+
+def _dependencies_of(rows: Rows) -> Int64s:
+    """How many messages the source of each had delivered before it."""
+    delivered = np.cumsum(rows.kind == KIND_NAMES.index("deliver"))
+    broadcast = np.flatnonzero(rows.kind == KIND_NAMES.index("broadcast"))
+    first = np.searchsorted(rows.node, rows.node[broadcast])
+    before = np.concatenate(([0], delivered))
+    return np.asarray(before[broadcast] - before[first])
+
+
+class Packets(NamedTuple):
+    """The packets of a run, in the order of their senders and of what each sent."""
+
+    size_bytes: Int64s
+    receiver: Int64s
+    follows: NDArray[np.bool_]  # sent in the same step of its sender as the one before it
+
+
+def packets_in(run: Run) -> Packets:
+    """Sizes as section 5 has them: header, and of each message the clock's entries and payload."""
+    scenario, rows = run["scenario"], _rows(run["trace"])
+    entries = 1 + _dependencies_of(rows)
+    sent, arrived = rows.of("send"), rows.of("receive")
+    # A packet's messages are rows one after the other, and so are the packets of a step.
+    first = np.flatnonzero(np.diff(sent.packet, prepend=-1))
+    place = np.flatnonzero(rows.kind == KIND_NAMES.index("send"))
+    number, some = np.unique(arrived.packet, return_index=True)
+    message_bytes = scenario["payload_bytes"] + ENTRY_BYTES * entries[sent.source]
+    return Packets(
+        size_bytes=scenario["packet_bytes"] + np.add.reduceat(message_bytes, first),
+        receiver=arrived.node[some][np.searchsorted(number, sent.packet[first])],
+        follows=np.diff(place, prepend=-2)[first] == 1,
+    )
+
+
+@ranged(0, 100)
+def larger_than_any(run: Run, other: Run) -> float:
+    """% of packets larger than the largest of the other run."""
+    limit_bytes = packets_in(other).size_bytes.max()
+    return 100.0 * float((packets_in(run).size_bytes > limit_bytes).mean())
+
+
+@ranged(0)
+def cut_at_mtu(run: Run) -> float:
+    """Packets sent for want of room: in the same step another one goes to the same node."""
+    found = packets_in(run)
+    again = np.diff(found.receiver, prepend=-1) == 0
+    return float((again & found.follows).sum())
 
 
 def pair_change(quantity: str) -> Callable[[Run, Run], float]:
     """% that aggregation adds to the mean of a quantity over the messages in packets of two."""
 
     def read(run: Run, other: Run) -> float:
-        means, others = _means_us(run["trace"], other["trace"])
+        means, others = _means_ms(run["trace"], other["trace"])
         return 100.0 * (means[quantity] / others[quantity] - 1)
 
     return read
 
 
-@functools.lru_cache(maxsize=64)
-def _means_us(path: str, other: str) -> tuple[dict[str, float], dict[str, float]]:
+def pair_mean(quantity: str, place: int) -> Callable[[Run, Run], float]:
+    """The mean itself: of the run with aggregation, or (1) of the one without."""
+    return lambda run, other: _means_ms(run["trace"], other["trace"])[place][quantity]
+
+
+@functools.lru_cache(maxsize=CACHED_MAX)
+def _means_ms(path: str, other: str) -> tuple[dict[str, float], dict[str, float]]:
     """Means over the same messages and nodes, with and without aggregation."""
     rows = _rows(path)
     chosen = _in_packets_of_two(rows)
-    return _means_of(rows, chosen), _means_of(_rows(other), chosen)
+    return _means_of(rows, *chosen), _means_of(_rows(other), *chosen)
 
 
-def _rows(path: str) -> dict[str, Int64s]:
-    """The events of a run in which every node broadcasts once: its number names a message."""
-    with Address.of(path).open() as file, pq.ParquetFile(file) as trace:
-        table = trace.read(columns=["node", "time_us", "kind", "source", "packet"])
-    rows: dict[str, Any] = {
-        name: table[name].fill_null(-1).to_numpy()
-        for name in ("node", "time_us", "source", "packet")
-    }
-    kinds = table["kind"].combine_chunks().cast(pa.string())
-    rows["kind"] = pc.index_in(kinds, pa.array(KIND_NAMES)).to_numpy()
-    return rows
-
-
-def _in_packets_of_two(rows: dict[str, Int64s]) -> Int64s:
-    """Pairs of node and message, a row each."""
-    received = rows["kind"] == KIND_NAMES.index("receive")
-    packet = rows["packet"][received]
-    _, place, count = np.unique(packet, return_inverse=True, return_counts=True)
+def _in_packets_of_two(rows: Rows) -> tuple[Int64s, Int64s]:
+    """Nodes, and the messages that they received so."""
+    received = rows.of("receive")
+    _, place, count = np.unique(received.packet, return_inverse=True, return_counts=True)
     two = count[place] == 2
-    return np.stack([rows["node"][received][two], rows["source"][received][two]], axis=1)
+    return received.node[two], received.source[two]
 
 
-def _means_of(rows: dict[str, Int64s], chosen: Int64s) -> dict[str, float]:
-    nodes = int(rows["node"].max()) + 1
-    times_us = {}
-    for kind in ("broadcast", "receive", "deliver"):
-        these = rows["kind"] == KIND_NAMES.index(kind)
-        times_us[kind] = np.zeros((nodes, nodes), np.int64)
-        times_us[kind][rows["node"][these], rows["source"][these]] = rows["time_us"][these]
-    node, source = chosen.T
-    born_us = times_us["broadcast"][source, source]
-    received_us = times_us["receive"][node, source]
-    delivered_us = times_us["deliver"][node, source]
+def _means_of(rows: Rows, node: Int64s, source: Int64s) -> dict[str, float]:
+    born_us = rows.born_us[source]
+    received_us = rows.times_us("receive", rows.nodes)[node, source]
+    delivered_us = rows.times_us("deliver", rows.nodes)[node, source]
     return {
-        RECEPTION: float((received_us - born_us).mean()),
-        HELD: float((delivered_us - received_us).mean()),
-        DELIVERY: float((delivered_us - born_us).mean()),
+        RECEPTION: float((received_us - born_us).mean()) / 1000,
+        HELD: float((delivered_us - received_us).mean()) / 1000,
+        DELIVERY: float((delivered_us - born_us).mean()) / 1000,
     }

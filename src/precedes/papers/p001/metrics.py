@@ -2,19 +2,30 @@
 
 from __future__ import annotations
 
+import itertools
 import math
-from collections.abc import Callable
+import statistics
+from collections import Counter
+from collections.abc import Callable, Sequence
 from typing import Any, Final, NamedTuple
 
-from precedes.papers.measured import Measured, Results, Run, measure, select
-from precedes.papers.p001.experiments import SETTINGS, shared_trees
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from precedes.intervals import student_t
+from precedes.papers.fitted import fitted_reader
+from precedes.papers.measured import Measured, Results, Run, measure, pooled, ranged, select
+from precedes.papers.p001.experiments import PROFILE, SETTINGS, SIZES, TESTS, shared_trees
+from precedes.stores import Address
 
 REACTION_MS: Final = 0.1  # a source that is done reacts no more: its last 0.1 does not count
 TICK_MS: Final = 0.1
 HEADER_BYTES: Final = 40
 MEBIBYTE: Final = 1 << 20
+DRAWINGS: Final = 10  # of crashes, in print
 
 
+@fitted_reader(f"reaction of {REACTION_MS} ms, by Table 3")
 def latency_ms(run: Run) -> float:
     """Until the last ACK is back at the last source, in whole ticks as the paper's clock."""
     ticks = math.floor(run["extra"]["last_completion_ms"] / TICK_MS + 1e-4)
@@ -40,6 +51,84 @@ def items_per_packet(run: Run) -> float:
 def suspicions(run: Run) -> float:
     """Processes that a test found crashed."""
     return float(run["extra"]["suspicions_by_test"])
+
+
+def packets_of_a_broadcast(run: Run) -> float:
+    """Of a correct process; one that has crashed at the start broadcasts nothing."""
+    return messages(run) / (run["nodes"] - len(run["scenario"]["faults"]))
+
+
+def packets_less(run: Run) -> float:
+    """Packets that a broadcast needs less than two for each other process."""
+    return 2 * (run["nodes"] - 1) - packets_of_a_broadcast(run)
+
+
+@ranged(0)
+def rounds_to_know(run: Run) -> float:
+    """Until the last correct process knows of the last crash, counted from the beginning.
+
+    A round rests for so long and takes longer than that: these are more than there were.
+    """
+    return float(run["extra"]["last_suspicion_ms"] / TESTS["interval_ms"])
+
+
+def power_of_rounds(run: Run) -> float:
+    """The power of log2(n) that these rounds are."""
+    return math.log(rounds_to_know(run)) / math.log(math.log2(run["nodes"]))
+
+
+def early_items(run: Run) -> float:
+    """Items in a packet of the first half of the time less those of the second half, at p0."""
+    packets = _profile(run, "packets")
+    items = _profile(run, "items")
+    end = max(place for place, count in enumerate(packets) if count) + 1
+    middle = end // 2
+    return sum(items[:middle]) / sum(packets[:middle]) - sum(items[middle:end]) / sum(
+        packets[middle:end]
+    )
+
+
+def _profile(run: Run, what: str) -> list[float]:
+    return [run["extra"][f"profile_{what}_{place}"] for place in range(PROFILE["profile_slices"])]
+
+
+def half_width(runs: Sequence[Run]) -> float:
+    """Half of the 95 % interval of the mean latency, of as many drawings as the paper has."""
+    spread = statistics.stdev(latency_ms(run) for run in runs)
+    return student_t(DRAWINGS - 1) * spread / math.sqrt(DRAWINGS)
+
+
+def crossover(results: Results, case: str) -> Measured:
+    """The least number of processes for which bundling is faster; beyond all if none is."""
+
+    @fitted_reader(f"reaction of {REACTION_MS} ms, by Table 3")
+    def read(alone: Sequence[Run], bundled: Sequence[Run]) -> float:
+        faster = [
+            one["nodes"]
+            for one, other in zip(alone, bundled, strict=True)
+            if latency_ms(other) < latency_ms(one)
+        ]
+        return float(min(faster, default=2 * SIZES[-1]))
+
+    alone, bundled = (runs_of(results, "fault-free", one) for one in ("NO-AGGR", case))
+    return pooled(read, alone, bundled)
+
+
+@ranged(0)
+def not_once(run: Run) -> float:
+    """Pairs of a correct source and another correct process that did not deliver its message once.
+
+    Its own message a process delivers as it broadcasts it, without a row.
+    """
+    with Address.of(run["trace"]).open() as file, pq.ParquetFile(file) as trace:
+        table = trace.read(columns=["node", "kind", "source"])
+    kinds = table["kind"].combine_chunks().cast(pa.string()).to_pylist()
+    rows = list(zip(table["node"].to_pylist(), kinds, table["source"].to_pylist(), strict=True))
+    crashed = {node for node, kind, _ in rows if kind == "crash"}
+    correct = [node for node in range(run["nodes"]) if node not in crashed]
+    delivered = Counter((node, source) for node, kind, source in rows if kind == "deliver")
+    pairs = itertools.permutations(correct, 2)
+    return float(sum(delivered[pair] != 1 for pair in pairs))
 
 
 class Column(NamedTuple):

@@ -1,4 +1,4 @@
-"""What Rodrigues et al. 2018 print: Tables 2 to 5 and the bytes of headers."""
+"""What Rodrigues et al. 2018 print: Tables 2 to 5, and what their text says in numbers."""
 
 from __future__ import annotations
 
@@ -80,6 +80,27 @@ PUBLISHED: Final[dict[str, Any]] = {
         (512, 129.4, 96.3, 103.5, 233.3, 233.4),
         (1024, 247.0, 102.1, 129.4, 255.3, 267.6),
     ),
-    # Section 6.3: bytes of headers, 40 for each packet, with 1,024 processes, in "Mb".
+    # Half of the 95 % interval of each of these means.
+    "Table 5, intervals": _columns(
+        (8, 11.5, 10.6, 15.5, 6.2, 6.2),
+        (16, 9.8, 10.1, 19.2, 10.8, 10.5),
+        (32, 6.0, 5.9, 23.2, 5.9, 6.3),
+        (64, 3.5, 3.6, 24.2, 3.8, 4.1),
+        (128, 2.4, 2.7, 24.2, 3.0, 3.2),
+        (256, 0.4, 0.2, 22.2, 0.3, 0.5),
+        (512, 0.1, 0.1, 19.1, 0.0, 0.0),
+        (1024, 0.3, 0.0, 14.7, 0.2, 0.3),
+    ),
+    # Section 3.1: the power of log2(n) that bounds the rounds until all know of a crash.
+    "Rounds": {"power": 2},
+    # Section 6.2: a tree for each process in place of one shared tree, in %.
+    "Own trees": {"reduction at least": 100},
+    # Section 6.3: bytes of headers, 40 for each packet, with 1,024 processes, in "Mb"; packets of a
+    # broadcast without bundling; the number of processes below which it is faster.
     "Headers": {"NO-AGGR": 80, "SMALL2": 4},
+    "Packets of a broadcast": {"NO-AGGR": 2046},
+    "Crossover": 256,
+    # Section 6.4, one crash: packets that each broadcast needs less; who finds it by a test (p0, p3
+    # and p5).
+    "One crash": {"packets less": 1, "testers": 3},
 }

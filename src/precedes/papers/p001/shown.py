@@ -21,7 +21,6 @@ from precedes.papers.shown import (
 
 def tables(results: Results) -> list[Table]:
     """Tables 2 to 5, each cell published beside measured."""
-    note = "Time in the paper's units. Left of each pair what is printed, right what is measured."
     header = [text for case in CASES for text in (f"{case}, published", f"{case}, measured")]
     found = []
     for item, column in COLUMNS.items():
@@ -33,7 +32,7 @@ def tables(results: Results) -> list[Table]:
                 row.append(Printed(PUBLISHED[item][case][number]))
                 row.append(cell(results, item, case, number))
             rows.append(tuple(row))
-        found.append(Table(name=item, header=(first, *header), rows=tuple(rows), note=note))
+        found.append(Table(name=item, header=(first, *header), rows=tuple(rows)))
     return found
 
 

@@ -1,8 +1,8 @@
 """Wilhelm et al. 2023: a probabilistic Dynamic Clock Set to capture message causality.
 
-The size of a clock over the load (Fig. 5), clocks that follow a bell and a random load beside fixed
-ones of the same mean size (Figs 6 to 9), and rebalancing of components (Fig. 10); beside them what
-rounds cost, and the bytes of messages with the hash detector on top.
+The least clock for a load (Fig. 5), clocks that follow bells and a random load beside fixed ones of
+the same mean size (Figs 6 to 9), rebalancing of components (Fig. 10), what rounds cost and whether
+everything is delivered; beside them the bytes of messages with the hash detector on top.
 """
 
 from typing import Final

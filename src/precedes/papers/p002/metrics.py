@@ -2,50 +2,140 @@
 
 from __future__ import annotations
 
+import statistics
 from collections.abc import Callable, Sequence
-from typing import Any, Final
+from itertools import pairwise
+from typing import Final
 
-from precedes.papers.measured import Results, Run, select
-from precedes.papers.p002.experiments import BYTE_LOADS, REBALANCED_S, SHIFT_END_S, SHIFT_S
+from precedes.papers.measured import Results, Run, ranged, select
+from precedes.papers.p002.experiments import (
+    BYTE_LOADS,
+    MOVED_S,
+    REBALANCED_S,
+    SHIFT_END_S,
+    SHIFT_S,
+)
 
-COUNTS: Final = ("deliveries", "messages")
+COUNTS: Final = ("messages", "deliveries")
+ROUNDS: Final = ("deactivate", "remove")
+STEP_S: Final = 10  # of a series
+
+# The least clock is read from sizes within this factor of it.
+NEAR: Final = 8.0
+DELAY_S: Final = 0.1  # the mean
+INCREMENTS: Final = 2
 
 
 def out_of_order(count: str) -> Callable[[Run], float]:
-    """A reader of what was out of causal order: deliveries, or distinct messages."""
-    return lambda run: float(run["violations"][count])
+    """A reader of what was out of causal order: distinct messages, or deliveries."""
 
-
-def errors(runs: Sequence[Run], count: str = "deliveries") -> float:
-    """What was out of causal order in all runs together."""
-    return sum(map(out_of_order(count), runs))
-
-
-def times_fewer(count: str) -> Any:
-    """A reader of how many times fewer errors some runs have than others.
-
-    One more of each is counted, so that none is no division by zero.
-    """
-
-    def read(few: Sequence[Run], many: Sequence[Run]) -> float:
-        return (errors(many, count) + 1) / (errors(few, count) + 1)
+    @ranged(0)
+    def read(run: Run) -> float:
+        return float(run["violations"][count])
 
     return read
 
 
+def fewer(count: str) -> Callable[[Run, Run], float]:
+    """A reader of how many errors fewer a run has than another."""
+    errors = out_of_order(count)
+    return lambda few, many: errors(many) - errors(few)
+
+
+def times_fewer(count: str) -> Callable[[Run, Run], float]:
+    """A reader of how many times fewer errors a run has than another.
+
+    One more of each is counted, so that none is no division by zero.
+    """
+    errors = out_of_order(count)
+
+    @ranged(0)
+    def read(few: Run, many: Run) -> float:
+        return (errors(many) + 1) / (errors(few) + 1)
+
+    return read
+
+
+@ranged(0, 1)
 def share(run: Run) -> float:
     """The share of deliveries out of causal order."""
     return float(run["violations"]["deliveries"]) / run["deliveries"]
 
 
+@ranged(0)
 def entries(run: Run) -> float:
     """Entries of a clock, a mean over processes and time."""
     return float(run["extra"]["entries_mean"])
 
 
-def growth_beyond_linear(one: Run, other: Run) -> float:
-    """By what the growth of the clock exceeds that of the load."""
-    return entries(other) / entries(one) - other["scenario"]["rate"] / one["scenario"]["rate"]
+def least_entries(target: float) -> Callable[..., float]:
+    """A reader of the least clock with which a share of deliveries is out of causal order.
+
+    It takes runs of one load with clocks of several sizes, those within a factor of 8 of what all
+    of them give. Between sizes the printed formula of section II interpolates, which is the chance
+    that what is missing goes unnoticed; how often something is missing is counted. A pair of
+    messages that goes wrong does so at many receivers, so a few sizes together say more than the
+    two around the target. Without any error it is the least of the sizes.
+    """
+
+    @ranged(0)
+    def read(*runs: Run) -> float:
+        first = _crossing(runs, target)
+        near = [run for run in runs if first / NEAR <= _entries_given(run) <= first * NEAR]
+        return _crossing(near, target) if any(map(share, near)) else first
+
+    return read
+
+
+def _crossing(runs: Sequence[Run], target: float) -> float:
+    """Where the formula meets a target, times what the runs together have of it."""
+    errors = sum(run["violations"]["deliveries"] for run in runs)
+    if not errors:
+        return float(min(map(_entries_given, runs)))
+    hits = runs[0]["scenario"]["rate"] * DELAY_S * INCREMENTS
+    unnoticed = sum(
+        run["deliveries"] * (1 - (1 - 1 / _entries_given(run)) ** hits) ** INCREMENTS
+        for run in runs
+    )
+    one = min(target * unnoticed / errors, 1.0) ** (1 / INCREMENTS)
+    return float(1 / (1 - (1 - one) ** (1 / hits)))
+
+
+def _entries_given(run: Run) -> int:
+    return int(run["scenario"]["parameters"]["entries"])
+
+
+def growth_of_least(target: float) -> Callable[..., float]:
+    """A reader of how many times larger the least clock is under the larger of two loads."""
+    least = least_entries(target)
+
+    @ranged(0)
+    def read(*runs: Run) -> float:
+        loads = [run["scenario"]["rate"] for run in runs]
+        few, many = (
+            [run for run, load in zip(runs, loads, strict=True) if load == one]
+            for one in (min(loads), max(loads))
+        )
+        return least(*many) / least(*few)
+
+    return read
+
+
+def errors_from(entries: float, runs: Sequence[Sequence[Run]]) -> int:
+    """How many deliveries were out of order with clocks of so many entries or more."""
+    return sum(
+        int(run["violations"]["deliveries"])
+        for same in runs
+        for run in same
+        if _entries_given(run) >= entries
+    )
+
+
+def by_size(runs: Sequence[Run], load: float) -> list[list[Run]]:
+    """Of a load, the runs of each size of a clock, seed after seed."""
+    chosen = select(runs, rate=load)
+    sizes = dict.fromkeys(map(_entries_given, chosen))
+    return [select(chosen, entries=size) for size in sizes]
 
 
 def header_bytes(run: Run) -> float:
@@ -56,34 +146,108 @@ def header_bytes(run: Run) -> float:
     return (float(run["bytes_sent"]) - packets - payload) / run["messages_sent"]
 
 
-def over_intervals(name: str, first_s: int, last_s: int) -> Any:
-    """A reader of the mean of a series from one time to another; intervals have 10 s."""
+def over_intervals(name: str, first_s: int, last_s: int) -> Callable[[Run], float]:
+    """A reader of the mean of a series over the intervals from one time to another."""
 
+    @ranged(0)
     def read(run: Run) -> float:
-        values = list(run["series"][name])[first_s // 10 : last_s // 10]
-        return sum(values) / (last_s // 10 - first_s // 10)
+        values = list(run["series"][name])[first_s // STEP_S : last_s // STEP_S]
+        return sum(values) / (last_s // STEP_S - first_s // STEP_S)
 
     return read
 
 
-def before_shift(runs: Sequence[Run]) -> float:
-    """Figure 10: errors per second until senders shift."""
-    return float(sum_between(0, SHIFT_S)(runs))
+def per_second(name: str, first_s: int, last_s: int) -> Callable[[Run], float]:
+    """A reader of what a series counts in a second, from one time to another."""
+    read = over_intervals(name, first_s, last_s)
+    return ranged(0)(lambda run: read(run) / STEP_S)
 
 
-def after_rebalancing(runs: Sequence[Run]) -> float:
-    """Figure 10: errors per second after components were rebalanced, if they were."""
-    return float(sum_between(REBALANCED_S, SHIFT_END_S)(runs))
+def load_in(run: Run) -> list[float]:
+    """Broadcasts per second, interval after interval, of those that are whole."""
+    whole = int(run["scenario"]["duration_s"]) // STEP_S
+    return [count / STEP_S for count in list(run["series"]["broadcasts"])[:whole]]
 
 
-def sum_between(first_s: int, last_s: int) -> Any:
-    """A reader of the errors per second of all runs together, from one time to another."""
-    read = over_intervals("violations", first_s, last_s)
+def _series(run: Run, name: str, length: int) -> list[float]:
+    values = list(run["series"][name])[:length]
+    return values + [0.0] * (length - len(values))
 
-    def total(runs: Sequence[Run]) -> float:
-        return float(sum(read(run) for run in runs)) / 10 / len(runs)
 
-    return total
+@ranged(-1, 1)
+def follows(run: Run) -> float:
+    """The correlation of the clock's size and the load, over time."""
+    load = load_in(run)
+    return statistics.correlation(load, _series(run, "entries", len(load)))
+
+
+@ranged(0, 1)
+def small(run: Run) -> float:
+    """The share of the time in which the clock is smaller than on average."""
+    sizes = _series(run, "entries", len(load_in(run)))
+    mean = statistics.fmean(sizes)
+    return statistics.fmean(size < mean for size in sizes)
+
+
+@ranged(0)
+def peaks(run: Run) -> float:
+    """How often the load rises above the middle of its range."""
+    load = load_in(run)
+    above = [False, *(now > _middle(load) for now in load)]
+    return float(sum(now and not before for before, now in pairwise(above)))
+
+
+@ranged(0, 1)
+def errors_at_peaks(run: Run, loaded: Run) -> float:
+    """The share of errors while the load, that of the other run, is above its middle.
+
+    The two runs meet the same broadcasts. Errors of which there are none are nowhere.
+    """
+    load = load_in(loaded)
+    counts = _series(run, "violations", len(load))
+    return _at_peaks(counts, load)
+
+
+@ranged(-1, 1)
+def errors_beyond_load(run: Run, loaded: Run) -> float:
+    """By what the share of errors at the peaks exceeds that of broadcasts."""
+    load = load_in(loaded)
+    return errors_at_peaks(run, loaded) - _at_peaks(load, load)
+
+
+def _middle(load: Sequence[float]) -> float:
+    return (min(load) + max(load)) / 2
+
+
+def _at_peaks(counts: Sequence[float], load: Sequence[float]) -> float:
+    middle = _middle(load)
+    near = sum(count for count, now in zip(counts, load, strict=True) if now > middle)
+    return near / max(sum(counts), 1)
+
+
+before_shift = per_second("violations", 0, SHIFT_S)
+after_shift = per_second("violations", SHIFT_S, MOVED_S)
+after_moves = per_second("violations", MOVED_S, REBALANCED_S)
+after_rebalancing = per_second("violations", REBALANCED_S, SHIFT_END_S)
+
+
+def round_packets(kind: str) -> Callable[[Run], float]:
+    """A reader of the packets of a round of a kind, for each other process."""
+
+    def read(run: Run) -> float:
+        extra = run["extra"]
+        return float(extra[f"{kind}_packets"]) / extra[f"{kind}_rounds"] / (run["nodes"] - 1)
+
+    return read
+
+
+def round_growth(kind: str) -> Callable[[Run, Run], float]:
+    """A reader of how many times larger the packets of rounds of a kind are in another run."""
+
+    def size(run: Run) -> float:
+        return float(run["extra"][f"{kind}_values"]) / run["extra"][f"{kind}_packets"]
+
+    return ranged(0)(lambda one, other: size(other) / size(one))
 
 
 def byte_runs(results: Results) -> list[tuple[int, float, str, list[Run]]]:

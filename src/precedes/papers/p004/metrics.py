@@ -2,25 +2,130 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import statistics
+from collections.abc import Callable, Sequence
 from typing import Final
 
-from precedes.papers.measured import Measured, Results, Run, measure, select
+from precedes.papers.measured import Measured, Results, Run, measure, ranged, select
+from precedes.papers.p004.experiments import RADIOS, TCPS
 
-Read = Callable[[Run], float]
+Reader = Callable[[Run], float]
 
 
-def extra(name: str, factor: float = 1.0) -> Read:
+def extra(name: str, factor: float = 1.0) -> Reader:
     """Reads a counter of the radio."""
-    return lambda run: float(run["extra"][name]) * factor
+    return ranged(0)(lambda run: float(run["extra"][name]) * factor)
 
 
 delay_s: Final = extra("delay_ms", 0.001)
 
 
-def static(results: Results, protocol: str, read: Read) -> Measured:
+def on_radio(results: Results, experiment: str, radio: str, **wanted: object) -> list[Run]:
+    """The runs of an experiment on one radio; flooding in the first reading of its TCP."""
+    if wanted.get("protocol") == "flooding":
+        wanted = {**next(iter(TCPS.values())), **wanted}
+    return select(results[experiment], mac=RADIOS[radio]["mac"], **wanted)
+
+
+def static(results: Results, radio: str, read: Reader, **wanted: object) -> Measured:
     """What is read of the runs at the low load."""
-    return measure(read, select(results["static"], protocol=protocol))
+    return measure(read, on_radio(results, "static", radio, **wanted))
+
+
+def less(read: Reader) -> Callable[[Run, Run], float]:
+    """By how much a run is above another."""
+    return lambda run, other: read(run) - read(other)
+
+
+def times(read: Reader) -> Callable[[Run, Run], float]:
+    """How many times another run's value a run has."""
+    return ranged(0)(lambda run, other: read(run) / read(other))
+
+
+def paired(
+    read: Callable[[Run, Run], float], runs: Sequence[Run], others: Sequence[Run]
+) -> Measured:
+    """What is read of runs of the same seeds; those that only one of the lists has are left out."""
+    count = min(len(runs), len(others))
+    return measure(read, runs[:count], others[:count])
+
+
+@ranged(0)
+def bytes_per_datagram(run: Run) -> float:
+    """The mean size on the air."""
+    return float(run["extra"]["bytes_per_s"] / run["extra"]["sent_per_s"])
+
+
+def at_second(name: str, second: int) -> Reader:
+    """Reads a series, at the end of a second counted from 1."""
+    return ranged(0)(lambda run: float(run["series"][name][second - 1]))
+
+
+def per_delivery_until(second: int) -> Reader:
+    """Datagrams sent by deliveries, from the start to a second."""
+
+    @ranged(0)
+    def read(run: Run) -> float:
+        series = run["series"]
+        return sum(series["sent"][:second]) / max(sum(series["deliveries"][:second]), 1)
+
+    return read
+
+
+def growth(name: str, factor: float = 1.0) -> Reader:
+    """From the second quarter of a run to its last: how much more a series has then, on average."""
+
+    def read(run: Run) -> float:
+        length_s = int(run["scenario"]["duration_s"])
+        values = run["series"][name][:length_s]
+        quarter = len(values) // 4
+        before, after = values[quarter : 2 * quarter], values[-quarter:]
+        return factor * (statistics.fmean(after) - statistics.fmean(before))
+
+    return read
+
+
+@ranged(0)
+def variation(run: Run) -> float:
+    """Of the messages stored at a station over time: the deviation by the mean."""
+    begin_s = int(run["scenario"]["parameters"]["warm_up_s"])
+    values = run["series"]["stored"][begin_s : int(run["scenario"]["duration_s"])]
+    return statistics.pstdev(values) / statistics.fmean(values)
+
+
+@ranged(0)
+def median_s(run: Run) -> float:
+    """Half of the deliveries are faster."""
+    return float(run["latency"]["p50"]) / 1000
+
+
+@ranged(0)
+def dozens(run: Run) -> float:
+    """Messages stored at a station."""
+    return float(run["extra"]["stored_mean"]) / 12
+
+
+def beyond_the_buffer(run: Run) -> float:
+    """How much longer the longest list of a handoff was than the fullest buffer."""
+    return float(run["extra"]["undelivered_max"] - run["extra"]["stored_max"])
+
+
+def one_id_or_none(run: Run) -> float:
+    """The share of copies that at most one host of the cell had from elsewhere."""
+    counts = run["extra"]
+    return 1 - float(counts["copies_skipped_by_more"]) / max(counts["copies"], 1)
+
+
+def above_others(run: Run) -> float:
+    """How much more the station of the faults stored than another one, while hosts were down."""
+    series, stations = run["series"], run["scenario"]["parameters"]["stations"]
+    found = []
+    for number in range(3):
+        begin_s, end_s = _span(run, number)
+        for second in range(begin_s, end_s):
+            mean, own = series["stored"][second], series["stored_at_fault"][second]
+            found.append(own - (mean * stations - own) / (stations - 1))
+    return statistics.fmean(found)
 
 
 def peak(run: Run, number: int) -> float:
@@ -40,8 +145,20 @@ def recovery_s(run: Run, number: int) -> float:
     return float(last_s - end_s)
 
 
+@ranged(0)
+def outstanding(run: Run) -> float:
+    """What the station stored when the first fault was over."""
+    _, end_s = _span(run, 0)
+    return _stored(run, end_s)
+
+
+def grown_since(run: Run) -> float:
+    """How much more it stored at the end of the load."""
+    return _stored(run, int(run["scenario"]["duration_s"])) - outstanding(run)
+
+
 def _stored(run: Run, second: int) -> float:
-    return float(run["extra"][f"stored_at_fault_{second}"])
+    return float(run["series"]["stored_at_fault"][second - 1])
 
 
 def _span(run: Run, number: int) -> tuple[int, int]:
