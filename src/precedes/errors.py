@@ -30,7 +30,10 @@ class PrecedesError(Exception):
 
 
 class UserError(PrecedesError):
-    """The caller's mistake: one line that says what is wrong and what to do."""
+    """The caller's mistake: one line that says what is wrong and what to do.
+
+    An argument is written in backticks; a command writes it as its option.
+    """
 
     def __init__(self, text: str) -> None:
         # What is quoted, such as the name of a file, may hold anything.

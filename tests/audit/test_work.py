@@ -144,16 +144,16 @@ def refused(log, folder, match, **options):
 def test_another_audit_is_refused_and_fresh_starts_over(tmp_path, log, monkeypatch):
     folder = tmp_path / "work"
     audit(log, ranges=2, work=folder)
-    refused(log, folder, "other options: --fresh", witnesses=7)
-    refused([log, log], folder, "of other logs: --fresh")
+    refused(log, folder, "other options: `fresh`", witnesses=7)
+    refused([log, log], folder, "of other logs: `fresh`")
     os.utime(log, ns=(1, 1))
-    refused(log, folder, "begun before .*t.parquet changed: --fresh")
+    refused(log, folder, "begun before .*t.parquet changed: `fresh`")
     expected = audit(log, ranges=3, work=folder, fresh=True)
     assert expected == audit(log)
     assert "b/0-2" in parts_in(folder)
     assert "b/0-3" not in parts_in(folder)
     monkeypatch.setattr(work.parts, "FORMAT", "precedes part 0")
-    refused(log, folder, "another version of precedes: --fresh")
+    refused(log, folder, "another version of precedes: `fresh`")
 
 
 def test_a_folder_of_others_is_refused(tmp_path, log):
@@ -163,7 +163,7 @@ def test_a_folder_of_others_is_refused(tmp_path, log):
     for fresh in (False, True):
         refused(log, folder, "holds other files than an audit's", fresh=fresh)
     (folder / "plan.json").write_text("{")
-    refused(log, folder, "plan.json is damaged: --fresh")
+    refused(log, folder, "plan.json is damaged: `fresh`")
     refused(log, log, "cannot keep parts in .*t.parquet")
     with pytest.raises(UserError, match="nothing to start over"):
         audit(log, fresh=True)

@@ -80,6 +80,53 @@ def test_who_is_evicted_is_sent_nothing_from_that_turn_on(monkeypatch):
     run(test())
 
 
+def views_of(path):
+    found = member_log.read_member_log(member_log.log_path(path, 0))
+    return list(zip(found.views.member.tolist(), found.views.left.tolist(), strict=True))
+
+
+def test_who_is_out_of_the_view_is_logged_after_what_was_delivered(tmp_path, monkeypatch):
+    async def test():
+        made, done = driver(monkeypatch, tmp_path, quorum=False)
+        peer = Node(dataclasses.replace(made.config.settings(), member=2))
+        peer.broadcast(b"one")
+        made.on_bodies(2, [body_for(peer.run(0), 0)])
+        made.node.evict(1)
+        made.flush()
+        made.flush()
+        assert [kind for what, kind in done if what == "log"] == [3, 64]
+        await end(made)
+
+    run(test())
+    assert views_of(tmp_path) == [(1, False)]
+
+
+def test_a_member_that_is_evicted_logs_that_once(tmp_path, monkeypatch):
+    async def test():
+        made, _ = driver(monkeypatch, tmp_path)
+        made.on_refused(1, "you are out", evicted=True)
+        made.on_refused(2, "you are out", evicted=True)
+        await end(made)
+
+    run(test())
+    assert views_of(tmp_path) == [(0, False)]
+
+
+def test_a_log_that_fails_at_a_change_of_the_view_says_so(tmp_path, monkeypatch):
+    async def test():
+        made, _ = driver(monkeypatch, tmp_path, quorum=False)
+        monkeypatch.setattr(member_log, "WAITING_BYTES_MAX", 0)
+        full = OSError(28, "No space left on device")
+        monkeypatch.setattr(member_log.os, "write", lambda *_: (_ for _ in ()).throw(full))
+        made.node.evict(1)
+        made.flush()
+        assert made.metrics.trace_failed
+        await end(made)
+
+    run(test())
+    assert member_log.read_member_log(member_log.log_path(tmp_path, 0)).status == member_log.BROKEN
+
+
 def test_what_waits_for_the_application_is_not_consumed(monkeypatch):
     """Its sender gets no credit for what was delivered and lies here."""
 

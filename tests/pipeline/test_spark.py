@@ -253,6 +253,11 @@ def test_nothing_finished_is_redone(swept, spark, tmp_path):
     again = run_sweep(runs.experiment(tmp_path), directory, session=spark)
     assert (again.kept, runs.records(directory)) == (runs.RUNS, before)
     assert runs.tables(directory) == expected
+    assert again.to_arrow().num_rows == runs.RUNS
+    assert again.to_pandas("protocol_summary").columns[0] == "experiment"
+    assert f"{runs.RUNS} runs in {directory}, {runs.RUNS} of them kept" in again._repr_html_()
+    with pytest.raises(UserError, match=r"has no table 'run' .did you mean 'runs'..: it has "):
+        again.to_arrow("run")
     copy = tmp_path / "copy"
     shutil.copytree(directory, copy)
     before = runs.records(copy)

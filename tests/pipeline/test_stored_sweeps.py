@@ -155,7 +155,7 @@ def test_a_report_in_a_store(spark, bucket, tmp_path, monkeypatch, capsys):
     places = [Address.of(tmp_path / "report"), Address.of(f"{bucket}/deep/report")]
     for place in places:
         assert main(["reproduce", "900", "--out", str(place)]) == 0
-        assert capsys.readouterr().out.endswith(f"written to {place}/index.html\n")
+        assert capsys.readouterr().out.endswith(f"page: {place}/index.html\n")
     here, there = (
         {
             entry.name: (place / entry.name).read_bytes()

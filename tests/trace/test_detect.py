@@ -43,7 +43,7 @@ def test_known_by_content(content, said):
     ["hello\n", "a,b,c\n1,2,3\n", "a {1}\n", "# a {}\n", "\x00\x01", "[1]", "who,what,message\n"],
 )
 def test_what_is_not_known_is_asked_for(content):
-    refused(content, "say which with --format .precedes, jsonl, ")
+    refused(content, "say which with `format` .precedes, jsonl, ")
 
 
 def test_a_format_that_is_none():

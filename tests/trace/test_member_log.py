@@ -1,8 +1,19 @@
 """The log of a live member: what is written is what is read, and a node's rows are its rows."""
 
+import struct
+
+import pytest
+
+from precedes.errors import UserError
 from precedes.live.member.node import Node, Settings
 from precedes.model import EventKind
-from precedes.trace.member_log import ENDED, LogWriter, log_path, read_member_log
+from precedes.trace.member_log import (
+    ENDED,
+    LogWriter,
+    log_path,
+    read_member_log,
+    view_row,
+)
 
 
 def write(directory, rows, *, member=0, about=()):
@@ -32,3 +43,18 @@ def test_the_header_says_whose_log_it_is_and_how_it_ended(tmp_path):
     assert found.about["started_unix_ns"] > 0
     assert found.status == ENDED
     assert found.kind.size == 0
+
+
+def test_changes_of_the_view_are_no_events(tmp_path):
+    event = struct.pack("<qQ", 5, EventKind.DELIVER << 56 | 3 << 32 | 8)
+    rows = [view_row(4, 1023, left=True), event, view_row(2**40, 0, left=False)]
+    found = write(tmp_path, rows)
+    assert [c.tolist() for c in found.views] == [[4, 2**40], [1023, 0], [True, False]]
+    assert (found.time_ns.tolist(), found.kind.tolist()) == ([5], [EventKind.DELIVER])
+    assert (found.source.tolist(), found.sequence.tolist()) == ([3], [8])
+
+
+@pytest.mark.parametrize("kind", [len(EventKind), 63, 65, 255])
+def test_other_kinds_of_rows_are_damage(tmp_path, kind):
+    with pytest.raises(UserError, match="unknown kinds"):
+        write(tmp_path, [struct.pack("<qQ", 5, kind << 56), view_row(6, 0, left=False)])

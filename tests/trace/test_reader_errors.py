@@ -41,7 +41,7 @@ def test_not_parquet(tmp_path):
     path = tmp_path / "run.parquet"
     path.write_text("hello\n")
     refused(path, "is not a trace: it is not a Parquet file")
-    refused(path, "known by its content: say which with --format", load)
+    refused(path, "known by its content: say which with `format`", load)
     path.write_bytes(b"")
     refused(path, "it is not a Parquet file")
 

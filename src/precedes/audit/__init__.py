@@ -5,7 +5,7 @@
 ['violated']
 """
 
-from precedes.audit.causal_order import HELD, UNKNOWN, VIOLATED, Report
+from precedes.audit.causal_order import HELD, UNKNOWN, VIOLATED, Report, Reports
 from precedes.audit.growing import Standing, follow
 from precedes.audit.logs import audit
 from precedes.audit.report import to_json, to_text
@@ -16,6 +16,7 @@ __all__ = [
     "UNKNOWN",
     "VIOLATED",
     "Report",
+    "Reports",
     "Standing",
     "Step",
     "Witness",

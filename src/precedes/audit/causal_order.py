@@ -19,22 +19,32 @@ The rules, all from each node's own order of broadcasts and deliveries:
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final
+from html import escape
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
+from precedes import frames
 from precedes.audit import judge
 from precedes.audit.stages import Outcome
 from precedes.audit.witness import Explainer, Known, Witness
+from precedes.model import printable
 from precedes.trace.rows import Rows
+
+if TYPE_CHECKING:
+    import pandas as pd
+    import pyarrow as pa
 
 HELD: Final = "held"
 VIOLATED: Final = "violated"
 UNKNOWN: Final = "unknown"
 
 WITNESSES: Final = 5
+LISTS: Final = ("notes", "witnesses")  # fields of a report that are no single value
+WRONG: Final = ("violations", "lost", "duplicates", "phantom", "cycles")  # counts that convict
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -64,6 +74,67 @@ class Report:
     skipped: int = 0
     notes: tuple[str, ...] = ()
     witnesses: tuple[Witness, ...]
+
+    def as_row(self) -> dict[str, Any]:
+        """The verdict and the counts."""
+        return {name: value for name, value in vars(self).items() if name not in LISTS}
+
+    def to_arrow(self) -> pa.Table:
+        """``as_row`` as a table of one row."""
+        return frames.arrow_of([self.as_row()])
+
+    def to_pandas(self) -> pd.DataFrame:
+        """``as_row`` as a frame of one row."""
+        return frames.pandas_of(self.to_arrow())
+
+    def _repr_html_(self) -> str:
+        return shown([self])
+
+
+class Reports(list[Report]):
+    """The reports on the runs of logs: a list, a table of a row each, and a page of a notebook."""
+
+    def to_arrow(self) -> pa.Table:
+        """The verdicts and counts; if some runs have names, all numbers of runs are text."""
+        rows = [report.as_row() for report in self]
+        if any(isinstance(report.run_id, str) for report in self):
+            rows = [{**row, "run_id": str(row["run_id"])} for row in rows]
+        return frames.arrow_of(rows)
+
+    def to_pandas(self) -> pd.DataFrame:
+        """The verdicts and counts."""
+        return frames.pandas_of(self.to_arrow())
+
+    def _repr_html_(self) -> str:
+        return shown(self)
+
+
+def shown(reports: Sequence[Report]) -> str:
+    """What a notebook shows: the verdicts, what is wrong, and the first witnesses."""
+    rows = [
+        [report.origin, report.run_id, report.verdict, report.deliveries]
+        + [getattr(report, name) for name in WRONG]
+        for report in reports
+    ]
+    word = combined_verdict(reports)
+    runs = "1 run" if len(reports) == 1 else f"{len(reports):,} runs"
+    deliveries = sum(report.deliveries for report in reports)
+    head = ("log", "run", "verdict", "deliveries", *WRONG)
+    witnesses = [witness for report in reports for witness in report.witnesses][:WITNESSES]
+    told = [f"<li>{escape(printable(witness.sentence))}</li>" for witness in witnesses]
+    return frames.shown(
+        frames.verdict(word, f"{runs}, {deliveries:,} deliveries"),
+        frames.table(head, rows) if rows else "",
+        f"<ul>{''.join(told)}</ul>" if told else "",
+    )
+
+
+def combined_verdict(reports: Sequence[Report]) -> str:
+    """Violated if any run is, else unknown if any is or there is none, else held."""
+    verdicts = {report.verdict for report in reports}
+    if VIOLATED in verdicts:
+        return VIOLATED
+    return UNKNOWN if UNKNOWN in verdicts or not verdicts else HELD
 
 
 def report_on(rows: Rows, outcome: Outcome, *, witnesses: int = WITNESSES) -> Report:
@@ -116,13 +187,7 @@ def _missing(outcome: Outcome) -> NDArray[np.int64]:
 def _witnesses(
     rows: Rows, outcome: Outcome, missing: NDArray[np.int64], limit: int
 ) -> tuple[Witness, ...]:
-    known = Known(
-        base=outcome.base,
-        position=outcome.position,
-        correct=outcome.correct,
-        phantoms=outcome.phantoms,
-    )
-    explain = Explainer(rows, known)
+    explain = explainer(rows, outcome)
     tallies = outcome.tallies
     found = [explain.cycle(int(m)) for m in outcome.cyclic[:limit]]
     found += [explain.violation(*one) for one in outcome.violations[:limit]]
@@ -132,3 +197,14 @@ def _witnesses(
     found += explain.duplicates(np.flatnonzero(tallies[:, judge.DUPLICATES]), limit)
     found += explain.phantoms(np.flatnonzero(tallies[:, judge.PHANTOM]), limit)
     return tuple(found)
+
+
+def explainer(rows: Rows, outcome: Outcome) -> Explainer:
+    """Who tells why a finding is one."""
+    known = Known(
+        base=outcome.base,
+        position=outcome.position,
+        correct=outcome.correct,
+        phantoms=outcome.phantoms,
+    )
+    return Explainer(rows, known)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from typing import Final, overload
 
-from precedes.audit.causal_order import WITNESSES, Report, report_on
+from precedes.audit.causal_order import WITNESSES, Report, Reports, report_on
 from precedes.audit.stages import Loop, Runner, Span, carry_out, cut_evenly
 from precedes.audit.work import Kept, Work, code_version, input_version, open_work
 from precedes.errors import UserError
@@ -46,7 +46,7 @@ def audit(
     fresh: bool = ...,
     ranges: int | None = ...,
     progress: Progress | None = ...,
-) -> list[Report]: ...
+) -> Reports: ...
 
 
 def audit(
@@ -60,7 +60,7 @@ def audit(
     ranges: int | None = None,
     runner: Runner | None = None,
     progress: Progress | None = None,
-) -> Report | list[Report]:
+) -> Report | Reports:
     """The exact verdict on a run, or on every run of a log or a list of logs.
 
     A log is a path or an address; a trace in order is read piece by piece, in bounded memory,
@@ -77,7 +77,7 @@ def audit(
     logs: list[Place] = [*source] if isinstance(source, list | tuple) else [source]
     options = {"format": format, "dialect": asdict(dialect or Dialect()), "witnesses": witnesses}
     plan = _Plan(witnesses=witnesses, ranges=ranges)
-    reports: list[Report] = []
+    reports = Reports()
     with opened_work(work, logs, options, fresh=fresh) as kept:
         for number, log in enumerate(logs):
             runs = open_rows(log, format, dialect=dialect)
@@ -117,11 +117,11 @@ def opened_work(
     """The work folder for these logs and options, if one is named."""
     if work is None:
         if fresh:
-            raise UserError("there is nothing to start over without --work")
+            raise UserError("there is nothing to start over without `work`")
         yield None
         return
     if any(str(log) == "-" for log in logs):
-        raise UserError("standard input cannot be read again: name a file, or leave out --work")
+        raise UserError("standard input cannot be read again: name a file, or leave out `work`")
     inputs = [[str(log), input_version(log)] for log in logs]
     plan = {"inputs": inputs, "options": options, "code": code_version()}
     with open_work(work, plan, fresh=fresh) as kept:

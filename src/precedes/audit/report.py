@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any, Final
 
-from precedes.audit.causal_order import HELD, UNKNOWN, VIOLATED, Report
+from precedes.audit.causal_order import Report, combined_verdict
 from precedes.model import printable
 
 # Counts that make a run "violated", with the words for one and for many.
@@ -20,14 +20,6 @@ FINDINGS: Final = {
     ),
     "cycles": ("message in its own past", "messages in their own past"),
 }
-
-
-def combined_verdict(reports: Sequence[Report]) -> str:
-    """Violated if any run is, else unknown if any is or there is none, else held."""
-    verdicts = {report.verdict for report in reports}
-    if VIOLATED in verdicts:
-        return VIOLATED
-    return UNKNOWN if UNKNOWN in verdicts or not verdicts else HELD
 
 
 def to_json(reports: Sequence[Report]) -> dict[str, Any]:
@@ -51,7 +43,10 @@ def to_json(reports: Sequence[Report]) -> dict[str, Any]:
 
 
 def to_text(reports: Sequence[Report]) -> str:
-    """A few lines for people: the verdict, what is wrong, and the witnesses."""
+    """A few lines for people: the verdict, what is wrong, and the witnesses, a line each.
+
+    Of several runs, each that something is said of has a heading.
+    """
     runs = f"{len(reports)} runs, " if len(reports) != 1 else ""
     deliveries = _total(reports, "deliveries")
     lines = [f"{combined_verdict(reports)}: {runs}{_counted(deliveries, 'delivery', 'deliveries')}"]
@@ -73,10 +68,12 @@ def to_text(reports: Sequence[Report]) -> str:
     if deliveries == 0:
         lines.append("  nothing was delivered, so nothing was checked")
     for report in reports:
-        title = _title(report, reports)
         # Names come from the log, and may hold anything.
-        lines += [f"  {printable(title + note)}" for note in report.notes]
-        lines += [f"  - {printable(title + witness.sentence)}" for witness in report.witnesses]
+        said = [f"  {printable(note)}" for note in report.notes]
+        said += [f"  - {printable(witness.sentence)}" for witness in report.witnesses]
+        if said and len(reports) > 1:
+            said.insert(0, _heading(report, reports))
+        lines += said
     return "\n".join(lines) + "\n"
 
 
@@ -94,9 +91,13 @@ def _of_messages(reports: Sequence[Report], name: str) -> str:
     return f", of {_counted(_total(reports, 'violating_messages'), 'message', 'messages')}"
 
 
-def _title(report: Report, reports: Sequence[Report]) -> str:
-    if len(reports) == 1:
-        return ""
+def _heading(report: Report, reports: Sequence[Report]) -> str:
+    """The file, and the run if it has several; then its own verdict and counts."""
     same = [other for other in reports if other.origin == report.origin]
     run = f" run {report.run_id}" if len(same) > 1 or not report.origin else ""
-    return f"{report.origin}{run}: ".lstrip()
+    counts = [("deliveries", ("delivery", "deliveries")), *FINDINGS.items()]
+    parts = [
+        _counted(count, *words) for name, words in counts if (count := int(getattr(report, name)))
+    ]
+    title = printable(f"{report.origin}{run}".lstrip())
+    return f"{title}: {', '.join([report.verdict, *parts])}"

@@ -125,7 +125,7 @@ class Explainer:
             opening = f"{who} delivered {what} before {missed}, but {missed} precedes {what}"
         return Witness(
             kind="violation",
-            sentence=f"{opening}: {_tell(steps)}.",
+            sentence=f"{opening}: {tell(steps)}.",
             node=node,
             node_name=self._rows.node_label(node),
             message=self._number(message),
@@ -134,6 +134,16 @@ class Explainer:
             earlier_name=missed,
             steps=steps,
         )
+
+    def precedence(self, earlier: tuple[int, int], message: tuple[int, int]) -> tuple[Step, ...]:
+        """How one message precedes another, by the shortest path; nothing if it does not.
+
+        Both are pairs of a source and a seq, of messages that somebody broadcast.
+        """
+        wanted = np.zeros(self._source.size, np.bool_)
+        wanted[self._known.base[earlier[0]] + earlier[1] - 1] = True
+        _, steps = self._path(int(self._known.base[message[0]]) + message[1] - 1, wanted)
+        return steps
 
     def cycle(self, message: int) -> Witness:
         """How a message precedes itself."""
@@ -144,7 +154,7 @@ class Explainer:
         if all(step.node == source for step in steps):
             sentence = f"{self._node(source)} delivered {what} before it broadcast it."
         else:
-            sentence = f"{what} precedes itself, which no true log can say: {_tell(steps)}."
+            sentence = f"{what} precedes itself, which no true log can say: {tell(steps)}."
         return self._plain("cycle", source, message, sentence, steps)
 
     def lost(self, nodes: NDArray[np.int64], limit: int, *, own: bool) -> list[Witness]:
@@ -456,7 +466,7 @@ def _pairs(chunk: Chunk, chosen: NDArray[np.bool_]) -> set[tuple[int, int]]:
     return set(zip(chunk.source[rows].tolist(), chunk.seq[rows].tolist(), strict=True))
 
 
-def _tell(steps: tuple[Step, ...]) -> str:
+def tell(steps: tuple[Step, ...]) -> str:
     """A path in words, one clause for each stay at a node; the middle of a long one is left out."""
     clauses: list[str] = []
     before: Step | None = None

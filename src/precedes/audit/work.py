@@ -82,7 +82,7 @@ def open_work(place: Place, plan: Mapping[str, Any], *, fresh: bool) -> Iterator
             names = [name for name in folder.names() if name not in LEFT_BY_A_LEASE]
             if names and PLAN not in names:
                 raise UserError(
-                    f"{folder} holds other files than an audit's: name a new folder for --work"
+                    f"{folder} holds other files than an audit's: name a new folder for `work`"
                 )
             if names and fresh:
                 _clear(folder, names)
@@ -107,7 +107,7 @@ def _read_plan(folder: Address) -> dict[str, Any]:
     except ValueError:
         found = None
     if not isinstance(found, dict):
-        raise UserError(f"{folder / PLAN} is damaged: --fresh starts over")
+        raise UserError(f"{folder / PLAN} is damaged: `fresh` starts over")
     return found
 
 
@@ -127,7 +127,7 @@ def _compare(folder: Address, found: Mapping[str, Any], plan: Mapping[str, Any])
         ]
         if changed and set(before) == {name for name, _ in wanted["inputs"]}:
             what = f"was begun before {changed[0]} changed"
-    raise UserError(f"the audit in {folder} {what}: --fresh starts over")
+    raise UserError(f"the audit in {folder} {what}: `fresh` starts over")
 
 
 @contextlib.contextmanager
@@ -140,7 +140,7 @@ def _told(folder: Address) -> Iterator[None]:
     except OSError as error:
         reason = error.strerror or str(error)
         raise UserError(
-            f"cannot keep parts in {folder}: {reason}; choose another folder for --work"
+            f"cannot keep parts in {folder}: {reason}; choose another folder for `work`"
         ) from None
 
 

@@ -165,7 +165,7 @@ def _in_short(text: str, own: tuple[Path, ...]) -> str:
         text,
     )
     cause = causes[-1].strip() if causes else "it cannot be compiled"
-    return f"{where}: {cause[:160]} (run it with --interpreted to step through)"
+    return f"{where}: {cause[:160]} (run it interpreted to step through)"
 
 
 class _Announcement(numba_event.Listener):  # type: ignore[misc]

@@ -12,7 +12,7 @@ import threading
 from collections.abc import AsyncIterator
 from typing import Final
 
-from precedes.console import say, show
+from precedes.console import complain, say, show
 from precedes.errors import Exit, UserError
 from precedes.live.config import Config
 from precedes.live.group import Group
@@ -25,17 +25,20 @@ MISSING_EVERY_S: Final = 1.0
 NAMED_MAX: Final = 8
 
 
-def run(config: Config, *, json_lines: bool) -> int:
-    """Take part until the input has ended here and at all others; the exit status."""
+def run(config: Config, *, head: dict[str, str] | None = None) -> int:
+    """Take part until the input has ended here and at all others; the exit status.
+
+    With a ``head`` deliveries are printed as JSON lines, the first of which says what prints them.
+    """
     try:
-        loop.run(_take_part(config, json_lines=json_lines))
+        loop.run(_take_part(config, head=head))
     except (KeyboardInterrupt, asyncio.CancelledError):
-        say(f"interrupted; member {config.member} has left the group")
+        complain(f"interrupted; member {config.member} has left the group")
         return Exit.INTERRUPTED
     return Exit.DONE
 
 
-async def _take_part(config: Config, *, json_lines: bool) -> None:
+async def _take_part(config: Config, *, head: dict[str, str] | None) -> None:
     """As ``run``; SIGTERM cancels it, as Ctrl-C does."""
     this = asyncio.current_task()
     assert this is not None
@@ -47,9 +50,11 @@ async def _take_part(config: Config, *, json_lines: bool) -> None:
         async with group:
             naming.cancel()
             say(f"member {config.member} is ready")
+            if head is not None:
+                show(json.dumps(_opening(config, head)))
             tasks = [
                 asyncio.create_task(_broadcast_lines(group)),
-                asyncio.create_task(_print(group, json_lines=json_lines)),
+                asyncio.create_task(_print(group, json_lines=head is not None)),
             ]
             try:
                 await asyncio.gather(*tasks)
@@ -117,7 +122,7 @@ def _read(descriptor: int) -> bytes:
     try:
         return os.read(descriptor, READ_BYTES)
     except OSError as error:
-        say(f"cannot read standard input any more: {error.strerror}")
+        complain(f"cannot read standard input any more: {error.strerror}")
         return b""
 
 
@@ -125,6 +130,15 @@ async def _print(group: Group, *, json_lines: bool) -> None:
     async for batch in group.batches():
         shown = [_json(message) if json_lines else _text(message) for message in batch]
         show("\n".join(shown))
+
+
+def _opening(config: Config, head: dict[str, str]) -> dict[str, object]:
+    return {
+        "member": config.member,
+        "members": len(config.addresses),
+        "protocol": config.protocol,
+        "precedes": head,
+    }
 
 
 def _text(message: Message) -> str:

@@ -13,6 +13,8 @@ import time
 from collections.abc import Iterable
 from typing import Final, NamedTuple
 
+from precedes import __version__
+from precedes.compiled import sources_digest
 from precedes.errors import PrecedesError, UserError
 from precedes.live.bell import Bell
 from precedes.live.config import Config
@@ -96,6 +98,7 @@ class Driver:
         self.is_open = True
         if config.trace is not None:
             about = {"group": config.name, "protocol": config.protocol, "window": config.window}
+            about |= {"version": __version__, "code_version": sources_digest()}
             # Rows count from when the member was made, some time before its log is.
             started = {"started_unix_ns": time.time_ns() - self._now_ns()}
             self._trace = member_log.LogWriter(
@@ -360,6 +363,7 @@ class Driver:
             return
         self.metrics.evictions += not left
         self.tell(Event("left" if left else "evicted", who, "is out of the view"))
+        self._log_view(who, left=left)
         self.links.cut(who)
         view, members = self.node.view, len(self.config.addresses)
         half = 2 * len(view) - members
@@ -376,6 +380,8 @@ class Driver:
             log.error("member %d stops: %s", self.member, error)
             self.error = error
             self.tell(Event("lost", self.member, str(error)))
+            if isinstance(error, Evicted):
+                self._log_view(self.member, left=False)
             self._wake()
 
     def _wake(self) -> None:
@@ -386,6 +392,13 @@ class Driver:
         """Something happened to the group."""
         log.info("member %d: %s %d %s", self.member, event.kind, event.member, event.text)
         self.events.put(event)
+
+    def _log_view(self, who: int, *, left: bool) -> None:
+        if (trace := self._trace) is None:
+            return
+        row = member_log.view_row(self._now_ns(), who, left=left)
+        if not trace.append([row], at_once=False):
+            self._on_trace_failed(trace)
 
     def _on_trace_failed(self, trace: member_log.LogWriter) -> None:
         self.metrics.trace_failed = True

@@ -16,7 +16,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import Any, Final, TypeVar
 
-from precedes import waiting
+from precedes import console, waiting
 from precedes.compiled import tiers
 from precedes.compiled.tiers import Compilation
 from precedes.errors import InternalError
@@ -33,6 +33,7 @@ BUSY_NS: Final = NANOSECONDS_PER_S // 2
 LIVES_S: Final = 5.0
 LOOK_EVERY_S: Final = 0.1
 THREAD: Final = "precedes: load"
+COMPILING: Final = "compiling a live member for first use (some seconds; then cached)"
 # Who is cancelled while code is loaded waits so long for the thread, which ends by itself.
 LOAD_S: Final = 2.0
 
@@ -71,7 +72,8 @@ class Tier:
             return
         body = await _in_thread(self._load_cached)
         if body is None and self._wanted == "compiled":
-            waiting.tell_once("compiling a live member for first use (some seconds; then cached)")
+            if not console.is_quiet():
+                waiting.tell_once(COMPILING)
             body = await self._have_compiled()
         if body is not None:
             self._use(body)

@@ -140,12 +140,15 @@ class Size:
         wide = " (less than this clock: use vector)" if self.entries >= self.nodes else ""
         return "\n".join(
             [
-                f"entries     {self.entries:,}, {self.per_process} a process, {self.nodes:,} nodes",
-                f"load        {self.rate:g} broadcasts/s in the group, delays {self.delay}",
-                f"errors      {self.error:.2g} of deliveries with probabilistic, none with hashed",
-                f"held        {self.held:.2g} of receptions wait for something",
-                f"bytes       {self.probabilistic_bytes:,} a message with probabilistic, "
-                f"{self.hashed_bytes:,} with hashed; {self.vector_bytes:,} with vector{wide}",
+                f"a clock for {self.nodes:,} nodes, {self.rate:,g} broadcasts/s of the group, "
+                f"delays {self.delay} ms",
+                f"entries     {self.entries:>9,}  of which a process has {self.per_process}",
+                f"errors      {self.error:>9.1e}  of deliveries with probabilistic, none "
+                "with hashed",
+                f"held        {self.held:>9.1e}  of receptions wait for something",
+                f"bytes       {self.probabilistic_bytes:>9,}  a message with probabilistic",
+                f"            {self.hashed_bytes:>9,}  with hashed",
+                f"            {self.vector_bytes:>9,}  with vector{wide}",
                 f"formula     {CHECKED}{beyond}",
             ]
         )
@@ -237,7 +240,7 @@ def _check(
     if not 2 <= nodes <= NODES_MAX:
         raise UserError(f"nodes must be between 2 and {NODES_MAX}, not {nodes}")
     if (error is None) == (entries is None):
-        raise UserError("say what to look for: --error E for a size, or --entries M for an error")
+        raise UserError("say what to look for: `error` for a size, or `entries` for an error")
     if error is not None and not 0 < error < 1:
         raise UserError(f"error must be a share between 0 and 1, such as 1e-4, not {error:g}")
     if not 1 <= per_process <= NODES_MAX:

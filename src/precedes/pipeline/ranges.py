@@ -217,7 +217,7 @@ class SparkRunner:
         if lost:
             raise UserError(
                 f"{self._folder / lost[0]} was made by a task, but is not there: name a folder "
-                "with --work that all machines see"
+                "with `work` that all machines see"
             )
         return [part for part in found.values() if part is not None]
 
@@ -261,7 +261,7 @@ class _Work:
         found = store.load(name, kind, check=False)
         if found is None:
             raise UserError(
-                f"this machine does not see {self._folder / name}: name a folder with --work that "
+                f"this machine does not see {self._folder / name}: name a folder with `work` that "
                 "all machines see"
             )
         return found

@@ -8,7 +8,8 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from precedes.errors import Exit, UserError
+from precedes import frames
+from precedes.errors import Exit, UserError, meant
 from precedes.model import Progress
 from precedes.pipeline.asked import faults_word
 from precedes.pipeline.directory import (
@@ -27,6 +28,8 @@ from precedes.stores import Address, Lease, Place, StoreError
 from precedes.stores.address import scratch
 
 if TYPE_CHECKING:
+    import pandas as pd
+    import pyarrow as pa
     from pyspark.sql import SparkSession
 
 # Failed runs that are named one by one; the table of runs has them all.
@@ -53,13 +56,47 @@ class Failure:
 
 @dataclass(frozen=True)
 class Sweep:
-    """What is known of experiments after a sweep."""
+    """What is known of experiments after a sweep; its tables are read when they are asked for."""
 
+    directory: Address
     runs: list[PlannedRun]
     found: Mapping[int, Record]  # by run id, read from the directory when asked for
     kept: int  # runs that were finished before
     failures: list[Failure]
     errors: dict[int, str]
+
+    def to_arrow(self, table: str = "runs") -> pa.Table:
+        """A table of the sweep (docs/results.md): "runs", "protocol_summary", "run_metrics", ..."""
+        import pyarrow.parquet as pq
+
+        with (self.directory / f"{self._known(table)}.parquet").open() as file:
+            return pq.read_table(file)
+
+    def to_pandas(self, table: str = "runs") -> pd.DataFrame:
+        """The same as a frame of pandas."""
+        return frames.pandas_of(self.to_arrow(table))
+
+    def _known(self, table: str) -> str:
+        there = sorted(
+            name.removesuffix(".parquet")
+            for name in self.directory.names()
+            if name.endswith(".parquet")
+        )
+        if table not in there:
+            hint = f"{meant(table, there)}: it has {', '.join(there) or 'none'}"
+            raise UserError(f"the sweep in {self.directory} has no table {table!r}{hint}")
+        return table
+
+    def _repr_html_(self) -> str:
+        runs = len(self.runs)
+        failed = f", {len(self.failures):,} failed" if self.failures else ""
+        title = f"{runs:,} runs in {self.directory}, {self.kept:,} of them kept{failed}"
+        names = ("experiment", "protocol", "params", "metric", "mean", "low", "high")
+        summary = self.to_arrow("protocol_summary")
+        first = summary.select(names).slice(0, frames.ROWS_MAX).to_pylist()
+        rows = [[row[name] for name in names] for row in first]
+        more = summary.num_rows - len(rows)
+        return frames.shown(frames.paragraph(title), frames.table(names, rows, more=more))
 
 
 def run_experiments(
@@ -73,7 +110,8 @@ def run_experiments(
 ) -> dict[str, list[dict[str, Any]]]:
     """The results of experiments: for each name, ``Result.as_dict()`` of scenario after scenario.
 
-    ``trace`` in them is the address of the run's trace, or None if the experiment keeps none.
+    ``trace`` in them is the address of the run's trace and ``audit`` what its audit counts, or None
+    if the experiment keeps none.
     What is finished is kept in ``directory``, which belongs to one version of the code: called
     again, also after a kill, it goes on where it was. If runs fail, RunsFailed names them when
     all others are finished. ``master`` and ``settings`` are those of the session that is made,
@@ -89,11 +127,15 @@ def run_experiments(
             session=session,
             settings=settings,
         )
+    if progress is not None:
+        progress(1.0)
     raise_failures(done)
     results: dict[str, list[dict[str, Any]]] = {experiment.name: [] for experiment in experiments}
     for run in done.runs:
         trace = str(trace_path(directory, run.name)) if run.trace else None
-        results[run.experiment].append({**done.found[run.run_id]["result"], "trace": trace})
+        record = done.found[run.run_id]
+        found = {**record["result"], "trace": trace, "audit": record["audit"]}
+        results[run.experiment].append(found)
     return results
 
 
@@ -108,7 +150,8 @@ def run_sweep(
 ) -> Sweep:
     """Run an experiment and write its tables into the directory (docs/results.md).
 
-    Runs that failed are in the tables as such, and in what is returned.
+    Runs that failed are in the tables as such, and in what is returned, which also reads the tables
+    as frames.
     """
     from precedes.pipeline.spark import monitor
     from precedes.pipeline.spark.session import open_session, require_pyspark
@@ -136,6 +179,8 @@ def run_sweep(
             params=params,
             took=took,
         )
+    if progress is not None:
+        progress(1.0)
     return done
 
 
@@ -172,6 +217,7 @@ def _carry_out(
             else:
                 errors.setdefault(run.run_id, "its record is not where it was written")
     return Sweep(
+        directory=directory,
         runs=runs,
         found=found,
         kept=len(before),

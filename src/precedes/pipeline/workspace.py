@@ -36,7 +36,7 @@ class Workspace:
         if self._base is None:
             raise UserError(
                 "what is in no order is sorted in a directory that all machines see: name one with "
-                "--work, not a place in a store"
+                "`work`, not a place in a store"
             )
         make_directory(self._base / name)
         return self._base / name
@@ -59,7 +59,7 @@ def open_workspace(
     alone = bool(jobs.sharers(spark))
     if work is None and not alone:
         raise UserError(
-            "the machines of a cluster need a folder that all of them see: name one with --work"
+            "the machines of a cluster need a folder that all of them see: name one with `work`"
         )
     with contextlib.ExitStack() as stack:
         base: Path | None = None

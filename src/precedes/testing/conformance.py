@@ -128,7 +128,7 @@ def _failure(scenario: Scenario, error: Exception, *, hostile: bool, compiled: b
 
 def _text(scenario: Scenario) -> str:
     """A scenario as one would write it: without the defaults."""
-    usual = vars(Scenario(protocol="", nodes=2)) | {"nodes": None}
+    usual = vars(Scenario(protocol="vector", nodes=2)) | {"protocol": None, "nodes": None}
     given = [f"{k}={v!r}" for k, v in vars(scenario).items() if v != usual[k]]
     return f"Scenario({', '.join(given)})"
 

@@ -29,7 +29,7 @@ from precedes.trace.importers import (
 from precedes.trace.members import holds_member_logs, member_batches, read_members
 from precedes.trace.reader import MAGIC, read_opened
 from precedes.trace.schema import METADATA_KEY
-from precedes.trace.source import Log, Source, open_log, title_of
+from precedes.trace.source import STANDARD_INPUT, Log, Source, open_log, title_of
 from precedes.trace.unpack import opening_of, unpacked
 
 
@@ -101,6 +101,17 @@ def event_batches(
     with open_log(log) as source:
         chosen = format if format != "auto" else _format_of(source, dialect)
         yield from _opened(source, chosen, dialect, found)
+
+
+def format_of(log: Place, *, dialect: Dialect | None = None) -> str | None:
+    """The format that ``auto`` finds in a log; None if it cannot be read twice."""
+    address = Address.of(log)
+    if address.is_folder():
+        return "members" if holds_member_logs(address) else None
+    if address == STANDARD_INPUT or not address.is_file():
+        return None
+    with open_log(log) as source:
+        return _format_of(source, Dialect() if dialect is None else dialect)
 
 
 def _is_members(log: Log, format: str) -> bool:
@@ -176,7 +187,7 @@ def _format_of(source: Source, dialect: Dialect) -> str:
     if {dialect.columns.get(name, name) for name in ("node", "kind")} <= set(cells):
         return "csv"
     raise UserError(
-        f"{source.title} is no log that can be known by its content: say which with --format "
+        f"{source.title} is no log that can be known by its content: say which with `format` "
         f"({', '.join(FORMATS[1:])})"
     )
 
@@ -210,4 +221,4 @@ def _json_of(text: str) -> str:
 def _without_titles(text: str, dialect: Dialect) -> str:
     if dialect.delimiter is None or len(dialect.delimiter) == 1:
         return text
-    return shiviz.compiled(dialect.delimiter, option="--delimiter").sub("", text)
+    return shiviz.compiled(dialect.delimiter, option="`delimiter`").sub("", text)

@@ -12,6 +12,7 @@ from precedes.trace.assemble import JUDGED, KINDS
 
 ANY: Final = "*"
 IGNORE: Final = "ignore"
+PICTURED: Final = ("receive", "discard")
 
 # The columns that a table may have, by the names that --columns gives other ones for.
 COLUMNS: Final = ("run_id", "node", "local_seq", "time_us", "kind", "message", "source", "seq")
@@ -39,20 +40,26 @@ class Dialect:
     kinds: Mapping[str, str] = field(default_factory=dict)  # the log's -> ours, or IGNORE
     node_by: tuple[str, ...] = ()  # otel: the attributes that make a node
     complete: bool = False  # the log ended by itself: what was not delivered is lost
+    pictured: bool = False  # arrivals and drops are read too, which no verdict depends on
 
     def __post_init__(self) -> None:
         """Refuse what no format could mean."""
         for name in self.columns:
             if name not in COLUMNS:
                 raise UserError(
-                    f"--columns names {name!r}{meant(name, COLUMNS)}: ours are {', '.join(COLUMNS)}"
+                    f"`columns` names {name!r}{meant(name, COLUMNS)}: ours are {', '.join(COLUMNS)}"
                 )
         for kind in self.kinds.values():
-            if kind not in (*JUDGED, IGNORE):
-                known = (*JUDGED, IGNORE)
+            if kind not in (*self.taken, IGNORE):
+                known = (*self.taken, IGNORE)
                 raise UserError(
-                    f"--kinds names {kind!r}{meant(kind, known)}: ours are {', '.join(known)}"
+                    f"`kinds` names {kind!r}{meant(kind, known)}: ours are {', '.join(known)}"
                 )
+
+    @property
+    def taken(self) -> tuple[str, ...]:
+        """The kinds whose rows are read."""
+        return (*JUDGED, *PICTURED) if self.pictured else (*JUDGED,)
 
     def kind_of(self, text: str) -> str | None:
         """Our name of a kind, None if its rows are ignored; a ValueError says why there is none."""
@@ -60,10 +67,10 @@ class Dialect:
         if found is None:
             hint = meant(text, [*self.kinds, *KINDS])
             raise ValueError(
-                f"unknown kind {text!r}{hint}; known are {', '.join(KINDS)}; --kinds says what "
+                f"unknown kind {text!r}{hint}; known are {', '.join(KINDS)}; `kinds` says what "
                 "others mean"
             )
-        return found if found in JUDGED else None
+        return found if found in self.taken else None
 
 
 def _by_local_seq(node: str, local_seq: int) -> str:

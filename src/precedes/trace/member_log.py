@@ -3,7 +3,8 @@
 A header of 1024 bytes (``prcdlog1``, status, length of a JSON text, the text), then rows of 16
 bytes: nanoseconds since the member started, and in one little endian word the kind (8 bits), the
 source (24) and the sequence (32), as the member's step leaves them. An unfinished row at the end is
-that of a killed member.
+that of a killed member. A row of the kind ``VIEW`` is no event: its source is a member that is out
+of the writer's view from then on, maybe the writer, and its sequence is 1 if that one left, or 0.
 
 Rows reach the operating system before an own message is sent, so that a member that is killed
 leaves a log in which every message that others may have delivered is broadcast, after all that it
@@ -15,6 +16,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import struct
 import time
 from pathlib import Path
 from typing import Any, Final, NamedTuple
@@ -36,6 +38,8 @@ KIND_SHIFT: Final = 56
 SOURCE_SHIFT: Final = 32
 SUFFIX: Final = ".events"
 
+VIEW: Final = 64  # far from the kinds of events, which are only ever appended to
+
 OPEN: Final = 0  # running, or killed
 ENDED: Final = 1  # everything there was to deliver has been
 LEFT: Final = 2  # ended before the others, or evicted
@@ -54,6 +58,11 @@ def log_path(directory: str | os.PathLike[str], member: int) -> Path:
 def is_member_log(path: str | os.PathLike[str]) -> bool:
     """Whether a file is the log of one member."""
     return str(path).endswith(SUFFIX)
+
+
+def view_row(time_ns: int, member: int, *, left: bool) -> bytes:
+    """The row that says that a member is out of the view."""
+    return struct.pack("<qq", time_ns, VIEW << KIND_SHIFT | member << SOURCE_SHIFT | left)
 
 
 class LogWriter:
@@ -121,13 +130,22 @@ class LogWriter:
             os.pwrite(self._file, bytes([status]), STATUS_AT)
 
 
+class Views(NamedTuple):
+    """Changes of a member's view, a column each: who is out of it since when."""
+
+    time_ns: NDArray[np.int64]
+    member: NDArray[np.int32]
+    left: NDArray[np.bool_]  # or evicted
+
+
 class DecodedRows(NamedTuple):
-    """Rows of a log, a column each."""
+    """Events of a log, a column each, and what is none."""
 
     time_ns: NDArray[np.int64]
     kind: NDArray[np.int8]
     source: NDArray[np.int32]
     sequence: NDArray[np.int32]
+    views: Views
 
 
 class MemberLog(NamedTuple):
@@ -140,6 +158,7 @@ class MemberLog(NamedTuple):
     kind: NDArray[np.int8]
     source: NDArray[np.int32]
     sequence: NDArray[np.int32]
+    views: Views
 
 
 def read_member_log(path: Place) -> MemberLog:
@@ -183,14 +202,24 @@ def _decode_header(data: bytes, path: Place) -> dict[str, Any]:
 def decode_rows(data: bytes, path: Place) -> DecodedRows:
     """The rows in these bytes; half a row at their end is left out."""
     rows = np.frombuffer(data, "<i8", count=2 * (len(data) // ROW_BYTES))
-    word = rows[1::2]
+    time_ns, word = rows[::2], rows[1::2]
     kind = word >> KIND_SHIFT
+    source = word >> SOURCE_SHIFT & (1 << KIND_SHIFT - SOURCE_SHIFT) - 1
+    sequence = word & (1 << SOURCE_SHIFT) - 1
+    is_view = kind == VIEW
+    views = Views(
+        time_ns=time_ns[is_view].astype(np.int64),
+        member=source[is_view].astype(np.int32),
+        left=sequence[is_view] != 0,
+    )
+    if is_view.any():
+        time_ns, kind, source, sequence = (c[~is_view] for c in (time_ns, kind, source, sequence))
     if kind.size and (kind.min() < 0 or kind.max() >= len(EventKind)):
         raise UserError(f"{path} is damaged: it has events of unknown kinds")
-    source_mask = (1 << KIND_SHIFT - SOURCE_SHIFT) - 1
     return DecodedRows(
-        time_ns=rows[::2].astype(np.int64),
+        time_ns=time_ns.astype(np.int64),
         kind=kind.astype(np.int8),
-        source=(word >> SOURCE_SHIFT & source_mask).astype(np.int32),
-        sequence=(word & (1 << SOURCE_SHIFT) - 1).astype(np.int32),
+        source=source.astype(np.int32),
+        sequence=sequence.astype(np.int32),
+        views=views,
     )

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from typing import Final
 
 import numpy as np
 import pyarrow as pa
@@ -28,6 +29,10 @@ from precedes.trace.member_log import (
     read_member_log,
 )
 from precedes.trace.writer import TraceWriter
+
+# What the log of a member says of who wrote it.
+MADE_BY: Final = ("version", "code_version")
+MARKS_MAX: Final = 10_000
 
 
 def holds_member_logs(directory: Address) -> bool:
@@ -125,12 +130,15 @@ def join(directory: Place, path: Place) -> None:
     """Write the logs of a group as one trace file, for tools that read those."""
     logs = _logs_of(Address.of(directory))
     starts = [int(log.about.get("started_unix_ns", 0)) for log in logs]
-    metadata = {key: logs[0].about.get(key) for key in ("group", "protocol", "window")}
+    metadata = {key: logs[0].about.get(key) for key in ("group", "protocol", "window", *MADE_BY)}
+    if marks := _marks(logs, starts):
+        metadata["marks"] = marks
     with TraceWriter(path, nodes=len(logs), metadata=metadata) as writer:
         for member, log in enumerate(logs):
             late_ns = starts[member] - min(starts)
             crashed = log.status != ENDED
-            last_ns = int(log.time_ns[-1]) if log.time_ns.size else 0
+            told_ns = (log.time_ns[-1:], log.views.time_ns[-1:])
+            last_ns = max(np.concatenate(told_ns).tolist(), default=0)
             end = np.full(int(crashed), last_ns)
             rows = log.time_ns.size + end.size
             writer.write(
@@ -144,3 +152,15 @@ def join(directory: Place, path: Place) -> None:
                 )
             )
         writer.close(complete=any(log.status == ENDED for log in logs))
+
+
+def _marks(logs: list[MemberLog], starts: list[int]) -> list[tuple[int, int, str, int]]:
+    """Changes of views, the first ``MARKS_MAX``: microseconds, whose, how, and who is out of it."""
+    found = []
+    for member, (log, start) in enumerate(zip(logs, starts, strict=True)):
+        time_us = (log.views.time_ns + start - min(starts)) // 1000
+        columns = (time_us, log.views.member, log.views.left)
+        for at_us, who, left in zip(*(column.tolist() for column in columns), strict=True):
+            if who < len(logs):
+                found.append((at_us, member, "left" if left else "evicted", who))
+    return sorted(found)[:MARKS_MAX]

@@ -17,13 +17,16 @@ from precedes.live.cluster import run
 from precedes.live.cluster.disturbed import Spell, disturbances, latencies
 from precedes.live.cluster.faults import draw
 from precedes.live.seldom import Seldom
-from precedes.trace import load, read_members
+from precedes.provenance import made_by
+from precedes.trace import load, read_members, read_metadata
 from precedes.trace.member_log import read_member_log
 from precedes.trace.members import join
+from precedes.viewer import html
 from tests.support import commands, warm
 from tests.support.groups import listeners
 from tests.support.places import ROOT
 from tests.support.signals import heed_interrupts
+from tests.support.unpacked import traces_of
 
 pytestmark = pytest.mark.usefixtures("live")
 
@@ -131,18 +134,40 @@ def test_nobody_is_killed_where_the_protocol_survives_no_crash():
     assert killed["hashed"] == []
 
 
-def test_faults_wait_until_all_members_are_ready(tmp_path):
-    """Some 10 ms after the start a member has not even opened its log."""
-    assert draw(KILLED_EARLY, members=4, seconds=0.1, patience_s=1.0)[0].at_s < 0.02
+@pytest.fixture(scope="module")
+def killed_early(tmp_path_factory):
+    """What a group came to of which a member was killed at once, and its logs."""
+    folder = tmp_path_factory.mktemp("killed") / "logs"
     line = ["cluster", "-n", "4", "--seconds", "0.1", "--evict-after", "1", "--json"]
-    line += ["--faults", str(KILLED_EARLY), "--trace", str(tmp_path / "logs")]
+    line += ["--faults", str(KILLED_EARLY), "--trace", str(folder)]
     done = commands.run(*line)
     assert done.returncode == 0, done.stdout + done.stderr
-    found = json.loads(done.stdout)
+    return json.loads(done.stdout), folder
+
+
+def test_faults_wait_until_all_members_are_ready(killed_early):
+    """Some 10 ms after the start a member has not even opened its log."""
+    assert draw(KILLED_EARLY, members=4, seconds=0.1, patience_s=1.0)[0].at_s < 0.02
+    found, folder = killed_early
     assert "killed" in found["ended"].values()
     assert found["disturbed_s"] > 0
-    for path in (tmp_path / "logs").glob("*.events"):
+    for path in folder.glob("*.events"):
         assert read_member_log(path).about.get("began", True), "it was killed too early"
+
+
+def test_survivors_mark_that_a_killed_member_is_out_of_their_view(killed_early):
+    found, folder = killed_early
+    (killed,) = (int(who) for who, how in found["ended"].items() if how == "killed")
+    (trace,) = traces_of(html(folder))
+    marks = trace.head["marks"]
+    (crash,) = (mark for mark in marks if mark["kind"] == "crash")
+    assert crash["lane"] == killed
+    told = [mark for mark in marks if mark["kind"] == "view"]
+    assert {mark["lane"] for mark in told} == set(range(4)) - {killed}
+    assert len(told) == 3
+    for mark in told:
+        assert mark["text"] == f"{killed} is out of the view (evicted)"
+        assert crash["time_us"] < mark["time_us"] <= trace.head["end_us"]
 
 
 def test_a_member_that_never_began_has_crashed(logs, tmp_path):
@@ -275,6 +300,10 @@ def test_logs_join_into_one_trace(logs, tmp_path):
     join(logs[0], path)
     report, same = audit(load(path)[0]), audit(load(logs[0])[0])
     assert (report.verdict, report.deliveries) == (same.verdict, same.deliveries)
+    written = read_metadata(path)
+    assert {"version": written["version"], "sources": written["code_version"]} == made_by()
+    for member in sorted(logs[0].glob("*.events")):
+        assert read_member_log(member).about["code_version"] == made_by()["sources"]
 
 
 @contextlib.contextmanager
@@ -322,7 +351,9 @@ def test_a_node_broadcasts_lines_and_prints_what_comes():
             process.stdin = None
         outputs = [process.communicate(timeout=90) for process in (one, two)]
     assert outputs[0][0] == "1: answer\n", outputs
-    found = [json.loads(line) for line in outputs[1][0].splitlines()]
+    opening, *found = [json.loads(line) for line in outputs[1][0].splitlines()]
+    assert opening.pop("precedes") == made_by()
+    assert opening == {"member": 1, "members": 2, "protocol": "vector"}
     assert [message["payload"] for message in found] == ["hello", "", "last"]
     assert found[0] == {"sender": 0, "sequence": 1, "payload": "hello"}
 

@@ -11,7 +11,8 @@ def test_every_member_can_say_that_it_is_ready(monkeypatch):
     """Numbers above 255 too, cut into reads of any size; nothing is broken before the last one."""
     ready, tell_ready = os.pipe()
     began = []
-    supervisor = run._Supervisor(list(range(MEMBERS_MAX)), ready, [], None)
+    told = run._Told(lambda *phase: None, load_s=0.0)
+    supervisor = run._Supervisor(list(range(MEMBERS_MAX)), ready, [], None, told)
     alive = set(range(MEMBERS_MAX))
     monkeypatch.setattr(process, "ended", lambda number: number not in alive)
 

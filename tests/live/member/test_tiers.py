@@ -11,6 +11,8 @@ from tests.support.warm import LIVE
 OTHERS = ("probabilistic", "dcs", "unordered", "failure_detector")
 PROTOCOLS = (*LIVE, *(pytest.param(name, marks=pytest.mark.swarm) for name in OTHERS))
 MEMBERS, LOST = 4, 2
+SHORT = 28  # turns of a schedule in which something is relayed
+LONG = [pytest.param(seed, 90, marks=pytest.mark.swarm) for seed in (3, 4, 5)]
 
 
 @pytest.fixture
@@ -80,9 +82,7 @@ def grown(network):
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
-@pytest.mark.parametrize(
-    ("seed", "turns"), [(2, 28), *(pytest.param(k, 90, marks=pytest.mark.swarm) for k in (3, 4, 5))]
-)
+@pytest.mark.parametrize(("seed", "turns"), [(2, SHORT), *LONG])
 def test_a_switch_in_any_turn_changes_nothing(protocol, seed, turns, tight, live):
     body = compiled_step(protocol)
 
@@ -103,7 +103,8 @@ def test_a_switch_in_any_turn_changes_nothing(protocol, seed, turns, tight, live
     assert len(interpreted.frames) > turns
     assert any(LOST not in node.view for node in interpreted.nodes), "nobody was evicted"
     assert grown(interpreted) >= {"slots", "input", "segments"}
-    if interpreted.nodes[0].protocol.route == "direct":
+    # In a longer schedule everybody may have got all that the lost member had sent.
+    if interpreted.nodes[0].protocol.route == "direct" and turns == SHORT:
         assert sum(node.counts()["relayed"] for node in interpreted.nodes) > 0
     assert all(node._body is step.run for node in interpreted.nodes)
     for number in range(interpreted.turns):

@@ -117,12 +117,12 @@ def test_rows_that_are_refused(content, match):
     [
         (
             PLAIN.replace("node", "nod"),
-            "has no column node; it has nod, kind, message.*--columns",
+            "has no column node; it has nod, kind, message.*`columns`",
             {},
         ),
-        (PLAIN.replace("message", "id"), "has no column message.*--columns message=...", {}),
+        (PLAIN.replace("message", "id"), "has no column message.*`columns` message=...", {}),
         (PLAIN.replace(",", ""), "cannot be told what stands between the cells", {}),
-        (PLAIN, "--delimiter is one character in a table, not '::'", {"delimiter": "::"}),
+        (PLAIN, "`delimiter` is one character in a table, not '::'", {"delimiter": "::"}),
         (PLAIN.replace("node,kind", "node,node,kind"), "has two columns 'node'", {}),
         (PLAIN.encode() + b"\xff,deliver,x\n", "not UTF-8 text", {}),
         ("", "cannot be told", {}),

@@ -132,7 +132,7 @@ def test_nodes_are_instances_or_names_with_host_and_process():
     assert list(rows_of(history)) == ["shop/h1/17"]
     refused(
         lines(request({"host.name": "h1"}, [sent(1, 10)])),
-        "line 1: a resource with neither service.instance.id nor service.name.*--node-by",
+        "line 1: a resource with neither service.instance.id nor service.name.*`node_by`",
     )
 
 

@@ -144,7 +144,7 @@ def test_what_the_text_says():
 @pytest.mark.parametrize(
     ("kinds", "text", "match"),
     [
-        ({"send": "broadcast"}, TEXTS, "line 2: unknown kind 'got'.*--kinds says what others mean"),
+        ({"send": "broadcast"}, TEXTS, "line 2: unknown kind 'got'.*`kinds` says what others mean"),
         (SAID["kinds"], TEXTS + "10:07 [a] gott m1\n", "unknown kind 'gott' .did you mean 'got'"),
         (SAID["kinds"], TEXTS + "10:07 [a] got\n", "line 7: a deliver without a message"),
         (SAID["kinds"], TEXTS + TEXTS[:23], "line 7: message m1 is broadcast again; the first"),
@@ -162,11 +162,11 @@ def test_the_rest_may_be_ignored():
 @pytest.mark.parametrize(
     ("said", "match"),
     [
-        ({"parser": "(?<host>a"}, "--parser is no expression: missing"),
-        ({"parser": "(?<event>.*)"}, "--parser has no group host"),
-        ({"parser": "(?<host>.*)"}, "--parser has no group clock"),
-        ({"delimiter": "(", "parser": shiviz.HOST_FIRST}, "--delimiter is no expression"),
-        ({"kinds": {"x": "recieve"}}, "--kinds names 'recieve'"),
+        ({"parser": "(?<host>a"}, "`parser` is no expression: missing"),
+        ({"parser": "(?<event>.*)"}, "`parser` has no group host"),
+        ({"parser": "(?<host>.*)"}, "`parser` has no group clock"),
+        ({"delimiter": "(", "parser": shiviz.HOST_FIRST}, "`delimiter` is no expression"),
+        ({"kinds": {"x": "recieve"}}, "`kinds` names 'recieve'"),
     ],
 )
 def test_expressions_that_are_none(said, match):
@@ -181,7 +181,7 @@ def test_expressions_that_are_none(said, match):
     ],
 )
 def test_expressions_of_javascript(theirs, ours):
-    assert shiviz.compiled(theirs, option="--parser").pattern == ours
+    assert shiviz.compiled(theirs, option="`parser`").pattern == ours
 
 
 @settings(max_examples=30)
@@ -224,6 +224,6 @@ def test_an_expression_that_swallows_the_log():
     with mock.patch.object(shiviz, "EVENT_CHARS_MAX", 100):
         refused(
             text,
-            "line 1: --parser takes more than 100 characters for one event",
+            "line 1: `parser` takes more than 100 characters for one event",
             parser=r"begin[^{]*\n(?<host>\w+) (?<clock>\{.*\})",
         )

@@ -17,7 +17,7 @@ import signal
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Final
@@ -47,6 +47,10 @@ GRACE_S: Final = 30.0
 # More members than these wait for a compiled step instead of beginning without one.
 CLIMBING_MAX: Final = 16
 READY_BYTES: Final = 1024 * process.NUMBER.size
+
+# Told a phase (starting, load, settling, audit), the seconds in it and, of load, those planned; not
+# before all members are forked, so that whoever draws it may have a thread.
+Phases = Callable[[str, float, float | None], None]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -90,12 +94,17 @@ class Cluster:
 
 
 def run(
-    cluster: Cluster, *, directory: Path | None = None, watch: Watch | None = None
+    cluster: Cluster,
+    *,
+    directory: Path | None = None,
+    watch: Watch | None = None,
+    progress: Phases | None = None,
 ) -> dict[str, Any]:
     """Run it, and what came of it: the object that ``precedes cluster --json`` prints.
 
     Logs and results stay in ``directory`` if one is given. ``watch`` is handed each standing of an
-    audit that follows the logs, in a process of its own.
+    audit that follows the logs, in a process of its own. ``progress`` is told many times a second
+    how far it is.
     """
     with contextlib.ExitStack() as stack:
         if directory is None:
@@ -105,7 +114,7 @@ def run(
         if cluster.secure:
             keys = Path(stack.enter_context(tempfile.TemporaryDirectory()))
             make_keys(keys, group=GROUP, members=cluster.members)
-        return _run(cluster, directory, keys, watch)
+        return _run(cluster, directory, keys, watch, progress or (lambda *_: None))
 
 
 def _make_empty(directory: Path) -> None:
@@ -123,7 +132,7 @@ def _make_empty(directory: Path) -> None:
 
 
 def _run(
-    cluster: Cluster, directory: Path, keys: Path | None, watch: Watch | None
+    cluster: Cluster, directory: Path, keys: Path | None, watch: Watch | None, progress: Phases
 ) -> dict[str, Any]:
     faults = cluster.schedule()
     listeners = [listen_on_loopback() for _ in range(cluster.members)]
@@ -143,7 +152,7 @@ def _run(
     watching = None if watch is None else Watching(directory, watch, sockets)
     began_s = time.monotonic()
     ready, tell_ready = os.pipe()
-    supervisor = _Supervisor([], ready, faults, relays)
+    supervisor = _Supervisor([], ready, faults, relays, _Told(progress, cluster.seconds))
     try:
         for who, config in enumerate(configs):
             others = [sock for sock in sockets if sock is not listeners[who]]
@@ -171,6 +180,7 @@ def _run(
             watching.abandon()
     took_s = time.monotonic() - began_s
     _log_for_absent(configs, directory)
+    progress("audit", 0.0, None)
     if watching is not None:
         watching.finish()
     return _sum_up(cluster, directory, supervisor, hung=hung, took_s=took_s)
@@ -215,17 +225,42 @@ def _config(
     )
 
 
+class _Told:
+    """Tells how far a run is, from when its members were ready."""
+
+    def __init__(self, progress: Phases, load_s: float) -> None:
+        self._progress = progress
+        self._load_s = load_s
+        self._began_s = time.monotonic()
+
+    def tell(self, ready_s: float | None) -> None:
+        """``ready_s`` is when all were ready; None as yet."""
+        now_s = time.monotonic()
+        if ready_s is None:
+            self._progress("starting", now_s - self._began_s, None)
+        elif now_s < ready_s + self._load_s:
+            self._progress("load", now_s - ready_s, self._load_s)
+        else:
+            self._progress("settling", now_s - ready_s - self._load_s, None)
+
+
 class _Supervisor:
     """The processes of a run: waits for them, breaks what the schedule says, notes when."""
 
     def __init__(
-        self, processes: list[int], ready: int, faults: list[Fault], relays: Relays | None
+        self,
+        processes: list[int],
+        ready: int,
+        faults: list[Fault],
+        relays: Relays | None,
+        told: _Told,
     ) -> None:
         self.processes = processes
         self.faults = faults
         self.spells: list[Spell] = []
         self._ready = ready
         self._relays = relays
+        self._told = told
 
     async def supervise(self, limit_s: float) -> list[int]:
         """Wait until the members have ended; those that did not in time.
@@ -237,7 +272,8 @@ class _Supervisor:
             await self._relays.start()
         os.set_blocking(self._ready, False)
         tasks: list[asyncio.Task[None]] = []
-        began, ready = False, set[int]()
+        began_s: float | None = None
+        ready = set[int]()
         deadline_s = time.monotonic() + GRACE_S + limit_s
         left = dict(enumerate(self.processes))
         while left and time.monotonic() < deadline_s:
@@ -245,9 +281,11 @@ class _Supervisor:
             with contextlib.suppress(BlockingIOError):
                 data = os.read(self._ready, READY_BYTES)
                 ready.update(who for (who,) in process.NUMBER.iter_unpack(data))
-            if not began and ready.issuperset(left):
-                began, deadline_s = True, time.monotonic() + limit_s
+            if began_s is None and ready.issuperset(left):
+                began_s = time.monotonic()
+                deadline_s = began_s + limit_s
                 tasks = [asyncio.create_task(self._cause(fault)) for fault in self.faults]
+            self._told.tell(began_s)
             await asyncio.sleep(0.02)
         for task in tasks:
             task.cancel()

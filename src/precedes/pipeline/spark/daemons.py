@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Final, NoReturn
 
@@ -20,6 +20,8 @@ from precedes.pipeline.spark.session import (
     require_pyspark,
 )
 
+Announce = Callable[[], None]
+
 CLASSES: Final = {
     "master": "org.apache.spark.deploy.master.Master",
     "worker": "org.apache.spark.deploy.worker.Worker",
@@ -27,18 +29,24 @@ CLASSES: Final = {
 }
 
 
-def become(daemon: str, *, host: str, master: str | None, **options: object) -> NoReturn:
+def become(
+    daemon: str, *, host: str, master: str | None, announce: Announce, **options: object
+) -> NoReturn:
     """Be a master or a worker from here on: signals, process number and exit status are its own.
 
     ``options`` are Spark's own, those that are None left out; ``master`` is the worker's.
+    ``announce`` is called when nothing is left to do but that.
     """
     words = [CLASSES[daemon]]
     for name, value in {"host": host, **options}.items():
         words += [] if value is None else [f"--{name.replace('_', '-')}", str(value)]
-    _become("spark-class", [*words, *([] if master is None else [master])], host=host)
+    words += [] if master is None else [master]
+    _become("spark-class", words, host=host, announce=announce)
 
 
-def become_server(*, host: str, port: int, master: str, settings: Mapping[str, str]) -> NoReturn:
+def become_server(
+    *, host: str, port: int, master: str, settings: Mapping[str, str], announce: Announce
+) -> NoReturn:
     """Be a Spark Connect server from here on, whose tasks run on this master."""
     check_settings(settings)
     wanted = {
@@ -54,10 +62,10 @@ def become_server(*, host: str, port: int, master: str, settings: Mapping[str, s
     for name, value in wanted.items():
         words += ["--conf", f"{name}={value}"]
     # Spark's name for a program that is among its own classes.
-    _become("spark-submit", [*words, "spark-internal"], host=host)
+    _become("spark-submit", [*words, "spark-internal"], host=host, announce=announce)
 
 
-def _become(program: str, words: list[str], *, host: str) -> NoReturn:
+def _become(program: str, words: list[str], *, host: str, announce: Announce) -> NoReturn:
     require_pyspark()
     import pyspark
 
@@ -70,6 +78,7 @@ def _become(program: str, words: list[str], *, host: str) -> NoReturn:
         PYTHON: os.environ.get(PYTHON) or sys.executable,
         "SPARK_LOCAL_IP": host,
     }
+    announce()
     sys.stdout.flush()
     try:
         os.execve(line[0], line, environment)

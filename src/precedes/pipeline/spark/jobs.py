@@ -161,7 +161,7 @@ class _Resources:
         if not self._seen and now_s > self._deadline_s:
             raise SparkError(
                 f"the Spark master has given no worker for {RESOURCES_S:.0f} s: start workers, or "
-                "leave out --master"
+                "leave out `master`"
             )
 
 

@@ -98,7 +98,7 @@ def check_reachable(master: str) -> None:
             failures.append(f"{address} is no HOST:PORT")
         except OSError as error:
             failures.append(f"{address}: {error.strerror or error}")
-    raise UserError(f"no {_kind(scheme)} at {master} ({'; '.join(failures)}): check --master")
+    raise UserError(f"no {_kind(scheme)} at {master} ({'; '.join(failures)}): check `master`")
 
 
 def _kind(scheme: str) -> str:

@@ -243,7 +243,7 @@ def check_settings(settings: Mapping[str, str]) -> None:
         if not name.startswith("spark."):
             raise UserError(f"{name!r:.80} is no setting of Spark's: their names begin with spark.")
         if name in ("spark.master", "spark.remote"):
-            raise UserError(f"{name} is what --master is for: name it there")
+            raise UserError(f"{name} is what `master` is for: name it there")
 
 
 def _builder(
@@ -315,7 +315,7 @@ def _connect_builder(master: str, settings: Mapping[str, str]) -> Any:
     from pyspark.sql import SparkSession
 
     if _has_page(settings):
-        raise UserError("the page of Spark Connect is its server's: leave out --ui")
+        raise UserError("the page of Spark Connect is its server's: do not ask for another")
     builder = SparkSession.builder.remote(master)
     ours = {name: value for name, value in SETTINGS.items() if name.startswith("spark.sql.")}
     for name, value in {**ours, **settings}.items():

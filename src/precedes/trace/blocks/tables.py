@@ -28,7 +28,7 @@ def table_files(places: Sequence[Place]) -> list[Address]:
                     if opened.read(len(MAGIC)) != MAGIC:
                         raise UserError(
                             f"{file} is no Parquet file, as tables of events are: leave out "
-                            "--format for other logs"
+                            "`format` for other logs"
                         )
         except FileNotFoundError:
             raise UserError(f"there is no table {table}: check the path") from None

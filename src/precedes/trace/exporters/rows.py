@@ -84,7 +84,7 @@ def table_of(
         if rows_max is not None and rows > rows_max:
             raise UserError(
                 f"{title} has more than {rows_max:,} events, too many to look at: export what is "
-                "near a finding with --around-witness 1"
+                "near a finding with `around_witness` 1"
             )
         found.append(batch)
     return found

@@ -46,7 +46,7 @@ def _check(run: RunRows, title: str) -> None:
     if run.size > EVENTS_MAX or run.size * len(run.nodes) > ENTRIES_MAX:
         raise UserError(
             f"{title} has {run.size:,} events of {len(run.nodes):,} nodes, too many for clocks: "
-            "export what is near a finding with --around-witness 1"
+            "export what is near a finding with `around_witness` 1"
         )
     messages = {
         row.message for rows in run.nodes.values() for row in rows if row.message is not None

@@ -34,7 +34,7 @@ def chosen_columns(present: Sequence[str], dialect: Dialect, *, title: str) -> d
     for ours, theirs in dialect.columns.items():
         if theirs not in present:
             raise UserError(
-                f"{title} has no column {theirs!r}{meant(theirs, present)}, which --columns names "
+                f"{title} has no column {theirs!r}{meant(theirs, present)}, which `columns` names "
                 f"for {ours}; it has {_listed(present)}"
             )
     taken = {ours: dialect.columns.get(ours, ours) for ours in COLUMNS}
@@ -45,7 +45,7 @@ def chosen_columns(present: Sequence[str], dialect: Dialect, *, title: str) -> d
         lacks = "message" if missing == ["source", "seq"] else missing[0]
         raise UserError(
             f"{title} has no column {lacks}; it has {_listed(present)}: say which is meant with "
-            f"--columns {lacks}=..."
+            f"`columns` {lacks}=..."
         )
     if "message" in found:
         found.pop("source", None)
@@ -59,7 +59,7 @@ def _listed(present: Sequence[str]) -> str:
 
 
 def events_of(columns: Mapping[str, pa.Array], dialect: Dialect, *, first: int) -> pa.RecordBatch:
-    """Rows of a table as events; those of kinds that nobody judges are left out.
+    """Rows of a table as events; those of kinds that are not taken are left out.
 
     ``columns`` has our names; without ``local_seq`` a row's is its place in the table, the first of
     these rows being ``first``. What is wrong is a ``BadRow``.

@@ -43,7 +43,7 @@ def separator_of(header: str, dialect: Dialect) -> str | None:
     if dialect.delimiter is not None:
         given = TYPED.get(dialect.delimiter, dialect.delimiter)
         if len(given) != 1:
-            raise UserError(f"--delimiter is one character in a table, not {dialect.delimiter!r}")
+            raise UserError(f"`delimiter` is one character in a table, not {dialect.delimiter!r}")
         return given
     counts = sorted(((header.count(mark), mark) for mark in SEPARATORS), reverse=True)
     (most, mark), (second, _) = counts[:2]
@@ -62,7 +62,7 @@ class _Table:
         if mark is None:
             raise UserError(
                 f"{title}: it cannot be told what stands between the cells of the header "
-                f"{first.strip()[:80]!r}: say so with --delimiter"
+                f"{first.strip()[:80]!r}: say so with `delimiter`"
             )
         self._header = next(csv.reader([first], delimiter=mark), [])
         twice = [name for name in self._header if self._header.count(name) > 1]

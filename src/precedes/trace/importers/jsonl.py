@@ -11,13 +11,14 @@ from typing import Any, Final
 import pyarrow as pa
 
 from precedes.errors import UserError, meant
-from precedes.trace.assemble import JUDGED, KINDS
-from precedes.trace.dialect import RECEIVERS, Dialect, Found, by_line
+from precedes.trace.assemble import KINDS
+from precedes.trace.dialect import PICTURED, RECEIVERS, Dialect, Found, by_line
 from precedes.trace.importers import plain_lines
 from precedes.trace.importers.lines import Block, blocks
 from precedes.trace.importers.rows import Rows
 
 BARE: Final = ("crash", "leave")
+NAMELESS: Final = ("join", *PICTURED)  # they may name a message
 INTEGER_MAX: Final = 2**63 - 1
 
 
@@ -33,7 +34,9 @@ def batches(
 def block_batches(block: Block, *, title: str, dialect: Dialect) -> Iterator[pa.RecordBatch]:
     """The events of some lines."""
     # What other kinds mean is known line by line.
-    plain = None if dialect.kinds else plain_lines.parse(block.text, first=block.first)
+    plain = None
+    if not dialect.kinds:
+        plain = plain_lines.parse(block.text, first=block.first, taken=dialect.taken)
     yield from _Lines(title, dialect).read(block) if plain is None else [plain]
 
 
@@ -71,7 +74,7 @@ class _Lines:
                 "cannot be judged: leave it out if all go to everybody",
             )
         node = self._name(number, event, "node")
-        bare = kind in BARE or (kind == "join" and event.get("message") is None)
+        bare = kind in BARE or (kind in NAMELESS and event.get("message") is None)
         time_us = event.get("time_us")
         is_time = type(time_us) is int and abs(time_us) <= INTEGER_MAX
         run_id = event.get("run_id")
@@ -93,7 +96,7 @@ class _Lines:
         if name not in KINDS:
             known = f"known are {', '.join(KINDS)}"
             raise self._error(number, f"unknown kind {name!r}{meant(name, KINDS)}; {known}")
-        return name if name in JUDGED else None
+        return name if name in self._dialect.taken else None
 
     def _object(self, number: int, line: bytes) -> dict[str, Any]:
         try:

@@ -136,7 +136,7 @@ class _Spans:
             raise self._error(
                 number,
                 f"a resource with neither {INSTANCE} nor {NAMED[0]}: name what makes a node with "
-                "--node-by",
+                "`node_by`",
             )
         return "/".join(resource[key] for key in NAMED if key in resource)
 

@@ -21,7 +21,7 @@ def batches(source: Source, *, dialect: Dialect, found: Found) -> Iterator[pa.Re
     """The rows of a table; without ``local_seq`` a row's is its number, from 0."""
     title = source.title
     if not source.opening.startswith(MAGIC):
-        raise UserError(f"{title} is no Parquet file: say what it is with --format")
+        raise UserError(f"{title} is no Parquet file: say what it is with `format`")
     with source.seekable() as file:
         try:
             table = pq.ParquetFile(file, pre_buffer=False)

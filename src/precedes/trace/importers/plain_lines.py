@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Sequence
 from typing import Final
 
 import numpy as np
@@ -39,7 +40,7 @@ INF: Final = re.compile(rb"Inf(?=[\s,}\]])(?<=[-:,\[\s]Inf)")
 RECEIVERS_KEY: Final = f'"{RECEIVERS}"'.encode()
 
 
-def parse(block: bytes, *, first: int) -> pa.RecordBatch | None:
+def parse(block: bytes, *, first: int, taken: Sequence[str] = (*JUDGED,)) -> pa.RecordBatch | None:
     """The rows of a block of whole lines, or None if it has to be read line by line.
 
     ``first`` is the number of the first line; a row's ``local_seq`` is that of its own.
@@ -64,27 +65,29 @@ def parse(block: bytes, *, first: int) -> pa.RecordBatch | None:
         if table.num_rows != lines:  # pyarrow reads two objects of a line as two rows
             return None
         columns = {name: table.column(name).combine_chunks() for name in schema.names}
-        return _events(columns, first)
+        return _events(columns, first, taken)
     except pa.ArrowException:
         return None
 
 
-def _events(columns: dict[str, pa.Array], first: int) -> pa.RecordBatch | None:
-    """The judged rows; None if a cell is missing that should be there."""
+def _events(
+    columns: dict[str, pa.Array], first: int, taken: Sequence[str]
+) -> pa.RecordBatch | None:
+    """The rows of kinds that are taken; None if a cell is missing that should be there."""
     kind = columns["kind"]
     coded = kind.dictionary_encode()
     names = coded.dictionary.to_pylist()
     if kind.null_count or not KINDS.keys() >= set(names):
         return None
-    is_judged = np.array([name in JUDGED for name in names])
+    is_taken = np.array([name in taken for name in names])
     is_owed = np.array([name in ("broadcast", "deliver") for name in names])
     codes = to_numpy(coded.indices)
-    judged = is_judged[codes]
+    kept_rows = is_taken[codes]
     line = np.arange(first, first + codes.size)
-    if not judged.all():
-        kept = to_arrow(np.flatnonzero(judged))
+    if not kept_rows.all():
+        kept = to_arrow(np.flatnonzero(kept_rows))
         columns = {name: column.take(kept) for name, column in columns.items()}
-        codes, line = codes[judged], line[judged]
+        codes, line = codes[kept_rows], line[kept_rows]
     owed = np.count_nonzero(is_owed[codes])
     message = columns["message"]
     given = message if owed == codes.size else message.filter(mask(is_owed[codes]))

@@ -85,7 +85,7 @@ def batches(
         if run_id in names:
             raise UserError(
                 f"{title}, line {item.line}: a second run is called {printable(run_id)}: leave "
-                "the group trace out of --delimiter, and they are numbered"
+                "the group trace out of `delimiter`, and they are numbered"
             )
         names.add(run_id)
         run = _Told(title, dialect) if is_told else _Clocks(title)
@@ -133,18 +133,18 @@ class _Text:
         self._line = 1
         self._delimiter = None
         if dialect.delimiter is not None:
-            self._delimiter = compiled(dialect.delimiter, option="--delimiter")
+            self._delimiter = compiled(dialect.delimiter, option="`delimiter`")
         opening = self._first[:65536].decode(errors="replace")
         if self._delimiter is not None:
             opening = self._delimiter.sub("", opening)
         expression = dialect.parser or parser_for(opening) or EVENT_FIRST
-        self.parser = compiled(expression, option="--parser")
+        self.parser = compiled(expression, option="`parser`")
         groups = self.parser.groupindex
         self._is_anchored = expression.startswith("^")
         wanted = ("host",) if "kind" in groups else ("host", "clock")
         missing = [name for name in wanted if name not in groups]
         if missing:
-            raise UserError(f"--parser has no group {missing[0]}: write (?<{missing[0]}>...)")
+            raise UserError(f"`parser` has no group {missing[0]}: write (?<{missing[0]}>...)")
 
     def items(self) -> Iterator[Event | Section | int]:
         """What the text holds; a number is how many lines were skipped."""
@@ -173,7 +173,7 @@ class _Text:
         if longest > LINE_CHARS_MAX:
             raise UserError(
                 f"{self._title} has a line of {longest:,} characters, in which to look for events "
-                "takes long: begin --parser with ^ if they begin with a line"
+                "takes long: begin `parser` with ^ if they begin with a line"
             )
 
     def _scan(self, text: str, end: int) -> Generator[Event | Section | int, None, int]:
@@ -200,7 +200,7 @@ class _Text:
                 continue
             if match.end() - match.start() > EVENT_CHARS_MAX:
                 raise UserError(
-                    f"{self._title}, line {self._line}: --parser takes more than "
+                    f"{self._title}, line {self._line}: `parser` takes more than "
                     f"{EVENT_CHARS_MAX:,} characters for one event: make it narrower"
                 )
             yield from self._skip(text, at, match.start())
@@ -252,7 +252,7 @@ class _Told:
         message = event.groups.get("message")
         if not message and kind in ("broadcast", "deliver"):
             raise _error(
-                self._title, event.line, f"a {kind} without a message: give --parser that group"
+                self._title, event.line, f"a {kind} without a message: give `parser` that group"
             )
         bare = kind in ("crash", "leave")
         self._events.append((host, place, kind, None if bare else message or None))
@@ -447,7 +447,7 @@ def _time_us(event: Event) -> int:
 def _misnumbered(title: str, line: int, own: int, host: str) -> UserError:
     what = "has no number in its own clock"
     if own:
-        what = "is there twice; of a log of several runs, say with --delimiter what parts them"
+        what = "is there twice; of a log of several runs, say with `delimiter` what parts them"
     return _error(title, line, f"event {own} of {printable(host)} {what}")
 
 
