@@ -62,7 +62,7 @@ def site(tmp_path):
 def test_a_protocol_of_another_package_is_one_of_ours(site):
     done = site.command("protocols", "--json")
     assert done.stderr == ""
-    rows = {row["name"]: row for row in json.loads(done.stdout)}
+    rows = {row["name"]: row for row in json.loads(done.stdout)["protocols"]}
     assert {**rows["unordered"], "name": "their-own"} == rows["their-own"]
     done = site.command("simulate", "their-on", *SIMULATE[2:])
     assert "did you mean 'their-own'?" in done.stderr

@@ -11,14 +11,15 @@ import importlib.util
 import sys
 import sysconfig
 from collections.abc import Callable
-from importlib.metadata import EntryPoint, entry_points
+from importlib.metadata import EntryPoint
 from pathlib import Path
 from types import ModuleType
 from typing import Any, ClassVar, Final, cast
 
 import numpy as np
 
-from precedes import compiled, contract
+from precedes import catalogue, compiled, contract
+from precedes.catalogue import names
 from precedes.contract import Capacity, Group
 from precedes.errors import UserError, meant
 from precedes.sources import PACKAGE, digest, imports
@@ -28,8 +29,6 @@ ASSUMPTIONS: Final = ("reliable", "unique", "fifo")
 # How messages travel, for live groups: ways that only the protocol knows; from their source alone,
 # so that a live host can relay those of a lost one; or over the trees of VCube.
 ROUTES: Final = ("any", "direct", "tree")
-# The group of entry points under which another package names the modules of its protocols.
-ENTRY_POINTS: Final = "precedes.protocols"
 REQUIRED: Final = (contract.broadcast, contract.receive, contract.message_bytes)
 
 
@@ -118,32 +117,6 @@ def _type_name(kind: type) -> str:
     return {int: "a whole number", float: "a number", bool: "true or false"}.get(kind, "text")
 
 
-@functools.cache
-def names() -> tuple[str, ...]:
-    """The names of all protocols, in alphabetical order: ours and those of other packages.
-
-    What is in our folder is a protocol, a file or a package folder; none is imported.
-    """
-    return tuple(sorted({*_ours(), *_installed()}))
-
-
-@functools.cache
-def _ours() -> frozenset[str]:
-    folder = PACKAGE / "protocols"
-    files = {path.stem for path in folder.glob("*.py")} - {"__init__"}
-    return frozenset(files | {path.parent.name for path in folder.glob("*/__init__.py")})
-
-
-@functools.cache
-def _installed() -> dict[str, list[EntryPoint]]:
-    """Protocols of other packages, by the names of their entry points; ours keep their names."""
-    found: dict[str, list[EntryPoint]] = {}
-    for entry in entry_points(group=ENTRY_POINTS):
-        if entry.name not in _ours():
-            found.setdefault(entry.name, []).append(entry)
-    return found
-
-
 def linked() -> tuple[str, ...]:
     """The names of protocols that run on links, in the compiled engine."""
     found = []
@@ -172,23 +145,15 @@ def load(name: str) -> Protocol:
 
     Those are loaded again when they have changed, or a module beside them that they import.
     """
-    return _load_own(Path(name).resolve()) if _is_path(name) else _load_name(name)
-
-
-def _is_path(name: str) -> bool:
-    if name in names() or "\0" in name:
-        return False
-    return name.endswith(".py") or "/" in name or Path(name, "__init__.py").is_file()
+    return _load_own(Path(name).resolve()) if catalogue.is_path(name) else _load_name(name)
 
 
 @functools.cache
 def _load_name(name: str) -> Protocol:
-    if name not in names():
-        hint = meant(name, names())
-        raise UserError(f"there is no protocol {name!r}{hint}: choose one of {', '.join(names())}")
-    if name in _ours():
+    catalogue.check(name)
+    if name in catalogue.ours():
         return check(importlib.import_module(f"precedes.protocols.{name}"), name=name)
-    entry, *others = _installed()[name]
+    entry, *others = catalogue.installed()[name]
     if others:
         packages = " and ".join(sorted(_package(one) for one in (entry, *others)))
         raise ContractError(f"{packages} both bring a protocol {name!r}: uninstall one")

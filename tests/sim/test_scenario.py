@@ -91,7 +91,7 @@ BAD_FILES = {
     HEAD + "faults = [3]\n": r":3: a fault is a table",
     HEAD + "network = 3\n": r":3: network must be a table",
     HEAD + "parameters = 3\n": r":3: parameters takes a table",
-    "nodes = 3\n": "protocol is missing",
+    "nodes = 3\n": 'protocol is missing: add it at the top, as protocol = "vector"',
     'protocol = "vector"\n': "nodes is missing",
     "": "protocol is missing",
     'protocol = "vector"\nnodes = "three"\n': r":2: nodes takes a whole number, not 'three'",
@@ -304,3 +304,39 @@ def test_anything_is_run_or_refused_in_one_line(fields):
         assert "\n" not in found
     else:
         assert found.deliveries <= (found.nodes - 1) * found.broadcasts + (found.duplicates or 0)
+
+
+@pytest.mark.parametrize(
+    ("name", "hint"),
+    [("vectr", " (did you mean 'vector'?)"), ("", ""), ("Vector", " (did you mean 'vector'?)")],
+)
+def test_a_misspelt_protocol_is_refused(name, hint):
+    with pytest.raises(UserError) as raised:
+        Scenario(protocol=name, nodes=3)
+    assert str(raised.value).startswith(f"there is no protocol {name!r}{hint}: choose one of ")
+
+
+def test_a_protocol_of_ones_own_is_looked_for_when_it_runs(tmp_path, monkeypatch):
+    for name in ("mine.py", "./mine", str(tmp_path)):
+        assert Scenario(protocol=name, nodes=3).protocol == name
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "folder").mkdir()
+    with pytest.raises(UserError, match="there is no protocol 'folder'"):
+        Scenario(protocol="folder", nodes=3)
+    (tmp_path / "folder/__init__.py").touch()
+    assert Scenario(protocol="folder", nodes=3).protocol == "folder"
+
+
+def test_a_misspelt_protocol_of_a_file_has_its_line(tmp_path):
+    (tmp_path / "s.toml").write_text('nodes = 3\nprotocol = "vcub"\n')
+    with pytest.raises(UserError, match=r"s\.toml:2: there is no protocol 'vcub' .*'vcube'"):
+        from_toml(tmp_path / "s.toml")
+
+
+def test_lists_are_as_good_as_tuples():
+    cut = Fault(kind="cut", nodes=[0], others=[1, 2], for_s=1.0)
+    scenario = Scenario(protocol="vector", nodes=3, faults=[cut])
+    twin = Fault(kind="cut", nodes=(0,), others=(1, 2), for_s=1.0)
+    assert scenario == Scenario(protocol="vector", nodes=3, faults=(twin,))
+    with pytest.raises(UserError, match="faults takes a list of faults, not"):
+        Scenario(protocol="vector", nodes=3, faults=["crash"])

@@ -107,7 +107,6 @@ def switch_everywhere(scenario, *, slice_events, looks_max):
     """Run a schedule once for every slice after which it can go on compiled; how many there are."""
     whole = Tight(scenario, at=-1, slice_events=slice_events)
     expected = outcome(whole)
-    assert len(expected[1]), scenario
     looks = whole.switch.looks
     for at in range(min(looks, looks_max)):
         switched = Tight(scenario, at=at, slice_events=slice_events)
@@ -128,8 +127,12 @@ def test_a_switch_at_every_slice(protocol, engine, little):
 @pytest.mark.parametrize("protocol", PROTOCOLS)
 @pytest.mark.parametrize("slice_events", [1, 2, 5])
 def test_a_switch_at_every_slice_of_many(protocol, slice_events, engine, little):
-    for scenario in schedules(protocol, of_each=10):
+    """In some of the schedules nothing happens; in the others much."""
+    looks = [
         switch_everywhere(scenario, slice_events=slice_events, looks_max=1000)
+        for scenario in schedules(protocol, of_each=10)
+    ]
+    assert sum(number > 5 for number in looks) > len(looks) // 2
 
 
 def lose_a_draw(world):

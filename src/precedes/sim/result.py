@@ -3,7 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+from precedes import frames
+
+if TYPE_CHECKING:
+    import pandas as pd
+    import pyarrow as pa
 
 
 @dataclass(frozen=True)
@@ -50,40 +56,65 @@ class Result:
     simulated_s: float
     complete: bool  # the run came to rest by itself
     extra: dict[str, float]
-    series: dict[str, list[float]]  # what is measured in every 10 s; the 64th: or later
+    # What is measured in every 10 s; the 64th: or later. On a radio in every second, 1200 at most.
+    series: dict[str, list[float]]
     scenario: dict[str, Any]
 
     def as_dict(self) -> dict[str, Any]:
         """Plain values for JSON."""
         return asdict(self)
 
+    def as_row(self) -> dict[str, Any]:
+        """The single numbers, under the names of the table of runs that a sweep writes."""
+        wrong, latency = self.violations, self.latency
+        return {
+            "protocol": self.protocol,
+            "nodes": self.nodes,
+            "seed": self.seed,
+            "broadcasts": self.broadcasts,
+            "deliveries": self.deliveries,
+            "packets": self.packets,
+            "messages_sent": self.messages_sent,
+            "bytes_sent": self.bytes_sent,
+            "violating_deliveries": None if wrong is None else wrong.deliveries,
+            "violating_messages": None if wrong is None else wrong.messages,
+            "lost": self.lost,
+            "duplicates": self.duplicates,
+            "pending_max": self.pending_max,
+            "pending_at_end": self.pending_at_end,
+            "reception_ms_mean": latency.reception_mean,
+            "delivery_ms_mean": latency.delivery_mean,
+            "delivery_ms_p50": latency.p50,
+            "delivery_ms_p99": latency.p99,
+            "simulated_s": self.simulated_s,
+            "complete": self.complete,
+            **{f"extra_{name}": value for name, value in self.extra.items()},
+        }
 
-def to_text(result: Result) -> str:
-    """A run in a few lines."""
-    latency = result.latency
-    lost = "unknown number" if result.lost is None else f"{result.lost:,}"
-    lines = [
-        f"{result.protocol}: {result.nodes} nodes, seed {result.seed}, "
-        f"{result.simulated_s:.1f} s simulated",
-        f"broadcasts  {result.broadcasts:,}",
-        f"deliveries  {result.deliveries:,} ({lost} lost)",
-        f"packets     {result.packets:,} carrying {result.messages_sent:,} messages, "
-        f"{result.bytes_sent:,} bytes",
-    ]
-    if result.violations is None:
-        lines.append("violations  not counted (--no-oracle)")
-    else:
-        lines.append(
-            f"violations  {result.violations.deliveries:,} deliveries of "
-            f"{result.violations.messages:,} messages, {result.duplicates:,} duplicates"
-        )
-    if latency.delivery_mean is not None:
-        received = latency.reception_mean
-        lines.append(
-            f"latency     {'' if received is None else f'{received:.2f} ms to receive, '}"
-            f"{latency.delivery_mean:.2f} ms to deliver (p50 {latency.p50:.2f}, "
-            f"p99 {latency.p99:.2f})"
-        )
-    lines.append(f"pending     at most {result.pending_max:,} at a node")
-    lines.append(f"time        {result.cpu_s:.2f} s of CPU")
-    return "\n".join(lines)
+    def to_arrow(self) -> pa.Table:
+        """``as_row`` as a table of one row."""
+        return frames.arrow_of([self.as_row()])
+
+    def to_pandas(self) -> pd.DataFrame:
+        """``as_row`` as a frame of one row; ``pandas.concat`` makes one frame of several."""
+        return frames.pandas_of(self.to_arrow())
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows: the numbers that do not differ from one time to the next."""
+        wrong, latency = self.violations, self.latency
+        each = max(1, self.deliveries)
+        values = {
+            "broadcasts": self.broadcasts,
+            "deliveries": self.deliveries,
+            "out of causal order": None if wrong is None else wrong.deliveries,
+            "lost": self.lost,
+            "latency, mean (ms)": latency.delivery_mean,
+            "latency, p99 (ms)": latency.p99,
+            "packets": self.packets,
+            "bytes a delivery": self.bytes_sent / each,
+            "pending at a node, at most": self.pending_max,
+        }
+        end = "" if self.complete else "; it did not come to rest"
+        title = f"{self.protocol}: {self.nodes:,} nodes, seed {self.seed}, "
+        title += f"{self.simulated_s:.1f} s simulated{end}"
+        return frames.shown(frames.paragraph(title), frames.facts(values))

@@ -178,7 +178,25 @@ class Run:
         return Switch(self.protocol, name=name, tier=tier, ahead_cpu_s=self._ahead_cpu_s)
 
     def _done(self) -> float:
-        """The share of the run that is over, as far as one can tell."""
+        """The share of the run that is over, as far as one can tell.
+
+        Half of it are broadcasts, which a burst has done at once, half the deliveries that are due:
+        of those some never come where nodes crash or packets are lost.
+        """
+        due = self._due()
+        if due == 0:
+            return self._sent()
+        delivered = min(int(self.world.host.registers[layout.DELIVERIES]) / due, 1.0)
+        return (self._sent() + delivered) / 2
+
+    def _due(self) -> int:
+        """Deliveries if nobody crashes and nothing is lost; 0: nothing is broadcast."""
+        workload = self.world.workload
+        messages = max(len(workload.issue), len(workload.event) - 1)
+        return messages * (self.scenario.nodes - 1)
+
+    def _sent(self) -> float:
+        """The share of the broadcasts, or of their time."""
         scenario, registers = self.scenario, self.world.host.registers
         if scenario.duration_s:
             now_ns = int(self.world.host.registers[contract.NOW_NS])
@@ -189,12 +207,10 @@ class Run:
         return min(int(registers[layout.BROADCASTS]) / max(messages, 1), 1.0)
 
     def _done_of_all(self) -> float:
-        """``_done``, with what is still to be delivered when the last message was broadcast."""
-        workload, registers = self.world.workload, self.world.host.registers
-        messages = max(len(workload.issue), len(workload.event) - 1)
-        deliveries = messages * (self.scenario.nodes - 1)
-        if deliveries > 0:
-            return min(self._done(), int(registers[layout.DELIVERIES]) / deliveries)
+        """The least that is over: what is still to be delivered may take longest."""
+        registers = self.world.host.registers
+        if due := self._due():
+            return min(self._sent(), int(registers[layout.DELIVERIES]) / due)
         horizon_ns = int(registers[layout.HORIZON_NS])
         return min(int(registers[contract.NOW_NS]) / horizon_ns, 1.0)
 

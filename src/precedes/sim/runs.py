@@ -2,20 +2,81 @@
 
 from __future__ import annotations
 
+import contextlib
+import dataclasses
 import os
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
+from typing import Any, Final, overload
 
-from precedes import delays, registry
+from precedes import __version__, delays, registry, waiting
 from precedes.compiled import sources_digest
+from precedes.errors import UserError, meant
 from precedes.model import Progress
 from precedes.sim.engine.rows import Writer
 from precedes.sim.radio.run import RadioRun
 from precedes.sim.result import Result
 from precedes.sim.run import Run
-from precedes.sim.scenario import Scenario
+from precedes.sim.scenario import Fault, Scenario
+
+# What ``simulate`` takes besides the fields of a scenario, for users.
+OPTIONS: Final = ("trace", "packets", "progress", "tier")
+# Fewer events are written in a moment.
+ROWS_MANY: Final = 1 << 22
+FIELDS: Final = tuple(item.name for item in dataclasses.fields(Scenario) if item.name != "protocol")
+
+
+@overload
+def simulate(
+    scenario: Scenario,
+    *,
+    trace: str | os.PathLike[str] | None = ...,
+    packets: bool = ...,
+    progress: Progress | None = ...,
+    tier: str = ...,
+    run_id: int = ...,
+    sharers: int = ...,
+    ahead_cpu_s: float = ...,
+) -> Result: ...
+
+
+@overload
+def simulate(
+    scenario: str,
+    *,
+    nodes: int,
+    messages: int | None = ...,
+    duration_s: float | None = ...,
+    rate: float = ...,
+    workload: str = ...,
+    skew: float = ...,
+    gap_ms: float = ...,
+    delay: str = ...,
+    per: str = ...,
+    loss: float = ...,
+    duplication: float = ...,
+    fifo: bool = ...,
+    processing_ms: float = ...,
+    transmission_ms: float = ...,
+    bandwidth_bytes_per_s: float = ...,
+    packet_bytes: int = ...,
+    payload_bytes: int = ...,
+    mtu_bytes: int = ...,
+    faults: Sequence[Fault] = ...,
+    seed: int = ...,
+    parameters: dict[str, Any] = ...,
+    oracle: bool = ...,
+    horizon_s: float | None = ...,
+    memory_max_bytes: int | None = ...,
+    trace: str | os.PathLike[str] | None = ...,
+    packets: bool = ...,
+    progress: Progress | None = ...,
+    tier: str = ...,
+) -> Result: ...
 
 
 def simulate(
-    scenario: Scenario,
+    scenario: Scenario | str,
     *,
     trace: str | os.PathLike[str] | None = None,
     packets: bool = False,
@@ -24,8 +85,12 @@ def simulate(
     run_id: int = 0,
     sharers: int = 1,
     ahead_cpu_s: float = 0.0,
+    **fields: Any,
 ) -> Result:
     """Run a scenario and, if asked, write its trace to the file ``trace``.
+
+    Instead of a ``Scenario`` it takes the name of a protocol and the other fields of one:
+    ``simulate("vector", nodes=50, messages=5000)``.
 
     ``packets`` adds a row for every message of every packet sent and received. The file appears
     when the run is complete, or not at all. ``progress`` is called with the share done, several
@@ -38,9 +103,26 @@ def simulate(
     has compiled it, which it does for long runs alone, or if ``ahead_cpu_s``, what runs of the same
     protocol that are to follow would take interpreted, says that there is enough to do.
     """
+    scenario = _scenario(scenario, fields)
+    share: dict[str, Any] = {"sharers": sharers, "ahead_cpu_s": ahead_cpu_s}
     if trace is None:
-        run = open_run(scenario, sharers=sharers, ahead_cpu_s=ahead_cpu_s)
-        return run.go(progress=progress, tier=tier)
+        result = open_run(scenario, **share).go(progress=progress, tier=tier)
+    else:
+        result = _traced(scenario, trace, run_id, packets, share, progress, tier)
+    if progress is not None:
+        progress(1.0)
+    return result
+
+
+def _traced(
+    scenario: Scenario,
+    trace: str | os.PathLike[str],
+    run_id: int,
+    packets: bool,
+    share: dict[str, Any],
+    progress: Progress | None,
+    tier: str,
+) -> Result:
     # Most runs write no trace, and pyarrow takes 30 MiB.
     from precedes.trace import TraceWriter
 
@@ -48,15 +130,51 @@ def simulate(
         "protocol": scenario.protocol,
         "seed": scenario.seed,
         "scenario": scenario.echo(),
+        "version": __version__,
         "code_version": sources_digest(),
     }
     with TraceWriter(trace, nodes=scenario.nodes, metadata=metadata, run_id=run_id) as writer:
-        run = open_run(
-            scenario, writer=writer, packets=packets, sharers=sharers, ahead_cpu_s=ahead_cpu_s
-        )
+        run = open_run(scenario, writer=writer, packets=packets, **share)
         result = run.go(progress=progress, tier=tier)
-        writer.close(complete=result.complete, scenario=result.scenario, counts=_counts(result))
+        more = {"marks": run.trace.marks} if isinstance(run, RadioRun) else {}
+        about = {"scenario": result.scenario, "counts": _counts(result), **more}
+        with _shown(result):
+            writer.close(complete=result.complete, **about)
     return result
+
+
+def _shown(result: Result) -> AbstractContextManager[object]:
+    """Events of minutes are put in order for seconds, at the end of all progress."""
+    if result.deliveries < ROWS_MANY:
+        return contextlib.nullcontext()
+    return waiting.shown("writing the trace")
+
+
+def _scenario(given: Scenario | str, values: dict[str, Any]) -> Scenario:
+    """The scenario that a caller means, by itself or by its fields."""
+    if isinstance(given, Scenario):
+        if values:
+            first = next(iter(values))
+            raise UserError(
+                f"{first!r} is a field of a scenario, which is given already: "
+                "use scenario.replace(...)"
+                if first in FIELDS
+                else f"simulate has no argument {first!r}{meant(first, OPTIONS)}"
+            )
+        return given
+    if not isinstance(given, str):
+        text = "simulate takes a Scenario, or the name of a protocol and the fields of one"
+        raise UserError(f"{text}, not {given!r:.60}")
+    for name in values:
+        if name not in FIELDS:
+            known = (*FIELDS, *OPTIONS)
+            raise UserError(
+                f"simulate has no argument {name!r}{meant(name, known)}: it takes the fields of "
+                f"a Scenario, {', '.join(FIELDS)}"
+            )
+    if "nodes" not in values:
+        raise UserError(f"say how many nodes: simulate({given!r}, nodes=50, ...)")
+    return Scenario(given, **values)
 
 
 def _counts(result: Result) -> dict[str, int]:

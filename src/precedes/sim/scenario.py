@@ -10,11 +10,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from precedes import catalogue
 from precedes.errors import UserError, meant
 from precedes.model import DELAY_MS_MAX, NODES_MAX
 from precedes.stores import Address, Place
 
 # Lists of the names that a scenario file may use, by section; the first is the top level.
+NEEDED: Final = {"protocol": 'protocol = "vector"', "nodes": "nodes = 20"}
 TOP: Final = ("protocol", "nodes", "seed", "oracle", "horizon_s", "memory_max_bytes")
 WORKLOAD: Final = ("kind", "rate", "messages", "duration_s", "skew", "gap_ms")
 NETWORK: Final = (
@@ -93,6 +95,7 @@ class Scenario:
 
     def __post_init__(self) -> None:
         _check_types(self)
+        _check_protocol(self.protocol)
         _check_group(self)
         _check_network(self)
         for number, fault in enumerate(self.faults):
@@ -118,6 +121,9 @@ def _check_types(given: Scenario | Fault) -> None:
     for item in dataclasses.fields(given):
         value = getattr(given, item.name)
         names = str(item.type).split(" | ")
+        if isinstance(value, list) and names[0].startswith("tuple["):
+            value = tuple(value)
+            object.__setattr__(given, item.name, value)
         if "None" in names and value is None:
             continue
         kind = names[0].removeprefix("tuple[").split(",")[0].rstrip("]")
@@ -151,6 +157,13 @@ def _fits(value: Any, kind: str) -> bool:
             return math.isfinite(value)
         return _fits(value, "int") and abs(value) < 1e300  # it may be too large for a float
     return isinstance(value, {"str": str, "dict[str": dict, "Fault": Fault}[kind])
+
+
+def _check_protocol(name: str) -> None:
+    try:
+        catalogue.check(name)
+    except UserError as error:
+        raise at_key("protocol", str(error)) from None
 
 
 def _check_group(scenario: Scenario) -> None:
@@ -276,9 +289,9 @@ def from_table(table: dict[str, Any]) -> Scenario:
             values[name] = value
         else:
             raise _unknown(name, "a scenario", (*TOP, *sections, "parameters", "faults"))
-    for needed in ("protocol", "nodes"):
+    for needed, example in NEEDED.items():
         if needed not in values:
-            raise UserError(f"{needed} is missing")
+            raise UserError(f"{needed} is missing: add it at the top, as {example}")
     return Scenario(**values)
 
 
