@@ -51,6 +51,25 @@ def s3_endpoint():
         yield endpoint
 
 
+@pytest.fixture(scope="session")
+def chromium():
+    """A browser of this process's own."""
+    from tests.support.browser import start
+
+    with start() as driver:
+        yield driver
+
+
+@pytest.fixture
+def browser(chromium, request):
+    """The browser; a test that fails leaves a picture of its screen."""
+    from tests.support.browser import keep_picture
+
+    yield chromium
+    if getattr(request.node, "has_failed", False):
+        print("screenshot:", keep_picture(chromium, request.node.nodeid))
+
+
 @pytest.fixture
 def bucket(s3_endpoint, monkeypatch):
     """The URL of an empty bucket, which this process and those it starts can use."""
@@ -75,12 +94,13 @@ def pytest_xdist_make_scheduler(config, log):
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item, call):
-    """Add the seed of a failed property, as the command that runs it again.
+    """Add the seed of a failed property, as the command that runs it again; note who failed.
 
     Hypothesis itself prints it only when a failure does not repeat at once. Setting a seed for
     the whole session would say it more simply, but turns off the replay of earlier failures.
     """
     report = yield
+    item.has_failed = getattr(item, "has_failed", False) or report.failed
     test = getattr(item, "obj", None)
     if report.failed and is_hypothesis_test(test):
         seed = getattr(test, "_hypothesis_internal_use_generated_seed", None)

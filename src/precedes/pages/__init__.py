@@ -1,0 +1,45 @@
+"""The look that all pages share, and the frame of a page: one file, without outside resources."""
+
+from __future__ import annotations
+
+from html import escape
+from importlib import resources
+
+__all__ = ["colours", "document", "read"]
+
+
+def document(*, title: str, body: str, style: str = "", head: str = "") -> str:
+    """A whole page around ``body``; ``style`` comes after what all pages share."""
+    return "\n".join(
+        [
+            "<!DOCTYPE html>",
+            '<html lang="en">',
+            "<head>",
+            '<meta charset="utf-8">',
+            '<meta name="viewport" content="width=device-width, initial-scale=1">',
+            f"<title>{escape(title)}</title>",
+            f"<style>\n{_base()}{style}</style>",
+            *([head] if head else []),
+            "</head>",
+            "<body>",
+            body,
+            "</body>",
+            "</html>",
+            "",
+        ]
+    )
+
+
+def colours() -> str:
+    """The names of the colours alone, light and dark, for pictures that stand outside of a page."""
+    text = _base()
+    return text[: text.index("* {")]
+
+
+def read(package: str, name: str) -> str:
+    """A file of text that stands beside the modules of a package: a style, a script."""
+    return resources.files(package).joinpath(name).read_text(encoding="utf-8")
+
+
+def _base() -> str:
+    return read("precedes.pages", "base.css")
