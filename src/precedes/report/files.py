@@ -7,33 +7,44 @@ import csv
 import io
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import fields
 from typing import Any, Final
 
 from precedes.errors import InternalError, UserError
-from precedes.papers.claims import Claim, number
+from precedes.pages.numbers import number
+from precedes.papers.claims import Claim
 from precedes.papers.measured import Measured
 from precedes.papers.outcome import Outcome, counts
 from precedes.papers.shown import Figure, Printed, Table
-from precedes.report.page import page, slug
+from precedes.report.environment import Environment
+from precedes.report.index import slug
+from precedes.report.page import page
 from precedes.stores import Address, Place
 
-CLAIM_FIELDS: Final = tuple(item.name for item in fields(Claim))
+CLAIM_FIELDS: Final = (
+    "paper", "item", "key", "published", "measured", "low", "high", "verdict", "size", "fitted",
+    "rule", "reason", "experiments",
+)  # fmt: skip
 # Files of tables that a report wrote: others in the folder are not ours to remove.
 OWN_TABLES: Final = re.compile(r"[0-9]{3}-[a-z0-9-]+\.csv")
 
 
-def write_report(outcomes: Sequence[Outcome], directory: Place) -> Address:
-    """Write claims.csv, tables/, summary.txt and index.html, and return the address of the last.
+def write_report(
+    outcomes: Sequence[Outcome], directory: Place, *, environment: Environment | None = None
+) -> Address:
+    """Write claims.csv, runs.csv, tables/, timings.csv, summary.txt and the page.
 
+    The address of the page, index.html, is returned. ``environment`` is what made the runs, this
+    one if nothing is said.
     Everything is made before anything is written; every file is put whole.
     Tables that an earlier report left and this one does not have are removed.
     """
     directory = Address.of(directory)
     texts = {f"tables/{name}.csv": text for name, text in _tables(outcomes)}
     texts["claims.csv"] = claims_csv(claim for outcome in outcomes for claim in outcome.claims)
+    texts["runs.csv"] = runs_csv(outcomes)
+    texts["timings.csv"] = timings_csv(outcomes)
     texts["summary.txt"] = summary(outcomes)
-    texts["index.html"] = page(outcomes)
+    texts["index.html"] = page(outcomes, environment or Environment())
     try:
         (directory / "tables").make_folder()
         _write(texts, directory)
@@ -59,18 +70,46 @@ def claims_csv(claims: Iterable[Claim]) -> str:
     return _csv(CLAIM_FIELDS, rows)
 
 
+def runs_csv(outcomes: Sequence[Outcome]) -> str:
+    """The runs of each experiment; a run's record is a file of its name."""
+    rows = [
+        [outcome.paper, origin.experiment, origin.run, origin.seed]
+        for outcome in outcomes
+        for origin in outcome.origins
+    ]
+    return _csv(("paper", "experiment", "run", "seed"), rows)
+
+
+def timings_csv(outcomes: Sequence[Outcome]) -> str:
+    """What the simulations of each experiment took, in seconds of CPU time."""
+    rows = [
+        [outcome.paper, timing.experiment, timing.runs, round(timing.cpu_s, 1)]
+        for outcome in outcomes
+        for timing in outcome.timings
+    ]
+    return _csv(("paper", "experiment", "runs", "cpu_s"), rows)
+
+
 def summary(outcomes: Sequence[Outcome]) -> str:
     """The claims as text, with a count of verdicts."""
-    found = [f"{count} {verdict}" for verdict, count in counts(outcomes).items() if count]
-    lines = [f"claims: {', '.join(found) or 'none'}"]
+    lines = [f"claims: {_counted(outcomes, fitted=False)}"]
+    if any(claim.fitted for outcome in outcomes for claim in outcome.claims):
+        lines.append(f"with fitted parameters: {_counted(outcomes, fitted=True)}")
     for outcome in outcomes:
         named = f"{outcome.reference.citation}: {outcome.reference.title}"
         lines += ["", f"{outcome.paper}  {named} ({outcome.scale}, {outcome.runs} runs)"]
         for claim in outcome.claims:
-            lines.append(f"  {claim.verdict}: {claim.item}, {claim.key}: {_values(claim)}")
+            lines.append(f"  {claim.said}: {claim.item}, {claim.key}: {_values(claim)}")
             if claim.reason:
                 lines.append(f"      {claim.reason}")
+            if claim.fitted:
+                lines.append(f"      fitted: {claim.fitted}")
     return "\n".join(lines) + "\n"
+
+
+def _counted(outcomes: Sequence[Outcome], *, fitted: bool) -> str:
+    found = counts(outcomes, fitted=fitted).items()
+    return ", ".join(f"{count} {verdict}" for verdict, count in found if count) or "none"
 
 
 def _values(claim: Claim) -> str:
@@ -79,7 +118,7 @@ def _values(claim: Claim) -> str:
         parts.append(f"published {_number(claim.published)}")
     if claim.measured is not None:
         text = f"measured {_number(claim.measured)}"
-        if claim.low is not None and claim.high is not None:
+        if claim.low is not None and claim.high is not None and claim.low != claim.high:
             text += f" ({number(claim.low)} to {number(claim.high)})"
         parts.append(text)
     return ", ".join(parts)
