@@ -1,0 +1,389 @@
+"""What is shown of a run: events chosen, put in order and judged, and what it opens on."""
+
+from __future__ import annotations
+
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from precedes.audit import Witness
+from precedes.errors import UserError
+from precedes.viewer import pack, window
+from precedes.viewer.depth import give_depths
+from precedes.viewer.events import (
+    BROADCAST,
+    DELIVER,
+    DISCARD,
+    NO_MESSAGE,
+    RECEIVE,
+    Chunk,
+    Events,
+    node_numbers,
+)
+from precedes.viewer.judged import Judged
+from precedes.viewer.left_out import left_out
+from precedes.viewer.marks import marks_of
+from precedes.viewer.opened import Opened
+from precedes.viewer.waits import pending, waits_of
+from precedes.viewer.window import Asked, Extent, Spot
+
+LISTED_MAX: Final = 1_000  # violations with their sentences
+LISTED_FROM_DISK_MAX: Final = 50
+MARGIN: Final = 0.08  # of a frame, on either side
+
+
+class Opening(NamedTuple):
+    """What a page opens on."""
+
+    from_us: float
+    to_us: float
+    why: str  # first violation, busiest window, or asked for
+    violation: int | None = None
+    message: int | None = None
+
+
+class Shown(NamedTuple):
+    """A run as a page has it, and what it opens on."""
+
+    packed: pack.Packed
+    opening: Opening
+
+
+class _Aim(NamedTuple):
+    """What the picture is about: events that must be in it, and where it is."""
+
+    why: str
+    rows: list[Chunk]
+    centre_us: int | None = None
+    number: int | None = None  # of a finding
+    message: int = NO_MESSAGE
+
+
+def show(run: Opened, asked: Asked, *, beside: Shown | None = None) -> Shown:
+    """Choose what is shown of a run; a UserError if what was asked for is not there.
+
+    ``beside`` is the run that this one is shown with: of two, the window of the first holds.
+    """
+    events, judged = run
+    if beside is not None:
+        asked = _as(beside, asked)
+    lanes = node_numbers(events, list(asked.nodes)) if asked.nodes else [*range(len(events.nodes))]
+    if len(lanes) > pack.LANES_MAX:
+        raise UserError(f"{events.title} has {len(lanes):,} nodes: name some of them")
+    chosen = np.zeros(len(events.nodes), np.bool_)
+    chosen[lanes] = True
+    extent = window.extent_of(events, chosen)
+    _check(events, extent, asked)
+    timed = not extent.untimed
+    if not timed:
+        give_depths(events)
+        extent = window.extent_of(events, chosen)
+    aim = _aim(events, judged, asked, chosen)
+    rows = _rows(events, chosen, extent, asked, aim)
+    rows = window.merged(rows, [r for r in aim.rows if chosen[r.node[0]]])
+    drawn = _Drawn(events, judged, rows, lanes, extent, timed=timed)
+    return drawn.shown(aim, asked, chosen)
+
+
+def _as(beside: Shown, asked: Asked) -> Asked:
+    """The same window of the same nodes, however long things take here."""
+    head = beside.packed.head
+    window_us: tuple[int | None, int | None] = (None, None)
+    if head["left_out"] is not None and head["has_time"]:
+        window_us = (int(head["begin_us"]), int(head["end_us"]))
+    return Asked(from_us=window_us[0], to_us=window_us[1], nodes=asked.nodes, events=asked.events)
+
+
+def _check(events: Events, extent: Extent, asked: Asked) -> None:
+    if not events.nodes or extent.events == 0:
+        raise UserError(f"{events.title} holds no events: there is nothing to look at")
+    if len(events.nodes) == 1:
+        raise UserError(
+            f"{events.title} has one node: a space-time diagram takes two, and nothing precedes "
+            "anything elsewhere"
+        )
+    if extent.chosen == 0:
+        raise UserError(f"{events.title} holds no events of {', '.join(asked.nodes)}")
+
+
+def _aim(events: Events, judged: Judged, asked: Asked, chosen: NDArray[np.bool_]) -> _Aim:
+    """What to look at, found in the log."""
+    if asked.around is not None:
+        return _around(events, asked.around)
+    if asked.violation is not None:
+        if not 1 <= asked.violation <= judged.findings:
+            there = {0: "there is none", 1: "there is one"}.get(
+                judged.findings, f"there are {judged.findings:,}"
+            )
+            raise UserError(
+                f"the audit of {events.title} has no violation {asked.violation}: {there}"
+            )
+        return _finding(events, judged, asked.violation - 1, "asked for")
+    if asked.from_us is not None or asked.to_us is not None:
+        return _Aim("asked for", [])
+    if judged.findings:
+        first = _finding(events, judged, 0, "first violation")
+        if any(chosen[row.node[0]] for row in first.rows):
+            return first
+    return _Aim("busiest window", [])
+
+
+def _around(events: Events, name: str) -> _Aim:
+    key = events.key_of(name)
+    sent: list[Chunk] = []
+    if key is not None:
+        sent = [chunk.at(chunk.message == key) for chunk in events.chunks()]
+        sent = [c.at(np.isin(c.kind, (BROADCAST, DELIVER))) for c in sent]
+        sent = [c.at(slice(i, i + 1)) for c in sent for i in range(c.node.size)]
+    if key is None or not sent:
+        raise UserError(f"{events.title} has no message {name!r}{events.names_like(name)}")
+    began = [row for row in sent if row.kind[0] == BROADCAST] or sent
+    centre = int(began[0].time_us[0])
+    return _Aim("asked for", sent, centre, message=key)
+
+
+def _finding(events: Events, judged: Judged, number: int, why: str) -> _Aim:
+    witness = judged.witness(number)
+    found = window.find(events, spots_of(events, witness, more=True))
+    rows = [*found.values()]
+    centre = int(rows[-1].time_us[0]) if rows else None
+    if rows:
+        times = [int(row.time_us[0]) for row in rows]
+        centre = (min(times) + max(times)) // 2
+    return _Aim(why, rows, centre, number=number)
+
+
+def spots_of(events: Events, witness: Witness, *, more: bool = False) -> list[Spot]:
+    """The events of a finding, from cause to effect; ``more``: and where the cause came late."""
+
+    def spot(node: str, kind: int, message: str) -> Spot:
+        at, key = events.node_of(node), events.key_of(message)
+        return (-1 if at is None else at, kind, NO_MESSAGE if key is None else key)
+
+    kinds = {"broadcast": BROADCAST, "deliver": DELIVER}
+    found = [spot(s.node_name, kinds[s.kind], s.message_name) for s in witness.steps]
+    if witness.kind in ("violation", "duplicate", "phantom"):
+        found.append(spot(witness.node_name, DELIVER, witness.message_name))
+    if witness.kind == "lost":
+        found.append(spot(_source_name(events, witness), BROADCAST, witness.message_name))
+    if more and witness.earlier_name is not None:
+        found.append(spot(witness.node_name, DELIVER, witness.earlier_name))
+    return found
+
+
+def _source_name(events: Events, witness: Witness) -> str:
+    key = events.key_of(witness.message_name)
+    source = -1 if key is None else events.origin_of(key)[0]
+    return events.nodes[source] if source >= 0 else witness.node_name
+
+
+def _rows(
+    events: Events, chosen: NDArray[np.bool_], extent: Extent, asked: Asked, aim: _Aim
+) -> Chunk:
+    if asked.from_us is not None or asked.to_us is not None:
+        first = extent.begin_us if asked.from_us is None else asked.from_us
+        last = extent.end_us if asked.to_us is None else asked.to_us
+        rows, _ = window.between(events, chosen, first, last, asked.events)
+        if not rows.node.size:
+            span = f"{extent.begin_us / 1000:,.3f} to {extent.end_us / 1000:,.3f} ms"
+            raise UserError(f"{events.title} has no events in that window: it goes from {span}")
+        return rows
+    centre = aim.centre_us
+    if extent.chosen > asked.events and centre is None:
+        centre = window.busiest_us(events, chosen, extent)
+    return window.nearest(events, chosen, centre or 0, max(1, asked.events - len(aim.rows)))
+
+
+class _Drawn:
+    """The rows of a picture, in order of time, with what is said of them."""
+
+    def __init__(
+        self,
+        events: Events,
+        judged: Judged,
+        rows: Chunk,
+        lanes: list[int],
+        extent: Extent,
+        *,
+        timed: bool,
+    ) -> None:
+        self._events = events
+        self._judged = judged
+        self._lanes = lanes
+        self._extent = extent
+        self._timed = timed
+        self._lane_of = np.full(len(events.nodes) + 1, pack.NO_LANE, np.int64)
+        self._lane_of[lanes] = np.arange(len(lanes))
+        self.rows = rows
+
+    def shown(self, aim: _Aim, asked: Asked, chosen: NDArray[np.bool_]) -> Shown:
+        events, extent = self._events, self._extent
+        first, last = int(self.rows.time_us.min()), int(self.rows.time_us.max())
+        counted = self.rows.node.size
+        if extent.receptions:
+            room = max(0, asked.events - counted)
+            more = pending(events, chosen, from_us=first, to_us=last, limit=room)
+            self.rows = window.merged(self.rows, [more])
+        waits = waits_of(events, self.rows, receptions=extent.receptions)
+        if not self._timed:
+            waits[:] = 2**32 - 1
+        # After the last event of a run there may be marks still: who is silent is evicted later.
+        is_end = self._timed and asked.to_us is None and last == extent.end_us
+        until = window.TIME_US_MAX if is_end else last
+        marks = marks_of(events, chosen, self.rows, from_us=first, to_us=until)
+        time_us, adjusted = _monotone(self.rows)
+        order = np.lexsort((self.rows.local_seq, self.rows.node, time_us))
+        self.rows, waits = self.rows.at(order), waits[order]
+        self.time_us = time_us[order]
+        self._index()
+        listed, more_violations = self._violations(aim)
+        head = {
+            "title": events.title.rstrip("/").rpartition("/")[2],
+            "origin": events.title,
+            "run": str(events.run_id),
+            "protocol": events.protocol,
+            "lanes": [events.nodes[node] for node in self._lanes],
+            "has_time": self._timed,
+            "adjusted": adjusted,
+            "begin_us": float(self.time_us[0]),
+            "end_us": float(max([self.time_us[-1], *(mark["time_us"] for mark in marks)])),
+            "events": int(self.time_us.size),
+            "messages": len(self._keys),
+            "message_names": self._names(),
+            "left_out": left_out(events, extent, self._lanes, self.time_us, counted),
+            "verdict": self._judged.report.verdict,
+            "summary": self._judged.summary,
+            "violations": listed,
+            "violations_more": more_violations,
+            "marks": [{**mark, "lane": int(self._lane_of[mark["lane"]])} for mark in marks],
+        }
+        return Shown(self._packed(head, waits), self._opening(aim, listed, asked))
+
+    def _index(self) -> None:
+        """Number the messages, and note where each event stands."""
+        rows = self.rows
+        keys = np.unique(rows.message).tolist()
+        self._keys: list[int] = keys
+        self._numbers = {key: number for number, key in enumerate(keys)}
+        self._places: dict[Spot, int] = {}
+        columns = (rows.node.tolist(), rows.kind.tolist(), rows.message.tolist())
+        for at, spot in enumerate(zip(*columns, strict=True)):
+            self._places.setdefault(spot, at)
+
+    def _number(self, key: int | None) -> int | None:
+        if key is None or key == NO_MESSAGE:
+            return None
+        if key not in self._numbers:
+            self._numbers[key] = len(self._keys)
+            self._keys.append(key)
+        return self._numbers[key]
+
+    def _violations(self, aim: _Aim) -> tuple[list[dict[str, Any]], int]:
+        """The findings of which an event is shown, that of the aim among them, by number."""
+        events, judged = self._events, self._judged
+        self._wrong: list[int] = []
+        inside = []
+        for number in range(len(judged.found)):
+            node, message = judged.names(number)
+            at = self._places.get((_or(events.node_of(node)), DELIVER, _or(events.key_of(message))))
+            if at is not None:
+                self._wrong.append(at)
+                inside.append(number)
+        inside += range(len(judged.found), judged.findings)
+        kept = inside[: LISTED_MAX if judged.is_held else LISTED_FROM_DISK_MAX]
+        if aim.number is not None and aim.number in inside and aim.number not in kept:
+            kept[-1] = aim.number
+        listed = [told for n in kept if (told := self._told(n)) is not None]
+        total = judged.report.violations + len(judged.others)
+        return listed, total - len(listed)
+
+    def _told(self, number: int) -> dict[str, Any] | None:
+        events = self._events
+        witness = self._judged.witness(number)
+        path = [self._places.get(spot) for spot in spots_of(events, witness)]
+        there = [at for at in path if at is not None]
+        if not there:
+            return None
+        node = _or(events.node_of(witness.node_name))
+        lacked = None if witness.earlier_name is None else events.key_of(witness.earlier_name)
+        return {
+            "number": number + 1,
+            "kind": witness.kind,
+            "sentence": witness.sentence,
+            "lane": int(self._lane_of[node]),
+            "message": self._number(events.key_of(witness.message_name)),
+            "lacked": self._number(lacked),
+            "event": there[-1],
+            "path": there,
+        }
+
+    def _names(self) -> list[str] | None:
+        events = self._events
+        lanes = [int(self._lane_of[events.origin_of(key)[0]]) for key in self._keys]
+        if not events.replaces_names and pack.NO_LANE not in lanes:
+            return None
+        return [events.name_of(key) for key in self._keys]
+
+    def _packed(self, head: dict[str, Any], waits: NDArray[np.uint32]) -> pack.Packed:
+        rows = self.rows
+        kinds = {
+            BROADCAST: pack.BROADCAST,
+            DELIVER: pack.DELIVERY,
+            RECEIVE: pack.PENDING,
+            DISCARD: pack.DROPPED,
+        }
+        table = np.zeros(128, np.uint8)
+        table[[*kinds]] = [*kinds.values()]
+        kind = table[rows.kind]
+        kind[self._wrong] = pack.VIOLATION
+        origins = [self._events.origin_of(key) for key in self._keys]
+        return pack.Packed(
+            head=head,
+            time_us=self.time_us.astype(np.float64),
+            message=np.searchsorted(np.unique(rows.message), rows.message).astype(np.uint32),
+            wait_us=waits,
+            lane=self._lane_of[rows.node].astype(np.uint16),
+            kind=kind,
+            message_source=self._lane_of[[source for source, _ in origins]].astype(np.uint16),
+            message_sequence=np.array([sequence for _, sequence in origins], np.uint32),
+        )
+
+    def _opening(self, aim: _Aim, listed: list[dict[str, Any]], asked: Asked) -> Opening:
+        numbers = [told["number"] - 1 for told in listed]
+        if aim.number is not None and aim.number in numbers:
+            at = numbers.index(aim.number)
+            return _framed(self._times(aim), aim.why, violation=at)
+        if aim.message != NO_MESSAGE:
+            return _framed(self._times(aim), aim.why, message=self._numbers[aim.message])
+        first, last = window.busiest(self.time_us)
+        if asked.from_us is not None or asked.to_us is not None:
+            first, last = float(self.time_us[0]), float(self.time_us[-1])
+        return _framed([first, last], aim.why)
+
+    def _times(self, aim: _Aim) -> list[float]:
+        found = []
+        for row in aim.rows:
+            at = self._places.get((int(row.node[0]), int(row.kind[0]), int(row.message[0])))
+            if at is not None:
+                found.append(float(self.time_us[at]))
+        return found
+
+
+def _framed(times: list[float], why: str, **more: int) -> Opening:
+    first, last = min(times), max(times)
+    margin = max(1.0, (last - first) * MARGIN)
+    return Opening(first - margin, last + margin, why, **more)
+
+
+def _or(found: int | None) -> int:
+    return -1 if found is None else found
+
+
+def _monotone(rows: Chunk) -> tuple[NDArray[np.int64], int]:
+    """Times that never go back at a node, of rows in each one's own order, and how many differ."""
+    time_us = rows.time_us.copy()
+    ends = np.flatnonzero(np.diff(rows.node)) + 1
+    for part in np.split(np.arange(rows.node.size), ends):
+        np.maximum.accumulate(time_us[part], out=time_us[part[0] : part[-1] + 1])
+    return time_us, int(np.count_nonzero(time_us != rows.time_us))
