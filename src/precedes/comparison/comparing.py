@@ -1,0 +1,208 @@
+"""A comparison from beginning to end: plan, run what is not finished, judge, rank."""
+
+from __future__ import annotations
+
+import contextlib
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+from precedes.comparison.candidates import Candidate, Excluded, candidates_of, parameters_for
+from precedes.comparison.carry import Carried, carry_out, work_s, workers
+from precedes.comparison.load import NODES_MAX, Load, load_of, with_crashes, with_nodes
+from precedes.comparison.ranking import ranked, recommend
+from precedes.comparison.result import Comparison
+from precedes.comparison.rows import Row, row_of
+from precedes.errors import UserError
+from precedes.model import Progress
+from precedes.pipeline.directory import Record, trace_path
+from precedes.pipeline.plan import PlannedRun, expand
+from precedes.provenance import made_by
+from precedes.sim import Scenario
+from precedes.sim.experiment import Experiment
+from precedes.sim.workloads import replayed, workload_of
+from precedes.stores import Address, Place
+
+RUNS: Final = "runs"  # the folder of records and traces
+LOADED, CRASHED, SIZED = "load", "crash", "sizes"
+# Above this size costs are fitted downwards: twice the group is four times the work.
+DOUBLED_MAX: Final = 500
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What a comparison runs."""
+
+    load: Load
+    candidates: tuple[Candidate, ...]
+    excluded: tuple[Excluded, ...]
+    experiments: tuple[Experiment, ...]
+
+    @property
+    def runs(self) -> list[PlannedRun]:
+        """All runs, those of several experiments more than once."""
+        return expand(self.experiments)
+
+    @property
+    def about_s(self) -> float:
+        """How long it takes here, about, once protocols are compiled."""
+        return work_s(self.runs) / workers()
+
+
+def compare(file: Place | None = None, **load: Any) -> Comparison:
+    """Which protocol for a load? Every protocol that can serve it, run, audited and ranked.
+
+    The load is a scenario or experiment file, fields of a scenario (``nodes=100, rate=50,
+    delay="lognormal:40:0.5"``), or both; besides ``protocols`` (names; default: all), ``error``
+    (the share of deliveries that may be out of order; default: none), ``seeds`` (a count, 5) and
+    ``crashes`` (how many nodes crash). ``out`` is a directory that keeps the runs, so that the same
+    call goes on after an interrupt; ``master`` and ``settings`` are those of Spark, which has the
+    runs then; ``progress`` is called with the share done.
+    """
+    given = {
+        name: load.pop(name) for name in ("out", "master", "settings", "progress") if name in load
+    }
+    return carry_out_plan(plan(file, **load), **given)
+
+
+def plan(file: Place | None = None, **load: Any) -> Plan:
+    """What a comparison would run; mistakes in the load are found here."""
+    found = load_of(file, **load)
+    candidates, excluded = candidates_of(found)
+    if not candidates:
+        raise UserError(_nobody(found, excluded))
+    return Plan(
+        load=found,
+        candidates=tuple(candidates),
+        excluded=tuple(excluded),
+        experiments=tuple(_experiments(found, candidates)),
+    )
+
+
+def _nobody(load: Load, excluded: Sequence[Excluded]) -> str:
+    """That nothing is left to run, and what to do."""
+    reasons = {one.why: one.label for one in reversed(excluded)}
+    told = "; ".join(f"{label}: {why}" for why, label in reversed(reasons.items()))
+    hint = ""
+    if load.scenario.loss:
+        hint = (
+            ". The links of live groups repeat what is lost: leave loss out, or name protocols to "
+            "see what becomes of them"
+        )
+    return f"no protocol can serve this load ({told}){hint}"
+
+
+def _experiments(load: Load, candidates: Sequence[Candidate]) -> list[Experiment]:
+    """The load with all seeds and the audit; a crash; and two other sizes of the group."""
+    loaded = [
+        one.scenario(load.scenario).replace(seed=seed) for one in candidates for seed in load.seeds
+    ]
+    found = [Experiment(LOADED, tuple(loaded), trace=True)]
+    first = load.seeds[0]
+    if not _has_crash(load.scenario) and load.scenario.nodes > 2:
+        crashed = with_crashes(load.scenario, 1).replace(seed=first)
+        found.append(
+            Experiment(CRASHED, tuple(one.scenario(crashed) for one in candidates), trace=True)
+        )
+    sized = [
+        _sized(one, load, nodes).replace(seed=first)
+        for nodes in other_sizes(load.scenario)
+        for one in candidates
+    ]
+    if sized:
+        found.append(Experiment(SIZED, tuple(sized)))
+    return found
+
+
+def _has_crash(scenario: Scenario) -> bool:
+    return any(fault.kind == "crash" for fault in scenario.faults)
+
+
+def other_sizes(scenario: Scenario) -> list[int]:
+    """Two other sizes of the group at which the load makes sense: half and twice, or below."""
+    nodes = scenario.nodes
+    if replayed(scenario.workload) is not None:
+        return []
+    wanted = (nodes // 2, nodes * 2) if nodes <= DOUBLED_MAX else (nodes // 4, nodes // 2)
+    found = []
+    for size in wanted:
+        if 2 <= size <= NODES_MAX:
+            with contextlib.suppress(UserError):  # as many senders as a burst has, for instance
+                workload_of(scenario.replace(nodes=size, faults=()))
+                found.append(size)
+    return found
+
+
+def _sized(candidate: Candidate, load: Load, nodes: int) -> Scenario:
+    """A candidate in a group of another size, with the parameters for that one."""
+    scenario = with_nodes(load, nodes)
+    parameters = parameters_for(
+        candidate.protocol, scenario, error=load.error, given=candidate.given
+    )
+    return replace(candidate, parameters=parameters).scenario(scenario)
+
+
+def carry_out_plan(
+    planned: Plan,
+    *,
+    out: Place | None = None,
+    master: str | None = None,
+    settings: Mapping[str, str] | None = None,
+    progress: Progress | None = None,
+) -> Comparison:
+    """Do what a plan says, and rank what comes of it; without ``out`` nothing is kept."""
+    with contextlib.ExitStack() as stack:
+        if out is None:
+            folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="precedes-compare-"))
+        directory = (Address.of(folder) if out is None else Address.of(out)) / RUNS
+        carried = carry_out(
+            planned.experiments, directory, master=master, settings=settings, progress=progress
+        )
+        rows, failed = _rows(planned, carried, directory, kept=out is not None)
+    order = ranked(rows, error=planned.load.error)
+    return Comparison(
+        load=planned.load,
+        rows=tuple(row for row, _ in order),
+        standings=tuple(standing for _, standing in order),
+        excluded=(*failed, *planned.excluded),
+        recommendation=recommend(order),
+        made_by=made_by(),
+    )
+
+
+def _rows(
+    planned: Plan, carried: Carried, directory: Address, *, kept: bool
+) -> tuple[list[Row], list[Excluded]]:
+    """A row for each candidate whose runs under the load all finished, and who is left out."""
+    seeds = len(planned.load.seeds)
+    by_experiment: dict[str, list[PlannedRun]] = {}
+    for run in carried.runs:
+        by_experiment.setdefault(run.experiment, []).append(run)
+    rows, failed = [], []
+    for number, candidate in enumerate(planned.candidates):
+        runs = by_experiment[LOADED][number * seeds : (number + 1) * seeds]
+        errors = [carried.errors[run.run_id] for run in runs if run.run_id in carried.errors]
+        if errors:
+            failed.append(Excluded(candidate.label, f"its runs failed: {errors[0]}"))
+            continue
+        records = [carried.found[run.run_id] for run in runs]
+        crashed = by_experiment.get(CRASHED)
+        own = crashed[number] if crashed else runs[0]
+        sized = by_experiment.get(SIZED, [])[number :: len(planned.candidates)]
+        found = {run.scenario.nodes: _found(carried, run) for run in sized}
+        has_crash = bool(crashed) or _has_crash(planned.load.scenario)
+        rows.append(
+            row_of(
+                candidate,
+                records,
+                crash=_found(carried, own) if has_crash else None,
+                others={size: record for size, record in found.items() if record is not None},
+                trace=str(trace_path(directory, runs[0].name)) if kept else None,
+            )
+        )
+    return rows, failed
+
+
+def _found(carried: Carried, run: PlannedRun) -> Record | None:
+    return carried.found.get(run.run_id)

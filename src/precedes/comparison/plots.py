@@ -1,0 +1,133 @@
+"""The plots of a comparison: what a delivery costs, how late it is, how that grows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Final
+
+from precedes.comparison.ranking import COSTS
+from precedes.comparison.rows import Row
+from precedes.pages.figures import SERIES_MAX, Figure, Point, Series
+
+if TYPE_CHECKING:
+    from precedes.comparison.result import Comparison
+
+# What of a distribution is worth looking at.
+SHARE_MIN: Final = 0.001
+SHARE_MAX: Final = 0.9999
+COST_LABELS: Final = {
+    "bytes_per_delivery": ("Bytes", "bytes per delivery"),
+    "packets_per_delivery": ("Packets", "packets per delivery"),
+    "latency_p99_ms": ("Latency", "p99 latency, ms"),
+}
+
+
+def figures(comparison: Comparison) -> list[Figure]:
+    """All plots that the rows give; of more rows than can be told apart, those that rank first."""
+    rows = [row for row in comparison.rows if row.bytes_per_delivery is not None][:SERIES_MAX]
+    if not rows:
+        return []
+    front = [place.label for place in comparison.standings if place.front]
+    found = [tradeoff(rows, front), distributions(rows)]
+    grown = [row for row in rows if len(row.points) > 1]
+    if grown:
+        found += [growth(grown, name) for name in COSTS]
+    return found
+
+
+def tradeoff(rows: Sequence[Row], front: Sequence[str]) -> Figure:
+    """Bytes against latency, with the line of those that nobody beats in both."""
+    series = [Series(row.label, "measured", (Point(*_spot(row)),)) for row in rows]
+    best = _both(row for row in rows if row.label in front)
+    if len(best) > 1:
+        line = tuple(Point(*_spot(row)) for row in best)
+        series.insert(0, Series("Pareto front", "model", line))  # below the marks
+    told = "; ".join(
+        f"{row.label} {row.bytes_per_delivery:,.0f} bytes, {row.latency_p99_ms:,.1f} ms"
+        for row in rows
+    )
+    names = ", ".join(row.label for row in best) or "nobody"
+    return Figure(
+        name="tradeoff",
+        title=f"Bytes against latency; on the Pareto front: {names}",
+        x_label="bytes per delivery",
+        y_label="p99 latency, ms",
+        series=tuple(series),
+        alt=f"Bytes per delivery against p99 latency: {told}. On the front: {names}.",
+        log_x=True,
+        log_y=True,
+    )
+
+
+def _spot(row: Row) -> tuple[float, float]:
+    assert row.bytes_per_delivery is not None
+    assert row.latency_p99_ms is not None
+    return float(f"{row.bytes_per_delivery:.3g}"), float(f"{row.latency_p99_ms:.3g}")
+
+
+def _both(rows: Iterable[Row]) -> list[Row]:
+    """Those that no other beats in both bytes and latency, by bytes."""
+    found: list[Row] = []
+    for row in sorted(rows, key=_spot):
+        if not found or _spot(row)[1] < _spot(found[-1])[1]:
+            found.append(row)
+    return found
+
+
+def distributions(rows: Sequence[Row]) -> Figure:
+    """The share of deliveries that came within a time."""
+    told = "; ".join(
+        f"{row.label} half within {row.latency_p50_ms:,.1f} ms, 99 % within "
+        f"{row.latency_p99_ms:,.1f} ms"
+        for row in rows
+    )
+    return Figure(
+        name="latency",
+        title="Latency of deliveries",
+        x_label="ms from broadcast to delivery",
+        y_label="share of deliveries",
+        series=tuple(Series(row.label, "measured", _cumulative(row)) for row in rows),
+        alt=f"Distribution of delivery latency: {told}.",
+        log_x=True,
+    )
+
+
+def _cumulative(row: Row) -> tuple[Point, ...]:
+    total = sum(count for _, _, count in row.histogram)
+    points, below = [], 0
+    for _, high_us, count in row.histogram:
+        below += count
+        if below / total >= SHARE_MIN:
+            points.append(Point(high_us / 1000, below / total))
+        if below / total > SHARE_MAX:
+            break
+    return tuple(points)
+
+
+def growth(rows: Sequence[Row], name: str) -> Figure:
+    """A cost against the size of the group, with the fitted power of each."""
+    title, label = COST_LABELS[name]
+    told = "; ".join(f"{row.label} as N^{_power(row, name)}" for row in rows)
+    series = tuple(
+        Series(
+            f"{row.label}, N^{_power(row, name)}",
+            "measured",
+            tuple(Point(point.nodes, getattr(point, name)) for point in row.points),
+        )
+        for row in rows
+    )
+    return Figure(
+        name=f"growth-{title.lower()}",
+        title=f"{title} as the group grows",
+        x_label="nodes",
+        y_label=label,
+        series=series,
+        alt=f"{title} per delivery against the number of nodes N, same load: {told}.",
+        log_x=True,
+        log_y=True,
+    )
+
+
+def _power(row: Row, name: str) -> str:
+    # Minus zero is zero.
+    return f"{round(row.exponents[name], 2) + 0.0:.2f}"
