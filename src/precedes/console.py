@@ -1,23 +1,55 @@
 """The standard streams of a command: results on one, everything else on the other.
 
 Standard output is what was asked for: if it cannot be written, the command has failed. Standard
-error is a courtesy: what cannot be written there is dropped, and changes no exit status.
+error is a courtesy: what cannot be written there is dropped, and changes no exit status. How much
+is written there is a level: errors always, ``say`` unless a command is to be quiet, ``note`` if it
+is to be verbose.
 """
 
 from __future__ import annotations
 
 import contextlib
+import enum
 import io
 import os
+import re
 import sys
+import time
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from typing import Final, NoReturn
 
 from precedes.errors import Exit, InternalError, PrecedesError
 
 STREAMS: Final = ("stdin", "stdout", "stderr")
 REPORT: Final = "please report it as an issue of precedes, with what --debug adds to this"
+
+
+class Level(enum.IntEnum):
+    """How much is said on standard error beside errors."""
+
+    QUIET = 0
+    USUAL = 1  # what is doubtful, and progress on a terminal
+    VERBOSE = 2  # also what is done
+
+
+_level = Level.USUAL
+
+
+def set_level(level: Level) -> None:
+    """Say more or less from here on, in this process."""
+    global _level
+    _level = level
+
+
+def is_quiet() -> bool:
+    """Whether nothing but errors is to be said."""
+    return _level == Level.QUIET
+
+
+def is_verbose() -> bool:
+    """Whether it is to be said what is done: for notes that cost something to make."""
+    return _level == Level.VERBOSE
 
 
 class OutputFailed(PrecedesError):
@@ -39,7 +71,28 @@ def show(text: object, *, end: str = "\n") -> None:
 
 
 def say(text: str) -> None:
-    """Print a line about the command on standard error."""
+    """Print a line about the command on standard error, unless it is to be quiet."""
+    if not is_quiet():
+        complain(text)
+
+
+def note(text: str) -> None:
+    """Print a line on what is done on standard error, if the command is to be verbose."""
+    if is_verbose():
+        complain(text)
+
+
+@contextlib.contextmanager
+def phase(text: str) -> Iterator[None]:
+    """Note that something begins, and how long it took."""
+    note(text)
+    began_s = time.monotonic()
+    yield
+    note(f"{text}: {time.monotonic() - began_s:.2f} s")
+
+
+def complain(text: str) -> None:
+    """Print a line about what is wrong on standard error, whatever the level."""
     write_error(f"precedes: {text}\n")
 
 
@@ -51,29 +104,38 @@ def write_error(text: str) -> None:
             sys.stderr.flush()
 
 
-def tell(error: BaseException, *, debug: bool) -> int:
-    """Say in a line what has ended a command; its exit status."""
+def tell(error: BaseException, *, debug: bool, spelt: Mapping[str, str] | None = None) -> int:
+    """Say in a line what has ended a command; its exit status.
+
+    ``spelt`` are the command's options by the names of the arguments that they stand for.
+    """
     if debug:
         write_error("".join(traceback.format_exception(error)))
     if isinstance(error, KeyboardInterrupt):
-        say("interrupted; nothing was left half-written")
+        complain("interrupted; nothing was left half-written")
         return Exit.INTERRUPTED
     if isinstance(error, MemoryError):
-        say("out of memory: use fewer nodes or messages")
+        complain("out of memory: use fewer nodes or messages")
         return Exit.MISTAKE
     if isinstance(error, InternalError):
-        say(f"this is a defect of precedes or of the protocol: {one_line(str(error))}; {REPORT}")
+        text = one_line(str(error))
+        complain(f"this is a defect of precedes or of the protocol: {text}; {REPORT}")
     elif isinstance(error, PrecedesError):
         if not (isinstance(error, OutputFailed) and error.is_unread):
-            say(one_line(str(error)))
+            complain(_in_options(one_line(str(error)), spelt or {}))
     elif isinstance(error, OSError) and error.strerror and not isinstance(error, ConnectionError):
         # A full disk, a directory that may not be read: not foreseen, but no defect.
-        say(f"{error.filename or 'input or output'}: {error.strerror}")
+        complain(f"{error.filename or 'input or output'}: {error.strerror}")
         return Exit.MISTAKE
     else:
         text = one_line(f"{type(error).__name__}: {error}")
-        say(f"this is a defect of precedes: {text:.300}; {REPORT}")
+        complain(f"this is a defect of precedes: {text:.300}; {REPORT}")
     return error.exit_status if isinstance(error, PrecedesError) else Exit.UNKNOWN
+
+
+def _in_options(text: str, spelt: Mapping[str, str]) -> str:
+    """The text of an error, with arguments (`like_this`) as the options of the command."""
+    return re.sub(r"`(\w+)`", lambda found: spelt.get(found[1], found[0]), text)
 
 
 def one_line(text: str) -> str:
@@ -88,7 +150,7 @@ def run(main: Callable[[], int]) -> NoReturn:
     if is_heard:
         status = main()
     else:
-        say("standard output is closed: use '> /dev/null' if nobody is to read it")
+        complain("standard output is closed: use '> /dev/null' if nobody is to read it")
         status = Exit.MISTAKE
     _close_streams()
     sys.exit(status)

@@ -1,5 +1,6 @@
 """``precedes compile``: what is in the cache afterwards, and what is said."""
 
+import json
 import os
 import signal
 import subprocess
@@ -113,6 +114,25 @@ def test_never_more_at_a_time_than_jobs(items, capsys):
     assert capsys.readouterr().out.count("compiled in") == 5
 
 
+def test_for_programs(items, capsys):
+    """One object in the end, whatever came of each."""
+    items.append(compile.Item("broken", Small("no_such_recipe")))
+    items.append(compile.Item("a loop", Counted()))
+    items.append(compile.Item("mobile", None))
+    assert main(["compile", "--jobs", "1", "--json"]) == 3
+    told = json.loads(capsys.readouterr().out)
+    assert told["cache"] == str(compiled.cache_root())
+    rows = {row["name"]: row for row in told["compiled"]}
+    assert rows["broken"]["status"] == "failed"
+    assert rows["broken"]["failure"]
+    assert rows["a loop"]["status"] == "compiled"
+    assert rows["a loop"]["seconds"] >= 0
+    assert rows["mobile"] == {
+        "name": "mobile", "status": "plain Python, nothing to compile", "seconds": None,
+        "failure": None,
+    }  # fmt: skip
+
+
 @pytest.mark.parametrize(
     ("line", "text"),
     [
@@ -147,11 +167,11 @@ def test_an_interrupt_leaves_no_compiler(tmp_path):
         await_true(lambda child=child: not is_running(child), timeout_s=10)
 
 
-def test_what_there_is_to_compile(monkeypatch, tmp_path, capsys):
+def test_what_there_is_to_compile(monkeypatch, tmp_path):
     monkeypatch.setenv("PRECEDES_CACHE", str(tmp_path / "cache"))
-    names = [item.name for item in compile._items(["vector", "mobile"])]
-    assert names == ["the audit", "vector, simulated", "vector, live"]
-    assert capsys.readouterr().out == "mobile: plain Python, nothing to compile\n"
+    *found, plain = compile._items(["vector", "mobile"])
+    assert [item.name for item in found] == ["the audit", "vector, simulated", "vector, live"]
+    assert plain == ("mobile", None)
     assert not any(item.code.is_there() for item in compile._items(["vector"]))
 
 

@@ -10,7 +10,7 @@ import pytest
 
 import precedes
 from precedes.cli.main import main
-from precedes.cli.version import java_version
+from precedes.provenance import java_version
 from precedes.trace import read_metadata
 from tests.support.commands import run
 from tests.support.places import ROOT
@@ -23,7 +23,7 @@ def test_the_versions_are_those_that_are_installed(capsys):
         assert told[name] == importlib.metadata.version(name)
     assert told["pyarrow"] == pyarrow.__version__
     assert told["python"].startswith(".".join(map(str, sys.version_info[:3])))
-    assert told["precedes"] == precedes.__version__
+    assert told["precedes"]["version"] == precedes.__version__
 
 
 def test_text_for_people(capsys):
@@ -31,7 +31,9 @@ def test_text_for_people(capsys):
     told = json.loads(capsys.readouterr().out)
     assert main(["--version"]) == 0
     first, *lines = capsys.readouterr().out.splitlines()
-    assert first == f"precedes {told.pop('precedes')}"
+    made_by = told.pop("precedes")
+    assert first == f"precedes {made_by['version']}"
+    told["sources"] = made_by["sources"]
     expected = {name: value or "not installed" for name, value in told.items()}
     assert dict(line.split(maxsplit=1) for line in lines) == expected
 
@@ -42,16 +44,17 @@ def test_the_digest_is_that_of_traces(tmp_path, capsys):
     (trace,) = tmp_path.iterdir()
     capsys.readouterr()
     assert main(["--version", "--json"]) == 0
-    digest = json.loads(capsys.readouterr().out)["sources"]
-    assert digest == read_metadata(trace)["code_version"]
+    told = json.loads(capsys.readouterr().out)["precedes"]
+    written = read_metadata(trace)
+    assert told == {"version": written["version"], "sources": written["code_version"]}
 
 
 def test_what_is_not_installed_is_said(capsys, monkeypatch):
     def version(name):
         raise importlib.metadata.PackageNotFoundError(name)
 
-    monkeypatch.setattr("precedes.cli.version.importlib.metadata.version", version)
-    monkeypatch.setattr("precedes.cli.version.sources_digest", lambda: "0")
+    monkeypatch.setattr("precedes.provenance.importlib.metadata.version", version)
+    monkeypatch.setattr("precedes.provenance.sources_digest", lambda: "0")
     assert main(["--version"]) == 0
     assert re.search(r"^pyspark +not installed$", capsys.readouterr().out, re.MULTILINE)
 
@@ -91,3 +94,20 @@ def test_sources_that_were_never_installed_have_a_version():
     assert done.stdout.startswith(f"precedes {precedes.__version__}\n")
     text = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
     assert not re.search(r"^version\b", text, re.MULTILINE)
+
+
+# Of version 1.2 of the format: those it requires, and others that it knows.
+CITED = {"cff-version", "message", "title", "authors"}
+CITABLE = CITED | {"type", "version", "license", "abstract", "keywords", "references"}
+
+
+def test_the_citation_is_of_this_version():
+    """Versions are quoted, or of three parts: YAML would read two as a number."""
+    text = (ROOT / "CITATION.cff").read_text(encoding="utf-8")
+    found = dict(re.findall(r"^([a-z-]+): *(.*)$", text, re.MULTILINE))
+    assert CITED <= found.keys() <= CITABLE
+    assert found["cff-version"] == "1.2.0"
+    assert found["type"] == "software"
+    assert found["version"].strip('"') == precedes.__version__
+    assert found["version"].startswith('"') or found["version"].count(".") >= 2
+    assert f'license = "{found["license"]}"' in (ROOT / "pyproject.toml").read_text()

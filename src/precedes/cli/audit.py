@@ -3,21 +3,29 @@
 from __future__ import annotations
 
 import argparse
-import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Final
 
 from precedes.cli import follow
-from precedes.cli.common import add_json, add_spark, spark_of, spark_told
+from precedes.cli.common import (
+    add_json,
+    add_spark,
+    examples,
+    format_noted,
+    show_json,
+    spark_of,
+    spark_told,
+)
 from precedes.cli.follow import add_follow_options
 from precedes.cli.formats import add_format_options, dialect_of
 from precedes.cli.terminal import VERDICTS, Bar, show_text
-from precedes.console import show
+from precedes.cli.view import add_picture_options, check_pictures, write_pictures
+from precedes.console import phase
 from precedes.errors import Exit, UserError
 from precedes.stores import Address
 
 if TYPE_CHECKING:
-    from precedes.audit import Report
+    from precedes.audit import Report, Witness
     from precedes.cli.common import Commands
     from precedes.trace import Dialect
 
@@ -42,6 +50,10 @@ def add(commands: Commands) -> None:
         "audit",
         help="check causal order in logs, with a witness for what is wrong",
         description="Check causal order. Exit status 0: held, 1: violated, 3: unknown.",
+        epilog=examples(
+            ("audit examples/chat.jsonl", "a log of your own system"),
+            ("audit examples/logs/chat.log --json", "of ShiViz, for programs"),
+        ),
     )
     parser.add_argument(
         "path",
@@ -53,6 +65,7 @@ def add(commands: Commands) -> None:
     add_audit_options(parser)
     add_spark(parser, help="use Spark, on this master")
     add_follow_options(parser)
+    add_picture_options(parser)
     add_json(parser)
     parser.set_defaults(run=_run)
 
@@ -82,6 +95,7 @@ def count(text: str) -> int:
 
 
 def _run(options: argparse.Namespace) -> int:
+    check_pictures(options, follows=options.follow, is_table=options.format == EVENTS)
     if options.follow:
         return follow.run(options)
     from precedes.audit import to_json, to_text
@@ -89,10 +103,20 @@ def _run(options: argparse.Namespace) -> int:
     reports = _reports(options)
     combined = to_json(reports)
     if options.json:
-        show(json.dumps(combined))
+        show_json(combined)
     else:
-        show_text(to_text(reports).rstrip(), VERDICTS)
+        witnesses = [witness for report in reports for witness in report.witnesses]
+        show_text(to_text(reports).rstrip(), VERDICTS, names=_names(witnesses))
+    write_pictures(options, reports)
     return Exit.of(combined["verdict"])
+
+
+def _names(witnesses: Sequence[Witness]) -> Iterator[str]:
+    """What sentences call nodes and messages: names of a log may hold spaces."""
+    for witness in witnesses:
+        yield from (witness.node_name, witness.message_name, witness.earlier_name or "")
+        for step in witness.steps:
+            yield from (step.node_name, step.message_name)
 
 
 def _reports(options: argparse.Namespace) -> list[Report]:
@@ -109,13 +133,15 @@ def _reports(options: argparse.Namespace) -> list[Report]:
         paths = table_files(paths)
     else:
         paths = named_logs([logs_in(path) for path in paths], format=options.format)
+    for path in paths:
+        format_noted(path, options.format, dialect)
     asked = options.conf or options.ui or (tables and options.work)
     if asked or is_for_spark(paths, master=options.master):
         with spark_told(options):
             return _on_spark(paths, options, dialect)
     if tables:
         return audit_tables_here(paths, witnesses=options.witnesses)
-    with Bar("audit") as bar:
+    with phase("audit"), Bar("audit") as bar:
         return audit(
             list(paths),
             format=options.format,
@@ -134,7 +160,7 @@ def _on_spark(
     from precedes.pipeline.audit import audit_files, audit_tables
     from precedes.pipeline.spark.session import open_session
 
-    with Bar("audit") as bar, open_session(**spark_of(options)) as spark:
+    with phase("audit, on Spark"), Bar("audit") as bar, open_session(**spark_of(options)) as spark:
         kept = {"witnesses": options.witnesses, "work": options.work, "fresh": options.fresh}
         if options.format == EVENTS:
             return audit_tables(spark, paths, progress=bar.update, **kept)

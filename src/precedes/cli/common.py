@@ -7,15 +7,22 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+import json
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
 
-from precedes.console import say
+from precedes.console import is_verbose, note, say, show
 from precedes.errors import UserError
 from precedes.stores import Address, local_path
 
 if TYPE_CHECKING:
+    from precedes.trace import Dialect
+
     Commands = argparse._SubParsersAction[argparse.ArgumentParser]
+
+
+COLUMNS: Final = 80  # of a terminal that nobody has made wider
 
 
 def add_json(parser: argparse.ArgumentParser, *, help: str = "print JSON") -> None:
@@ -23,9 +30,61 @@ def add_json(parser: argparse.ArgumentParser, *, help: str = "print JSON") -> No
     parser.add_argument("--json", action="store_true", help=help)
 
 
+def show_json(found: Mapping[str, Any], *, indent: int | None = None) -> None:
+    """Print a result for programs: an object that says what made it."""
+    from precedes.provenance import made_by
+
+    show(json.dumps({**found, "precedes": made_by()}, indent=indent))
+
+
+def format_noted(path: Address, format: str, dialect: Dialect) -> None:
+    """Note which log is read, and as what."""
+    if is_verbose():
+        from precedes.trace.detect import format_of
+
+        found = format if format != "auto" else format_of(path, dialect=dialect)
+        note(f"{path}: {found or 'looked at when it is read'}")
+
+
+def examples(*lines: tuple[str, str]) -> str:
+    """The end of a help text: commands without their first word, each with what it does.
+
+    That stands behind the commands, or below them where a terminal is too narrow for both.
+    """
+    width = max(len(line) for line, _ in lines)
+    shown = [f"  precedes {line:{width}}  {what}" for line, what in lines]
+    if max(map(len, shown)) > COLUMNS:
+        shown = [f"  precedes {line}\n      {what}" for line, what in lines]
+    return "\n".join(["examples:", *shown])
+
+
+def folder(text: str) -> Address:
+    """The address of a directory that is there or can be made, for argparse."""
+    found = Address.of(text)
+    if found.is_local:
+        _refuse_file(found.local)
+    return found
+
+
+def local_folder(text: str) -> Path:
+    """As ``folder``, on this machine alone."""
+    found = local_path(text)
+    _refuse_file(found)
+    return found
+
+
+def _refuse_file(path: Path) -> None:
+    try:
+        is_file = path.exists() and not path.is_dir()
+    except OSError:  # who uses it says why it cannot be used
+        return
+    if is_file:
+        raise argparse.ArgumentTypeError(f"{path} is a file: name a directory")
+
+
 def add_out(parser: argparse.ArgumentParser, *, help: str) -> None:
     """Where the files go that a command makes."""
-    parser.add_argument("--out", type=Address.of, required=True, metavar="DIR", help=help)
+    parser.add_argument("--out", type=folder, required=True, metavar="DIR", help=help)
 
 
 def add_spark(parser: argparse.ArgumentParser, *, help: str) -> None:
@@ -99,7 +158,7 @@ def add_tier(parser: argparse.ArgumentParser) -> None:
 
 def add_trace(parser: argparse.ArgumentParser, *, help: str, local: bool = False) -> None:
     """Where events are kept; ``local``: on this machine alone."""
-    kind = local_path if local else Address.of
+    kind = local_folder if local else folder
     parser.add_argument("--trace", type=kind, metavar="DIR", help=help)
 
 

@@ -9,7 +9,8 @@ from collections.abc import Iterator
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 
-from precedes.console import say, show
+from precedes.cli.common import add_json, examples, show_json
+from precedes.console import complain, show
 from precedes.errors import Exit, UserError
 
 if TYPE_CHECKING:
@@ -29,7 +30,12 @@ def add(commands: Commands) -> None:
         description="Compile what runs of these protocols need, in the simulator and in live "
         "groups, and the audit. What is in the cache already is left as it is.",
         epilog="The cache is PRECEDES_CACHE, or precedes in the user's cache directory: see "
-        "'precedes docs shell'. Example: precedes compile vector my_protocol.py",
+        "'precedes docs shell'.\n\n"
+        + examples(
+            ("compile vector", "one protocol, and the audit"),
+            ("compile examples/fifo_broadcast.py", "a protocol of your own"),
+            ("compile --jobs 2 --json", "all, two at a time, for programs"),
+        ),
     )
     parser.add_argument(
         "protocol",
@@ -38,6 +44,7 @@ def add(commands: Commands) -> None:
         help="a name, or a file (.py) or folder of your own (default: all)",
     )
     parser.add_argument("--jobs", type=int, metavar="N", help="at a time (one for each core)")
+    add_json(parser)
     parser.set_defaults(run=_run)
 
 
@@ -62,63 +69,96 @@ class Code(Protocol):
 
 
 class Item(NamedTuple):
-    """What is compiled, and what that is called."""
+    """What is compiled, and what that is called; None: it is plain Python."""
 
     name: str
-    code: Code
+    code: Code | None
 
 
 def _run(options: argparse.Namespace) -> int:
+    from precedes.compiled import cache_root
+
     jobs = options.jobs if options.jobs is not None else os.cpu_count() or 1
     if jobs < 1:
         raise UserError(f"--jobs must be at least 1, not {jobs}")
+    told = Told(is_json=options.json)
     left = list(_items(options.protocol))
-    failed = 0
-    running: dict[Item, float] = {}
+    running: dict[Code, Running] = {}
     try:
         while left or running:
             while left and len(running) < jobs:
-                item = left.pop(0)
-                if item.code.is_there():
-                    show(f"{item.name}: in the cache")
+                name, code = left.pop(0)
+                if code is None:
+                    told.add(name, "plain Python, nothing to compile")
+                elif code.is_there():
+                    told.add(name, "in the cache")
                 else:
-                    item.code.begin()
-                    running[item] = time.monotonic()
-            failed += _await_one(running)
+                    code.begin()
+                    running[code] = Running(name, time.monotonic())
+            _await_one(running, told)
     finally:
-        for item in running:
-            item.code.end()
-    return Exit.UNKNOWN if failed else Exit.DONE
+        for code in running:
+            code.end()
+    if options.json:
+        show_json({"cache": str(cache_root()), "compiled": told.rows})
+    return Exit.UNKNOWN if told.has_failed else Exit.DONE
 
 
-def _await_one(running: dict[Item, float]) -> int:
-    """Wait until something is compiled, or is not; how many are not."""
+class Running(NamedTuple):
+    """What is being compiled, and since when."""
+
+    name: str
+    began_s: float
+
+
+class Told:
+    """What came of each, told at once in a line, or for programs in the end."""
+
+    def __init__(self, *, is_json: bool) -> None:
+        self.rows: list[dict[str, Any]] = []
+        self.has_failed = False
+        self._is_json = is_json
+
+    def add(self, name: str, status: str, *, taken_s: float | None = None) -> None:
+        """Something that is in the cache now, or is not compiled."""
+        self.rows.append({"name": name, "status": status, "seconds": taken_s, "failure": None})
+        if not self._is_json:
+            show(f"{name}: {status}" + ("" if taken_s is None else f" in {taken_s:.0f} s"))
+
+    def fail(self, name: str, failure: str, *, taken_s: float) -> None:
+        """Something that does not compile."""
+        row = {"name": name, "status": "failed", "seconds": taken_s, "failure": failure}
+        self.rows.append(row)
+        self.has_failed = True
+        complain(f"{name}: {failure}")
+
+
+def _await_one(running: dict[Code, Running], told: Told) -> None:
+    """Wait until something is compiled, or is not."""
     from precedes import waiting
     from precedes.compiled import cache_root
 
-    failed = 0
     with ExitStack() as drawn:
         if running:
-            names = ", ".join(item.name for item in running)
+            names = ", ".join(name for name, _ in running.values())
             drawn.enter_context(waiting.shown(f"compiling {names}"))
         while running:
-            ended = [item for item in running if item.code.is_ready() or item.code.failure]
+            ended = [code for code in running if code.is_ready() or code.failure]
             if ended:
                 break
             time.sleep(LOOK_S)
         else:
-            return 0
-    for item in ended:
-        taken_s = time.monotonic() - running.pop(item)
-        if item.code.failure:
-            failed += 1
-            say(f"{item.name}: {item.code.failure}")
-        elif not item.code.is_there():
-            text = f"{item.name}: {cache_root()} does not keep it: make room, or set PRECEDES_CACHE"
+            return
+    for code in ended:
+        name, began_s = running.pop(code)
+        taken_s = time.monotonic() - began_s
+        if code.failure:
+            told.fail(name, code.failure, taken_s=taken_s)
+        elif not code.is_there():
+            text = f"{name}: {cache_root()} does not keep it: make room, or set PRECEDES_CACHE"
             raise UserError(text)
         else:
-            show(f"{item.name}: compiled in {taken_s:.0f} s")
-    return failed
+            told.add(name, "compiled", taken_s=taken_s)
 
 
 def _items(names: list[str]) -> Iterator[Item]:
@@ -131,7 +171,7 @@ def _items(names: list[str]) -> Iterator[Item]:
     for name in names or registry.linked():
         protocol = registry.load(name)
         if protocol.network != "links":
-            show(f"{name}: plain Python, nothing to compile")
+            yield Item(name, None)
             continue
         yield Item(f"{name}, simulated", _Loop(run.work(name), switch.RECIPE, name))
         try:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from precedes.cli.common import add_json, examples, folder, local_folder, show_json
 from precedes.console import show
 from precedes.errors import Exit
 from precedes.stores import Address, local_path
@@ -23,28 +24,37 @@ def add(commands: Commands) -> None:
         "completion",
         help="print a script that completes commands, options and protocols in a shell",
         description="Print a script for a shell to read at its start: see 'precedes docs shell'. "
-        'Example: eval "$(precedes completion bash)"',
+        'In bash, with a line in ~/.bashrc: eval "$(precedes completion bash)"',
+        epilog=examples(
+            ("completion bash", "for bash"),
+            ("completion zsh --json", "for zsh, as the text of an object"),
+        ),
     )
     parser.add_argument("shell", choices=SHELLS, metavar="|".join(SHELLS))
+    add_json(parser)
     parser.set_defaults(run=_run)
 
 
 def _run(options: argparse.Namespace) -> int:
     import shtab
 
+    from precedes.catalogue import names
     from precedes.cli.docs import pages
     from precedes.cli.main import make_parser
-    from precedes.registry import names
 
     parser: Any = make_parser()
     for action in _actions(parser):
-        if action.type in (Path, local_path, Address.of):
+        if action.type in (Path, local_path, local_folder, Address.of, folder):
             action.complete = shtab.DIRECTORY if action.metavar == "DIR" else shtab.FILE
         elif action.dest == "protocol":
             action.choices = names()
         elif action.dest == "page":
             action.choices = list(pages())
-    show(shtab.complete(parser, shell=options.shell))
+    script = shtab.complete(parser, shell=options.shell)
+    if options.json:
+        show_json({"shell": options.shell, "script": script})
+    else:
+        show(script)
     return Exit.DONE
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from precedes.cli import share
+from precedes.cli.common import add_json, examples, show_json
 from precedes.cli.terminal import show_text
 from precedes.console import show
 from precedes.errors import Exit, UserError, meant
@@ -27,9 +28,14 @@ def add(commands: Commands) -> None:
         "docs",
         help="list the pages of the documentation, or show one",
         description="List the pages of the documentation, or show one: on a terminal in your "
-        "pager, in a pipe as it is. Example: precedes docs live",
+        "pager, in a pipe as it is.",
+        epilog=examples(
+            ("docs", "a line for each page"),
+            ("docs live", "the page on live groups"),
+        ),
     )
     parser.add_argument("page", nargs="?", metavar="NAME", help="of a page, or of a protocol")
+    add_json(parser)
     parser.set_defaults(run=_run)
 
 
@@ -57,10 +63,17 @@ def page(name: str) -> Path:
 
 def _run(options: argparse.Namespace) -> int:
     if options.page is None:
-        show_text(_listed(), STYLES)
+        if options.json:
+            listed = [{"name": name, "path": str(path)} for name, path in pages().items()]
+            show_json({"pages": listed})
+        else:
+            show_text(_listed(), STYLES)
         return Exit.DONE
-    text = page(options.page).read_text(encoding="utf-8")
-    if sys.stdin is not None and sys.stdin.isatty() and sys.stdout.isatty():
+    path = page(options.page)
+    text = path.read_text(encoding="utf-8")
+    if options.json:
+        show_json({"name": path.stem.lower(), "path": str(path), "text": text})
+    elif sys.stdin is not None and sys.stdin.isatty() and sys.stdout.isatty():
         import pydoc
 
         pydoc.pager(text)

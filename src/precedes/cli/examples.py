@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import argparse
+import json
 import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from precedes.cli import share
+from precedes.cli import common, share
 from precedes.cli.terminal import show_text
 from precedes.console import show
 from precedes.errors import Exit, UserError
-from precedes.stores import local_path
 
 if TYPE_CHECKING:
     from precedes.cli.common import Commands
@@ -27,9 +27,14 @@ def add(commands: Commands) -> None:
         help="list the examples, or copy them into a directory",
         description="List programs, logs and scenario files that come with precedes, or copy them "
         "into DIR/examples and DIR/experiments, where the pages expect them. A file of yours is "
-        "never replaced. Example: precedes examples .",
+        "never replaced.",
+        epilog=common.examples(
+            ("examples", "a line for each file"),
+            ("examples .", "copies them here"),
+        ),
     )
-    parser.add_argument("directory", nargs="?", type=local_path, metavar="DIR")
+    parser.add_argument("directory", nargs="?", type=common.local_folder, metavar="DIR")
+    common.add_json(parser)
     parser.set_defaults(run=_run)
 
 
@@ -46,12 +51,18 @@ def examples() -> dict[str, Path]:
 
 def _run(options: argparse.Namespace) -> int:
     found = examples()
+    if options.directory is not None:
+        copy(found, options.directory)
+    if options.json:
+        directory = None if options.directory is None else str(options.directory)
+        rows = [{"name": name, "about": _about(path)} for name, path in found.items()]
+        common.show_json({"directory": directory, "examples": rows})
+        return Exit.DONE
     if options.directory is None:
         width = max(map(len, found))
         lines = [f"{name:{width}}  {_about(path)}".rstrip() for name, path in found.items()]
         show_text("\n".join(lines), STYLES)
         return Exit.DONE
-    copy(found, options.directory)
     show(f"{len(found)} files in {', '.join(str(options.directory / name) for name in FOLDERS)}")
     return Exit.DONE
 
@@ -71,8 +82,14 @@ def copy(found: dict[str, Path], directory: Path) -> None:
 
 
 def _about(path: Path) -> str:
-    """The first sentence of a program or a scenario file; logs say nothing of themselves."""
-    first = re.match(r'"""(.*)|((?:# .*\n)+)', path.read_text(encoding="utf-8"))
+    """The first sentence of a program or a scenario file, or the title of a notebook.
+
+    Logs say nothing of themselves.
+    """
+    text = path.read_text(encoding="utf-8")
+    if path.suffix == ".ipynb":
+        return str(json.loads(text)["cells"][0]["source"][0]).removeprefix("# ").strip()
+    first = re.match(r'"""(.*)|((?:# .*\n)+)', text)
     if first is None:
         return ""
     words = " ".join((first[1] or first[2].replace("# ", "")).split())

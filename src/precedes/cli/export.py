@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import argparse
+import itertools
 import sys
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Final
 
+from precedes.cli.common import add_json, examples, format_noted, show_json
 from precedes.cli.formats import add_format_options, dialect_of
-from precedes.console import OutputFailed, say
+from precedes.console import OutputFailed, phase, say
 from precedes.errors import Exit, UserError
 from precedes.stores import Address
 
@@ -32,6 +34,10 @@ def add(commands: Commands) -> None:
         "export",
         help="write a log for other tools: ShiViz, Perfetto, JSON lines, CSV",
         description="Write a log in another format, to a file or to standard output.",
+        epilog=examples(
+            ("export examples/chat.jsonl --to shiviz", "to a terminal"),
+            ("export examples/chat.jsonl --to csv --out chat.csv", "to a file"),
+        ),
     )
     parser.add_argument("path", type=Address.of, metavar="LOG", help="a trace, a log, or -")
     parser.add_argument("--to", required=True, choices=TARGETS)
@@ -55,6 +61,7 @@ def add(commands: Commands) -> None:
         help=f"how near: rows of its nodes before and after ({ROWS})",
     )
     add_format_options(parser)
+    add_json(parser, help="with --out: print JSON about the file")
     parser.set_defaults(run=_run)
 
 
@@ -66,18 +73,34 @@ def _run(options: argparse.Namespace) -> int:
         raise UserError("--rows says how near to a finding: name one with --around-witness")
     if options.around_witness is not None and options.to not in TARGETS[:2]:
         raise UserError(f"--around-witness is for {' and '.join(TARGETS[:2])}: leave it out")
+    if options.json and options.out == STANDARD:
+        raise UserError("--json tells of a file, and the log goes to standard output: add --out")
+    format_noted(options.path, options.format, dialect_of(options))
     found = Found()
-    pieces = _pieces(options, title_of(options.path), found)
+    pieces = _begun(_pieces(options, title_of(options.path), found))
     if options.out == STANDARD:
         _to_standard_output(pieces)
     else:
-        _to_file(options.out, pieces)
+        with phase(f"writing {options.out}"):
+            size_bytes = _to_file(options.out, pieces)
     skipped = sum(found.skipped.values())
     if skipped:
         say(f"{skipped:,} lines or records of {title_of(options.path)} were skipped")
     for notes in found.notes.values():
         for note in notes:
             say(note)
+    if options.json:
+        notes = [note for several in found.notes.values() for note in several]
+        show_json(
+            {
+                "log": title_of(options.path),
+                "to": options.to,
+                "out": str(options.out),
+                "bytes": size_bytes,
+                "skipped": skipped,
+                "notes": notes,
+            }
+        )
     return Exit.DONE
 
 
@@ -162,6 +185,15 @@ def _spots(history: History, witness: Witness) -> tuple[Spot, ...]:
     return (*found, *(Spot(witness.node_name, position) for position in positions))
 
 
+def _begun(pieces: Iterator[bytes]) -> Iterator[bytes]:
+    """The pieces, of which the first are made: most mistakes in a log are told before it begins.
+
+    Titles of columns are a piece, so that one is not enough.
+    """
+    first = list(itertools.islice(pieces, 2))
+    return itertools.chain(first, pieces)
+
+
 def _to_standard_output(pieces: Iterator[bytes]) -> None:
     try:
         for piece in pieces:
@@ -171,15 +203,14 @@ def _to_standard_output(pieces: Iterator[bytes]) -> None:
         raise OutputFailed(error) from None
 
 
-def _to_file(path: Address, pieces: Iterator[bytes]) -> None:
-    """Write the pieces, whole or not at all."""
-    # A mistake in the log is told before anything is written.
-    first = next(pieces, b"")
+def _to_file(path: Address, pieces: Iterator[bytes]) -> int:
+    """Write the pieces, whole or not at all; how many bytes they have."""
     try:
         with path.aside() as temporary, temporary.open("wb") as file:
-            file.write(first)
+            size_bytes = 0
             for piece in pieces:
-                file.write(piece)
+                size_bytes += file.write(piece)
     except OSError as error:
         reason = error.strerror or str(error)
         raise UserError(f"cannot write {path}: {reason}; choose another file") from None
+    return size_bytes

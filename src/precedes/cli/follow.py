@@ -15,6 +15,7 @@ from precedes.cli.terminal import VERDICTS, show_text
 from precedes.console import show
 from precedes.errors import Exit, UserError
 from precedes.model import printable
+from precedes.provenance import made_by
 
 if TYPE_CHECKING:
     from precedes.audit import Standing
@@ -89,7 +90,7 @@ class Told:
         if self._is_brief and (standing.is_final or not is_news):
             return
         if self._is_json:
-            text = json.dumps(as_json(standing))
+            text = json.dumps({**as_json(standing), "precedes": made_by()})
         else:
             lines = [f"  - {printable(witness.sentence)}" for witness in new]
             text = "\n".join([as_line(standing), *lines])

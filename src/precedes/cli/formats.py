@@ -62,8 +62,8 @@ def add_format_options(parser: argparse.ArgumentParser, *, more: Sequence[str] =
     )
 
 
-def dialect_of(options: argparse.Namespace) -> Dialect:
-    """What was said about the log."""
+def dialect_of(options: argparse.Namespace, *, pictured: bool = False) -> Dialect:
+    """What was said about the log; ``pictured``: arrivals and drops are read too."""
     from precedes.trace import Dialect
 
     kinds: dict[str, str] = {}
@@ -81,6 +81,7 @@ def dialect_of(options: argparse.Namespace) -> Dialect:
         kinds=kinds,
         node_by=tuple(name for text in options.node_by for name in text.split(",") if name),
         complete=options.complete,
+        pictured=pictured,
     )
 
 

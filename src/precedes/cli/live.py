@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import argparse
-import json
 import sys
+import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from precedes.cli.common import (
     add_json,
@@ -16,14 +16,18 @@ from precedes.cli.common import (
     add_rate,
     add_tier,
     add_trace,
+    examples,
     given,
+    local_folder,
     parameters_of,
+    show_json,
 )
 from precedes.cli.follow import Told
-from precedes.cli.terminal import VERDICTS, show_text
-from precedes.console import show
+from precedes.cli.terminal import VERDICTS, Bar, show_text
+from precedes.cli.texts import cluster_text
+from precedes.console import is_quiet, is_verbose, note, show
 from precedes.errors import Exit, UserError
-from precedes.stores import local_path
+from precedes.provenance import made_by
 
 if TYPE_CHECKING:
     from precedes.cli.common import Commands
@@ -44,6 +48,10 @@ def _add_node(commands: Commands) -> None:
         description="Lines from standard input are broadcast, delivered ones printed. A file "
         "describes the group (see 'precedes docs live'), or --member and --address once for each "
         "member.",
+        epilog=examples(
+            ("node --group examples/group.toml --member 0", "in a terminal"),
+            ("node --group examples/group.toml --member 1", "in another one"),
+        ),
     )
     parser.add_argument("--group", type=Path, metavar="FILE", help="a TOML file that all share")
     parser.add_argument(
@@ -60,7 +68,6 @@ def _add_node(commands: Commands) -> None:
     parser.add_argument("--metrics", metavar="HOST:PORT", help="serve /metrics and /health")
     add_tier(parser)
     add_json(parser, help="print deliveries as JSON lines")
-    parser.add_argument("--verbose", action="store_true", help="log what happens to the group")
     parser.set_defaults(run=_node)
 
 
@@ -68,7 +75,12 @@ def _add_cluster(commands: Commands) -> None:
     parser = commands.add_parser(
         "cluster",
         help="run a group of processes on this machine, with load and faults, and audit it",
-        description="Exit status 0: the protocol kept what it promises, 1: it did not, 3: unknown.",
+        description="Run a group of processes on this machine, and audit what they logged. Exit "
+        "status 0: the protocol kept what it promises, 1: it did not, 3: unknown.",
+        epilog=examples(
+            ("cluster -n 3 --seconds 1", "as fast as it can"),
+            ("cluster -n 5 --rate 200 --faults 7", "with drawn faults"),
+        ),
     )
     add_members(parser, help="processes (8)")
     add_protocol(parser)
@@ -93,13 +105,21 @@ def _add_cluster(commands: Commands) -> None:
 
 def _add_keys(commands: Commands) -> None:
     parser = commands.add_parser(
-        "keys", help="make a test authority and a key for each member of a group"
+        "keys",
+        help="make a test authority and a key for each member of a group",
+        description="Make a test authority and a key for each member of a group: for "
+        "'precedes node --keys DIR', see 'precedes docs live'.",
+        epilog=examples(
+            ("keys keys -n 3", "for members 0 to 2"),
+            ("keys keys -n 3 --days 1 --force", "in their place, for a day"),
+        ),
     )
-    parser.add_argument("directory", type=local_path, metavar="DIR")
+    parser.add_argument("directory", type=local_folder, metavar="DIR")
     add_members(parser, required=True, help="how many")
     parser.add_argument("--name", default="group", metavar="NAME", help="of the group (group)")
     parser.add_argument("--days", type=int, default=30, metavar="D", help="until they expire (30)")
     parser.add_argument("--force", action="store_true", help="replace keys that are there")
+    add_json(parser)
     parser.set_defaults(run=_keys)
 
 
@@ -108,9 +128,10 @@ def _node(options: argparse.Namespace) -> int:
 
     from precedes.live import console
 
-    level = logging.INFO if options.verbose else logging.WARNING
+    usual = logging.ERROR if is_quiet() else logging.WARNING
+    level = logging.INFO if is_verbose() else usual
     logging.basicConfig(level=level, format="precedes: %(message)s", stream=sys.stderr)
-    return console.run(_config(options), json_lines=options.json)
+    return console.run(_config(options), head=made_by() if options.json else None)
 
 
 def _config(options: argparse.Namespace) -> Config:
@@ -153,50 +174,45 @@ def _cluster(options: argparse.Namespace) -> int:
         tier=options.tier,
     )
     watch = Told(is_json=options.json, is_brief=True).tell if options.follow else None
-    found = run(Cluster(**cluster), directory=options.trace, watch=watch)
+    with Bar("cluster") as bar:
+        phases = _Phases(bar)
+        found = run(
+            Cluster(**cluster), directory=options.trace, watch=watch, progress=phases.update
+        )
+        phases.change("")
     if options.json:
-        show(json.dumps(found))
+        show_json(found)
     else:
-        show_text(_to_text(found), VERDICTS)
+        show_text(cluster_text(found), VERDICTS)
     return Exit.of(found["verdict"])
 
 
-def _to_text(found: dict[str, Any]) -> str:
-    lines = [
-        f"{found['verdict']}: {found['protocol']}, {found['members']} processes, "
-        f"{found['broadcasts']:,} broadcasts, {found['deliveries']:,} deliveries",
-        f"throughput  {found['deliveries_per_s']:,.0f} deliveries/s, "
-        f"{found['deliveries_per_core_s']:,.0f} per core-second",
-        f"latency     {_latency(found, 'ms')}",
-        f"pending     at most {found['pending_max']:,} at a member "
-        f"(bound {found['pending_bound']:,})",
-        f"audit       {found['violations']:,} out of order, {found['lost']:,} lost, "
-        f"{found['duplicates']:,} twice, {found['phantom']:,} from nowhere",
-    ]
-    if found["disturbed_s"]:
-        lines[3:3] = [
-            f"  while nobody was missing: {_latency(found, 'undisturbed_ms')}; in "
-            f"{found['disturbed_s']:.1f} s somebody was, until it came back or was evicted"
-        ]
-    for fault in found["faults"]:
-        who = ", ".join(map(str, fault["members"]))
-        for_s = f" for {fault['for_s']:.2f} s" if fault["for_s"] else ""
-        lines.append(f"fault       {fault['at_s']:.2f} s: {fault['kind']} {who}{for_s}")
-    if found["faults"]:
-        ended = " ".join(f"{who}:{how}" for who, how in found["ended"].items())
-        lines.append(f"members     {ended}")
-    for who in found["hung"]:
-        lines.append(f"  member {who} did not end")
-    for who in found["unexpected"]:
-        lines.append(f"  member {who} ended unexpectedly: {found['ended'][str(who)]}")
-    lines += [f"  - {sentence}" for sentence in found["witnesses"]]
-    return "\n".join(lines)
+class _Phases:
+    """A cluster by its phases: drawn on a terminal, and noted with the seconds that each took."""
 
+    def __init__(self, bar: Bar) -> None:
+        self._bar = bar
+        self._phase = ""
+        self._began_s = 0.0
 
-def _latency(found: dict[str, Any], kind: str) -> str:
-    if found[f"p50_{kind}"] is None:
-        return "not known: no message was measured"
-    return f"p50 {found[f'p50_{kind}']:.2f} ms, p99 {found[f'p99_{kind}']:.2f} ms"
+    def update(self, phase: str, taken_s: float, planned_s: float | None) -> None:
+        """So long in a phase, of so many seconds if they are planned."""
+        self.change(phase)
+        label = f"cluster, {phase}"
+        if planned_s is None:
+            self._bar.update(0.0 if phase == "starting" else 1.0, label=label)
+        else:
+            taken_s = min(taken_s, planned_s)
+            label = f"{label}, {taken_s:.0f} of {planned_s:g} s"
+            self._bar.update(taken_s / planned_s, label=label)
+
+    def change(self, phase: str) -> None:
+        """Another phase has begun; none, if it is empty."""
+        if phase == self._phase:
+            return
+        if self._phase:
+            note(f"cluster, {self._phase}: {time.monotonic() - self._began_s:.2f} s")
+        self._phase, self._began_s = phase, time.monotonic()
 
 
 def _keys(options: argparse.Namespace) -> int:
@@ -212,5 +228,17 @@ def _keys(options: argparse.Namespace) -> int:
             f"{existing[0]} is there already: name another directory, or replace it with --force"
         )
     make_keys(options.directory, group=options.name, members=options.members, days=options.days)
-    show(f"authority and keys of {options.members} members in {options.directory}")
+    if options.json:
+        files = key_files(options.directory, options.members)
+        show_json(
+            {
+                "directory": str(options.directory),
+                "group": options.name,
+                "members": options.members,
+                "days": options.days,
+                "files": [path.name for path in files],
+            }
+        )
+    else:
+        show(f"authority and keys of {options.members:,} members in {options.directory}")
     return Exit.DONE

@@ -13,11 +13,41 @@ from collections.abc import Sequence
 from typing import Any, Final, NoReturn
 
 from precedes import console
+from precedes.cli.common import examples
 from precedes.cli.terminal import show_waiting
-from precedes.console import one_line, show, tell
+from precedes.console import Level, one_line, show, tell
 from precedes.errors import Exit, meant
 
 VERSION: Final = "--version"
+
+
+class _HelpFormatter(argparse.HelpFormatter):
+    """Fills paragraphs to the width, and leaves lines alone that are indented: examples."""
+
+    def _fill_text(self, text: str, width: int, indent: str) -> str:
+        lines: list[str] = []
+
+        def is_laid_out(line: str) -> bool:
+            return line[:1] in ("", " ")
+
+        for is_set, group in itertools.groupby(text.splitlines(), is_laid_out):
+            paragraph = "\n".join(group)
+            lines.append(paragraph if is_set else super()._fill_text(paragraph, width, indent))
+        return "\n".join(lines)
+
+
+def _whole_number(text: str) -> int:
+    try:
+        return int(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number") from None
+
+
+def _number(text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number") from None
 
 
 class _Parser(argparse.ArgumentParser):
@@ -27,11 +57,30 @@ class _Parser(argparse.ArgumentParser):
     """
 
     def __init__(self, **settings: Any) -> None:
-        super().__init__(**settings, allow_abbrev=False)
+        super().__init__(**settings, allow_abbrev=False, formatter_class=_HelpFormatter)
+        self.register("type", int, _whole_number)
+        self.register("type", float, _number)
+        # Without defaults, a command leaves alone what stands before it.
+        self.add_argument(
+            *("-v", "--verbose"),
+            default=argparse.SUPPRESS,
+            dest="level",
+            action="store_const",
+            const=Level.VERBOSE,
+            help="say on standard error what is done",
+        )
+        self.add_argument(
+            *("-q", "--quiet"),
+            default=argparse.SUPPRESS,
+            dest="level",
+            action="store_const",
+            const=Level.QUIET,
+            help="say nothing there but errors, and show no progress",
+        )
         self.add_argument(
             "--debug",
+            default=argparse.SUPPRESS,
             action="store_true",
-            default=argparse.SUPPRESS,  # so that a command leaves alone what stands before it
             help="add to an error where it comes from",
         )
 
@@ -44,7 +93,13 @@ class _Parser(argparse.ArgumentParser):
             name = extra[0].partition("=")[0]
             hint = meant(name, self._option_string_actions)
             self.error(f"unrecognized arguments: {' '.join(extra)}{hint}")
+        found.spelt = {**self._spelt(), **getattr(found, "spelt", {})}
         return found, extra
+
+    def _spelt(self) -> dict[str, str]:
+        """The options of this parser, by the names of arguments that they stand for."""
+        named = [(action.dest, action.option_strings) for action in self._actions]
+        return {dest: options[-1] for dest, options in named if options}
 
     def _check_value(self, action: argparse.Action, value: Any) -> None:
         if action.choices is not None and value not in action.choices:
@@ -61,17 +116,19 @@ class _Parser(argparse.ArgumentParser):
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command and return its exit status (docs/results.md)."""
     debug = False
+    spelt: dict[str, str] = {}
     try:
         try:
             options = parse(arguments)
         except SystemExit as stop:  # after the help, or a mistake
             show("", end="")
             return int(stop.code or 0)
-        debug = getattr(options, "debug", False)
+        debug, spelt = getattr(options, "debug", False), options.spelt
+        console.set_level(getattr(options, "level", Level.USUAL))
         show_waiting()
         return int(options.run(options))
     except BaseException as error:
-        return tell(error, debug=debug)
+        return tell(error, debug=debug, spelt=spelt)
 
 
 def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
@@ -79,13 +136,21 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     given = sys.argv[1:] if arguments is None else list(arguments)
     if VERSION in itertools.takewhile(lambda text: text.startswith("-"), given):
         return _make_version_parser().parse_args(given)
-    return make_parser().parse_args(given)
+    parser = make_parser()
+    found = parser.parse_args(given)
+    if found.command is None:
+        parser.error("name a command, such as simulate")
+    return found
 
 
 def _make_version_parser() -> argparse.ArgumentParser:
     from precedes.cli import version
 
-    parser = _Parser(prog=f"precedes {VERSION}", description=version.DESCRIPTION)
+    parser = _Parser(
+        prog=f"precedes {VERSION}",
+        description=version.DESCRIPTION,
+        epilog=examples((VERSION, "for people"), (f"{VERSION} --json", "for programs")),
+    )
     parser.add_argument(VERSION, action="store_true", help=argparse.SUPPRESS)
     parser.add_argument("--json", action="store_true", help="print JSON")
     parser.set_defaults(run=version.run, command=VERSION)
@@ -94,11 +159,18 @@ def _make_version_parser() -> argparse.ArgumentParser:
 
 def make_parser() -> argparse.ArgumentParser:
     """The parser of all commands; what it finds has the command's function as ``run``."""
-    parser = _Parser(prog="precedes", description="Causal broadcast: simulate, audit, compare.")
+    parser = _Parser(
+        prog="precedes",
+        description="Causal broadcast: simulate, audit, compare.",
+        epilog=examples(
+            ("simulate vector --nodes 20 --messages 1000", "one run"),
+            ("audit --help", "options and examples of a command"),
+        ),
+    )
     parser.add_argument(
         VERSION, action="store_true", help="print versions and a digest of the sources ([--json])"
     )
-    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    commands = parser.add_subparsers(dest="command", metavar="COMMAND")
     for command in _commands():
         command.add(commands)
     return parser
@@ -108,6 +180,7 @@ def _commands() -> tuple[Any, ...]:
     """The modules of the commands, in the order of the help."""
     from precedes.cli import (
         audit,
+        compare,
         compile,
         completion,
         docs,
@@ -120,6 +193,7 @@ def _commands() -> tuple[Any, ...]:
         size,
         spark,
         sweep,
+        view,
     )
 
     return (
@@ -127,6 +201,8 @@ def _commands() -> tuple[Any, ...]:
         simulate,
         sweep,
         audit,
+        view,
+        compare,
         export,
         size,
         reproduce,

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import argparse
-import json
 from typing import TYPE_CHECKING, Final
 
-from precedes.cli.common import add_json
+from precedes.cli.common import add_json, examples, show_json
 from precedes.cli.terminal import show_text
-from precedes.console import say, show
+from precedes.console import complain
 from precedes.errors import Exit
 
 if TYPE_CHECKING:
@@ -21,7 +20,16 @@ STYLES: Final = {r"(?m)^\S+": "bold", r"(?m)^ +\w+=\S*": "cyan"}
 
 def add(commands: Commands) -> None:
     """Add the command."""
-    parser = commands.add_parser("protocols", help="list the protocols and their parameters")
+    parser = commands.add_parser(
+        "protocols",
+        help="list the protocols and their parameters",
+        description="List the protocols: what they promise, what they assume of the network, and "
+        "their parameters with defaults, to be set with --set NAME=VALUE.",
+        epilog=examples(
+            ("protocols", "what there is"),
+            ("protocols --json", "the same, for programs"),
+        ),
+    )
     add_json(parser)
     parser.set_defaults(run=_run)
 
@@ -39,7 +47,7 @@ def _run(options: argparse.Namespace) -> int:
             }
             for p in protocols
         ]
-        show(json.dumps(rows, indent=2))
+        show_json({"protocols": rows}, indent=2)
         return Exit.DONE
     width = max(len(p.name) for p in protocols)
     lines = []
@@ -47,20 +55,22 @@ def _run(options: argparse.Namespace) -> int:
         assumes = f"; assumes {', '.join(sorted(p.assumes))}" if p.assumes else ""
         lines.append(f"{p.name:{width}}  {p.summary}")
         lines.append(f"{'':{width}}  guarantee: {p.guarantee}{assumes}")
-        for row in p.parameter_help():
-            lines.append(f"{'':{width}}    {row['name']}={row['default']}  {row['help']}")
+        set_as = {f"{row['name']}={row['default']}": row["help"] for row in p.parameter_help()}
+        names = max(map(len, set_as), default=0)
+        lines += [f"    {name:{names}}  {about}" for name, about in set_as.items()]
     show_text("\n".join(lines), STYLES)
     return Exit.DONE
 
 
 def _load_all() -> list[Protocol]:
     """All that can be used; what another package brings and does not work is said."""
-    from precedes.registry import ContractError, load, names
+    from precedes.catalogue import names
+    from precedes.registry import ContractError, load
 
     found = []
     for name in names():
         try:
             found.append(load(name))
         except ContractError as error:
-            say(str(error))
+            complain(str(error))
     return found

@@ -3,45 +3,83 @@
 from __future__ import annotations
 
 import argparse
-from typing import TYPE_CHECKING
+import datetime
+import shlex
+import time
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Final
 
-from precedes.cli.common import add_out, add_spark, spark_of, spark_told
-from precedes.cli.terminal import Bar
-from precedes.console import show
+from precedes.cli.common import (
+    add_json,
+    add_out,
+    add_spark,
+    examples,
+    show_json,
+    spark_of,
+    spark_told,
+)
+from precedes.cli.terminal import Bar, show_text
+from precedes.console import note, phase
 from precedes.errors import Exit
 
 if TYPE_CHECKING:
     from precedes.cli.common import Commands
+    from precedes.papers.outcome import Outcome
+    from precedes.stores import Address
+
+FILES: Final = {
+    "page": "index.html",
+    "summary": "summary.txt",
+    "claims": "claims.csv",
+    "timings": "timings.csv",
+    "tables": "tables",
+    "runs": "runs",
+}
 
 
 def add(commands: Commands) -> None:
     """Add the command."""
     parser = commands.add_parser(
-        "reproduce", help="regenerate published figures beside the printed values"
+        "reproduce",
+        help="regenerate published figures beside the printed values",
+        description="Run the experiments of papers on Spark, set what is measured beside what is "
+        "printed, and write a page of it.",
+        epilog=examples(
+            ("reproduce --out report", "all papers, in minutes"),
+            ("reproduce vcube --full --out report", "one, as long as the paper's runs"),
+        ),
     )
     parser.add_argument("paper", nargs="*", help="names such as vcube or 000; none: all")
     scale = parser.add_mutually_exclusive_group()
     scale.add_argument("--quick", action="store_true", help="few seeds, short runs (default)")
-    scale.add_argument("--full", action="store_true", help="ten seeds, runs as in the papers")
+    scale.add_argument("--full", action="store_true", help="many seeds, runs as in the papers")
     add_out(parser, help="for the report")
     add_spark(parser, help="the Spark master to run on")
+    add_json(parser)
     parser.set_defaults(run=_run)
+
+
+def _command(options: argparse.Namespace) -> str:
+    """What repeats it, for the page, which is the same wherever it is written."""
+    scale = "--full" if options.full else "--quick"
+    words = ["precedes", "reproduce", *options.paper, scale, "--out", "DIR"]
+    return shlex.join(words)
 
 
 def _run(options: argparse.Namespace) -> int:
     from precedes.errors import UserError
     from precedes.papers.outcome import reproduce
     from precedes.pipeline.spark.session import require_pyspark
-    from precedes.report import check_available, write_report
+    from precedes.report import Environment, screen, write_report
 
     try:
-        check_available()
         require_pyspark()
     except UserError:
         raise UserError(
             "this needs what is not installed: pip install 'precedes[reproduce]'"
         ) from None
-    with spark_told(options), Bar("reproduce") as bar:
+    began_s = time.monotonic()
+    with spark_told(options), phase("reproduce"), Bar("reproduce") as bar:
         outcomes = reproduce(
             options.paper,
             directory=options.out,
@@ -49,7 +87,55 @@ def _run(options: argparse.Namespace) -> int:
             progress=bar.update,
             **spark_of(options),
         )
-    index = write_report(outcomes, options.out)
-    show((options.out / "summary.txt").read_bytes().decode())
-    show(f"written to {index}")
+    for outcome in outcomes:
+        note(f"paper {outcome.paper}: {outcome.runs:,} runs, {len(outcome.claims):,} claims")
+    with phase("writing the report"):
+        environment = Environment(command=_command(options), date=f"{datetime.date.today()}")
+        index = write_report(outcomes, options.out, environment=environment)
+    seconds = time.monotonic() - began_s
+    if options.json:
+        show_json(_found(outcomes, seconds=seconds, directory=options.out))
+    else:
+        show_text(screen(outcomes, seconds=seconds, page=str(index)), {})
     return Exit.DONE
+
+
+def _found(outcomes: Sequence[Outcome], *, seconds: float, directory: Address) -> dict[str, Any]:
+    """What the screen says, and where the rest is."""
+    return {
+        "seconds": seconds,
+        "verdicts": _verdicts(outcomes),
+        "papers": [
+            {
+                "paper": outcome.paper,
+                "citation": outcome.reference.citation,
+                "title": outcome.reference.title,
+                "scale": outcome.scale,
+                "runs": outcome.runs,
+                "cpu_s": sum(timing.cpu_s for timing in outcome.timings),
+                "verdicts": _verdicts([outcome]),
+                "headlines": [
+                    {
+                        "statement": told.statement.short,
+                        "reading": reading,
+                        "unit": told.statement.unit,
+                        "published": claim.published,
+                        "measured": claim.measured,
+                        "verdict": claim.verdict,
+                    }
+                    for told in outcome.story.told
+                    for reading, claim in told.claims.items()
+                ],
+            }
+            for outcome in outcomes
+        ],
+        "files": {name: str(directory / path) for name, path in FILES.items()},
+    }
+
+
+def _verdicts(outcomes: Sequence[Outcome]) -> dict[str, int]:
+    """Claims by verdict, fitted ones among them."""
+    from precedes.papers.outcome import counts
+
+    found, fitted = (counts(outcomes, fitted=which) for which in (False, True))
+    return {verdict: found[verdict] + fitted[verdict] for verdict in found}

@@ -13,11 +13,13 @@ from precedes.cli.common import (
     add_rate,
     add_tier,
     add_trace,
+    examples,
     given,
     parameters_of,
+    show_json,
 )
-from precedes.cli.terminal import Bar
-from precedes.console import say, show
+from precedes.cli.terminal import Bar, show_text
+from precedes.console import is_verbose, note, phase, say
 from precedes.delays import DELAY_HELP
 from precedes.errors import Exit, UserError
 from precedes.sim.scenario import Scenario, from_toml
@@ -35,7 +37,12 @@ def add(commands: Commands) -> None:
         help="run a protocol in the simulator",
         description="Run a protocol in the simulator. Delays are in ms; the rate is of the group.",
         epilog="Faults, bandwidth, skew and more: in a scenario file, see 'precedes docs "
-        "scenarios'. Example: precedes simulate vector --nodes 20 --messages 1000 --trace traces",
+        "scenarios'.\n\n"
+        + examples(
+            ("simulate vector --nodes 20 --messages 1000", "one run"),
+            ("simulate unordered --nodes 9 --messages 300 --trace t", "with events"),
+            ("simulate --scenario experiments/crash.toml --json", "from a file"),
+        ),
     )
     parser.add_argument("protocol", nargs="?", help="a name, or a file (.py) or folder of your own")
     parser.add_argument(
@@ -43,7 +50,13 @@ def add(commands: Commands) -> None:
     )
     parser.add_argument("--nodes", type=int, metavar="N", help="size of the group")
     parser.add_argument("--messages", type=int, metavar="K", help="broadcasts in all")
-    parser.add_argument("--duration", type=float, metavar="S", help="or: seconds of broadcasting")
+    parser.add_argument(
+        "--duration",
+        dest="duration_s",
+        type=float,
+        metavar="S",
+        help="or: seconds of broadcasting",
+    )
     add_rate(parser, help="broadcasts per second (100)")
     parser.add_argument(
         "--workload",
@@ -73,7 +86,7 @@ def add(commands: Commands) -> None:
 
 
 def _run(options: argparse.Namespace) -> int:
-    from precedes.sim.result import to_text
+    from precedes.cli.texts import run_text
     from precedes.sim.runs import simulate, warnings
 
     scenario = scenario_of(options)
@@ -82,7 +95,9 @@ def _run(options: argparse.Namespace) -> int:
     trace = None if options.trace is None else _trace_path(options.trace, scenario)
     for line in warnings(scenario):
         say(line)
-    with Bar(f"simulate {scenario.protocol}") as bar:
+    label = f"simulate {scenario.protocol}"
+    _note_code(scenario, options.tier)
+    with phase(label), Bar(label) as bar:
         result = simulate(
             scenario,
             trace=trace,
@@ -91,12 +106,29 @@ def _run(options: argparse.Namespace) -> int:
             tier=options.tier,
         )
     if options.json:
-        show(json.dumps({**result.as_dict(), "trace": None if trace is None else str(trace)}))
+        show_json({**result.as_dict(), "trace": None if trace is None else str(trace)})
     else:
-        show(to_text(result))
-        if trace is not None:
-            show(f"trace       {trace}")
+        show_text(run_text(result, trace=trace), {})
     return Exit.DONE
+
+
+def _note_code(scenario: Scenario, tier: str) -> None:
+    """Note how the run begins: by compiled code, or interpreted."""
+    if not is_verbose():
+        return
+    from precedes.compiled import cache_root, tiers
+    from precedes.registry import load
+    from precedes.sim.switch import code_of
+
+    protocol = load(scenario.protocol)
+    if protocol.network != "links":
+        note(f"{protocol.name}: plain Python")
+    elif tiers.resolve(tier) == "interpreted":
+        note(f"{protocol.name}: interpreted")
+    else:
+        is_cached = code_of(protocol, name=scenario.protocol).is_cached()
+        found = "compiled code is" if is_cached else "no compiled code"
+        note(f"{protocol.name}: {found} in the cache, {cache_root()}")
 
 
 def scenario_of(options: argparse.Namespace) -> Scenario:
@@ -107,7 +139,7 @@ def scenario_of(options: argparse.Namespace) -> Scenario:
         protocol=options.protocol,
         nodes=options.nodes,
         messages=options.messages,
-        duration_s=options.duration,
+        duration_s=options.duration_s,
         rate=options.rate,
         workload=options.workload,
         delay=options.delay,
@@ -121,6 +153,7 @@ def scenario_of(options: argparse.Namespace) -> Scenario:
         parameters=parameters_of(options) or None,
     )
     if options.scenario is not None:
+        note(f"{options.scenario}: a scenario")
         base = from_toml(options.scenario)
         same = values.get("protocol", base.protocol) == base.protocol
         # The file's parameters are those of its own protocol.

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import argparse
-import json
 from typing import TYPE_CHECKING
 
-from precedes.cli.common import add_json, add_rate, given
-from precedes.console import show
+from precedes.cli.common import add_json, add_rate, examples, given, show_json
+from precedes.cli.terminal import show_text
 from precedes.errors import Exit
 from precedes.parts.sizing import DELAY, DELAY_HELP, PER_PROCESS, size
 
@@ -22,6 +21,10 @@ def add(commands: Commands) -> None:
         help="how large a clock has to be for a load, or what a clock of a size gives",
         description="Size a clock of probabilistic or hashed by a formula for the share of "
         "deliveries that probabilistic gets wrong.",
+        epilog=examples(
+            ("size --rate 100 --nodes 2000 --error 1e-4", "the clock for an error"),
+            ("size --rate 100 --nodes 2000 --entries 50", "the error of a clock"),
+        ),
     )
     add_rate(parser, required=True, help="broadcasts/s, all")
     parser.add_argument("--nodes", type=int, required=True, metavar="N", help="size of the group")
@@ -43,5 +46,8 @@ def _run(options: argparse.Namespace) -> int:
         entries=options.entries,
         **given(per_process=options.per_process, delay=options.delay),
     )
-    show(json.dumps(found.as_dict()) if options.json else found)
+    if options.json:
+        show_json(found.as_dict())
+    else:
+        show_text(str(found), {})
     return Exit.DONE

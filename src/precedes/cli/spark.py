@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import argparse
+import os
+import re
 from typing import TYPE_CHECKING, NoReturn
 
-from precedes.cli.common import add_conf, settings_of
+from precedes.cli.common import add_conf, add_json, examples, settings_of, show_json
 from precedes.stores import local_path
 
 if TYPE_CHECKING:
@@ -20,36 +22,85 @@ def add(commands: Commands) -> None:
         description="Start a daemon of Spark's; it runs until it is ended (Ctrl-C, or SIGTERM, "
         "after which executors end too). Messages go to standard error. See 'precedes docs "
         "pipeline'.",
+        epilog=examples(
+            ("spark master", "on this machine, at spark://127.0.0.1:7077"),
+            ("spark worker spark://127.0.0.1:7077", "that takes its tasks"),
+        ),
     )
     daemons = parser.add_subparsers(dest="daemon", required=True, metavar="master|worker|connect")
-    master = daemons.add_parser("master", help="gives workers to applications")
-    master.add_argument(
-        "--port", type=int, default=7077, metavar="PORT", help="(7077; 0: any free one)"
-    )
-    worker = daemons.add_parser("worker", help="runs tasks")
-    worker.add_argument("master", metavar="spark://HOST:PORT", help="of the master")
-    worker.add_argument("--cores", type=int, metavar="N", help="tasks at once (all cores)")
-    worker.add_argument("--memory", metavar="SIZE", help="for Java, as 2g (all but 1g)")
-    worker.add_argument("--port", type=int, metavar="PORT", help="(any free one)")
-    worker.add_argument("--work-dir", type=local_path, metavar="DIR", help="for its files")
-    for daemon in (master, worker):
-        daemon.add_argument(
-            "--webui-port", type=int, default=0, metavar="PORT", help="of its pages (any free one)"
-        )
-        daemon.set_defaults(run=_run)
-    connect = daemons.add_parser("connect", help="runs what clients send: sc://HOST:PORT")
-    connect.add_argument(
-        "--port", type=int, default=15002, metavar="PORT", help="(15002; 0: any free one)"
-    )
-    connect.add_argument(
-        "--master", default="local[*]", metavar="URL", help="where tasks run (local[*])"
-    )
-    add_conf(connect)
-    connect.set_defaults(run=_run_server)
-    for daemon in (master, worker, connect):
+    for daemon in (_add_master(daemons), _add_worker(daemons), _add_connect(daemons)):
         daemon.add_argument(
             "--host", default="127.0.0.1", metavar="ADDRESS", help="to listen on (127.0.0.1)"
         )
+        add_json(daemon, help="print JSON about the process, then be it")
+
+
+def _add_master(daemons: Commands) -> argparse.ArgumentParser:
+    parser = daemons.add_parser(
+        "master",
+        help="gives workers to applications",
+        epilog=examples(
+            ("spark master", "at spark://127.0.0.1:7077"),
+            ("spark master --port 0 --host 192.0.2.7", "for others, on a free port"),
+        ),
+    )
+    parser.add_argument(
+        "--port", type=int, default=7077, metavar="PORT", help="(7077; 0: any free one)"
+    )
+    _add_pages(parser)
+    return parser
+
+
+def _add_worker(daemons: Commands) -> argparse.ArgumentParser:
+    parser = daemons.add_parser(
+        "worker",
+        help="runs tasks",
+        epilog=examples(
+            ("spark worker spark://127.0.0.1:7077", "of this machine"),
+            ("spark worker spark://192.0.2.7:7077 --cores 2", "two tasks at once"),
+        ),
+    )
+    parser.add_argument("master", type=_url, metavar="spark://HOST:PORT", help="of the master")
+    parser.add_argument("--cores", type=int, metavar="N", help="tasks at once (all cores)")
+    parser.add_argument("--memory", metavar="SIZE", help="for Java, as 2g (all but 1g)")
+    parser.add_argument("--port", type=int, metavar="PORT", help="(any free one)")
+    parser.add_argument("--work-dir", type=local_path, metavar="DIR", help="for its files")
+    _add_pages(parser)
+    return parser
+
+
+def _url(text: str) -> str:
+    """The address of a master, for argparse: Java would say in a hundred lines that it is none."""
+    if not re.fullmatch(r"spark://[^/\s]+:\d+(,[^/\s]+:\d+)*", text):
+        raise argparse.ArgumentTypeError(f"{text!r} is not spark://HOST:PORT")
+    return text
+
+
+def _add_pages(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--webui-port", type=int, default=0, metavar="PORT", help="of its pages (any free one)"
+    )
+    parser.set_defaults(run=_run)
+
+
+def _add_connect(daemons: Commands) -> argparse.ArgumentParser:
+    parser = daemons.add_parser(
+        "connect",
+        help="runs what clients send: sc://HOST:PORT",
+        epilog=examples(
+            ("spark connect", "on all cores"),
+            ("spark connect --master spark://127.0.0.1:7077", "on a cluster"),
+        ),
+    )
+    parser.add_argument(
+        "--port", type=int, default=15002, metavar="PORT", help="(15002; 0: any free one)"
+    )
+    parser.add_argument(
+        "--master", default="local[*]", metavar="URL", help="where tasks run (local[*])"
+    )
+    add_conf(parser)
+    parser.set_defaults(run=_run_server)
+    return parser
 
 
 def _run(options: argparse.Namespace) -> NoReturn:
@@ -64,6 +115,7 @@ def _run(options: argparse.Namespace) -> NoReturn:
         memory=getattr(options, "memory", None),
         work_dir=getattr(options, "work_dir", None),
         master=getattr(options, "master", None),
+        announce=lambda: _announce(options),
     )
 
 
@@ -75,4 +127,12 @@ def _run_server(options: argparse.Namespace) -> NoReturn:
         port=options.port,
         master=options.master,
         settings=settings_of(options),
+        announce=lambda: _announce(options),
     )
+
+
+def _announce(options: argparse.Namespace) -> None:
+    """Tell a program what this process becomes; a port that Spark chooses is not known yet."""
+    if options.json:
+        daemon, host, port = options.daemon, options.host, options.port or None
+        show_json({"daemon": daemon, "host": host, "port": port, "process": os.getpid()})

@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 import argparse
-import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-from precedes.cli.common import add_json, add_out, add_spark, spark_of, spark_told
+from precedes.cli.common import (
+    add_json,
+    add_out,
+    add_spark,
+    examples,
+    show_json,
+    spark_of,
+    spark_told,
+)
 from precedes.cli.terminal import Bar, show_table
-from precedes.console import say, show
+from precedes.console import complain, note, phase, say, show
 from precedes.errors import Exit
 from precedes.stores import Address
 
@@ -19,9 +26,9 @@ if TYPE_CHECKING:
 # Of the many metrics in the summary, those that are printed.
 SHOWN: Final = {
     "violating_deliveries": "out of order",
-    "delivery_ms_mean": "latency ms",
+    "delivery_ms_mean": "latency, ms",
     "bytes_per_delivery": "bytes/delivery",
-    "pending_max": "pending max",
+    "pending_max": "pending, messages",
 }
 
 
@@ -32,6 +39,10 @@ def add(commands: Commands) -> None:
         help="run an experiment file: protocols, parameters, seeds, on all cores or a cluster",
         description="Run a scenario file with a [sweep] table (see 'precedes docs pipeline') on "
         "Spark. The same command goes on after an interrupt. Exit status 3 if runs failed.",
+        epilog=examples(
+            ("sweep experiments/sweep.toml --out out", "all cores"),
+            ("sweep experiments/sweep.toml --out out --master local[2]", "two"),
+        ),
     )
     parser.add_argument("experiment", type=Address.of, metavar="EXPERIMENT.toml")
     add_out(parser, help="for records, traces and tables")
@@ -50,30 +61,36 @@ def _run(options: argparse.Namespace) -> int:
     experiment = from_file(options.experiment)
     for line in dict.fromkeys(line for one in experiment.scenarios for line in warnings(one)):
         say(line)
+    note(f"{options.experiment}: {len(experiment.scenarios):,} runs")
+    label = f"sweep {experiment.name}"
     try:
-        with spark_told(options), Bar(f"sweep {experiment.name}") as bar:
+        with spark_told(options), phase(label), Bar(label) as bar:
             done = run_sweep(experiment, options.out, progress=bar.update, **spark_of(options))
+        note(f"{len(done.found):,} runs are finished, {done.kept:,} of them before this")
     except KeyboardInterrupt:
-        say(f"interrupted; finished runs are kept in {options.out}, and the same command goes on")
+        complain(
+            f"interrupted; finished runs are kept in {options.out}, and the same command goes on"
+        )
         return Exit.INTERRUPTED
     total = len({run.run_id for run in done.runs})
     summary = _summary(options.out)
     if options.json:
-        show(
-            json.dumps(
-                {
-                    "directory": str(options.out),
-                    "runs": total,
-                    "finished": len(done.found),
-                    "kept": done.kept,
-                    "failed": [asdict(failure) for failure in done.failures],
-                    "summary": summary,
-                }
-            )
+        show_json(
+            {
+                "directory": str(options.out),
+                "runs": total,
+                "finished": len(done.found),
+                "kept": done.kept,
+                "failed": [asdict(failure) for failure in done.failures],
+                "summary": summary,
+            }
         )
     else:
-        show(f"{total} runs, {done.kept} of them finished before, {len(done.failures)} failed")
+        failed = len(done.failures)
+        show(f"{total:,} runs, {done.kept:,} of them finished before, {failed:,} failed")
         show_table(["", *SHOWN.values()], _cells(summary))
+        if any(row["high"] is not None for row in summary):
+            show("means over seeds, +- half of the 95 % interval")
         show(f"tables      {options.out}")
     raise_failures(done)
     return Exit.DONE
@@ -94,10 +111,27 @@ def _summary(directory: Address) -> list[dict[str, Any]]:
 
 def _cells(summary: Sequence[dict[str, Any]]) -> list[list[str]]:
     """The metrics that are shown, a row a cell, as mean and half of the 95 % interval."""
-    cells: dict[str, dict[str, str]] = {}
-    for row in summary:
-        cell = cells.setdefault(f"{row['protocol']} {row['params']}".strip(), {})
-        if row["metric"] in SHOWN:
-            half = "" if row["high"] is None else f" +- {row['high'] - row['mean']:.4g}"
-            cell[row["metric"]] = f"{row['mean']:.6g}{half}"
-    return [[name, *(cell.get(metric, "-") for metric in SHOWN)] for name, cell in cells.items()]
+    names = list(dict.fromkeys(_name(row) for row in summary))
+    columns = []
+    for metric in SHOWN:
+        found = {_name(row): row for row in summary if row["metric"] == metric}
+        shown = dict(zip(found, _column(list(found.values())), strict=True))
+        columns.append([shown.get(name, "-") for name in names])
+    return [[name, *cells] for name, *cells in zip(names, *columns, strict=True)]
+
+
+def _name(row: Mapping[str, Any]) -> str:
+    return f"{row['protocol']} {row['params']}".strip()
+
+
+def _column(rows: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Means in one notation, with their intervals below each other."""
+    halves = [None if row["high"] is None else row["high"] - row["mean"] for row in rows]
+    values = [*(row["mean"] for row in rows), *(half for half in halves if half is not None)]
+    decimals = 0 if all(float(value).is_integer() for value in values) else 2
+    texts = ["" if half is None else f"{half:,.{decimals}f}" for half in halves]
+    width = max(map(len, texts), default=0)
+    return [
+        f"{row['mean']:,.{decimals}f}" + (f" +- {text:>{width}}" if width else "")
+        for row, text in zip(rows, texts, strict=True)
+    ]

@@ -1,4 +1,4 @@
-"""What a terminal gets and a pipe does not: progress, a spinner, tables and colour.
+"""What a terminal gets and a pipe does not: progress, a spinner, lines that fit it, and colour.
 
 Rich is imported when there is something to draw. Results go through ``console.show`` all the
 same, drawings through ``console.write_error``.
@@ -10,13 +10,16 @@ import contextlib
 import functools
 import io
 import os
+import re
+import shutil
 import sys
+import textwrap
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from types import TracebackType
-from typing import IO, TYPE_CHECKING, Any, Final, TextIO, cast
+from typing import IO, TYPE_CHECKING, Final, TextIO, cast
 
-from precedes.console import show, write_error
+from precedes.console import is_quiet, is_verbose, phase, show, write_error
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -27,6 +30,11 @@ WIDTH: Final = 30
 # Before this much is done, and has taken this long, nothing is said of what is left.
 RISEN_MIN: Final = 0.01
 TAKEN_MIN_S: Final = 1.0
+
+# Where a line that is too long goes on: behind a bullet or a label, or a little to the right.
+HANGING: Final = re.compile(r" *- | *\S(?:.*?\S)?  +(?=\S)| *")
+HANGING_SHARE_MAX: Final = 0.5  # of the width; a longer label is no reason to leave the rest empty
+NO_BREAK: Final = "\0"
 
 VERDICTS: Final = {
     "^held": "bold green",
@@ -78,15 +86,21 @@ class Bar:
     def __enter__(self) -> Bar:
         return self
 
-    def update(self, share: float) -> None:
-        """Show the share that is done and the time that is left; Rich draws when it likes."""
+    def update(self, share: float, *, label: str | None = None) -> None:
+        """Show the share that is done and the time that is left; Rich draws when it likes.
+
+        ``label`` is another one from here on.
+        """
+        self.label = self.label if label is None else label
         now_s = time.monotonic()
         left = clock(self._pace.left_s(share, now_s))
         if self._drawn is None:
-            if now_s < self._first_s or not _is_terminal(sys.stderr):
+            if now_s < self._first_s or is_quiet() or not _is_terminal(sys.stderr):
                 return
             self._drawn = self._open()
-        self._drawn.update(self._drawn.task_ids[0], completed=share, left=left)
+        self._drawn.update(
+            self._drawn.task_ids[0], completed=share, left=left, description=_escaped(self.label)
+        )
 
     def _open(self) -> Progress:
         from rich import progress
@@ -110,10 +124,17 @@ class Bar:
 
 
 def show_waiting() -> None:
-    """Have a spinner turn, on a terminal, while loops are compiled or Spark starts."""
-    if _is_terminal(sys.stderr):
-        from precedes import waiting
+    """Have a spinner turn, on a terminal, while loops are compiled or Spark starts.
 
+    A quiet command waits without a word, a verbose one says how long it did.
+    """
+    from precedes import waiting
+
+    if is_quiet():
+        waiting.show_with(lambda _label: contextlib.nullcontext())
+    elif is_verbose():
+        waiting.show_with(phase)
+    elif _is_terminal(sys.stderr):
         waiting.show_with(_spinner)
 
 
@@ -134,7 +155,6 @@ def _spinner(label: str) -> Iterator[None]:
 
 
 def _start(label: str, columns: Sequence[ProgressColumn], *, total: float | None) -> Progress:
-    from rich.markup import escape
     from rich.progress import Progress
 
     drawn = Progress(
@@ -145,10 +165,16 @@ def _start(label: str, columns: Sequence[ProgressColumn], *, total: float | None
         redirect_stdout=False,
         redirect_stderr=False,
     )
-    drawn.add_task(escape(label), total=total, left="")
+    drawn.add_task(_escaped(label), total=total, left="")
     drawn.start()
     drawn.refresh()  # below another drawing it would wait for that one's next turn
     return drawn
+
+
+def _escaped(label: str) -> str:
+    from rich.markup import escape
+
+    return escape(label)
 
 
 @functools.cache
@@ -172,45 +198,86 @@ class _Stderr(io.TextIOBase):
         return True
 
 
-def show_text(text: str, styles: Mapping[str, str]) -> None:
-    """Print a result; on a terminal what the patterns match has the style of Rich's behind them."""
-    if not _is_coloured():
+def show_text(text: str, styles: Mapping[str, str], *, names: Iterable[str] = ()) -> None:
+    """Print a result; a terminal gets lines that fit it, and colour.
+
+    What the patterns match has the style of Rich's behind them. ``names`` may hold spaces: no line
+    ends inside one.
+    """
+    if not _is_terminal(sys.stdout):
         show(text)
         return
+    fitting = wrapped(text, width=_columns(), names=names)
+    if not _is_coloured():
+        show(fitting)
+        return
+    from rich.console import Console
     from rich.text import Text
 
-    styled = Text(text)
+    styled = Text(fitting)
     for pattern, style in styles.items():
         styled.highlight_regex(pattern, style)
-    _render(styled, soft_wrap=True)
+    console = Console()
+    with console.capture() as drawn:
+        console.print(styled, soft_wrap=True)
+    show(drawn.get(), end="")
+
+
+def wrapped(text: str, *, width: int, names: Iterable[str] = ()) -> str:
+    """Text with lines of at most ``width``, broken between words; a longer word stays whole."""
+    for name in sorted({name for name in names if " " in name}, key=len, reverse=True):
+        text = text.replace(name, name.replace(" ", NO_BREAK))
+    lines = [part for line in text.split("\n") for part in _fitting(line, width)]
+    return "\n".join(lines).replace(NO_BREAK, " ")
+
+
+def _fitting(line: str, width: int) -> list[str]:
+    if len(line) <= width:
+        return [line]
+    found = HANGING.match(line)
+    assert found is not None  # it matches nothing, too
+    first = found[0]
+    at = len(first) if first.strip() else len(first) + 2
+    if at > width * HANGING_SHARE_MAX:
+        at = len(line) - len(line.lstrip()) + 2
+    # What is aligned in the first line stays so: spaces are kept where no line ends.
+    return textwrap.wrap(
+        line,
+        width,
+        subsequent_indent=" " * at,
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
 
 
 def show_table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    """Print rows under their titles: names to the left, numbers to the right."""
-    if not _is_coloured():
-        width = max((len(row[0]) for row in rows), default=0)
-        for first, *others in (head, *rows):
-            show(f"{first:{width}}" + "".join(f"{cell:>22}" for cell in others))
+    """Print rows under their titles: names to the left, numbers to the right.
+
+    Where a terminal is too narrow for that, each row is a block with a line for each number.
+    """
+    lines = [head, *rows]
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    if _is_terminal(sys.stdout) and sum(widths) + 2 * (len(widths) - 1) > _columns():
+        show_text("\n".join(_stacked(head, rows)), {r"(?m)^\S.*": "bold"})
         return
-    from rich.box import SIMPLE_HEAD
-    from rich.table import Table
-    from rich.text import Text
-
-    table = Table(box=SIMPLE_HEAD)
-    for number, title in enumerate(head):
-        table.add_column(title, justify="right" if number else "left", overflow="fold")
-    for row in rows:
-        table.add_row(*map(Text, row))
-    _render(table)
+    aligned = (
+        "  ".join([f"{first:{widths[0]}}", *map(str.rjust, others, widths[1:])]).rstrip()
+        for first, *others in lines
+    )
+    show_text("\n".join(aligned), {r"\A.*": "bold"})
 
 
-def _render(drawing: Any, *, soft_wrap: bool = False) -> None:
-    from rich.console import Console
+def _stacked(head: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[str]:
+    titles = max(map(len, head[1:]), default=0)
+    width = max((len(cell) for row in rows for cell in row[1:]), default=0)
+    for first, *others in rows:
+        yield first
+        for title, cell in zip(head[1:], others, strict=True):
+            yield f"  {title:{titles}}  {cell:>{width}}"
 
-    console = Console()
-    with console.capture() as drawn:
-        console.print(drawing, soft_wrap=soft_wrap)
-    show(drawn.get(), end="")
+
+def _columns() -> int:
+    return shutil.get_terminal_size().columns
 
 
 def _is_terminal(stream: TextIO | None) -> bool:
@@ -218,4 +285,4 @@ def _is_terminal(stream: TextIO | None) -> bool:
 
 
 def _is_coloured() -> bool:
-    return _is_terminal(sys.stdout) and not os.environ.get("NO_COLOR")
+    return not os.environ.get("NO_COLOR")
