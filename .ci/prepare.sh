@@ -11,6 +11,8 @@ install_missing() {
   local missing=()
   command -v make >/dev/null || missing+=(make)
   "$PYTHON" -c 'import ensurepip, venv' 2>/dev/null || missing+=(python3-venv)
+  command -v chromium >/dev/null || missing+=(chromium)
+  command -v chromedriver >/dev/null || missing+=(chromium-driver)
   [ ${#missing[@]} -gt 0 ] || return 0
   say "install ${missing[*]}"
   apt-get update -qq

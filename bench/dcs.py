@@ -42,7 +42,7 @@ def child(what):
 
     rounds = {s.nodes: s for s in round_experiment().scenarios}
     simulate(rounds[GROUPS[0]])  # load what was compiled before
-    scenario = over_time("random", "full", 1) if what == "random" else rounds[int(what)]
+    scenario = over_time("random", 1, own=True) if what == "random" else rounds[int(what)]
     start = time.process_time()
     result = simulate(scenario)
     return {

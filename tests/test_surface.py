@@ -1,16 +1,21 @@
 """What users may import: these names of these modules, and nothing else."""
 
+import ast
 import importlib
+import re
 
 import pytest
 
+from precedes.cli.main import main
+from tests.support.places import ROOT
+
 PUBLIC = {
     "precedes": """
-        Fault InternalError PeerError PrecedesError Result Scenario UserError
-        from_arrow from_pandas load simulate
+        Comparison Diagram Fault InternalError PeerError PrecedesError ProgressBar Result Scenario
+        UserError compare from_arrow from_pandas load simulate view
     """,
     "precedes.audit": """
-        HELD Report Standing Step UNKNOWN VIOLATED Witness audit follow to_json to_text
+        HELD Report Reports Standing Step UNKNOWN VIOLATED Witness audit follow to_json to_text
     """,
     "precedes.live": """
         Batch Config Event Evicted Group GroupClosed GroupLost Message Missing Security SlowMember
@@ -49,3 +54,66 @@ def test_no_function_hides_a_module():
     assert precedes.audit.audit.__module__.startswith("precedes.audit.")
     for name in precedes.__all__:
         assert importlib.util.find_spec(f"precedes.{name}") is None
+
+
+# Pages show the commands that made them.
+PAGES = ("cli/", "comparison/page", "report/", "share/", "viewer/page")
+# What writes command lines: for Spark and Java, and such as repeat a run.
+COMMANDS = {
+    "console.py",
+    "pipeline/repeat.py",
+    "pipeline/spark/daemons.py",
+    "pipeline/spark/java.py",
+    "stores/filesystems.py",
+    "testing/__main__.py",
+    "testing/conformance.py",
+}
+
+
+def texts_with_options(path):
+    """Texts of a module, but for docstrings, that name an option of a command."""
+    tree = ast.parse(path.read_text())
+    documented = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
+    docstrings = {
+        node.body[0].value
+        for node in ast.walk(tree)
+        if isinstance(node, documented) and node.body and isinstance(node.body[0], ast.Expr)
+    }
+    for node in ast.walk(tree):
+        is_text = isinstance(node, ast.Constant) and isinstance(node.value, str)
+        if (
+            is_text
+            and node not in docstrings
+            and re.search(r"(^|[^\w-])(?<!var\()--[a-z]", node.value)
+        ):
+            yield f"{path.name}:{node.lineno}: {node.value}"
+
+
+def test_what_python_calls_speaks_of_arguments_not_of_options():
+    package = ROOT / "src/precedes"
+    found = []
+    for path in sorted(package.rglob("*.py")):
+        place = path.relative_to(package).as_posix()
+        if not place.startswith(PAGES) and place not in COMMANDS:
+            found += texts_with_options(path)
+    assert found == []
+
+
+def test_a_text_with_an_option_would_be_found(tmp_path):
+    (tmp_path / "some.py").write_text('"""With --this."""\nraise UserError("leave out --work")\n')
+    assert list(texts_with_options(tmp_path / "some.py")) == ["some.py:2: leave out --work"]
+
+
+@pytest.mark.parametrize(
+    ("line", "text"),
+    [
+        (["simulate", "vector", "--nodes", "5"], "with --messages or --duration\n"),
+        (["audit", "--fresh", "examples/chat.jsonl"], "without --work\n"),
+        (["audit", "--columns", "x=y", "examples/chat.jsonl"], "--columns names 'x': "),
+        (["size", "--rate", "5", "--nodes", "5"], "look for: --error for a size, or --entries"),
+    ],
+)
+def test_a_command_speaks_of_its_options(line, text, capsys, monkeypatch):
+    monkeypatch.chdir(ROOT)
+    assert main(line) == 2
+    assert text in capsys.readouterr().err

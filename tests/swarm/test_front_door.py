@@ -16,7 +16,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from precedes import registry
+from precedes import catalogue
 from precedes.live.member import view
 from tests.support import edited
 from tests.support.mobile.mutants import MUTANTS
@@ -30,7 +30,7 @@ ARRIVAL = ("elif clocks.covers(clock, need):", "elif True:")
 
 
 def test_every_protocol_has_its_share():
-    assert {family.protocol for family in FAMILIES.values()} == set(registry.names())
+    assert {family.protocol for family in FAMILIES.values()} == set(catalogue.names())
     assert sum(family.share for family in FAMILIES.values()) == SHARES
     drawn = list(turns.all_turns(FAMILIES.values(), count=SHARES, first=7))
     taken = Counter(turn.family.name for turn in drawn for _ in turn.seeds)
