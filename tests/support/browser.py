@@ -13,6 +13,8 @@ from pathlib import Path
 
 from selenium import webdriver
 from selenium.webdriver.chrome.service import Service
+from selenium.webdriver.support import expected_conditions
+from selenium.webdriver.support.wait import WebDriverWait
 
 from tests.support.places import ROOT
 
@@ -72,6 +74,12 @@ def show(driver, path, *, width=1280, height=800, scheme="light", reduced_motion
         where = where.with_name(name)
     driver.get("about:blank")  # so that another fragment of the same page is loaded anew
     driver.get(where.resolve().as_uri() + (f"#{fragment}" if fragment else ""))
+
+
+def awaited(driver, selector):
+    """An element, as soon as it is there."""
+    found = expected_conditions.presence_of_element_located(("css selector", selector))
+    return WebDriverWait(driver, WAIT_S, poll_frequency=0.02).until(found)
 
 
 def complaints(driver):

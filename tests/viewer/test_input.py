@@ -4,9 +4,7 @@ import pytest
 from selenium.webdriver.common.action_chains import ActionChains
 from selenium.webdriver.common.keys import Keys
 
-from tests.support.browser import (
-    complaints,
-)
+from tests.support.browser import awaited, complaints
 from tests.support.view_pages import BROADCAST, DELIVERY
 from tests.support.view_screen import (
     click,
@@ -150,7 +148,8 @@ def test_search(browser, ordered):
 
 
 def lane_button(browser, key):
-    return browser.find_element("css selector", f'[data-key="{key}"]')
+    # The list is filled when the browser tells that its place is open, some time after the click.
+    return awaited(browser, f'[data-key="{key}"]')
 
 
 def test_lanes_are_moved_hidden_and_pinned(browser, ordered):
