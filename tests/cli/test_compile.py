@@ -160,11 +160,11 @@ def test_an_interrupt_leaves_no_compiler(tmp_path):
             with open(children) as file:
                 found = file.read().split()
         process.send_signal(signal.SIGINT)
-        _, error = process.communicate(timeout=30)
+        _, error = process.communicate(timeout=60)
     assert process.returncode == 130
     assert error == "precedes: interrupted; nothing was left half-written\n"
     for child in found:
-        await_true(lambda child=child: not is_running(child), timeout_s=10)
+        await_true(lambda child=child: not is_running(child))
 
 
 def test_what_there_is_to_compile(monkeypatch, tmp_path):
