@@ -52,6 +52,21 @@ def test_what_changes_a_run_changes_its_id():
     assert traced.run_id not in ids
 
 
+def test_how_a_number_is_written_changes_no_id():
+    written = {
+        "rate": (50, 50.0),
+        "duration_s": (3, 3.0),
+        "faults": tuple(
+            (Fault(kind="crash", node=1, at_s=one, detection_ms=(one, 2)),) for one in (1, 1.0)
+        ),
+    }
+    for name, (whole, decimal) in written.items():
+        pair = [BASE.replace(**{name: value}) for value in (whole, decimal)]
+        assert [str(scenario) for scenario in pair] == [str(pair[0])] * 2
+        first, second = expand([Experiment("all", tuple(pair))])
+        assert first.run_id == second.run_id, name
+
+
 def test_ids_that_meet_are_told_apart(monkeypatch):
     seen = {}
 

@@ -135,6 +135,9 @@ def _check_types(given: Scenario | Fault) -> None:
                 "a smaller number" if kind == "float" and _fits(value, "int") else _MEANING[kind]
             )
             raise at_key(item.name, f"{item.name} takes {what}, not {value!r:.60}")
+        if kind == "float":  # 50 and 50.0 are one scenario, also to a digest
+            floats = tuple(map(float, values))
+            object.__setattr__(given, item.name, floats if value is values else floats[0])
 
 
 _MEANING: Final = {
