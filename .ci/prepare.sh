@@ -1,6 +1,7 @@
 # Sourced by the commands here: an environment out of nothing, as root on Debian with nothing but
 # python3, and functions that they share.
 export PATH="${PATH:-/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin}"
+export CI="${CI:-true}" # what is missing here fails, and is not skipped
 export HOME="${HOME:-/root}" LC_ALL="${LC_ALL:-C.UTF-8}" HYPOTHESIS_PROFILE="${HYPOTHESIS_PROFILE:-ci}"
 PYTHON="${PYTHON:-python3}"
 cd "$(dirname "${BASH_SOURCE[0]}")/.."

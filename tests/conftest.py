@@ -1,5 +1,6 @@
 """Settings of every test: Hypothesis profiles, order, and how to run a failure again."""
 
+import contextlib
 import os
 
 import pytest
@@ -54,9 +55,14 @@ def s3_endpoint():
 @pytest.fixture(scope="session")
 def chromium():
     """A browser of this process's own."""
-    from tests.support.browser import start
+    from tests.support.browser import NoBrowser, start
 
-    with start() as driver:
+    with contextlib.ExitStack() as stack:
+        try:
+            driver = stack.enter_context(start())
+        except NoBrowser as error:
+            # Python alone is enough for `make test`; the gate must not pass without these tests.
+            (pytest.fail if os.environ.get("CI") else pytest.skip)(str(error))
         yield driver
 
 
@@ -109,3 +115,12 @@ def pytest_runtest_makereport(item, call):
         command = f"HYPOTHESIS_PROFILE={PROFILE} pytest '{item.nodeid}'{option}"
         report.sections.append(("Run it again", command))
     return report
+
+
+def pytest_terminal_summary(terminalreporter):
+    """Say what was left out for want of a browser: skips alone are easily missed."""
+    reasons = [one.longrepr[2] for one in terminalreporter.getreports("skipped")]
+    unseen = [reason for reason in reasons if "no browser" in reason]
+    if unseen:
+        why = unseen[0].removeprefix("Skipped: ")
+        terminalreporter.write_line(f"{len(unseen)} tests of pages were skipped: {why}")

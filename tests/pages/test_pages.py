@@ -1,9 +1,14 @@
 """The frame of every page, in a browser; and that the checks of pages find what is wrong."""
 
+import os
+import subprocess
+import sys
+
 import pytest
 
 from precedes.pages import document
 from tests.support.browser import (
+    NO_BROWSER,
     SCHEMES,
     complaints,
     is_dark,
@@ -12,6 +17,7 @@ from tests.support.browser import (
     too_wide,
     without_words,
 )
+from tests.support.places import ROOT
 
 WIDE = "<table><tr>" + "<td>wide</td>" * 60 + "</tr></table>"
 LABELS = (
@@ -63,3 +69,23 @@ def test_pictures_without_words(tmp_path, browser):
     body = '<canvas></canvas><svg aria-labelledby="t"><title id="t">words</title></svg>'
     show(browser, write(tmp_path, body))
     assert without_words(browser) == ["<canvas></canvas>"]
+
+
+OUTSIDE = """
+def test_of_a_page(browser):
+    raise AssertionError("there is no browser")
+"""
+
+
+@pytest.mark.parametrize(("gate", "status", "told"), [("", 0, "1 skipped"), ("true", 1, "1 error")])
+def test_without_a_browser(tmp_path, gate, status, told):
+    """Python alone is enough for the tests, but not for the gate."""
+    (tmp_path / "test_outside.py").write_text(OUTSIDE, encoding="utf-8")
+    line = ["-q", "-p", "tests.conftest", "-p", "no:cacheprovider", "--rootdir", tmp_path, tmp_path]
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", *map(str, line)],
+        capture_output=True, text=True, timeout=300, check=False, cwd=ROOT,
+        env={**os.environ, "PATH": str(tmp_path), "CI": gate},
+    )  # fmt: skip
+    assert (done.returncode, f"{told} in " in done.stdout) == (status, True), done.stdout
+    assert NO_BROWSER in done.stdout
