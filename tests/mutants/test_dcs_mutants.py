@@ -123,7 +123,7 @@ def trials(name):
     """A case that no schedule shows, then the schedules, each as a function that judges."""
     yield functools.partial(check_stale, name)
     for seed in SEEDS:
-        scenario = dcs_stress.pulses(seed).replace(protocol=name, horizon_s=120.0)
+        scenario = dcs_stress.pulses(seed).replace(protocol=name, horizon_s=600.0)
         yield functools.partial(judge, name, scenario)
 
 

@@ -36,6 +36,13 @@ def test_a_group_at_rest_does_not_give_up_while_rounds_succeed():
 
 
 @pytest.mark.usefixtures("engine")
+def test_a_group_at_rest_does_not_give_up_without_a_try():
+    """Rounds failed while a link held messages back; all turns after that would be left unused."""
+    made, result = dcs_stress.run(dcs_stress.pulses(131056527349))
+    dcs_stress.check_at_rest(made, result)
+
+
+@pytest.mark.usefixtures("engine")
 @pytest.mark.parametrize("seed", range(1, 21))
 def test_with_the_hash_nothing_is_out_of_order_by_the_audit(seed):
     """The independent audit, under the stress; the same schedule without the hash errs."""

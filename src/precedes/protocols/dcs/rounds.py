@@ -20,7 +20,7 @@ What messages bring is never blocked. The first INITIATORS processes that have n
 turns; a process that blocks answers no to other rounds. After rounds that come to nothing an
 initiator waits longer for answers, twice as long each time up to 2^FAILED_MAX, and uses fewer
 turns. Turns end when nothing is left to shrink, and after IDLE_TURNS in which nothing was delivered
-and nothing shrank.
+and nothing shrank; those that were left unused do not count, since nothing was tried in them.
 """
 
 from __future__ import annotations
@@ -101,6 +101,7 @@ ANSWER: Final = 7  # which round, how many components are active, from which one
 
 INITIATORS: Final = 4
 IDLE_TURNS: Final = 64
+IDLE_ROUND: Final = 8  # a turn among unused ones counts for them too, as so many at most
 FAILED_MAX: Final = 5
 
 # What a round is: kind (1 bit), the components (8 bits each), the initiator's number of it.
@@ -153,9 +154,11 @@ def on_timer(dcs: ClockSet, here: int, key: int, host: Host) -> None:
     policy.update_estimate(dcs, here, host)
     free = word[KIND] == NO_ROUND and now_ns(host) >= word[BLOCKED_UNTIL_NS]
     # Rounds that fail may be in each other's way: one turn in 2, 4, 8, .. is used then.
-    if free and policy.draw(host, 1 << word[FAILED]) == 0:
+    is_used = free and policy.draw(host, 1 << word[FAILED]) == 0
+    if is_used:
         _begin(dcs, here, host)
-    word[IDLE] += 1
+    if is_used or word[FAILED] == 0:
+        word[IDLE] += min(1 << word[FAILED], IDLE_ROUND)
     arm(dcs, here, host)
 
 
@@ -356,6 +359,7 @@ def _leave(dcs: ClockSet, here: int, kind: int, c: int, host: Host) -> None:
         if word[OVER] > c:
             policy.choose(dcs, here, c, host)
         deactivate(dcs, here, host)
+    arm(dcs, here, host)  # the round may have been that of the last turn
 
 
 @compiled.function()
