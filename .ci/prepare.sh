@@ -2,7 +2,7 @@
 # python3, and functions that they share.
 export PATH="${PATH:-/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin}"
 export CI="${CI:-true}" # what is missing here fails, and is not skipped
-export HOME="${HOME:-/root}" LC_ALL="${LC_ALL:-C.UTF-8}" HYPOTHESIS_PROFILE="${HYPOTHESIS_PROFILE:-ci}"
+export HOME="${HOME:-/root}" LC_ALL="${LC_ALL:-C.UTF-8}"
 PYTHON="${PYTHON:-python3}"
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 

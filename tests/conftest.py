@@ -13,10 +13,14 @@ from tests.support.swarm import plugin
 # the tests of the tiers themselves say otherwise.
 os.environ["PRECEDES_TIER"] = "compiled"
 
-# No deadline: the first example may have to wait for a compilation.
-settings.register_profile("dev", max_examples=50, deadline=None, print_blob=True)
-settings.register_profile("ci", max_examples=500, deadline=None, print_blob=True, derandomize=True)
-PROFILE = os.environ.get("HYPOTHESIS_PROFILE", "dev")
+# The suite draws the same examples in every run and keeps no database of failures, so that two runs
+# of one tree agree; `random` explores, and prints the seed of what it finds. No deadline: the first
+# example may have to wait for a compilation.
+settings.register_profile("suite", max_examples=50, deadline=None, derandomize=True)
+settings.register_profile(
+    "random", max_examples=500, deadline=None, derandomize=False, print_blob=True
+)
+PROFILE = os.environ.get("HYPOTHESIS_PROFILE", "suite")
 settings.load_profile(PROFILE)
 
 

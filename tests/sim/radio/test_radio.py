@@ -113,7 +113,7 @@ def test_positions_come_from_a_file(tmp_path):
         RadioParameters(mobility=f"file:{path}"),
         station_places(7, 190.0),
         2,
-        np.random.default_rng(),
+        np.random.default_rng(1),
     )
     walk.advance(2.5, 2.5)
     assert walk.hosts.tolist() == [[25.0, 0.0], [5.0, 5.0]]
