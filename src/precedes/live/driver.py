@@ -15,7 +15,7 @@ from typing import Final, NamedTuple
 
 from precedes import __version__
 from precedes.compiled import sources_digest
-from precedes.errors import PrecedesError, UserError
+from precedes.errors import InternalError, PrecedesError, UserError
 from precedes.live.bell import Bell
 from precedes.live.config import Config
 from precedes.live.errors import Evicted, GroupLost
@@ -67,7 +67,11 @@ class Driver:
         self.node = Node(config.settings(), recording=config.trace is not None)
         self.tier = Tier(self.node, config.tier)
         self.inbox = Inbox(
-            self.node, self.metrics, on_taken=self._on_taken, is_at_end=self._is_at_end
+            self.node,
+            self.metrics,
+            on_taken=self._on_taken,
+            check_caller=self.check_entered,
+            is_at_end=self._is_at_end,
         )
         self.changed = Bell()  # credit, stability or the view
         self.error: PrecedesError | None = None
@@ -255,6 +259,10 @@ class Driver:
         except PrecedesError as error:
             log.debug("the step of member %d failed", self.member, exc_info=True)
             self._stop(error)
+            return
+        except Exception as error:  # a defect, which has left the arrays half changed
+            log.exception("the step of member %d failed", self.member)
+            self._stop(InternalError(f"the step failed: {error!r}"))
             return
         if not node.has_untold_progress:
             self._untold_ns = 0

@@ -375,7 +375,8 @@ class Group:
     async def _drain(self) -> None:
         """Wait until all have the own messages, then a little for the others."""
         driver, node = self._driver, self._node
-        self.on_message(lambda message: None)
+        await asyncio.sleep(0)  # a task that was just made to iterate begins to
+        driver.inbox.discard()
         await self.finish()
         ends: list[tuple[float, Callable[[], bool]]] = [
             (self.config.drain_s, lambda: node.is_taken_by_all),
