@@ -141,12 +141,12 @@ def test_the_page_names_every_metric():
     assert named == {metric.full_name for metric in METRICS}
 
 
-def test_health_says_that_a_link_is_missing_also_to_member_0():
+def test_health_and_an_event_say_that_a_link_is_missing_also_to_member_0():
     """Member 0 meets the others, and then nobody hears from it."""
 
     async def test():
         socks = listeners(3)
-        given = configs(socks, **SERVED, evict_after_s=60.0)
+        given = configs(socks, **SERVED, evict_after_s=60.0, gap_after_s=0.2)
         met = []
 
         async def greet(reader, writer):
@@ -166,6 +166,7 @@ def test_health_says_that_a_link_is_missing_also_to_member_0():
         two, three = groups = [Group.open(given[i], listener=socks[i]) for i in (1, 2)]
         await asyncio.gather(*(group.__aenter__() for group in groups))
         assert await ask(three, "/health") == (200, "ready\n")
+        events = three.events()
         server.close()
         for writer in met:
             await end(writer)
@@ -174,6 +175,8 @@ def test_health_says_that_a_link_is_missing_also_to_member_0():
         found, _ = await scrape(three)
         assert found["precedes_links_missing", "group", "2"] == 1
         assert found["precedes_degraded", "group", "2"] == 1
+        event = await anext(events)
+        assert (event.kind, event.member) == ("disconnected", 0)
         await asyncio.gather(*map(leave, groups))
 
     run(test())

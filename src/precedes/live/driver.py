@@ -10,13 +10,13 @@ import asyncio
 import logging
 import socket
 import time
-from collections.abc import Iterable
+from collections.abc import Hashable, Iterable, Iterator
 from typing import Final, NamedTuple
 
 from precedes import __version__
 from precedes.compiled import sources_digest
 from precedes.errors import InternalError, PrecedesError, UserError
-from precedes.live.bell import Bell
+from precedes.live.bell import Bell, WaitQueue
 from precedes.live.config import Config
 from precedes.live.errors import Evicted, GroupLost
 from precedes.live.events import Event, Events
@@ -73,7 +73,8 @@ class Driver:
             check_caller=self.check_entered,
             is_at_end=self._is_at_end,
         )
-        self.changed = Bell()  # credit, stability or the view
+        self.changed = Bell()  # stability or the view
+        self.senders = WaitQueue()  # broadcasts that wait for credit
         self.error: PrecedesError | None = None
         self.is_open = self.is_entered = self.is_finishing = self.is_over = False
         self.is_scheduled = False  # a turn is due
@@ -91,6 +92,7 @@ class Driver:
         self._beat_ns = time.monotonic_ns()
         self._patience_ns = round(config.evict_after_s / 4 * NANOSECONDS_PER_S)
         self._start_ns = time.monotonic_ns()
+        self._unlinked_ns: dict[int, int] = {}  # peers without a connection, and since when
 
     # Begin and end --------------------------------------------------------------------------
 
@@ -202,6 +204,14 @@ class Driver:
         links = list(self.links.links.items())
         return {peer: link.unacknowledged_bytes for peer, link in links}
 
+    @property
+    def stalled_s(self) -> float:
+        """How long broadcasts have waited for credit without any progress; 0 if none waits."""
+        if (since_ns := self.metrics.blocked_since_ns) is None:
+            return 0.0
+        since_ns = max(since_ns, self.last_progress_ns)
+        return (time.monotonic_ns() - since_ns) / NANOSECONDS_PER_S
+
     def check_entered(self) -> None:
         """UserError if the application is too early."""
         if not self.is_entered:
@@ -303,6 +313,7 @@ class Driver:
         if stable > self._last_stable or node.is_all_stable:
             self._last_stable, self.last_progress_ns = stable, now_ns
         self.changed.ring()
+        self.wake_senders()
         if self.is_finishing and node.is_finished:
             self.inbox.news.ring()
         due_ns = node.next_timer_ns
@@ -395,6 +406,31 @@ class Driver:
     def _wake(self) -> None:
         self.inbox.news.ring()
         self.changed.ring()
+        self.wake_senders()
+
+    # Broadcasts that wait for credit ----------------------------------------------------------
+
+    def begin_wait(self) -> asyncio.Future[None]:
+        """A place among the broadcasts that wait for credit; ``end_wait`` gives it back."""
+        if not self.senders:
+            self.metrics.blocked_since_ns = time.monotonic_ns()
+        return self.senders.join()
+
+    def end_wait(self, place: asyncio.Future[None]) -> None:
+        """The broadcast goes on, or was given up."""
+        self.senders.leave(place)
+        if not self.senders:
+            self.metrics.end_block()
+        self.wake_senders()
+
+    def wake_senders(self) -> None:
+        """Wake as many as there is credit for; all, if there will be no more."""
+        if senders := self.senders:
+            is_closed = self.error is not None or self.is_over or self.is_finishing
+            is_closed = is_closed or self.node.is_spent
+            senders.wake(len(senders) if is_closed else self.node.credit)
+
+    # Events -----------------------------------------------------------------------------------
 
     def tell(self, event: Event) -> None:
         """Something happened to the group."""
@@ -446,8 +482,8 @@ class Driver:
     # Regular duties -------------------------------------------------------------------------
 
     async def _tend(self) -> None:
-        """Regular duties: acknowledgements, silent connections, messages that wait too long."""
-        reported: set[tuple[int, int]] = set()
+        """Regular duties: acknowledgements, silent connections, whatever lasts too long."""
+        reported: set[Hashable] = set()
         looked_s = 0.0
         await asyncio.sleep(self._share * TEND_EVERY_S)
         while True:
@@ -461,20 +497,29 @@ class Driver:
                 self._on_trace_failed(self._trace)
             if time.monotonic() - looked_s > self.config.gap_after_s / 2:
                 looked_s = time.monotonic()
-                since_ns = self.node.oldest_waiting_ns()
-                age_ns = 0 if since_ns is None else self._now_ns() - since_ns
-                self.metrics.oldest_s = age_ns / NANOSECONDS_PER_S
-                reported = self._report_gaps(reported)
+                lasting = dict(self._find_lasting(now_ns))
+                for subject, event in lasting.items():
+                    if subject not in reported:
+                        self.tell(event)
+                reported = set(lasting)
 
-    def _report_gaps(self, reported: set[tuple[int, int]]) -> set[tuple[int, int]]:
-        """Tell of messages that have waited too long, once each; which those are."""
-        if self.metrics.oldest_s <= self.config.gap_after_s:
-            return set()
-        old = [gap for gap in self.missing() if gap.age_s > self.config.gap_after_s][:GAPS_MAX]
-        for gap in old:
-            if gap.message not in reported:
+    def _find_lasting(self, now_ns: int) -> Iterator[tuple[Hashable, Event]]:
+        """What has lasted longer than ``gap_after_s``: a wait for credit, missing links, gaps."""
+        limit_s = self.config.gap_after_s
+        if (stalled_s := self.stalled_s) > limit_s:
+            text = f"holds back {len(self.senders)} broadcasts, for {stalled_s:.1f} s so far"
+            yield "blocked", Event("blocked", self.node.laggard, text)
+        missing = [] if self.is_finished else self.missing_links()
+        self._unlinked_ns = {peer: self._unlinked_ns.get(peer, now_ns) for peer in missing}
+        for peer, since_ns in self._unlinked_ns.items():
+            if (age_s := (now_ns - since_ns) / NANOSECONDS_PER_S) > limit_s:
+                yield peer, Event("disconnected", peer, f"has had no connection for {age_s:.1f} s")
+        oldest_ns = self.node.oldest_waiting_ns()
+        age_ns = 0 if oldest_ns is None else self._now_ns() - oldest_ns
+        self.metrics.oldest_s = age_ns / NANOSECONDS_PER_S
+        if self.metrics.oldest_s > limit_s:
+            for gap in [gap for gap in self.missing() if gap.age_s > limit_s][:GAPS_MAX]:
                 names = " ".join(f"{source}:{sequence}" for source, sequence in gap.needs)
                 name = f"{gap.message[0]}:{gap.message[1]}"
                 text = f"{name} waits {gap.age_s:.1f} s for {names or 'what is not known'}"
-                self.tell(Event("gap", gap.message[0], text))
-        return {gap.message for gap in old}
+                yield gap.message, Event("gap", gap.message[0], text)

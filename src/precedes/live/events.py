@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections import deque
 from collections.abc import AsyncIterator
 from typing import Final, NamedTuple
+from weakref import WeakSet
+
+from precedes.live.bell import Bell
 
 KEPT_MAX: Final = 1000
 
@@ -13,7 +15,8 @@ KEPT_MAX: Final = 1000
 class Event(NamedTuple):
     """Something that happened to the group.
 
-    ``kind`` is evicted, left, slow, gap, refused, trace or lost; ``member`` whom it is about.
+    ``kind`` is evicted, left, slow, blocked, disconnected, gap, refused, trace or lost; ``member``
+    whom it is about.
     """
 
     kind: str
@@ -22,38 +25,40 @@ class Event(NamedTuple):
 
 
 class Events:
-    """Hands every event to every listener."""
+    """Hands every event to every listener; one that the application has dropped is forgotten."""
 
     def __init__(self) -> None:
-        self._listeners: list[deque[Event]] = []
-        self._news = asyncio.Event()
-        self._closed = False
+        self.listeners: WeakSet[Listener] = WeakSet()
+        self.news = Bell()
+        self.is_closed = False
 
     def put(self, event: Event) -> None:
         """Something has happened."""
-        for queue in self._listeners:
-            queue.append(event)
-        self._news.set()
+        for listener in self.listeners:
+            listener.queue.append(event)
+        self.news.ring()
 
     def close(self) -> None:
         """Nothing more will happen."""
-        self._closed = True
-        self._news.set()
+        self.is_closed = True
+        self.news.ring()
 
     def listen(self) -> AsyncIterator[Event]:
         """Everything that happens from now on, until the group is closed."""
-        queue: deque[Event] = deque(maxlen=KEPT_MAX)
-        self._listeners.append(queue)
-        return self._iterate(queue)
+        return Listener(self)
 
-    async def _iterate(self, queue: deque[Event]) -> AsyncIterator[Event]:
-        try:
-            while True:
-                while queue:
-                    yield queue.popleft()
-                if self._closed:
-                    return
-                self._news.clear()
-                await self._news.wait()
-        finally:
-            self._listeners = [other for other in self._listeners if other is not queue]
+
+class Listener(AsyncIterator[Event]):
+    """Events from when it was made."""
+
+    def __init__(self, events: Events) -> None:
+        self.queue: deque[Event] = deque(maxlen=KEPT_MAX)
+        self._events = events
+        events.listeners.add(self)
+
+    async def __anext__(self) -> Event:
+        while not self.queue:
+            if self._events.is_closed:
+                raise StopAsyncIteration
+            await self._events.news.wait()
+        return self.queue.popleft()

@@ -146,18 +146,33 @@ class Group:
         host, port = self._server.sockets[0].getsockname()[:2]
         return host, port
 
-    async def broadcast(self, payload: Buffer) -> tuple[int, int]:
+    async def broadcast(
+        self,
+        payload: Buffer,
+        *,
+        timeout: float | None = None,  # noqa: ASYNC109 - nothing is sent when it expires
+    ) -> tuple[int, int]:
         """Broadcast a message, after waiting for credit; its name (member, sequence).
 
         Without credit some member has not taken a whole window of messages: ``slow`` says what
-        happens then. The payload is bytes, or any other buffer, of which the bytes are sent.
+        happens then. Those who wait are served in the order in which they came. The payload is
+        bytes, or any other buffer, of which the bytes are sent. TimeoutError if there is no credit
+        within ``timeout`` seconds: nothing was broadcast then.
         """
         data = _to_bytes(payload)
         self._check_size(len(data))
+        if timeout is not None and not timeout >= 0:
+            raise UserError(f"timeout must be a number of seconds, or None, not {timeout!r}")
         if self._node.waiting_bytes >= FRAME_BYTES:
             await asyncio.sleep(0)  # no loop of broadcasts keeps others from their turn
-        if not self._may_send():
-            await self._wait_for_credit()
+        if not self._may_send() or self._driver.senders:
+            try:
+                async with asyncio.timeout(timeout):
+                    await self._wait_for_credit()
+            except TimeoutError:
+                who = self.laggard
+                text = f"no credit within {timeout:g} s: member {who} has not taken enough"
+                raise TimeoutError(text) from None
         return self._broadcast(data)
 
     def broadcast_nowait(self, payload: Buffer) -> tuple[int, int]:
@@ -188,9 +203,11 @@ class Group:
             while done < len(data):
                 if self._node.waiting_bytes >= FRAME_BYTES:
                     await asyncio.sleep(0)
-                if not self._may_send():
+                if not self._may_send() or self._driver.senders:
                     await self._wait_for_credit()
-                some = data[done : done + min(self._node.credit, at_once)]
+                # Not what others were woken for, who have not run yet.
+                free = max(self._node.credit - self._driver.senders.woken, 1)
+                some = data[done : done + min(free, at_once)]
                 name = self.member, self._node.broadcast_many(some)
                 done += len(some)
                 self._driver.schedule()
@@ -239,18 +256,22 @@ class Group:
     async def _wait_for_credit(self) -> None:
         """Wait until a message may be sent; whatever else happens, only what is taken counts."""
         config, driver, began_ns = self.config, self._driver, time.monotonic_ns()
+        place = driver.begin_wait()
         try:
-            while not self._may_send():
+            while not self._may_send() or not place.done():
+                if place.done():  # broadcast_nowait was faster
+                    driver.senders.leave(place)
+                    place = driver.senders.join(first=True)
+                if config.slow == "block":
+                    await place
+                    continue
                 since_ns = max(began_ns, driver.last_progress_ns)
                 waited_s = (time.monotonic_ns() - since_ns) / NANOSECONDS_PER_S
-                if config.slow != "block" and waited_s >= config.slow_after_s:
+                if waited_s >= config.slow_after_s:
                     self._on_slow(waited_s)
-                left_s = None if config.slow == "block" else config.slow_after_s - waited_s
-                with contextlib.suppress(TimeoutError):
-                    async with asyncio.timeout(left_s):
-                        await driver.changed.wait()
+                await asyncio.wait([place], timeout=max(config.slow_after_s - waited_s, 0.0))
         finally:
-            self.metrics.blocked_s += (time.monotonic_ns() - began_ns) / NANOSECONDS_PER_S
+            driver.end_wait(place)
 
     def _on_slow(self, waited_s: float) -> None:
         """Nobody has taken anything for a while: the member that lags behind is too slow."""

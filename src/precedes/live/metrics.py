@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from precedes.live.net.address import split_address
 from precedes.live.seldom import Seldom
+from precedes.model import NANOSECONDS_PER_S
 
 if TYPE_CHECKING:
     from precedes.live.driver import Driver
@@ -36,10 +37,24 @@ class Metrics:
         self.disconnections = 0
         self.damaged = 0
         self.callback_failures = 0
-        self.blocked_s = 0.0
+        self.blocked_since_ns: int | None = None  # when the wait for credit under way began
+        self._blocked_ns = 0  # in waits that have ended
         self.oldest_s = 0.0
         self.refusals: Counter[str] = Counter()
         self._logged = Seldom()
+
+    @property
+    def blocked_s(self) -> float:
+        """How long some broadcast has waited for credit, the wait under way included."""
+        since_ns, now_ns = self.blocked_since_ns, time.monotonic_ns()
+        under_way_ns = 0 if since_ns is None else now_ns - since_ns
+        return (self._blocked_ns + under_way_ns) / NANOSECONDS_PER_S
+
+    def end_block(self) -> None:
+        """No broadcast waits for credit any more."""
+        assert self.blocked_since_ns is not None
+        self._blocked_ns += time.monotonic_ns() - self.blocked_since_ns
+        self.blocked_since_ns = None
 
     def count_refusal(self, reason: str) -> None:
         """Somebody was refused."""
@@ -79,6 +94,9 @@ def health(driver: Driver) -> Health:
         wrong.append("the certificate expires soon")
     if driver.metrics.oldest_s > driver.config.gap_after_s:
         wrong.append(f"a message has waited for {driver.metrics.oldest_s:.1f} s")
+    if (stalled_s := driver.stalled_s) > driver.config.gap_after_s:
+        who = driver.node.laggard
+        wrong.append(f"broadcasts have waited for {stalled_s:.1f} s: member {who} holds them back")
     return Health("degraded" if wrong else "ready", wrong)
 
 

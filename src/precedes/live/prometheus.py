@@ -81,7 +81,7 @@ METRICS: Final = (
     ),
     Metric(
         "blocked_seconds",
-        "Time spent waiting for credit.",
+        "Time in which some broadcast waited for credit.",
         lambda d: d.metrics.blocked_s,
         True,
     ),
