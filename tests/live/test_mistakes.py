@@ -1,6 +1,7 @@
 """What callers do wrong: one clear error, at the first possible moment, or the obvious meaning."""
 
 import asyncio
+import concurrent.futures
 import functools
 import itertools
 import logging
@@ -204,3 +205,75 @@ def test_redialling_is_drawn_and_slows_down():
         assert REDIAL_FIRST_S / 2 <= waits_s[0] <= 3 * REDIAL_FIRST_S / 2
         assert all(REDIAL_LAST_S / 2 <= wait_s <= 3 * REDIAL_LAST_S / 2 for wait_s in waits_s[8:])
     assert len({waits_s[-1] for waits_s in several}) > 10
+
+
+def test_calls_from_another_thread_are_refused_and_change_nothing():
+    async def test():
+        async with group_of(2) as (one, two):
+            calls = {
+                "broadcast": lambda: asyncio.run(one.broadcast(b"")),
+                "broadcast_many": lambda: asyncio.run(one.broadcast_many([b""])),
+                "broadcast_nowait": lambda: one.broadcast_nowait(b""),
+                "finish": lambda: asyncio.run(one.finish()),
+                "stable": lambda: asyncio.run(one.stable((1, 1))),
+                "iteration": lambda: asyncio.run(take(one, 1)),
+                "on_message": lambda: one.on_message(print),
+                "events": one.events,
+                "happened_before": lambda: one.happened_before((0, 1), (1, 1)),
+            }
+            await two.broadcast(b"it waits for somebody")
+            await until(lambda: len(one._driver.inbox) == 1)
+            for name, call in calls.items():
+                with pytest.raises(UserError, match="call broadcast_threadsafe from other threads"):
+                    await asyncio.to_thread(call)
+                assert len(one._driver.inbox) == 1, name
+            assert one.counts()["broadcasts"] == 0
+            await one.broadcast(b"the group goes on")
+            assert (await take(two, 1))[0].payload == b"the group goes on"
+
+    run(test())
+
+
+def test_other_threads_broadcast_threadsafe():
+    each, threads = 50, 4
+
+    async def test():
+        async with group_of(2, window=8) as (one, two):
+
+            def broadcast_all(thread):
+                return [
+                    one.broadcast_threadsafe(b"%d:%d" % (thread, number), timeout=60.0).result()
+                    for number in range(each)
+                ]
+
+            with concurrent.futures.ThreadPoolExecutor(threads) as pool:
+                loop = asyncio.get_running_loop()
+                jobs = [loop.run_in_executor(pool, broadcast_all, i) for i in range(threads)]
+                heard = await take(two, each * threads)
+                names = await asyncio.gather(*jobs)
+            assert sorted(itertools.chain(*names)) == [(0, i + 1) for i in range(each * threads)]
+            for thread in range(threads):
+                mine = [m for m in heard if m.payload.startswith(b"%d:" % thread)]
+                assert [m.payload for m in mine] == [b"%d:%d" % (thread, i) for i in range(each)]
+                assert [(m.sender, m.sequence) for m in mine] == names[thread]
+            with pytest.raises(UserError, match="at most"):
+                one.broadcast_threadsafe(bytes(one.config.payload_max_bytes + 1))
+        return one
+
+    one = run(test())
+    with pytest.raises(GroupClosed, match="event loop"):
+        one.broadcast_threadsafe(b"late")
+    early = Group.open(Config(member=0, addresses=ADDRESSES))
+    with pytest.raises(UserError, match="enter the group first"):
+        early.broadcast_threadsafe(b"early")
+
+
+def test_what_may_be_asked_of_a_group_before_it_is_entered():
+    group = Group.open(Config(member=0, addresses=ADDRESSES))
+    assert group.lags() == {}
+    assert group.missing() == []
+    assert group.missing_links() == [1]
+    assert (group.view, group.credit, group.laggard) == ([0, 1], 512, 0)
+    assert (group.error, group.is_over, group.is_finished) == (None, False, False)
+    assert (group.tier, group.metrics_address) == ("interpreted", None)
+    assert group.counts()["broadcasts"] == 0

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import socket
+import threading
 import time
 from collections.abc import Hashable, Iterable, Iterator
 from typing import Final, NamedTuple
@@ -57,7 +58,7 @@ class Driver:
     """
 
     links: Links
-    _loop: asyncio.AbstractEventLoop
+    loop: asyncio.AbstractEventLoop
 
     def __init__(self, config: Config) -> None:
         self.config = config
@@ -75,6 +76,7 @@ class Driver:
         )
         self.changed = Bell()  # stability or the view
         self.senders = WaitQueue()  # broadcasts that wait for credit
+        self.thread: int | None = None  # the one whose loop runs all of it
         self.error: PrecedesError | None = None
         self.is_open = self.is_entered = self.is_finishing = self.is_over = False
         self.is_scheduled = False  # a turn is due
@@ -99,7 +101,7 @@ class Driver:
     def open(self, listener: socket.socket | None) -> None:
         """Make links and log; in the loop that will run all of it."""
         config = self.config
-        self._loop = asyncio.get_running_loop()
+        self.loop, self.thread = asyncio.get_running_loop(), threading.get_ident()
         self.links = Links(self, config.link_settings(), listener)
         self.is_open = True
         if config.trace is not None:
@@ -118,7 +120,7 @@ class Driver:
         """Do the regular duties from now on, and go on compiled when that can be."""
         self._beat_ns = time.monotonic_ns()
         for duty in (self._tend(), self.tier.climb()):
-            self._tasks.append(self._loop.create_task(duty))
+            self._tasks.append(self.loop.create_task(duty))
 
     def enter(self) -> None:
         """All neighbours are there: begin to test them, and let applications in."""
@@ -201,7 +203,7 @@ class Driver:
 
     def lags(self) -> dict[int, int]:
         """For each link, bytes that have not arrived at its other side."""
-        links = list(self.links.links.items())
+        links = list(self.links.links.items()) if self.is_open else []
         return {peer: link.unacknowledged_bytes for peer, link in links}
 
     @property
@@ -213,9 +215,18 @@ class Driver:
         return (time.monotonic_ns() - since_ns) / NANOSECONDS_PER_S
 
     def check_entered(self) -> None:
-        """UserError if the application is too early."""
+        """UserError if the application is too early, or in another thread."""
         if not self.is_entered:
             raise UserError("enter the group first: async with Group.open(config) as group")
+        self.check_thread()
+
+    def check_thread(self) -> None:
+        """UserError if this is not the thread of the group's loop."""
+        if self.thread not in (None, threading.get_ident()):
+            raise UserError(
+                "a group is used in the thread of its event loop: call broadcast_threadsafe "
+                "from other threads"
+            )
 
     def raise_error(self) -> None:
         """Raise why this member has stopped; every time anew, or tracebacks would add up."""
@@ -251,7 +262,7 @@ class Driver:
         """Have all input handled in the next turn of the loop."""
         if not self.is_scheduled and not self.is_over:
             self.is_scheduled = True
-            self._loop.call_soon(self.flush)
+            self.loop.call_soon(self.flush)
 
     def flush(self, force: bool = False) -> None:
         """Handle all input, send what comes of it, hand out what is delivered."""
@@ -322,7 +333,7 @@ class Driver:
                 self._timer.cancel()
             self._timer_ns = due_ns
             wait_s = max(due_ns - self._now_ns(), 0) / NANOSECONDS_PER_S
-            self._timer = self._loop.call_later(wait_s, self._on_timer)
+            self._timer = self.loop.call_later(wait_s, self._on_timer)
 
     def _on_timer(self) -> None:
         self._timer_ns = 0
@@ -352,7 +363,7 @@ class Driver:
         """From now on there is something that others do not know."""
         self._untold_ns = now_ns
         if self._telling is None and not self.is_over:
-            self._telling = self._loop.call_later(TELL_AFTER_S, self._tell_now)
+            self._telling = self.loop.call_later(TELL_AFTER_S, self._tell_now)
 
     def _tell_now(self) -> None:
         """Tell what no other frame has told in the meantime."""
@@ -360,7 +371,7 @@ class Driver:
         if self._untold_ns:
             wait_s = TELL_AFTER_S - (time.monotonic_ns() - self._untold_ns) / NANOSECONDS_PER_S
             if wait_s > TELL_AFTER_S / 8:
-                self._telling = self._loop.call_later(wait_s, self._tell_now)
+                self._telling = self.loop.call_later(wait_s, self._tell_now)
             else:
                 self.flush(force=True)
 

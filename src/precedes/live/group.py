@@ -13,11 +13,13 @@ the step do not: the first is another process's business, the second a thread's.
 from __future__ import annotations
 
 import asyncio
+import concurrent.futures
 import contextlib
 import operator
 import socket
 import time
 from collections.abc import AsyncIterator, Callable, Sequence
+from threading import get_ident
 from types import TracebackType
 from typing import TYPE_CHECKING, Final, Self, cast
 
@@ -175,6 +177,24 @@ class Group:
                 raise TimeoutError(text) from None
         return self._broadcast(data)
 
+    def broadcast_threadsafe(
+        self, payload: Buffer, *, timeout: float | None = None
+    ) -> concurrent.futures.Future[tuple[int, int]]:
+        """Broadcast from another thread, as ``broadcast`` does; ``result()`` waits for the name.
+
+        Whoever does not wait for a result before the next call may see the two change places.
+        """
+        data = _to_bytes(payload)
+        self._check_size(len(data))
+        if not self._driver.is_entered:
+            self._driver.check_entered()
+        sending = self.broadcast(data, timeout=timeout)
+        try:
+            return asyncio.run_coroutine_threadsafe(sending, self._driver.loop)
+        except RuntimeError:
+            sending.close()
+            raise GroupClosed("the event loop of the group has ended") from None
+
     def broadcast_nowait(self, payload: Buffer) -> tuple[int, int]:
         """Broadcast a message, or raise WouldBlock if there is no credit."""
         data = _to_bytes(payload)
@@ -231,7 +251,7 @@ class Group:
     def _may_send(self) -> bool:
         """Whether there is credit; raises why there will be none any more."""
         driver = self._driver
-        if not driver.is_entered:
+        if not driver.is_entered or driver.thread != get_ident():
             driver.check_entered()
         if driver.error is not None:
             driver.raise_error()
@@ -300,10 +320,12 @@ class Group:
         Not to an ``async`` one: nothing bounds how many of its calls would be under way. If the
         function raises, that is counted, and logged ever more seldom.
         """
+        self._driver.check_thread()
         self._driver.inbox.add_callback(callback)
 
     def events(self) -> AsyncIterator[Event]:
         """What happens to the group: members that leave or are suspected, gaps, errors."""
+        self._driver.check_thread()
         return self._driver.events.listen()
 
     @property
