@@ -55,6 +55,7 @@ class Protocol:
     sources: tuple[Path, ...]
     route: str = "any"
     missing: Callable[[Any, int], list[tuple[int, int]]] | None = None
+    happened_before: Callable[[Any, int, int, int], bool] | None = None
     survives_crashes: bool = True
     network: ClassVar[str] = "links"
 
@@ -311,6 +312,7 @@ def check(module: ModuleType, *, name: str, sources: tuple[Path, ...] = ()) -> P
         sources=sources,
         route=getattr(module, "ROUTE", "any"),
         missing=getattr(module, "missing", None),
+        happened_before=getattr(module, "happened_before", None),
         survives_crashes=getattr(module, "SURVIVES_CRASHES", True),
     )
     if protocol.route not in ROUTES:

@@ -263,3 +263,116 @@ def test_a_gap_is_reported_with_what_is_missing():
             assert three.counts()["pending"] == 0
 
     run(test())
+
+
+@pytest.mark.parametrize("protocol", ["vector", "vcube", "hashed"])
+def test_own_messages_are_echoed_in_order_with_those_of_others(protocol):
+    async def test():
+        async with group_of(3, protocol=protocol, echo=True) as groups:
+            for number in range(5):
+                for group in groups:
+                    await group.broadcast(b"%d" % number)
+                    await asyncio.sleep(0)
+            for group in groups:
+                await group.finish()
+            found = await asyncio.gather(*(take(group, 1000) for group in groups))
+            for messages in found:
+                names = [(m.sender, m.sequence, int(m.payload) + 1) for m in messages]
+                assert sorted(names) == [(i, k, k) for i in range(3) for k in range(1, 6)]
+
+    run(test())
+
+
+def test_an_echo_comes_after_its_past_and_before_all_else():
+    async def test():
+        async with group_of(3, echo=True) as groups:
+            heard = [[], [], []]
+            wrong = []
+
+            def listen(group, mine):
+                def hear(message):
+                    if message.sender == group.member:
+                        wrong.extend(m for m in mine if not group.happened_before(m, message))
+                    mine.append(message)
+
+                group.on_message(hear)
+
+            for group, mine in zip(groups, heard, strict=True):
+                listen(group, mine)
+            for number in range(40):
+                groups[number % 3].broadcast_nowait(b"")
+                if number % 4 == 3:
+                    await asyncio.sleep(0.002)
+            await until(lambda: all(len(mine) == 40 for mine in heard))
+            assert wrong == []
+            assert [group.metrics.callback_failures for group in groups] == [0, 0, 0]
+
+    run(test())
+
+
+def test_what_is_delivered_after_an_echo_is_not_in_its_past():
+    async def test():
+        async with group_of(2, echo=True) as (one, two):
+            echo = await one.broadcast(b"")
+            assert [message[:2] for message in await take(one, 1)] == [echo]
+            await two.broadcast(b"")
+            (later,) = await take(one, 1)
+            assert not one.happened_before(later, echo)  # kept: nobody else has taken it
+            two.on_message(lambda message: None)
+
+    run(test())
+
+
+def test_a_member_that_takes_none_of_its_echoes_gets_no_credit():
+    """Or nothing would bound how many of them wait."""
+
+    async def test():
+        async with group_of(2, echo=True, window=4, slow="evict", slow_after_s=0.3) as (one, two):
+            two.on_message(lambda message: None)
+            for _ in range(4):
+                await one.broadcast(b"")
+            await until(lambda: one.laggard == 0)
+            with pytest.raises(SlowMember, match="member 0"):
+                await one.broadcast(b"")
+            assert one.view == [0, 1]
+            assert len(await take(one, 4)) == 4
+            await one.broadcast(b"")
+
+    run(test())
+
+
+def test_which_of_two_messages_happened_before_the_other():
+    async def test():
+        async with group_of(3, gap_after_s=60.0) as (one, two, three):
+            for group in (one, two):
+                await group.broadcast(b"concurrent")
+            (first,) = await take(two, 1)
+            answer = await two.broadcast(b"answer")
+            heard = {(m.sender, m.sequence): m for m in await take(three, 3)}
+            other = heard[1, 1]
+            order = {
+                (a, b): three.happened_before(heard[a], heard[b]) for a in heard for b in heard
+            }
+            assert {pair for pair, is_before in order.items() if is_before} == {
+                ((0, 1), (1, 2)), ((1, 1), (1, 2)),
+            }  # fmt: skip
+            assert three.happened_before((first.sender, first.sequence), answer), "by their names"
+            assert not three.happened_before(other, (0, 1))
+            one.on_message(lambda message: None)
+            await two.stable(answer)
+            with pytest.raises(UserError, match="the clock of message 1:2 is not here"):
+                two.happened_before((0, 1), answer)
+            with pytest.raises(UserError, match="named"):
+                two.happened_before("a", answer)
+
+    run(test())
+
+
+@pytest.mark.parametrize("protocol", ["vcube", "hashed", "bundled"])
+def test_a_clock_that_orders_no_pair_of_messages_says_so(protocol):
+    async def test():
+        async with group_of(2, protocol=protocol) as (one, _):
+            with pytest.raises(UserError, match=f"{protocol} does not order any two messages"):
+                one.happened_before((1, 1), (1, 2))
+
+    run(test())

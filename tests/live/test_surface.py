@@ -6,10 +6,10 @@ import sys
 from precedes.live import Config, Group
 
 GROUP = [
-    "batches", "broadcast", "broadcast_many", "broadcast_nowait", "config", "counts", "credit",
-    "error", "events", "finish", "is_finished", "is_over", "laggard", "lags", "member", "metrics",
-    "metrics_address", "missing", "missing_links", "on_message", "open", "stable", "tier",
-    "view",
+    "batches", "broadcast", "broadcast_many", "broadcast_nowait", "broadcast_threadsafe", "config",
+    "counts", "credit", "error", "events", "finish", "happened_before", "is_finished", "is_over",
+    "laggard", "lags", "member", "metrics", "metrics_address", "missing", "missing_links",
+    "on_message", "open", "stable", "tier", "view",
 ]  # fmt: skip
 
 

@@ -35,7 +35,7 @@ KINDS: Final = (
     (("member", "window", "payload_max_bytes"), Integral, "a whole number"),
     (TIMES, Real, "a number of seconds"),
     (("name", "protocol", "key", "slow", "tier"), str, "text"),
-    (("quorum", "insecure"), bool, "true or false"),
+    (("quorum", "insecure", "echo"), bool, "true or false"),
     (("addresses",), Iterable, "a list of host:port"),
     (("parameters",), Mapping, "a table of names and values"),
     (("trace",), str | os.PathLike | None, "a directory"),
@@ -69,7 +69,8 @@ class Config:
     start_s: float = 60.0  # how long to wait for the others
     drain_s: float = 30.0  # how long to wait at the end until all have the own messages
     linger_s: float = 5.0  # and how long until all others have finished too
-    gap_after_s: float = 1.0  # report messages that have waited so long
+    gap_after_s: float = 1.0  # report waits, for messages, credit or a link, that last so long
+    echo: bool = False  # hand out own messages too, in order with those of others
     security: Security | None = None
     insecure: bool = False  # listen beyond loopback without security
     trace: str | None = None  # a directory for this member's log
@@ -144,6 +145,7 @@ class Config:
             key=int.from_bytes(self._digest(b"hash key")[:16], "big"),
             test_interval_ms=1000 * self.test_every_s,
             patience_ms=1000 * self.evict_after_s,
+            echo=self.echo,
         )
 
     def link_settings(self) -> LinkSettings:

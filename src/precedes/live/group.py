@@ -21,7 +21,7 @@ import time
 from collections.abc import AsyncIterator, Callable, Sequence
 from threading import get_ident
 from types import TracebackType
-from typing import TYPE_CHECKING, Final, Self, cast
+from typing import TYPE_CHECKING, Final, Self, TypeAlias, cast
 
 from precedes.errors import PrecedesError, UserError
 from precedes.live.config import Config
@@ -38,6 +38,9 @@ from precedes.model import NANOSECONDS_PER_S
 if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry
     from typing_extensions import Buffer
+
+# A message, or its name.
+Name: TypeAlias = Message | tuple[int, int]
 
 # At the end, for the last frames: also over connections that have just broken.
 FLUSH_S: Final = 2.0
@@ -296,7 +299,8 @@ class Group:
     def _on_slow(self, waited_s: float) -> None:
         """Nobody has taken anything for a while: the member that lags behind is too slow."""
         who, driver = self.laggard, self._driver
-        if self.config.slow == "raise":
+        # With ``echo`` it may be this member itself, which nobody evicts for that.
+        if self.config.slow == "raise" or who == self.member:
             raise SlowMember(who, waited_s)
         driver.tell(Event("slow", who, f"has taken no message for {waited_s:.1f} s"))
         driver.last_progress_ns = time.monotonic_ns()
@@ -369,7 +373,7 @@ class Group:
         """Why this member cannot go on, or None."""
         return self._driver.error
 
-    async def stable(self, message: tuple[int, int]) -> None:
+    async def stable(self, message: Name) -> None:
         """Wait until every member in the view has taken the message."""
         driver = self._driver
         driver.check_entered()
@@ -380,10 +384,33 @@ class Group:
                 raise GroupLost(f"whether all have {source}:{sequence} cannot be known any more")
             await driver.changed.wait()
 
-    def _read_name(self, message: tuple[int, int]) -> tuple[int, int]:
+    def happened_before(self, first: Name, second: Name) -> bool:
+        """Whether the first message is in the causal past of the second, by that one's clock.
+
+        If neither happened before the other, they are concurrent. The clock of a message is kept
+        from its arrival until every member has taken it: in a callback, and up to the first
+        ``await`` after an iteration has handed it out, it is always there.
+        """
+        self._driver.check_entered()
+        earlier, later = self._read_name(first), self._read_name(second)
+        if self._node.protocol.happened_before is None:
+            raise UserError(
+                f"the clock of protocol {self._node.protocol.name} does not order any two "
+                "messages: use protocol vector"
+            )
+        is_before = self._node.happened_before(earlier, later)
+        if is_before is None:
+            raise UserError(
+                f"the clock of message {later[0]}:{later[1]} is not here: it is kept from its "
+                "arrival until every member has taken it"
+            )
+        return is_before
+
+    def _read_name(self, message: Name) -> tuple[int, int]:
         """The name of a message that there may be, or UserError."""
         try:
-            source, sequence = map(operator.index, message)
+            name = message[:2] if isinstance(message, Message) else message
+            source, sequence = map(operator.index, name)
         except (TypeError, ValueError):
             source = sequence = -1
         known = 0 <= source < len(self.config.addresses) and 1 <= sequence <= records.SEQUENCE_MAX

@@ -151,6 +151,11 @@ def missing(state: State, slot: int) -> list[tuple[int, int]]:
     return [(int(source), int(need[source])) for source in np.flatnonzero(need > clock)]
 
 
+def happened_before(state: State, source: int, sequence: int, slot: int) -> bool:
+    """Whether a message is in the past of the one in a slot."""
+    return bool(state.need[slot, source] >= sequence)
+
+
 @compiled.register(admits, State)
 def _admits(state: State, here: int, sender: int, tag: int, value: int, host: Host) -> bool:
     """Nobody needs more of our messages than there are, or of its own than came before."""

@@ -52,7 +52,7 @@ def make_member(
     setting[[arrays.NODES, arrays.ME, arrays.ROUTE]] = n, settings.member, route
     setting[[arrays.WINDOW, arrays.EAGER]] = window, max(window // 8, 1)
     setting[[arrays.PAYLOAD_MAX, arrays.ITEMS_MAX]] = settings.payload_max_bytes, ITEMS_MAX
-    setting[arrays.BRANCHES] = branches
+    setting[[arrays.BRANCHES, arrays.ECHO]] = branches, settings.echo
     fields = _fields_of(state, protocol, slots)
     widest_bytes = settings.payload_max_bytes + records.fields_bytes_max(fields) + BESIDE_BYTES
     packets = n * (n + 1) + n * (1 + branches) + PACKETS

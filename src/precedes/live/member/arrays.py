@@ -162,7 +162,8 @@ PAYLOAD_MAX: Final = 4
 ITEMS_MAX: Final = 5
 BRANCHES: Final = 6
 EAGER: Final = 7  # so many messages are acknowledged at once
-SETTINGS: Final = 8
+ECHO: Final = 8  # whether the application gets its own messages too
+SETTINGS: Final = 9
 
 # How messages travel (``Protocol.route``).
 ANY: Final = 0  # over links to everybody, in ways that only the protocol knows

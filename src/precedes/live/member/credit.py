@@ -47,7 +47,9 @@ def settle(member: Member) -> None:
 def _consumed_below(member: Member, source: int) -> int:
     """How many messages of a source this member and all behind it have consumed."""
     me = member.setting[arrays.ME]
-    least = np.int64(ALL) if source == me else member.known[source, arrays.CONSUMED]
+    # Its own messages are none for its application to consume, unless it has them echoed.
+    is_echoed = source != me or member.setting[arrays.ECHO] != 0
+    least = member.known[source, arrays.CONSUMED] if is_echoed else np.int64(ALL)
     laggard = me
     for b in range(member.setting[arrays.BRANCHES]):
         peer = member.branch[b]

@@ -82,15 +82,32 @@ def _record_held(member: Member) -> None:
 
 @compiled.function(inline=False)
 def _deliver(member: Member, slot: int) -> int:
-    """Copy a message to what the application gets."""
+    """Deliver a message that has come from another member."""
     registers = member.host.registers
-    first = registers[arrays.DELIVERED_BYTES]
-    size_bytes = member.message[slot, arrays.PAYLOAD_BYTES]
-    full = first + size_bytes > member.delivered.size
-    if full or registers[arrays.DELIVERIES] == member.delivery.shape[0]:
+    if not can_hand_out(member, member.message[slot, arrays.PAYLOAD_BYTES]):
         return FLUSH
     if registers[arrays.ROWS] == member.trace.shape[0] and registers[arrays.RECORDING] != 0:
         return FLUSH
+    hand_out(member, slot)
+    trace_event(member, DELIVER_KIND, slot)
+    _end_wait(member, slot)
+    return DONE
+
+
+@compiled.function(inline=False)
+def can_hand_out(member: Member, size_bytes: int) -> bool:
+    """Whether there is room for one more message among those that the application gets."""
+    registers = member.host.registers
+    if registers[arrays.DELIVERED_BYTES] + size_bytes > member.delivered.size:
+        return False
+    return bool(registers[arrays.DELIVERIES] < member.delivery.shape[0])
+
+
+@compiled.function(inline=False)
+def hand_out(member: Member, slot: int) -> None:
+    """Copy a message to what the application gets; the caller has asked ``can_hand_out``."""
+    registers = member.host.registers
+    first = registers[arrays.DELIVERED_BYTES]
     row = member.delivery[registers[arrays.DELIVERIES]]
     row[arrays.SOURCE] = contract.source_of(member.host, slot)
     row[arrays.SEQUENCE] = contract.sequence_of(member.host, slot)
@@ -98,9 +115,6 @@ def _deliver(member: Member, slot: int) -> int:
     row[arrays.LAST_BYTE] = store.copy_payload(member, slot, member.delivered, first)
     registers[arrays.DELIVERED_BYTES] = row[arrays.LAST_BYTE]
     registers[arrays.DELIVERIES] += 1
-    trace_event(member, DELIVER_KIND, slot)
-    _end_wait(member, slot)
-    return DONE
 
 
 @compiled.function(inline=False)

@@ -22,11 +22,12 @@ from precedes.compiled.recipes import Work
 from precedes.compiled.tiers import Compilation
 from precedes.contract import Capacity, grow
 from precedes.errors import InternalError, UserError
-from precedes.live.member import allocate, arrays, records, step, view
+from precedes.live.member import allocate, arrays, records, step, store, view
 from precedes.live.member.arrays import Member
 from precedes.live.member.output import FEW, ROW_BYTES, Batch, Output
 from precedes.model import NODES_MAX
 from precedes.parts import tester
+from precedes.parts.pool import NONE
 
 # What a step has left once that was taken.
 NOTHING: Final = np.zeros(arrays.ROWS + 1 - arrays.COMMON_BYTES, np.int64).data
@@ -48,7 +49,7 @@ ROUNDS_MAX: Final = 1000
 
 @dataclass(frozen=True, kw_only=True)
 class Settings:
-    """What a member is told about itself and its group; all must agree on all but ``member``."""
+    """Settings of a member; all of a group must agree on all but ``member`` and ``echo``."""
 
     member: int
     members: int
@@ -59,6 +60,7 @@ class Settings:
     key: int = 1
     test_interval_ms: float = 500.0
     patience_ms: float = 5000.0
+    echo: bool = False
 
     def __post_init__(self) -> None:
         if not 2 <= self.members <= min(allocate.MEMBERS_MAX, NODES_MAX):
@@ -450,6 +452,16 @@ class Node:
         words = self.member.message
         waits = (words[:, arrays.REFERENCES] > 0) & (words[:, arrays.WAITING] > 0)
         return int(words[waits, arrays.SINCE_NS].min()) if waits.any() else None
+
+    def happened_before(self, first: tuple[int, int], second: tuple[int, int]) -> bool | None:
+        """Whether a message is in the past of another; None if that one is not in memory.
+
+        Only for a protocol that has ``happened_before``.
+        """
+        slot = store.find(self.member.name, store.name_of(*second))
+        if slot == NONE or self.protocol.happened_before is None:
+            return None
+        return self.protocol.happened_before(self.state, *first, int(slot))
 
     def waiting(self) -> list[tuple[int, int, int, list[tuple[int, int]]]]:
         """Messages that wait here: sender, sequence, since when, and what is missing of each."""

@@ -100,6 +100,9 @@ def _broadcast(member: Member, state: Any, position: int) -> int:
         return arrays.GROW_SLOTS
     if not store.has_blocks(member, size_bytes):
         return arrays.GROW_BLOCKS
+    is_echoed = member.setting[arrays.ECHO] != 0
+    if is_echoed and not effects.can_hand_out(member, size_bytes):
+        return FLUSH
     me = member.setting[arrays.ME]
     sequence = registers[arrays.OWN_SEQUENCE] + 1
     slot = store.new_message(member, me, sequence)
@@ -117,6 +120,8 @@ def _broadcast(member: Member, state: Any, position: int) -> int:
     member.known[me, arrays.RECEIVED] = sequence
     if member.setting[arrays.ROUTE] == arrays.DIRECT:
         store.keep_until_stable(member, me, sequence, slot)
+    if is_echoed:
+        effects.hand_out(member, slot)
     contract.release(member.host, slot)
     effects.trace_event(member, BROADCAST_KIND, slot)
     registers[arrays.POSITION] = position + size_bytes
