@@ -13,13 +13,13 @@ class Exit(enum.IntEnum):
     DONE = 0  # of an audit or a cluster: held
     VIOLATED = 1
     MISTAKE = 2  # the caller's, or the surroundings': what was asked cannot be done
-    UNKNOWN = 3  # nothing to judge, not judged whole, or our own fault
+    UNKNOWN = 3  # nothing to judge, not judged whole, members that were late, or our own fault
     INTERRUPTED = 130
     BROKEN_PIPE = 141
 
     @classmethod
     def of(cls, verdict: str) -> Exit:
-        """The status for the verdict of an audit."""
+        """The status for the verdict of an audit or a cluster."""
         return {"held": cls.DONE, "violated": cls.VIOLATED}.get(verdict, cls.UNKNOWN)
 
 

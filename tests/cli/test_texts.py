@@ -73,7 +73,7 @@ def test_a_cluster_with_faults():
         "               0.77       -  kill       2",
         "               1.50    0.12  partition  0, 2",
         "members     0 ended with the group; 1 lost: no quorum; 2 killed",
-        "  member 1 did not end",
+        "  member 1 did not end in time",
         "  member 1 ended unexpectedly: lost: no quorum",
         "  - node 0 delivered 1:2 before 1:1.",
     ]

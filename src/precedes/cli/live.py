@@ -76,7 +76,8 @@ def _add_cluster(commands: Commands) -> None:
         "cluster",
         help="run a group of processes on this machine, with load and faults, and audit it",
         description="Run a group of processes on this machine, and audit what they logged. Exit "
-        "status 0: the protocol kept what it promises, 1: it did not, 3: unknown.",
+        "status 0: the protocol kept what it promises, 1: it did not, 3: unknown, or "
+        "members were late.",
         epilog=examples(
             ("cluster -n 3 --seconds 1", "as fast as it can"),
             ("cluster -n 5 --rate 200 --faults 7", "with drawn faults"),

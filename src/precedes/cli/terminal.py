@@ -40,6 +40,7 @@ VERDICTS: Final = {
     "^held": "bold green",
     "^violated": "bold red",
     "^unknown": "bold yellow",
+    "^late": "bold yellow",
 }
 
 

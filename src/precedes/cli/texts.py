@@ -83,7 +83,7 @@ def cluster_text(found: Mapping[str, Any]) -> str:
     ]
     if found["faults"]:
         lines.append(f"{'members':{LABEL}}{_ends(found['ended'])}")
-    lines += [f"  member {who} did not end" for who in found["hung"]]
+    lines += [f"  member {who} did not end in time" for who in found["hung"]]
     for who in found["unexpected"]:
         lines.append(f"  member {who} ended unexpectedly: {found['ended'][str(who)]}")
     return "\n".join([*lines, *(f"  - {sentence}" for sentence in found["witnesses"])])

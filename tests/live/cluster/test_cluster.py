@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 
 from precedes.audit import audit
-from precedes.errors import UserError
+from precedes.cli.texts import cluster_text
+from precedes.errors import Exit, UserError
 from precedes.live import Config
 from precedes.live.cluster import run
 from precedes.live.cluster.disturbed import Spell, disturbances, latencies
@@ -22,7 +23,7 @@ from precedes.trace import load, read_members, read_metadata
 from precedes.trace.member_log import read_member_log
 from precedes.trace.members import join
 from precedes.viewer import html
-from tests.support import commands, warm
+from tests.support import commands, edited, warm
 from tests.support.groups import listeners
 from tests.support.places import ROOT
 from tests.support.signals import heed_interrupts
@@ -103,6 +104,33 @@ def test_two_hundred_schedules_of_faults(block):
     ]
     for found in clusters(given, limit_s=900):
         judge(found)
+
+
+def test_members_that_are_late_are_no_violation(tmp_path):
+    """Nothing is wrong in their logs; a member that fails by itself is a violation."""
+    stuck = (
+        "if clock[source] > need[source]:",
+        "if clock[source] > need[source] or need[source] > 2:",
+    )
+    failing = (
+        "clock[source_of(host, slot)] += 1",
+        "clock[source_of(host, slot) + 99 * (sequence_of(host, slot) > 3)] += 1",
+    )
+    common = {"members": 2, "seconds": 0.2, "rate": 100.0, "evict_after_s": 0.4, "grace_s": 0.1}
+    given = [
+        {
+            **common,
+            "tier": "interpreted",
+            "protocol": edited.protocol(tmp_path, "vector", edit, rename=name),
+        }
+        for name, edit in (("stuck", stuck), ("failing", failing))
+    ]
+    late, failed = clusters(given, limit_s=60)
+    assert (late["verdict"], late["violations"], late["lost"]) == ("late", 0, 0)
+    assert late["unexpected"] == [0, 1]
+    assert Exit.of(late["verdict"]) == Exit.UNKNOWN
+    assert cluster_text(late).startswith("late: ")
+    assert (failed["verdict"], failed["hung"]) == ("violated", [])
 
 
 def test_schedules_come_from_their_seed():

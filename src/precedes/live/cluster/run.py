@@ -42,8 +42,9 @@ GROUP: Final = "cluster"
 LEFT_BEHIND: Final = re.compile(r"member-\d{4,}\.(events|json|log)")
 # Shorter pauses are waited for; ``faults.draw`` has none between this and an eviction.
 PAUSE_SHORT_S: Final = 0.5
-# What a member may take beyond the time of the run: the others' patience, and the end.
-GRACE_S: Final = 30.0
+START_S: Final = 30.0
+# Ends of members whose silence lasted longer than the others' patience.
+LATE: Final = ("evicted", "lost")
 # More members than these wait for a compiled step instead of beginning without one.
 CLIMBING_MAX: Final = 16
 READY_BYTES: Final = 1024 * process.NUMBER.size
@@ -66,6 +67,7 @@ class Cluster:
     window: int = 512
     faults: int | None = None  # a seed; None: none
     evict_after_s: float = 5.0
+    grace_s: float = 30.0  # what members may take beyond the run and the others' patience
     secure: bool = False
     tier: Tier = "auto"
 
@@ -170,7 +172,7 @@ def _run(
             sock.close()
         os.close(tell_ready)
         hung = asyncio.run(
-            supervisor.supervise(cluster.seconds + 3 * cluster.evict_after_s + GRACE_S)
+            supervisor.supervise(cluster.seconds + 3 * cluster.evict_after_s + cluster.grace_s)
         )
     finally:
         for number in supervisor.processes:
@@ -218,7 +220,7 @@ def _config(
         evict_after_s=cluster.evict_after_s,
         test_every_s=min(0.5, cluster.evict_after_s / 4),
         linger_s=2 * cluster.evict_after_s + 5,
-        start_s=GRACE_S,
+        start_s=START_S,
         trace=str(directory),
         tier=cluster.tier,
         security=None if keys is None else Security.in_directory(keys, member=who),
@@ -274,7 +276,7 @@ class _Supervisor:
         tasks: list[asyncio.Task[None]] = []
         began_s: float | None = None
         ready = set[int]()
-        deadline_s = time.monotonic() + GRACE_S + limit_s
+        deadline_s = time.monotonic() + START_S + limit_s
         left = dict(enumerate(self.processes))
         while left and time.monotonic() < deadline_s:
             left = {who: one for who, one in left.items() if not process.ended(one)}
@@ -364,7 +366,8 @@ def _sum_up(
         if member["ended"].partition(":")[0] not in {"all", *_excuses(who, faults)}
     ]
     if (hung or unexpected) and verdict == "held":
-        verdict = "violated"
+        late = {*hung, *(who for who in unexpected if found[who]["ended"].startswith(LATE))}
+        verdict = "late" if late.issuperset(unexpected) else "violated"
     measured = [member for member in found if member["ended"] == "all"]
     evicted_us = [member["evicted_us"] for member in measured]
     missing = disturbances(supervisor.spells, evicted_us, end_us=_now_us())
