@@ -131,7 +131,7 @@ def test_an_iteration_that_ends_on_leaving_holds_nobody_up():
     run(test())
 
 
-def test_who_iterates_after_messages_were_discarded_is_told():
+def test_an_iteration_after_messages_were_discarded_raises():
     async def test():
         async with group_of(2) as (one, two):
             await one.broadcast_many([b""] * 20)

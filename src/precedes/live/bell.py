@@ -39,7 +39,7 @@ class Bell:
 
 
 class WaitQueue:
-    """Wakes those who wait first come, first served, each of them once.
+    """Queue of tasks that are woken in the order in which they joined, each of them once.
 
     ``join`` gives a place to await, which ``leave`` has to give back, whatever happens.
     """
@@ -69,7 +69,7 @@ class WaitQueue:
             self.woken -= 1
 
     def wake(self, count: int) -> None:
-        """Wake the first ones, until so many are woken and have not given their place back."""
+        """Wake places from the front, until ``count`` are woken and not given back."""
         while self._waiting and self.woken < count:
             place, _ = self._waiting.popitem(last=False)
             self.woken += 1

@@ -208,7 +208,7 @@ class Driver:
 
     @property
     def stalled_s(self) -> float:
-        """How long broadcasts have waited for credit without any progress; 0 if none waits."""
+        """Time without progress while broadcasts wait for credit; 0 if none waits."""
         if (since_ns := self.metrics.blocked_since_ns) is None:
             return 0.0
         since_ns = max(since_ns, self.last_progress_ns)
@@ -435,7 +435,7 @@ class Driver:
         self.wake_senders()
 
     def wake_senders(self) -> None:
-        """Wake as many as there is credit for; all, if there will be no more."""
+        """Wake one for each credit, or all if there will be no more credit."""
         if senders := self.senders:
             is_closed = self.error is not None or self.is_over or self.is_finishing
             is_closed = is_closed or self.node.is_spent
@@ -515,7 +515,7 @@ class Driver:
                 reported = set(lasting)
 
     def _find_lasting(self, now_ns: int) -> Iterator[tuple[Hashable, Event]]:
-        """What has lasted longer than ``gap_after_s``: a wait for credit, missing links, gaps."""
+        """Find what has lasted longer than ``gap_after_s``: no credit, missing links, gaps."""
         limit_s = self.config.gap_after_s
         if (stalled_s := self.stalled_s) > limit_s:
             text = f"holds back {len(self.senders)} broadcasts, for {stalled_s:.1f} s so far"

@@ -385,7 +385,7 @@ class Group:
             await driver.changed.wait()
 
     def happened_before(self, first: Name, second: Name) -> bool:
-        """Whether the first message is in the causal past of the second, by that one's clock.
+        """Return whether the first message is in the causal past of the second, by its clock.
 
         If neither happened before the other, they are concurrent. The clock of a message is kept
         from its arrival until every member has taken it: in a callback, and up to the first

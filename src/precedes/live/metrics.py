@@ -45,7 +45,7 @@ class Metrics:
 
     @property
     def blocked_s(self) -> float:
-        """How long some broadcast has waited for credit, the wait under way included."""
+        """Time in which some broadcast waited for credit, the wait under way included."""
         since_ns, now_ns = self.blocked_since_ns, time.monotonic_ns()
         under_way_ns = 0 if since_ns is None else now_ns - since_ns
         return (self._blocked_ns + under_way_ns) / NANOSECONDS_PER_S

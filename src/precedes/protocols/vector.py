@@ -152,7 +152,7 @@ def missing(state: State, slot: int) -> list[tuple[int, int]]:
 
 
 def happened_before(state: State, source: int, sequence: int, slot: int) -> bool:
-    """Whether a message is in the past of the one in a slot."""
+    """Return whether a message is in the past of the one in a slot."""
     return bool(state.need[slot, source] >= sequence)
 
 

@@ -96,7 +96,7 @@ def _deliver(member: Member, slot: int) -> int:
 
 @compiled.function(inline=False)
 def can_hand_out(member: Member, size_bytes: int) -> bool:
-    """Whether there is room for one more message among those that the application gets."""
+    """Return whether one more message for the application fits."""
     registers = member.host.registers
     if registers[arrays.DELIVERED_BYTES] + size_bytes > member.delivered.size:
         return False

@@ -454,7 +454,7 @@ class Node:
         return int(words[waits, arrays.SINCE_NS].min()) if waits.any() else None
 
     def happened_before(self, first: tuple[int, int], second: tuple[int, int]) -> bool | None:
-        """Whether a message is in the past of another; None if that one is not in memory.
+        """Return whether a message is in the past of another; None if that one is not in memory.
 
         Only for a protocol that has ``happened_before``.
         """
