@@ -247,6 +247,49 @@ def test_what_is_said_at_once_is_heard(keys):
     run(test(), new_loop=uvloop.new_event_loop)
 
 
+def resume(address, keys):
+    """Connect twice as member 2, with the session of the first time; whether it was resumed."""
+    context, session = contexts(files(keys, 2)).client, None
+    for _ in range(2):
+        with (
+            socket.create_connection(address, timeout=5) as plain,
+            context.wrap_socket(plain, session=session) as secured,
+        ):
+            secured.sendall(b"not a handshake")
+            secured.recv(1 << 16)  # tickets come before the refusal
+            session = secured.session
+            was_resumed = secured.session_reused
+    return was_resumed
+
+
+def test_every_connection_shows_its_certificate(keys):
+    """A resumed session would let in a member whose certificate has expired since."""
+
+    async def test():
+        async with secured_pair(keys) as (_, address):
+            assert not await asyncio.to_thread(resume, address, keys)
+
+    run(test())
+
+
+def test_without_tickets_turned_off_a_session_is_resumed(keys):
+    """The twin: the client above would resume a session if it were given a ticket."""
+    context = contexts(files(keys, 0)).server
+    context.num_tickets = 2
+
+    async def refuse(reader, writer):
+        await reader.read(1)
+        writer.write(b"no")
+        await end(writer)
+
+    async def test():
+        async with await asyncio.start_server(refuse, "127.0.0.1", 0, ssl=context) as server:
+            address = server.sockets[0].getsockname()
+            assert await asyncio.to_thread(resume, address, keys)
+
+    run(test())
+
+
 async def entered(keys, **more):
     """Two members with keys."""
     socks = listeners(2)

@@ -195,6 +195,11 @@ def _context(files: Security, side: int) -> ssl.SSLContext:
     context.minimum_version = ssl.TLSVersion.TLSv1_3
     context.check_hostname = False  # the member's number is checked instead, see check_name
     context.verify_mode = ssl.CERT_REQUIRED
+    # A resumed session skips the certificate, so one that has expired since would be accepted.
+    # TLS 1.3 resumes by tickets alone; session ids belong to TLS 1.2, which is refused above.
+    context.options |= ssl.OP_NO_TICKET
+    if side == ssl.PROTOCOL_TLS_SERVER:
+        context.num_tickets = 0
     try:
         context.load_verify_locations(files.authority)
         context.load_cert_chain(files.certificate, files.key)
