@@ -1,6 +1,8 @@
 """A turn of the loop, without sockets: what is logged, sent and handed out, in which order."""
 
 import dataclasses
+import math
+import time
 
 import numpy as np
 import pytest
@@ -141,6 +143,35 @@ def test_what_waits_for_the_application_is_not_consumed(monkeypatch):
         assert consumed[arrays.CONSUMED] == 0, "consumed by nobody"
         made.inbox.add_callback(lambda message: None)
         assert consumed[arrays.CONSUMED] == 1, "consumed once"
+        await end(made)
+
+    run(test())
+
+
+@pytest.mark.parametrize("sign", ["bytes", "bytes of a banned member", "none"])
+def test_any_bytes_of_a_member_are_a_sign_of_life(sign, monkeypatch):
+    """Its reply may wait behind data: it is evicted if nothing has come from it."""
+
+    def later(made):
+        """All duties were done, and the patience of this round of tests is over."""
+        made._start_ns -= 5 * NANOSECONDS_PER_S
+        made.flush()
+        made.flush()
+
+    async def test():
+        made, _ = driver(monkeypatch, evict_after_s=4.0, quorum=False)
+        made.node.start(tests_at_ns=0)
+        made.flush()
+        if sign != "none":
+            made.links.link(1).heard_s = time.monotonic()
+        if sign == "bytes of a banned member":
+            made.links.ban(1)
+        later(made)
+        assert (1 in made.node.view) == (sign == "bytes")
+        made.links.link(1).heard_s = -math.inf
+        for _ in range(4):  # the reply of member 2, the rest, another round
+            later(made)
+        assert made.node.view == [0], "rounds of tests go on"
         await end(made)
 
     run(test())

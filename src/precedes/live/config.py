@@ -157,6 +157,7 @@ class Config:
             group_digest=self.group_digest(),
             security=self.security,
             window=self.window,
+            test_every_s=self.test_every_s,
             frame_max_bytes=8 * (self.payload_max_bytes + (1 << 20)),
         )
 

@@ -273,6 +273,7 @@ class Driver:
         node, now_ns = self.node, time.monotonic_ns()
         if now_ns - self._beat_ns > self._patience_ns:
             self._forgive_own_pause(now_ns)
+        self._vouch(now_ns)
         # Not what it is afterwards: without the others everything is delivered to all.
         was_finished = self.is_finishing and node.is_finished
         try:
@@ -346,8 +347,16 @@ class Driver:
     def _forgive_own_pause(self, now_ns: int) -> None:
         """After a pause of this process the silence of others proves nothing."""
         if self.is_late(now_ns):
-            self.node.forgive(now_ns - self._beat_ns)
+            late_ns = now_ns - self._beat_ns
+            self.node.forgive(late_ns)
+            self.links.forgive(late_ns / NANOSECONDS_PER_S)
             self._beat_ns = now_ns
+
+    def _vouch(self, now_ns: int) -> None:
+        """Any bytes are a sign of life: a reply that waits behind data evicts nobody."""
+        suspect = self.node.overdue(now_ns - self._start_ns)
+        if suspect is not None and self.links.heard_within(suspect, self.config.evict_after_s):
+            self.node.vouch_for(suspect)
 
     # What was taken is told -----------------------------------------------------------------
 

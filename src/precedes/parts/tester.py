@@ -267,7 +267,9 @@ def on_expiry(detector: Detector, here: int, key: int, host: Host) -> None:
         begin(detector, here, host)
         return
     tested = detector.test[here, own[AWAITED]]
-    if not is_faulty(detector, here, tested):  # no reply has reported it meanwhile
+    # Its owner may vouch for a process without a reply, and a reply of another may have reported it.
+    is_vouched = detector.replied[here, tested] == own[ROUND]
+    if not is_vouched and not is_faulty(detector, here, tested):
         detector.counter[TIMEOUTS] += 1
         _suspect(detector, here, tested, detector.state[here, tested] + 1, host)
     _await(detector, here, host)

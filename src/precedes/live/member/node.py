@@ -354,6 +354,21 @@ class Node:
                 return output
         raise InternalError(f"protocol {self.protocol.name}: a timer sets itself without end")
 
+    def overdue(self, now_ns: int) -> int | None:
+        """The member that ``run`` would suspect at this time, because its reply has not come."""
+        if not self._timers or self._timers[0][0] > now_ns:
+            return None
+        tested, awaited = self._tested, self._tested[tester.AWAITED]
+        key = tester.KEYS + tested[tester.GENERATION]
+        is_due = any(timer[0] <= now_ns and timer[2:] == (1, key) for timer in self._timers)
+        if not is_due or awaited == tested[tester.TESTS]:
+            return None
+        return int(self.member.detector.test[0, awaited])
+
+    def vouch_for(self, who: int) -> None:
+        """Count another sign of life of a member as its reply in this round of tests."""
+        self.member.detector.replied[0, who] = self._tested[tester.ROUND]
+
     def forgive(self, late_ns: int) -> None:
         """After a pause of this process, await the replies of others anew."""
         self._timers = [

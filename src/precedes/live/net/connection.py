@@ -31,7 +31,7 @@ class Connection(asyncio.BufferedProtocol):
         self.transport: asyncio.Transport | None = None
         self.paused = False
         self.is_damaged = False
-        self.heard_s = time.monotonic()
+        self.heard_s = self.said_s = time.monotonic()  # when bytes last came, and were last written
         self.closed: asyncio.Future[None] = links.loop.create_future()
         self._greeting = b""
         self._frames = wire.Frames(frame_max_bytes=links.settings.frame_max_bytes)
@@ -140,6 +140,7 @@ class Connection(asyncio.BufferedProtocol):
     def write(self, data: bytes) -> None:
         """Hand bytes to the operating system, or to the transport's buffer."""
         if self.transport is not None and not self.transport.is_closing():
+            self.said_s = time.monotonic()
             self.transport.write(data)
 
     def refuse(self, reason: str, *, code: int = 0) -> None:

@@ -7,6 +7,7 @@ frames it has, and the other goes on behind them.
 
 from __future__ import annotations
 
+import math
 from collections import deque
 from typing import Final
 
@@ -28,6 +29,7 @@ class Link:
     def __init__(self, peer: int) -> None:
         self.peer = peer
         self.life = b""  # of the other side, once it has been met
+        self.heard_s = -math.inf  # when bytes last came over a connection that has ended
         self.sent = 0  # number of the last frame
         self.received = 0  # frames of the other side that have come
         self.acknowledged = 0  # frames that have come there

@@ -31,6 +31,8 @@ log = logging.getLogger("precedes.live")
 
 REDIAL_FIRST_S: Final = 0.02
 REDIAL_LAST_S: Final = 0.5
+# Of the patience with a silent member: after this share its connection is given up.
+SILENT_SHARE: Final = 0.75
 # Connections that have not said yet who they are, or were refused; more are closed at once.
 STRANGERS_MAX: Final = 64
 # What is kept in any case for a member that acknowledges nothing; beyond that the messages of all
@@ -38,7 +40,9 @@ STRANGERS_MAX: Final = 64
 KEPT_BYTES: Final = 1 << 16
 OTHERS_BYTES: Final = 256
 
-EVICTED: Final = 1  # in the number of a refusal: the others go on without you
+# In the number of a refusal.
+EVICTED: Final = 1  # the others go on without you
+DUPLICATE: Final = 2  # there is a connection already, as happens when both have dialled
 
 
 def redial_waits_s() -> Iterator[float]:
@@ -60,6 +64,7 @@ class LinkSettings:
     group_digest: bytes  # the same for all who may speak to each other
     security: Security | None
     window: int
+    test_every_s: float
     frame_max_bytes: int
 
 
@@ -256,12 +261,17 @@ class Links:
         if (link.life and link.life != hello.life) or hello.known not in (self.life, bytes(16)):
             raise PeerError(f"member {peer} was restarted: it cannot come back into this group")
         other = self.connections.get(peer)
-        # When both have dialled, both sides keep the one of the member with the higher number.
-        kept = other is not None and self._is_regular(other, peer)
+        # When both have dialled, both sides keep the one of the member with the higher number. One
+        # that has been silent may be half open: the peer dials because it has lost its end of it.
+        kept = other is not None and self._is_regular(other, peer) and not self._is_silent(other)
         if kept and not self._is_regular(connection, peer):
-            connection.refuse("there is a connection already")
+            connection.refuse("there is a connection already", code=DUPLICATE)
             return False
         return self._attach(connection, link, hello, other)
+
+    def _is_silent(self, connection: Connection) -> bool:
+        """Whether nothing has come for longer than a test interval."""
+        return time.monotonic() - connection.heard_s > self.settings.test_every_s
 
     def _is_regular(self, connection: Connection, peer: int) -> bool:
         """Whether the member with the higher number has dialled."""
@@ -335,26 +345,43 @@ class Links:
             self._backlog[connection.link.peer] = []
             connection.write(b"".join(backlog))
 
+    def heard_within(self, peer: int, limit_s: float) -> bool:
+        """Whether any bytes have come from a peer in this time, and it is not banned."""
+        source = self.connections.get(peer) or self.link(peer)
+        return peer not in self._banned and time.monotonic() - source.heard_s < limit_s
+
+    def forgive(self, late_s: float) -> None:
+        """After a pause of this process, count the silence of others as so much shorter."""
+        now_s = time.monotonic()
+        for source in (*self.connections.values(), *self.links.values()):
+            source.heard_s = min(source.heard_s + late_s, now_s)
+
     def tend(self, silent_s: float) -> None:
-        """Acknowledge what came, ping who is silent, give up connections that seem dead."""
+        """Acknowledge what came, ping when idle, give up connections that seem dead.
+
+        Each side of a connection sends something every ``silent_s / 4``, so one that is silent for
+        longer is half open, or the peer is lost. It is given up before ``silent_s``, when the
+        failure detector would, to leave time for another one.
+        """
         now_s = time.monotonic()
         for connection in list(self.connections.values()):
             link = connection.link
             if link is None:
                 continue
-            if now_s - connection.heard_s > silent_s:
+            if now_s - connection.heard_s > SILENT_SHARE * silent_s:
                 connection.abort()
             elif not connection.paused:
                 if link.owes_acknowledgement():
                     connection.write(link.acknowledgement())
-                elif now_s - connection.heard_s > silent_s / 4:
+                elif now_s - connection.said_s > silent_s / 4:
                     connection.write(link.acknowledgement(wire.PING))
 
     def on_refused(self, connection: Connection, code: int, body: bytes) -> None:
         """The other side does not want to speak to this member."""
         reason = wire.reason_in(body)
         who = connection.target if connection.link is None else connection.link.peer
-        self.owner.on_refused(who, reason, evicted=code == EVICTED)
+        if code != DUPLICATE:
+            self.owner.on_refused(who, reason, evicted=code == EVICTED)
         if who is not None and self._is_ending and self.connections.get(who) in (None, connection):
             self._ended.add(who)
         connection.abort()
@@ -375,6 +402,7 @@ class Links:
         link, connection.link = connection.link, None
         if link is None or self.connections.get(link.peer) is not connection:
             return
+        link.heard_s = connection.heard_s
         del self.connections[link.peer]
         self._backlog.pop(link.peer, None)  # it is kept, and goes over the next one
         if error is None and self._is_ending and not connection.is_damaged:
