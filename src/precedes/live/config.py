@@ -32,7 +32,7 @@ TIMES: Final = (
 
 # What a setting must be, and in words.
 KINDS: Final = (
-    (("member", "window", "payload_max_bytes"), Integral, "a whole number"),
+    (("member", "window", "window_bytes", "payload_max_bytes"), Integral, "a whole number"),
     (TIMES, Real, "a number of seconds"),
     (("name", "protocol", "key", "slow", "tier"), str, "text"),
     (("quorum", "insecure", "echo"), bool, "true or false"),
@@ -60,9 +60,10 @@ class Config:
     key: str = field(default="", repr=False)
     window: int = 512  # own messages that some member has not taken yet
     payload_max_bytes: int = 1 << 20
-    evict_after_s: float = 5.0  # a member that answers no test for so long is evicted
+    evict_after_s: float = 5.0  # a member that is silent for so long is evicted
     test_every_s: float = 0.5
 
+    window_bytes: int = 1 << 24  # bytes of own messages that some member has not consumed yet
     slow: str = "block"  # what to do about a member that takes no messages
     slow_after_s: float = 10.0
     quorum: bool = True  # stop when fewer than half of the members are left
@@ -141,6 +142,7 @@ class Config:
             protocol=self.protocol,
             parameters=self.parameters,
             window=self.window,
+            window_bytes=self.window_bytes,
             payload_max_bytes=self.payload_max_bytes,
             key=int.from_bytes(self._digest(b"hash key")[:16], "big"),
             test_interval_ms=1000 * self.test_every_s,

@@ -248,7 +248,7 @@ class Group:
 
     @property
     def credit(self) -> int:
-        """How many messages may be broadcast now without waiting."""
+        """How many messages may be broadcast now without waiting, within ``window_bytes``."""
         return self._node.credit
 
     def _may_send(self) -> bool:

@@ -267,7 +267,7 @@ def on_expiry(detector: Detector, here: int, key: int, host: Host) -> None:
         begin(detector, here, host)
         return
     tested = detector.test[here, own[AWAITED]]
-    # Its owner may vouch for a process without a reply, and a reply of another may have reported it.
+    # The owner may have vouched for it, and a reply of another may have reported it.
     is_vouched = detector.replied[here, tested] == own[ROUND]
     if not is_vouched and not is_faulty(detector, here, tested):
         detector.counter[TIMEOUTS] += 1

@@ -96,6 +96,28 @@ def test_credit_is_the_window_less_what_somebody_has_not_taken():
     assert node.credit == 4
 
 
+@pytest.mark.parametrize("many", [False, True])
+def test_windows_are_bounded_in_bytes_too(many):
+    """There is room for 512 messages of any size, and for one beyond the bytes."""
+    network = Network("vector", 3, 1, window_bytes=1000)
+    node = network.nodes[0]
+    if many:
+        node.broadcast_many([bytes(400)] * 3)
+    else:
+        for left in (512, 511, 510):
+            assert node.credit == left
+            node.broadcast(bytes(400))
+    assert node.credit == 0, "1200 bytes are in flight"
+    for i in (0, 1, 1, 0):
+        network.step(i)
+    assert node.credit == 0, "member 2 has consumed nothing"
+    for i in (2, 2, 0):
+        network.step(i)
+    assert node.credit == 512
+    node.broadcast(bytes(999))
+    assert node.credit == 511, "one byte is left"
+
+
 def test_credit_survives_an_eviction():
     network = Network("vector", 4, 1, window=4)
     for _ in range(4):
@@ -205,9 +227,11 @@ def test_one_schedule_gives_the_simulators_trace(protocol, seed, tmp_path):
 
 
 def test_settings_that_make_no_sense_are_refused():
-    for wrong in ({"members": 1}, {"member": 9}, {"window": 0}, {"payload_max_bytes": -1}):
+    for wrong in ({"members": 1}, {"member": 9}, {"window": 0}, {"window_bytes": 0}):
         with pytest.raises(UserError):
             Settings(**{"member": 0, "members": 3, **wrong})
+    with pytest.raises(UserError, match="payload_max_bytes"):
+        Settings(member=0, members=3, payload_max_bytes=-1)
 
 
 @pytest.mark.parametrize("protocol", ["mobile", "flooding"])

@@ -21,6 +21,7 @@ from precedes.files import write_aside
 from precedes.live.config import Config
 from precedes.live.errors import Evicted, GroupLost
 from precedes.live.group import Group
+from precedes.live.member.outbox import FRAME_BYTES
 from precedes.live.net import loop
 
 # Latencies kept by a member; with more messages, one in two, in four, ... is kept.
@@ -192,7 +193,8 @@ class _Driver:
             if task.rate is not None:
                 continue
             if group.tier == "compiled" and group.credit:
-                await group.broadcast_many([payload] * group.credit)
+                at_once = max(FRAME_BYTES // len(payload), 1)  # no call outlasts the load by much
+                await group.broadcast_many([payload] * min(group.credit, at_once))
             elif group.tier == "interpreted" and sequence > few:
                 await group.stable((who, sequence - few))
         await group.finish()

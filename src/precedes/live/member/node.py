@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import heapq
 import struct
+from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -49,13 +50,14 @@ ROUNDS_MAX: Final = 1000
 
 @dataclass(frozen=True, kw_only=True)
 class Settings:
-    """Settings of a member; all of a group must agree on all but ``member`` and ``echo``."""
+    """Settings of a member; all of a group agree on all but member, window_bytes and echo."""
 
     member: int
     members: int
     protocol: str = "vector"
     parameters: dict[str, Any] = field(default_factory=dict)
     window: int = 512
+    window_bytes: int = 1 << 24
     payload_max_bytes: int = 1 << 20
     key: int = 1
     test_interval_ms: float = 500.0
@@ -71,6 +73,8 @@ class Settings:
             raise UserError(
                 f"window must be between 1 and {allocate.WINDOW_MAX}, not {self.window}"
             )
+        if self.window_bytes < 1:
+            raise UserError(f"window_bytes must be at least 1, not {self.window_bytes}")
         if not 0 <= self.payload_max_bytes <= allocate.PAYLOAD_BYTES_MAX:
             raise UserError(
                 f"payload_max_bytes must be between 0 and {allocate.PAYLOAD_BYTES_MAX}, not "
@@ -113,6 +117,10 @@ class Node:
         self._timers: list[tuple[int, int, int, int]] = []
         self._promised = 0  # own messages, broadcast or about to be
         self._promised_max = 0  # how many there may be of them now
+        # Own messages that are not stable, by the calls that broadcast them: the last sequence
+        # number of each, and its bytes; then the sum of these.
+        self._unstable: deque[tuple[int, int]] = deque()
+        self._unstable_bytes = 0
         self._beside_payload_bytes = records.message_bytes_max(self.member)
         self.waiting_bytes = 0  # what the broadcasts until the next run will take, about
         self._no_bound = np.zeros(self.member.bound.size, np.int64).data.cast("B").cast("q")
@@ -206,7 +214,13 @@ class Node:
             raise InternalError("a broadcast without credit")
         self._broadcasts += (len(payload).to_bytes(4, "little"), payload)
         self.waiting_bytes += arrays.BLOCK_BYTES + len(payload)
-        self._promised += 1
+        return self._promise(1, len(payload))
+
+    def _promise(self, count: int, size_bytes: int) -> int:
+        """Count messages that the next ``run`` sends; the sequence number of the last."""
+        self._promised += count
+        self._unstable.append((self._promised, size_bytes))
+        self._unstable_bytes += size_bytes
         return self._promised
 
     def broadcast_many(self, payloads: Sequence[bytes]) -> int:
@@ -219,7 +233,7 @@ class Node:
             joined = length.join(payloads)
             self._broadcasts += (length, joined)
             self.waiting_bytes += arrays.BLOCK_BYTES * len(payloads) + len(joined)
-            self._promised += len(payloads)
+            self._promise(len(payloads), len(payloads) * len(payloads[0]))
         else:
             for payload in payloads:
                 self.broadcast(payload)
@@ -249,7 +263,9 @@ class Node:
 
     @property
     def credit(self) -> int:
-        """How many more messages may be broadcast now."""
+        """How many more messages may be broadcast now; the last may exceed ``window_bytes``."""
+        if self._unstable_bytes >= self.settings.window_bytes:
+            return 0
         return self._promised_max - self._promised
 
     @property
@@ -263,6 +279,8 @@ class Node:
         self.is_all_stable = stable == registers[arrays.OWN_SEQUENCE]
         self.has_untold_progress = registers[arrays.UNTOLD] != 0
         self._promised_max = min(stable + self.settings.window, records.SEQUENCE_MAX)
+        while self._unstable and self._unstable[0][0] <= stable:
+            self._unstable_bytes -= self._unstable.popleft()[1]
 
     @property
     def broadcasts(self) -> int:
