@@ -33,6 +33,10 @@ WRONG = [
     ({"addresses": "127.0.0.1:7000"}, "addresses must be a list"),
     ({"addresses": 7000}, "addresses must be a list"),
     ({"addresses": (7000, 7001)}, "an address is host:port, not 7000"),
+    ({"addresses": ("127.0.0.1:7000", "127.0.0.1:0")}, "member 1 has port 0 in 127.0.0.1:0, .*: g"),
+    ({"addresses": ("[::1:7000", "127.0.0.1:7001")}, r"an address is host:port, not '\[::1:7000'"),
+    ({"addresses": ("::1:7000", "[::1]:7001")}, r"needs brackets, \[::1\]:7000, not '::1:7000'"),
+    ({"metrics": "::1:9100"}, r"needs brackets, \[::1\]:9100"),
     ({"key": b"secret"}, "key must be text, not bytes"),
     ({"quorum": "no"}, "quorum must be true or false"),
     ({"metrics": 9100}, "metrics must be host:port"),
@@ -58,6 +62,7 @@ def test_settings_that_make_no_sense(given, reason):
 
 def test_settings_that_make_sense():
     Config(member=0, addresses=list(ADDRESSES), drain_s=0, linger_s=0, evict_after_s=1)
+    Config(member=0, addresses=("[::1]:7000", "localhost:7000"), metrics="127.0.0.1:0")
 
 
 def test_a_wrong_setting_in_a_file(tmp_path):

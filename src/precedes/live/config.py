@@ -89,6 +89,11 @@ class Config:
         registry.load_live(self.protocol).make_parameters(self.parameters)
         places = [split_address(address) for address in self.addresses]
         for number, place in enumerate(places):
+            if place[1] == 0:
+                raise UserError(
+                    f"member {number} has port 0 in {self.addresses[number]}, but others dial "
+                    "this address: give it the port that the member listens at"
+                )
             if place in places[:number]:
                 first = places.index(place)
                 raise UserError(
