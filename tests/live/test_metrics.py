@@ -216,20 +216,47 @@ def test_a_member_that_waits_for_others_is_not_ready():
     run(test())
 
 
-def test_requests_that_say_nothing_are_bounded(monkeypatch):
-    monkeypatch.setattr("precedes.live.metrics.REQUESTS_MAX", 2)
+def test_idle_connections_do_not_keep_others_out():
+    """There are at most 64 connections at once: the oldest one makes room."""
 
     async def test():
         async with group_of(2, **SERVED) as (one, _):
-            silent = [await asyncio.open_connection(*one.metrics_address) for _ in range(2)]
+            idle = [await asyncio.open_connection(*one.metrics_address) for _ in range(70)]
+            assert await ask(one, "/health") == (200, "ready\n")
+            for reader, writer in idle[:7]:
+                with contextlib.suppress(ConnectionError):
+                    assert await reader.read() == b""
+                await end(writer)
+            assert not any(reader.at_eof() for reader, _ in idle[7:])
+            for _, writer in idle[7:]:
+                await end(writer)
+
+    run(test())
+
+
+@pytest.mark.parametrize(
+    ("request_line", "status"),
+    [
+        ("GET /health?verbose=1 HTTP/1.1", 200),
+        ("HEAD /health HTTP/1.1", 200),
+        ("HEAD /metrics?name[]=up HTTP/1.0", 200),
+        ("HEAD /secrets HTTP/1.1", 404),
+        ("GET /healthy HTTP/1.1", 404),
+        ("POST /health HTTP/1.1", 405),
+        ("GET", 404),
+        (" ", 405),
+    ],
+)
+def test_requests_as_probes_and_proxies_send_them(request_line, status):
+    async def test():
+        async with group_of(2, **SERVED) as (one, _):
             reader, writer = await asyncio.open_connection(*one.metrics_address)
-            assert await reader.read() == b""
+            writer.write(f"{request_line}\r\n\r\n".encode())
+            head, body = (await reader.read()).decode().split("\r\n\r\n", 1)
             await end(writer)
-            for _, other in silent:
-                await end(other)
-            while True:
-                with contextlib.suppress(ValueError):  # no answer: it has not seen that they went
-                    assert await ask(one, "/health") == (200, "ready\n")
-                    break
+            assert int(head.split()[1]) == status
+            length = int(re.search(r"Content-Length: (\d+)", head)[1])
+            assert length > 0
+            assert len(body) == (0 if request_line.startswith("HEAD") else length)
 
     run(test())

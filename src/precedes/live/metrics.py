@@ -22,7 +22,7 @@ TEXT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 # Reasons that are told apart; all further ones are counted together.
 DIFFERENT_MAX: Final = 64
 
-# Requests that are answered at once; more are closed unanswered.
+# Connections that are open at once; another one closes the oldest, which is idle or slow.
 REQUESTS_MAX: Final = 64
 
 
@@ -102,19 +102,22 @@ def health(driver: Driver) -> Health:
 
 async def serve(driver: Driver, address: str, expose: Callable[[], bytes]) -> asyncio.Server:
     """Serve ``/metrics`` and ``/health``; nothing else, and nothing is read but the first line."""
-    answering = 0
+    writers: dict[asyncio.StreamWriter, None] = {}  # of open connections, oldest first
 
     async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        nonlocal answering
-        answering += 1
+        if len(writers) >= REQUESTS_MAX:
+            oldest = next(iter(writers))
+            del writers[oldest]
+            oldest.transport.abort()
+        writers[writer] = None
         try:
-            if answering <= REQUESTS_MAX:
-                with contextlib.suppress(OSError, asyncio.TimeoutError, ValueError):
-                    async with asyncio.timeout(REQUEST_S):
-                        writer.write(_respond(driver, expose, await reader.readline()))
+            with contextlib.suppress(OSError, asyncio.TimeoutError, ValueError):
+                async with asyncio.timeout(REQUEST_S):
+                    if request := await reader.readline():
+                        writer.write(_respond(driver, expose, request))
                         await writer.drain()
         finally:
-            answering -= 1
+            writers.pop(writer, None)
             writer.close()
 
     host, port = split_address(address)
@@ -122,10 +125,12 @@ async def serve(driver: Driver, address: str, expose: Callable[[], bytes]) -> as
 
 
 def _respond(driver: Driver, expose: Callable[[], bytes], request: bytes) -> bytes:
-    words = request.split()
-    path = words[1] if len(words) > 1 and words[0] == b"GET" else b""
-    status, body = "404 Not Found", b"try /metrics or /health\n"
-    if path == b"/metrics":
+    method, target = (*request.split(), b"", b"")[:2]
+    path = target.partition(b"?")[0]
+    status, body, more = "404 Not Found", b"try /metrics or /health\n", ""
+    if method not in (b"GET", b"HEAD"):
+        status, body, more = "405 Method Not Allowed", b"use GET or HEAD\n", "Allow: GET, HEAD\r\n"
+    elif path == b"/metrics":
         status, body = "200 OK", expose()
     elif path == b"/health":
         found = health(driver)
@@ -133,6 +138,6 @@ def _respond(driver: Driver, expose: Callable[[], bytes], request: bytes) -> byt
         body = str(found).encode()
     head = (
         f"HTTP/1.1 {status}\r\nContent-Type: {TEXT_TYPE}\r\n"
-        f"Content-Length: {len(body)}\r\nConnection: close\r\n\r\n"
+        f"{more}Content-Length: {len(body)}\r\nConnection: close\r\n\r\n"
     )
-    return head.encode() + body
+    return head.encode() + (b"" if method == b"HEAD" else body)
