@@ -41,7 +41,14 @@ class UserError(PrecedesError):
 
 
 class PeerError(PrecedesError):
-    """Another member sent what no correct member would send."""
+    """Another member sent what no correct member would send.
+
+    ``reason`` is one of a fixed set, for counters; ``detail`` may quote what was sent.
+    """
+
+    def __init__(self, reason: str, detail: str = "") -> None:
+        super().__init__(f"{reason}: {detail}" if detail else reason)
+        self.reason = reason
 
 
 class InternalError(PrecedesError):

@@ -78,7 +78,7 @@ def test_counters_keep_their_digits():
     async def test():
         async with group_of(2, **SERVED) as (one, _):
             one.metrics.delivered = 12_345_678
-            one.metrics.count_refusal('a "quoted" \\ reason\nin two lines')
+            one.metrics.refusals['a "quoted" \\ reason\nin two lines'] += 1
             found, _ = await scrape(one)
             assert found["precedes_delivered_total", "group", "0"] == 12_345_678
             assert (

@@ -98,7 +98,20 @@ MUTANTS = {
         test=test_links.test_after_a_link_dialling_begins_with_the_shortest_wait,
         reason='"slower after a link than at first"',
     ),
+    "pings only to those who are silent": Mutant(
+        where="net.links.Links.tend",
+        old="connection.said_s > silent_s", new="connection.heard_s > silent_s",
+        test=test_links.test_idle_connections_are_pinged_and_silent_ones_given_up,
+        given={"heard": 0.0, "said": 0.3, "sends": "ping"},
+        reason='assert kinds == ([wire.PING] if sends == "ping" else [])',
+    ),
     # Credit and stability.
+    "bytes in flight are not counted": Mutant(
+        where="member.node.Node._promise",
+        old="self._unstable_bytes += size_bytes", new="pass",
+        test=test_node.test_windows_are_bounded_in_bytes_too, given={"many": False},
+        reason='assert node.credit == 0, "1200 bytes are in flight"',
+    ),
     "stable without the slowest": Mutant(
         where="member.credit._consumed_below",
         old="member.behind[b, source] < least:", new="0 < member.behind[b, source] < least:",

@@ -16,7 +16,7 @@ from typing import Final, NamedTuple
 
 from precedes import __version__
 from precedes.compiled import sources_digest
-from precedes.errors import InternalError, PrecedesError, UserError
+from precedes.errors import InternalError, PeerError, PrecedesError, UserError
 from precedes.live.bell import Bell, WaitQueue
 from precedes.live.config import Config
 from precedes.live.errors import Evicted, GroupLost
@@ -389,7 +389,7 @@ class Driver:
     def _handle_reports(self, output: Output, *, was_finished: bool) -> None:
         """What the step reports: evictions, and mistakes of peers."""
         for peer, reason in output.malformed:
-            self.on_peer_error(peer, records.REASONS[reason], "its link")
+            self.on_peer_error(peer, PeerError(records.REASONS[reason]), "its link")
             self.links.ban(peer)
         for who in output.evicted:
             self._on_evicted(who, left=who in output.left, was_finished=was_finished)
@@ -470,13 +470,18 @@ class Driver:
         log.error("%s; the group goes on", failure)
         self.tell(Event("trace", self.member, failure))
 
-    def on_peer_error(self, peer: int | None, reason: str, where: str) -> None:
+    def on_peer_error(self, peer: int | None, error: PeerError, where: str) -> None:
         """Somebody sent what no correct member sends."""
-        self.metrics.count_refusal(reason)
+        self.metrics.refusals[error.reason] += 1
         if self.metrics.may_log(peer, where):
             who = "somebody" if peer is None else f"member {peer}"
-            log.warning("refused %s at %s: %s", who, where, reason)
-        self.events.put(Event("refused", -1 if peer is None else peer, reason))
+            log.warning("refused %s at %s: %s", who, where, error)
+        self.events.put(Event("refused", -1 if peer is None else peer, str(error)))
+
+    def on_no_handshake(self, where: str) -> None:
+        """A connection has ended without a handshake: the peer is busy, or not a member."""
+        self.metrics.refusals["no handshake"] += 1
+        log.debug("no handshake from %s", where)
 
     def on_damaged(self, peer: int | None, where: str) -> None:
         """Bytes have changed on the way; what is missing comes again over another connection."""

@@ -19,8 +19,6 @@ if TYPE_CHECKING:
 REQUEST_BYTES_MAX: Final = 8192
 REQUEST_S: Final = 5.0
 TEXT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
-# Reasons that are told apart; all further ones are counted together.
-DIFFERENT_MAX: Final = 64
 
 # Connections that are open at once; another one closes the oldest, which is idle or slow.
 REQUESTS_MAX: Final = 64
@@ -40,7 +38,7 @@ class Metrics:
         self.blocked_since_ns: int | None = None  # when the wait for credit under way began
         self._blocked_ns = 0  # in waits that have ended
         self.oldest_s = 0.0
-        self.refusals: Counter[str] = Counter()
+        self.refusals: Counter[str] = Counter()  # by reason, of which there is a fixed set
         self._logged = Seldom()
 
     @property
@@ -55,11 +53,6 @@ class Metrics:
         assert self.blocked_since_ns is not None
         self._blocked_ns += time.monotonic_ns() - self.blocked_since_ns
         self.blocked_since_ns = None
-
-    def count_refusal(self, reason: str) -> None:
-        """Somebody was refused."""
-        known = reason in self.refusals or len(self.refusals) < DIFFERENT_MAX
-        self.refusals[reason if known else "other"] += 1
 
     def may_log(self, peer: int | None, where: str) -> bool:
         """Whether to log a line about this peer: not too often for each."""

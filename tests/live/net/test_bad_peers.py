@@ -2,6 +2,8 @@
 
 import asyncio
 import contextlib
+import dataclasses
+import logging
 import random
 import struct
 
@@ -9,6 +11,7 @@ import pytest
 
 from precedes.live import Group, GroupLost
 from precedes.live.member import records
+from precedes.live.net.connection import Connection
 from tests.support.groups import (
     Impostor,
     configs,
@@ -47,6 +50,51 @@ def test_strangers_are_dropped_and_counted_while_the_group_goes_on(what, monkeyp
             assert sum(one.metrics.refusals.values()) == 1
 
     run(test())
+
+
+def test_handshakes_of_all_kinds_are_counted_under_few_reasons():
+    """What a peer has sent is logged, but never the label of a metric."""
+
+    async def test():
+        async with group_of(2) as (one, two):
+            hello = two._driver.links.hello(0)
+            for number in range(3, 40):
+                for wrong in (
+                    dataclasses.replace(hello, member=number),
+                    dataclasses.replace(hello, target=number),
+                    dataclasses.replace(hello, life=bytes([number] * 16)),
+                    dataclasses.replace(hello, group=bytes([number] * 16)),
+                    hello,
+                ):
+                    data = bytearray(wrong.encode())
+                    data[4] += number * (wrong is hello)  # the version
+                    reader, writer = await asyncio.open_connection(*one._listener.getsockname())
+                    writer.write(data)
+                    await reader.read()
+                    await end(writer)
+            assert one.metrics.refusals == {
+                "its handshake names the wrong members": 2 * 37,
+                "it was restarted and cannot come back": 37,
+                "it belongs to another group, or its settings differ": 37,
+                "it speaks another version": 37,
+            }
+
+    run(test())
+
+
+@pytest.mark.parametrize("dialled", [False, True])
+def test_no_handshake_in_time_is_not_worth_a_warning(dialled, caplog):
+    """A member that is dialled while it starts answers late, and is dialled again."""
+
+    async def test():
+        async with group_of(2) as (one, _):
+            connection = Connection(one._driver.links, 1 if dialled else None, "its address")
+            connection._too_late()
+            assert one.metrics.refusals == ({} if dialled else {"no handshake": 1})
+
+    with caplog.at_level(logging.INFO):
+        run(test())
+    assert not any("its address" in line for line in caplog.messages)
 
 
 def message(source, sequence, need, payload=b""):

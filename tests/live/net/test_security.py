@@ -409,25 +409,34 @@ def test_who_is_refused_does_not_stay(keys, monkeypatch):
     run(test())
 
 
-def test_the_refused_count_among_strangers_until_they_have_gone(keys, monkeypatch):
-    monkeypatch.setattr("precedes.live.net.connection.CLOSE_S", 2.0)
-    monkeypatch.setattr("precedes.live.net.links.STRANGERS_MAX", 2)
+@pytest.mark.parametrize("secure", [False, True])
+def test_idle_connections_do_not_keep_a_member_out(secure, keys):
+    """There are at most 64 connections without a handshake: the oldest one makes room."""
 
     async def test():
-        async with secured_pair(keys) as (one, address):
-            context = contexts(files(keys, 2)).client
-            hello = strange_hello(one.config)
-            staying = [
-                asyncio.create_task(asyncio.to_thread(linger, address, context, hello))
-                for _ in range(2)
-            ]
-            await until(lambda: sum(one.metrics.refusals.values()) == 2)
-            with pytest.raises(OSError):  # noqa: PT011 - a reset, or an end within the handshake
-                await asyncio.to_thread(linger, address, context, hello)
-            assert one.metrics.refusals["too many connections at once"] == 1
-        await asyncio.gather(*staying)
+        one, two = await (entered(keys) if secure else entered_insecurely())
+        address = one._listener.getsockname()
+        idle = [await asyncio.open_connection(*address) for _ in range(64)]
+        await until(lambda: len(one._driver.links._strangers) == 64)
+        before = one._driver.links.connections[1]
+        two._driver.links.connections[0].abort()
+        await until(lambda: one._driver.links.connections.get(1, before) is not before)
+        assert one.metrics.refusals == {"too many connections at once": 1}
+        with contextlib.suppress(ConnectionError):
+            assert await idle[0][0].read() == b""
+        assert not any(reader.at_eof() for reader, _ in idle[1:])
+        await asyncio.gather(*(group.__aexit__(None, None, None) for group in (one, two)))
+        for _, writer in idle:
+            await end(writer)
 
     run(test())
+
+
+async def entered_insecurely():
+    socks = listeners(2)
+    groups = [Group.open(c, listener=s) for c, s in zip(configs(socks), socks, strict=True)]
+    await asyncio.gather(*(group.__aenter__() for group in groups))
+    return groups
 
 
 @contextlib.asynccontextmanager

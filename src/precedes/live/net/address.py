@@ -10,20 +10,22 @@ from typing import Final
 from precedes.errors import UserError
 
 PORT_MAX: Final = 65_535
-ADDRESS: Final = re.compile(r"(?:\[([^\[\]\s]+)\]|([^\[\]\s]+)):([0-9]{1,5})")
+ADDRESS: Final = re.compile(r"(\[[^\[\]\s]+\]|[^\[\]\s]+):([0-9]{1,5})")
 # Connections that the operating system holds until they are taken.
 ACCEPTED_MAX: Final = 256
 
 
 def split_address(address: str) -> tuple[str, int]:
     """Host and port of "host:port"; an IPv6 host stands in brackets."""
-    match = ADDRESS.fullmatch(address) if isinstance(address, str) else None
-    if match is None or int(match[3]) > PORT_MAX:
+    if not isinstance(address, str):
         raise UserError(f"an address is host:port, not {address!r}")
-    bracketed, plain, port = match.groups()
-    if plain is not None and ":" in plain:
-        raise UserError(f"an IPv6 address needs brackets, [{plain}]:{port}, not {address!r}")
-    return bracketed or plain, int(port)
+    match = ADDRESS.fullmatch(address)
+    if match is None or int(match[2]) > PORT_MAX:
+        raise UserError(f"an address is host:port, not {address!r}")
+    host, port = match[1], int(match[2])
+    if ":" in host and not host.startswith("["):
+        raise UserError(f"an IPv6 address needs brackets, [{host}]:{port}, not {address!r}")
+    return host.strip("[]"), port
 
 
 def is_loopback(host: str) -> bool:

@@ -50,8 +50,11 @@ class Connection(asyncio.BufferedProtocol):
             self.transport.write(self.links.hello(self.target).encode())
 
     def _too_late(self) -> None:
+        """Give up: a peer that was dialled may be busy or starting, and is dialled again."""
         if self.link is None:
-            self.fail("it did not say who it is in time")
+            if not self.is_dialled:
+                self._owner.on_no_handshake(self.address)
+            self.abort()
 
     def _stop_waiting(self) -> None:
         if self._limit is not None:
@@ -73,7 +76,7 @@ class Connection(asyncio.BufferedProtocol):
         except wire.Damaged:
             self._drop()
         except PeerError as error:
-            self.fail(str(error))
+            self.fail(error)
 
     def _hear(self, data: bytes) -> None:
         """Bytes before there is a link, and what follows in the same bytes."""
@@ -86,7 +89,7 @@ class Connection(asyncio.BufferedProtocol):
         except wire.Damaged:
             self._drop()
         except PeerError as error:
-            self.fail(str(error))
+            self.fail(error)
 
     def _drop(self) -> None:
         """Bytes have changed on the way: have another connection made."""
@@ -116,10 +119,10 @@ class Connection(asyncio.BufferedProtocol):
             try:
                 frames = self._frames.put(data)
             except wire.Damaged:
-                raise PeerError("it answers with no greeting") from None
+                raise PeerError("it answers without a handshake") from None
             for kind, number, _, body in frames:
                 if kind != wire.REFUSED:
-                    raise PeerError("it answers with no greeting")
+                    raise PeerError("it answers without a handshake")
                 self.links.on_refused(self, number, bytes(body))
             return b""
         if len(self._greeting) < wire.HELLO_BYTES:
@@ -148,12 +151,12 @@ class Connection(asyncio.BufferedProtocol):
         self.write(wire.refusal(reason, code=code))
         self.close()
 
-    def fail(self, reason: str) -> None:
+    def fail(self, error: PeerError) -> None:
         """The other side's mistake: count it, close."""
         who = None if self.link is None else self.link.peer
-        self._owner.on_peer_error(self.target if who is None else who, reason, self.address)
+        self._owner.on_peer_error(self.target if who is None else who, error, self.address)
         if self.link is None:
-            self.refuse(reason)
+            self.refuse(str(error))
         else:
             self.links.ban(self.link.peer)
 

@@ -33,7 +33,8 @@ REDIAL_FIRST_S: Final = 0.02
 REDIAL_LAST_S: Final = 0.5
 # Of the patience with a silent member: after this share its connection is given up.
 SILENT_SHARE: Final = 0.75
-# Connections that have not said yet who they are, or were refused; more are closed at once.
+# Connections without a handshake yet, or refused: so many, or two for each member of a large group.
+# Another one closes the oldest, so that idle connections keep nobody out.
 STRANGERS_MAX: Final = 64
 # What is kept in any case for a member that acknowledges nothing; beyond that the messages of all
 # windows, and so many bytes of other records for each of them.
@@ -86,7 +87,9 @@ class Links:
         self.connections: dict[int, Connection] = {}
         self.attached = asyncio.Event()  # set when a link has got a connection, or needs none
         self.reconnections = 0
-        self._strangers: set[Connection] = set()
+        # Oldest first, with what lets them in.
+        self._strangers: dict[Connection, asyncio.Task[None] | None] = {}
+        self._strangers_max = max(STRANGERS_MAX, 2 * len(settings.addresses))
         self._dialling: dict[int, asyncio.Task[None]] = {}
         self._banned: set[int] = set()
         self._ended: set[int] = set()
@@ -135,19 +138,19 @@ class Links:
                 log.error("cannot take connections for now: %s", error.strerror)
                 await asyncio.sleep(REDIAL_LAST_S)
                 continue
+            if len(self._strangers) >= self._strangers_max:
+                self._drop_oldest_stranger()
             connection = Connection(self, None, f"{address[0]}:{address[1]}")
-            if self._admits(connection):
-                self._keep(self._let_in(connection, sock))
-            else:
-                sock.close()
+            self._strangers[connection] = self._keep(self._let_in(connection, sock))
 
-    def _admits(self, connection: Connection) -> bool:
-        """Whether one more connection of an unknown is let in."""
-        if len(self._strangers) >= STRANGERS_MAX:
-            self.owner.on_peer_error(None, "too many connections at once", connection.address)
-            return False
-        self._strangers.add(connection)
-        return True
+    def _drop_oldest_stranger(self) -> None:
+        connection = next(iter(self._strangers))
+        entering = self._strangers.pop(connection)
+        error = PeerError("too many connections at once")
+        self.owner.on_peer_error(None, error, connection.address)
+        connection.abort()
+        if entering is not None:
+            entering.cancel()  # without effect once the handshake of TLS is over
 
     async def _let_in(self, connection: Connection, sock: socket.socket) -> None:
         """Do the handshake of an accepted connection, and say why if it fails."""
@@ -157,8 +160,10 @@ class Links:
             await self.loop.connect_accepted_socket(
                 lambda: connection, sock, ssl=tls, ssl_handshake_timeout=limit_s
             )
-        except OSError as error:
+        except ssl.SSLError as error:
             self.owner.on_peer_error(None, security.why(error), connection.address)
+        except OSError:
+            self.owner.on_no_handshake(connection.address)
         finally:
             if connection.transport is None:
                 connection.connection_lost(None)
@@ -222,11 +227,12 @@ class Links:
                 self._ended.add(peer)
             raise
 
-    def _keep(self, work: Coroutine[Any, Any, None]) -> None:
-        """Do something beside the rest, until it is done or all is over."""
+    def _keep(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        """Do something in the background, until it is done or all is over."""
         task = self.loop.create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+        return task
 
     def hello(self, peer: int) -> wire.Hello:
         """What this member says first to another."""
@@ -244,9 +250,11 @@ class Links:
         """A greeting has come: refuse it, or let the link go on over this connection."""
         peer = hello.member
         if peer >= len(self.settings.addresses) or peer == self.me or hello.target != self.me:
-            raise PeerError(f"it says to be member {peer} and to speak to {hello.target}")
+            raise PeerError(
+                "its handshake names the wrong members", f"from {peer} to {hello.target}"
+            )
         if connection.target not in (None, peer):
-            raise PeerError(f"member {peer} answers at the address of member {connection.target}")
+            raise PeerError("another member answers at this address", f"member {peer}")
         if hello.group != self.settings.group_digest:
             raise PeerError("it belongs to another group, or its settings differ")
         if self.settings.security is not None:
@@ -259,7 +267,7 @@ class Links:
             return False
         link = self.link(peer)
         if (link.life and link.life != hello.life) or hello.known not in (self.life, bytes(16)):
-            raise PeerError(f"member {peer} was restarted: it cannot come back into this group")
+            raise PeerError("it was restarted and cannot come back", f"member {peer}")
         other = self.connections.get(peer)
         # When both have dialled, both sides keep the one of the member with the higher number. One
         # that has been silent may be half open: the peer dials because it has lost its end of it.
@@ -288,7 +296,7 @@ class Links:
             other.link = None
             other.abort()
         self.reconnections += link.received + link.sent > 0
-        self._strangers.discard(connection)
+        self._strangers.pop(connection, None)
         connection.link, connection.had_link = link, True
         self.connections[link.peer] = connection
         self._backlog[link.peer] = []
@@ -315,7 +323,8 @@ class Links:
             else:
                 connection.write(frame)
         if link.unacknowledged_bytes > KEPT_BYTES and self._keeps_too_much(link):
-            self.owner.on_peer_error(peer, "it does not acknowledge what it is sent", "its link")
+            error = PeerError("it does not acknowledge what it is sent")
+            self.owner.on_peer_error(peer, error, "its link")
             self.ban(peer)
 
     def _keeps_too_much(self, link: Link) -> bool:
@@ -353,7 +362,8 @@ class Links:
     def forgive(self, late_s: float) -> None:
         """After a pause of this process, count the silence of others as so much shorter."""
         now_s = time.monotonic()
-        for source in (*self.connections.values(), *self.links.values()):
+        sources: list[Connection | Link] = [*self.connections.values(), *self.links.values()]
+        for source in sources:
             source.heard_s = min(source.heard_s + late_s, now_s)
 
     def tend(self, silent_s: float) -> None:
@@ -396,9 +406,9 @@ class Links:
 
     def on_lost(self, connection: Connection, error: Exception | None) -> None:
         """A connection has ended: have another one made."""
-        self._strangers.discard(connection)
+        self._strangers.pop(connection, None)
         if isinstance(error, ssl.SSLError) and connection.link is None:
-            self.owner.on_refused(connection.target, security.why(error), evicted=False)
+            self.owner.on_refused(connection.target, str(security.why(error)), evicted=False)
         link, connection.link = connection.link, None
         if link is None or self.connections.get(link.peer) is not connection:
             return
@@ -418,7 +428,7 @@ class Links:
         connection = self.connections.pop(peer, None)
         if connection is not None:
             connection.link = None
-            self._strangers.add(connection)
+            self._strangers[connection] = None
             connection.refuse("you are out of the view: the others go on", code=EVICTED)
         if task := self._dialling.get(peer):
             task.cancel()

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Protocol
 
+from precedes.errors import PeerError
+
 
 class Owner(Protocol):
     """The member that links belong to."""
@@ -27,8 +29,11 @@ class Owner(Protocol):
     def on_bodies(self, peer: int, bodies: Iterable[bytes | memoryview]) -> None:
         """Frames have come from a peer; their bodies are good until this returns."""
 
-    def on_peer_error(self, peer: int | None, reason: str, where: str) -> None:
+    def on_peer_error(self, peer: int | None, error: PeerError, where: str) -> None:
         """Somebody sent what no correct member sends."""
+
+    def on_no_handshake(self, where: str) -> None:
+        """A connection has ended without a handshake: the peer is busy, or not a member."""
 
     def on_damaged(self, peer: int | None, where: str) -> None:
         """Bytes have changed on the way; what is missing comes again over another connection."""

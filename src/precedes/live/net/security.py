@@ -212,13 +212,11 @@ def _context(files: Security, side: int) -> ssl.SSLContext:
     return context
 
 
-def why(error: BaseException) -> str:
+def why(error: ssl.SSLError) -> PeerError:
     """Why a handshake failed, in words; never anything of a key."""
     if isinstance(error, ssl.SSLCertVerificationError):
-        return f"its certificate is not accepted: {error.verify_message}"
-    if isinstance(error, ssl.SSLError) and error.reason:
-        return f"no agreement on TLS: {error.reason.lower().replace('_', ' ')}"
-    return "it ended the handshake of TLS"
+        return PeerError("its certificate is not accepted", error.verify_message)
+    return PeerError("no agreement on TLS", (error.reason or "").lower().replace("_", " "))
 
 
 def names_in(certificate: Mapping[str, Any] | None) -> list[str]:
@@ -231,7 +229,10 @@ def check_name(names: list[str], group: str, member: int) -> None:
     """PeerError unless the certificate is that of the member."""
     if member_name(group, member) not in names:
         shown = printable(", ".join(names)) or "nobody"
-        raise PeerError(f"it says to be member {member}, but its certificate is of {shown}")
+        raise PeerError(
+            "its certificate is of another member",
+            f"it says to be member {member}, but its certificate is of {shown}",
+        )
 
 
 def key_files(directory: Path, members: int) -> list[Path]:

@@ -100,12 +100,12 @@ class Hello:
 def decode_hello(data: bytes) -> Hello:
     """Read a HELLO, or PeerError if it is none."""
     if len(data) != HELLO_BYTES:
-        raise PeerError(f"a greeting has {HELLO_BYTES} bytes, not {len(data)}")
+        raise PeerError(f"a handshake has {HELLO_BYTES} bytes", f"not {len(data)}")
     magic, version, member, target, group, life, known, received = _HELLO.unpack_from(data)
     if magic != MAGIC:
         raise PeerError("it does not speak this protocol")
     if version != VERSION:
-        raise PeerError(f"it speaks version {version} of the protocol, this member {VERSION}")
+        raise PeerError("it speaks another version", f"version {version}, this member {VERSION}")
     if crc32(data[: _HELLO.size]) != int.from_bytes(data[_HELLO.size :], "little"):
         raise Damaged
     return Hello(
