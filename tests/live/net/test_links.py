@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import socket
 import time
 
 import pytest
@@ -36,6 +37,20 @@ def test_after_a_link_dialling_begins_with_the_shortest_wait(monkeypatch):
 
     run(test())
     assert waits == [1, 1, 1], "slower after a link than at first"
+
+
+def test_what_was_accepted_at_the_very_end_is_closed():
+    async def test():
+        async with group_of(2) as (one, _):
+            mine, accepted = socket.socketpair()
+            one._driver.links._enter(accepted, "its address")
+            one._driver.links.stop_listening()
+            with mine:
+                mine.setblocking(False)
+                assert await asyncio.get_running_loop().sock_recv(mine, 1) == b""
+            assert accepted.fileno() == -1
+
+    run(test())
 
 
 SILENT_S = 40.0

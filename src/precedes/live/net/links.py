@@ -138,10 +138,22 @@ class Links:
                 log.error("cannot take connections for now: %s", error.strerror)
                 await asyncio.sleep(REDIAL_LAST_S)
                 continue
-            if len(self._strangers) >= self._strangers_max:
-                self._drop_oldest_stranger()
-            connection = Connection(self, None, f"{address[0]}:{address[1]}")
-            self._strangers[connection] = self._keep(self._let_in(connection, sock))
+            self._enter(sock, f"{address[0]}:{address[1]}")
+
+    def _enter(self, sock: socket.socket, address: str) -> None:
+        """Begin the handshake of an accepted connection."""
+        if len(self._strangers) >= self._strangers_max:
+            self._drop_oldest_stranger()
+        connection = Connection(self, None, address)
+        entering = self._strangers[connection] = self._keep(self._let_in(connection, sock))
+
+        def on_end(_: asyncio.Task[None]) -> None:
+            """Not in the task, which may be cancelled before it begins."""
+            if connection.transport is None:
+                sock.close()
+                connection.connection_lost(None)
+
+        entering.add_done_callback(on_end)
 
     def _drop_oldest_stranger(self) -> None:
         connection = next(iter(self._strangers))
@@ -164,9 +176,6 @@ class Links:
             self.owner.on_peer_error(None, security.why(error), connection.address)
         except OSError:
             self.owner.on_no_handshake(connection.address)
-        finally:
-            if connection.transport is None:
-                connection.connection_lost(None)
 
     def link(self, peer: int) -> Link:
         """The link to a member, made when it is first needed."""
