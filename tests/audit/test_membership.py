@@ -138,3 +138,23 @@ def test_a_join_that_compiled_code_could_not_index_is_refused():
     for name, value in [*wrong, ("join_row", [1]), ("join_row", [-1]), ("join_node", [2])]:
         with pytest.raises(UserError, match="join"):
             type(history)(**{**fields, name: np.array(value)})
+
+
+@pytest.mark.parametrize("row", [0, 1])
+def test_a_join_with_an_own_message_only_excuses_its_delivery(row):
+    """The node has it from its delivery or broadcast on, so a delivery is not a duplicate."""
+    own, other = (0, 1), (1, 1)
+    logs = [[(BROADCAST, own), (DELIVER, own)], [(BROADCAST, other), (DELIVER, other)]]
+    logs[0] += [(DELIVER, other)]
+    logs[1] += [(DELIVER, own)]
+    report, _ = agreed(Execution(logs, joins=[(0, row, own)]))
+    assert (report.verdict, report.duplicates) == ("held", 0)
+    # The same with a message of another node.
+    report, _ = agreed(Execution(logs, joins=[(0, row, other)]))
+    assert (report.verdict, report.duplicates) == ("violated", 1)
+    # Without its delivery, the join is what makes up for it.
+    del logs[0][1]
+    report, _ = agreed(Execution(logs, joins=[(0, row, own)]))
+    assert (report.verdict, report.lost) == ("held", 0)
+    report, _ = agreed(Execution(logs))
+    assert (report.verdict, report.lost) == ("violated", 1)

@@ -7,7 +7,8 @@ The rules, all from each node's own order of broadcasts and deliveries:
   of its own, that of the broadcast; never delivered is later than everything.
 - A join says what its node begins with. A message that it names, and the earlier ones of that
   message's source, the node has from the join on, unless it delivered them before; to deliver one
-  after that is a duplicate. Nothing else is excused.
+  after that is a duplicate. Of the node's own messages it says only that they need not be
+  delivered. Nothing else is excused.
 - A delivery of m at p is a violation iff some y in m's past has a later position at p.
 - Messages that nobody broadcast are reported as phantoms and are in nobody's past.
 - A message in its own past is a contradiction in the log and is reported. A message is resolved
