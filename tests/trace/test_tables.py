@@ -197,3 +197,42 @@ def test_mistakes_in_pandas_name_column_and_row():
         precedes.from_pandas(frame(rows))
     with pytest.raises(UserError, match="the table lacks kind, source, seq: it needs node, kind"):
         precedes.from_pandas(frame(rows)[["node"]])
+
+
+def test_times_are_positions():
+    """Of any unit; two of a node at one time are refused."""
+    rows = [*CHAT[:3], *CHAT[:2:-1]]
+    at = [10**9 * (row[1] + 1) for row in rows]
+    for kind in (pa.timestamp("us"), pa.timestamp("ns", "UTC"), pa.timestamp("s")):
+        times = table(rows, local_seq=pa.array(at, pa.int64()).cast(kind))
+        (history,) = precedes.from_arrow(times)
+        assert audit(history).violations == 1
+        (history,) = precedes.from_pandas(times.to_pandas())
+        assert audit(history).violations == 1
+    far = table(CHAT, local_seq=pa.array([10**11] * 5).cast(pa.timestamp("s")))
+    with pytest.raises(UserError, match="holds times beyond the years 1677 to 2262"):
+        precedes.from_arrow(far)
+    same = table(CHAT, local_seq=pa.array([7] * 5).cast(pa.timestamp("us")))
+    with pytest.raises(UserError, match="row 2: local_seq is as in row 1, at the same node"):
+        precedes.from_arrow(same)
+
+
+def test_two_columns_of_one_name():
+    twice = table(CHAT).append_column("node", pa.array(["ann"] * 5))
+    with pytest.raises(UserError, match="the table has two columns 'node': rename one"):
+        precedes.from_arrow(twice)
+    doubled = frame(CHAT)
+    doubled.insert(0, "node", "ann", allow_duplicates=True)
+    with pytest.raises(UserError, match="the table has two columns 'node': rename one"):
+        precedes.from_pandas(doubled)
+
+
+def test_numbers_beyond_64_bits_in_pandas():
+    """They are names like others, and no positions."""
+    numbers = {"question": 2**70, "answer": 2**71}
+    rows = [(node, place, kind, numbers[message]) for node, place, kind, message in CHAT]
+    (history,) = precedes.from_pandas(frame(rows))
+    assert (audit(history).violations, str(2**70) in history.message_names) == (1, True)
+    rows = [(node, place + 2**70, *more) for node, place, *more in CHAT]
+    with pytest.raises(UserError, match="local_seq holds numbers beyond 64 bits: renumber"):
+        precedes.from_pandas(frame(rows))

@@ -12,6 +12,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from precedes.errors import UserError
+
 
 def to_numpy(column: pa.Array | pa.ChunkedArray) -> NDArray[Any]:
     """A column of integers without nulls, as a view that cannot be written to.
@@ -53,9 +55,19 @@ def strings(texts: Sequence[str | None]) -> pa.Array:
     return pa.Array.from_buffers(pa.string(), len(texts), [valid, pa.py_buffer(ends), data])
 
 
-def repeated(text: str, size: int) -> pa.Array:
+def repeated(text: str | None, size: int) -> pa.Array:
     """One text in every row."""
     return strings([text]).take(to_arrow(np.zeros(size, np.int32)))
+
+
+def nanoseconds(column: pa.Array) -> pa.Array:
+    """Timestamps of any unit as whole numbers, which sort like them."""
+    try:
+        return column.cast(pa.timestamp("ns", column.type.tz)).cast(pa.int64())
+    except pa.ArrowInvalid:
+        raise UserError(
+            "the column local_seq holds times beyond the years 1677 to 2262: number the events"
+        ) from None
 
 
 def mask(chosen: NDArray[np.bool_]) -> pa.Array:

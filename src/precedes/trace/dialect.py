@@ -30,6 +30,14 @@ def refuse_receivers(present: Iterable[str], *, title: str) -> None:
         )
 
 
+def refuse_twins(present: Iterable[str], chosen: Iterable[str], *, title: str) -> None:
+    """Raise if a column that is to be read is there twice."""
+    names = list(present)
+    for name in chosen:
+        if names.count(name) > 1:
+            raise UserError(f"{title} has two columns {name!r}: rename one")
+
+
 @dataclass(frozen=True, kw_only=True)
 class Dialect:
     """How a foreign log says what the common rows say; each format reads what concerns it."""

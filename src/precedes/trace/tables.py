@@ -17,9 +17,9 @@ from numpy.typing import NDArray
 
 from precedes.errors import UserError, meant
 from precedes.model import printable
-from precedes.trace.arrow_arrays import to_numpy
+from precedes.trace.arrow_arrays import nanoseconds, to_numpy
 from precedes.trace.assemble import JUDGED, KINDS, named_history
-from precedes.trace.dialect import refuse_receivers
+from precedes.trace.dialect import refuse_receivers, refuse_twins
 from precedes.trace.history import History
 from precedes.trace.named_rows import BROADCAST_AGAIN, EMPTY, BadCell, NamedRows, rows_of
 
@@ -40,6 +40,7 @@ def from_arrow(table: Any) -> list[History]:
     """
     columns = table if isinstance(table, pa.Table) else pa.table(table)
     refuse_receivers(columns.column_names, title="the table")
+    refuse_twins(columns.column_names, CHOSEN, title="the table")
     return _histories(columns.select([n for n in CHOSEN if n in columns.column_names]))
 
 
@@ -49,6 +50,7 @@ def from_pandas(frame: Any) -> list[History]:
     A column may hold strings here and integers there, as in JSON lines: ``7`` is ``"7"``.
     """
     refuse_receivers(frame.columns, title="the table")
+    refuse_twins(frame.columns, CHOSEN, title="the table")
     names = [name for name in CHOSEN if name in frame.columns]
     return _histories(pa.table({name: _column(frame[name], name) for name in names}))
 
@@ -56,7 +58,9 @@ def from_pandas(frame: Any) -> list[History]:
 def _column(series: Any, name: str) -> pa.Array:
     try:
         return pa.Array.from_pandas(series)
-    except pa.ArrowException:  # values of several types
+    except (pa.ArrowException, OverflowError) as error:  # several types, or beyond 64 bits
+        if isinstance(error, OverflowError) and name in INTEGERS:
+            raise UserError(f"the column {name} holds numbers beyond 64 bits: renumber") from None
         return pa.array([_name(value, name, row) for row, value in enumerate(series)], pa.string())
 
 
@@ -129,6 +133,8 @@ def _checked(column: pa.ChunkedArray, name: str) -> pa.ChunkedArray:
         column = column.cast(kind)
     if pa.types.is_null(kind):
         return column.cast(pa.int64() if name in INTEGERS else pa.string())
+    if name == "local_seq" and pa.types.is_timestamp(kind):
+        return nanoseconds(column)
     is_text = pa.types.is_string(kind) or pa.types.is_large_string(kind)
     is_whole = pa.types.is_integer(kind)
     meant = {

@@ -5,12 +5,14 @@ import random
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from precedes.audit import audit
 from precedes.errors import UserError
+from precedes.pipeline.audit import audit_tables_here
 from precedes.trace.blocks import labels
 from precedes.trace.blocks.labels import find, index_labels
 from precedes.trace.blocks.log import sort_events
@@ -108,6 +110,38 @@ def test_kinds_of_columns(tmp_path):
     assert (found.violations, found.witnesses[0].message_name) == (1, "1:1")
 
 
+def test_files_of_several_writers(tmp_path):
+    """Types of columns change from file to file, and even which columns there are."""
+    whole = table(CHAT, run_id=["0"] * 5)
+    (expected,) = audited(whole, tmp_path)
+    kinds = [pa.int32(), pa.int64(), pa.int16(), pa.uint8(), pa.int64()]
+    texts = [pa.string(), pa.large_string(), pa.dictionary(pa.int8(), pa.string())]
+    (tmp_path / "files").mkdir()
+    for row in range(5):
+        part = whole.slice(row, 1)
+        for name, kind in {"local_seq": kinds[row], "message": texts[row % 3]}.items():
+            at = part.column_names.index(name)
+            part = part.set_column(at, name, part.column(name).cast(kind))
+        part = part.drop("run_id") if row % 2 else part
+        pq.write_table(part, tmp_path / "files" / f"{row}.parquet")
+    (found,) = audit_tables_here([tmp_path / "files"])
+    assert named([found]) == named([expected])
+    assert found.violations == 1
+
+
+def test_times_are_positions(tmp_path):
+    """In the units of several writers."""
+    for name, unit, part in (("1", "us", CHAT[:4]), ("2", "ms", CHAT[4:])):
+        at = pa.array([1000 * row[1] for row in part]).cast(pa.timestamp("ms"))
+        events = table(part, local_seq=at.cast(pa.timestamp(unit)))
+        pq.write_table(events, tmp_path / f"{name}.parquet")
+    (found,) = audit_tables_here([tmp_path])
+    assert (found.verdict, found.violations) == ("violated", 1)
+    at = pa.array([10, 20, 21, 31, 30]).cast(pa.timestamp("s"))
+    (found,) = audited(table(CHAT, local_seq=at), tmp_path)
+    assert found.verdict == "held"
+
+
 @pytest.mark.parametrize(
     ("events", "wrong"),
     [
@@ -121,6 +155,18 @@ def test_kinds_of_columns(tmp_path):
         (table(CHAT, run_id=pa.array([1, 1, 1, 1, None])), "^the column run_id has empty cells"),
         (table(CHAT, run_id=pa.array([0.5] * 5)), "the column run_id holds double instead of"),
         (table(CHAT, local_seq=pa.array([0.1] * 5)), "local_seq holds double instead of whole"),
+        (
+            table(CHAT, local_seq=pa.array([7] * 5).cast(pa.timestamp("s"))),
+            "two events of a node share a local_seq",
+        ),
+        (
+            table(CHAT, local_seq=pa.array([2**40] * 5).cast(pa.timestamp("s"))),
+            "holds times beyond the years 1677 to 2262",
+        ),
+        (
+            table(CHAT).append_column("node", pa.array(["ann"] * 5)),
+            "the table of events has two columns 'node': rename one",
+        ),
         (table(CHAT).drop("kind"), "the table of events lacks kind: it needs run_id, node"),
     ],
 )

@@ -197,6 +197,17 @@ def test_a_directory_is_one_log(tmp_path, form):
     assert history.origin == str(tmp_path)
 
 
+def test_two_columns_of_one_name():
+    columns = [pa.array([cell]) for cell in ("ann", "bob", "crash", "x")]
+    sink = io.BytesIO()
+    pq.write_table(pa.table(columns, names=["node", "node", "kind", "message"]), sink)
+    refused(sink.getvalue(), "has two columns 'node': rename one")
+    renamed = pa.table(columns, names=["more", "more", "kind", "message"])
+    sink = io.BytesIO()
+    pq.write_table(renamed.append_column("node", columns[0]), sink)
+    assert rows_of(read_one(sink.getvalue())) == {"ann": []}
+
+
 def test_files_of_a_directory_follow_each_other(tmp_path):
     """Without positions: the second goes on where the first ends."""
     (tmp_path / "1.csv").write_text(PLAIN)

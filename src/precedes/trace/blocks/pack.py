@@ -17,10 +17,10 @@ from numpy.typing import NDArray
 
 from precedes.errors import UserError
 from precedes.model import printable
-from precedes.trace.arrow_arrays import flags, strings, to_arrow, to_numpy
+from precedes.trace.arrow_arrays import flags, nanoseconds, strings, to_arrow, to_numpy
 from precedes.trace.assemble import CRASH, JOIN, JUDGED, KINDS, LEAVE, NO_MESSAGE
 from precedes.trace.blocks import arrays
-from precedes.trace.dialect import refuse_receivers
+from precedes.trace.dialect import refuse_receivers, refuse_twins
 from precedes.trace.history import BROADCAST
 
 # Rows of a block, as far as batches allow: about 100 bytes a row are held while one is packed.
@@ -53,23 +53,22 @@ class Block(NamedTuple):
 TEXTS: Final = ("runs", "key_node", "label")
 
 
-def checked_columns(schema: pa.Schema) -> list[str]:
+def checked_columns(schema: pa.Schema, *, title: str = "the table of events") -> list[str]:
     """The columns to read of a table with these; a UserError if one is missing or of no use."""
     names = set(schema.names)
-    refuse_receivers(names, title="the table of events")
+    refuse_receivers(names, title=title)
     wanted = ["node", "local_seq", "kind", *([] if "message" in names else ["source", "seq"])]
     missing = [name for name in wanted if name not in names]
     if missing:
-        raise UserError(
-            f"the table of events lacks {', '.join(missing)}: it needs {', '.join(COLUMNS)}"
-        )
+        raise UserError(f"{title} lacks {', '.join(missing)}: it needs {', '.join(COLUMNS)}")
     chosen = [name for name in READ if name in wanted or name in names & {"run_id", "message"}]
+    refuse_twins(schema.names, chosen, title=title)
     for name in chosen:
-        _check_type(name, schema.field(name).type)
+        _check_type(name, schema.field(name).type, title)
     return chosen
 
 
-def _check_type(name: str, kind: pa.DataType) -> None:
+def _check_type(name: str, kind: pa.DataType, title: str) -> None:
     shown = kind
     if pa.types.is_dictionary(kind):
         kind = kind.value_type
@@ -81,22 +80,30 @@ def _check_type(name: str, kind: pa.DataType) -> None:
     instead, is_right = "strings or whole numbers", is_text or is_whole
     if name in WHOLE:
         instead, is_right = "whole numbers", is_whole
+        if name == "local_seq":
+            instead, is_right = "whole numbers or times", is_whole or pa.types.is_timestamp(shown)
     elif name == "kind":
         instead, is_right = "strings", is_text
     elif name == "run_id":
         instead = "whole numbers or strings"
     if not is_right:
-        raise UserError(f"the column {name} holds {shown} instead of {instead}: cast it")
+        raise UserError(f"{title}: the column {name} holds {shown} instead of {instead}: cast it")
 
 
 def tables_of(
     batches: Iterator[pa.RecordBatch], *, block_rows: int = BLOCK_ROWS
 ) -> Iterator[pa.Table]:
-    """Batches joined, or cut, to tables of ``block_rows`` rows."""
+    """Batches joined, or cut, to tables of ``block_rows`` rows.
+
+    Where columns or their types change, as between files of several writers, a table ends.
+    """
     waiting: list[pa.RecordBatch] = []
     rows = 0
     for batch in batches:
         at = 0
+        if waiting and not batch.schema.equals(waiting[0].schema):
+            yield pa.Table.from_batches(waiting)
+            waiting, rows = [], 0
         while at < batch.num_rows:
             part = batch.slice(at, block_rows - rows)
             waiting.append(part)
@@ -273,11 +280,14 @@ def _local_seq(chosen: _Chosen) -> NDArray[np.int64]:
         empty = chosen.of(flags(column.is_null()))
         if empty.any():
             raise chosen.empty("local_seq", empty)
-        column = column.fill_null(0)
     try:
-        found: NDArray[np.int64] = chosen.of(to_numpy(column.cast(pa.int64())))
+        if pa.types.is_timestamp(column.type):
+            column = nanoseconds(column)
+        column = column.cast(pa.int64())
+        column = column.fill_null(0) if column.null_count else column
+        found: NDArray[np.int64] = chosen.of(to_numpy(column))
     except pa.ArrowInvalid:
-        raise UserError("the column local_seq holds numbers beyond 64 bits: number anew") from None
+        raise UserError("the column local_seq holds numbers beyond 64 bits: renumber") from None
     return found
 
 

@@ -11,8 +11,15 @@ import pyarrow.compute as pc
 
 from precedes.errors import UserError, meant
 from precedes.model import printable
-from precedes.trace.arrow_arrays import integers, repeated, strings, to_arrow, to_numpy
-from precedes.trace.dialect import COLUMNS, Dialect, refuse_receivers
+from precedes.trace.arrow_arrays import (
+    integers,
+    nanoseconds,
+    repeated,
+    strings,
+    to_arrow,
+    to_numpy,
+)
+from precedes.trace.dialect import COLUMNS, Dialect, refuse_receivers, refuse_twins
 from precedes.trace.schema import EVENTS
 
 ONE_RUN: Final = "0"
@@ -50,6 +57,7 @@ def chosen_columns(present: Sequence[str], dialect: Dialect, *, title: str) -> d
     if "message" in found:
         found.pop("source", None)
         found.pop("seq", None)
+    refuse_twins(present, found.values(), title=title)
     return found
 
 
@@ -104,6 +112,8 @@ def _typed(column: pa.Array, name: str) -> pa.Array:
         kind = column.type
     if pa.types.is_null(kind):
         return column.cast(pa.int64() if name in (*WHOLE, "time_us") else pa.string())
+    if name == "local_seq" and pa.types.is_timestamp(kind):
+        return nanoseconds(column)
     is_text = any(
         test(kind)
         for test in (pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view)

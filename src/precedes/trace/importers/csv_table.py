@@ -65,10 +65,7 @@ class _Table:
                 f"{first.strip()[:80]!r}: say so with `delimiter`"
             )
         self._header = next(csv.reader([first], delimiter=mark), [])
-        twice = [name for name in self._header if self._header.count(name) > 1]
         columns = chosen_columns(self._header, dialect, title=title)
-        if set(twice) & set(columns.values()):
-            raise UserError(f"{title} has two columns {twice[0]!r}: rename one")
         self._at = {ours: self._header.index(theirs) for ours, theirs in columns.items()}
         self._rows = csv.reader(lines, delimiter=mark, strict=True)
         self._before = found.rows
