@@ -242,3 +242,48 @@ def test_names_cannot_steer_a_terminal(write):
 def test_missing_file(tmp_path):
     refused(tmp_path / "none", "there is no log")
     refused(tmp_path, "is a directory")
+
+
+def numbered(*places):
+    """A violation if the last two lines stand in their order; ``None`` leaves a place out."""
+    rows = [("a", "broadcast", "x"), ("a", "broadcast", "y")]
+    rows += [("b", "deliver", "y"), ("b", "deliver", "x")]
+    return [
+        event(*row, **({} if place is None else {"local_seq": place}))
+        for row, place in zip(rows, places, strict=True)
+    ]
+
+
+@pytest.mark.parametrize("above", [[], [""]], ids=["plain", "line by line"])
+def test_a_position_orders_the_events_of_a_node(write, above):
+    for places, verdict in [
+        ((0, 1, 5, -7), "held"),
+        ((0, 1, -7, 5), "violated"),
+        ((None,) * 4, "violated"),
+    ]:
+        history = read_jsonl(write([*above, *numbered(*places)]))
+        assert audit.audit(history).verdict == verdict
+
+
+@pytest.mark.parametrize("above", [[], [""]], ids=["plain", "line by line"])
+@pytest.mark.parametrize(
+    ("places", "match"),
+    [
+        ((0, 1, None, 5), "line {} lacks a local_seq, which rows before have"),
+        ((None, None, 0, 1), "line {} has a local_seq, which rows before lack"),
+        ((0, 1, "5", 6), "line {}: \"local_seq\" must be an integer of 64 bits, not '5'"),
+        ((0, 1, 1.5, 6), 'line {}: "local_seq" must be an integer of 64 bits, not 1.5'),
+        ((0, 1, True, 6), 'line {}: "local_seq" must be an integer of 64 bits, not True'),
+        ((0, 1, 2**63, 6), 'line {}: "local_seq" must be an integer of 64 bits'),
+        ((0, 1, 5, 5), "two events of node b share the local_seq 5"),
+    ],
+)
+def test_positions_that_are_refused(write, above, places, match):
+    refused(write([*above, *numbered(*places)]), match.format(3 + len(above)))
+
+
+def test_positions_that_begin_in_a_later_block(write):
+    """Which is plain by itself."""
+    lines = [event("c", "broadcast", f"m{number}") for number in range(30_000)]
+    path = write([*lines, *numbered(0, 1, 2, 3)])
+    refused(path, "line 30001 has a local_seq, which rows before lack")

@@ -17,14 +17,21 @@ TABLE = pa.Table.from_pylist(ROWS)
 REFUSED = "messages to some nodes alone cannot be judged"
 
 
+MORE = ', "run_id": 7, "time_us": 1, "local_seq": %d'
+
+
+@pytest.mark.parametrize("more", ["", MORE])
+@pytest.mark.parametrize("key", ["to", "t\\u006f", "\\u0074o", "\\u0074\\u006F"])
 @pytest.mark.parametrize("receivers", ['"bob"', '["bob"]', "[]"])
-def test_json_lines(tmp_path, receivers):
+def test_json_lines(tmp_path, receivers, key, more):
+    """Whatever other keys there are, and however the key is written."""
     log = tmp_path / "log.jsonl"
     line = '{"node": "ann", "kind": "broadcast", "message": "%s"%s}\n'
-    log.write_text(line % ("m", "") + line % ("n", f', "to": {receivers}'))
+    first, second = (more and more % number for number in (1, 2))
+    log.write_text(line % ("m", first) + line % ("n", f'{second}, "{key}": {receivers}'))
     with pytest.raises(UserError, match=f'line 2: "to" says .* {REFUSED}'):
         load(log)
-    log.write_text(line % ("m", "") + line % ("n", ', "to": null'))
+    log.write_text(line % ("m", first) + line % ("n", f'{second}, "{key}": null'))
     assert load(log)[0].messages == 2
 
 

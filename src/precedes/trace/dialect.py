@@ -20,6 +20,8 @@ COLUMNS: Final = ("run_id", "node", "local_seq", "time_us", "kind", "message", "
 # What tells to whom a message goes; without, it goes to everybody.
 RECEIVERS: Final = "to"
 
+ONE_RUN: Final = "0"  # name of the run in a log that names none
+
 
 def refuse_receivers(present: Iterable[str], *, title: str) -> None:
     """Raise if a table says to whom messages go: who was left out would seem to lack them."""
@@ -93,10 +95,20 @@ class Found:
     notes: dict[str, list[str]] = field(default_factory=dict)  # run -> what is doubtful
     place: Callable[[str, int], str] = _by_local_seq  # what people call the place of a row
     rows: int = 0  # of the files before, if several are one log
+    has_order: bool | None = None  # rows have a local_seq, or (False) their place is their order
 
     def note(self, run_id: str, text: str) -> None:
         """Something that had to be decided."""
         self.notes.setdefault(run_id, []).append(text)
+
+    def note_order(self, has_order: bool, where: str) -> None:
+        """Record whether rows have a ``local_seq``; a log in which only some do is refused."""
+        if self.has_order not in (None, has_order):
+            wrong = "has a local_seq, which rows before lack"
+            if not has_order:
+                wrong = "lacks a local_seq, which rows before have"
+            raise UserError(f"{where} {wrong}: number all events of a log, or none")
+        self.has_order = has_order
 
 
 def by_line(node: str, local_seq: int) -> str:

@@ -213,6 +213,30 @@ def test_rows_of_a_table_in_their_order(tmp_path):
         follower.poll()
 
 
+def test_lines_with_positions_in_their_order(tmp_path):
+    path = tmp_path / "log.jsonl"
+    line = '{"node": "%s", "local_seq": %d, "kind": "%s", "message": "%s"}\n'
+    path.write_text(line % ("a", 1, "broadcast", "x") + line % ("a", 3, "broadcast", "y"))
+    follower = Follower(open_tail(path))
+    assert follower.poll()
+    with path.open("a") as file:
+        file.write(line % ("b", 1, "deliver", "x") + line % ("a", 2, "broadcast", "z"))
+    with pytest.raises(UserError, match="node a has position 2 after 3"):
+        follower.poll()
+
+
+def test_a_file_without_its_last_line_end_is_not_glued_to_the_next(tmp_path):
+    line = '{"node": "%s", "kind": "%s", "message": "%s"}'
+    rows = {"1": [("a", "broadcast", "x"), ("a", "broadcast", "y")]}
+    rows["2"] = [("b", "deliver", "y"), ("b", "deliver", "x")]
+    for name, events in rows.items():
+        (tmp_path / f"{name}.jsonl").write_text("\n".join(line % event for event in events))
+    follower = Follower(open_tail(tmp_path, "jsonl"))
+    follower.poll()
+    report = follower.end().report
+    assert (report.violations, [one.kind for one in report.witnesses]) == (1, ["violation"])
+
+
 def test_who_is_waited_for(tmp_path):
     path = held(tmp_path)
     with path.open("a") as file:

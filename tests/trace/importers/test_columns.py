@@ -197,6 +197,18 @@ def test_a_directory_is_one_log(tmp_path, form):
     assert history.origin == str(tmp_path)
 
 
+@pytest.mark.parametrize("form", ["csv", "parquet"])
+def test_files_of_which_some_have_positions(tmp_path, form):
+    for number, column in enumerate(("local_seq", "ignored")):
+        content = f"node,kind,message,{column}\nann,broadcast,{number},1\n".encode()
+        if form == "parquet":
+            cells = {"node": ["ann"], "kind": ["broadcast"], "message": [number], column: [1]}
+            content = parquet(**cells)
+        (tmp_path / f"{number}.{form}").write_bytes(content)
+    with pytest.raises(UserError, match=rf"1\.{form} lacks a local_seq, which rows before have"):
+        load(tmp_path, form)
+
+
 def test_two_columns_of_one_name():
     columns = [pa.array([cell]) for cell in ("ann", "bob", "crash", "x")]
     sink = io.BytesIO()

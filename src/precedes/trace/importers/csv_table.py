@@ -70,7 +70,8 @@ class _Table:
         self._rows = csv.reader(lines, delimiter=mark, strict=True)
         self._before = found.rows
         self._found = found
-        if "local_seq" not in columns:
+        found.note_order("local_seq" in columns, title)
+        if not found.has_order:
             found.place = by_line if found.rows == 0 else _by_row
 
     def batches(self) -> Iterator[pa.RecordBatch]:

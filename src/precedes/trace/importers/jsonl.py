@@ -12,7 +12,14 @@ import pyarrow as pa
 
 from precedes.errors import UserError, meant
 from precedes.trace.assemble import KINDS
-from precedes.trace.dialect import PICTURED, RECEIVERS, Dialect, Found, by_line
+from precedes.trace.dialect import (
+    ONE_RUN,
+    PICTURED,
+    RECEIVERS,
+    Dialect,
+    Found,
+    by_line,
+)
 from precedes.trace.importers import plain_lines
 from precedes.trace.importers.lines import Block, blocks
 from precedes.trace.importers.rows import Rows
@@ -25,27 +32,39 @@ INTEGER_MAX: Final = 2**63 - 1
 def batches(
     text: io.BufferedReader, *, title: str, dialect: Dialect, found: Found
 ) -> Iterator[pa.RecordBatch]:
-    """The events of JSON lines, block by block; a row's ``local_seq`` is its line."""
-    found.place = by_line
+    """The events of JSON lines, block by block; without ``local_seq`` a row's is its line."""
     for block in blocks(text, title=title, block_bytes=plain_lines.BLOCK_BYTES):
-        yield from block_batches(block, title=title, dialect=dialect)
+        yield from block_batches(block, title=title, dialect=dialect, found=found)
 
 
-def block_batches(block: Block, *, title: str, dialect: Dialect) -> Iterator[pa.RecordBatch]:
+def block_batches(
+    block: Block, *, title: str, dialect: Dialect, found: Found
+) -> Iterator[pa.RecordBatch]:
     """The events of some lines."""
     # What other kinds mean is known line by line.
     plain = None
     if not dialect.kinds:
         plain = plain_lines.parse(block.text, first=block.first, taken=dialect.taken)
-    yield from _Lines(title, dialect).read(block) if plain is None else [plain]
+    if plain is None or found.has_order not in (None, plain.has_order):
+        yield from _Lines(title, dialect, found).read(block)
+    elif plain.rows.num_rows:
+        _note_order(found, plain.has_order, title)
+        yield plain.rows
+
+
+def _note_order(found: Found, has_order: bool, where: str) -> None:
+    found.note_order(has_order, where)
+    if not has_order:
+        found.place = by_line
 
 
 class _Lines:
     """Reads a block line by line, and can say what is wrong with it."""
 
-    def __init__(self, title: str, dialect: Dialect) -> None:
+    def __init__(self, title: str, dialect: Dialect, found: Found) -> None:
         self._title = title
         self._dialect = dialect
+        self._found = found
         self._rows = Rows()
 
     def read(self, block: Block) -> Iterator[pa.RecordBatch]:
@@ -79,13 +98,23 @@ class _Lines:
         is_time = type(time_us) is int and abs(time_us) <= INTEGER_MAX
         run_id = event.get("run_id")
         self._rows.add(
-            run_id=plain_lines.ONE_RUN if run_id is None else self._name(number, event, "run_id"),
+            run_id=ONE_RUN if run_id is None else self._name(number, event, "run_id"),
             node=node,
-            local_seq=number,
+            local_seq=self._local_seq(number, event),
             time_us=time_us if is_time else None,
             kind=kind,
             message=None if bare else self._name(number, event, "message"),
         )
+
+    def _local_seq(self, number: int, event: dict[str, Any]) -> int:
+        local_seq = event.get("local_seq")
+        _note_order(self._found, local_seq is not None, f"{self._title}, line {number}")
+        if local_seq is None:
+            return number
+        if type(local_seq) is not int or abs(local_seq) > INTEGER_MAX:
+            what = f'"local_seq" must be an integer of 64 bits, not {local_seq!r}'
+            raise self._error(number, what)
+        return local_seq
 
     def _kind(self, number: int, name: str) -> str | None:
         if self._dialect.kinds:

@@ -26,7 +26,8 @@ def batches(source: Source, *, dialect: Dialect, found: Found) -> Iterator[pa.Re
         try:
             table = pq.ParquetFile(file, pre_buffer=False)
             names = chosen_columns(table.schema_arrow.names, dialect, title=title)
-            if "local_seq" not in names:
+            found.note_order("local_seq" in names, title)
+            if not found.has_order:
                 found.place = _by_row
             chosen = list(dict.fromkeys(names.values()))
             for batch in table.iter_batches(BATCH_ROWS, columns=chosen, use_threads=False):

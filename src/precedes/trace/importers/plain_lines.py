@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Sequence
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -18,13 +18,13 @@ import pyarrow.json
 
 from precedes.trace.arrow_arrays import mask, repeated, to_arrow, to_numpy
 from precedes.trace.assemble import JUDGED, KINDS
-from precedes.trace.dialect import RECEIVERS
+from precedes.trace.dialect import ONE_RUN, RECEIVERS
 from precedes.trace.schema import EVENTS
 
 BLOCK_BYTES: Final = 1 << 20
 NAMES: Final = ("node", "message")
-OPTIONAL: Final = (("run_id", False), ("time_us", True))  # and whether they are numbers only
-ONE_RUN: Final = "0"  # what the run of a log is called that names none
+# And whether they are numbers only.
+OPTIONAL: Final = (("run_id", False), ("time_us", True), ("local_seq", True))
 
 # Python refuses to nest deeper than some hundreds, and integers of more digits than a limit that
 # can be set, but not to less than this. pyarrow takes any.
@@ -40,15 +40,22 @@ INF: Final = re.compile(rb"Inf(?=[\s,}\]])(?<=[-:,\[\s]Inf)")
 RECEIVERS_KEY: Final = f'"{RECEIVERS}"'.encode()
 
 
-def parse(block: bytes, *, first: int, taken: Sequence[str] = (*JUDGED,)) -> pa.RecordBatch | None:
+class Plain(NamedTuple):
+    """The rows of a block, and whether they have a ``local_seq``; without, it is their line."""
+
+    rows: pa.RecordBatch
+    has_order: bool
+
+
+def parse(block: bytes, *, first: int, taken: Sequence[str] = (*JUDGED,)) -> Plain | None:
     """The rows of a block of whole lines, or None if it has to be read line by line.
 
-    ``first`` is the number of the first line; a row's ``local_seq`` is that of its own.
+    ``first`` is the number of the first line.
     """
     if len(block) > 2 * BLOCK_BYTES:  # one long line; pyarrow's offsets end at 2 GB
         return None
     lines = _count_lines(block)
-    if lines == 0 or RECEIVERS_KEY in block or not _is_plain(block, lines):
+    if lines == 0 or RECEIVERS_KEY in block or LETTER.search(block) or not _is_plain(block, lines):
         return None
     schema = _schema_of(block)
     if schema is None:
@@ -65,7 +72,8 @@ def parse(block: bytes, *, first: int, taken: Sequence[str] = (*JUDGED,)) -> pa.
         if table.num_rows != lines:  # pyarrow reads two objects of a line as two rows
             return None
         columns = {name: table.column(name).combine_chunks() for name in schema.names}
-        return _events(columns, first, taken)
+        rows = _events(columns, first, taken)
+        return None if rows is None else Plain(rows, "local_seq" in columns)
     except pa.ArrowException:
         return None
 
@@ -102,10 +110,13 @@ def _events(
             return None
     else:
         run = repeated(ONE_RUN, codes.size)
+    local_seq = columns.get("local_seq", to_arrow(line))
+    if local_seq.null_count:
+        return None
     time = columns.get("time_us", pa.nulls(codes.size, pa.int64()))
     text = [columns["node"].cast(pa.string()), columns["kind"], message.cast(pa.string())]
     return pa.RecordBatch.from_arrays(
-        [run, text[0], to_arrow(line), time, text[1], text[2]], schema=EVENTS
+        [run, text[0], local_seq, time, text[1], text[2]], schema=EVENTS
     )
 
 
@@ -151,8 +162,6 @@ def _schema_of(block: bytes) -> pa.Schema | None:
         return None
     types = [pa.int64() if isinstance(first.get(key), int) else pa.string() for key in NAMES]
     fields = [("kind", pa.string()), *zip(NAMES, types, strict=True)]
-    if len(first.keys() & dict(OPTIONAL)) < len(OPTIONAL) and LETTER.search(block):
-        return None
     for key, whole_only in OPTIONAL:
         if key not in first:
             if key.encode() in block:

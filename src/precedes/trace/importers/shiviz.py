@@ -29,7 +29,7 @@ from numpy.typing import NDArray
 from precedes.errors import UserError
 from precedes.model import printable
 from precedes.trace.arrow_arrays import repeated, strings, to_arrow
-from precedes.trace.dialect import Dialect, Found, by_line
+from precedes.trace.dialect import ONE_RUN, Dialect, Found, by_line
 from precedes.trace.importers.lines import blocks
 from precedes.trace.importers.rows import BATCH_ROWS, Rows
 from precedes.trace.schema import EVENTS
@@ -44,7 +44,6 @@ CLOCK_LINE: Final = re.compile(r"(\S+) (\{.*\})\s*", re.ASCII)
 EVENT_CHARS_MAX: Final = 1 << 20
 # Of a line that an expression without an anchor is tried at: that takes the square of it.
 LINE_CHARS_MAX: Final = 1 << 14
-ONE_RUN: Final = "0"
 
 
 class Event(NamedTuple):
@@ -66,12 +65,13 @@ def batches(
 ) -> Iterator[pa.RecordBatch]:
     """The events of a log, run by run."""
     log = _Text(text, title=title, dialect=dialect)
-    is_told = "kind" in log.parser.groupindex
-    if is_told and "clock" not in log.parser.groupindex:
+    groups = log.parser.groupindex
+    is_told = "kind" in groups
+    if is_told and not {"clock", "local_seq"} & groups.keys():
         found.place = by_line
     run_id, names = ONE_RUN, set[str]()
     runs = 0
-    run: _Told | _Clocks = _Told(title, dialect) if is_told else _Clocks(title)
+    run: _Told | _Clocks = _Told(title, dialect, found) if is_told else _Clocks(title)
     for item in log.items():
         if isinstance(item, Event):
             run.add(item)
@@ -88,7 +88,7 @@ def batches(
                 "the group trace out of `delimiter`, and they are numbered"
             )
         names.add(run_id)
-        run = _Told(title, dialect) if is_told else _Clocks(title)
+        run = _Told(title, dialect, found) if is_told else _Clocks(title)
     yield from run.batches(run_id)
 
 
@@ -229,10 +229,11 @@ class _Text:
 class _Told:
     """A run whose text says what happened."""
 
-    def __init__(self, title: str, dialect: Dialect) -> None:
+    def __init__(self, title: str, dialect: Dialect, found: Found) -> None:
         self._title = title
         self._dialect = dialect
-        self._is_clocked: bool | None = None
+        self._found = found
+        self._has_order: bool | None = None
         self._own: set[tuple[str, int]] = set()
         self._events: list[tuple[str, int, str, str | None]] = []
 
@@ -258,16 +259,25 @@ class _Told:
         self._events.append((host, place, kind, None if bare else message or None))
 
     def _place(self, host: str, event: Event) -> int:
-        """A host's own component orders its events; without clocks, their lines do."""
-        is_clocked = event.groups.get("clock") is not None
-        if self._is_clocked is None:
-            self._is_clocked = is_clocked
-        if is_clocked != self._is_clocked:
-            raise _error(self._title, event.line, "some events have a clock, and others none")
-        if not is_clocked:
+        """A host's events are ordered by local_seq, or its own component; else by their lines."""
+        local_seq = event.groups.get("local_seq")
+        has_order = local_seq is not None or event.groups.get("clock") is not None
+        if self._has_order is None:
+            self._has_order = self._found.has_order = has_order
+        if has_order != self._has_order:
+            raise _error(
+                self._title, event.line, "some events have a clock or a local_seq, others neither"
+            )
+        if not has_order:
             return event.line
-        own = _clock(self._title, event).get(host, 0)
-        if own < 1 or (host, own) in self._own:
+        if local_seq is None:
+            own = _clock(self._title, event).get(host, 0)
+        elif re.fullmatch(r"-?[0-9]{1,18}", local_seq):
+            own = int(local_seq)
+        else:
+            wrong = f"local_seq is {local_seq!r}, not a whole number of up to 18 digits"
+            raise _error(self._title, event.line, wrong)
+        if (local_seq is None and own < 1) or (host, own) in self._own:
             raise _misnumbered(self._title, event.line, own, host)
         self._own.add((host, own))
         return own

@@ -110,6 +110,7 @@ class LinesTail:
         read = b""
         for file in self._files.values():
             past = file.past().removeprefix(BOM)
+            read += b"\n" if read and not read.endswith(b"\n") else b""
             # The header of a table stands in each file.
             read += past.partition(b"\n")[2] if read and self._format == "csv" else past
         (history,) = load(io.BytesIO(read), format=self._format, dialect=self._dialect)
@@ -242,11 +243,16 @@ class _LinesFile:
 
     def where(self, place: int) -> str:
         """What people call a row."""
-        return f"{self.path}, line {place}"
+        return f"{self.path}, {'position' if self._last else 'line'} {place}"
 
     def _jsonl(self, block: bytes) -> list[pa.RecordBatch]:
         lines = Block(self.lines + 1, block)
-        return list(jsonl.block_batches(lines, title=str(self.path), dialect=self._dialect))
+        title, found = str(self.path), Found()
+        batches = list(jsonl.block_batches(lines, title=title, dialect=self._dialect, found=found))
+        if found.has_order:
+            for batch in batches:
+                self._check_positions(batch)
+        return batches
 
     def _csv(self, block: bytes) -> list[pa.RecordBatch]:
         if not self._header:
