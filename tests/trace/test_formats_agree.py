@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 
 from precedes.audit import audit
 from precedes.errors import UserError
-from precedes.trace import EVENTS, Dialect, event_batches, load
+from precedes.pipeline.audit import audit_tables_here
+from precedes.trace import EVENTS, Dialect, event_batches, from_arrow, from_pandas, load
 from precedes.trace.exporters import shiviz
 from precedes.trace.exporters.lines import to_csv, to_jsonl
 from precedes.trace.exporters.rows import runs_of
@@ -103,11 +104,12 @@ def test_spans_are_judged_as_lines_are(seed):
 
 @pytest.mark.swarm
 @pytest.mark.parametrize("seeds", blocks(COUNT // 100), ids=str)
-def test_many_reports_are_equal(seeds):
+def test_many_reports_are_equal(seeds, tmp_path_factory):
     for seed in seeds:
-        with repeat(f"check_tables_and_texts({seed}), check_spans({seed})"):
+        with repeat(f"check_tables_and_texts({seed}), check_spans({seed}), check_numbered({seed})"):
             check_tables_and_texts(seed)
             check_spans(seed)
+            check_numbered(seed, tmp_path_factory.mktemp("numbered"))
 
 
 def check_tables_and_texts(seed):
@@ -116,6 +118,151 @@ def check_tables_and_texts(seed):
     expected = report_on(content)
     for other, said in (*exported(content), as_parquet(content, rng)):
         assert report_on(other, **said) == expected
+
+
+SPOKEN = ("local_seq", "node", "kind", "message")
+NUMBERED = ("run_id", "node", "local_seq", "kind", "message")
+COUNTS = ("violations", "violating_messages", "deliveries", "duplicates", "phantom", "cycles")
+COUNTS += ("unjudged", "lost", "undelivered_at_end")
+
+
+def numbered(execution, run_id, rng):
+    """The events of a run with positions that have gaps, in no order."""
+    last = dict.fromkeys(range(len(execution.logs)), rng.randrange(-40, 40))
+    rows = []
+    for node, kind, message in rows_of(execution, rng):
+        last[node] = last.get(node, -7) + rng.choice((1, 1, 1, 5, 1000))
+        rows.append((run_id, node, last[node], kind, message))
+    rng.shuffle(rows)
+    return rows
+
+
+def as_table(rows, rng=None):
+    """With an rng, columns have types of several writers."""
+    types = {name: [pa.string()] for name in NUMBERED} | {"local_seq": [pa.int64()]}
+    if rng is not None:
+        texts = [pa.string(), pa.large_string(), pa.dictionary(pa.int32(), pa.string())]
+        types |= dict.fromkeys(("node", "kind", "message"), texts)
+        types |= {"local_seq": [pa.int64(), pa.int32()]}
+    columns = zip(*rows, strict=True) if rows else [()] * len(NUMBERED)
+    return pa.table(
+        {
+            name: pa.array(cells, (rng or random).choice(types[name]))
+            for name, cells in zip(NUMBERED, columns, strict=True)
+        }
+    )
+
+
+def written(runs, folder, rng):
+    """The runs as files: each log's path, its format and what is said of it."""
+    rows = [row for rows in runs.values() for row in rows]
+    rng.shuffle(rows)
+    objects = [
+        {name: cell for name, cell in zip(NUMBERED, row, strict=True) if cell is not None}
+        for row in rows
+    ]
+    lines = [json.dumps(line) for line in objects]
+    (folder / "log.jsonl").write_text("\n".join(lines))
+    # The first object has no plain form, so that the block is read line by line.
+    (folder / "odd.jsonl").write_text("\n".join(["", *lines]))
+    pq.write_table(as_table(rows), folder / "log.parquet")
+    (folder / "log.csv").write_bytes(csv_of(rows))
+    for name in ("log.jsonl", "odd.jsonl", "log.parquet", "log.csv"):
+        yield folder / name, "auto", {}
+    for run_id, part in runs.items():
+        for form in ("parquet", "csv", "jsonl", "txt"):
+            (folder / form / f"run_id={run_id}").mkdir(parents=True)
+        cut = rng.randrange(len(part) + 1)
+        for number, some in enumerate((part[:cut], part[cut:])):
+            table = as_table(some, rng).drop("run_id")
+            pq.write_table(table, folder / "parquet" / f"run_id={run_id}" / f"{number}.parquet")
+            csv = folder / "csv" / f"run_id={run_id}" / f"{number}.csv"
+            csv.write_bytes(csv_of([row[1:] for row in some], NUMBERED[1:]))
+    yield folder / "parquet", "parquet", {}
+    yield folder / "csv", "csv", {}
+
+
+def csv_of(rows, names=NUMBERED):
+    lines = [",".join("" if cell is None else str(cell) for cell in row) for row in rows]
+    return "\n".join([",".join(names), *lines]).encode()
+
+
+def one_run_each(runs, folder):
+    """Logs of one run, whose name is that of their folder."""
+    for run_id, rows in runs.items():
+        names = NUMBERED[1:]
+        cells = [dict(zip(names, row[1:], strict=True)) for row in rows]
+        kept = [{name: cell for name, cell in row.items() if cell is not None} for row in cells]
+        lines = folder / "jsonl" / f"run_id={run_id}" / "log.jsonl"
+        lines.write_text("\n".join(map(json.dumps, kept)))
+        yield lines, {}
+        text = folder / "txt" / f"run_id={run_id}" / "log.txt"
+        said = [
+            f"{row['local_seq']} {row['node']} {row['kind']} {row['message'] or ''}"
+            for row in cells
+        ]
+        text.write_text("\n".join(said))
+        expression = r"^(?<local_seq>\S+) (?<host>\S+) (?<kind>\S+) (?<message>.*)$"
+        yield text, {"parser": expression}
+
+
+def readings(runs, folder, rng):
+    """The reports of every batch reader on the same runs."""
+    for path, form, said in written(runs, folder, rng):
+        yield audit([path], format=form, dialect=Dialect(**said))
+    yield [
+        report
+        for path, said in one_run_each(runs, folder)
+        if path.suffix == ".jsonl"
+        for report in audit([path], dialect=Dialect(**said))
+    ]
+    yield [
+        report
+        for path, said in one_run_each(runs, folder)
+        if path.suffix == ".txt"
+        for report in audit([path], dialect=Dialect(**said))
+    ]
+    yield audit_tables_here([folder / "parquet"])
+    yield audit_tables_here([folder / "log.parquet"])
+    whole = as_table([row for rows in runs.values() for row in rows])
+    yield [audit(history) for history in from_arrow(whole)]
+    yield [audit(history) for history in from_pandas(whole.to_pandas())]
+
+
+def check_numbered(seed, folder):
+    """By the literal definition, which shares no code with readers and audit."""
+    rng = random.Random(seed)
+    executed = {}
+    for run_id in ("3", "11"):
+        execution = scrambled(rng.randrange(2**32))
+        execution.complete = False
+        execution.joins += [(node, 0, None) for node in range(len(execution.logs))]
+        executed[run_id] = execution
+    runs = {run_id: numbered(one, run_id, rng) for run_id, one in executed.items()}
+    sentences = set()
+    for reports in readings(runs, folder, rng):
+        reports = sorted(reports, key=lambda report: int(report.run_id))
+        assert [str(report.run_id) for report in reports] == [*runs]
+        for report, execution in zip(reports, executed.values(), strict=True):
+            expected = executions.judge(execution)
+            assert {name: getattr(report, name) for name in COUNTS} == {
+                name: expected[name] for name in COUNTS
+            }
+            wrong = ("violations", "duplicates", "phantom", "cycles")
+            doubt = expected["unjudged"] or not expected["deliveries"]
+            held = "unknown" if doubt else "held"
+            assert report.verdict == ("violated" if any(map(expected.get, wrong)) else held)
+            for witness in report.witnesses:
+                if witness.kind == "violation":
+                    executions.check_path(execution, witness)
+        sentences.add(tuple(one.sentence for report in reports for one in report.witnesses))
+    assert len(sentences) == 1
+
+
+@settings(max_examples=6)
+@given(SEEDS)
+def test_positions_folders_and_types_make_no_difference(tmp_path_factory, seed):
+    check_numbered(seed, tmp_path_factory.mktemp("numbered"))
 
 
 def check_spans(seed):

@@ -287,3 +287,16 @@ def test_positions_that_begin_in_a_later_block(write):
     lines = [event("c", "broadcast", f"m{number}") for number in range(30_000)]
     path = write([*lines, *numbered(0, 1, 2, 3)])
     refused(path, "line 30001 has a local_seq, which rows before lack")
+
+
+def test_a_folder_names_the_run_or_the_node(write, tmp_path):
+    (tmp_path / "run_id=7" / "node=a%2Fb").mkdir(parents=True)
+    line = '{"kind": "broadcast", "message": "x"}'
+    history = read_jsonl(write([line], "run_id=7/node=a%2Fb/log.jsonl"))
+    assert (history.run_id, rows_of(history)) == (7, {"a/b": [(0, "x")]})
+    history = read_jsonl(write(GOOD, "run_id=7/log.jsonl"))
+    assert (history.run_id, history.nodes) == (7, 2)
+    agreeing = read_jsonl(write([event("a", "broadcast", "x", run_id=7)], "run_id=7/log.jsonl"))
+    assert agreeing.run_id == 7
+    path = write([event("a", "broadcast", "x", run_id=8)], "run_id=7/log.jsonl")
+    refused(path, "line 1: run_id is 8, and the folder says run_id=7")

@@ -59,6 +59,19 @@ def test_tables(tmp_path, capsys):
     assert from_arrow(TABLE.drop("to"))[0].messages == 1
 
 
+def test_a_folder(tmp_path, capsys):
+    (tmp_path / "to=bob").mkdir()
+    table = TABLE.drop("to").append_column("local_seq", pa.array([0, 0]))
+    pq.write_table(table, tmp_path / "to=bob" / "log.parquet")
+    for form in ("parquet", "events"):
+        assert main(["audit", str(tmp_path), "--format", form]) == 2
+        assert REFUSED in capsys.readouterr().err
+    lines = tmp_path / "to=bob" / "log.jsonl"
+    lines.write_text('{"node": "ann", "kind": "broadcast", "message": "m"}')
+    with pytest.raises(UserError, match=REFUSED):
+        load(lines)
+
+
 def test_a_column_of_that_name_may_mean_something_else(tmp_path):
     log = tmp_path / "log.csv"
     log.write_text("node,kind,to\nann,broadcast,m\nbob,deliver,m\n")

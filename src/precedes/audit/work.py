@@ -52,7 +52,7 @@ def input_version(place: Place) -> str:
     """What changes with a log, be it a file or a folder of them."""
     address = Address.of(place)
     if address.is_folder():
-        rows = [entry for entry in address.entries() if not entry.name.startswith(".")]
+        rows = [entry for entry in address.entries(deep=True) if not entry.name.startswith(".")]
         return json.dumps([[row.name, row.size_bytes, row.mtime_ns] for row in rows])
     try:
         return address.version()

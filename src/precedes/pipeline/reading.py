@@ -94,6 +94,7 @@ def _row_groups(log: Address, groups: range, dialect: Dialect) -> Iterator[pa.Re
     with opened_table(log) as file:
         is_trace = METADATA_KEY in (file.schema_arrow.metadata or {})
         names = dict(zip(own.NAMES, own.NAMES, strict=True))
+        dialect = dialect.at(log)
         if not is_trace:
             names = chosen_columns(file.schema_arrow.names, dialect, title=str(log))
         row = sum(file.metadata.row_group(group).num_rows for group in range(groups.start))

@@ -13,6 +13,7 @@ import pyarrow.parquet as pq
 
 from precedes.errors import UserError, meant
 from precedes.stores import Address, Place
+from precedes.trace.blocks.tables import shown_files
 from precedes.trace.collect import histories
 from precedes.trace.dialect import Dialect, Found
 from precedes.trace.history import History
@@ -64,7 +65,7 @@ def load(log: Log, format: str = "auto", *, dialect: Dialect | None = None) -> l
     mode. A directory of the logs of a live group's members is one log, ``members``, and so is one
     of tables, if their format is named; an empty file is a log without events.
     """
-    dialect = Dialect() if dialect is None else dialect
+    dialect = _dialect_of(log, dialect)
     if _is_members(log, format):
         return [read_members(_directory(log))]
     files = _tables_in(log, format)
@@ -89,7 +90,7 @@ def event_batches(
     Only rows that an audit judges come; each node's are in the order of their ``local_seq``, which
     is that of the stream too unless the log is a table that has such a column.
     """
-    dialect = Dialect() if dialect is None else dialect
+    dialect = _dialect_of(log, dialect)
     found = Found() if found is None else found
     if _is_members(log, format):
         yield from member_batches(_directory(log))
@@ -128,6 +129,11 @@ def _is_members(log: Log, format: str) -> bool:
     return False
 
 
+def _dialect_of(log: Log, dialect: Dialect | None) -> Dialect:
+    dialect = Dialect() if dialect is None else dialect
+    return dialect.at(Address.of(log)) if isinstance(log, str | os.PathLike) else dialect
+
+
 def _directory(log: Log) -> Place:
     assert isinstance(log, str | os.PathLike)
     return log
@@ -141,7 +147,7 @@ def _tables_in(log: Log, format: str) -> list[Address] | None:
     directory = Address.of(log)
     if not directory.is_folder():
         return None
-    inside = [directory / name for name in directory.names() if name.endswith(endings)]
+    inside = [file for file in shown_files(directory) if file.name.endswith(endings)]
     if not inside:
         raise UserError(f"{directory} holds no tables ({', '.join(endings)})")
     return inside
@@ -152,7 +158,7 @@ def _files(
 ) -> Iterator[pa.RecordBatch]:
     for path in files:
         with open_log(path) as source:
-            yield from _opened(source, format, dialect, found)
+            yield from _opened(source, format, dialect.at(path), found)
 
 
 def _opened(

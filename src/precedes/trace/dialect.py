@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
+from urllib.parse import unquote
 
 from precedes.errors import UserError, meant
+from precedes.stores import Address
 from precedes.trace.assemble import JUDGED, KINDS
 
 ANY: Final = "*"
@@ -21,6 +23,7 @@ COLUMNS: Final = ("run_id", "node", "local_seq", "time_us", "kind", "message", "
 RECEIVERS: Final = "to"
 
 ONE_RUN: Final = "0"  # name of the run in a log that names none
+HIVE_NULL: Final = "__HIVE_DEFAULT_PARTITION__"
 
 
 def refuse_receivers(present: Iterable[str], *, title: str) -> None:
@@ -40,6 +43,16 @@ def refuse_twins(present: Iterable[str], chosen: Iterable[str], *, title: str) -
             raise UserError(f"{title} has two columns {name!r}: rename one")
 
 
+def folder_columns(log: Address) -> dict[str, str | None]:
+    """Columns in a file's path, as Hive and Spark name folders: ``run_id=1/part-0.parquet``."""
+    parts = [part.partition("=") for part in log.absolute().parent.path.split("/")]
+    return {
+        unquote(name): None if value == HIVE_NULL else unquote(value)
+        for name, _, value in parts
+        if name and value
+    }
+
+
 @dataclass(frozen=True, kw_only=True)
 class Dialect:
     """How a foreign log says what the common rows say; each format reads what concerns it."""
@@ -51,6 +64,7 @@ class Dialect:
     node_by: tuple[str, ...] = ()  # otel: the attributes that make a node
     complete: bool = False  # the log ended by itself: what was not delivered is lost
     pictured: bool = False  # arrivals and drops are read too, which no verdict depends on
+    folders: Mapping[str, str | None] = field(default_factory=dict)  # columns that the path names
 
     def __post_init__(self) -> None:
         """Refuse what no format could mean."""
@@ -70,6 +84,15 @@ class Dialect:
     def taken(self) -> tuple[str, ...]:
         """The kinds whose rows are read."""
         return (*JUDGED, *PICTURED) if self.pictured else (*JUDGED,)
+
+    @property
+    def one_run(self) -> str:
+        """Name of the run of rows that name none."""
+        return self.folders.get(self.columns.get("run_id", "run_id")) or ONE_RUN
+
+    def at(self, log: Address) -> Dialect:
+        """The same for a file, whose folders may name columns."""
+        return replace(self, folders=folder_columns(log))
 
     def kind_of(self, text: str) -> str | None:
         """Our name of a kind, None if its rows are ignored; a ValueError says why there is none."""

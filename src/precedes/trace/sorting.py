@@ -49,7 +49,7 @@ def row_count(log: Address, format: str = "auto") -> int:
         except (pa.ArrowException, OSError):
             return 0  # whoever reads it says what is wrong with it
     if log.is_folder():
-        return int(sum(entry.size_bytes for entry in log.entries()) / ROW_BYTES)
+        return int(sum(entry.size_bytes for entry in log.entries(deep=True)) / ROW_BYTES)
     if log == STANDARD_INPUT or not log.is_file():
         return 0
     packing = PACKING if log.name.endswith(PACKED) else 1.0

@@ -198,6 +198,46 @@ def test_a_directory_is_one_log(tmp_path, form):
 
 
 @pytest.mark.parametrize("form", ["csv", "parquet"])
+def test_folders_are_columns(tmp_path, form):
+    """As ``df.write.partitionBy("day", "host")`` leaves them; other folders say nothing."""
+    rows = [("1", "ann", "send", "question"), ("1", "b=b", "recv", "question")]
+    rows += [("2", "ann", "send", "question"), ("2", "b=b", "recv", "question")]
+    for number, (day, host, *cells) in enumerate(rows):
+        folder = tmp_path / f"day={day}" / "zone=x" / f"host={host.replace('=', '%3D')}"
+        folder.mkdir(parents=True)
+        if form == "csv":
+            (folder / f"{number}.csv").write_text("type,msg_id\n" + ",".join(cells))
+        else:
+            content = parquet(type=[cells[0]], msg_id=[cells[1]])
+            (folder / f"{number}.parquet").write_bytes(content)
+    (tmp_path / "_SUCCESS").touch()
+    columns = {"run_id": "day", "node": "host", "kind": "type", "message": "msg_id"}
+    dialect = Dialect(columns=columns, kinds=SAID["kinds"])
+    found = load(tmp_path, form, dialect=dialect)
+    assert [history.run_id for history in found] == [1, 2]
+    for history in found:
+        assert rows_of(history) == {"ann": ["broadcast question"], "b=b": ["deliver question"]}
+    (history,) = load(folder / f"3.{form}", form, dialect=dialect)
+    assert (history.run_id, rows_of(history)) == (2, {"b=b": ["deliver question"]})
+
+
+def test_folders_that_are_refused(tmp_path):
+    folder = tmp_path / "run_id=7"
+    folder.mkdir()
+    (folder / "log.csv").write_text("node,kind,message,run_id\nann,broadcast,x,7\n")
+    assert load(tmp_path, "csv")[0].run_id == 7
+    (folder / "log.csv").write_text(
+        "node,kind,message,run_id\nann,broadcast,x,7\nann,broadcast,y,8\n"
+    )
+    with pytest.raises(UserError, match=r"line 3: run_id is '8', and the folder says run_id=7"):
+        load(tmp_path, "csv")
+    folder.rename(tmp_path / "run_id=__HIVE_DEFAULT_PARTITION__")
+    (tmp_path / "run_id=__HIVE_DEFAULT_PARTITION__" / "log.csv").write_text(PLAIN)
+    with pytest.raises(UserError, match="line 2: run_id is empty"):
+        load(tmp_path, "csv")
+
+
+@pytest.mark.parametrize("form", ["csv", "parquet"])
 def test_files_of_which_some_have_positions(tmp_path, form):
     for number, column in enumerate(("local_seq", "ignored")):
         content = f"node,kind,message,{column}\nann,broadcast,{number},1\n".encode()

@@ -6,15 +6,20 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Final
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from precedes.errors import UserError
 from precedes.stores import Address, Place
-from precedes.trace.blocks.pack import BLOCK_ROWS, checked_columns
+from precedes.trace.arrow_arrays import strings, to_arrow
+from precedes.trace.blocks.pack import BLOCK_ROWS, READ, checked_columns
+from precedes.trace.dialect import RECEIVERS, folder_columns
+from precedes.trace.importers.columns import disagree
 from precedes.trace.reader import MAGIC
 
-HIDDEN: Final = ("_", ".")  # how the names of files begin that Spark passes over
+NAMED: Final = (*READ, RECEIVERS)  # columns that a folder may name
 
 
 def table_files(places: Sequence[Place]) -> list[Address]:
@@ -41,11 +46,17 @@ def table_files(places: Sequence[Place]) -> list[Address]:
 
 
 def shown_files(folder: Address) -> list[Address]:
-    """The files that Spark reads in a folder: not those whose names begin with _ or a dot."""
+    """The files that Spark reads in a folder: not those whose names begin with _ or a dot.
+
+    A folder ``_name=value`` is a column.
+    """
     return [
         folder / entry.name
         for entry in folder.entries(deep=True)
-        if not any(part.startswith(HIDDEN) for part in entry.name.split("/"))
+        if not any(
+            part.startswith(".") or (part.startswith("_") and "=" not in part)
+            for part in entry.name.split("/")
+        )
     ]
 
 
@@ -63,10 +74,32 @@ def opened_table(table: Address, **options: Any) -> Iterator[pq.ParquetFile]:
 
 
 def table_batches(table: Address, groups: Sequence[int] | None = None) -> Iterator[pa.RecordBatch]:
-    """The columns that matter of some row groups (None: of all), names as dictionaries."""
+    """The columns that matter of some row groups (None: of all), names as dictionaries.
+
+    Folders may name columns; one that the file has too must hold the same.
+    """
+    folders = {name: value for name, value in folder_columns(table).items() if name in NAMED}
     with opened_table(table) as file:
-        texts = [field.name for field in file.schema_arrow if pa.types.is_string(field.type)]
-        columns = checked_columns(file.schema_arrow)
+        schema = file.schema_arrow
+        texts = [field.name for field in schema if pa.types.is_string(field.type)]
+        known = [pa.field(name, pa.string()) for name in folders if name not in schema.names]
+        columns = checked_columns(pa.schema([*schema, *known]), title=str(table))
+        own = [name for name in columns if name in schema.names]
         chosen = list(range(file.num_row_groups) if groups is None else groups)
     with opened_table(table, read_dictionary=texts) as file:
-        yield from file.iter_batches(BLOCK_ROWS, chosen, columns, use_threads=False)
+        for batch in file.iter_batches(BLOCK_ROWS, chosen, own, use_threads=False):
+            for name in [name for name in columns if name in folders]:
+                batch = _with_folder(batch, name, folders[name], table)
+            yield batch
+
+
+def _with_folder(
+    batch: pa.RecordBatch, name: str, value: str | None, table: Address
+) -> pa.RecordBatch:
+    if name not in batch.schema.names:
+        codes = to_arrow(np.zeros(batch.num_rows, np.int32))
+        return batch.append_column(name, pa.DictionaryArray.from_arrays(codes, strings([value])))
+    for cell in pc.unique(batch.column(name)).to_pylist():
+        if cell is None or str(cell) != value:
+            raise UserError(f"{table}: {disagree(name, value, cell)}")
+    return batch

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from precedes.errors import UserError
 from precedes.model import printable
-from precedes.trace.importers.columns import ONE_RUN
+from precedes.trace.dialect import ONE_RUN
 from precedes.trace.schema import EVENTS
 
 

@@ -21,7 +21,6 @@ from precedes.trace.importers.graph import Graph
 from precedes.trace.importers.lines import blocks
 from precedes.trace.importers.rows import Rows
 
-ONE_RUN: Final = "0"
 SECOND_MAX: Final = 2**43
 
 
@@ -29,7 +28,7 @@ def batches(
     text: io.BufferedReader, *, title: str, dialect: Dialect, found: Found
 ) -> Iterator[pa.RecordBatch]:
     """Each change as a broadcast, after deliveries of its new ancestors."""
-    changes, rows = _Changes(title), Rows()
+    changes, rows = _Changes(title, dialect.one_run), Rows()
     for block in blocks(text, title=title):
         for number, line in enumerate(io.BytesIO(block.text), start=block.first):
             if not line.isspace():
@@ -37,16 +36,16 @@ def batches(
             if rows.full:
                 yield rows.take()
     if changes.graph.forks:
-        found.note(ONE_RUN, forked(changes.graph.forks))
+        found.note(dialect.one_run, forked(changes.graph.forks))
     yield rows.take()
 
 
 class _Changes:
     """The changes so far, by what later ones call them."""
 
-    def __init__(self, title: str) -> None:
+    def __init__(self, title: str, run_id: str) -> None:
         self._title = title
-        self.graph = Graph(ONE_RUN, title=title)
+        self.graph = Graph(run_id, title=title)
         self._by_name: dict[tuple[str, int], int] = {}
         self._by_hash: dict[str, int] = {}
 

@@ -22,7 +22,6 @@ from precedes.trace.arrow_arrays import (
 from precedes.trace.dialect import COLUMNS, Dialect, refuse_receivers, refuse_twins
 from precedes.trace.schema import EVENTS
 
-ONE_RUN: Final = "0"
 WHOLE: Final = ("local_seq", "seq")
 
 
@@ -36,16 +35,20 @@ class BadRow(Exception):
 
 
 def chosen_columns(present: Sequence[str], dialect: Dialect, *, title: str) -> dict[str, str]:
-    """Which of a table's columns are ours: our name -> its name."""
-    refuse_receivers(set(present) - set(dialect.columns.values()), title=title)
+    """Which of a table's columns are ours: our name -> its name.
+
+    Those that only its folders name are not among them, and not missing either.
+    """
+    known = {*present, *dialect.folders}
+    refuse_receivers(known - set(dialect.columns.values()), title=title)
     for ours, theirs in dialect.columns.items():
-        if theirs not in present:
+        if theirs not in known:
             raise UserError(
                 f"{title} has no column {theirs!r}{meant(theirs, present)}, which `columns` names "
                 f"for {ours}; it has {_listed(present)}"
             )
     taken = {ours: dialect.columns.get(ours, ours) for ours in COLUMNS}
-    found = {ours: theirs for ours, theirs in taken.items() if theirs in present}
+    found = {ours: theirs for ours, theirs in taken.items() if theirs in known}
     wanted = ["node", "kind", *([] if "message" in found else ["source", "seq"])]
     missing = [name for name in wanted if name not in found]
     if missing:
@@ -58,7 +61,7 @@ def chosen_columns(present: Sequence[str], dialect: Dialect, *, title: str) -> d
         found.pop("source", None)
         found.pop("seq", None)
     refuse_twins(present, found.values(), title=title)
-    return found
+    return {ours: theirs for ours, theirs in found.items() if theirs in present}
 
 
 def _listed(present: Sequence[str]) -> str:
@@ -69,10 +72,11 @@ def _listed(present: Sequence[str]) -> str:
 def events_of(columns: Mapping[str, pa.Array], dialect: Dialect, *, first: int) -> pa.RecordBatch:
     """Rows of a table as events; those of kinds that are not taken are left out.
 
-    ``columns`` has our names; without ``local_seq`` a row's is its place in the table, the first of
-    these rows being ``first``. What is wrong is a ``BadRow``.
+    ``columns`` has our names; folders may add some. Without ``local_seq`` a row's is its place in
+    the table, the first of these rows being ``first``. What is wrong is a ``BadRow``.
     """
     columns = {name: _typed(column, name) for name, column in columns.items()}
+    columns |= _in_folders(columns, dialect)
     kind, kept = _kinds(columns["kind"], dialect)
     place = np.arange(first, first + kept.size)[kept]
     if not kept.all():
@@ -93,7 +97,7 @@ def events_of(columns: Mapping[str, pa.Array], dialect: Dialect, *, first: int) 
     message = pc.if_else(bare, pa.nulls(size, pa.string()), message)
     return pa.RecordBatch.from_arrays(
         [
-            columns.get("run_id", repeated(ONE_RUN, size)),
+            columns.get("run_id", repeated(dialect.one_run, size)),
             columns["node"],
             columns.get("local_seq", to_arrow(place)),
             columns.get("time_us", pa.nulls(size, pa.int64())),
@@ -102,6 +106,26 @@ def events_of(columns: Mapping[str, pa.Array], dialect: Dialect, *, first: int) 
         ],
         schema=EVENTS,
     )
+
+
+def _in_folders(columns: Mapping[str, pa.Array], dialect: Dialect) -> dict[str, pa.Array]:
+    """Columns that folders name; one that the table has too must hold the same."""
+    found = {}
+    for ours in COLUMNS:
+        theirs = dialect.columns.get(ours, ours)
+        if theirs in dialect.folders:
+            value = dialect.folders[theirs]
+            size = len(next(iter(columns.values())))
+            found[ours] = _typed(repeated(value, size), ours)
+            if ours in columns and not found[ours].equals(columns[ours]):
+                row = int(np.argmax([cell != value for cell in columns[ours].to_pylist()]))
+                raise BadRow(row, disagree(theirs, value, columns[ours][row].as_py()))
+    return found
+
+
+def disagree(name: str, value: str | None, cell: object) -> str:
+    """What is wrong if a column and a folder of one name differ."""
+    return f"{name} is {cell!r}, and the folder says {name}={value}: rename one"
 
 
 def _typed(column: pa.Array, name: str) -> pa.Array:

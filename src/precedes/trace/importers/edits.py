@@ -21,14 +21,13 @@ from precedes.trace.importers.rows import Rows
 
 # The file is one JSON value, and is read whole; Python takes about ten times as much for it.
 FILE_BYTES_MAX: Final = 256 << 20
-ONE_RUN: Final = "0"
 
 
 def batches(
     text: io.BufferedReader, *, title: str, dialect: Dialect, found: Found
 ) -> Iterator[pa.RecordBatch]:
     """Each transaction as a broadcast, after deliveries of its new ancestors."""
-    graph, rows = Graph(ONE_RUN, title=title), Rows()
+    graph, rows = Graph(dialect.one_run, title=title), Rows()
     for number, transaction in enumerate(_transactions(text, title)):
         try:
             parents = [int(parent) for parent in transaction["parents"]]
@@ -49,7 +48,7 @@ def batches(
         if rows.full:
             yield rows.take()
     if graph.forks:
-        found.note(ONE_RUN, forked(graph.forks))
+        found.note(dialect.one_run, forked(graph.forks))
     yield rows.take()
 
 

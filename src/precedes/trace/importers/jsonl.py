@@ -13,6 +13,7 @@ import pyarrow as pa
 from precedes.errors import UserError, meant
 from precedes.trace.assemble import KINDS
 from precedes.trace.dialect import (
+    COLUMNS,
     ONE_RUN,
     PICTURED,
     RECEIVERS,
@@ -21,6 +22,7 @@ from precedes.trace.dialect import (
     by_line,
 )
 from precedes.trace.importers import plain_lines
+from precedes.trace.importers.columns import disagree
 from precedes.trace.importers.lines import Block, blocks
 from precedes.trace.importers.rows import Rows
 
@@ -44,7 +46,9 @@ def block_batches(
     # What other kinds mean is known line by line.
     plain = None
     if not dialect.kinds:
-        plain = plain_lines.parse(block.text, first=block.first, taken=dialect.taken)
+        plain = plain_lines.parse(
+            block.text, first=block.first, taken=dialect.taken, folders=dialect.folders
+        )
     if plain is None or found.has_order not in (None, plain.has_order):
         yield from _Lines(title, dialect, found).read(block)
     elif plain.rows.num_rows:
@@ -65,6 +69,11 @@ class _Lines:
         self._title = title
         self._dialect = dialect
         self._found = found
+        self._folders = {
+            key: value
+            for key, value in dialect.folders.items()
+            if key in (*COLUMNS, RECEIVERS) and value is not None
+        }
         self._rows = Rows()
 
     def read(self, block: Block) -> Iterator[pa.RecordBatch]:
@@ -141,6 +150,11 @@ class _Lines:
             raise self._error(number, f"a number has more than {limit:,} digits") from None
         if not isinstance(event, dict):
             raise self._error(number, "not a JSON object")
+        for key, value in self._folders.items():
+            if event.get(key) is None:
+                event[key] = value
+            elif str(event[key]) != value:
+                raise self._error(number, disagree(key, value, event[key]))
         return event
 
     def _name(self, number: int, event: dict[str, Any], key: str) -> str:

@@ -31,7 +31,6 @@ from precedes.trace.importers.lines import blocks
 from precedes.trace.importers.rows import BATCH_ROWS
 from precedes.trace.schema import EVENTS
 
-ONE_RUN: Final = "0"
 SPANS_MAX: Final = 100_000_000
 
 PRODUCER: Final = (4, "SPAN_KIND_PRODUCER")
@@ -70,6 +69,7 @@ class _Spans:
     def __init__(self, title: str, dialect: Dialect) -> None:
         self._title = title
         self._node_by = dialect.node_by
+        self._run_id = dialect.one_run
         self._nodes: dict[str, int] = {}
         self._node = array("i")
         self._start_ns = array("q")
@@ -223,9 +223,9 @@ class _Spans:
         order = order[kept[order]]
         self._tell_ties(node[order], start_ns[order], found)
         if self._unnamed:
-            found.skipped[ONE_RUN] += self._unnamed
+            found.skipped[self._run_id] += self._unnamed
             by = ", ".join(self._node_by)
-            found.note(ONE_RUN, f"{_spans(self._unnamed)} skipped for want of {by}")
+            found.note(self._run_id, f"{_spans(self._unnamed)} skipped for want of {by}")
         names = strings(list(self._nodes))
         labels = strings(self._labels)
         starts = np.searchsorted(node[order], np.arange(len(self._nodes) + 1))
@@ -235,7 +235,7 @@ class _Spans:
             kinds = ["broadcast" if sent else "deliver" for sent in is_sent[rows]]
             yield pa.RecordBatch.from_arrays(
                 [
-                    repeated(ONE_RUN, rows.size),
+                    repeated(self._run_id, rows.size),
                     names.take(to_arrow(node[rows])),
                     to_arrow(local_seq),
                     to_arrow(start_ns[rows] // 1000),
@@ -257,9 +257,9 @@ class _Spans:
         lacking = ~sent[message] & ~is_sent if message.size else is_sent
         count = int(lacking.sum()) + self._without
         if count:
-            found.skipped[ONE_RUN] += count
+            found.skipped[self._run_id] += count
             found.note(
-                ONE_RUN,
+                self._run_id,
                 f"{count:,} deliveries of what no span in the log sent were skipped: the log is "
                 "sampled, or lacks senders",
             )
@@ -269,7 +269,7 @@ class _Spans:
         twins = is_receive & processed
         if twins.any():
             found.note(
-                ONE_RUN,
+                self._run_id,
                 f"{int(twins.sum()):,} spans of reception are left out, since their messages have "
                 "spans of processing at the same node",
             )
@@ -282,7 +282,7 @@ class _Spans:
         ties = int(same.sum())
         if ties:
             found.note(
-                ONE_RUN,
+                self._run_id,
                 f"{_spans(ties)} start in the same nanosecond as the one before at their node: "
                 "taken in the order of the file",
             )

@@ -42,7 +42,7 @@ def _events(
     columns: dict[str, pa.Array], dialect: Dialect, found: Found, title: str
 ) -> pa.RecordBatch:
     first = found.rows
-    found.rows += len(columns["kind"])
+    found.rows += len(next(iter(columns.values())))
     try:
         return events_of(columns, dialect, first=first)
     except BadRow as bad:

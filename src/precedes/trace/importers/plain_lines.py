@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -18,7 +18,7 @@ import pyarrow.json
 
 from precedes.trace.arrow_arrays import mask, repeated, to_arrow, to_numpy
 from precedes.trace.assemble import JUDGED, KINDS
-from precedes.trace.dialect import ONE_RUN, RECEIVERS
+from precedes.trace.dialect import COLUMNS, ONE_RUN, RECEIVERS
 from precedes.trace.schema import EVENTS
 
 BLOCK_BYTES: Final = 1 << 20
@@ -47,11 +47,20 @@ class Plain(NamedTuple):
     has_order: bool
 
 
-def parse(block: bytes, *, first: int, taken: Sequence[str] = (*JUDGED,)) -> Plain | None:
+def parse(
+    block: bytes,
+    *,
+    first: int,
+    taken: Sequence[str] = (*JUDGED,),
+    folders: Mapping[str, str | None] | None = None,
+) -> Plain | None:
     """The rows of a block of whole lines, or None if it has to be read line by line.
 
-    ``first`` is the number of the first line.
+    ``first`` is the number of the first line, ``folders`` what the path of the file says.
     """
+    constants = {key: folders[key] for key in (*COLUMNS, RECEIVERS) if folders and key in folders}
+    if constants.keys() - {"run_id"} or any(key.encode() in block for key in constants):
+        return None
     if len(block) > 2 * BLOCK_BYTES:  # one long line; pyarrow's offsets end at 2 GB
         return None
     lines = _count_lines(block)
@@ -72,14 +81,14 @@ def parse(block: bytes, *, first: int, taken: Sequence[str] = (*JUDGED,)) -> Pla
         if table.num_rows != lines:  # pyarrow reads two objects of a line as two rows
             return None
         columns = {name: table.column(name).combine_chunks() for name in schema.names}
-        rows = _events(columns, first, taken)
+        rows = _events(columns, first, taken, run_id=constants.get("run_id") or ONE_RUN)
         return None if rows is None else Plain(rows, "local_seq" in columns)
     except pa.ArrowException:
         return None
 
 
 def _events(
-    columns: dict[str, pa.Array], first: int, taken: Sequence[str]
+    columns: dict[str, pa.Array], first: int, taken: Sequence[str], *, run_id: str
 ) -> pa.RecordBatch | None:
     """The rows of kinds that are taken; None if a cell is missing that should be there."""
     kind = columns["kind"]
@@ -109,7 +118,7 @@ def _events(
         if run.null_count:
             return None
     else:
-        run = repeated(ONE_RUN, codes.size)
+        run = repeated(run_id, codes.size)
     local_seq = columns.get("local_seq", to_arrow(line))
     if local_seq.null_count:
         return None

@@ -29,7 +29,7 @@ from numpy.typing import NDArray
 from precedes.errors import UserError
 from precedes.model import printable
 from precedes.trace.arrow_arrays import repeated, strings, to_arrow
-from precedes.trace.dialect import ONE_RUN, Dialect, Found, by_line
+from precedes.trace.dialect import Dialect, Found, by_line
 from precedes.trace.importers.lines import blocks
 from precedes.trace.importers.rows import BATCH_ROWS, Rows
 from precedes.trace.schema import EVENTS
@@ -69,7 +69,7 @@ def batches(
     is_told = "kind" in groups
     if is_told and not {"clock", "local_seq"} & groups.keys():
         found.place = by_line
-    run_id, names = ONE_RUN, set[str]()
+    run_id, names = dialect.one_run, set[str]()
     runs = 0
     run: _Told | _Clocks = _Told(title, dialect, found) if is_told else _Clocks(title)
     for item in log.items():
