@@ -4,17 +4,18 @@ import json
 import uuid
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 
 from precedes.audit import audit
 from precedes.cli.main import main
 from precedes.errors import UserError
-from precedes.pipeline.audit import audit_files, audit_tables
+from precedes.pipeline.audit import audit_files, audit_tables, audit_tables_here
 from precedes.pipeline.datasource import register_source
 from precedes.pipeline.events import audit_events, read_events
 from precedes.sim import Scenario, simulate
-from precedes.trace import Dialect, load
+from precedes.trace import Dialect, from_arrow, load
 from precedes.trace.blocks.tables import table_files
 from precedes.trace.schema import EVENTS
 from tests.support.chat import CHAT, changed, table
@@ -104,6 +105,107 @@ def test_runs_may_have_names(spark):
 def test_mistakes_are_refused_on_spark(spark, events, wrong):
     with pytest.raises(UserError, match=wrong):
         audit_events(spark.createDataFrame(events))
+
+
+def test_receivers_and_two_columns_of_one_name_are_refused(spark):
+    whole = table(CHAT, to=pa.array(["bob", None, None, None, None]))
+    with pytest.raises(UserError, match="the frame of events has a column 'to', and messages to"):
+        audit_events(spark.createDataFrame(whole))
+    twice = spark.createDataFrame(whole.drop("to")).selectExpr("*", "message as message")
+    with pytest.raises(UserError, match="the frame of events has two columns 'message'"):
+        audit_events(twice)
+
+
+RAW = {"names": ("node", "kind", "message"), "numbered": ("node", "kind", "message", "local_seq")}
+
+
+def write_rows(path, rows, names):
+    """Rows of the table as a file of the format that its name ends with."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    chosen = table(rows).select(names)
+    if path.suffix == ".parquet":
+        pq.write_table(chosen, path, row_group_size=1)
+    elif path.suffix == ".jsonl":
+        path.write_text("".join(json.dumps(row) + "\n" for row in chosen.to_pylist()))
+    else:
+        lines = [",".join(map(str, row.values())) for row in chosen.to_pylist()]
+        header = [",".join(names)] if path.suffix == ".csv" else []
+        path.write_text("\n".join([*header, *lines]))
+
+
+def judged(frame):
+    """The verdict on each run in a frame, or why there is none, without a second job."""
+    rows = frame.toArrow()
+    found = {}
+    for run_id in set(rows.column("run_id").to_pylist()):
+        try:
+            (history,) = from_arrow(rows.filter(pc.equal(rows.column("run_id"), run_id)))
+            found[run_id] = audit(history).verdict
+        except UserError as error:
+            found[run_id] = "refused" if "local_seq is as in row" in str(error) else str(error)
+    return found
+
+
+def test_folders_are_columns(spark, tmp_path, capsys):
+    """Runs as Spark partitions them, in several formats."""
+    held = [("ann", 0, "broadcast", "x"), ("bob", 0, "deliver", "x")]
+    swapped = [("ann", 1, "broadcast", "y"), ("ann", 2, "broadcast", "z")]
+    swapped += [("bob", 1, "deliver", "z"), ("bob", 2, "deliver", "y")]
+    events = tmp_path / "events"
+    parts = [table(held, run_id=["r1"] * 2), table(swapped, run_id=["r2"] * 4)]
+    writer = spark.createDataFrame(pa.concat_tables(parts)).repartition(2).write
+    writer.partitionBy("run_id").parquet(str(events))
+    expected = {"r1": "held", "r2": "violated"}
+    assert {r.run_id: r.verdict for r in audit_tables(spark, [events])} == expected
+    assert main(["audit", str(events), "--format", "events"]) == 1
+    # As a shell writes the folders out.
+    folders = sorted(map(str, events.glob("run_id=*")))
+    assert main(["audit", *folders, "--format", "events"]) == 1
+    assert capsys.readouterr().out.count("run r2: violated") == 2
+    for run_id, ending in (("r3", "jsonl"), ("r4", "csv")):
+        write_rows(events / f"run_id={run_id}" / f"part.{ending}", swapped, RAW["numbered"])
+        expected[run_id] = "violated"
+    assert judged(read_events(spark, events)) == expected
+    register_source(spark)
+    assert judged(spark.read.format("precedes").load(str(events))) == expected
+
+
+def test_a_node_in_two_files_needs_positions(spark, tmp_path):
+    """By lines alone its rows would interleave: held for violated, and the reverse."""
+    sent = [("ann", 0, "broadcast", "x"), ("ann", 1, "broadcast", "y")]
+    late, early = ("bob", 1, "deliver", "x"), ("bob", 0, "deliver", "y")
+    cases = {
+        "two": ([[*sent, early], [late]], "names", "refused"),
+        "numbered": ([[*sent, early], [late]], "numbered", "violated"),
+        "own": ([sent, [early, late]], "names", "violated"),
+        "swapped": ([sent, [late, early]], "names", "held"),
+    }
+    expected = {}
+    for ending in ("jsonl", "csv", "parquet", "txt"):
+        folder = tmp_path / ("text" if ending == "txt" else "tables")
+        for case, (parts, columns, verdict) in cases.items():
+            expected[f"{case}-{ending}"] = verdict
+            for number, rows in enumerate(parts):
+                path = folder / f"run_id={case}-{ending}" / f"{number}.{ending}"
+                write_rows(path, rows, RAW[columns])
+    found = judged(read_events(spark, tmp_path / "tables"))
+    expression = r"^(?<host>\w+),(?<kind>\w+),(?<message>\w+)(,(?<local_seq>\w+))?$"
+    text = read_events(spark, tmp_path / "text", dialect=Dialect(parser=expression))
+    assert {**found, **judged(text)} == expected
+
+
+def test_files_of_several_writers_are_judged_alike(spark, tmp_path):
+    whole = table(CHAT)
+    for number, kind in enumerate((pa.int32(), pa.int64(), pa.timestamp("s"), pa.timestamp("us"))):
+        place = whole.column("local_seq").cast(kind)
+        part = whole.set_column(1, "local_seq", place).append_column("run_id", [[f"{number}"] * 5])
+        if number % 2:
+            part = part.set_column(0, "node", part.column("node").cast(pa.large_string()))
+        pq.write_table(part, tmp_path / f"{number}.parquet")
+    found = audit_tables(spark, [tmp_path])
+    assert [report.violations for report in found] == [1] * 4
+    assert [r.witnesses for r in audit_tables_here([tmp_path])] == [r.witnesses for r in found]
+    assert judged(read_events(spark, tmp_path)) == dict.fromkeys("0123", "violated")
 
 
 def test_only_parquet_is_handed_to_spark(tmp_path, capsys):

@@ -48,7 +48,7 @@ class EventsReader(DataSourceReader):  # type: ignore[misc]
     def partitions(self) -> Sequence[InputPartition]:
         """The tasks, each with its orders."""
         logs = events.logs_at(Address.of(self._path))
-        tasks = events.tasks_of(logs, self._format, at_least=1)
+        tasks = events.tasks_of(logs, self._format, Dialect(), at_least=1)
         return [InputPartition(json.dumps(task)) for task in tasks]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:

@@ -21,6 +21,7 @@ from precedes.stores import Address, Place, handed
 from precedes.trace import Dialect
 from precedes.trace.blocks.pack import READ, checked_columns
 from precedes.trace.blocks.tables import shown_files
+from precedes.trace.dialect import refuse_receivers, refuse_twins
 from precedes.trace.members import holds_member_logs
 
 if TYPE_CHECKING:
@@ -44,21 +45,25 @@ def read_events(
     """The events in logs of any format: run_id, node, local_seq, time_us, kind, message.
 
     ``local_seq`` is the node's own order; ``time_us`` and ``message`` may be null. Only events that
-    an audit judges come. A directory is read with all the logs in it. Tasks read the files
-    themselves, Parquet by row groups, other formats a file a task; a file that is damaged ends the
-    query that meets it.
+    an audit judges come. A directory is read with all the logs in it, and folders ``name=value`` in
+    their paths are columns. Tasks read the files themselves, Parquet by row groups, other formats a
+    file a task; a file that is damaged ends the query that meets it. Without ``local_seq`` the
+    events of a node must be in one file: an audit refuses those of two.
     """
     places = [address] if isinstance(address, str | os.PathLike) else list(address)
     logs = [log for place in places for log in logs_at(Address.of(place))]
-    tasks = tasks_of(logs, format, at_least=2 * jobs.parallelism(spark))
-    work = handed(_Read(format, dialect or Dialect()), *logs)
+    dialect = dialect or Dialect()
+    tasks = tasks_of(logs, format, dialect, at_least=2 * jobs.parallelism(spark))
+    work = handed(_Read(format, dialect), *logs)
     return jobs.packed(spark, tasks).mapInArrow(work, SCHEMA)
 
 
-def tasks_of(logs: Sequence[Address], format: str, *, at_least: int) -> list[list[str]]:
+def tasks_of(
+    logs: Sequence[Address], format: str, dialect: Dialect, *, at_least: int
+) -> list[list[str]]:
     """Orders for ``read_texts``, by task."""
     reading.check_format(format)
-    priced = [one for log in logs for one in reading.orders_of(log, format)]
+    priced = [one for log in logs for one in reading.orders_of(log, format, among=dialect)]
     texts = [json.dumps(order) for order, _ in priced]
     packed = pack([cost_s for _, cost_s in priced], at_least=at_least)
     return [[texts[i] for i in task] for task in packed]
@@ -113,6 +118,8 @@ def reports_on(
 ) -> list[Report]:
     """``audit_events`` as reports, one for each run, in the order of their ids."""
     spark = events.sparkSession
+    refuse_receivers(events.columns, title="the frame of events")
+    refuse_twins(events.columns, READ, title="the frame of events")
     chosen = events.select(*checked_columns(_arrow_schema(events)))
     with open_workspace(spark, work, options={"format": "frame"}, fresh=work is not None) as space:
         directory = space.directory("sorted")

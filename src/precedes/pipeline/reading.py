@@ -5,17 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, Final, NamedTuple
 
+import numpy as np
 import pyarrow as pa
 
 from precedes.errors import UserError
 from precedes.stores import Address
 from precedes.trace import Dialect
+from precedes.trace.arrow_arrays import to_arrow, to_numpy
 from precedes.trace.blocks.tables import opened_table
 from precedes.trace.detect import FORMATS, event_batches
-from precedes.trace.dialect import Found
+from precedes.trace.dialect import Found, folder_columns
 from precedes.trace.importers import own
 from precedes.trace.importers.columns import BadRow, chosen_columns, events_of
-from precedes.trace.schema import METADATA_KEY
+from precedes.trace.schema import EVENTS, METADATA_KEY
 from precedes.trace.sorting import is_parquet, row_count
 
 # CPU seconds for a row of Parquet, and of other formats.
@@ -40,12 +42,20 @@ def check_format(format: str) -> None:
         raise UserError(f"unknown format {format!r}: choose one of {', '.join(FORMATS)}")
 
 
-def orders_of(log: Address, format: str) -> list[Priced]:
-    """What tasks read of a log: Parquet by row groups, another whole."""
+def orders_of(log: Address, format: str, *, among: Dialect | None = None) -> list[Priced]:
+    """What tasks read of a log: Parquet by row groups, another whole.
+
+    ``among`` others of this dialect, a table without ``local_seq`` is read whole too: ``_counted``.
+    """
     path = str(log.absolute())
     if not is_parquet(log, format):
         return [Priced({"path": path}, LINE_S * row_count(log, format))]
     with opened_table(log) as file:
+        if among is not None and among.columns.get("local_seq", "local_seq") not in {
+            *file.schema_arrow.names,
+            *folder_columns(log),
+        }:
+            return [Priced({"path": path}, ROW_S * file.metadata.num_rows)]
         found = [
             Priced({"path": path, "first": first, "last": last}, ROW_S * rows)
             for first, last, rows in _units(file.metadata)
@@ -80,13 +90,45 @@ def _units(metadata: Any) -> Iterator[tuple[int, int, int]]:
 def read_order(
     order: Order, format: str, dialect: Dialect, found: Found | None = None
 ) -> Iterator[pa.RecordBatch]:
-    """The events that an order of ``orders_of`` names, as batches of ``schema.EVENTS``."""
+    """The events that an order of ``orders_of`` names, as batches of ``schema.EVENTS``.
+
+    Without ``found`` they are to stand among those of other logs.
+    """
     log = Address.of(order["path"])
     if "silent" in order:
         return own.silent_batches(log)
     if "first" in order:
         return _row_groups(log, range(order["first"], order["last"]), dialect)
-    return event_batches(order["path"], format, dialect=dialect, found=found)
+    if found is not None:
+        return event_batches(order["path"], format, dialect=dialect, found=found)
+    found = Found()
+    return _counted(event_batches(order["path"], format, dialect=dialect, found=found), found)
+
+
+def _counted(batches: Iterator[pa.RecordBatch], found: Found) -> Iterator[pa.RecordBatch]:
+    """Rows ordered by their lines, with each node's counted from 0 instead.
+
+    Which of two such logs has the earlier rows of a node is unknown. Their positions are then the
+    same, and the audit refuses them; line numbers would interleave.
+    """
+    counts: dict[tuple[str, str], int] = {}
+    for batch in batches:
+        if found.has_order is not False:
+            yield batch
+            continue
+        run, node = (batch.column(name).dictionary_encode() for name in ("run_id", "node"))
+        key = to_numpy(run.indices).astype(np.int64) * len(node.dictionary) + to_numpy(node.indices)
+        order = np.argsort(key, kind="stable")
+        starts = np.flatnonzero(np.diff(key[order], prepend=-1))
+        sizes = np.diff(starts, append=key.size)
+        firsts = to_arrow(order[starts])
+        names = [*zip(*(column.take(firsts).to_pylist() for column in (run, node)), strict=True)]
+        before = np.array([counts.get(name, 0) for name in names], np.int64)
+        local_seq = np.empty(key.size, np.int64)
+        local_seq[order] = np.arange(key.size) + np.repeat(before - starts, sizes)
+        counts.update(zip(names, (before + sizes).tolist(), strict=True))
+        at = EVENTS.names.index("local_seq")
+        yield batch.set_column(at, EVENTS.field(at), to_arrow(local_seq))
 
 
 def _row_groups(log: Address, groups: range, dialect: Dialect) -> Iterator[pa.RecordBatch]:

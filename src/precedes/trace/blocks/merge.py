@@ -180,7 +180,10 @@ class Merger:
     def _shared(self, node: int) -> UserError:
         run = int(np.searchsorted(self._naming.run_first, node, side="right")) - 1
         title = run_title(self._naming.runs[run])
-        return UserError(f"{title}: two events of a node share a local_seq")
+        return UserError(
+            f"{title}: two events of a node share a local_seq: each needs its own, and a node "
+            "with events in several files needs that column"
+        )
 
 
 def _part(
