@@ -208,6 +208,14 @@ def test_files_of_several_writers_are_judged_alike(spark, tmp_path):
     assert judged(read_events(spark, tmp_path)) == dict.fromkeys("0123", "violated")
 
 
+def test_times_are_positions_in_a_frame(spark):
+    """An instant, which Spark has as a type of its own."""
+    for seconds, verdict in (([5, 5, 6, 5, 6], "violated"), ([5, 5, 6, 6, 5], "held")):
+        at = pa.array(seconds).cast(pa.timestamp("s", "UTC"))
+        runs, _ = audit_events(spark.createDataFrame(table(CHAT, local_seq=at)))
+        assert [run["verdict"] for run in runs.toArrow().to_pylist()] == [verdict]
+
+
 def test_only_parquet_is_handed_to_spark(tmp_path, capsys):
     path = tmp_path / "log.jsonl"
     path.write_text(json.dumps({"node": "a", "kind": "crash"}))

@@ -133,9 +133,17 @@ def reports_on(
 def _arrow_schema(events: DataFrame) -> pa.Schema:
     from pyspark.errors import PySparkException
     from pyspark.sql.pandas.types import to_arrow_schema
+    from pyspark.sql.types import StructField, StructType, TimestampNTZType, TimestampType
 
     known = [name for name in READ if name in events.columns]
+    # An instant needs a time zone in Arrow, which does not matter to the order of rows.
+    fields = [
+        StructField(field.name, TimestampNTZType())
+        if isinstance(field.dataType, TimestampType)
+        else field
+        for field in events.select(*known).schema.fields
+    ]
     try:
-        return to_arrow_schema(events.select(*known).schema)
+        return to_arrow_schema(StructType(fields))
     except PySparkException as error:
         raise UserError(f"the events hold what Arrow has no type for ({error})") from None
