@@ -287,6 +287,21 @@ def test_a_node_that_appears_late_has_the_log_read_again(tmp_path, monkeypatch):
     assert (report.nodes, report.violations, report.deliveries) == (3, 1, 54)
 
 
+def test_a_log_that_is_read_again_is_read_to_its_end(tmp_path, monkeypatch):
+    """Behind rows that are not judged, and with a last line that lacks its end."""
+    monkeypatch.setattr(auditor, "OPEN_BYTES", 0)
+    monkeypatch.setattr(state, "ENTRIES_MIN", 2)
+    monkeypatch.setattr(state, "ENTRIES_BYTES", 8)
+    rows = [row for n in range(50) for row in (("a", "broadcast", n), ("b", "deliver", n))]
+    skipped = line_of(("a", "send", "x" * 1000)) * 2200
+    text = "".join(map(line_of, rows)) + skipped + line_of(("b", "deliver", 7))
+    path = tmp_path / "log.jsonl"
+    path.write_text(text + line_of(("c", "deliver", 1)).rstrip())
+    report = Follower(open_tail(path)).end().report
+    assert report == audit(*load(path))
+    assert (report.nodes, report.violations, report.duplicates) == (3, 1, 1)
+
+
 def line_of(row):
     return json.dumps(dict(zip(("node", "kind", "message"), row, strict=True))) + "\n"
 

@@ -61,9 +61,9 @@ class Following:
     """A log that is followed: iterate over it for a ``Standing`` after each change.
 
     The iteration ends with the log: when all members of a live group have ended, after ``idle_s``
-    without a row, or when ``is_stopped`` says so; the last standing is final if the log has ended,
-    or if the dialect says that it is complete. ``work`` is a directory in which the state is kept
-    every 30 s, to go on from there after a restart, unless that is to be ``fresh``.
+    without a write, or when ``is_stopped`` says so; the last standing is final if the log has
+    ended, or if the dialect says that it is complete. ``work`` is a directory in which the state is
+    kept every 30 s, to go on from there after a restart, unless that is to be ``fresh``.
     """
 
     def __init__(
@@ -93,21 +93,28 @@ class Following:
 
     def __iter__(self) -> Iterator[Standing]:
         follower: Follower | None = None
-        saved_s = row_s = 0.0
+        saved_s = written_s = 0.0
+        written_bytes = 0
         standing: Standing | None = None
         for now_s in ticks(self._every_s, self._is_stopped):
             if follower is None:
                 follower = self._open()
+            # Before it is read: what is written meanwhile is a change for the next look.
+            size_bytes = 0 if follower is None else follower.tail.written_bytes()
+            if size_bytes != written_bytes:
+                written_bytes, written_s = size_bytes, now_s
             changed = False
             while follower is not None and follower.poll():
-                changed, row_s = True, now_s
+                changed = True
                 yield (standing := follower.standing())
+            quiet_s = now_s - written_s
+            idle = self._idle_s is not None and quiet_s >= self._idle_s
             if follower is None:
+                if idle:
+                    break
                 continue
             if standing is None:
                 yield (standing := follower.standing())
-            quiet_s = now_s - row_s
-            idle = self._idle_s is not None and quiet_s >= self._idle_s
             if idle or (not changed and follower.tail.is_over(quiet_s=quiet_s)):
                 break
             if self._state is not None and now_s - saved_s >= SAVE_EVERY_S:
@@ -144,6 +151,7 @@ class Follower:
         self._bytes_max = bytes_max
         self._witnesses = witnesses
         self._patience = 0
+        self._has_ended = False
         self._auditor = self._make()
         # The first violations, by node and position, and why they are.
         self._told: dict[tuple[int, int], Witness] = {}
@@ -162,27 +170,27 @@ class Follower:
         )
 
     def poll(self) -> bool:
-        """Read some rows and judge what can be; whether there were any."""
+        """Read on and judge what can be; whether there was anything to read."""
         rows = self.tail.read(resting=self._resting())
-        if rows.node.size or self.tail.nodes != self._auditor.nodes:
-            self._feed(rows)
+        if rows is not None or self.tail.nodes != self._auditor.nodes:
+            self._feed(rows or NO_ROWS)
         for node in self.tail.gone():
             self._auditor.gone(node)
-        return rows.node.size > 0
+        return rows is not None
 
     def standing(self) -> Standing:
         """How the log stands, with the first violations explained."""
         standing = self._auditor.standing()
-        report = replace(standing.report, witnesses=tuple(self._told.values()))
+        witnesses = tuple(self._told.values())
+        report = replace(standing.report, run_id=self.tail.run_id, witnesses=witnesses)
         return replace(standing, report=report)
 
     def end(self, *, complete: bool = False) -> Standing:
         """Judge the log as one that has ended here; the report is that of ``audit``."""
         while self.poll():
             pass
-        while (rows := self.tail.read()).node.size:  # of nodes that rested
-            self._feed(rows)
-        if (rows := self.tail.finish()).node.size:
+        self._has_ended = True
+        for rows in self._unread():
             self._feed(rows)
         end = self.tail.end()
         complete = complete or end.complete
@@ -197,6 +205,13 @@ class Follower:
             witnesses = audit(history, witnesses=self._witnesses).witnesses
             standing = replace(standing, report=replace(standing.report, witnesses=witnesses))
         return standing
+
+    def _unread(self) -> Iterator[Rows]:
+        """All rows that are left; at the end of the log also lines without their ends."""
+        while (rows := self.tail.read()) is not None:
+            yield rows
+        if self._has_ended:
+            yield self.tail.finish()
 
     def _resting(self) -> list[int]:
         """Nodes whose rows wait already: there is no use in reading more of them."""
@@ -224,7 +239,7 @@ class Follower:
             self._auditor = self._make()
             found: list[Violation] = []
             try:
-                while (rows := self.tail.read()).node.size:
+                for rows in self._unread():
                     found += self._auditor.feed(
                         rows, nodes=self.tail.nodes, labels=self.tail.labels
                     )
@@ -275,7 +290,8 @@ class Follower:
         """Keep all that is needed to go on."""
         arrays, about = self._auditor.pack()
         mine = {"auditor": about, "tail": self.tail.pack(), "patience": self._patience}
-        snapshot.write(path, arrays, {**mine, "title": self.tail.title})
+        of = {"title": self.tail.title, "options": self.tail.options}
+        snapshot.write(path, arrays, {**mine, **of})
 
     def restore(self, path: str) -> None:
         """Go on where a state was kept, if there is one."""
@@ -285,6 +301,11 @@ class Follower:
         arrays, about = found
         if about["title"] != self.tail.title:
             raise UserError(f"{path} is of another log, {about['title']}: name another directory")
+        if about.get("options") != self.tail.options:
+            raise UserError(
+                f"{path} was written with other options, {about.get('options')}: repeat them, or "
+                "start over with `fresh`"
+            )
         self.tail.unpack(about["tail"])
         self._patience = about["patience"]
         self._auditor = self._make()

@@ -50,6 +50,33 @@ def separator_of(header: str, dialect: Dialect) -> str | None:
     return mark if most > second else None
 
 
+def whole_rows(lines: bytes, mark: str) -> int:
+    """How many bytes of whole lines are whole rows: a quoted cell may go on in lines to come.
+
+    A malformed row counts as whole, since no more lines can make it right.
+    """
+    if b'"' not in lines:
+        return len(lines)
+    csv.field_size_limit(CELL_CHARS_MAX)
+    text = io.TextIOWrapper(io.BytesIO(lines), "utf-8", errors="surrogateescape", newline="")
+    read = whole = 0
+    is_read = False
+
+    def counted() -> Iterator[str]:
+        nonlocal read, is_read
+        for line in text:
+            read += len(line.encode("utf-8", "surrogateescape"))
+            yield line
+        is_read = True
+
+    try:
+        for _ in csv.reader(counted(), delimiter=mark, strict=True):
+            whole = read
+    except csv.Error:
+        return whole if is_read else len(lines)
+    return whole
+
+
 class _Table:
     def __init__(self, lines: io.TextIOWrapper, title: str, dialect: Dialect, found: Found) -> None:
         self._title = title

@@ -39,6 +39,13 @@ class GrowingFile:
             raise UserError(f"{self.path} was replaced by another file: follow it anew")
         return data[len(self._mark) :]
 
+    def written_bytes(self) -> int:
+        """Size of the file now; 0 if it cannot be found out, as the next ``read`` reports."""
+        try:
+            return os.path.getsize(self.path)
+        except OSError:
+            return 0
+
     def advance(self, data: bytes) -> None:
         """What ``read`` gave is used up to here: the next call begins behind it."""
         self.offset += len(data)

@@ -1,15 +1,17 @@
 """Follows events in lines of text, JSON or CSV: a file that is appended to, or a directory of them.
 
 A line without its end is left for later. A directory is one log: each node's own order is that in
-which its lines stand, so a node has all its lines in one file. A table with a column of positions
-has them rising at each node.
+which its lines stand, so a node has all its lines in one file. Positions (``local_seq``), where
+lines have them, rise at each node: one that does not is refused, since an earlier row could still
+come.
 """
 
 from __future__ import annotations
 
 import io
 import os
-from collections.abc import Collection
+import re
+from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import Any, Final
 
@@ -18,8 +20,11 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from precedes.errors import UserError
+from precedes.model import printable
+from precedes.stores import Address
 from precedes.trace.arrow_arrays import to_numpy
-from precedes.trace.detect import load
+from precedes.trace.collect import histories
+from precedes.trace.detect import TEXT
 from precedes.trace.dialect import Dialect, Found
 from precedes.trace.history import History
 from precedes.trace.importers import csv_table, jsonl
@@ -32,7 +37,9 @@ from precedes.trace.tail.naming import Naming
 from precedes.trace.tail.rows import NO_ROWS, Rows
 from precedes.trace.unpack import BOM, GZIP_MAGIC, ZSTD_MAGIC
 
-SUFFIXES: Final = {"jsonl": ".jsonl", "csv": ".csv"}
+SUFFIXES: Final = {"jsonl": (".jsonl",), "csv": (".csv", ".tsv")}
+LINE_END: Final = re.compile(rb"\r\n|\r|\n")  # of a table; elsewhere a line ends with \n
+FIRST_PLACE: Final = -(2**63)
 
 
 class LinesTail:
@@ -46,6 +53,23 @@ class LinesTail:
         self._files: dict[str, _LinesFile] = {}
         self._naming = Naming()
         self._owner: dict[str, str] = {}  # node: the file that has its lines
+        self._found = Found()  # whether rows have positions: all, or none
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """How it is read."""
+        dialect = self._dialect
+        return {
+            "format": self._format,
+            "columns": dict(dialect.columns),
+            "kinds": dict(dialect.kinds),
+            "delimiter": dialect.delimiter,
+        }
+
+    @property
+    def run_id(self) -> int | str:
+        """The one run in it."""
+        return self._naming.run_id
 
     @property
     def nodes(self) -> int:
@@ -57,23 +81,27 @@ class LinesTail:
         """The message of each label, or -1."""
         return self._naming.labels
 
-    def read(self, *, resting: Collection[int] = ()) -> Rows:
+    def read(self, *, resting: Collection[int] = ()) -> Rows | None:
         """New rows of all files; lines of nodes that rest stand between others, and come too."""
         self._find()
-        rows = NO_ROWS
+        rows = None
         for file in self._files.values():
-            rows = rows.then(self._take(file, file.read()))
+            if block := file.read():
+                rows = (rows or NO_ROWS).then(self._take(file, block))
         return rows
 
     def finish(self) -> Rows:
-        """A last line without its end, if it is whole."""
+        """The last lines, if they lack their ends; half a line is a UserError, as in any log."""
         rows = NO_ROWS
         for file in self._files.values():
-            try:
-                rows = rows.then(self._take(file, file.rest()))
-            except UserError:
-                continue  # half a line, of a writer that was interrupted
+            if block := file.rest():
+                rows = rows.then(self._take(file, block))
         return rows
+
+    def written_bytes(self) -> int:
+        """Size of all files now."""
+        self._find()
+        return sum(file.written_bytes() for file in self._files.values())
 
     def end(self) -> End:
         """Whether lines are missing cannot be known."""
@@ -107,13 +135,10 @@ class LinesTail:
 
     def history(self) -> History:
         """What was read, as the batch audit reads it."""
-        read = b""
-        for file in self._files.values():
-            past = file.past().removeprefix(BOM)
-            read += b"\n" if read and not read.endswith(b"\n") else b""
-            # The header of a table stands in each file.
-            read += past.partition(b"\n")[2] if read and self._format == "csv" else past
-        (history,) = load(io.BytesIO(read), format=self._format, dialect=self._dialect)
+        found = Found()
+        files = [self._files[name] for name in sorted(self._files)]
+        batches = (batch for file in files for batch in file.past(found))
+        (history,) = histories(batches, found, title=self.title)
         return history
 
     def node_in(self, history: History, node: int) -> int:
@@ -124,58 +149,71 @@ class LinesTail:
     def pack(self) -> dict[str, Any]:
         """Where it is, as plain values."""
         files = {name: file.pack() for name, file in self._files.items()}
-        return {"files": files, "naming": self._naming.pack(), "owner": self._owner}
+        more = {"owner": self._owner, "has_order": self._found.has_order}
+        return {"files": files, "naming": self._naming.pack(), **more}
 
     def unpack(self, about: dict[str, Any]) -> None:
         """Go on where another one was packed."""
         for name, place in about["files"].items():
-            self._files[name] = _LinesFile(self._home() / name, self._format, self._dialect)
-            self._files[name].unpack(place)
+            self._add(self._home() / name).unpack(place)
         self._naming.unpack(about["naming"])
-        self._owner = about["owner"]
+        self._owner, self._found.has_order = about["owner"], about["has_order"]
 
     def _home(self) -> Path:
         return self._path if os.path.isdir(self._path) else self._path.parent
 
     def _find(self) -> None:
-        try:
-            paths = [self._path]
-            if os.path.isdir(self._path):
-                paths = [
-                    path
-                    for path in self._path.iterdir()
-                    if path.name.endswith(SUFFIXES[self._format])
-                ]
-        except OSError as error:
-            raise UserError(f"cannot read {self._path}: {error.strerror}") from None
+        paths = [self._path]
+        if os.path.isdir(self._path):
+            try:
+                paths = [path for path in self._path.iterdir() if self._is_followed(path)]
+            except OSError as error:
+                raise UserError(f"cannot read {self._path}: {error.strerror}") from None
         for path in sorted(paths):
             if path.name not in self._files:
-                self._files[path.name] = _LinesFile(path, self._format, self._dialect)
+                self._add(path)
+
+    def _add(self, path: Path) -> _LinesFile:
+        file = _LinesFile(path, self._format, self._dialect, self._found)
+        self._files[path.name] = file
+        return file
+
+    def _is_followed(self, path: Path) -> bool:
+        """Whether a path in the directory is part of the log; its rows must not go unnoticed."""
+        suffixes = SUFFIXES[self._format]
+        if path.name.endswith(suffixes):
+            return True
+        if path.is_dir() or path.name.startswith((".", "_")):
+            return False
+        raise UserError(
+            f"{self._path} holds {path.name}, which does not end with {' or '.join(suffixes)}: "
+            "rename it, or move it elsewhere"
+        )
 
     def _take(self, file: _LinesFile, block: bytes) -> Rows:
         """The rows in some lines; they are read then."""
-        rows = NO_ROWS
-        if block:
-            found = file.rows(block)
-            for name in found.names:
-                if self._owner.setdefault(name, file.path.name) != file.path.name:
-                    raise UserError(
-                        f"node {name} has lines in {self._owner[name]} and in {file.path.name}: "
-                        "which come first is not known, so a node's lines must be in one file"
-                    )
-            rows = self._naming.rows(found, file.where)
-            file.advance(block)
+        table = file.events(block)
+        self._naming.take_runs(table.column("run_id").unique().to_pylist(), self.title)
+        found = file.rows(table)
+        for name in found.names:
+            if self._owner.setdefault(name, file.path.name) != file.path.name:
+                raise UserError(
+                    f"node {name} has lines in {self._owner[name]} and in {file.path.name}: "
+                    "which come first is not known, so a node's lines must be in one file"
+                )
+        rows = self._naming.rows(found, file.where)
+        file.advance(block)
         return rows
 
 
 class _LinesFile:
     """One file of lines."""
 
-    def __init__(self, path: Path, format: str, dialect: Dialect) -> None:
+    def __init__(self, path: Path, format: str, dialect: Dialect, found: Found) -> None:
         self.path = path
         self.lines = 0
-        self.run_id: str | None = None
-        self._format, self._dialect = format, dialect
+        self._format, self._dialect = format, dialect.at(Address.of(path))
+        self._found = found  # of all files
         self._file = GrowingFile(path)
         self._header = b""  # of a table
         self._last: dict[str, int] = {}  # node: the position of its last row
@@ -188,26 +226,41 @@ class _LinesFile:
             if self._file.offset == 0 and data.startswith((GZIP_MAGIC, ZSTD_MAGIC)):
                 raise UserError(f"{self.path} is compressed: only plain lines can be followed")
             end = data.rfind(b"\n") + 1
-            while self._format == "csv" and data.count(b'"', 0, end) % 2:
-                end = data.rfind(b"\n", 0, end - 1) + 1  # an end of line inside a cell
+            if self._format == "csv":
+                end = self._whole_rows(data[:end])
             if end or len(data) < size:
                 return data[:end]
             if size > LINE_BYTES_MAX:
                 raise UserError(f"{self.path}, line {self.lines + 1} has more than {size:,} bytes")
             size *= 2
 
+    def _whole_rows(self, lines: bytes) -> int:
+        """How many bytes the header and the whole rows of some lines take."""
+        begin = 0 if self._header else _first_line(lines)
+        header = (self._header or lines[:begin]).decode(errors="replace")
+        mark = csv_table.separator_of(header, self._dialect)
+        return len(lines) if mark is None else begin + csv_table.whole_rows(lines[begin:], mark)
+
     def rest(self) -> bytes:
         """What stands behind the last whole line."""
         return self._file.read(LINE_BYTES_MAX)
 
-    def past(self) -> bytes:
-        """All lines that were read; of a table without its header."""
-        with self.path.open("rb") as file:
-            return file.read(self._file.offset)
+    def written_bytes(self) -> int:
+        """Size of the file now."""
+        return self._file.written_bytes()
+
+    def past(self, found: Found) -> Iterator[pa.RecordBatch]:
+        """All that was read, as the batch audit reads it."""
+        if self._file.offset:
+            with self.path.open("rb") as file:
+                text = io.BufferedReader(io.BytesIO(file.read(self._file.offset)))
+            title = str(self.path)
+            yield from TEXT[self._format](text, title=title, dialect=self._dialect, found=found)
 
     def advance(self, block: bytes) -> None:
         """These lines are read."""
-        self.lines += block.count(b"\n")
+        is_table = self._format == "csv"
+        self.lines += len(LINE_END.findall(block)) if is_table else block.count(b"\n")
         self._file.advance(block)
 
     def rewind(self) -> None:
@@ -217,76 +270,74 @@ class _LinesFile:
 
     def pack(self) -> dict[str, Any]:
         """Where it is, as plain values."""
-        more = {"header": self._header.hex(), "last": self._last, "run_id": self.run_id}
+        more = {"header": self._header.hex(), "last": self._last}
         return {"lines": self.lines, **more, **self._file.pack()}
 
     def unpack(self, about: dict[str, Any]) -> None:
         """Go on where another one was packed."""
-        self.lines, self.run_id = about["lines"], about["run_id"]
-        self._header, self._last = bytes.fromhex(about["header"]), about["last"]
+        self.lines, self._last = about["lines"], about["last"]
+        self._header = bytes.fromhex(about["header"])
         self._file.unpack(about)
 
-    def rows(self, block: bytes) -> NamedRows:
-        """The rows of some whole lines; ``row`` is the line of each."""
+    def events(self, block: bytes) -> pa.Table:
+        """The events of some whole lines; without positions, ``local_seq`` is the line of each."""
         if self._file.offset == 0:
             block = block.removeprefix(BOM)
         batches = self._jsonl(block) if self._format == "jsonl" else self._csv(block)
-        table = pa.Table.from_batches(batches, EVENTS).combine_chunks()
-        columns = {name: _one(table.column(name)) for name in EVENTS.names}
-        self._check_run(columns["run_id"])
+        return pa.Table.from_batches(batches, EVENTS).combine_chunks()
+
+    def rows(self, events: pa.Table) -> NamedRows:
+        """The same as rows; ``row`` is the position of each."""
+        columns = {name: _one(events.column(name)) for name in EVENTS.names}
         place = to_numpy(columns["local_seq"])
         try:
             found = rows_of(**{name: columns[name] for name in ("node", "kind", "message")})
         except BadCell as bad:
             raise UserError(f"{self.where(place[bad.row])}: {bad.value} {bad.why}") from None
-        return found._replace(row=place[found.row])
+        found = found._replace(row=place[found.row])
+        self._check_positions(found)
+        return found
 
     def where(self, place: int) -> str:
         """What people call a row."""
-        return f"{self.path}, {'position' if self._last else 'line'} {place}"
+        return f"{self.path}, {'local_seq' if self._found.has_order else 'line'} {place}"
 
     def _jsonl(self, block: bytes) -> list[pa.RecordBatch]:
         lines = Block(self.lines + 1, block)
-        title, found = str(self.path), Found()
-        batches = list(jsonl.block_batches(lines, title=title, dialect=self._dialect, found=found))
-        if found.has_order:
-            for batch in batches:
-                self._check_positions(batch)
-        return batches
+        title, found = str(self.path), self._found
+        return list(jsonl.block_batches(lines, title=title, dialect=self._dialect, found=found))
 
     def _csv(self, block: bytes) -> list[pa.RecordBatch]:
+        title = f"{self.path}, behind line {self.lines - 1}" if self._header else str(self.path)
         if not self._header:
-            end = block.find(b"\n") + 1
+            end = _first_line(block)
             self._header, block = block[:end], block[end:]
-            text, title = self._header + block, str(self.path)
-        else:
-            text, title = self._header + block, f"{self.path}, behind line {self.lines}"
-        reader: Any = io.BufferedReader(io.BytesIO(text))
-        found = Found()
-        batches = list(csv_table.batches(reader, title=title, dialect=self._dialect, found=found))
-        name = self._dialect.columns.get("local_seq", "local_seq")
-        if name.encode() in self._header:
-            for batch in batches:
-                self._check_positions(batch)
-        return batches
+        found = self._found
+        found.rows = max(self.lines - 1, 0)
+        reader: Any = io.BufferedReader(io.BytesIO(self._header + block))
+        return list(csv_table.batches(reader, title=title, dialect=self._dialect, found=found))
 
-    def _check_positions(self, batch: pa.RecordBatch) -> None:
+    def _check_positions(self, found: NamedRows) -> None:
         """Rows of a node must come in its own order: an earlier one could still come."""
-        for node, place in zip(
-            batch.column("node").to_pylist(), batch.column("local_seq").to_pylist(), strict=True
-        ):
-            if self._last.get(node, place - 1) >= place:
-                raise UserError(
-                    f"{self.path}: node {node} has position {place} after {self._last[node]}: a "
-                    "table that is followed has each node's rows in their order"
-                )
-            self._last[node] = place
+        order = np.argsort(found.node, kind="stable")
+        node, place = found.node[order], found.row[order]
+        first = np.diff(node, prepend=-1) > 0
+        last = np.roll(place, 1)
+        last[first] = [self._last.get(found.names[at], FIRST_PLACE) for at in node[first]]
+        if (place <= last).any():
+            at = int(np.argmax(place <= last))
+            raise UserError(
+                f"{self.path}: node {printable(found.names[node[at]])} has position {place[at]} "
+                f"after {last[at]}: a log that is followed has each node's rows in their order"
+            )
+        for end in np.flatnonzero(np.roll(first, -1)):
+            self._last[found.names[node[end]]] = int(place[end])
 
-    def _check_run(self, run_id: pa.Array) -> None:
-        runs = run_id.unique().to_pylist()
-        self.run_id = self.run_id if self.run_id is not None else (runs or [None])[0]
-        if any(run != self.run_id for run in runs):
-            raise UserError(f"{self.path} holds several runs: one can be followed at a time")
+
+def _first_line(block: bytes) -> int:
+    """Where the first line of a table ends."""
+    end = LINE_END.search(block)
+    return end.end() if end else len(block)
 
 
 def _one(column: pa.ChunkedArray) -> pa.Array:

@@ -36,6 +36,8 @@ class MemberTail:
 
     is_closed = True
     labels = NO_LABELS
+    options: Final = {"format": "members"}
+    run_id: Final = 0
 
     def __init__(self, directory: Path) -> None:
         self.title = str(directory)
@@ -46,11 +48,22 @@ class MemberTail:
         self._status: dict[int, int] = {}
         self._sent: dict[int, int] = {}
 
-    def read(self, *, resting: Collection[int] = ()) -> Rows:
+    def read(self, *, resting: Collection[int] = ()) -> Rows | None:
         """New rows of all members but those that rest."""
         self._find()
+        before = self._read_bytes()
         found = [self._read_of(m) for m in sorted(self._files) if m not in resting]
+        if self._read_bytes() == before:
+            return None
         return Rows(*map(np.concatenate, zip(NO_ROWS, *found, strict=True)))
+
+    def _read_bytes(self) -> int:
+        return sum(file.offset for file in self._files.values())
+
+    def written_bytes(self) -> int:
+        """Size of all members' logs now."""
+        self._find()
+        return sum(file.written_bytes() for file in self._files.values())
 
     def end(self) -> End:
         """How the log ends, if this is its end."""

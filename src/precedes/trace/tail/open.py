@@ -30,6 +30,14 @@ class Tail(Protocol):
     title: str
 
     @property
+    def options(self) -> dict[str, Any]:
+        """How it is read: with other options, what was read would have been something else."""
+
+    @property
+    def run_id(self) -> int | str:
+        """The one run in it."""
+
+    @property
     def is_closed(self) -> bool:
         """Whether all nodes are known before the first row."""
 
@@ -41,17 +49,23 @@ class Tail(Protocol):
     def labels(self) -> NDArray[np.int64]:
         """The message of each label, or -1."""
 
-    def read(self, *, resting: Collection[int] = ()) -> Rows:
-        """New rows; those of nodes that rest may be left for later."""
+    def read(self, *, resting: Collection[int] = ()) -> Rows | None:
+        """Some new rows, or None if nothing new was written; those of nodes that rest may wait.
+
+        Lines that are not judged are new too, so that there may be no rows.
+        """
 
     def finish(self) -> Rows:
         """What is left when nothing more will be written."""
+
+    def written_bytes(self) -> int:
+        """Size of the log now: it changes with every write."""
 
     def end(self) -> End:
         """How the log ends, if this is its end."""
 
     def is_over(self, *, quiet_s: float) -> bool:
-        """Whether no more rows will come, after so long a time without one."""
+        """Whether no more rows will come, after so long a time without a write."""
 
     def gone(self) -> list[int]:
         """Nodes that will have no more rows."""
@@ -98,13 +112,13 @@ def open_tail(
     if not os.path.isdir(path):
         if format == "members":
             raise UserError(f"{path} is a file: name the directory of the members' logs")
-        is_table = format == "csv" or (format == "auto" and path.suffix == SUFFIXES["csv"])
+        is_table = format == "csv" or (format == "auto" and path.suffix in SUFFIXES["csv"])
         return LinesTail(path, "csv" if is_table else "jsonl", dialect)
     if format == "members" or (format == "auto" and holds_member_logs(address)):
         return MemberTail(path)
     names = os.listdir(path)
-    for one, suffix in SUFFIXES.items():
-        if format == one or (format == "auto" and any(name.endswith(suffix) for name in names)):
+    for one, suffixes in SUFFIXES.items():
+        if format == one or (format == "auto" and any(name.endswith(suffixes) for name in names)):
             return LinesTail(path, one, dialect)
     return None
 
