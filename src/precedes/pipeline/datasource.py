@@ -10,6 +10,7 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 
 from precedes.errors import UserError
 from precedes.pipeline import events
+from precedes.pipeline.spark import jobs
 from precedes.stores import Address
 from precedes.trace import Dialect
 
@@ -58,4 +59,8 @@ class EventsReader(DataSourceReader):  # type: ignore[misc]
 
 def register_source(spark: SparkSession) -> None:
     """Make ``spark.read.format("precedes")`` work in a session."""
+    if int((bound := spark.conf.get(jobs.RECORDS)) or 0) <= 0:
+        raise UserError(
+            f"{jobs.RECORDS} is {bound}, with which sources in Python fail: set it to 10000"
+        )
     spark.dataSource.register(EventsSource)

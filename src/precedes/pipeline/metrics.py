@@ -20,6 +20,7 @@ from pyspark.sql.functions import (
 )
 
 from precedes.intervals import student_t
+from precedes.pipeline.spark import jobs
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -131,4 +132,4 @@ def _quantiles(metrics: DataFrame, runs_max: int) -> DataFrame:
         "runs": pa.array(runs, pa.int32()),
         "quantile": pa.array([student_t(count - 1) for count in runs], pa.float64()),
     }
-    return metrics.sparkSession.createDataFrame(pa.table(table))
+    return jobs.frame_of(metrics.sparkSession, pa.table(table))

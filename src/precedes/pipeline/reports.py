@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import pyarrow as pa
 
 from precedes.audit import Report, Step, Witness
+from precedes.pipeline.spark import jobs
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -80,8 +81,8 @@ def frames_of(spark: SparkSession, reports: Sequence[Report]) -> AuditFrames:
         for number, witness in enumerate(report.witnesses)
     ]
     return AuditFrames(
-        spark.createDataFrame(pa.Table.from_pylist(runs, RUNS)),
-        spark.createDataFrame(pa.Table.from_pylist(violations, VIOLATIONS)),
+        jobs.frame_of(spark, pa.Table.from_pylist(runs, RUNS)),
+        jobs.frame_of(spark, pa.Table.from_pylist(violations, VIOLATIONS)),
     )
 
 

@@ -187,7 +187,7 @@ def table(rows: Sequence[Row], schema: StructType) -> pa.Table:
 
 def frame(spark: SparkSession, data: pa.Table, schema: StructType) -> DataFrame:
     """The same as a frame."""
-    return spark.createDataFrame(data, schema)
+    return jobs.frame_of(spark, data, schema)
 
 
 def written_frame(spark: SparkSession, path: Address, schema: StructType) -> DataFrame:

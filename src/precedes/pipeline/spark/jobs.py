@@ -17,8 +17,12 @@ from precedes.pipeline.spark.estimate import Estimate, Piece
 from precedes.pipeline.spark.session import context_of, log_of
 
 if TYPE_CHECKING:
+    import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import StructType
 
+# The bound on the rows of a batch; 0 or less means none.
+RECORDS: Final = "spark.sql.execution.arrow.maxRecordsPerBatch"
 POLL_S: Final = 0.1
 # A look at Spark's counts may take one part in so many of the time until the next.
 LOOK_EVERY: Final = 20
@@ -54,8 +58,20 @@ def packed(spark: SparkSession, tasks: Sequence[Sequence[str]]) -> DataFrame:
     task = [number for number, orders in enumerate(tasks) for _ in orders]
     order = [text for orders in tasks for text in orders]
     table = pa.table({"task": pa.array(task, pa.int32()), "order": pa.array(order, pa.string())})
-    frame = spark.createDataFrame(table)
+    frame = frame_of(spark, table)
     return frame.repartitionById(max(len(tasks), 1), "task").select("order")
+
+
+def frame_of(spark: SparkSession, table: pa.Table, schema: StructType | None = None) -> DataFrame:
+    """A table as a frame; ``createDataFrame`` fails in a session without a bound on batches."""
+    bound = spark.conf.get(RECORDS)
+    if int(bound or 0) > 0:
+        return spark.createDataFrame(table, schema)
+    spark.conf.set(RECORDS, max(table.num_rows, 1))
+    try:
+        return spark.createDataFrame(table, schema)
+    finally:
+        spark.conf.set(RECORDS, bound)
 
 
 def parallelism(spark: SparkSession) -> int:
