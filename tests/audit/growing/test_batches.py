@@ -110,6 +110,8 @@ def test_what_is_refused(tmp_path):
     runs = table(rows).append_column("run_id", pa.array([*"aaabbb"]))
     with pytest.raises(UserError, match="several runs"):
         BatchAuditor(tmp_path / "none", title="s").take(0, runs)
+    with pytest.raises(UserError, match="written with other options"):
+        BatchAuditor(tmp_path / "state", title="s", first=1)
     late = BatchAuditor(tmp_path / "late", title="s", gaps=True)
     late.take(0, table(rows[1:2]))
     late.keep()

@@ -29,7 +29,8 @@ CLIENT = """
 import json, sys
 from pathlib import Path
 from precedes.audit import to_json
-from precedes.pipeline import audit_files, run_sweep
+from precedes.errors import UserError
+from precedes.pipeline import audit_files, follow_stream, run_sweep
 from precedes.pipeline.spark import jobs, monitor
 from precedes.pipeline.spark.session import open_session
 from precedes.sim.experiment import from_file
@@ -42,7 +43,13 @@ with open_session(master=master) as spark, monitor.listening(took.append):
     traces = sorted(Path(out, "traces").iterdir())
     told = to_json(audit_files(spark, traces, progress=shares.append))
     found = spark.range(1).mapInArrow(lambda batches: batches, "id long").count()
-print(json.dumps([cores, len(done.failures), shares, told, [s.title for s in took], found]))
+    try:
+        refused = ""
+        follow_stream(spark, out, out + "-work")
+    except UserError as error:
+        refused = str(error)
+titles = [s.title for s in took]
+print(json.dumps([cores, len(done.failures), shares, told, titles, found, refused]))
 """
 
 
@@ -54,9 +61,10 @@ def test_a_sweep_and_an_audit(swept, tmp_path):
         done = subprocess.run(line, capture_output=True, text=True, timeout=daemons.PATIENCE_S)
     assert done.returncode == 0, done.stderr
     assert done.stderr == ""
-    cores, failures, shares, told, took, found = json.loads(done.stdout)
+    cores, failures, shares, told, took, found, refused = json.loads(done.stdout)
     assert (cores, failures, found) == (2, 0, 1)
     assert 1.0 in shares
+    assert refused.startswith("cannot audit a stream on Spark Connect, whose driver is in another")
     assert {"simulate", "audit files", "run_metrics"} <= set(took)
     assert runs.tables(out) == runs.tables(swept[0])
     traces = sorted((out / "traces").iterdir())

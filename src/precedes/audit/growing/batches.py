@@ -3,7 +3,8 @@
 A batch is judged and noted as judged in one write: what was interrupted before it is done again,
 and a batch that comes again after it is passed over. Rows need not come in order. A node's
 positions count its rows from ``first`` on: a row is judged when all before it have come. If they
-have gaps, each batch must bring a node's rows behind those of the batches before.
+have gaps, each batch must bring a node's rows behind those of the batches before. A stream holds
+one run.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from precedes.audit.causal_order import WITNESSES
@@ -29,6 +31,7 @@ from precedes.audit.witness import Witness
 from precedes.errors import UserError
 from precedes.stores import Place
 from precedes.trace.arrow_arrays import to_numpy
+from precedes.trace.dialect import ONE_RUN, RECEIVERS, refuse_receivers
 from precedes.trace.named_rows import BadCell, rows_of
 from precedes.trace.tail import NO_ROWS
 from precedes.trace.tail.naming import Naming
@@ -60,6 +63,7 @@ class BatchAuditor:
     ) -> None:
         self._place, self._title = place, title
         self._first, self._gaps = first, gaps
+        self._options = {"first": first, "gaps": gaps}
         self._witnesses, self._bytes_max = witnesses, bytes_max
         self._restore()
 
@@ -80,6 +84,11 @@ class BatchAuditor:
             arrays, about = found
             if about["title"] != self._title:
                 raise UserError(f"{self._place} is of another stream, {about['title']}")
+            if about.get("options") != self._options:
+                raise UserError(
+                    f"{self._place} was written with other options, {about.get('options')}: repeat "
+                    "them, or name another directory"
+                )
             self.batch, self._next = about["batch"], about["next"]
             self._naming.unpack(about["naming"])
             self._held = pa.table(about["held"], SCHEMA)
@@ -91,14 +100,15 @@ class BatchAuditor:
     def take(self, batch: int, events: pa.Table) -> Standing | None:
         """Judge a batch; None if it was judged before.
 
-        ``events`` has the columns ``COLUMNS``, and may have ``run_id``.
+        ``events`` has the columns ``COLUMNS``, and may have ``run_id`` and ``to``; a broadcast that
+        says to whom it goes is a UserError.
         """
         if not self._is_whole:  # an attempt has failed half-way
             self._restore()
         if batch <= self.batch:
             return None
         self._is_whole = False
-        self._check_run(events)
+        self._check_runs(events)
         ready = self._in_order(events)
         try:
             found = rows_of(**{name: _column(ready, name) for name in ("node", "kind", "message")})
@@ -122,6 +132,7 @@ class BatchAuditor:
         told = [{**vars(witness), "steps": []} for witness in self._told]
         mine = {
             "title": self._title,
+            "options": self._options,
             "batch": self.batch,
             "next": self._next,
             "naming": self._naming.pack(),
@@ -135,7 +146,8 @@ class BatchAuditor:
     def standing(self) -> Standing:
         """How the stream stands; violations are told without the path that proves them."""
         standing = self._auditor.standing()
-        report = replace(standing.report, witnesses=tuple(self._told))
+        run_id = self._naming.run_id
+        report = replace(standing.report, run_id=run_id, witnesses=tuple(self._told))
         rows = standing.rows_read + self._held.num_rows
         return replace(standing, report=report, rows_read=rows)
 
@@ -155,6 +167,12 @@ class BatchAuditor:
         missing = [name for name in COLUMNS if name not in events.column_names]
         if missing:
             raise UserError(f"{self._title} has no column {missing[0]!r}")
+        if RECEIVERS in events.column_names:
+            receivers = events.column(RECEIVERS).filter(
+                pc.equal(events.column("kind"), "broadcast")
+            )
+            if receivers.null_count < len(receivers):
+                refuse_receivers([RECEIVERS], title=self._title)
         events = events.select(list(COLUMNS)).cast(SCHEMA)
         for name in ("node", "local_seq"):
             if events.column(name).null_count:
@@ -197,9 +215,11 @@ class BatchAuditor:
         self._next[node] = needed + count
         return count
 
-    def _check_run(self, events: pa.Table) -> None:
-        if "run_id" in events.column_names and len(events.column("run_id").unique()) > 1:
-            raise UserError(f"{self._title} holds several runs: one can be followed at a time")
+    def _check_runs(self, events: pa.Table) -> None:
+        runs = pa.array([ONE_RUN] * bool(events.num_rows))
+        if "run_id" in events.column_names:
+            runs = events.column("run_id").unique().cast(pa.string()).fill_null(ONE_RUN)
+        self._naming.take_runs(runs.to_pylist(), self._title)
 
     def _where(self, table: pa.Table, row: int) -> str:
         node, place = (table.column(name)[row].as_py() for name in ("node", "local_seq"))

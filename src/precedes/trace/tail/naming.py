@@ -1,4 +1,4 @@
-"""Gives nodes and messages of a growing log their numbers, as they appear.
+"""Gives nodes and messages of a growing log their numbers, as they appear, and holds its one run.
 
 A message has its number from its broadcast on. What is delivered before that was read has a label,
 whose message is known later. Names are kept for good, about 200 bytes each.
@@ -7,7 +7,7 @@ whose message is known later. Names are kept for good, about 200 bytes each.
 from __future__ import annotations
 
 from array import array
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, Final
 
 import numpy as np
@@ -15,6 +15,8 @@ from numpy.typing import NDArray
 
 from precedes.errors import UserError
 from precedes.model import printable
+from precedes.trace.collect import RUN_NUMBER
+from precedes.trace.dialect import ONE_RUN
 from precedes.trace.history import BROADCAST
 from precedes.trace.named_rows import NamedRows
 from precedes.trace.tail.rows import NO_MESSAGE, SHIFT, Rows, message_of
@@ -33,6 +35,24 @@ class Naming:
         self._sent: list[list[str]] = []  # node: names of its messages
         self._labels: list[str] = []
         self._label_message = array("q")
+        self._run: str | None = None  # of the first row
+
+    @property
+    def run_id(self) -> int | str:
+        """The run, a number if its id is one."""
+        run = ONE_RUN if self._run is None else self._run
+        return int(run) if RUN_NUMBER.fullmatch(run) else run
+
+    def take_runs(self, runs: Iterable[str], where: str) -> None:
+        """Take note of the run of some rows; a second one is a UserError."""
+        for run in runs:
+            if self._run is None:
+                self._run = run
+            if run != self._run:
+                raise UserError(
+                    f"{where} holds several runs, {printable(self._run)} and {printable(run)}: "
+                    "one can be followed at a time"
+                )
 
     def forget_messages(self) -> None:
         """Before all is read again: nodes keep their numbers."""
@@ -95,6 +115,7 @@ class Naming:
     def pack(self) -> dict[str, Any]:
         """All names, as plain values."""
         return {
+            "run": self._run,
             "names": self.names,
             "sent": self._sent,
             "labels": self._labels,
@@ -103,7 +124,7 @@ class Naming:
 
     def unpack(self, about: dict[str, Any]) -> None:
         """Know what another one knew."""
-        self.names, self._sent = about["names"], about["sent"]
+        self.names, self._sent, self._run = about["names"], about["sent"], about["run"]
         self._labels = about["labels"]
         self._label_message = array("q", about["label_message"])
         self._nodes = {name: number for number, name in enumerate(self.names)}
