@@ -1,6 +1,8 @@
 """However a run is cut, read and started from, the report is the same."""
 
 import random
+import sys
+from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
@@ -12,12 +14,12 @@ from precedes.audit.order import find_order
 from precedes.audit.stages import Loop, cut_evenly
 from precedes.audit.table import floors_by_place, number_places, prune
 from precedes.model import EventKind
-from precedes.trace import read_trace
+from precedes.trace import read_trace, row_groups
 from precedes.trace.row_groups import trace_rows
 from precedes.trace.rows import HistoryRows
 from tests.support import executions
 from tests.support.audits import ExecutionRows, write_rows, write_trace
-from tests.support.executions import DELIVER, Execution
+from tests.support.executions import BROADCAST, DELIVER, Execution
 
 SEEDS = st.integers(0, 2**32 - 1)
 
@@ -211,3 +213,50 @@ def test_ranges_cover_all_nodes():
         spans = cut_evenly(rows, ranges)
         assert [node for first, last in spans for node in range(first, last)] == list(range(9))
         assert len(spans) <= ranges
+
+
+def steps_of(work):
+    """How many lines of the audit are executed, interpreted: a count that is no time."""
+    package = str(Path(sys.modules["precedes.audit"].__file__).parent)
+    steps = 0
+
+    def count(frame, event, argument):
+        nonlocal steps
+        steps += event == "line"
+        return count if frame.f_code.co_filename.startswith(package) else None
+
+    before = sys.gettrace()
+    sys.settrace(count)
+    try:
+        work()
+    finally:
+        sys.settrace(before)
+    return steps
+
+
+def chain(nodes, *, closed=False):
+    """Each node delivers the message of the one before it, then broadcasts its own."""
+    logs = [[(DELIVER, (node - 1, 1)), (BROADCAST, (node, 1))] for node in range(nodes)]
+    logs[0] = [(DELIVER, (nodes - 1, 1)), *logs[0][1:]] if closed else logs[0][1:]
+    return Execution(logs, False, [], [], [])
+
+
+@pytest.mark.parametrize("closed", [False, True])
+def test_a_node_costs_what_it_has(monkeypatch, closed):
+    """Twice the nodes, each with two rows, take twice the steps: none looks at all the others."""
+    monkeypatch.setenv("PRECEDES_TIER", "interpreted")
+    few, many = (chain(nodes, closed=closed).history() for nodes in (60, 120))
+    assert audit(many).violations == (0 if closed else 118)
+    assert audit(many).cycles == (120 if closed else 0)
+    assert steps_of(lambda: audit(many)) < 2.2 * steps_of(lambda: audit(few))
+
+
+def test_a_row_group_is_read_once_for_small_runs_and_near_nodes(tmp_path, monkeypatch):
+    """Nodes on the path of a witness that share a row group do not read it each."""
+    path = write_trace(tmp_path / "t.parquet", chain(60, closed=True))
+    read = row_groups._read
+    groups = []
+    monkeypatch.setattr(row_groups, "_read", lambda *a: groups.append(a[2]) or read(*a))
+    (report,) = audit(path)
+    assert report.cycles == 60
+    assert len(groups) <= 3  # the index, and once more for the column that the first phase checks

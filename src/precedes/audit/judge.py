@@ -14,7 +14,18 @@ from numpy.typing import NDArray
 
 from precedes import compiled
 from precedes.audit.bits import bit, has_bit, words_for
-from precedes.audit.settle import Seat, Table, leave_seat, make_seat, missing, satisfy, settle, wait
+from precedes.audit.settle import (
+    Seat,
+    Table,
+    leave_seat,
+    make_seat,
+    mark_late,
+    missing,
+    satisfy,
+    settle,
+    touch,
+    wait,
+)
 from precedes.compiled.paced import paced
 from precedes.trace.history import BROADCAST, DELIVER
 from precedes.trace.rows import CHUNK_ROWS, JOIN, Rows
@@ -71,12 +82,11 @@ class _Found(NamedTuple):
 
 _NODE: Final = 0
 _POSITION: Final = 1
-_LATE: Final = 2  # messages in ``late``
-_OWN_COVERED: Final = 3
-_VIOLATIONS: Final = 4  # written down
-_PHANTOMS: Final = 5
-_FIRST: Final = 6
-_REGISTERS: Final = 7
+_OWN_COVERED: Final = 2
+_VIOLATIONS: Final = 3  # written down
+_PHANTOMS: Final = 4
+_FIRST: Final = 5
+_REGISTERS: Final = 6
 
 
 def judge(
@@ -181,7 +191,7 @@ def judge_rows(
                         satisfy(table, seat, s, own)
                         has += s != node and facts.correct[s] != 0
                         if seat.waiters[s] >= 0 or has_bit(seat.late, message + 1):
-                            registers[_LATE] -= settle(table, seat, s)
+                            settle(table, seat, s)
                         continue
                 if q < 1 or q > facts.counts[s]:
                     deliveries += _phantom(s, q, tallies, found) - (s != node)
@@ -191,7 +201,7 @@ def judge_rows(
                 position += 1
                 message = table.base[s] + q - 1
                 if facts.own[message] == 0 and q <= table.counts[s]:
-                    _have(s, q, message, table, seat, registers)
+                    _have(s, q, message, table, seat)
             elif what == JOIN and q != 0:
                 has += _join(node, s, q, table, facts, seat, found)
         registers[_POSITION] = position
@@ -208,12 +218,6 @@ def _phantom(source: int, seq: int, tallies: NDArray[np.int64], found: _Found) -
     found.phantom_seq[count] = seq
     found.registers[_PHANTOMS] = count + 1
     return 1
-
-
-@compiled.function()
-def _late(message: int, seat: Seat, registers: NDArray[np.int64]) -> None:
-    seat.late[message >> 6] |= bit(message)
-    registers[_LATE] += 1
 
 
 @compiled.function(inline=False)
@@ -260,30 +264,28 @@ def _deliver(
     if seq > table.counts[source]:
         tallies[UNJUDGED] += 1
         tallies[DUPLICATES] += is_here
-        _late(message, seat, registers)
+        mark_late(seat, message)
         return has
     if is_here:
         tallies[DUPLICATES] += 1
         return 0
-    if not _have(source, seq, message, table, seat, registers):
+    if not _have(source, seq, message, table, seat):
         _violation(node, position, source, seq, message, tallies, found)
     return has
 
 
 @compiled.function(inline=False)
-def _have(
-    source: int, seq: int, message: int, table: Table, seat: Seat, registers: NDArray[np.int64]
-) -> bool:
+def _have(source: int, seq: int, message: int, table: Table, seat: Seat) -> bool:
     """A message is here now; returns whether all its past was here before."""
     if seq == seat.sat[source] + 1:
         own = table.place[message]
         place = missing(table, seat, own)
         if place < 0:
             satisfy(table, seat, source, own)
-            registers[_LATE] -= settle(table, seat, source)
+            settle(table, seat, source)
             return True
         wait(table, seat, source, place)
-    _late(message, seat, registers)
+    mark_late(seat, message)
     return False
 
 
@@ -305,8 +307,9 @@ def _join(
     has = 0
     for earlier in range(max(seat.covered[source], seat.sat[source]) + 1, seq + 1):
         has += not has_bit(seat.late, table.base[source] + earlier - 1)
+    touch(seat, source)
     seat.covered[source] = max(seat.covered[source], seq)
-    registers[_LATE] -= settle(table, seat, source)
+    settle(table, seat, source)
     return has if facts.correct[source] != 0 else 0
 
 
@@ -321,9 +324,8 @@ def finish(table: Table, facts: Facts, seat: Seat, found: _Found) -> None:
             tallies[OWN] += facts.own[message]
             is_covered = message - table.base[node] < registers[_OWN_COVERED]
             tallies[OWN_EXCUSED] += is_covered and facts.own[message] == 0
-        leave_seat(table, seat, registers[_LATE])
+        leave_seat(table, seat)
     registers[_POSITION] = 0
-    registers[_LATE] = 0
     registers[_OWN_COVERED] = 0
 
 

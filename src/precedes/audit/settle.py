@@ -8,7 +8,7 @@ node has it and lacks something of its past, it waits in the list of a source it
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -48,6 +48,16 @@ class Seat(NamedTuple):
     following: NDArray[np.int32]  # source: the next head in the same list, or -1
     waits_for: NDArray[np.int32]  # source: the seq that its head waits for, or 0
     ready: NDArray[np.int32]  # stack of sources
+    # What has to be cleared for the next node, which may have little of what there is.
+    is_touched: NDArray[np.uint8]  # source: it is in ``touched``
+    touched: NDArray[np.int32]  # sources of which an entry above may have changed
+    late_words: NDArray[np.int32]  # words of ``late`` with a bit, more than once if emptied between
+    registers: NDArray[np.int64]
+
+
+_TOUCHED: Final = 0
+_LATE_WORDS: Final = 1  # if there are more than ``late_words`` has room for, any word may have bits
+_REGISTERS: Final = 2
 
 
 def make_seat(table: Table) -> Seat:
@@ -63,7 +73,32 @@ def make_seat(table: Table) -> Seat:
         following=np.full(nodes, -1, np.int32),
         waits_for=np.zeros(nodes, np.int32),
         ready=np.empty(nodes + 1, np.int32),
+        is_touched=np.zeros(nodes, np.uint8),
+        touched=np.empty(nodes, np.int32),
+        late_words=np.empty(words, np.int32),
+        registers=np.zeros(_REGISTERS, np.int64),
     )
+
+
+@compiled.function()
+def touch(seat: Seat, source: int) -> None:
+    """Note that entries of a source change."""
+    if seat.is_touched[source] == 0:
+        seat.is_touched[source] = 1
+        seat.touched[seat.registers[_TOUCHED]] = source
+        seat.registers[_TOUCHED] += 1
+
+
+@compiled.function()
+def mark_late(seat: Seat, message: int) -> None:
+    """A message is here, and something of its past is not."""
+    word = message >> 6
+    if seat.late[word] == NONE:
+        count = seat.registers[_LATE_WORDS]
+        if count < seat.late_words.size:
+            seat.late_words[count] = word
+        seat.registers[_LATE_WORDS] = count + 1
+    seat.late[word] |= bit(message)
 
 
 @compiled.function()
@@ -86,6 +121,8 @@ def missing(table: Table, seat: Seat, own: int) -> int:
 @compiled.function()
 def satisfy(table: Table, seat: Seat, source: int, place: int) -> None:
     """The head of a source, at this place, is satisfied."""
+    if seat.sat[source] == 0:
+        touch(seat, source)
     seat.sat[source] += 1
     seat.bits[(place >> 6) + table.mask.shape[1]] |= bit(place)
 
@@ -94,15 +131,16 @@ def satisfy(table: Table, seat: Seat, source: int, place: int) -> None:
 def wait(table: Table, seat: Seat, source: int, place: int) -> None:
     """The head of a source waits for the message at a place."""
     wanted = table.place_source[place]
+    touch(seat, source)
+    touch(seat, wanted)
     seat.waits_for[source] = table.place_seq[place]
     seat.following[source] = seat.waiters[wanted]
     seat.waiters[wanted] = source
 
 
 @compiled.function(inline=False)
-def settle(table: Table, seat: Seat, source: int) -> int:
-    """Satisfy the heads that can be, beginning with this source's; returns how many were late."""
-    settled = 0
+def settle(table: Table, seat: Seat, source: int) -> None:
+    """Satisfy the heads that can be, beginning with this source's."""
     seat.ready[0] = source
     depth = 1
     while depth > 0:
@@ -121,9 +159,7 @@ def settle(table: Table, seat: Seat, source: int) -> int:
             satisfy(table, seat, s, own)
             if is_late:
                 seat.late[message >> 6] &= ~bit(message)
-                settled += 1
         depth = _wake(seat, s, depth)
-    return settled
 
 
 @compiled.function()
@@ -148,24 +184,33 @@ def _wake(seat: Seat, source: int, depth: int) -> int:
 
 
 @compiled.function(inline=False)
-def leave_seat(table: Table, seat: Seat, late_left: int) -> None:
-    """Take everything from the node again."""
+def leave_seat(table: Table, seat: Seat) -> None:
+    """Take everything from the node again; what it costs grows with what the node had."""
     width = table.mask.shape[1]
+    touched = seat.registers[_TOUCHED]
     total = 0
-    for s in range(seat.sat.size):
-        total += seat.sat[s]
-    if total < seat.bits.size:
-        for s in range(seat.sat.size):
-            for message in range(table.base[s], table.base[s] + seat.sat[s]):
-                seat.bits[(table.place[message] >> 6) + width] = NONE
-    else:
+    for i in range(touched):
+        total += seat.sat[seat.touched[i]]
+    if total >= seat.bits.size:
         for i in range(seat.bits.size):
             seat.bits[i] = NONE
-    if late_left > 0:
-        for i in range(seat.late.size):
-            seat.late[i] = NONE
-    for s in range(seat.sat.size):
+        total = 0
+    for i in range(touched):
+        s = seat.touched[i]
+        if total > 0:
+            for message in range(table.base[s], table.base[s] + seat.sat[s]):
+                seat.bits[(table.place[message] >> 6) + width] = NONE
         seat.sat[s] = 0
         seat.covered[s] = 0
         seat.waiters[s] = -1
         seat.waits_for[s] = 0
+        seat.is_touched[s] = 0
+    words = seat.registers[_LATE_WORDS]
+    if words <= seat.late_words.size:
+        for i in range(words):
+            seat.late[seat.late_words[i]] = NONE
+    else:
+        for i in range(seat.late.size):
+            seat.late[i] = NONE
+    seat.registers[_TOUCHED] = 0
+    seat.registers[_LATE_WORDS] = 0

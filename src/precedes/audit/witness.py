@@ -107,6 +107,7 @@ class Explainer:
         self._known = known
         counts = np.diff(known.base)
         self._source = np.repeat(np.arange(counts.size, dtype=np.int32), counts)
+        self._sent_counts = np.append(counts, 0)  # the last is that of no source
         self._held: _Holding | None = None
 
     def violation(self, node: int, source: int, seq: int) -> Witness:
@@ -276,11 +277,10 @@ class Explainer:
 
     def _is_known(self, chunk: Chunk) -> NDArray[np.bool_]:
         """For each row whether somebody broadcast its message."""
-        counts = np.append(np.diff(self._known.base), 0)
-        nodes = counts.size - 1
+        nodes = self._rows.nodes
         inside = (chunk.source >= 0) & (chunk.source < nodes)
         source = np.where(inside, chunk.source, nodes)
-        return (chunk.seq >= 1) & (chunk.seq <= counts[source])
+        return (chunk.seq >= 1) & (chunk.seq <= self._sent_counts[source])
 
     def _pieces(self, node: int, first: int, last: int) -> Iterator[_Piece]:
         """A node's rows from one position to another, without phantoms."""
@@ -312,8 +312,8 @@ class Explainer:
         covered = np.zeros(self._rows.nodes, np.int64)
         covered[source] = last
         level = [0]
+        reached = _Reached.nothing(self._rows.nodes)
         while level:
-            reached = _Reached.nothing(self._rows.nodes)
             best: tuple[int, int, int, bool] | None = None  # message, stretch, row, broadcast
             for at in level:
                 stretch = stretches[at]
@@ -337,7 +337,7 @@ class Explainer:
     ) -> list[int]:
         """Append the stretches that lead to what was reached; return their indices."""
         level = []
-        for source in np.flatnonzero(reached.last >= 0).tolist():
+        for source in reached.sources():
             level.append(len(stretches))
             stretches.append(
                 _Stretch(
@@ -350,6 +350,7 @@ class Explainer:
                 )
             )
             covered[source] = reached.last[source]
+        reached.clear()
         return level
 
     def _steps(
@@ -416,17 +417,31 @@ class Explainer:
 
 
 class _Reached(NamedTuple):
-    """By source, the latest broadcast that deliveries lead to, and the earliest of those."""
+    """By source, the latest broadcast that deliveries lead to, and the earliest of those.
+
+    A level of a search reaches few of many sources, so only those are looked at and cleared.
+    """
 
     last: NDArray[np.int64]
     message: NDArray[np.int64]
     stretch: NDArray[np.int64]
     node: NDArray[np.int64]
     row: NDArray[np.int64]
+    touched: list[NDArray[np.int32]]
 
     @classmethod
     def nothing(cls, nodes: int) -> _Reached:
-        return cls(*(np.full(nodes, -1, np.int64) for _ in range(5)))
+        return cls(*(np.full(nodes, -1, np.int64) for _ in range(5)), touched=[])
+
+    def sources(self) -> list[int]:
+        """The sources that something was reached of, rising."""
+        return sorted({source for part in self.touched for source in part.tolist()})
+
+    def clear(self) -> None:
+        """Forget what was reached."""
+        for part in self.touched:
+            self.last[part] = -1
+        self.touched.clear()
 
     def add(
         self,
@@ -446,6 +461,7 @@ class _Reached(NamedTuple):
         is_earlier = (self.node[source] > node) & (last == self.last[source])
         better = (last > self.last[source]) | is_earlier
         source, first = source[better], first[better]
+        self.touched.append(source)
         self.last[source] = last[better]
         self.message[source] = piece.message[first]
         self.stretch[source] = stretch

@@ -8,7 +8,8 @@ they are read first.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -48,21 +49,47 @@ class _Pieces(NamedTuple):
         return _Pieces(*(column[first:last] for column in self))
 
 
+class _Groups:
+    """The row groups of a trace file, for all its runs.
+
+    The one that was read last is kept: small runs, and the nodes that a witness speaks of, share
+    one with those that are read next.
+    """
+
+    def __init__(self, address: str, *, version: str) -> None:
+        self.address = address
+        self._version = version
+        self._kept: tuple[int, pa.Table] | None = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**vars(self), "_kept": None}
+
+    def tables(self, groups: Sequence[int], names: list[str]) -> Iterator[pa.Table]:
+        """These columns, or more, of each of these groups."""
+        title = title_of(self.address)
+        if _version(self.address) != self._version:
+            raise UserError(f"{title} has changed while it was read: audit it again")
+        with ExitStack() as stack:
+            file: pq.ParquetFile | None = None
+            for group in groups:
+                kept = self._kept
+                if kept is None or kept[0] != group or not {*names} <= {*kept[1].column_names}:
+                    if file is None:
+                        source = stack.enter_context(open_log(self.address))
+                        file = stack.enter_context(opened_parquet(source))
+                    kept = self._kept = group, _read(title, file, group, names)
+                yield kept[1]
+
+
 class TraceRows(Rows):
     """One run of a trace file."""
 
     def __init__(
-        self,
-        address: str,
-        *,
-        version: str,
-        metadata: dict[str, Any],
-        run_id: int,
-        pieces: _Pieces,
+        self, groups: _Groups, *, metadata: dict[str, Any], run_id: int, pieces: _Pieces
     ) -> None:
-        self.address = address
-        self._version = version
-        self.origin = title_of(address)
+        self._groups = groups
+        self.address = groups.address
+        self.origin = title_of(self.address)
         self.nodes = metadata["nodes"]
         self.complete = metadata["complete"]
         self.run_id = run_id
@@ -81,19 +108,16 @@ class TraceRows(Rows):
         pieces = self._pieces.between(low, high)
         names = ["kind", "source", "seq", *(["local_seq"] if check else [])]
         before: tuple[int, int] | None = None
-        if _version(self.address) != self._version:
-            raise UserError(f"{self.origin} has changed while it was read: audit it again")
-        with open_log(self.address) as source, opened_parquet(source) as file:
-            for group in np.unique(pieces.group).tolist():
-                a, b = np.searchsorted(pieces.group, (group, group + 1)).tolist()
-                inside = pieces.between(a, b)
-                table = _read(self.origin, file, group, names)
-                start = int(inside.start[0])
-                offsets = np.append(inside.start, inside.start[-1] + inside.rows[-1]) - start
-                table = table.slice(start, int(offsets[-1]))
-                if check:
-                    before = _check_order(inside.node, offsets, table, before)
-                yield from _chunks(inside.node, offsets, table, chunk_rows)
+        groups = np.unique(pieces.group).tolist()
+        for group, table in zip(groups, self._groups.tables(groups, names), strict=True):
+            a, b = np.searchsorted(pieces.group, (group, group + 1)).tolist()
+            inside = pieces.between(a, b)
+            start = int(inside.start[0])
+            offsets = np.append(inside.start, inside.start[-1] + inside.rows[-1]) - start
+            rows = table.slice(start, int(offsets[-1]))
+            if check:
+                before = _check_order(inside.node, offsets, rows, before)
+            yield from _chunks(inside.node, offsets, rows, chunk_rows)
 
     def gathered(self) -> Rows:
         """See ``Rows``."""
@@ -176,13 +200,12 @@ def trace_rows(address: str) -> list[TraceRows]:
     if np.any(key[1:] < key[:-1]):
         raise NoOrder("nodes do not rise")
     runs = np.unique(pieces.run) if pieces.run.size else np.array([metadata["run_id"]])
+    groups = _Groups(address, version=version)
     found = []
     for run_id in runs.tolist():
         first, last = np.searchsorted(pieces.run, (run_id, run_id + 1)).tolist()
         part = pieces.between(first, last)
-        found.append(
-            TraceRows(address, version=version, metadata=metadata, run_id=run_id, pieces=part)
-        )
+        found.append(TraceRows(groups, metadata=metadata, run_id=run_id, pieces=part))
     return found
 
 
