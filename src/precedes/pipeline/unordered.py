@@ -22,6 +22,7 @@ from precedes.audit.logs import RANGE_ROWS
 from precedes.files import write_aside
 from precedes.model import Progress
 from precedes.pipeline import reading, tasks
+from precedes.pipeline.plan import pack
 from precedes.pipeline.spark import jobs
 from precedes.stores import Address
 from precedes.trace import Dialect
@@ -89,14 +90,18 @@ def _pack(
     logs: Sequence[Address],
     progress: Progress | None,
 ) -> Packed:
+    # What a task reads goes into common blocks: of thousands of small files there are few.
+    costs_s = [cost_s for _, cost_s in orders]
+    grouped = sorted(map(sorted, pack(costs_s, at_least=2 * jobs.parallelism(spark))))
     answers = tasks.run_stage(
         spark,
         work,
-        [order for order, _ in orders],
-        [cost_s for _, cost_s in orders],
+        [{"parts": [orders[number].order for number in group]} for group in grouped],
+        [sum(costs_s[number] for number in group) for group in grouped],
         title="pack events into blocks",
         progress=progress,
         addresses=logs,
+        one_each=True,
     )
     found = Found()
     for answer in answers:
@@ -108,7 +113,7 @@ def _pack(
 
 
 class _Packer:
-    """Packs what an order names; names of blocks follow from its number."""
+    """Packs what the parts of an order name; names of blocks follow from its number."""
 
     def __init__(self, directory: Path) -> None:
         self._directory = str(directory)
@@ -116,11 +121,12 @@ class _Packer:
     def __call__(self, order: tasks.Order) -> dict[str, Any]:
         found = Found()
         prefix = f"block-{order['number']:06d}"
-        blocks = pack_batches(self.read(order, found), Path(self._directory), prefix=prefix)
+        batches = (batch for part in order["parts"] for batch in self.read(part, found))
+        blocks = pack_batches(batches, Path(self._directory), prefix=prefix)
         return {"blocks": blocks, "skipped": found.skipped, "notes": found.notes}
 
     def read(self, order: tasks.Order, found: Found) -> Iterator[pa.RecordBatch]:
-        """The rows of an order."""
+        """The rows of a part."""
         raise NotImplementedError
 
 

@@ -6,6 +6,7 @@ from blocks on disk.
 
 from __future__ import annotations
 
+import itertools
 import re
 from array import array
 from collections.abc import Iterable
@@ -19,11 +20,15 @@ from precedes.errors import UserError
 from precedes.model import printable
 from precedes.trace.arrow_arrays import to_arrow, to_numpy
 from precedes.trace.assemble import NO_MESSAGE, named_history
+from precedes.trace.blocks.pack import tables_of
 from precedes.trace.dialect import Found
 from precedes.trace.history import BROADCAST, History
 from precedes.trace.named_rows import BadCell, NamedRows, rows_of
 
 NEVER: Final = -(2**63)
+
+# Rows at a time: to tell the runs in them apart takes some time for each run.
+SPLIT_ROWS: Final = 1 << 20
 
 # Ids that are numbers to people, and are written in one way only.
 RUN_NUMBER: Final = re.compile(r"0|-?[1-9][0-9]{0,17}")
@@ -38,8 +43,8 @@ def histories(
     same ``local_seq`` are refused.
     """
     runs: dict[str, _Run] = {}
-    for batch in batches:
-        for run_id, rows in _by_run(batch):
+    for table in tables_of(iter(batches), block_rows=SPLIT_ROWS):
+        for run_id, rows in _by_run(table.combine_chunks().to_batches()[0]):
             run = runs.setdefault(run_id, _Run(title, found))
             run.add(rows)
     for run_id in found.skipped:
@@ -60,16 +65,17 @@ def histories(
 
 
 def _by_run(batch: pa.RecordBatch) -> Iterable[tuple[str, pa.RecordBatch]]:
-    if batch.num_rows == 0:
-        return
     coded = batch.column("run_id").dictionary_encode()
     names = coded.dictionary.to_pylist()
     if len(names) == 1:
         yield names[0], batch
         return
     code = to_numpy(coded.indices)
-    for number, name in enumerate(names):
-        yield name, batch.take(to_arrow(np.flatnonzero(code == number)))
+    order = np.argsort(code, kind="stable")
+    by_run = batch.take(to_arrow(order))
+    bounds = np.searchsorted(code[order], np.arange(len(names) + 1))
+    for name, (first, last) in zip(names, itertools.pairwise(bounds.tolist()), strict=True):
+        yield name, by_run.slice(first, last - first)
 
 
 class _Run:

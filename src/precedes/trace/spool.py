@@ -14,6 +14,8 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from precedes.trace.blocks.arrays import mapped
+
 # About 25 MB of spooled events; fewer, larger chunks make the pieces of the merge longer.
 CHUNK_ROWS: Final = 1 << 20
 
@@ -112,7 +114,7 @@ class Spool:
         with path.open("wb") as file:
             for column in chunk:
                 file.write(np.ascontiguousarray(column).data)
-        stored = np.memmap(path, np.uint8, mode="r")
+        stored = mapped(path)
         views = []
         at = 0
         for column in chunk:

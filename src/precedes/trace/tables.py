@@ -75,8 +75,7 @@ def _name(value: object, column: str, row: int) -> str | None:
 def _histories(table: pa.Table) -> list[History]:
     table = _with_names(table)
     found = []
-    for run_id, rows in _runs(table):
-        part = table if rows.size == table.num_rows else table.take(pa.array(rows))
+    for run_id, rows, part in _runs(table):
         try:
             named = _rows(part)
         except BadCell as bad:
@@ -147,19 +146,20 @@ def _checked(column: pa.ChunkedArray, name: str) -> pa.ChunkedArray:
     return column.cast(pa.large_string()) if column.nbytes > OFFSETS_MAX else column
 
 
-def _runs(table: pa.Table) -> Iterator[tuple[int | str | None, NDArray[np.int64]]]:
-    """Each run's id and rows, in the order of ids; without ids, all rows are of one run."""
+def _runs(table: pa.Table) -> Iterator[tuple[int | str | None, NDArray[np.int64], pa.Table]]:
+    """Each run's id, the numbers of its rows, and these; without ids, all rows are of one run."""
     if "run_id" not in table.column_names:
-        yield None, np.arange(table.num_rows)
+        yield None, np.arange(table.num_rows), table
         return
     coded = table.column("run_id").combine_chunks().dictionary_encode()
     ids = coded.dictionary.to_pylist()
     code = to_numpy(coded.indices)
     order = np.argsort(code, kind="stable")
     ends = np.cumsum(np.bincount(code, minlength=len(ids)))
+    by_run = table if len(ids) == 1 else table.take(pa.array(order))
     for run_id, number in sorted(zip(ids, range(len(ids)), strict=True)):
-        first = int(ends[number - 1]) if number else 0
-        yield run_id, order[first : int(ends[number])]
+        first, last = int(ends[number - 1]) if number else 0, int(ends[number])
+        yield run_id, order[first:last], by_run.slice(first, last - first)
 
 
 def history_of(table: pa.Table, *, run_id: int | str) -> History:

@@ -1,5 +1,6 @@
 """Logs in no order, cut into blocks and merged, are what they are as one table."""
 
+import os
 import pickle
 import random
 
@@ -13,9 +14,10 @@ from hypothesis import strategies as st
 from precedes.audit import audit
 from precedes.errors import UserError
 from precedes.pipeline.audit import audit_tables_here
-from precedes.trace.blocks import labels
+from precedes.trace.blocks import arrays, labels
 from precedes.trace.blocks.labels import find, index_labels
 from precedes.trace.blocks.log import sort_events
+from precedes.trace.blocks.merge import Merger
 from precedes.trace.tables import from_arrow
 from tests.support import executions
 from tests.support.chat import CHAT, changed, table
@@ -215,3 +217,75 @@ def test_names_that_share_a_digest_are_told_apart(monkeypatch):
     assert find(index, group + 1, names).tolist() == [-1] * 5
     with pytest.raises(labels.Twice):
         index_labels(np.zeros(2, np.int32), pa.array(["x", "x"], pa.large_string()))
+
+
+def handles():
+    """How many files this process has open."""
+    return len(os.listdir("/proc/self/fd"))
+
+
+def maps_of(directory):
+    """How many maps of files in a directory this process has."""
+    with open("/proc/self/maps") as lines:
+        return sum(str(directory) in line for line in lines)
+
+
+def many_runs(count):
+    """The chat, which has a violation, as so many runs."""
+    parts = [table(CHAT) for _ in range(count)]
+    return pa.concat_tables(
+        part.append_column("run_id", pa.array([run] * part.num_rows))
+        for run, part in enumerate(parts)
+    )
+
+
+def test_runs_share_names_and_hold_no_files(tmp_path):
+    before = handles()
+    runs = sort_events(iter(many_runs(50).to_batches()), tmp_path)
+    reports = [audit(run) for run in runs]
+    assert [report.violations for report in reports] == [1] * 50
+    assert handles() == before
+    assert maps_of(tmp_path) <= 2
+    # What a task of Spark gets grows with the runs, not with their square.
+    assert len(pickle.dumps(runs)) < 3 * len(pickle.dumps(runs[:25]))
+    again = pickle.loads(pickle.dumps(runs))
+    assert [audit(run) for run in again] == reports
+    assert maps_of(tmp_path) <= 4
+
+
+def test_blocks_hold_no_files(tmp_path, monkeypatch):
+    """While all blocks are merged, of which a large log has thousands."""
+    most = 0
+    merged = Merger.merged
+
+    def counted(merger, first, last):
+        nonlocal most
+        most = max(most, handles())
+        return merged(merger, first, last)
+
+    monkeypatch.setattr(Merger, "merged", counted)
+    before = handles()
+    (report,) = audited(table(CHAT), tmp_path, block_rows=1)
+    assert report.violations == 1
+    assert most <= before + 1  # the file that is written
+
+
+def test_a_mapped_file_is_read_again_after_it_was_forgotten(tmp_path):
+    arrays.save(tmp_path / "file", {"first": np.arange(9), "second": np.arange(7, dtype=np.int8)})
+    found = arrays.load(tmp_path / "file")
+    own = np.arange(100_000)
+    for array in (*found.values(), own):
+        arrays.forget(array)
+    assert found["first"].tolist() == list(range(9))
+    assert own.sum() == 4999950000
+    with pytest.raises(UserError, match=r"cannot read .*none: No such file or directory$"):
+        arrays.load(tmp_path / "none")
+
+
+def test_batches_of_different_types_are_one_log(tmp_path):
+    events = table(CHAT)
+    at = events.schema.get_field_index("local_seq")
+    narrow = events.set_column(at, "local_seq", events.column("local_seq").cast(pa.int32()))
+    batches = [*narrow.slice(0, 2).to_batches(), *events.slice(2).to_batches()]
+    (run,) = sort_events(iter(batches), tmp_path)
+    assert audit(run).violations == 1

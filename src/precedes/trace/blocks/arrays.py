@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import ctypes
 import json
 import mmap
+import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
@@ -35,10 +37,23 @@ def save(path: Path, arrays: Mapping[str, NDArray[Any]]) -> None:
         file.write(text + len(text).to_bytes(LENGTH_BYTES, "little"))
 
 
+class _Mapped(np.ndarray[Any, np.dtype[np.uint8]]):
+    """The bytes of a file that is mapped into memory."""
+
+
+def mapped(path: Path) -> NDArray[np.uint8]:
+    """A file as bytes in memory that cannot be written to.
+
+    It takes no file handle, of which a process may have 1,024: Python's mmap keeps one each.
+    """
+    with pa.memory_map(str(path)) as file:
+        return np.frombuffer(file.read_buffer(), np.uint8).view(_Mapped)
+
+
 def load(path: Path) -> Arrays:
     """The arrays in a file, as views of it that cannot be written to."""
     try:
-        whole = np.memmap(path, np.uint8, mode="r")
+        whole = mapped(path)
         if bytes(whole[: len(MAGIC)]) != MAGIC:
             raise ValueError("another kind of file")
         end = whole.size - LENGTH_BYTES
@@ -50,7 +65,8 @@ def load(path: Path) -> Arrays:
             found[name] = np.asarray(whole[start : start + size * dtype.itemsize].view(dtype))
         return found
     except OSError as error:
-        raise UserError(f"cannot read {path}: {error.strerror}") from None
+        reason = os.strerror(error.errno) if error.errno else str(error)
+        raise UserError(f"cannot read {path}: {reason}") from None
     except ValueError as error:
         raise UserError(f"{path} is damaged ({error}): start over") from None
 
@@ -58,10 +74,13 @@ def load(path: Path) -> Arrays:
 def forget(array: NDArray[Any]) -> None:
     """Let go of the memory that the file behind a view takes; it is read again when needed."""
     base: Any = array
-    while base is not None and not isinstance(base, mmap.mmap):
-        base = getattr(base, "base", None)
-    if base is not None:
-        base.madvise(mmap.MADV_DONTNEED)
+    whole: _Mapped | None = None
+    while isinstance(base, np.ndarray):
+        whole = base if isinstance(base, _Mapped) else whole
+        base = base.base
+    if whole is not None:
+        size = ctypes.c_size_t(whole.nbytes)
+        ctypes.CDLL(None).madvise(ctypes.c_void_p(whole.ctypes.data), size, mmap.MADV_DONTNEED)
 
 
 def split_texts(texts: pa.Array) -> tuple[NDArray[np.int64], NDArray[np.uint8]]:

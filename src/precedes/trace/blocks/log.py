@@ -28,7 +28,14 @@ from precedes.trace.blocks.pack import (
     save_block,
     tables_of,
 )
-from precedes.trace.blocks.rows import NAMES, PHANTOMS, SortedRows, Stretch, write_stretch
+from precedes.trace.blocks.rows import (
+    NAMES,
+    PHANTOMS,
+    SortedLog,
+    SortedRows,
+    Stretch,
+    write_stretch,
+)
 from precedes.trace.dialect import Found
 
 NUMBERS: Final = ".numbers"
@@ -101,9 +108,10 @@ def sorted_runs(
 
     ``origin`` is what reports call the log, and ``found`` what its reader told beside the rows.
     """
+    log = SortedLog(directory, stretches)
     return [
-        SortedRows(directory, run, stretches, complete=complete, origin=origin, found=found)
-        for run in range(len(load_naming(directory / NAMES).runs))
+        SortedRows(log, run, complete=complete, origin=origin, found=found)
+        for run in range(len(log.naming.runs))
     ]
 
 

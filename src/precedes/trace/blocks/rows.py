@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final, NamedTuple
@@ -38,6 +39,32 @@ def write_stretch(merger: Merger, first: int, last: int, path: Path) -> Stretch:
     return Stretch(first, last, str(path))
 
 
+class SortedLog:
+    """The names and files of a sorted log: its runs share it, and a process maps it once."""
+
+    def __init__(self, directory: Path, stretches: Sequence[Stretch]) -> None:
+        self._directory = str(directory)
+        self.stretches = list(stretches)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"_directory": self._directory, "stretches": self.stretches}
+
+    @functools.cached_property
+    def naming(self) -> Naming:
+        """The names of nodes and of what they broadcast."""
+        return load_naming(Path(self._directory) / NAMES)
+
+    @functools.cached_property
+    def phantoms(self) -> Phantoms:
+        """The names of what nobody broadcast."""
+        return load_phantoms(Path(self._directory) / PHANTOMS)
+
+    @functools.cached_property
+    def row_first(self) -> NDArray[np.int64]:
+        """Nodes + 1: how many rows stand before those of a node."""
+        return np.concatenate(([0], np.cumsum(self.naming.rows)))
+
+
 class SortedRows(Rows):
     """One run of a log that was in no order; ``folder`` is what goes when nobody has it."""
 
@@ -45,23 +72,17 @@ class SortedRows(Rows):
 
     def __init__(
         self,
-        directory: Path,
+        log: SortedLog,
         run: int,
-        stretches: Sequence[Stretch],
         *,
         complete: bool = False,
         origin: str | None = None,
         found: Found | None = None,
     ) -> None:
-        self._directory = str(directory)
+        self._log = log
         self._run = run
-        self._opened: tuple[Naming, Phantoms] | None = None
-        naming = self._naming
+        naming = log.naming
         self._base, last = (int(node) for node in naming.run_first[run : run + 2])
-        self._stretches = [s for s in stretches if s.first < last and s.last > self._base]
-        self._offsets = [
-            np.concatenate(([0], np.cumsum(naming.rows[s.first : s.last]))) for s in self._stretches
-        ]
         self.nodes = last - self._base
         self.counts = np.array(naming.rows[self._base : last])
         self.complete = complete
@@ -71,39 +92,26 @@ class SortedRows(Rows):
             self.skipped = found.skipped[str(self.run_id)]
             self.notes = tuple(found.notes.get(str(self.run_id), ()))
 
-    def __getstate__(self) -> dict[str, Any]:
-        return {**vars(self), "_opened": None}
-
-    @property
-    def _names(self) -> tuple[Naming, Phantoms]:
-        if self._opened is None:
-            place = Path(self._directory)
-            self._opened = load_naming(place / NAMES), load_phantoms(place / PHANTOMS)
-        return self._opened
-
-    @property
-    def _naming(self) -> Naming:
-        return self._names[0]
-
     def chunks(
         self, first: int, last: int, *, chunk_rows: int = CHUNK_ROWS, check: bool = False
     ) -> Iterator[Chunk]:
         """See ``Rows``; merging has put the rows in order."""
-        for stretch, offsets in zip(self._stretches, self._offsets, strict=True):
+        row_first = self._log.row_first
+        for stretch in self._log.stretches:
             low = max(first + self._base, stretch.first)
             high = min(last + self._base, stretch.last)
             if low < high:
-                inside = offsets[low - stretch.first : high - stretch.first + 1]
+                inside = row_first[low : high + 1] - row_first[stretch.first]
                 read = _Reader(stretch.path)
                 yield from cut_chunks(low - self._base, inside, chunk_rows, read)
 
     def node_label(self, node: int) -> str:
         """See ``Rows``."""
-        return str(self._naming.node[self._base + node])
+        return str(self._log.naming.node[self._base + node])
 
     def message_label(self, source: int, seq: int) -> str:
         """See ``Rows``."""
-        naming, phantoms = self._names
+        naming, phantoms = self._log.naming, self._log.phantoms
         if source < 0:
             return str(phantoms.label[int(phantoms.run_first[self._run]) + seq - 1])
         return str(naming.labels.label[int(naming.sent_first[self._base + source]) + seq - 1])
