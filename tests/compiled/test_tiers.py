@@ -159,8 +159,56 @@ def test_a_killed_compiler_leaves_the_lock_free(tmp_path):
     os.kill(first.process_id, signal.SIGKILL)
     await_true(lambda: second.is_ready() or second.process_id is not None)
     assert not first.is_ready()
-    assert "without a word" in first.failure
+    assert first.process_id is None, "it waits for the second"
+    assert first.failure is None
     second.end()
+
+
+def test_a_compiler_that_was_killed_is_started_once_more(tmp_path):
+    code = small_loop.compilation("held", str(tmp_path))
+    code.begin()
+    killed = code.process_id
+    os.kill(killed, signal.SIGKILL)
+    await_true(lambda: not code.is_ready() and code.process_id not in (None, killed))
+    os.kill(code.process_id, signal.SIGKILL)
+    small_loop.await_ready(code)
+    assert code.failure == "the compiler exited without a result (status -9)"
+    code.begin()
+    assert code.process_id is None, "twice is enough"
+
+
+@pytest.mark.parametrize("place", [0, 31, 32, 2000, -1])
+def test_damaged_code_is_compiled_again(place):
+    """A bit of the digest, of the signature or of the machine code has flipped."""
+    code = small_loop.compilation()
+    code.begin()
+    small_loop.await_ready(code)
+    (path,) = compiled.cache_root().rglob("double-*.nbc")
+    whole = path.read_bytes()
+    damaged = bytearray(whole)
+    damaged[place] ^= 1
+    path.write_bytes(damaged)
+    again = small_loop.compilation()
+    assert again.load(*small_loop.arguments()) is None
+    assert not again.is_cached()
+    assert not path.exists()
+    path.write_bytes(whole)
+    check(small_loop.compilation().load(*small_loop.arguments()))
+
+
+def test_code_that_was_damaged_is_there_again_after_a_compiler(warm):
+    """A file that is cut short stands for all damage: it is one that nothing was loaded from."""
+    code = small_loop.compilation("kept")
+    code.begin()
+    small_loop.await_ready(code)
+    (path,) = compiled.cache_root().rglob("double-*.nbc")
+    path.write_bytes(path.read_bytes()[:-1])
+    again = small_loop.compilation("kept")
+    assert again.load(*small_loop.arguments()) is None
+    again.begin()
+    small_loop.await_ready(again)
+    assert not again.is_made_here
+    check(again.load(*small_loop.arguments()))
 
 
 def test_a_fork_does_not_keep_a_compiler_alive(tmp_path, parents):

@@ -291,6 +291,15 @@ def test_a_step_that_cannot_be_compiled_stays_interpreted(empty, monkeypatch, ca
     assert f"{PROTOCOL} cannot be compiled" in caplog.text
 
 
+def test_a_member_that_is_to_stay_interpreted_says_so(caplog):
+    async def main():
+        async with group_of(2, tier="interpreted", protocol=PROTOCOL):
+            await until(lambda: caplog.text.count("stays interpreted, as its tier") == 2)
+
+    with caplog.at_level(logging.INFO, "precedes.live"):
+        run(main())
+
+
 def test_code_that_can_be_kept_nowhere_is_not_compiled_here(empty, threads, monkeypatch, caplog):
     """A thread that compiles could not be ended with the group."""
     monkeypatch.setattr(Compilation, "_find_place", lambda self: None)

@@ -33,6 +33,7 @@ class Report(NamedTuple):
 
     failure: str | None
     not_kept: str | None
+    was_killed: bool = False
 
 
 class Compiler:
@@ -79,7 +80,8 @@ class Compiler:
         self._forget()
         if not said:
             status = self._process.returncode
-            return Report(f"the compiler has ended without a word (status {status})", None)
+            failure = f"the compiler exited without a result (status {status})"
+            return Report(failure, None, was_killed=status < 0)
         return Report(**json.loads(said))
 
     def end(self) -> None:

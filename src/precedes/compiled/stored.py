@@ -13,11 +13,17 @@ import hashlib
 import pickle
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from numba.core import caching, serialize
 
 from precedes.compiled import cache
+
+DIGEST_BYTES: Final = 32
+
+
+def _digest(content: bytes) -> bytes:
+    return hashlib.blake2b(content, digest_size=DIGEST_BYTES).digest()
 
 
 class Absent(Exception):
@@ -68,7 +74,10 @@ class _Place:
 
 
 class _Files:
-    """A file for each key: the signature, the processor with its features, and the bytecode."""
+    """A file for each key: the signature, the processor with its features, and the bytecode.
+
+    It begins with a digest of the rest: a flipped bit in machine code would be run.
+    """
 
     def __init__(self, directory: Path, name: str) -> None:
         self._directory = directory
@@ -80,15 +89,26 @@ class _Files:
 
     def load(self, key: Any) -> Any:
         """The form for a key; None if there is none that can be read."""
+        path = self._path(key)
         try:
-            found, data = pickle.loads(self._path(key).read_bytes())
-        except Exception:  # absent, or damaged: it is made anew
+            content = path.read_bytes()
+        except OSError:
+            return None
+        if _digest(content[DIGEST_BYTES:]) != content[:DIGEST_BYTES]:
+            # Without the file, whoever looks for code sees that it has to be compiled again.
+            with contextlib.suppress(OSError):
+                path.unlink()
+            return None
+        try:
+            found, data = pickle.loads(content[DIGEST_BYTES:])
+        except Exception:  # written by modules that are not there any more
             return None
         return data if found == key else None
 
     def save(self, key: Any, data: Any) -> None:
         """Keep a form, if there is room for it."""
-        cache.keep(self._path(key), serialize.dumps((key, data)))
+        content = serialize.dumps((key, data))
+        cache.keep(self._path(key), _digest(content) + content)
 
     def flush(self) -> None:
         """Forget all forms of the loop."""

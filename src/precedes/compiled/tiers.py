@@ -63,7 +63,8 @@ class Compilation(Generic[P, R]):
 
     Nothing here blocks but ``load``. A compiler that was begun lives as long as this process or
     until ``end``. ``failure`` says in a line why there will be no compiled code, as it does for a
-    user's protocol that does not compile; it is tried once in a process.
+    user's protocol that does not compile; it is tried once in a process, or twice if the first
+    compiler was killed.
     """
 
     def __init__(
@@ -83,6 +84,7 @@ class Compilation(Generic[P, R]):
         self._state = _State.IDLE
         self._compiler: Compiler | None = None
         self._is_ours = False  # the code was made by our compiler
+        self._was_restarted = False
         self._lock: int | None = None  # descriptor of the lock that we wait for, or hand over
         self._root = cache.cache_root()
         self._place: Path | None = None  # where a compiler keeps its code
@@ -194,11 +196,16 @@ class Compilation(Generic[P, R]):
                 report = self._compiler.report()
                 if report is not None:
                     self._compiler = None
-                    self._heed(report)
+                    self._take(report)
             return self._state in (_State.READY, _State.HERE)
 
-    def _heed(self, report: Report) -> None:
+    def _take(self, report: Report) -> None:
         assert self._place is not None
+        if report.was_killed and not self._was_restarted:
+            self._was_restarted = True
+            self._state = _State.IDLE
+            self.begin()
+            return
         if report.failure is not None:
             self._fail(report.failure)
             return

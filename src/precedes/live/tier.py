@@ -87,12 +87,15 @@ class Tier:
 
     async def climb(self) -> None:
         """Go on compiled as soon as that can be, if it is worth it; once a member runs."""
-        if self.is_compiled or self._wanted == "interpreted":
+        me = self._node.settings.member
+        if self.is_compiled:
+            return
+        if self._wanted == "interpreted":
+            log.info("member %d stays interpreted, as its tier or %s says", me, tiers.VARIABLE)
             return
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(LIVES_S):
                 await self._is_worth_it.wait()
-        me = self._node.settings.member
         try:
             self._use(await self._have_compiled())
         except Exception as error:  # the group goes on as it is
