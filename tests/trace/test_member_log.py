@@ -4,16 +4,23 @@ import struct
 
 import pytest
 
+from precedes.audit import audit
+from precedes.audit.stages import Loop
 from precedes.errors import UserError
 from precedes.live.member.node import Node, Settings
 from precedes.model import EventKind
+from precedes.trace import members, read_members
 from precedes.trace.member_log import (
     ENDED,
+    OPEN,
     LogWriter,
     log_path,
     read_member_log,
     view_row,
 )
+from tests.support import executions
+from tests.support.audits import KINDS
+from tests.support.executions import BROADCAST, Execution
 
 
 def write(directory, rows, *, member=0, about=()):
@@ -58,3 +65,36 @@ def test_changes_of_the_view_are_no_events(tmp_path):
 def test_other_kinds_of_rows_are_damage(tmp_path, kind):
     with pytest.raises(UserError, match="unknown kinds"):
         write(tmp_path, [struct.pack("<qQ", 5, kind << 56), view_row(6, 0, left=False)])
+
+
+def write_group(directory, execution):
+    """The logs of a group, with changes of views among the events."""
+    for member, log in enumerate(execution.logs):
+        rows = [view_row(0, member, left=False)]
+        for at, (kind, (source, seq)) in enumerate(log):
+            rows.append(struct.pack("<qQ", at, KINDS[kind] << 56 | source << 32 | seq))
+        writer = LogWriter(str(directory), member=member, members=len(execution.logs), about={})
+        assert writer.append(rows, at_once=True)
+        writer.close(OPEN if member in execution.crashed else ENDED)
+
+
+@pytest.mark.parametrize("order", ["causal", "wild"])
+def test_the_audit_of_a_group_reads_logs_piece_by_piece(tmp_path, monkeypatch, order):
+    """The verdict is that on the whole history, which is not made."""
+    execution = executions.run(3, nodes=5, messages=40, order=order, loss=0.1)
+    execution.crashed = [2]
+    write_group(tmp_path, execution)
+    expected = audit(read_members(tmp_path), witnesses=100)
+    assert expected.verdict == "violated"
+    assert (expected.violations > 0) == (order == "wild")
+    rows = members.MemberRows(tmp_path)
+    sizes = [chunk.kind.size for chunk in rows.chunks(0, 5, chunk_rows=7)]
+    assert max(sizes) <= 7 < sum(sizes)
+    assert audit(rows, witnesses=100, ranges=3, runner=Loop(chunk_rows=7)) == expected
+    monkeypatch.delattr(members, "read_members")
+    assert audit(tmp_path, witnesses=100) == [expected]
+
+
+def test_a_group_whose_messages_are_not_numbered_in_order_is_read_whole(tmp_path):
+    write_group(tmp_path, Execution([[(BROADCAST, (0, 2)), (BROADCAST, (0, 1))], []]))
+    assert audit(tmp_path) == [audit(read_members(tmp_path))]

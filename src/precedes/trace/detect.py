@@ -66,7 +66,7 @@ def load(log: Log, format: str = "auto", *, dialect: Dialect | None = None) -> l
     of tables, if their format is named; an empty file is a log without events.
     """
     dialect = _dialect_of(log, dialect)
-    if _is_members(log, format):
+    if is_members(log, format):
         return [read_members(_directory(log))]
     files = _tables_in(log, format)
     if files is None:
@@ -92,7 +92,7 @@ def event_batches(
     """
     dialect = _dialect_of(log, dialect)
     found = Found() if found is None else found
-    if _is_members(log, format):
+    if is_members(log, format):
         yield from member_batches(_directory(log))
         return
     files = _tables_in(log, format)
@@ -115,7 +115,8 @@ def format_of(log: Place, *, dialect: Dialect | None = None) -> str | None:
         return _format_of(source, Dialect() if dialect is None else dialect)
 
 
-def _is_members(log: Log, format: str) -> bool:
+def is_members(log: Log, format: str) -> bool:
+    """Whether a log is a directory of the logs of a live group's members."""
     if format not in FORMATS:
         hint = meant(format, FORMATS)
         raise UserError(f"unknown format {format!r}{hint}: choose one of {', '.join(FORMATS)}")

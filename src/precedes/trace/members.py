@@ -1,4 +1,4 @@
-"""Reads the logs that the members of a live group leave in a directory, as one history.
+"""Reads the logs that the members of a live group leave in a directory, as one run.
 
 A member whose log says neither that it ended with the group nor that rows are missing has
 crashed, left early or been evicted: nothing is owed to it, and what it broadcast last may be
@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
@@ -19,15 +19,20 @@ from precedes.model import EventKind, Events
 from precedes.stores import Address, Place
 from precedes.trace.assemble import JUDGED, numbered_history
 from precedes.trace.history import History
-from precedes.trace.importers.rows import Rows
+from precedes.trace.importers import rows
 from precedes.trace.member_log import (
     BROKEN,
     ENDED,
+    HEADER_BYTES,
+    ROW_BYTES,
     SUFFIX,
     MemberLog,
+    decode_rows,
     is_member_log,
+    read_header,
     read_member_log,
 )
+from precedes.trace.rows import CHUNK_ROWS, CRASH, Chunk, HistoryRows, Rows
 from precedes.trace.writer import TraceWriter
 
 # What the log of a member says of who wrote it.
@@ -59,67 +64,114 @@ def read_members(directory: Place) -> History:
     ended = np.array([log.status == ENDED for log in logs])
     history = numbered_history(
         nodes=logs[0].about["members"],
-        offsets=np.concatenate(([0], np.cumsum([int(rows.sum()) for rows in chosen]))),
-        kind=np.concatenate([log.kind[rows] for log, rows in pairs]),
-        source=np.concatenate([log.source[rows] for log, rows in pairs]),
-        seq=np.concatenate([log.sequence[rows] for log, rows in pairs]),
+        offsets=np.concatenate(([0], np.cumsum([int(which.sum()) for which in chosen]))),
+        kind=np.concatenate([log.kind[which] for log, which in pairs]),
+        source=np.concatenate([log.source[which] for log, which in pairs]),
+        seq=np.concatenate([log.sequence[which] for log, which in pairs]),
         title=str(Address.of(directory)),
         complete=bool(ended.any()),
-        time_us=np.concatenate([log.time_ns[rows] // 1000 for log, rows in pairs]),
+        time_us=np.concatenate([log.time_ns[which] // 1000 for log, which in pairs]),
         origin=str(Address.of(directory)),
     )
     return replace(history, crashed=np.union1d(history.crashed, np.flatnonzero(~ended)))
+
+
+class MemberRows(Rows):
+    """The same run, read from the logs piece by piece: of each, a chunk is in memory."""
+
+    def __init__(self, directory: Place) -> None:
+        self._directory = Address.of(directory)
+        headers = _headers_of(self._directory)
+        self._paths = [path for path, _ in headers]
+        self._crashed = [about["status"] != ENDED for _, about in headers]
+        self.nodes = len(headers)
+        # Whoever did not end with the group has a row more, which says that it crashed.
+        sizes = [path.size_bytes() - HEADER_BYTES for path in self._paths]
+        self.counts = np.array(sizes, np.int64) // ROW_BYTES + self._crashed
+        self.complete = not all(self._crashed)
+        self.run_id = 0
+        self.origin = str(self._directory)
+
+    def chunks(
+        self, first: int, last: int, *, chunk_rows: int = CHUNK_ROWS, check: bool = False
+    ) -> Iterator[Chunk]:
+        """See ``Rows``; a log is in its member's order."""
+        for member in range(first, last):
+            path = self._paths[member]
+            try:
+                with path.open() as file:
+                    file.read(HEADER_BYTES)
+                    while data := file.read(chunk_rows * ROW_BYTES):
+                        found = decode_rows(data, path)
+                        bounds = np.array([0, found.kind.size])
+                        yield Chunk(member, bounds, found.kind, found.source, found.sequence)
+            except OSError as error:
+                raise UserError(f"cannot read {path}: {error.strerror}") from None
+            if self._crashed[member]:
+                crash = (np.full(1, CRASH, np.int8), np.full(1, member, np.int32))
+                yield Chunk(member, np.array([0, 1]), *crash, np.zeros(1, np.int32))
+
+    def gathered(self) -> Rows:
+        """See ``Rows``."""
+        return HistoryRows(read_members(self._directory))
 
 
 def member_batches(directory: Place) -> Iterator[pa.RecordBatch]:
     """The same as common rows, a member at a time; one that did not end with the group crashed."""
     numbers = {number: name for name, number in JUDGED.items()}
     for member, log in enumerate(_logs_of(Address.of(directory))):
-        rows = Rows()
+        events = rows.Rows()
         columns = (log.time_ns, log.kind, log.source, log.sequence)
         for time_ns, kind, source, seq in zip(*(c.tolist() for c in columns), strict=True):
             name = numbers.get(kind)
             if name is None:
                 continue
             bare = name in ("crash", "leave") or (name == "join" and seq == 0)
-            rows.add(
+            events.add(
                 run_id="0",
                 node=str(member),
-                local_seq=len(rows),
+                local_seq=len(events),
                 time_us=time_ns // 1000,
                 kind=name,
                 message=None if bare else f"{source}:{seq}",
             )
         if log.status != ENDED:
             last = "crash"
-        elif len(rows) == 0:
+        elif len(events) == 0:
             last = "join"  # with nothing, which says no more than that it is a member
         else:
             last = ""
         if last:
-            rows.add(run_id="0", node=str(member), local_seq=len(rows), kind=last, message=None)
-        yield rows.take()
+            events.add(run_id="0", node=str(member), local_seq=len(events), kind=last, message=None)
+        yield events.take()
 
 
 def _logs_of(directory: Address) -> list[MemberLog]:
     """One log for each member of one group, in order."""
+    return [read_member_log(path) for path, _ in _headers_of(directory)]
+
+
+def _headers_of(directory: Address) -> list[tuple[Address, dict[str, Any]]]:
+    """The logs of all members of one group, in order, and what each says of itself."""
     paths = _files_of(directory)
     if not paths:
         raise UserError(f"{directory} holds no logs of members (*{SUFFIX})")
-    found = {}
+    found: dict[int, tuple[Address, dict[str, Any]]] = {}
     for path in paths:
-        log = read_member_log(path)
-        if log.status == BROKEN:
+        about = read_header(path)
+        if about is None:
+            raise UserError(f"{path} is no log of a member: its header is damaged")
+        if about["status"] == BROKEN:
             raise UserError(
                 f"{path} lacks events: the member could not write them, so nothing can be judged"
             )
-        if log.about["member"] in found:
-            raise UserError(f"{directory} holds two logs of member {log.about['member']}")
-        found[log.about["member"]] = log
-    first = next(iter(found.values())).about
-    for log in found.values():
-        if any(log.about.get(key) != first.get(key) for key in ("members", "group", "protocol")):
-            raise UserError(f"{directory} holds logs of different groups: {log.path}")
+        if about["member"] in found:
+            raise UserError(f"{directory} holds two logs of member {about['member']}")
+        found[about["member"]] = path, about
+    first = next(iter(found.values()))[1]
+    for path, about in found.values():
+        if any(about.get(key) != first.get(key) for key in ("members", "group", "protocol")):
+            raise UserError(f"{directory} holds logs of different groups: {path}")
     missing = sorted(set(range(first["members"])) - set(found))
     if missing:
         raise UserError(f"{directory} lacks the log of member {missing[0]}: collect all of them")

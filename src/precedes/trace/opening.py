@@ -1,7 +1,7 @@
 """Opens a log of any format as runs to read piece by piece.
 
-A trace in order stays on disk and is read by row groups; any other log is read into memory first,
-or, if it is large, sorted on disk.
+A trace in order stays on disk and is read by row groups, and so do the logs of a live group's
+members; any other log is read into memory first, or, if it is large, sorted on disk.
 """
 
 from __future__ import annotations
@@ -10,8 +10,9 @@ import os
 from typing import TypeGuard
 
 from precedes.stores import Address, Place
-from precedes.trace.detect import load
+from precedes.trace.detect import is_members, load
 from precedes.trace.dialect import Dialect
+from precedes.trace.members import MemberRows
 from precedes.trace.reader import MAGIC, opened_parquet, read_metadata
 from precedes.trace.row_groups import trace_rows
 from precedes.trace.rows import HistoryRows, NoOrder, Rows
@@ -23,7 +24,9 @@ from precedes.trace.source import STANDARD_INPUT, Log, open_log
 def open_rows(log: Log, format: str = "auto", *, dialect: Dialect | None = None) -> list[Rows]:
     """The runs of a log, as ``load`` finds them; ``dialect.complete`` holds for traces too."""
     found: list[Rows] = []
-    if format in ("auto", "precedes") and isinstance(log, str | os.PathLike) and is_trace(log):
+    if isinstance(log, str | os.PathLike) and is_members(log, format):
+        found.append(MemberRows(log))
+    elif format in ("auto", "precedes") and isinstance(log, str | os.PathLike) and is_trace(log):
         try:
             found += trace_rows(str(Address.of(log)))
         except NoOrder:

@@ -35,7 +35,7 @@ from precedes.live.config import Config
 from precedes.live.member.node import Node
 from precedes.live.net.address import listen_on_loopback
 from precedes.live.net.security import Security, make_keys
-from precedes.trace import member_log, read_members
+from precedes.trace import member_log
 
 GROUP: Final = "cluster"
 # What a cluster leaves in its directory.
@@ -354,7 +354,7 @@ def _sum_up(
     for who in range(cluster.members):
         path = directory / f"member-{who:04d}.json"
         found.append(json.loads(path.read_text()) if path.exists() else {"ended": "killed"})
-    report = to_json([audit(read_members(directory))])
+    report = to_json(audit(directory))
     guarantee = registry.load(cluster.protocol).guarantee
     verdict = report["verdict"]
     wrong = report["lost"] + report["duplicates"] + report["phantom"] + report["cycles"]
