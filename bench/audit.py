@@ -5,6 +5,11 @@ range by range. Beside it stands what any audit of them has to do: reading the t
 judges by, once. CPU seconds are those after the imports and after a small audit, which loads
 compiled code; memory is what the process has at its peak beyond what it had then.
 
+Chains of nodes, each of which delivers the message of the one before it and broadcasts its own, and
+tables of many runs, of 100 rows each in no order, show what a node and a run cost: the ratios are
+those of the largest to the smallest, per node or run, so that 1 is linear. Cycles are chains that
+are closed, without witnesses.
+
 `PRECEDES_BENCH_TRACE=FILE` adds a trace that is there already, however large.
 """
 
@@ -21,11 +26,94 @@ import harness
 SIZES = {"64 x 20 M": (64, 312_500), "512 x 20 M": (512, 39_100)}
 SMALL = {"64 x 63 k": (64, 1_000)}
 PEAK_MIB_MAX = 300.0
+GROWING = {
+    "chain": (100_000, 200_000, 400_000, 1_000_000),
+    "cycle": (12_500, 25_000, 50_000),
+    "runs": (1_000, 5_000, 10_000, 20_000),
+}
+GROWING_SMALL = {"chain": (1_000, 2_000), "cycle": (1_000, 2_000), "runs": (20, 40)}
+# A node or a run of the largest log costs at most so many times what one of the smallest does.
+GROWTH_MAX = 2.0
+
+
+def chain(nodes, *, closed):
+    """A history in which each node hears of the one before it; closed, the first of the last."""
+    import numpy as np
+
+    from precedes.trace.assemble import numbered_history
+    from precedes.trace.history import BROADCAST, DELIVER
+
+    kind = np.tile(np.array([DELIVER, BROADCAST], np.int8), nodes)
+    source = np.empty(2 * nodes, np.int32)
+    source[0::2], source[1::2] = (np.arange(nodes) - 1) % nodes, np.arange(nodes)
+    first = 0 if closed else 1
+    return numbered_history(
+        nodes=nodes,
+        offsets=np.maximum(np.arange(0, 2 * nodes + 1, 2) - first, 0),
+        kind=kind[first:],
+        source=source[first:],
+        seq=np.ones(2 * nodes - first, np.int32),
+        title="chain",
+        complete=False,
+    )
+
+
+def write_runs(path, runs, *, nodes=5, rounds=4):
+    """A table of runs in which all deliver everything, its rows in no order."""
+    import numpy as np
+    import pyarrow as pa
+    from pyarrow import parquet
+
+    one = [
+        (node, message != node, message * rounds + number)
+        for node in range(nodes)
+        for number in range(rounds)
+        for message in (node, *(other for other in range(nodes) if other != node))
+    ]
+    node, kind, message = np.tile(np.array(one), (runs, 1)).T
+    columns = {
+        "run_id": np.repeat(np.arange(runs), len(one)),
+        "node": node,
+        "local_seq": np.tile(np.arange(len(one)), runs),
+        "kind": np.array(["broadcast", "deliver"])[kind],
+        "message": np.char.add("m", message.astype(str)),
+    }
+    mixed = np.random.default_rng(1).permutation(node.size)
+    parquet.write_table(pa.table({name: column[mixed] for name, column in columns.items()}), path)
+
+
+def growing(task, size):
+    """What the audit of a chain, a cycle or a table of runs costs."""
+    from precedes.audit import audit
+    from precedes.pipeline.audit import audit_tables_here
+
+    def work(size, path):
+        if task == "runs":
+            return lambda: audit_tables_here([path])
+        history = chain(size, closed=task == "cycle")
+        return lambda: audit(history, witnesses=5 if task == "chain" else 0)
+
+    with tempfile.TemporaryDirectory() as directory:
+        table = Path(directory) / "runs.parquet"
+        write_runs(table, 10)
+        work(100, table)()
+        if task == "runs":
+            write_runs(table, size)
+        return measured(work(size, table))
+
+
+def measured(work):
+    """CPU seconds and memory."""
+    before_mib, begin_s = harness.peak_mib(), time.process_time()
+    work()
+    return {"cpu_s": time.process_time() - begin_s, "mib": harness.peak_mib() - before_mib}
 
 
 def child(what):
     """Audit or read a trace in this process."""
     task, small, path = what.split(":", 2)
+    if task in GROWING:
+        return growing(task, int(small))
     if task == "audit":
         from precedes.audit import audit
 
@@ -33,12 +121,7 @@ def child(what):
     else:
         work, warm_up = (lambda: read(path)), (lambda: read(small))
     warm_up()
-    before_mib, begin_s = harness.peak_mib(), time.process_time()
-    work()
-    return {
-        "cpu_s": time.process_time() - begin_s,
-        "mib": harness.peak_mib() - before_mib,
-    }
+    return measured(work)
 
 
 def read(path):
@@ -86,6 +169,10 @@ def measure(*, quick):
                 "ratio": cpu_s["audit"] / cpu_s["read"],
                 "audit_mib": max(row["mib"] for row in found["audit"]),
             }
+    report["growing"] = {
+        task: {size: harness.alone(__file__, f"{task}:{size}:") for size in sizes}
+        for task, sizes in (GROWING_SMALL if quick else GROWING).items()
+    }
     return report
 
 
@@ -98,15 +185,32 @@ def show(report):
             f"{name:<24}{row['audit_cpu_s']:>14.2f}{row['read_cpu_s']:>10.2f}"
             f"{row['ratio']:>8.1f}{row['audit_mib']:>8.0f}"
         )
+    print(f"\n{'':<8}{'nodes or runs':>16}{'audit, CPU-s':>14}{'MiB':>8}")
+    for task, rows in report["growing"].items():
+        for size, row in rows.items():
+            print(f"{task:<8}{int(size):>16,}{row['cpu_s']:>14.2f}{row['mib']:>8.0f}")
 
 
 def ratios(report):
-    """The audit as a multiple of reading its columns once."""
-    return {f"{name}, by reading": row["ratio"] for name, row in report["traces"].items()}
+    """The audit as a multiple of reading its columns once, and what a node or a run costs."""
+    found = {f"{name}, by reading": row["ratio"] for name, row in report["traces"].items()}
+    return found | {f"{task}, growth": ratio for task, ratio in growth(report).items()}
+
+
+def growth(report):
+    """What a node, or a run, of the largest log costs as a multiple of one of the smallest."""
+    found = {}
+    for task, rows in report["growing"].items():
+        each = [row["cpu_s"] / int(size) for size, row in rows.items()]
+        found[task] = each[-1] / each[0]
+    return found
 
 
 def holds(report):
-    """Memory does not grow with rows."""
+    """Memory does not grow with rows, and time is linear in nodes and runs."""
+    is_smoke_test = report["repeats"] == 1  # of logs so small that most is noise
+    if not is_smoke_test and any(ratio > GROWTH_MAX for ratio in growth(report).values()):
+        return False
     return all(row["audit_mib"] <= PEAK_MIB_MAX for row in report["traces"].values())
 
 

@@ -468,3 +468,18 @@ def test_a_call_that_java_died_in_is_told_as_that():
     assert jobs.cause_of(Py4JError("An error occurred while calling o7.collect")) == ended
     told = Py4JError("An error occurred while calling o7.x. Trace:\njava.lang.Exception: no x\n")
     assert jobs.cause_of(told) != ended
+
+
+def test_an_executor_without_a_module_names_its_python():
+    text = """Job aborted due to stage failure: Lost task 0.0: Traceback (most recent call last):
+  File "/opt/other/lib/python3.11/site-packages/pyspark/worker.py", line 1100, in main
+    func, profiler, deserializer, serializer = read_command(pickleSer, infile)
+ModuleNotFoundError: No module named 'precedes'
+
+\tat org.apache.spark.api.python.BasePythonRunner.read(PythonRunner.scala:1)
+"""
+    cause = jobs.cause_of(RuntimeError(text), python="/opt/other/bin/python3")
+    assert cause.startswith("ModuleNotFoundError: No module named 'precedes', in a task of ")
+    assert "/opt/other/bin/python3 with the modules of /opt/other/lib/python3.11/site-p" in cause
+    assert "PYSPARK_PYTHON" in cause
+    assert "in a task of Python with the modules of /opt" in jobs.cause_of(RuntimeError(text))

@@ -38,6 +38,9 @@ LOST_TASK: Final = re.compile(r"most recent failure: Lost task .*?\): (.*)")
 NOISE: Final = re.compile(
     r"at |\.\.\. \d+ more|An error occurred while calling|.*Exception thrown in awaitResult"
 )
+# Where the Python of a task has its modules, as a line of its traceback says.
+WORKER: Final = re.compile(r'File "([^"]+?)/pyspark/')
+CAUSE_MAX: Final = 500  # characters
 CLASSES: Final = re.compile(r"^(?::|Caused by:)?\s*(?:[a-z_]\w*\.[\w.$]+: )*")
 
 T = TypeVar("T")
@@ -188,11 +191,15 @@ def _user_error(error: BaseException, spark: SparkSession) -> BaseException:
     kind = TaskError if "Job aborted due to stage failure" in str(error) else SparkError
     log = log_of(spark)
     where = "the log of your Spark session" if log is None else log
-    return kind(f"Spark gave up: {cause_of(error)} (more in {where})")
+    python = getattr(getattr(spark, "sparkContext", None), "pythonExec", None)
+    return kind(f"Spark gave up: {cause_of(error, python=python)} (more in {where})")
 
 
-def cause_of(error: BaseException) -> str:
-    """The root cause: of pages of Java, the line that a person would look for."""
+def cause_of(error: BaseException, *, python: str | None = None) -> str:
+    """The root cause: of pages of Java, the line that a person would look for.
+
+    ``python`` is the command that executors run.
+    """
     text = str(error)
     kind = type(error).__name__
     # A call that Java died in has no answer, or none that has a trace.
@@ -209,8 +216,13 @@ def cause_of(error: BaseException) -> str:
         lines = [line for line in lines if not NOISE.match(line)][:1]
     line = CLASSES.sub("", lines[-1].strip()) if lines else ""
     if line.startswith("ModuleNotFoundError"):
-        line += ", in a task: give executors what precedes needs, see 'precedes docs pipeline'"
-    return line.partition(" Consider setting")[0][:300] or type(error).__name__
+        modules = WORKER.search(text)
+        ran = [python or "Python", *([f"with the modules of {modules[1]}"] if modules else [])]
+        line += (
+            f", in a task of {' '.join(ran)}: install what precedes needs there, or name another "
+            "Python in PYSPARK_PYTHON, see 'precedes docs pipeline'"
+        )
+    return line.partition(" Consider setting")[0][:CAUSE_MAX] or type(error).__name__
 
 
 class TaskProgress:
