@@ -1,10 +1,12 @@
 """Runs of a sweep whose protocol was never compiled. No Spark."""
 
 import json
+import time
 
 import pytest
 
 from precedes.compiled import tiers
+from precedes.pipeline import execute
 from precedes.pipeline.directory import hold, read_records
 from precedes.pipeline.execute import FINISHED, run_orders
 from precedes.pipeline.plan import ahead_s, expand
@@ -67,3 +69,25 @@ def test_many_runs_are_worth_a_compiler(planned, tmp_path, fresh, monkeypatch):
 
 def test_what_the_plan_says_is_ahead_is_what_orders_tell(planned):
     assert planned[0].order(ahead_s=ahead_s(planned)["unordered"])["ahead_s"] > 0
+
+
+@pytest.mark.parametrize(
+    ("compiler", "looks"),
+    [([], 1), ([True, True], 4), ([True, False, True], 5)],
+)
+def test_only_a_compiler_at_work_extends_the_time_of_a_run(tmp_path, compiler, looks):
+    """Its end is waited for, then the run has its time once more; without one, it has it once."""
+    asked = []
+
+    def is_compiling():
+        asked.append(None)
+        return len(asked) <= len(compiler) and compiler[len(asked) - 1]
+
+    with (
+        (tmp_path / "note").open("w") as note,
+        pytest.raises(execute.TimeLimitError),
+        execute.limited(0.05, note, is_compiling=is_compiling, look_s=0.01, grace_s=60.0),
+    ):
+        time.sleep(600)
+    assert len(asked) == looks
+    assert (tmp_path / "note").read_text() == ""

@@ -13,7 +13,7 @@ import json
 import os
 import signal
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any, Final, NamedTuple, TextIO
 
@@ -47,8 +47,10 @@ from precedes.trace import SCHEMA_VERSION, History, read_metadata, read_trace
 # From the end of a run's time to that of its process, if the run does not stop by itself; the
 # loop returns to Python several times a second.
 GRACE_S: Final = 10.0
-# Compiling an engine takes far less, even on a busy machine and beside other work.
+# A compiler's time does not count as a run's, up to this; it takes far less on a busy machine too.
 COMPILE_S: Final = 600.0
+# Between two looks at whether it has ended.
+LOOK_S: Final = 1.0
 
 FINISHED: Final = "finished"
 FAILED: Final = "failed"
@@ -138,12 +140,13 @@ def _carry_out(
 ) -> None:
     scenario = scenario_of(order["scenario"])
     seconds_max = order["run_seconds_max"]
-    with _limited(seconds_max + COMPILE_S, note):
+    grace_s = min(seconds_max, GRACE_S)
+    with limited(seconds_max, note, grace_s=grace_s):
         protocol = registry.load(scenario.protocol)
         code = _code_version(protocol.state, protocol.sources)
-        if not _is_compiled(protocol, scenario.protocol):
-            # It is interpreted, hundreds of times slower, for as long as a compiler takes.
-            seconds_max += COMPILE_S
+    if tiers.resolve("auto") == "compiled":
+        with limited(COMPILE_S, note):
+            _have_compiled(protocol, scenario.protocol)
     if code != order["code_version"]:
         raise UserError(
             f"{os.uname().nodename} runs another version of the code ({code[:12]} instead of "
@@ -152,7 +155,9 @@ def _carry_out(
     trace = trace_path(directory, name) if order["trace"] else None
     begin_s = time.process_time()
     with _written_here(trace) as path:
-        with _limited(seconds_max, note):
+        # Until it is compiled it is interpreted, hundreds of times slower.
+        compiling = functools.partial(is_compiling, [scenario.protocol])
+        with limited(seconds_max, note, is_compiling=compiling, grace_s=grace_s):
             result = simulate(
                 scenario,
                 trace=path,
@@ -228,22 +233,43 @@ def _noted(directory: Address, name: str, order: dict[str, Any]) -> Iterator[Tex
 
 
 @contextlib.contextmanager
-def _limited(seconds_max: float, note: TextIO) -> Iterator[None]:
+def limited(
+    seconds_max: float,
+    note: TextIO,
+    *,
+    is_compiling: Callable[[], bool] = lambda: False,
+    look_s: float = LOOK_S,
+    grace_s: float = GRACE_S,
+) -> Iterator[None]:
     """Raise TimeLimitError when the time is over, or end the process soon after.
 
-    A signal stops Python code, and compiled code when it next returns to Python. Whatever does
-    not heed it is left to a thread of faulthandler's, which needs nothing from the interpreter
+    If a compiler runs then, its end is waited for, at most ``COMPILE_S``, and the time begins
+    again. A signal stops Python code, and compiled code when it next returns to Python. Whatever
+    ignores it is left to a thread of faulthandler's, which needs nothing from the interpreter
     and says so in the note.
     """
+    compile_left_s = COMPILE_S
+    is_waiting = False
+
+    def allow(seconds: float) -> None:
+        faulthandler.dump_traceback_later(seconds + grace_s, exit=True, file=note)
+        signal.setitimer(signal.ITIMER_REAL, seconds)
 
     def stop(*_signal: object) -> None:
-        raise TimeLimitError
+        nonlocal compile_left_s, is_waiting
+        if compile_left_s > 0 and is_compiling():
+            compile_left_s -= look_s
+            is_waiting = True
+            allow(look_s)
+        elif is_waiting:
+            is_waiting = False
+            allow(seconds_max)
+        else:
+            raise TimeLimitError
 
     before = signal.signal(signal.SIGALRM, stop)
-    grace_s = min(seconds_max, GRACE_S)
     try:
-        faulthandler.dump_traceback_later(seconds_max + grace_s, exit=True, file=note)
-        signal.setitimer(signal.ITIMER_REAL, seconds_max)
+        allow(seconds_max)
         yield
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
@@ -257,14 +283,10 @@ def _code_version(_state: type, sources: tuple[Path, ...]) -> str:
     return compiled.sources_digest(sources)
 
 
-def _is_compiled(protocol: Protocol, name: str) -> bool:
-    """Whether runs of a protocol begin compiled; in that tier, it is compiled here and now."""
-    if protocol.network != "links":
-        return True
-    if tiers.resolve("auto") == "compiled":
+def _have_compiled(protocol: Protocol, name: str) -> None:
+    """Compile the engine for a protocol here and now, unless it is compiled."""
+    if protocol.network == "links":
         simulate(Scenario(protocol=name, nodes=2, messages=0))
-        return True
-    return code_of(protocol, name=name).is_cached()
 
 
 def is_compiling(protocols: Iterable[str]) -> bool:
