@@ -431,7 +431,8 @@ class _Reached(NamedTuple):
 
     @classmethod
     def nothing(cls, nodes: int) -> _Reached:
-        return cls(*(np.full(nodes, -1, np.int64) for _ in range(5)), touched=[])
+        last, message, stretch, node, row = np.full((5, nodes), -1, np.int64)
+        return cls(last, message, stretch, node, row, touched=[])
 
     def sources(self) -> list[int]:
         """The sources that something was reached of, rising."""
