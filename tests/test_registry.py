@@ -4,10 +4,13 @@ import json
 import os
 import subprocess
 import sys
+import threading
+from types import SimpleNamespace
 
 import pytest
 
-from precedes import sources
+from precedes import registry, sources
+from precedes.protocols import unordered
 from tests.support import edited
 
 SIMULATE = ("simulate", "their-own", "--nodes", "4", "--messages", "40", "--interpreted", "--json")
@@ -114,3 +117,20 @@ def test_what_is_in_our_folder_is_a_protocol():
     folder = sources.PACKAGE / "protocols"
     ours = {path.stem for path in folder.iterdir()} - {"__init__", "__pycache__"}
     assert ours <= set(found.split())
+
+
+def test_an_allocate_that_does_not_return_is_refused():
+    ended = threading.Event()
+
+    def check(allocate_s):
+        given = vars(unordered) | {"allocate": allocate}
+        return registry.check(SimpleNamespace(**given), name="mine", allocate_s=allocate_s)
+
+    def allocate(*given):
+        ended.wait()
+        return unordered.allocate(*given)
+
+    with pytest.raises(registry.ContractError, match=r"allocate has not returned after 0\.05 s"):
+        check(0.05)
+    ended.set()
+    assert check(60.0).name == "mine", "the twin, which returns"

@@ -10,6 +10,7 @@ import importlib
 import importlib.util
 import sys
 import sysconfig
+import threading
 from collections.abc import Callable
 from importlib.metadata import EntryPoint
 from pathlib import Path
@@ -29,6 +30,8 @@ ASSUMPTIONS: Final = ("reliable", "unique", "fifo")
 # How messages travel, for live groups: ways that only the protocol knows; from their source alone,
 # so that a live host can relay those of a lost one; or over the trees of VCube.
 ROUTES: Final = ("any", "direct", "tree")
+# How long ``allocate`` may take for a tiny group, which takes it microseconds.
+ALLOCATE_S: Final = 10.0
 REQUIRED: Final = (contract.broadcast, contract.receive, contract.message_bytes)
 
 
@@ -269,8 +272,17 @@ def _forget(helpers: set[Path]) -> None:
             del sys.modules[name]
 
 
-def check(module: ModuleType, *, name: str, sources: tuple[Path, ...] = ()) -> Protocol:
-    """The protocol that a module defines, or a ContractError that says what is missing."""
+def check(
+    module: ModuleType,
+    *,
+    name: str,
+    sources: tuple[Path, ...] = (),
+    allocate_s: float = ALLOCATE_S,
+) -> Protocol:
+    """The protocol that a module defines, or a ContractError that says what is missing.
+
+    An ``allocate`` that has not returned after ``allocate_s`` is refused.
+    """
 
     def fail(what: str) -> ContractError:
         return ContractError(f"protocol {name!r} ({module.__file__}): {what}")
@@ -317,7 +329,7 @@ def check(module: ModuleType, *, name: str, sources: tuple[Path, ...] = ()) -> P
     )
     if protocol.route not in ROUTES:
         raise fail(f"ROUTE must be one of {', '.join(ROUTES)}, not {protocol.route!r}")
-    _check_state(protocol, fail)
+    _check_state(protocol, fail, allocate_s)
     return protocol
 
 
@@ -352,7 +364,9 @@ def _check_machines(
     )
 
 
-def _check_state(protocol: Protocol, fail: Callable[[str], ContractError]) -> None:
+def _check_state(
+    protocol: Protocol, fail: Callable[[str], ContractError], allocate_s: float
+) -> None:
     """Allocate a tiny state and look at what it is made of."""
     try:
         parameters = protocol.parameters()
@@ -360,10 +374,25 @@ def _check_state(protocol: Protocol, fail: Callable[[str], ContractError]) -> No
         raise fail(f"Parameters must have a default for every field: {error}") from None
     capacity = Capacity(slots=3, held=5)
     group = Group(nodes=4, hosted=np.arange(4, dtype=np.int32), seed=1)
-    try:
-        state = protocol.allocate(parameters, group, capacity)
-    except (Exception, SystemExit) as error:
-        raise fail(f"allocate(parameters, group, capacity) fails: {error}") from error
+    state: Any = None
+    failure: BaseException | None = None
+
+    def allocate() -> None:
+        nonlocal state, failure
+        try:
+            state = protocol.allocate(parameters, group, capacity)
+        except BaseException as error:
+            failure = error
+
+    # In a thread, since nothing else bounds Python code in whatever thread loads a protocol; one
+    # that never returns ends with the process.
+    thread = threading.Thread(target=allocate, name="allocate", daemon=True)
+    thread.start()
+    thread.join(allocate_s)
+    if thread.is_alive():
+        raise fail(f"allocate has not returned after {allocate_s:g} s for 4 nodes: does it loop?")
+    if failure is not None:
+        raise fail(f"allocate(parameters, group, capacity) fails: {failure}") from failure
     if type(state) is not protocol.state:
         raise fail(f"allocate returns {type(state).__name__}, not its State")
     for name in _not_arrays(state):
