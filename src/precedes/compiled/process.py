@@ -11,6 +11,7 @@ import atexit
 import contextlib
 import json
 import os
+import signal
 import subprocess
 import sys
 from typing import Any, Final, NamedTuple
@@ -81,7 +82,8 @@ class Compiler:
         if not said:
             status = self._process.returncode
             failure = f"the compiler exited without a result (status {status})"
-            return Report(failure, None, was_killed=status < 0)
+            # Ctrl-C is the user's wish, any other signal an accident.
+            return Report(failure, None, was_killed=status < 0 and status != -signal.SIGINT)
         return Report(**json.loads(said))
 
     def end(self) -> None:
