@@ -86,6 +86,7 @@ print(json.dumps(simulate(scenario).as_dict()))
 """
 
 
+@pytest.mark.swarm
 def test_an_edit_is_never_answered_from_the_cache(tree, tmp_path):
     """The whole way, a user's protocol through the command; edits of the package are below."""
     protocol = Path(edited.protocol(tmp_path, "unordered", rename="mine"))

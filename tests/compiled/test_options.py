@@ -126,18 +126,9 @@ PLAIN = {"PRECEDES_PRIVATE": "0"}
 BY_VALUE = {"PRECEDES_REFERENCES": "0"}
 
 
-@pytest.mark.parametrize(
-    ("protocol", "switches"),
-    [
-        # The engine is the same for all protocols; this one takes the shortest to compile.
-        pytest.param("unordered", COUNTED),
-        *(
-            pytest.param(protocol, switches, marks=pytest.mark.swarm)
-            for protocol in ("vector", "vcube", "bundled")
-            for switches in (CHECKED, UNSHORTENED, PLAIN)
-        ),
-    ],
-)
+@pytest.mark.swarm
+@pytest.mark.parametrize("protocol", ["vector", "vcube", "bundled"])
+@pytest.mark.parametrize("switches", [COUNTED, CHECKED, UNSHORTENED, PLAIN])
 def test_switches_change_no_trace(protocol, switches):
     """Nor a count; and it was not the same code that ran twice."""
     compare(ways.simulated(protocol), ways.elsewhere("simulated", protocol, **switches))

@@ -14,6 +14,7 @@ TOGETHER = {
     "tests/pipeline/test_spark.py": "spark",
     "tests/pipeline/test_stored_sweeps.py": "spark",
     "tests/pipeline/test_stream.py": "spark",
+    "tests/comparison/test_comparing.py": "comparison",
     "tests/report/test_report.py": "report",
     "tests/protocols/vcube/test_vcube_with_tests.py": "vcube_with_tests",
     "tests/test_wheel.py": "wheel",

@@ -33,9 +33,8 @@ pytestmark = pytest.mark.usefixtures("live")
 
 KILLED_EARLY = 35  # a seed that draws one kill, at once
 COMMON = {"seconds": 1.2, "rate": 300.0, "evict_after_s": 2.0}
-# A dozen schedules over protocols and sizes of groups; `make swarm` runs 200, over all protocols.
-DOZEN = [(seed, warm.LIVE[seed % 4], 4 + seed % 3)
-         for seed in range(1, 13)]  # fmt: skip
+# Schedules over protocols and sizes of groups; `make swarm` runs 200, over all protocols.
+SCHEDULES = [(seed, warm.LIVE[seed % 4], 4 + seed % 3) for seed in range(1, 7)]
 
 
 def clusters(given, limit_s):
@@ -60,18 +59,18 @@ def judge(found):
         assert found["pending_max"] <= found["pending_bound"]
 
 
-def test_a_dozen_schedules_of_faults():
+def test_schedules_of_faults():
     """All protocols at the same time: most of it is waiting."""
     given = [
         [
             {**COMMON, "protocol": protocol, "members": members, "faults": seed}
-            for seed, protocol, members in DOZEN[first::4]
+            for seed, protocol, members in SCHEDULES[first::2]
         ]
-        for first in range(4)
+        for first in range(2)
     ]
     with ThreadPoolExecutor(len(given)) as pool:
         for found in pool.map(clusters, given, [240.0] * len(given)):
-            assert len(found) == len(DOZEN) / 4
+            assert len(found) == len(SCHEDULES) / 2
             for one in found:
                 judge(one)
 

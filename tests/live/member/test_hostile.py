@@ -62,13 +62,8 @@ def test_the_same_convicts_who_lets_everything_in(tmp_path):
     assert_convicted("everything", [functools.partial(scene.stack, numbers[:5])], "fell")
 
 
-COMPILED = [
-    pytest.param(name, given, marks=[] if name == "vector" else [pytest.mark.swarm])
-    for name, given in VARIANTS
-]
-
-
-@pytest.mark.parametrize(("protocol", "parameters"), COMPILED)
+@pytest.mark.swarm
+@pytest.mark.parametrize(("protocol", "parameters"), VARIANTS)
 def test_the_same_compiled_with_bounds_checks(protocol, parameters):
     """In a process of its own: code without the checks would be loaded in this one."""
     text = (
