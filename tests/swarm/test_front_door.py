@@ -153,7 +153,12 @@ case "$*" in *%s*) exit 7 ;; esac
 
 @pytest.mark.parametrize(
     ("failing", "statuses", "status"),
-    [("nothing", [0, 0, 0, 0], 0), ("--ignore", [0, 0, 7, 0], 1), ("matrix", [0, 0, 0, 7], 1)],
+    [
+        ("nothing", [0, 0, 0, 0, 0], 0),
+        ("--ignore", [0, 0, 7, 0, 0], 1),
+        ("hypothesis", [0, 0, 0, 7, 0], 1),
+        ("matrix", [0, 0, 0, 0, 7], 1),
+    ],
 )
 def test_the_nightly_run_goes_on_after_a_failure(tmp_path, failing, statuses, status):
     """With a command in place of ``make`` that takes no hours."""
@@ -171,8 +176,8 @@ def test_the_nightly_run_goes_on_after_a_failure(tmp_path, failing, statuses, st
     assert done.returncode == status, done.stdout + done.stderr
     parts = re.findall(r"^exit +(\d+) +\d+ s  (.*)$", done.stdout, re.MULTILINE)
     assert [int(number) for number, _ in parts] == statuses
-    names = ["environment", "random schedules", "the rest of the swarm", "matrix"]
-    assert [name for _, name in parts] == names
+    names = ["environment", "random schedules", "the rest of the swarm", "random properties"]
+    assert [name for _, name in parts] == [*names, "matrix"]
     (seed,) = set(re.findall(r"seeds? (?:from )?(\d+)", done.stdout))
     assert int(seed) % SHARES == 1
 

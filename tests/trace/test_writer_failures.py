@@ -81,7 +81,7 @@ def test_directory_is_read_only(target, directory):
 
 @pytest.mark.parametrize(
     "place",
-    ["os.replace", "pyarrow.parquet.ParquetWriter.write_table", "numpy.memmap"],
+    ["os.replace", "pyarrow.parquet.ParquetWriter.write_table", "pyarrow.memory_map"],
 )
 def test_disk_is_full(target, directory, monkeypatch, place):
     target.write_text("an older trace")
