@@ -47,7 +47,7 @@ def mean_of(runs, name):
     return statistics.fmean(map(read, runs))
 
 
-@pytest.mark.parametrize("rate", MODEL)
+@pytest.mark.parametrize("rate", [LOW, pytest.param(HIGH, marks=pytest.mark.swarm)])
 def test_the_radio_gives_what_the_model_gives(rate):
     runs = runs_of(rate, SEEDS, duration_s=20.0)
     found = {name: mean_of(runs, name) for name in MODEL[rate]}

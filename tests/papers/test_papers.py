@@ -142,7 +142,7 @@ def test_a_changed_parameter_is_marked_as_it_is_now():
 
 
 @pytest.mark.parametrize("number", papers())
-@pytest.mark.parametrize("scale", registry.SCALES)
+@pytest.mark.parametrize("scale", ["quick", pytest.param("full", marks=pytest.mark.swarm)])
 def test_a_paper_makes_the_same_of_the_same_results(number, scale):
     """At both scales; through JSON, as a runner may hand results on; claims are of the paper."""
     paper = load(number)
