@@ -111,10 +111,10 @@ def test_mistakes_are_refused_on_spark(spark, events, wrong):
 
 def test_receivers_and_two_columns_of_one_name_are_refused(spark):
     whole = table(CHAT, to=pa.array(["bob", None, None, None, None]))
-    with pytest.raises(UserError, match="the frame of events has a column 'to', and messages to"):
+    with pytest.raises(UserError, match="the DataFrame of events has a column 'to'"):
         audit_events(spark.createDataFrame(whole))
     twice = spark.createDataFrame(whole.drop("to")).selectExpr("*", "message as message")
-    with pytest.raises(UserError, match="the frame of events has two columns 'message'"):
+    with pytest.raises(UserError, match="the DataFrame of events has two columns 'message'"):
         audit_events(twice)
 
 

@@ -132,9 +132,9 @@ def example(*, swapped=False):
 
 def stream(spark, folder, *, work="work", **options):
     """The verdict of a stream over what is there, or the mistake that ended it, in a line."""
-    told = []
+    standings = []
     query = follow_stream(
-        spark, folder, folder.parent / work, once=True, on_standing=told.append, **options
+        spark, folder, folder.parent / work, once=True, on_standing=standings.append, **options
     )
     try:
         query.awaitTermination(60)
@@ -143,7 +143,7 @@ def stream(spark, folder, *, work="work", **options):
         return found[0].partition(": ")[2] if found else str(error)
     finally:
         query.stop()
-    return told[-1].report.verdict
+    return standings[-1].report.verdict
 
 
 @pytest.fixture

@@ -118,8 +118,8 @@ def reports_on(
 ) -> list[Report]:
     """``audit_events`` as reports, one for each run, in the order of their ids."""
     spark = events.sparkSession
-    refuse_receivers(events.columns, title="the frame of events")
-    refuse_twins(events.columns, READ, title="the frame of events")
+    refuse_receivers(events.columns, title="the DataFrame of events")
+    refuse_twins(events.columns, READ, title="the DataFrame of events")
     chosen = events.select(*checked_columns(_arrow_schema(events)))
     with open_workspace(spark, work, options={"format": "frame"}, fresh=work is not None) as space:
         directory = space.directory("sorted")

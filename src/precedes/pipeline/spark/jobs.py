@@ -66,7 +66,7 @@ def packed(spark: SparkSession, tasks: Sequence[Sequence[str]]) -> DataFrame:
 
 
 def frame_of(spark: SparkSession, table: pa.Table, schema: StructType | None = None) -> DataFrame:
-    """A table as a frame; ``createDataFrame`` fails in a session without a bound on batches."""
+    """A table as a DataFrame; ``createDataFrame`` fails in a session without a bound on batches."""
     bound = spark.conf.get(RECORDS)
     if int(bound or 0) > 0:
         return spark.createDataFrame(table, schema)
