@@ -1,10 +1,10 @@
 """The benchmark of live groups: `python bench/live.py [--quick] [--json]`.
 
 Eight processes on loopback, payloads of 100 bytes. Saturated: deliveries per core-second of
-`vector` and `vcube`, traced and audited, beside a raw TCP mesh that writes once a turn of the
-loop and keeps no order, and beside NATS with nats-py. At 1000 messages a second: latency, beside
-NATS. Repeats are interleaved, because a shared machine is slow for minutes at a time, and ratios
-are taken within a repeat.
+`vector` and `vcube`, traced and audited, compared with a raw TCP mesh that writes once a turn of
+the loop and keeps no order, and with NATS with nats-py; `hashed` compared with `vector`, in groups
+of three sizes. At 1000 messages a second: latency, compared with NATS. Repeats are interleaved,
+because a shared machine is slow for minutes at a time, and ratios are taken within a repeat.
 
 Exit status 1 if a ratio is below what `docs/live.md` promises.
 """
@@ -21,15 +21,17 @@ RATE = 1000.0
 PROTOCOLS = ("vector", "vcube")
 RAW_SHARE = 0.45
 NATS_TIMES = 3.0
+HASHED_MEMBERS = (3, 5, MEMBERS)
+HASHED_SHARE = 0.5
 
 
-def ours(protocol, seconds, rate=None):
+def ours(protocol, seconds, rate=None, members=MEMBERS):
     """A cluster of ours; its audit must hold."""
     from precedes.live.cluster.run import Cluster, run
 
     found = run(
         Cluster(
-            members=MEMBERS,
+            members=members,
             protocol=protocol,
             seconds=seconds,
             rate=rate,
@@ -50,6 +52,11 @@ def measure(*, quick):
         "nats-py": lambda: live_peers.nats(MEMBERS, seconds, PAYLOAD_BYTES),
         **{name: lambda name=name: ours(name, seconds) for name in PROTOCOLS},
     }
+    for members in HASHED_MEMBERS:
+        for name in ("vector", "hashed"):
+            saturated[f"{name}, {members} members"] = lambda name=name, members=members: ours(
+                name, seconds, members=members
+            )
     # Latency is at the mercy of what else a machine does for some milliseconds now and then: many
     # short runs tell more than a few long ones.
     short = 2.0 if quick else 3.0
@@ -84,6 +91,10 @@ def checks(found):
         pending = max(result["pending_max"] for result in found[name])
         bound = found[name][0]["pending_bound"]
         rows.append((f"{name} pending", pending, f"<= {bound}", pending <= bound))
+    for members in HASHED_MEMBERS:
+        share = ratio(f"hashed, {members} members", f"vector, {members} members")
+        name = f"hashed / vector, {members} members"
+        rows.append((name, share, f">= {HASHED_SHARE}", share >= HASHED_SHARE))
     return rows
 
 

@@ -9,9 +9,11 @@ import functools
 import pytest
 
 from precedes import Scenario, simulate
+from precedes.parts.hash_check import check
 from precedes.testing import check_scenario, random_scenario
 from tests.support.convictions import assert_convicted, conviction
 from tests.support.edited import protocol
+from tests.support.network import Network
 
 # Of the first schedules those in which something goes wrong if it can.
 SEEDS = (1, 3, 6, 7, 9, 24, 27)
@@ -47,9 +49,14 @@ MUTANTS = {
     ),
     "what waits is never looked at again": (
         (
-            "        if state.held.ends[here, queue.BEGIN] != NONE:\n"
-            "            settle(state, here, host)\n",
-            "",
+            "queue.BEGIN] != NONE and releases(state, here, source):",
+            "queue.BEGIN] != NONE and False:",
+        ),
+    ),
+    "a message that waits for its clock is not entered": (
+        (
+            "            queue.note_waiting(held, here, row)\n            before",
+            "            before",
         ),
     ),
     "an answer is empty": (
@@ -138,6 +145,7 @@ REASONS = {
     "repeated packets are not recognised": "reference",
     "a repeated packet that waits is kept for ever": "reference",
     "what waits is never looked at again": "lost",
+    "a message that waits for its clock is not entered": "lost",
     "an answer is empty": "order",
     "the dependencies are not awaited": "order",
     "an answer is complete with its first part": "order",
@@ -168,8 +176,9 @@ def test_the_original_passes_the_same_schedules(tmp_path, settings):
 
 
 def requests_of(name, **settings):
-    """Requests for a delivery in a group whose clock is large enough."""
-    scenario = Scenario(protocol=name, nodes=8, messages=40, parameters={"entries": 20, **settings})
+    """Requests for a delivery in a group whose clock is large enough, with entries in common."""
+    given = {"entries": 20, **settings}
+    scenario = Scenario(protocol=name, nodes=20, messages=40, rate=50.0, parameters=given)
     result = simulate(scenario, tier="interpreted")
     assert result.violations.deliveries == 0
     return result.extra["requests"] / result.deliveries
@@ -180,3 +189,51 @@ def test_wasteful_mutants_are_convicted(tmp_path, mistake):
     assert requests_of(write(tmp_path, *WASTEFUL[mistake])) > 0.2
     assert requests_of("hashed") < 0.01
     assert requests_of("hashed", search="literal") < 0.01
+
+
+def suspected_of(name):
+    """Messages that are suspected in a live group, one of whose members has spoiled its hash."""
+    network = Network(name, 3, 1, parameters={"grace_ms": 0})
+    for _ in range(30):
+        for member in range(3):
+            network.broadcast(member)
+    network.nodes[1].state.hash[0] ^= 1
+    network.settle()
+    for member in range(3):
+        network.broadcast(member)
+    network.settle()
+    assert network.lacking() == [], "an answer makes up for the hash"
+    return sum(int(node.state.counted[check.SUSPECTED]) for node in network.nodes)
+
+
+def test_a_set_that_the_counts_determine_needs_its_hash(tmp_path):
+    """A group smaller than its clock finds the set by its counts, and a wrong hash all the same."""
+    accepted = (
+        "    peel.mark[HASHES] += 1\n    return total == difference\n",
+        "    peel.mark[HASHES] += 1\n    return True\n",
+    )
+    mutant = protocol(tmp_path, "hashed", accepted, part="hash_check")
+    assert suspected_of("hashed") > suspected_of(mutant)
+
+
+def test_requests_one_after_the_other_are_convicted(tmp_path):
+    """Each message of a burst would wait for an answer of its own; times are simulated."""
+    one_by_one = ("if source_of(host, rows[row + queue.SLOT]) == source and", "if row == asked and")
+    asked = (
+        "    source = source_of(host, rows[row + queue.SLOT])\n    row = ",
+        "    asked = row\n    row = ",
+    )
+    mutant = protocol(tmp_path, "hashed", asked, one_by_one, part="hash_check")
+    burst = Scenario(
+        protocol=mutant,
+        nodes=6,
+        messages=120,
+        rate=1e6,
+        delay="uniform:1:9",
+        parameters={"entries": 5, "hashes": 1},
+    )
+    took = {
+        name: simulate(burst.replace(protocol=name), tier="interpreted").simulated_s
+        for name in (mutant, "hashed")
+    }
+    assert took[mutant] > 1.3 * took["hashed"]

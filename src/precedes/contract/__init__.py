@@ -122,6 +122,7 @@ class Group(NamedTuple):
     nodes: int
     hosted: Int32s
     seed: int
+    window: int = 0  # of a live group: messages of a member that may be in flight
 
 
 def check_range(low: int | float, high: int | float, **values: int | float) -> None:

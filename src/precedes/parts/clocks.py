@@ -120,6 +120,37 @@ def entries_of_all(*, entries: int, per_process: int, nodes: int, seed: int) -> 
     return _entries_of_all(entries, per_process, nodes, seed).copy()
 
 
+def entries_to_tell_apart(nodes: int, per_process: int) -> int:
+    """The least entries with which ``entries_apart`` tells processes apart."""
+    return nodes + per_process - 1
+
+
+def are_apart(own: Counts, *, entries: int) -> bool:
+    """Whether f is one of ``entries_apart`` that tells processes apart."""
+    return entries >= entries_to_tell_apart(*own.shape)
+
+
+def entries_apart(*, entries: int, per_process: int, nodes: int, seed: int) -> Counts:
+    """f, of which the counts of a clock determine those of each process if the group is smaller.
+
+    The first entry of a process belongs to none with a smaller number, so the messages of each
+    process follow from the counts, from the last process to the first. The other entries belong to
+    nobody else while there are such. A group that is too large for that has ``entries_of_all``.
+    """
+    if entries < entries_to_tell_apart(nodes, per_process):
+        return entries_of_all(entries=entries, per_process=per_process, nodes=nodes, seed=seed)
+    generator = np.random.Generator(np.random.PCG64([seed, nodes]))
+    shuffled = generator.permutation(entries)
+    unused = list(shuffled[nodes:])
+    rows = np.zeros((nodes, per_process), np.int32)
+    for i in range(nodes):
+        others = [unused.pop() for _ in range(min(per_process - 1, len(unused)))]
+        allowed = np.setdiff1d(np.append(shuffled[:i], shuffled[nodes:]), others)
+        more = generator.choice(allowed, per_process - 1 - len(others), replace=False)
+        rows[i] = [shuffled[i], *others, *more]
+    return rows
+
+
 # A state is allocated anew whenever it grows, and a large group takes a second to draw.
 @functools.lru_cache(maxsize=4)
 def _entries_of_all(entries: int, per_process: int, nodes: int, seed: int) -> Counts:

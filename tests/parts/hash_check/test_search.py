@@ -4,9 +4,11 @@ import itertools
 import random
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from precedes.parts import clocks
 from precedes.parts.hash_check import log, search, set_hash
 
 KEY = set_hash.allocate(seed=7, slots=1).key
@@ -32,9 +34,10 @@ class Case:
         # A sender that lacks a message lacks the later ones of the same source.
         known = [draw.randint(0, sources.count(s)) for s in range(NODES)]
         self.lacked = [(s, i) for s, i in self.names if s != SENDER and i > known[s]]
-        self.log = log.allocate(processes=1, nodes=NODES, length=64)
+        self.log = log.allocate(processes=1, nodes=NODES, length=64, key=KEY)
         for name in self.names:
             log.append(self.log, 0, set_hash.packed(*name), hashed(name), 0)
+        self.delivered = np.bincount(sources, minlength=NODES).astype(np.int32)
         self.entries = entries
         self.excess = self.hits(self.lacked)
 
@@ -50,7 +53,17 @@ class Case:
         need = np.zeros(self.entries, np.int32)
         before = self.log.end.copy()
         found = search.find(
-            peel, self.log, self.own, 0, excess, need, NODE, SENDER, difference, limit
+            peel,
+            self.log,
+            self.own,
+            0,
+            excess,
+            need,
+            NODE,
+            SENDER,
+            self.delivered,
+            difference,
+            limit,
         )
         assert not peel.hits.any(), "counts were left behind"
         assert not peel.rest.any(), "counts were left behind"
@@ -125,6 +138,68 @@ def test_the_limit_is_kept(seed, limit):
     found, _, hashes = case.find(case.excess, 1, limit=limit)
     assert not found
     assert hashes <= limit
+
+
+class LargeCase:
+    """Deliveries by the thousand in a group that is smaller than its clock; parts change."""
+
+    def __init__(self, seed, *, parts=1):
+        draw = random.Random(seed)
+        per_process, entries = draw.choice([(1, 6), (2, 7), (2, 9), (3, 20)])
+        self.own = clocks.entries_apart(
+            entries=entries, per_process=per_process, nodes=NODES, seed=seed
+        )
+        self.part_entries = entries if parts > 1 else 0
+        self.excess = np.zeros(parts * entries, np.int32)
+        self.log = log.allocate(processes=1, nodes=NODES, length=64, key=KEY, tells_apart=True)
+        self.delivered = np.zeros(NODES, np.int32)
+        lacked = [draw.choice((0, 1, draw.randrange(2, 2500))) for _ in range(NODES)]
+        lacked[SENDER] = 0
+        self.oldest_own = 2500 - lacked[NODE] + 1 if lacked[NODE] else 0
+        self.difference = 0
+        for source in draw.sample(range(NODES), NODES):
+            part = draw.randrange(parts)
+            for sequence in range(1, 2501):
+                if parts > 1 and draw.random() < 0.001:
+                    part = draw.randrange(parts)
+                one = hashed((source, sequence))
+                log.append(self.log, 0, set_hash.packed(source, sequence), one, part)
+                if sequence > 2500 - lacked[source]:
+                    self.excess[self.own[source] + part * entries] += 1
+                    self.difference = set_hash.plus(self.difference, one)
+            self.delivered[source] = 2500
+
+    def find(self, *, error=0):
+        peel = search.allocate(
+            width=self.excess.size,
+            nodes=NODES,
+            per_process=self.own.shape[1],
+            part_entries=self.part_entries,
+            per_part=self.own.shape[1],
+        )
+        difference = set_hash.plus(self.difference, error)
+        need = np.zeros_like(self.excess)
+        return (
+            search.find(
+                peel, self.log, self.own, 0, self.excess, need, NODE, SENDER, self.delivered,
+                difference, 100,
+            ),
+            int(peel.mark[search.OLDEST_OWN]),
+        )  # fmt: skip
+
+
+@pytest.mark.parametrize("parts", [1, 3])
+@pytest.mark.parametrize("seed", range(1, 4))
+def test_any_number_of_messages_is_found_if_the_clock_is_larger_than_the_group(seed, parts):
+    """Sums are taken from both rings, and across changes of the parts that a source hits."""
+    case = LargeCase(seed, parts=parts)
+    assert case.excess.sum() > log.WINDOW
+    assert case.find() == (True, case.oldest_own)
+
+
+@pytest.mark.parametrize("parts", [1, 3])
+def test_a_wrong_hash_of_many_messages_is_not_accepted(parts):
+    assert not LargeCase(1, parts=parts).find(error=1)[0]
 
 
 def test_the_cipher_is_speck():

@@ -67,7 +67,7 @@ class History:
 
     def log_of(self, delivered):
         """A node's log and the clocks that it kept."""
-        kept = log.allocate(processes=1, nodes=NODES, length=64)
+        kept = log.allocate(processes=1, nodes=NODES, length=64, key=KEY)
         tried = enumeration.allocate(processes=1, width=self.entries, is_used=True)
         for name in delivered:
             need = self.messages[name].need
@@ -97,6 +97,7 @@ class History:
             message.need,
             node,
             message.name[0],
+            np.bincount([source for source, _ in delivered], minlength=NODES).astype(np.int32),
             difference,
             limit,
         )

@@ -9,13 +9,15 @@ from hypothesis import strategies as st
 
 from precedes import simulate
 from precedes.errors import UserError
+from precedes.live.member.node import Node, Settings
 from precedes.parts import pool
-from precedes.parts.hash_check import set_hash
+from precedes.parts.hash_check import check, set_hash
 from precedes.sim import Scenario
 from precedes.testing import check_scenario, observe, random_scenario
 from tests.support import warm
 from tests.support.convictions import Convicted, hold
 from tests.support.delivered_sets import DeliveredSets
+from tests.support.network import Network, out_of_order
 
 
 def parameters(seed):
@@ -172,3 +174,58 @@ def test_a_request_that_comes_too_late_is_counted():
         lost += result.lost
     assert unanswered > 0
     assert lost > 0
+
+
+# All broadcast at once: what one process has delivered and another lacks goes into the hundreds.
+BURST = Scenario(protocol="hashed", nodes=3, messages=300, rate=1e6, delay="uniform:1:9")
+DETECTING = pytest.mark.parametrize(
+    ("protocol", "given"), [("hashed", {}), ("dcs", {"detector": "hash"})]
+)
+
+
+@DETECTING
+def test_a_burst_of_concurrent_messages_is_delivered_without_waiting(protocol, given):
+    """Nothing is missing for long, so nothing is suspected, awaited or asked about."""
+    seen = observe(BURST.replace(protocol=protocol, parameters=given), tier="interpreted")
+    assert seen.report.verdict == "held"
+    assert seen.result.lost == 0
+    assert seen.result.extra["accepted"] == seen.result.deliveries
+    assert (seen.result.extra["suspected"], seen.result.extra["requests"]) == (0, 0)
+
+
+def test_a_burst_in_a_group_larger_than_its_clock_is_asked_about_at_once():
+    """Requests overlap, so that a burst takes about as long as one request, not a grace each."""
+    scenario = BURST.replace(nodes=6, messages=120, parameters={"entries": 5})
+    seen = observe(scenario, tier="interpreted")
+    assert seen.report.verdict == "held"
+    assert seen.result.lost == 0
+    assert seen.result.extra["requests"] > 100
+    assert seen.result.simulated_s < 0.5
+
+
+@DETECTING
+def test_a_live_group_has_a_clock_that_tells_its_members_apart(protocol, given):
+    """A clock far too small for what the window lets be in flight is made large enough."""
+    small = {"hashed": {"entries": 2}, "dcs": {"component_entries": 2}}[protocol]
+    network = Network(protocol, 5, 1, parameters=given | small)
+    for _ in range(30):
+        for member in range(5):
+            network.broadcast(member)
+    network.settle()
+    assert network.lacking() == []
+    assert out_of_order(network.order) == []
+    counted = sum(node.state.counted for node in network.nodes)
+    assert counted[check.ACCEPTED] == 4 * 150
+    assert (counted[check.SUSPECTED], counted[check.REQUESTS]) == (0, 0)
+
+
+def test_the_printed_search_is_refused_where_more_is_in_flight_than_it_looks_at():
+    settings = {
+        "member": 0,
+        "members": 3,
+        "protocol": "hashed",
+        "parameters": {"search": "literal"},
+    }
+    Node(Settings(**settings, window=32))
+    with pytest.raises(UserError, match=r"66 messages can be in flight .* set search to peeling"):
+        Node(Settings(**settings, window=33))

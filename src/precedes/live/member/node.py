@@ -103,6 +103,7 @@ class Node:
             nodes=settings.members,
             hosted=np.array([settings.member], np.int32),
             seed=settings.key,
+            window=settings.window,
         )
         self.state = self._allocate_state()
         self.member: Member = allocate.make_member(

@@ -6,9 +6,9 @@ tested again after every delivery. After a grace time its sender is ASKED for th
 dependencies, and it is delivered once they are (``requests``).
 
 What a clock is, and what explains a hash, differs between protocols: each registers ``lacks``,
-``reached``, ``explain`` and ``record`` for its state. The state has the fields ``need``,
-``delivered``, ``held``, ``log``, ``scratch``, ``setting`` and ``counted``; the places below are the
-first ones of the last two.
+``reached``, ``releases``, ``explain`` and ``record`` for its state, which has the fields ``need``,
+``delivered``, ``held``, ``log``, ``peel``, ``scratch``, ``setting`` and ``counted``; the places
+below are the first ones of the last two.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from precedes.contract import (
 from precedes.errors import UserError
 from precedes.parts.pool import NONE
 
-from . import log, queue, requests
+from . import log, queue, requests, search
 from .queue import ANSWERED, ASKED, COUNTS, PREDECESSOR, SUSPECT
 
 # Places in ``setting``.
@@ -75,6 +75,12 @@ def reached(state: Any, here: int, entry: int) -> int:
     return 0
 
 
+@compiled.generic(optional=True)
+def releases(state: Any, here: int, source: int) -> bool:
+    """Whether the delivery of a message of ``source`` may have made another one ready."""
+    return True
+
+
 @compiled.generic()
 def explain(state: Any, here: int, slot: int, host: Host) -> bool:
     """Whether a set of own deliveries that the sender lacked is found (Algorithm 3)."""
@@ -114,7 +120,7 @@ def arrive(state: Any, here: int, slot: int, host: Host) -> None:
     if covered and in_turn and explains(state, here, slot, host):
         record_delivery(state, here, slot, host)
         deliver(host, slot)
-        if state.held.ends[here, queue.BEGIN] != NONE:
+        if state.held.ends[here, queue.BEGIN] != NONE and releases(state, here, source):
             settle(state, here, host)
     else:
         _hold(state, here, slot, entry, in_turn, host)
@@ -123,22 +129,28 @@ def arrive(state: Any, here: int, slot: int, host: Host) -> None:
 @compiled.function(inline=False)
 def _hold(state: Any, here: int, slot: int, entry: int, in_turn: bool, host: Host) -> None:
     """Let a message wait for what it lacks."""
+    row = queue.add(state.held, here, slot, COUNTS)
     if entry != NONE:
-        row = queue.add(state.held, here, slot, COUNTS)
         queue.await_entry(state.held, row, entry, state.need[slot])
     elif not in_turn:
-        queue.add(state.held, here, slot, PREDECESSOR)
+        state.held.pool.row[row + queue.STAGE] = PREDECESSOR
     else:
-        _suspect(state, here, queue.add(state.held, here, slot, SUSPECT), host)
+        _suspect(state, here, row, host)
+    queue.note_waiting(state.held, here, row)
 
 
 @compiled.function(inline=False)
 def _suspect(state: Any, here: int, row: int, host: Host) -> None:
-    """A message failed its test: ask its sender, at once or after the grace time."""
+    """A message failed its test: ask its sender, at once or after the grace time.
+
+    What is beyond the search now stays so, since R only grows: waiting would be in vain.
+    """
     state.counted[SUSPECTED] += 1
     state.held.pool.row[row + queue.STAGE] = SUSPECT
     if state.setting[GRACE_NS] == 0:
         _ask(state, here, row, host)
+    elif state.peel.mark[search.BEYOND] != 0:
+        _ask_for_all(state, here, row, host)
     else:
         key = row | (state.held.pool.row[row + queue.GENERATION] << 32)
         set_timer(host, key, state.setting[GRACE_NS])
@@ -150,9 +162,22 @@ def _ask(state: Any, here: int, row: int, host: Host) -> None:
     rows = state.held.pool.row
     slot = rows[row + queue.SLOT]
     rows[row + queue.STAGE] = ASKED
+    queue.note_waiting(state.held, here, row)
     rows[row + queue.SINCE] = state.log.end[here, log.NEXT]
     state.counted[REQUESTS] += 1
     send(host, source_of(host, slot), requests.REQUEST, sequence_of(host, slot))
+
+
+@compiled.function(inline=False)
+def _ask_for_all(state: Any, here: int, row: int, host: Host) -> None:
+    """Ask about a message and all of its sender that wait behind it: requests overlap."""
+    rows = state.held.pool.row
+    source = source_of(host, rows[row + queue.SLOT])
+    row = state.held.ends[here, queue.BEGIN]
+    while row != NONE:
+        if source_of(host, rows[row + queue.SLOT]) == source and rows[row + queue.STAGE] < ASKED:
+            _ask(state, here, row, host)
+        row = rows[row + queue.LINK]
 
 
 @compiled.function(inline=False)
@@ -168,7 +193,7 @@ def after_grace(state: Any, here: int, key: int, host: Host) -> None:
             rows[row + queue.STAGE] = ANSWERED
             settle(state, here, host)
         else:
-            _ask(state, here, row, host)
+            _ask_for_all(state, here, row, host)
 
 
 @compiled.function(inline=False)
@@ -176,10 +201,12 @@ def settle(state: Any, here: int, host: Host) -> None:
     """Deliver what waits and can be delivered now, until nothing more can."""
     held, rows = state.held, state.held.pool.row
     before = NONE
+    held.ends[here, queue.OTHERS] = 0
     row = held.ends[here, queue.BEGIN]
     while row != NONE:
         verdict = _examine(state, here, row, host)
         if verdict == STAY:
+            queue.note_waiting(held, here, row)
             before, row = row, rows[row + queue.LINK]
             continue
         slot = rows[row + queue.SLOT]
@@ -218,6 +245,8 @@ def _examine(state: Any, here: int, row: int, host: Host) -> int:
         return STAY
     if tested and state.setting[RETRY] == 0:
         return STAY
+    if rows[row + queue.STAGE] == ASKED and lacks(state, here, slot) != NONE:
+        return STAY  # it was asked about with one before it
     if explains(state, here, slot, host):
         return GO
     if not tested:

@@ -17,7 +17,8 @@ import numpy as np
 from precedes import compiled
 from precedes.contract import Int32s, Int64s
 
-from .set_hash import packed, sequence_in, source_in
+from . import set_hash
+from .set_hash import Sums, packed, sequence_in, source_in
 
 # Newest deliveries that are searched for what a sender lacked. With delays of 0.1 s, 256 are more
 # than enough for 1,000 broadcasts a second; 64 are too few from 200 on. Too few make a search
@@ -31,6 +32,11 @@ EVERYTHING: Final = 2**31 - 1  # no sequence number is larger
 NEXT: Final = 0
 OLDEST: Final = 1
 
+# Runs of a source's messages that hit the same parts of the clock: as many are kept. Columns.
+RUNS: Final = 4
+PARTS: Final = 0
+FIRST: Final = 1
+
 
 class Log(NamedTuple):
     """Positions count all that a process has delivered, from 0; a ring holds the last of them."""
@@ -41,12 +47,20 @@ class Log(NamedTuple):
     end: Int64s  # process -> the next position; the oldest that is kept for answers
     acknowledged: Int32s  # process, other -> own messages that the other has delivered
     longest: Int64s  # one number: most positions that a process kept for answers
+    # For a clock that tells processes apart, else empty:
+    sums: Sums
+    runs: Int64s  # process, source, newest run first -> parts that a run hit, its first message
 
 
-def allocate(*, processes: int, nodes: int, length: int) -> Log:
+def allocate(
+    *, processes: int, nodes: int, length: int, key: Int64s, tells_apart: bool = False
+) -> Log:
     """Empty logs of ``length`` entries or more: a power of two, at least LENGTH_MIN."""
     size = 1 << (max(length, LENGTH_MIN) - 1).bit_length()
     window = min(WINDOW, size)
+    sources = nodes if tells_apart else 0
+    runs = np.zeros((processes, sources, RUNS, 2), np.int64)
+    runs[:, :, 0, FIRST] = 1
     return Log(
         name=np.zeros((processes, size), np.int64),
         hash=np.zeros((processes, window), np.int64),
@@ -54,6 +68,8 @@ def allocate(*, processes: int, nodes: int, length: int) -> Log:
         end=np.zeros((processes, 2), np.int64),
         acknowledged=np.zeros((processes, nodes), np.int32),
         longest=np.zeros(1, np.int64),
+        sums=set_hash.allocate_sums(sources=sources, key=key),
+        runs=runs,
     )
 
 
@@ -75,6 +91,19 @@ def append(log: Log, here: int, name: int, hashed: int, parts: int) -> None:
     log.end[here, NEXT] = end + 1
     log.end[here, OLDEST] = max(log.end[here, OLDEST], end + 1 - length)
     log.longest[0] = max(log.longest[0], end + 1 - log.end[here, OLDEST])
+    if log.runs.shape[1] != 0:
+        source = source_in(name)
+        set_hash.extend(log.sums, source, sequence_in(name), hashed)
+        if parts != log.runs[here, source, 0, PARTS]:
+            _begin_run(log.runs[here, source], parts, sequence_in(name))
+
+
+@compiled.function(inline=False)
+def _begin_run(runs: Int64s, parts: int, sequence: int) -> None:
+    """A source's messages hit other parts of the clock from this one on."""
+    for later in range(RUNS - 1, 0, -1):
+        runs[later, PARTS], runs[later, FIRST] = runs[later - 1, PARTS], runs[later - 1, FIRST]
+    runs[0, PARTS], runs[0, FIRST] = parts, sequence
 
 
 @compiled.function(inline=False)

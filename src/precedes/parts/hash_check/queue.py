@@ -25,6 +25,9 @@ ANSWERED: Final = 4
 # Columns of ``ends``.
 BEGIN: Final = 0
 END: Final = 1
+OTHERS: Final = 2  # 1 if a message may wait for something else than its clock, else 0
+
+NEVER: Final = 2**31 - 1  # no count is larger
 
 # Words of a waiting message.
 SLOT: Final = 0
@@ -52,14 +55,21 @@ class Queue(NamedTuple):
     """One list per hosted process; ``ends`` are its first and its last row."""
 
     ends: Int64s
+    least: Int32s  # process, entry -> no message in COUNTS waits for a lower value of the entry
     pool: Pool
     dependencies: Pool
 
 
-def allocate(processes: int, capacity: Capacity) -> Queue:
-    """Empty lists with room for ``capacity.held`` messages in all."""
+def allocate(processes: int, capacity: Capacity, *, entries: int = 0) -> Queue:
+    """Empty lists with room for ``capacity.held`` messages in all.
+
+    With ``entries`` of a clock, ``releases`` knows whether an entry is waited for.
+    """
+    ends = np.full((processes, 3), NONE, np.int64)
+    ends[:, OTHERS] = 0
     return Queue(
-        ends=np.full((processes, 2), NONE, np.int64),
+        ends=ends,
+        least=np.full((processes, entries), NEVER, np.int32),
         pool=allocate_pool(rows=capacity.held, words=WORDS, dtype=np.int64),
         dependencies=allocate_pool(
             rows=PER_ROW * capacity.held, words=DEPENDENCY_WORDS, dtype=np.int64
@@ -99,6 +109,31 @@ def await_entry(held: Queue, row: int, entry: int, need: Int32s) -> None:
     """Remember an entry of the clock that is too low: most examinations are one comparison."""
     held.pool.row[row + ENTRY] = entry
     held.pool.row[row + VALUE] = need[entry]
+
+
+@compiled.function()
+def note_waiting(held: Queue, here: int, row: int) -> None:
+    """Enter what a message waits for, so that ``releases`` finds it."""
+    rows = held.pool.row
+    if rows[row + STAGE] != COUNTS:
+        held.ends[here, OTHERS] = 1
+    elif held.least.shape[1] != 0:
+        entry = rows[row + ENTRY]
+        held.least[here, entry] = min(held.least[here, entry], np.int32(rows[row + VALUE]))
+
+
+@compiled.function()
+def releases(held: Queue, here: int, clock: Int32s, entries: Int32s) -> bool:
+    """Whether a message may go on, now that these entries of the clock have grown.
+
+    If so, all are to be examined, which enters again what the rest waits for.
+    """
+    found = held.ends[here, OTHERS] != 0
+    for i in range(entries.size):
+        if clock[entries[i]] >= held.least[here, entries[i]]:
+            held.least[here, entries[i]] = NEVER
+            found = True
+    return found
 
 
 @compiled.function(inline=False)

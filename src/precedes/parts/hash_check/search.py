@@ -11,6 +11,9 @@ invertible Bloom table, not to try out all sets:
 - of one source, newer messages go before older ones: a sender that lacks one lacks those after it;
 - where nothing of this helps, a candidate of the tightest entry is tried, the newest first.
 
+In a group smaller than its clock the counts determine R by themselves, and nothing is searched
+(``_solve``): live groups, where R has hundreds of messages, are such.
+
 A set that fits the filter is right if its hash is. R is among the newest deliveries, so the newest
 ones that fit are taken first, without any search; then the candidates are the newest few, then
 more, up to WIDE. Bounds: ``limit`` hashes in all, STAGE_HASHES of them and STAGE_TRIALS trials
@@ -27,8 +30,8 @@ import numpy as np
 from precedes import compiled
 from precedes.contract import Int32s, Int64s
 
-from .log import NEXT, WINDOW, Log, name_at
-from .set_hash import minus, plus, sequence_in, source_in
+from .log import FIRST, NEXT, PARTS, RUNS, WINDOW, Log, name_at
+from .set_hash import is_summed, minus, plus, sequence_in, source_in, sum_of
 
 MORE: Final = 3  # candidates at first, beyond the size of R
 WIDE: Final = (64, 192)  # candidates in the end: twice the entries, as more look alike
@@ -49,7 +52,8 @@ DECIDED: Final = 4  # length of the trail
 OLDEST_OWN: Final = 5  # the first own message in R that was found, or 0
 PART_ENTRIES: Final = 6  # entries of a part of the clock, and how many of its own entries
 PER_PART: Final = 7  # a process has in each of the parts that a message names
-MARKS: Final = 8
+BEYOND: Final = 8  # whether the last search ended because R is too large for it
+MARKS: Final = 9
 
 # Columns of ``work``: of a candidate,
 SOURCE: Final = 0
@@ -110,6 +114,7 @@ def find(
     need: Int32s,
     node: int,
     sender: int,
+    delivered: Int32s,
     difference: int,
     limit: int,
 ) -> bool:
@@ -118,16 +123,25 @@ def find(
     The clock, of ``node`` in row ``here``, has reached ``need`` everywhere. If R is found,
     ``mark[OLDEST_OWN]`` is the sequence number of the first own message in it.
     """
+    peel.mark[BEYOND] = 0
     total = _excess_over(peel, clock, need)
     size = total // own.shape[1]
     if size == 0:
         peel.mark[OLDEST_OWN] = 0
         peel.mark[HASHES] += 1
         return difference == 0
+    if size * own.shape[1] != total:
+        return False
     for x in range(need.size, peel.excess.size):
         peel.excess[x] = 0
+    if log.runs.shape[1] != 0:
+        found = _solve(peel, log, own, here, node, sender, delivered, difference)
+        if found or peel.mark[PART_ENTRIES] == 0:
+            return found
+        _excess_over(peel, clock, need)  # the sources' parts may have changed too often
     there = min(log.end[here, NEXT], log.hash.shape[1])
-    if size > there or size * own.shape[1] != total:
+    peel.mark[BEYOND] = 1  # unless it is found, or searched for
+    if size > there:
         return False
     wide = max(WIDE[0], min(WIDE[1], 2 * need.size))
     there = min(there, max(wide, size + MORE_OF_NEWEST))
@@ -138,6 +152,7 @@ def find(
         return True
     if size > wide:
         return False
+    peel.mark[BEYOND] = 0
     _excess_over(peel, clock, need)
     while peel.mark[HASHES] < end:
         allowed = min(end, peel.mark[HASHES] + STAGE_HASHES)
@@ -166,6 +181,50 @@ def _entry(peel: Peeling, own: Int32s, source: int, parts: int, i: int) -> int:
     """The i-th entry of a source's message that hit these parts of the clock."""
     part = (parts >> (8 * (i // peel.mark[PER_PART]))) & 0xFF
     return own[source, i] + part * peel.mark[PART_ENTRIES]
+
+
+@compiled.function(inline=False)
+def _solve(
+    peel: Peeling,
+    log: Log,
+    own: Int32s,
+    here: int,
+    node: int,
+    sender: int,
+    delivered: Int32s,
+    difference: int,
+) -> bool:
+    """Whether R is the set that the counts determine (``clocks.entries_apart``), however large.
+
+    Of each source, from the last to the first, as many messages are lacked as hits of its first
+    entry are left. Leaves ``excess`` as it has become.
+    """
+    total = 0
+    peel.mark[OLDEST_OWN] = 0
+    for source in range(own.shape[0] - 1, -1, -1):
+        last = delivered[source] + compiled.ZERO
+        known = last
+        for run in range(RUNS):
+            parts, first = log.runs[here, source, run, PARTS], log.runs[here, source, run, FIRST]
+            lacked = peel.excess[_entry(peel, own, source, parts, 0)]
+            if lacked < 0:
+                return False
+            lacked = min(lacked, np.int32(known - first + 1))
+            for i in range(own.shape[1]):
+                peel.excess[_entry(peel, own, source, parts, i)] -= lacked
+            known -= lacked
+            if known >= first:
+                break
+        if known == last:
+            continue
+        peel.mark[BEYOND] |= not is_summed(log.sums, source, known)
+        if source == sender or peel.mark[BEYOND] != 0:
+            return False
+        total = plus(total, minus(sum_of(log.sums, source, last), sum_of(log.sums, source, known)))
+        if source == node:
+            peel.mark[OLDEST_OWN] = known + 1
+    peel.mark[HASHES] += 1
+    return total == difference
 
 
 @compiled.function()

@@ -25,6 +25,11 @@ MASK: Final = (1 << 62) - 1
 SOURCE_SHIFT: Final = 32
 SEQUENCE_MASK: Final = (1 << SOURCE_SHIFT) - 1
 
+# Sums of a source's messages that are kept: all of the last FINE, of 131,072 every STRIDE-th.
+FINE: Final = 1024
+COARSE: Final = 2048
+STRIDE: Final = 64
+
 # Columns of ``cache``.
 NAME: Final = 0  # of the message that the hash belongs to, packed
 HASH: Final = 1
@@ -95,6 +100,61 @@ def hash_of(hasher: Hasher, slot: int, host: Host) -> int:
         hasher.cache[slot, NAME] = name
         hasher.cache[slot, HASH] = encipher(hasher.key, name >> 32, name)
     return hasher.cache[slot, HASH]
+
+
+class Sums(NamedTuple):
+    """The hash of the first messages of each source, for recent numbers of them."""
+
+    fine: Int64s  # source, number modulo FINE -> hash
+    coarse: Int64s  # source, number / STRIDE modulo COARSE -> hash
+    last: Int64s  # source -> the largest number
+    key: Int64s
+
+
+def allocate_sums(*, sources: int, key: Int64s) -> Sums:
+    """Sums over no messages."""
+    return Sums(
+        fine=np.zeros((sources, FINE), np.int64),
+        coarse=np.zeros((sources, COARSE), np.int64),
+        last=np.zeros(sources, np.int64),
+        key=key,
+    )
+
+
+@compiled.function()
+def extend(sums: Sums, source: int, sequence: int, hashed: int) -> None:
+    """Count the next message of a source; hosted processes count each only once."""
+    last = sums.last[source]
+    if sequence == last + 1:
+        total = plus(sums.fine[source, last & (FINE - 1)], hashed)
+        sums.fine[source, sequence & (FINE - 1)] = total
+        if sequence % STRIDE == 0:
+            sums.coarse[source, (sequence // STRIDE) & (COARSE - 1)] = total
+        sums.last[source] = sequence
+
+
+@compiled.function()
+def is_summed(sums: Sums, source: int, number: int) -> bool:
+    """Whether the hash of that many messages of a source is still known."""
+    return 0 <= number <= sums.last[source] < number + STRIDE * (COARSE - 1)
+
+
+@compiled.function()
+def sum_of(sums: Sums, source: int, number: int) -> int:
+    """The hash of the first ``number`` messages of a source."""
+    if sums.last[source] - number < FINE:
+        return sums.fine[source, number & (FINE - 1)]
+    return _sum_from_coarse(sums, source, number)
+
+
+@compiled.function(inline=False)
+def _sum_from_coarse(sums: Sums, source: int, number: int) -> int:
+    """``sum_of`` for a number that is no longer among the last ones."""
+    at = number // STRIDE
+    total = sums.coarse[source, at & (COARSE - 1)]
+    for sequence in range(at * STRIDE + 1, number + 1):
+        total = plus(total, encipher(sums.key, source, sequence))
+    return total
 
 
 @compiled.function()

@@ -316,6 +316,7 @@ def _search(state: State, here: int, slot: int, source: int, end: int) -> bool:
         state.expected[:end],
         state.dcs.word[here, NODE],
         source,
+        state.delivered[here],
         set_hash.minus(state.hash[here], state.past[slot]),
         state.setting[check.LIMIT],
     )

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import functools
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -238,13 +238,18 @@ class State(NamedTuple):
 def allocate(parameters: Parameters, group: Group, capacity: Capacity) -> State:
     """A state for the hosted processes of a group; the group's seed is the key of the hash."""
     own_count = parameters.spread * parameters.per_component
+    checked = parameters.detector == "hash"
+    if checked and group.window > 0:
+        parameters = _for_live_group(parameters, group.nodes, own_count)
     most = parameters.components_max
     width = clocks.padded(most * parameters.component_entries)
     processes = len(group.hosted)
-    checked = parameters.detector == "hash"
     watched = processes if checked else 0
     hasher = set_hash.allocate(seed=group.seed, slots=capacity.slots)
     grace_ns = round(parameters.grace_ms * NANOSECONDS_PER_MS)
+    draw = clocks.entries_apart if checked else clocks.entries_of_all
+    entries = parameters.component_entries
+    own = draw(entries=entries, per_process=own_count, nodes=group.nodes, seed=group.seed)
     return State(
         dcs=ClockSet(
             clock=np.zeros((processes, width), np.int32),
@@ -262,25 +267,24 @@ def allocate(parameters: Parameters, group: Group, capacity: Capacity) -> State:
         need=np.zeros((capacity.slots, width), np.int32),
         stamp=np.zeros((capacity.slots, GENERATIONS + most), np.int32),
         past=np.zeros(capacity.slots, np.int64),
-        own=clocks.entries_of_all(
-            entries=parameters.component_entries,
-            per_process=own_count,
-            nodes=group.nodes,
-            seed=group.seed,
-        ),
+        own=own,
         expected=np.zeros(width if checked else 0, np.int32),
         hash=np.zeros(watched, np.int64),
         delivered=np.zeros((watched, group.nodes), np.int32),
         held=queue.allocate(processes, capacity),
         log=log.allocate(
-            processes=watched, nodes=group.nodes, length=parameters.log if checked else 0
+            processes=watched,
+            nodes=group.nodes,
+            length=parameters.log if checked else 0,
+            key=hasher.key.copy(),
+            tells_apart=checked and clocks.are_apart(own, entries=entries),
         ),
         hasher=hasher,
         peel=search.allocate(
             width=width if checked else 0,
             nodes=group.nodes,
             per_process=own_count,
-            part_entries=parameters.component_entries,
+            part_entries=entries,
             per_part=parameters.per_component,
         ),
         scratch=np.zeros(group.nodes, np.int64),
@@ -288,6 +292,12 @@ def allocate(parameters: Parameters, group: Group, capacity: Capacity) -> State:
         setting=np.array([parameters.hashes, grace_ns, True, True], np.int64),
         counted=np.zeros(check.COUNTED, np.int64),
     )
+
+
+def _for_live_group(parameters: Parameters, nodes: int, own_count: int) -> Parameters:
+    """As in ``hashed``: no search finds all that can be in flight in a live group."""
+    least = clocks.entries_to_tell_apart(nodes, own_count)
+    return replace(parameters, component_entries=max(parameters.component_entries, least))
 
 
 def _settings(parameters: Parameters) -> Int64s:
