@@ -34,7 +34,7 @@ def add_follow_options(parser: argparse.ArgumentParser) -> None:
         "--every", type=float, default=1.0, metavar="S", help="look for rows so often (1)"
     )
     parser.add_argument(
-        "--idle", type=float, metavar="S", help="end after so long without a new byte (never)"
+        "--idle", type=float, metavar="S", help="end after S seconds without a new byte (never)"
     )
     parser.add_argument(
         "--until-violated", action="store_true", help="end with the first violation"

@@ -60,7 +60,7 @@ class Config:
     key: str = field(default="", repr=False)
     window: int = 512  # own messages that some member has not taken yet
     payload_max_bytes: int = 1 << 20
-    evict_after_s: float = 5.0  # a member that is silent for so long is evicted
+    evict_after_s: float = 5.0  # evict a member that is silent for this long
     test_every_s: float = 0.5
 
     window_bytes: int = 1 << 24  # bytes of own messages that some member has not consumed yet
@@ -70,7 +70,7 @@ class Config:
     start_s: float = 60.0  # how long to wait for the others
     drain_s: float = 30.0  # how long to wait at the end until all have the own messages
     linger_s: float = 5.0  # and how long until all others have finished too
-    gap_after_s: float = 1.0  # report waits, for messages, credit or a link, that last so long
+    gap_after_s: float = 1.0  # report waits for messages, credit or a link from this on
     echo: bool = False  # hand out own messages too, in order with those of others
     security: Security | None = None
     insecure: bool = False  # listen beyond loopback without security

@@ -33,7 +33,7 @@ REDIAL_FIRST_S: Final = 0.02
 REDIAL_LAST_S: Final = 0.5
 # Of the patience with a silent member: after this share its connection is given up.
 SILENT_SHARE: Final = 0.75
-# Connections without a handshake yet, or refused: so many, or two for each member of a large group.
+# Most connections without a handshake yet, or refused; twice the members in a larger group.
 # Another one closes the oldest, so that idle connections keep nobody out.
 STRANGERS_MAX: Final = 64
 # What is kept in any case for a member that acknowledges nothing; beyond that the messages of all

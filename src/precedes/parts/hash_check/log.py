@@ -32,7 +32,7 @@ EVERYTHING: Final = 2**31 - 1  # no sequence number is larger
 NEXT: Final = 0
 OLDEST: Final = 1
 
-# Runs of a source's messages that hit the same parts of the clock: as many are kept. Columns.
+# Number of runs kept of a source's messages that hit the same parts of the clock, and its columns.
 RUNS: Final = 4
 PARTS: Final = 0
 FIRST: Final = 1

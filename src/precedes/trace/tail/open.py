@@ -65,7 +65,7 @@ class Tail(Protocol):
         """How the log ends, if this is its end."""
 
     def is_over(self, *, quiet_s: float) -> bool:
-        """Whether no more rows will come, after so long a time without a write."""
+        """Whether no more rows will come, after that time without a write."""
 
     def gone(self) -> list[int]:
         """Nodes that will have no more rows."""
