@@ -61,6 +61,7 @@ def test_replicated_dictionary():
     assert run_alone("replicated_dictionary.py") == "3 copies after 120 changes: the same\n"
 
 
+@pytest.mark.gate
 @pytest.mark.usefixtures("live")
 def test_live_editing_of_a_real_text():
     """Real processes, whose documents converge."""

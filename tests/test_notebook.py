@@ -47,6 +47,7 @@ def kept(output):
     return {**output, "data": data} if data else output
 
 
+@pytest.mark.gate
 def test_the_tour(tmp_path, monkeypatch, request):
     notebook = nbformat.read(TOUR, as_version=4)
     expected = [cell.get("outputs", []) for cell in notebook.cells]

@@ -20,6 +20,8 @@ from tests.test_docs import PAGES, blocks, lasting, shown
 from tests.test_requirements import EXTRAS
 from tools import dist, tidy
 
+pytestmark = pytest.mark.gate
+
 APPLICATION = ROOT / "tests/support/application.py"
 FIFO = "examples/fifo_broadcast.py"
 TIMEOUT_S = 600  # Spark on a busy machine takes minutes to install

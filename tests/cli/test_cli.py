@@ -433,6 +433,7 @@ def test_the_installed_command_is_there():
     assert os.access(script, os.X_OK)
 
 
+@pytest.mark.gate
 @pytest.mark.usefixtures("engine")
 def test_reproduce_prints_one_screen_and_where_the_page_is(tmp_path, capsys, monkeypatch):
     module = paper_module()

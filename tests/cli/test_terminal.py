@@ -133,6 +133,7 @@ def plain(shown):
     return re.sub(r"\x1b\[[0-9;]*m", "", shown.replace("\r\n", "\n"))
 
 
+@pytest.mark.gate
 @pytest.mark.usefixtures("engine")
 def test_colour_adds_to_the_text_of_a_pipe_and_changes_nothing(tmp_path):
     (tmp_path / "log.jsonl").write_text(LOG)

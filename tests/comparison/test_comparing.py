@@ -57,6 +57,7 @@ def test_the_same_load_gives_the_same_result_and_runs_nothing_again(kept, monkey
     assert again == comparison
 
 
+@pytest.mark.gate
 def test_it_goes_on_after_an_interrupt(tmp_path, engine, monkeypatch, capsys):
     words = "compare --nodes 8 --rate 200 --messages 1000 --seeds 3 --protocols vector,unordered"
     records = tmp_path / "runs" / "records"

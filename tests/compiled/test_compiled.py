@@ -133,6 +133,7 @@ def small(tree):
     return tree
 
 
+@pytest.mark.gate
 def test_edits_of_helpers(small):
     both = f"{ASK}; print(small_loop.OTHER.compiled()(0))"
     line = LINE.format("a small loop")
@@ -145,6 +146,7 @@ def test_edits_of_helpers(small):
     assert small.run("-c", ASK)[0] == "2\n"
 
 
+@pytest.mark.gate
 def test_an_edit_beside_what_is_compiled(small):
     """Nothing is compiled anew for it."""
     small.run("-c", ASK)
@@ -191,6 +193,7 @@ def test_what_a_loop_is_made_of():
     assert "protocols/vector.py" not in step_parts
 
 
+@pytest.mark.gate
 def test_an_edit_while_a_process_runs(small):
     """What that process compiles is old already, and must not be filed as new."""
     helper = small.package / "small_helper.py"
@@ -200,6 +203,7 @@ def test_an_edit_while_a_process_runs(small):
     assert small.run("-c", ASK)[0] == "2\n"
 
 
+@pytest.mark.gate
 def test_machines_share_a_cache(small, tmp_path):
     """Wherever the package lies and whenever it was unpacked; each processor has its own code."""
     line = LINE.format("a small loop")

@@ -74,6 +74,7 @@ def test_every_switch_and_every_version_has_a_cache_of_its_own(small):
     assert len(set(places.values())) == len(places), places
 
 
+@pytest.mark.gate
 def test_a_version_that_nobody_tried(small):
     """It compiles, and what it compiled is found again."""
     ask = OF_VERSION.format(version=REFUSED) + test_compiled.ASK
@@ -103,6 +104,7 @@ OTHER_ORDER = ('"nitems", "itemsize"', '"itemsize", "nitems"')
 OLD = ("TESTED: Final = ((0, 60), (0, 69))", "TESTED: Final = ((0, 50), (0, 60))")
 
 
+@pytest.mark.gate
 @pytest.mark.parametrize(
     ("file", "edit"),
     [

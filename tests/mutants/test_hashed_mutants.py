@@ -175,10 +175,11 @@ def test_the_original_passes_the_same_schedules(tmp_path, settings):
     assert conviction(trials(write(tmp_path, *settings))) is None
 
 
+@functools.cache
 def requests_of(name, **settings):
     """Requests for a delivery in a group whose clock is large enough, with entries in common."""
     given = {"entries": 20, **settings}
-    scenario = Scenario(protocol=name, nodes=20, messages=40, rate=50.0, parameters=given)
+    scenario = Scenario(protocol=name, nodes=20, messages=20, rate=50.0, parameters=given)
     result = simulate(scenario, tier="interpreted")
     assert result.violations.deliveries == 0
     return result.extra["requests"] / result.deliveries

@@ -12,6 +12,7 @@ from precedes.sim.experiment import Experiment
 ABOUT = About("900", "Guarantees", "causal order")
 
 
+@pytest.mark.gate
 def test_the_audit_of_traced_runs_judges_order(tmp_path):
     """Messages overtake one another, which one of the two does not mind."""
     base = Scenario(protocol="vector", nodes=8, messages=200, rate=200.0, delay="exponential:50")

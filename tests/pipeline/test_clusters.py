@@ -47,6 +47,7 @@ def paths_without_java(tmp_path):
     return folder
 
 
+@pytest.mark.gate
 def test_killed_again_and_again(spark, swept, tmp_path, paths_without_java):
     """On a machine without Java: ctrl-C, kill -9; the third time, with a session, to the end."""
     whole = runs.tables(swept[0])
@@ -132,6 +133,7 @@ def versions(out):
     return {name: (records / name).version() for name in records.names()}
 
 
+@pytest.mark.gate
 def test_a_worker_dies_on_a_standalone_cluster(swept, bucket, tmp_path):
     """Nothing is shared but a store.
 
@@ -266,6 +268,7 @@ except UserError as error:
 """
 
 
+@pytest.mark.gate
 @pytest.mark.usefixtures("engine")
 def test_a_session_that_tries_once(tmp_path):
     """A killed worker costs its runs another attempt; a dead Java is told as what it is."""

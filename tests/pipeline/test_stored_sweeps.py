@@ -75,6 +75,7 @@ def disk(spark, tmp_path_factory):
     return folder / "out"
 
 
+@pytest.mark.gate
 def test_a_sweep_in_a_store_is_that_on_disk(spark, disk, bucket, tmp_path):
     experiment = runs.experiment(tmp_path, SMALL)
     place = f"{bucket}/sweeps/one"

@@ -1,4 +1,4 @@
-"""Which of two test processes runs what, and in what order."""
+"""Which test process runs what, and in what order."""
 
 from xdist.scheduler import LoadScopeScheduling
 

@@ -123,6 +123,7 @@ def swarm(*arguments):
     )  # fmt: skip
 
 
+@pytest.mark.gate
 def test_processes_sum_up_what_they_ran(tmp_path):
     right = edited.protocol(tmp_path, "vector")
     done = swarm("--swarm-protocol", right, "--swarm-turns", "0-2,4", "-n", "2")
@@ -207,10 +208,10 @@ def test_live_schedules_convict_members_that_pass_nothing_on(monkeypatch, tmp_pa
         all_pass(functools.partial(live_schedules.check, "vector"), (1, 2, 3, 5, 6, 7), tmp_path)
 
 
-def marked(text):
+def marked(text, mark="swarm"):
     """The tests of a file that are marked, all or some of their parameters, also by a name."""
     tree = ast.parse(text)
-    names = {"swarm"}  # of the mark itself, and of what is made with it
+    names = {mark}  # and the mark itself, and of what is made with it
     for node in tree.body:
         if isinstance(node, ast.Assign) and names & words(node.value):
             names |= words(node.targets[0])
@@ -246,14 +247,15 @@ def test_c(): ...
     assert marked(text + "pytestmark = [pytest.mark.swarm]") == {"test_a", "test_b", "test_c"}
 
 
-def test_contributing_lists_what_only_the_swarm_covers():
+@pytest.mark.parametrize("mark", ["gate", "swarm"])
+def test_contributing_lists_what_make_test_leaves_out(mark):
     text = (ROOT / "CONTRIBUTING.md").read_text()
-    section = text.partition("## What only the swarm covers")[2].partition("\n## ")[0]
+    section = text.partition(f"## What only the {mark} covers")[2].partition("\n## ")[0]
     listed = set()
     for row in section.splitlines():
         if match := re.match(r"\| `(tests/\S+)` \| (.*?) \|", row):
             listed |= {f"{match[1]}::{name}" for name in re.findall(r"`(test_\w+)`", match[2])}
     left_out = set()
     for path in (ROOT / "tests").rglob("test_*.py"):
-        left_out |= {f"{path.relative_to(ROOT)}::{name}" for name in marked(path.read_text())}
+        left_out |= {f"{path.relative_to(ROOT)}::{name}" for name in marked(path.read_text(), mark)}
     assert listed == left_out

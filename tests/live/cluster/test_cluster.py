@@ -75,6 +75,7 @@ def test_schedules_of_faults():
                 judge(one)
 
 
+@pytest.mark.gate
 def test_members_go_on_compiled_each_on_its_own(tmp_path, monkeypatch):
     """The parent has no thread when it forks; members load the step in threads of theirs."""
     monkeypatch.delenv("PRECEDES_TIER", raising=False)

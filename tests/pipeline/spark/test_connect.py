@@ -53,6 +53,7 @@ print(json.dumps([cores, len(done.failures), shares, told, titles, found, refuse
 """
 
 
+@pytest.mark.gate
 def test_a_sweep_and_an_audit(swept, tmp_path):
     """The same tables and reports as from a session of one's own."""
     experiment, out = runs.write(tmp_path), tmp_path / "out"
