@@ -17,8 +17,11 @@ TOGETHER = {
     "tests/pipeline/test_stream.py": "spark",
     "tests/pipeline/test_tabulate.py": "spark",
     "tests/comparison/test_comparing.py": "comparison",
+    "tests/comparison/test_page.py": "comparison",
+    "tests/report/test_page.py": "report",
     "tests/report/test_report.py": "report",
     "tests/protocols/vcube/test_vcube_with_tests.py": "vcube_with_tests",
+    "tests/test_site.py": "site",
     "tests/test_wheel.py": "wheel",
 }
 
