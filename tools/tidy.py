@@ -43,10 +43,11 @@ MAY_IMPORT = {
     "delays": WORDS | {"forms"},
     "console": WORDS,
     "contract": BASE,
+    "plain": CONTRACT,
     "parts": CONTRACT,
     "parts.sizing": WORDS | {"delays"},
-    "protocols": CONTRACT | {"parts"},
-    "registry": CONTRACT | {"catalogue"},  # it finds protocols by their names
+    "protocols": CONTRACT | {"parts", "plain"},
+    "registry": CONTRACT | {"catalogue", "plain"},  # it finds protocols by their names
     "trace": STORES,
     "audit": STORES | {"compiled", "frames", "trace"},
     "sim": HOSTS | {"forms", "delays", "frames", "machine", "stores", "waiting"},

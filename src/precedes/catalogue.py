@@ -51,8 +51,14 @@ def is_path(name: str) -> bool:
     return name.endswith(".py") or "/" in name or Path(name, "__init__.py").is_file()
 
 
+def is_spec(name: str) -> bool:
+    """Whether this is the specification of a protocol of ours, ``vcube.spec``: not in ``names``."""
+    folder, _, module = name.rpartition(".")
+    return module == "spec" and folder in ours() and (FOLDER / folder / "spec.py").is_file()
+
+
 def check(name: str) -> None:
     """Refuse what is neither the name of a protocol nor looks like a path to one."""
-    if name not in ours() and not is_path(name) and name not in names():
+    if not is_spec(name) and name not in ours() and not is_path(name) and name not in names():
         hint = meant(name, names())
         raise UserError(f"there is no protocol {name!r}{hint}: choose one of {', '.join(names())}")

@@ -19,8 +19,9 @@ from typing import Any, ClassVar, Final, cast
 
 import numpy as np
 
-from precedes import catalogue, compiled, contract
+from precedes import catalogue, compiled, contract, plain
 from precedes.catalogue import names
+from precedes.compiled import tiers
 from precedes.contract import Capacity, Group
 from precedes.errors import UserError, meant
 from precedes.sources import PACKAGE, digest, imports
@@ -60,7 +61,17 @@ class Protocol:
     missing: Callable[[Any, int], list[tuple[int, int]]] | None = None
     happened_before: Callable[[Any, int, int, int], bool] | None = None
     survives_crashes: bool = True
+    is_plain: bool = False  # written in plain Python, which is never compiled
     network: ClassVar[str] = "links"
+
+    def resolve_tier(self, tier: str) -> tiers.Tier:
+        """How it runs if this tier was asked for."""
+        found = tiers.resolve(tier)
+        if not self.is_plain:
+            return found
+        if tier == "compiled":
+            raise UserError(f"{self.name} is plain Python, which is not compiled: leave tier out")
+        return "interpreted"
 
     def make_parameters(self, given: dict[str, Any]) -> Any:
         """The protocol's parameters from names and values; text is read as the field's type."""
@@ -155,7 +166,7 @@ def load(name: str) -> Protocol:
 @functools.cache
 def _load_name(name: str) -> Protocol:
     catalogue.check(name)
-    if name in catalogue.ours():
+    if name in catalogue.ours() or catalogue.is_spec(name):
         return check(importlib.import_module(f"precedes.protocols.{name}"), name=name)
     entry, *others = catalogue.installed()[name]
     if others:
@@ -292,6 +303,8 @@ def check(
         raise fail("the file has no docstring; its first line is the protocol's summary")
     if getattr(module, "NETWORK", "links") == "radio":
         return _check_machines(module, name, summary, sources, fail)
+    if plain.is_plain(module) and (what := plain.adapt(module)):
+        raise fail(what)
     for export in ("State", "Parameters", "ITEMS", "MESSAGE_FIELDS", "GUARANTEE", "ASSUMES"):
         if not hasattr(module, export):
             raise fail(f"{export} is missing; see precedes.contract")
@@ -326,9 +339,8 @@ def check(
         missing=getattr(module, "missing", None),
         happened_before=getattr(module, "happened_before", None),
         survives_crashes=getattr(module, "SURVIVES_CRASHES", True),
+        is_plain=plain.is_plain(module),
     )
-    if protocol.route not in ROUTES:
-        raise fail(f"ROUTE must be one of {', '.join(ROUTES)}, not {protocol.route!r}")
     _check_state(protocol, fail, allocate_s)
     return protocol
 
@@ -368,6 +380,8 @@ def _check_state(
     protocol: Protocol, fail: Callable[[str], ContractError], allocate_s: float
 ) -> None:
     """Allocate a tiny state and look at what it is made of."""
+    if protocol.route not in ROUTES:
+        raise fail(f"ROUTE must be one of {', '.join(ROUTES)}, not {protocol.route!r}")
     try:
         parameters = protocol.parameters()
     except TypeError as error:

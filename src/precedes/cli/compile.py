@@ -170,7 +170,7 @@ def _items(names: list[str]) -> Iterator[Item]:
     yield Item("the audit", _Audit())
     for name in names or registry.linked():
         protocol = registry.load(name)
-        if protocol.network != "links":
+        if protocol.network != "links" or protocol.is_plain:
             yield Item(name, None)
             continue
         yield Item(f"{name}, simulated", _Loop(run.work(name), switch.RECIPE, name))

@@ -11,7 +11,8 @@ Words
     slot     a message, as a small number; ``source_of`` and ``sequence_of`` name it, the state's
              message fields hold what travels with it, the host keeps its payload
     item     a (tag, value) pair; a packet is a list of items. The protocol's ``ITEMS`` says what a
-             tag carries: a whole message, a reference to one, or a number. Tag 0 is a message
+             tag carries: a whole message, a reference to one, a number, or how many numbers follow
+             that no MTU may part from it. Tag 0 is a message
 
 Handlers (``register`` each with the state class; they return DONE or FULL if not said otherwise)
     broadcast(state, here, slot, host)                fill the slot's message fields, send it
@@ -63,6 +64,7 @@ FULL: Final = 1
 MESSAGE: Final = 0  # a slot whose fields and payload travel
 REFERENCE: Final = 1  # a slot of which only the name (source, sequence) travels
 NUMBER: Final = 2  # an integer of 64 bits
+RECORD: Final = 3  # how many NUMBER items follow it, from which it is never cut off
 
 # Effects, as written into ``host.effects``: the code, then its arguments.
 DELIVER: Final = 1  # slot
@@ -142,6 +144,8 @@ def grow(old: Any, new: Any) -> Any:
     if isinstance(old, tuple):
         pairs = zip(old, new, strict=True)
         return type(old)(*(grow(before, after) for before, after in pairs))
+    if hasattr(old, "grown"):
+        return old.grown(new)  # a state of plain Python
     new[tuple(slice(0, length) for length in old.shape)] = old
     return new
 

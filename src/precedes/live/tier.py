@@ -45,7 +45,7 @@ class Tier:
         self.run: Callable[..., Output] = self._run_interpreted
         self.is_compiled = False
         self._node = node
-        self._wanted = tiers.resolve(tier)
+        self._wanted = node.protocol.resolve_tier(tier)
         self._is_worth_it = asyncio.Event()
         self._spent_ns = 0
 
@@ -91,7 +91,8 @@ class Tier:
         if self.is_compiled:
             return
         if self._wanted == "interpreted":
-            log.info("member %d stays interpreted, as its tier or %s says", me, tiers.VARIABLE)
+            if not self._node.protocol.is_plain:
+                log.info("member %d stays interpreted, as its tier or %s says", me, tiers.VARIABLE)
             return
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(LIVES_S):

@@ -11,6 +11,7 @@ from precedes import compiled, contract, delays, registry
 from precedes.compiled.recipes import Work
 from precedes.contract import Capacity, Group, Host, grow
 from precedes.errors import InternalError, UserError
+from precedes.machine import resident_bytes
 from precedes.model import NANOSECONDS_PER_S, TIME_NS_MAX, Progress
 from precedes.sim import memory, summary
 from precedes.sim.engine import (
@@ -151,12 +152,15 @@ class Run:
         """Run to the end and sum up."""
         with self._make_switch(tier) as switch:
             switch.begin(self.world, self.state)
+            before_bytes = resident_bytes()  # nothing else tells what plain Python takes
             for turn in itertools.count(1):
                 status = switch.body(self.world, self.state, switch.slice_events)
                 if status == layout.FINISHED:
                     break
                 if status != layout.PAUSED:
                     self._make_room(status, is_compiled=not switch.is_interpreted)
+                if self.protocol.is_plain:
+                    self._check_memory(nbytes(self.world) + resident_bytes() - before_bytes)
                 if progress is not None and (status == layout.PAUSED or turn % TURNS == 0):
                     progress(self._done())
                 if switch.is_interpreted:

@@ -82,7 +82,7 @@ class Switch:
         self.slice_events = SLICE_EVENTS_INTERPRETED
         self.clock = Clock()
         self._protocol = protocol
-        self._tier = tiers.resolve(tier)
+        self._tier = protocol.resolve_tier(tier)
         self._ahead_cpu_s = ahead_cpu_s
         self._code = code_of(protocol, name=name)
         self._shown = contextlib.ExitStack()

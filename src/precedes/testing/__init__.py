@@ -23,6 +23,7 @@ from precedes.testing.conformance import (
     Conformance,
     assert_conforms,
     check_agreement,
+    check_same,
     check_scenario,
     conformance,
 )
@@ -38,6 +39,7 @@ __all__ = [
     "Observed",
     "assert_conforms",
     "check_agreement",
+    "check_same",
     "check_scenario",
     "conformance",
     "observe",

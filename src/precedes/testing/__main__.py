@@ -26,6 +26,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument(
         "--interpreted", action="store_true", help="leave the compiled engine out: no waiting"
     )
+    parser.add_argument(
+        "--same-as", metavar="OTHER", help="compare with another protocol, event for event"
+    )
     parser.add_argument("--debug", action="store_true", help="add to an error its origin")
     options = parser.parse_args(arguments)
     try:
@@ -35,6 +38,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             seed=options.seed,
             hostile=options.hostile,
             compiled=not options.interpreted,
+            same_as=options.same_as,
         )
         for line in (found, *found.failures):
             show(line)

@@ -10,9 +10,9 @@ import numpy as np
 from precedes import registry
 from precedes.contract import Capacity
 from precedes.errors import UserError
-from precedes.model import EventKind
+from precedes.model import NANOSECONDS_PER_MS, EventKind
 from precedes.sim import Result, Scenario
-from precedes.sim.engine.rows import KIND
+from precedes.sim.engine.rows import KIND, NODE, SEQUENCE, SOURCE, TIME_NS
 from precedes.sim.run import Run
 from precedes.sim.runs import outside
 from precedes.testing.collector import Observed, observe, observe_run
@@ -50,6 +50,7 @@ def conformance(
     seed: int = 1,
     hostile: bool = False,
     compiled: bool = True,
+    same_as: str | None = None,
     failures_max: int = 5,
 ) -> Conformance:
     """Run a protocol (a name, or a file ending in .py) on random schedules and sum up.
@@ -57,12 +58,16 @@ def conformance(
     The schedules are those of ``seed``, ``seed + 1`` and so on, until ``failures_max`` have
     failed. ``hostile`` networks may break what the protocol assumes: then only rules and
     agreement are checked, not its promises. ``compiled=False`` leaves the compiled engine out.
+    ``same_as`` names another protocol, for instance the same one in plain Python: then each
+    schedule is one that the two must meet with the same events (``check_same``).
     A file that does not keep the contract raises ``ContractError``.
     """
     if registry.load(protocol).network != "links":
         raise UserError(
             f"{protocol} runs on a radio: its machines are tested by tests/support/mobile/world.py"
         )
+    options = f"{' --hostile' if hostile else ''}{'' if compiled else ' --interpreted'}"
+    options += f" --same-as {same_as}" if same_as else ""
     failures: list[Failure] = []
     deliveries = violations = pending_max = done = 0
     for number in range(seed, seed + schedules):
@@ -71,9 +76,12 @@ def conformance(
         done += 1
         scenario = random_scenario(protocol, number, hostile=hostile)
         try:
-            seen = check_scenario(scenario, compiled=compiled)
+            if same_as is None:
+                seen = check_scenario(scenario, compiled=compiled)
+            else:
+                seen = check_same(scenario, scenario.replace(protocol=same_as), compiled=compiled)
         except Exception as error:
-            failures.append(_failure(scenario, error, hostile=hostile, compiled=compiled))
+            failures.append(_failure(scenario, error, options))
         else:
             deliveries += seen.report.deliveries
             violations += seen.report.violations
@@ -113,10 +121,9 @@ def assert_conforms(
     return found
 
 
-def _failure(scenario: Scenario, error: Exception, *, hostile: bool, compiled: bool) -> Failure:
+def _failure(scenario: Scenario, error: Exception, options: str) -> Failure:
     kind = error.kind if isinstance(error, Breach) else Kind.RAISED
     raised = type(error).__name__ if kind == Kind.RAISED else ""
-    options = f"{' --hostile' if hostile else ''}{'' if compiled else ' --interpreted'}"
     text = (
         f"seed {scenario.seed}: {f'{raised}: ' if raised else ''}{error}\n"
         f"  repeat: python -m precedes.testing {scenario.protocol} --seed {scenario.seed} "
@@ -139,7 +146,9 @@ def check_scenario(scenario: Scenario, *, compiled: bool = True) -> Observed:
     ``compiled=False`` leaves out the compiled engine, which takes seconds to build for a
     protocol that is new.
     """
-    watch = Watch(registry.load(scenario.protocol), nodes=scenario.nodes)
+    protocol = registry.load(scenario.protocol)
+    compiled = compiled and not protocol.is_plain
+    watch = Watch(protocol, nodes=scenario.nodes)
     # First, and interpreted: compiled code trusts its handlers and would not survive some of
     # what they may do wrong.
     with watch.installed():
@@ -161,6 +170,32 @@ def check_scenario(scenario: Scenario, *, compiled: bool = True) -> Observed:
     require(np.array_equal(*kept), Kind.DIFFERENT, "recording packets changed the run")
     check_agreement(seen)
     return seen
+
+
+def check_same(scenario: Scenario, other: Scenario, *, compiled: bool = True) -> Observed:
+    """Run two protocols on one schedule; ``Breach`` unless the same happens at the same times.
+
+    Packets are compared too, but not the order of what happens at the same time.
+    """
+    traces = []
+    for one in (other, scenario):
+        is_compiled = compiled and not registry.load(one.protocol).is_plain
+        seen = observe(one, tier="compiled" if is_compiled else "interpreted", packets=True)
+        traces.append(seen.rows[np.lexsort(seen.rows.T[::-1])])
+    length = min(map(len, traces))
+    differ = np.flatnonzero((traces[0][:length] != traces[1][:length]).any(axis=1))
+    if len(differ) or len(traces[0]) != len(traces[1]):
+        at = int(differ[0]) if len(differ) else length
+        shown = [_event(trace[at]) if at < len(trace) else "nothing" for trace in traces]
+        text = f"{other.protocol}: {shown[0]}; {scenario.protocol}: {shown[1]}"
+        raise Breach(Kind.DIFFERENT, f"event {at + 1} differs: {text}")
+    return seen
+
+
+def _event(row: Any) -> str:
+    what = EventKind(row[KIND]).name.lower()
+    message = f"{row[SOURCE]}:{row[SEQUENCE]}"
+    return f"node {row[NODE]}: {what} {message} at {row[TIME_NS] / NANOSECONDS_PER_MS:.6f} ms"
 
 
 def _compare(one: Observed, other: Observed, what: str) -> None:

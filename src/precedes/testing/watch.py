@@ -147,7 +147,7 @@ class Watch:
             known = 0 <= tag < len(self.protocol.items)
             what = f"{who} sends an item of tag {tag}, which is not in ITEMS"
             require(known, Kind.EFFECT, what)
-            if self.protocol.items[tag] == contract.NUMBER:
+            if self.protocol.items[tag] >= contract.NUMBER:
                 continue
             name = _name(host, value)
             alive = value == self._own or self._held[here, name] > 0

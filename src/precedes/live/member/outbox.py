@@ -114,14 +114,17 @@ def send(member: Member, at: int) -> int:
         first = registers[arrays.PIECE]
         last = first
         size_bytes = records.ROUTED_BYTES + records.PACKET_BYTES
-        while last < count and last - first < member.setting[arrays.ITEMS_MAX]:
-            more = records.item_bytes_max(
-                member, effects[at + 3 + 2 * last], effects[at + 4 + 2 * last]
-            )
-            if last > first and size_bytes + more > PIECE_BYTES:
+        while last < count:
+            tag, value = effects[at + 3 + 2 * last], effects[at + 4 + 2 * last]
+            more, items = records.item_bytes_max(member, tag, value), 1
+            if member.item_class[tag] == contract.RECORD:
+                items += value
+                more += value * (records.TAG_BYTES + records.NUMBER_BYTES)
+            too_many = last + items - first > member.setting[arrays.ITEMS_MAX]
+            if last > first and (too_many or size_bytes + more > PIECE_BYTES):
                 break
             size_bytes += more
-            last += 1
+            last += items
         if not has_room(member, size_bytes, 1):
             return FLUSH
         _send_piece(member, target, at, first, last)

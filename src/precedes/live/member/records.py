@@ -4,7 +4,8 @@ Each begins with its kind in one byte; all numbers are little endian.
 
     PACKET   items (2), then each: tag (1) and, by its class,
              a message: source (2), sequence (4), its fields, payload length (4), payload
-             a reference: source (2), sequence (4); a number: 8 bytes
+             a reference: source (2), sequence (4); a number, or how many of them make a
+             record: 8 bytes
              a field: words (2), then each word in groups of 7 bits, the sign in the lowest bit
     UP       source (2), messages of it that were consumed (4), who has consumed the least (2)
     DOWN     source (2), messages of it that all have consumed (4), whether that is all (1)
@@ -246,7 +247,7 @@ def give_back(member: Member, count: int) -> None:
     """End the references of the first items in the inbox."""
     for i in range(count):
         kind = member.item_class[contract.tag_of(member.inbox, i)]
-        if kind != NUMBER:
+        if kind < NUMBER:
             store.end_reference(member, contract.value_of(member.inbox, i))
     member.host.registers[arrays.COUNT] = 0
 
@@ -277,7 +278,7 @@ def write_item(member: Member, data: Bytes, at: int, tag: int, value: int) -> in
     """An item of a packet: a message, a reference or a number, as its tag says."""
     kind = member.item_class[tag]
     at = write(data, at, tag, TAG_BYTES)
-    if kind == NUMBER:
+    if kind >= NUMBER:
         return write(data, at, value, NUMBER_BYTES)
     at = write(data, at, contract.source_of(member.host, value) + ZERO, MEMBER_BYTES)
     at = write(data, at, contract.sequence_of(member.host, value) + ZERO, SEQUENCE_BYTES)
@@ -302,7 +303,7 @@ def _read_item(member: Member, at: int, end: int, i: int) -> int:
         return UNKNOWN_TAG
     kind = member.item_class[tag]
     member.inbox[2 * i] = tag
-    if kind == NUMBER:
+    if kind >= NUMBER:
         if at + NUMBER_BYTES > end:
             return SHORT
         member.inbox[2 * i + 1] = read(data, at, NUMBER_BYTES)

@@ -351,11 +351,19 @@ def _send(world: World, state: Any, node: int, at: int) -> int:
     setting = world.network.setting
     packet = last = NONE
     size_bytes = 0
+    whole = 0  # numbers of a record that are still to come
     for i in range(count):
         tag = effects[at + 3 + 2 * i]
         value = effects[at + 4 + 2 * i]
         more_bytes = item_bytes(world.item_class, world.network, state, tag, value)
-        full = size_bytes + more_bytes + setting[network.PACKET_BYTES] > setting[network.MTU_BYTES]
+        least_bytes = size_bytes + more_bytes + setting[network.PACKET_BYTES]
+        may_cut = whole == 0
+        if world.item_class[tag] == contract.RECORD:
+            least_bytes += value * NUMBER_BYTES
+            whole = value
+        elif whole > 0:
+            whole -= 1
+        full = may_cut and least_bytes > setting[network.MTU_BYTES]
         if packet != NONE and setting[network.MTU_BYTES] > 0 and full:
             _transmit(world, node, target, packet, size_bytes)
             packet = NONE

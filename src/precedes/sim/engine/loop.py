@@ -260,7 +260,7 @@ def _hold_back(world: World, kind: int, node: int, what: int) -> int:
     elif kind == ARRIVAL:
         count = packets.unpack(world.packets, world.inbox, what)
         for i in range(count):
-            if world.item_class[world.inbox[2 * i]] != contract.NUMBER:
+            if world.item_class[world.inbox[2 * i]] < contract.NUMBER:
                 packets.end_reference(world.message, world.host.registers, world.inbox[2 * i + 1])
         packets.end_copy(world.packets, world.host.registers, what, 1)
     return FINISHED

@@ -140,7 +140,7 @@ def refer(packets: Packets, message: Int64s, item_class: Int64s, what: int) -> N
     packets.packet[what, COPIES] += 1
     item = packets.packet[what, FIRST_ITEM]
     while item != NONE:
-        if item_class[packets.item[item, TAG]] != contract.NUMBER:
+        if item_class[packets.item[item, TAG]] < contract.NUMBER:
             message[packets.item[item, VALUE], layout.REFERENCES] += 1
         item = packets.item[item, ITEM_LINK]
 

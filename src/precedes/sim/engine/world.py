@@ -31,7 +31,7 @@ class World(NamedTuple):
     message: NDArray[np.int64]
     node: NDArray[np.int64]
     inbox: NDArray[np.int64]  # items of the packet at hand: tag, value
-    item_class: NDArray[np.int64]  # tag -> MESSAGE, REFERENCE or NUMBER
+    item_class: NDArray[np.int64]  # tag -> MESSAGE, REFERENCE, NUMBER or RECORD
     delivered: NDArray[np.int64]  # node, source -> deliveries; only when nodes may crash
     latency: NDArray[np.int64]  # histogram of delivery latency
     trace: NDArray[np.int64]  # a chunk of rows; Python empties it when it is nearly full

@@ -1,0 +1,465 @@
+"""Protocols in plain Python: one object for each process, with lists, sets and dicts.
+
+A module with a class ``Process`` that derives from the one here is a protocol. Override
+``broadcast`` and ``receive``, and what else is needed; ask for what is to happen with ``send``,
+``send_all``, ``deliver``, ``drop`` and ``set_timer``. It runs wherever a compiled protocol runs:
+in the simulator, under the audit and in live groups, but interpreted only. ``adapt`` makes of it
+what ``precedes.contract`` asks for.
+
+Rules
+    1. A process keeps what it knows in ``self``, and draws from ``self.random`` in its handlers.
+    2. The fields of a message are set in ``broadcast`` and do not change afterwards: in a
+       simulation all receivers share one object.
+    3. A process has delivered its own message by broadcasting it.
+    4. Each message that arrives is delivered or dropped once, at once or later. It can be sent on
+       until then; ``keep`` makes that possible until ``release``.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import random
+import traceback
+import typing
+from dataclasses import dataclass
+from types import ModuleType
+from typing import Any, ClassVar, Final
+
+import numpy as np
+
+from precedes import compiled, contract
+from precedes.contract import DONE, FULL, MESSAGE, NUMBER, RECORD, Capacity, Group, Host, grow
+from precedes.errors import UserError
+
+# Tags of items: a message, or a record as a header and the numbers that follow it.
+DATA: Final = 0
+BEGIN: Final = 1
+WORD: Final = 2
+
+# Numbers of a record, and of the fields of a message in a live group, at most; an error says so.
+RECORD_NUMBERS_MAX: Final = 4000
+FIELD_NUMBERS_MAX: Final = 512  # and two for each member
+NUMBER_MAX: Final = 2**63 - 1
+
+
+class Message:
+    """A broadcast message.
+
+    A protocol's own class annotates the fields that travel with it, with types as those of a
+    record; ``source`` and ``sequence`` name the message.
+    """
+
+    source: int
+    sequence: int  # from 1
+    _slot: int
+    _is_sent: bool
+
+    def __init__(self, slot: int, source: int, sequence: int) -> None:
+        self.__dict__.update(_slot=slot, source=source, sequence=sequence, _is_sent=False)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if self._is_sent:
+            raise AttributeError(f"{name} of message {self} cannot change: it has been sent")
+        self.__dict__[name] = value
+
+    def __repr__(self) -> str:
+        return f"{self.source}:{self.sequence}"
+
+
+class Process:
+    """One process; ``parameters`` are those of the protocol, ``seed`` is that of the group."""
+
+    me: int
+    nodes: int
+    seed: int
+    parameters: Any
+    random: random.Random
+    messages: ClassVar[type[Message]] = Message
+    # What may be sent beside messages: NamedTuples of whole numbers, truth values, other such
+    # tuples, and lists or tuples of one type of these, so annotated.
+    records: ClassVar[tuple[type, ...]] = ()
+
+    # Handlers -----------------------------------------------------------------------------------
+
+    def init(self) -> None:
+        """Set up what the process knows at first; nothing can be sent yet."""
+
+    def start(self) -> None:
+        """The process begins: timers can be set here."""
+
+    def broadcast(self, m: Any) -> None:
+        """The application broadcasts a message: set its fields and send it."""
+        raise NotImplementedError
+
+    def receive(self, sender: int, packet: list[Any]) -> None:
+        """A packet of messages and records has arrived."""
+        raise NotImplementedError
+
+    def on_timer(self, key: Any) -> None:
+        """A timer has run out."""
+
+    def on_crash(self, crashed: int) -> None:
+        """The failure detector reports that a process has stopped for good."""
+
+    def message_bytes(self, m: Any) -> int:
+        """What the protocol adds to the payload of a message on the wire."""
+        return 8
+
+    def admits(self, sender: int, item: Any) -> bool:
+        """For live groups, which need one: whether a correct process may send this now.
+
+        Whatever a peer makes up comes here first, and the process goes on if this fails with an
+        IndexError, TypeError or ValueError: the item is refused.
+        """
+        raise NotImplementedError
+
+    def extra(self) -> dict[str, int]:
+        """What the protocol counts; the sums over all processes are part of a result."""
+        return {}
+
+    # What a process may ask for -----------------------------------------------------------------
+
+    def send(self, target: int, *items: Any) -> None:
+        """Send a packet of messages and records to one process."""
+        body = [number for item in items for number in self._encoded(item)]
+        self._effects += (contract.SEND, target, len(body) // 2, *body)
+
+    def send_all(self, item: Any) -> None:
+        """Send a message or a record to every other process, in a packet of its own."""
+        if isinstance(item, Message):
+            self._effects += (contract.SEND_ALL, DATA, item._slot)
+        else:
+            for other in range(self.nodes):
+                if other != self.me:
+                    self.send(other, item)
+
+    def deliver(self, m: Message) -> None:
+        """Hand a message that has arrived to the application."""
+        self._effects += (contract.DELIVER, m._slot)
+
+    def drop(self, m: Message) -> None:
+        """Let go of a message that has arrived, for instance of a duplicate."""
+        self._effects += (contract.DROP, m._slot)
+
+    def keep(self, m: Message) -> None:
+        """Keep a message that may have to be sent again, after it was broadcast or delivered."""
+        self._effects += (contract.RETAIN, m._slot, 0)
+
+    def release(self, m: Message) -> None:
+        """Be done with a message that was kept."""
+        self._effects += (contract.RELEASE, m._slot)
+
+    def set_timer(self, delay_ns: int, key: Any) -> None:
+        """Have ``on_timer`` called with this key; a timer cannot be stopped."""
+        self._serial += 1
+        self._timers[self._serial] = key
+        self._effects += (contract.SET_TIMER, self._serial, delay_ns)
+
+    @property
+    def now_ns(self) -> int:
+        """The host's clock."""
+        return int(self._host.registers[contract.NOW_NS])
+
+    @property
+    def window(self) -> int:
+        """How many messages of a process some live member may lack, for ``admits``."""
+        return int(self._host.registers[contract.WINDOW])
+
+    # Between here and the contract --------------------------------------------------------------
+
+    def __init__(self, parameters: Any, me: int, group: Group) -> None:
+        self.parameters, self.me = parameters, me
+        self.nodes, self.seed = group.nodes, group.seed
+        self.random = _Random(self)
+        self._effects: list[int] = []
+        self._timers: dict[int, Any] = {}
+        self._serial = 0
+        self._host: Any = None
+        self.init()
+
+    def _encoded(self, item: Any) -> list[int]:
+        """The items of a packet that carry this."""
+        if isinstance(item, Message):
+            return [DATA, item._slot]
+        if type(item) not in self.records:
+            raise TypeError(f"{type(item).__name__} is not among the protocol's records")
+        words = [self.records.index(type(item)), *_numbers(item)]
+        if len(words) > RECORD_NUMBERS_MAX:
+            raise ValueError(f"a record of {len(words)} numbers; {RECORD_NUMBERS_MAX} is the most")
+        return [BEGIN, len(words), *(part for word in words for part in (WORD, word))]
+
+
+class _Random(random.Random):
+    """Random numbers of the host, the same for a protocol that is compiled."""
+
+    def __init__(self, process: Process) -> None:
+        super().__init__(0)
+        self._process = process
+
+    def getrandbits(self, k: int) -> int:
+        """So many random bits, up to 64 of them from one draw."""
+        bits = 0
+        for _ in range(-(-k // 64)):
+            bits = bits << 64 | int(contract.random_bits(self._process._host))
+        return bits >> (-k % 64)
+
+    def random(self) -> float:
+        """A number from 0 up to, but not including, 1."""
+        return self.getrandbits(53) / (1 << 53)
+
+
+def _numbers(value: Any) -> list[int]:
+    """A value as whole numbers; the length of a sequence comes before what is in it."""
+    if isinstance(value, int):
+        if not -NUMBER_MAX <= value <= NUMBER_MAX:
+            raise OverflowError(f"{value} does not fit into 64 bits")
+        return [int(value)]
+    if not isinstance(value, (tuple, list)):
+        raise TypeError(f"{value!r} is neither a whole number nor a list or tuple")
+    found = [] if hasattr(value, "_fields") else [len(value)]
+    for part in value:
+        found += _numbers(part)
+    return found
+
+
+def _value(kind: Any, numbers: list[int]) -> Any:
+    """The reverse for a type; takes its numbers from the end of a reversed list."""
+    if kind in (int, bool):
+        return kind(numbers.pop())
+    if hasattr(kind, "_fields"):
+        return kind(*(_value(inner, numbers) for inner in _hints(kind).values()))
+    count = numbers.pop()
+    if not 0 <= count <= len(numbers):
+        raise ValueError("a length that is none")
+    inner, container = typing.get_args(kind)[0], typing.get_origin(kind)
+    return container(_value(inner, numbers) for _ in range(count))
+
+
+@functools.cache
+def _hints(kind: Any) -> dict[str, Any]:
+    return typing.get_type_hints(kind)
+
+
+@functools.cache
+def _fields(kind: Any) -> dict[str, Any]:
+    """Names and types of what a message carries beside its name and its payload."""
+    return {name: type for name, type in _hints(kind).items() if name not in _hints(Message)}
+
+
+def _record(kinds: tuple[type, ...], words: list[int]) -> Any:
+    """A record from its numbers; IndexError, TypeError or ValueError if it is none."""
+    numbers = words[::-1]
+    kind = numbers.pop()
+    if not 0 <= kind < len(kinds):
+        raise ValueError("an unknown kind of record")
+    found = _value(kinds[kind], numbers)
+    if numbers:
+        raise ValueError("numbers behind the record")
+    return found
+
+
+class State:
+    """The processes that a host runs, and the messages that they know."""
+
+    def __init__(
+        self, module: ModuleType, parameters: Any, group: Group, capacity: Capacity
+    ) -> None:
+        self.process: list[Process] = [
+            module.Process(parameters, int(who), group) for who in group.hosted
+        ]
+        self.kind: Any = module.Process.messages
+        self.message: dict[int, Any] = {}
+        self.is_live = group.window > 0
+        # Of a live member: the fields of messages as they travel.
+        width = 2 * (FIELD_NUMBERS_MAX + 2 * group.nodes) if self.is_live else 0
+        self.wire = np.zeros((capacity.slots, width), np.int32)
+        self.unsent: list[int] | None = None  # effects of a handler for which there was no room
+        self.words: list[int] = []  # of a record whose items are being admitted,
+        self.words_left = 0  # and how many are still to come
+
+    def grown(self, larger: State) -> State:
+        """The same with more room."""
+        self.wire = grow(self.wire, larger.wire)
+        return self
+
+    def at(self, slot: int, host: Host) -> Any:
+        """The message in a slot."""
+        source = int(host.name[2 * slot + contract.SOURCE])
+        sequence = int(host.name[2 * slot + contract.SEQUENCE])
+        m = self.message.get(slot)
+        if m is None or m.sequence != sequence or m.source != source:
+            m = self.message[slot] = self.kind(slot, source, sequence)
+            if self.is_live:
+                numbers = self.wire[slot].view(np.int64)[::-1].tolist()
+                for name, kind in _fields(self.kind).items():
+                    setattr(m, name, _value(kind, numbers))
+                m.__dict__["_is_sent"] = True
+        return m
+
+    def seal(self, slot: int, m: Any) -> None:
+        """A message has been broadcast: from now on its fields are as they are."""
+        m.__dict__["_is_sent"] = True
+        if not self.is_live:
+            return
+        unknown = vars(m).keys() - _hints(self.kind).keys()
+        if unknown:
+            raise TypeError(f"m.{min(unknown)} cannot travel: annotate it in the class of messages")
+        numbers = [part for name in _fields(self.kind) for part in _numbers(getattr(m, name))]
+        row = self.wire[slot].view(np.int64)
+        if len(numbers) > row.size:
+            raise ValueError(f"a message with {len(numbers)} numbers; {row.size} is the most")
+        row[: len(numbers)] = numbers
+
+
+def _run(state: State, here: int, host: Host, handler: str, *arguments: Any) -> int:
+    """Call a handler once, and hand over its effects, now or when the host has made room."""
+    process = state.process[here]
+    if state.unsent is None:
+        process._host, process._effects = host, []
+        try:
+            getattr(process, handler)(*arguments)
+            if handler == "broadcast":
+                state.seal(arguments[0]._slot, arguments[0])
+        except Exception as error:
+            frames = traceback.extract_tb(error.__traceback__)
+            own = [one for one in frames if one.filename == inspect.getfile(type(process))]
+            where = (own or frames)[-1]
+            raise UserError(
+                f"{handler} of process {process.me} failed: {type(error).__name__}: {error} "
+                f"({where.filename}, line {where.lineno})"
+            ) from error
+        state.unsent = process._effects
+    begin = int(host.registers[contract.LENGTH])
+    end = begin + len(state.unsent)
+    if end + 4 > host.effects.size:  # a host may add one of its own
+        return FULL
+    host.effects[begin:end] = state.unsent
+    host.registers[contract.LENGTH] = end
+    state.unsent = None
+    return DONE
+
+
+def _start(state: State, here: int, host: Host) -> int:
+    return _run(state, here, host, "start")
+
+
+def _broadcast(state: State, here: int, slot: int, host: Host) -> int:
+    if state.unsent is None:
+        state.message.pop(slot, None)
+        m = state.message[slot] = state.kind(
+            slot, int(contract.source_of(host, slot)), int(contract.sequence_of(host, slot))
+        )
+        return _run(state, here, host, "broadcast", m)
+    return _run(state, here, host, "broadcast")
+
+
+def _receive(state: State, here: int, sender: int, inbox: Any, count: int, host: Host) -> int:
+    if state.unsent is not None:
+        return _run(state, here, host, "receive")
+    packet: list[Any] = []
+    numbers = inbox[: 2 * count].tolist()
+    for i, tag in enumerate(numbers[::2]):
+        value = numbers[2 * i + 1]
+        if tag == DATA:
+            packet.append(state.at(value, host))
+        elif tag == BEGIN:
+            body = numbers[2 * i + 2 : 2 * (i + value) + 2]
+            # A peer may have sent half a record, which nobody has judged.
+            if body[::2] == [WORD] * value:
+                packet.append(_record(state.process[here].records, body[1::2]))
+    return _run(state, here, host, "receive", int(sender), packet)
+
+
+def _on_timer(state: State, here: int, key: int, host: Host) -> int:
+    if state.unsent is not None:
+        return _run(state, here, host, "on_timer")
+    return _run(state, here, host, "on_timer", state.process[here]._timers.pop(int(key)))
+
+
+def _on_crash(state: State, here: int, crashed: int, host: Host) -> int:
+    return _run(state, here, host, "on_crash", int(crashed))
+
+
+def _message_bytes(state: State, slot: int) -> int:
+    return int(state.process[0].message_bytes(state.message[slot]))
+
+
+def _admits(state: State, here: int, sender: int, tag: int, value: int, host: Host) -> bool:
+    """Items come one after the other: a record is judged with the last of its numbers.
+
+    Nothing of a packet that was refused halfway reaches the next one: no correct process begins a
+    packet with a WORD.
+    """
+    process = state.process[here]
+    process._host = host
+    if tag == BEGIN:
+        state.words, state.words_left = [], int(value)
+        return 0 < value <= RECORD_NUMBERS_MAX
+    try:
+        if tag == DATA:
+            state.words_left = 0
+            return bool(process.admits(int(sender), state.at(int(value), host)))
+        if state.words_left == 0:
+            return False
+        state.words.append(int(value))
+        state.words_left -= 1
+        if state.words_left:
+            return True
+        return bool(process.admits(int(sender), _record(process.records, state.words)))
+    except (IndexError, TypeError, ValueError):
+        if tag == DATA:
+            state.message.pop(int(value), None)
+        return False
+
+
+@dataclass(frozen=True)
+class NoParameters:
+    """Nothing to choose."""
+
+
+def is_plain(module: ModuleType) -> bool:
+    """Whether a module defines a protocol in plain Python."""
+    found = getattr(module, "Process", None)
+    return isinstance(found, type) and issubclass(found, Process)
+
+
+def adapt(module: Any) -> str | None:
+    """Give a module with a ``Process`` all that the contract asks for, or say what it lacks."""
+    process = module.Process
+    for method in ("broadcast", "receive"):
+        if getattr(process, method) is getattr(Process, method):
+            return f"its Process has no {method}"
+    if hasattr(module, "State"):
+        return None
+    own = type("State", (State,), {"__module__": module.__name__})
+    bodies: dict[Any, Any] = {
+        contract.broadcast: _broadcast,
+        contract.receive: _receive,
+        contract.on_timer: _on_timer,
+        contract.on_crash: _on_crash,
+        contract.message_bytes: _message_bytes,
+    }
+    if process.start is not Process.start:
+        bodies[contract.start] = _start
+    if process.admits is not Process.admits:
+        bodies[contract.admits] = _admits
+    for handler, body in bodies.items():
+        compiled.register(handler, own)(body)
+    module.State = own
+    module.ITEMS = (MESSAGE, RECORD, NUMBER)
+    module.MESSAGE_FIELDS = ("wire",)
+    module.Parameters = getattr(module, "Parameters", NoParameters)
+    module.ASSUMES = frozenset(getattr(module, "ASSUMES", ()))
+    module.allocate = functools.partial(own, module)
+    module.extra = _extra
+    return None
+
+
+def _extra(state: State) -> dict[str, float]:
+    """The sums of what the processes count."""
+    found: dict[str, float] = {}
+    for process in state.process:
+        for name, value in process.extra().items():
+            found[name] = found.get(name, 0) + value
+    return found
