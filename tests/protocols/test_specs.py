@@ -1,0 +1,48 @@
+"""Each protocol does what its specification does, event for event, and each page quotes it."""
+
+import re
+
+import pytest
+
+from precedes.testing import check_same, random_scenario
+from tests.support.places import ROOT
+
+# How the two are set to do the same, and what of a random schedule the paper does not speak of.
+# Protocol -> parameters of the compiled one, parameters of the specification, changes of a schedule.
+SPECS = {
+    "vector": ({}, {}, {}),
+    "vcube": ({"tolerant": False}, {}, {"faults": "no crashes"}),
+}
+SEEDS = (*range(1, 16), *(pytest.param(seed, marks=pytest.mark.gate) for seed in range(16, 201)))
+
+
+def schedule(protocol, seed):
+    """A random schedule for both: the compiled protocol's, and the specification's."""
+    compiled, spec, changes = SPECS[protocol]
+    scenario = random_scenario(protocol, seed)
+    if changes.get("faults") == "no crashes":
+        kept = tuple(fault for fault in scenario.faults if fault.kind != "crash")
+        scenario = scenario.replace(faults=kept)
+    scenario = scenario.replace(**{k: v for k, v in changes.items() if k != "faults"})
+    other = scenario.replace(protocol=f"{protocol}.spec", parameters=spec)
+    return scenario.replace(parameters=compiled), other
+
+
+@pytest.mark.usefixtures("engine")
+@pytest.mark.parametrize("protocol", SPECS)
+@pytest.mark.parametrize("seed", SEEDS)
+def test_the_compiled_protocol_does_what_its_specification_does(protocol, seed):
+    check_same(*schedule(protocol, seed))
+
+
+@pytest.mark.parametrize("protocol", SPECS)
+def test_its_page_quotes_it(protocol):
+    """A page shows parts of the specification, in their order and as they are."""
+    source = (ROOT / f"src/precedes/protocols/{protocol}/spec.py").read_text()
+    page = (ROOT / f"docs/protocols/{protocol}.md").read_text()
+    at = 0
+    quoted = re.findall(r"^```python\n(.*?)^```", page, re.MULTILINE | re.DOTALL)
+    assert quoted
+    for text in quoted:
+        assert text in source[at:], text
+        at = source.index(text, at)
