@@ -142,12 +142,14 @@ def test_the_example_of_a_table():
 
 
 def test_the_walk_through_quotes_the_example():
-    source = (ROOT / "examples/fifo_broadcast.py").read_text(encoding="utf-8")
     page = PAGES["docs/adding-a-protocol.md"]
-    quoted = [block.text for block in blocks(page) if block.language == "python"]
-    assert len(quoted) > 5
-    for text in quoted:
-        assert text in source
+    chapters = page.split("\n# Chapter ")
+    for chapter, name, least in zip(chapters[1:], ("plain", "broadcast"), (3, 6), strict=True):
+        source = (ROOT / f"examples/fifo_{name}.py").read_text(encoding="utf-8")
+        quoted = [block.text for block in blocks(chapter) if block.language == "python"]
+        assert len(quoted) >= least
+        for text in quoted:
+            assert text in source
     number, condition = re.search(r"fifo_broadcast\.py:(\d+), (ahead > 1)", page).groups()
     assert source.splitlines()[int(number) - 1].strip() == f"if {condition}:"
 

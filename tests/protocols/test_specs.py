@@ -8,7 +8,7 @@ from precedes.testing import check_same, random_scenario
 from tests.support.places import ROOT
 
 # How the two are set to do the same, and what of a random schedule the paper does not speak of.
-# Protocol -> parameters of the compiled one, parameters of the specification, changes of a schedule.
+# Protocol -> parameters of the compiled one and of the specification, changes of a schedule.
 SPECS = {
     "vector": ({}, {}, {}),
     "vcube": ({"tolerant": False}, {}, {"faults": "no crashes"}),

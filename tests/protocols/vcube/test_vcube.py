@@ -12,11 +12,8 @@ from precedes.protocols.vcube.recovery import WINDOW
 from precedes.protocols.vcube.state import WAITING_MAX
 from precedes.sim import Fault, Scenario, simulate
 from precedes.sim.engine.rows import NODE, PACKET, SEQUENCE, SOURCE
-from precedes.testing import observe
+from precedes.testing import check_same, observe
 from tests.support import trees, vcube_checks
-from tests.support.places import PROTOCOLS
-
-LITERAL = str(PROTOCOLS / "vcube_literal.py")
 
 
 class Node:
@@ -121,22 +118,17 @@ def test_a_packet_is_taken_in_whole_before_anything_is_sent():
     assert four.receive(6, (2, 2), (2, 1)) == ([(5, [(2, 2), (2, 1)])], [(2, 1), (2, 2)])
 
 
-def sorted_rows(seen):
-    """Events in a canonical order: within one call deliveries may come in either."""
-    return seen.rows[np.lexsort(seen.rows.T)]
-
-
 @pytest.mark.parametrize("seed", range(24))
-def test_behaves_as_the_literal_algorithm(seed):
+def test_behaves_as_its_specification(seed):
     """Event for event, packet for packet, on groups of any size with several messages a source."""
     scenario = vcube_checks.scenario(seed, largest=17)
     if simulate(scenario, tier="interpreted").broadcasts > 100:
         scenario = scenario.replace(messages=100)
-    scenario = scenario.replace(parameters={**scenario.parameters, "tolerant": False})
-    quick = observe(scenario, tier="interpreted", packets=True)
-    literal = observe(scenario.replace(protocol=LITERAL), tier="interpreted", packets=True)
-    assert np.array_equal(sorted_rows(quick), sorted_rows(literal)), scenario
-    assert quick.result.bytes_sent == literal.result.bytes_sent
+    aggregation = {"aggregation": scenario.parameters["aggregation"]}
+    spec = scenario.replace(protocol="vcube.spec", parameters=aggregation)
+    scenario = scenario.replace(parameters={**aggregation, "tolerant": False})
+    seen = check_same(scenario, spec, compiled=False)
+    assert seen.result.bytes_sent == simulate(spec, tier="interpreted").bytes_sent
 
 
 @pytest.mark.usefixtures("engine")
