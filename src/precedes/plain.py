@@ -272,7 +272,8 @@ class State:
         self.message: dict[int, Any] = {}
         self.is_live = group.window > 0
         # Of a live member: the fields of messages as they travel.
-        width = 2 * (FIELD_NUMBERS_MAX + 2 * group.nodes) if self.is_live else 0
+        travels = self.is_live and bool(_fields(self.kind))
+        width = 2 * (FIELD_NUMBERS_MAX + 2 * group.nodes) if travels else 0
         self.wire = np.zeros((capacity.slots, width), np.int32)
         self.unsent: list[int] | None = None  # effects of a handler for which there was no room
         self.words: list[int] = []  # of a record whose items are being admitted,

@@ -1,10 +1,13 @@
 """Every byte of every frame, delivery and row: compiled, interpreted, and as the layout says."""
 
+import random
+
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from precedes.live.member import allocate
+from precedes.live.member import allocate, records
 from precedes.registry import linked, load
 from tests.support import bodies, warm
 from tests.support.liars import PARAMETERS
@@ -159,3 +162,25 @@ def test_a_run_less_is_seen(runs):
     outputs, _ = runs
     assert difference(outputs, outputs[:-1]) is not None
     assert difference(outputs, outputs) is None
+
+
+def test_short_cuts_of_interpreted_members_are_the_loops():
+    """Numbers and fields, at every size and at both ends of their ranges."""
+    rng = random.Random(1)
+    for count in (1, 2, 4, 8):
+        ends = (0, 1, -1, 2**31 - 1, -(2**31), 2**63 - 1, -(2**63))
+        for value in (*ends, *(rng.getrandbits(63) for _ in range(20))):
+            one, other = np.zeros(20, np.uint8), np.zeros(20, np.uint8)
+            assert records.write(one, 3, value, count) == 3 + count
+            assert records._write(other, 3, np.int64(value), count) == 3 + count
+            assert np.array_equal(one, other)
+            assert records.read(one, 3, count) == records._read(one, 3, count)
+    for _ in range(50):
+        row = np.array([rng.choice((0, 0, 0, 5, -5)) for _ in range(12)], np.int32)
+        assert records.used_words(row) == records._used_words(row)
+        one, other, first = row.copy(), row.copy(), rng.randrange(13)
+        records.clear(one, first)
+        records._clear(other, first)
+        assert np.array_equal(one, other)
+        assert not one[first:].any()
+        assert np.array_equal(one[:first], row[:first])

@@ -76,9 +76,7 @@ REASONS: Final = {
 STOP: Final = -1000
 
 
-@compiled.function(inline=False)
-def read(data: Bytes, at: int, count: int) -> int:
-    """A number of ``count`` bytes, the least significant first."""
+def _read(data: Bytes, at: int, count: int) -> int:
     value = np.int64(0)
     for i in range(count):
         # Unsigned indices need no wrap-around test: this compiles to one load.
@@ -86,11 +84,24 @@ def read(data: Bytes, at: int, count: int) -> int:
     return int(value)
 
 
-@compiled.function(inline=False)
-def write(data: Bytes, at: int, value: int, count: int) -> int:
-    """Write a number in ``count`` bytes."""
+@compiled.function(inline=False, loop=_read)
+def read(data: Bytes, at: int, count: int) -> int:
+    """A number of ``count`` bytes, the least significant first; one of 8 bytes has a sign."""
+    found = data[at : at + count].tobytes()
+    return int.from_bytes(found, "little", signed=count == NUMBER_BYTES)
+
+
+def _write(data: Bytes, at: int, value: int, count: int) -> int:
     for i in range(count):
         data[np.uint64(at + i)] = (value >> (8 * i)) & 0xFF
+    return at + count
+
+
+@compiled.function(inline=False, loop=_write)
+def write(data: Bytes, at: int, value: int, count: int) -> int:
+    """Write the last ``count`` bytes of a number."""
+    taken = int(value) & ((1 << 8 * count) - 1)
+    data[at : at + count] = memoryview(taken.to_bytes(count, "little"))
     return at + count
 
 
@@ -374,15 +385,38 @@ def fields_bytes_max(fields: tuple[Int32s, ...]) -> int:
     return total
 
 
+def _used_words(row: Int32s) -> int:
+    used = row.size
+    while used > 0 and row[used - 1] == 0:
+        used -= 1
+    return used
+
+
+@compiled.function(inline=False, loop=_used_words)
+def used_words(row: Int32s) -> int:
+    """How many words there are up to the last that is not 0."""
+    found = row.nonzero()[0]
+    return int(found[-1]) + 1 if found.size else 0
+
+
+def _clear(row: Int32s, first: int) -> None:
+    for i in range(first, row.size):
+        row[i] = 0
+
+
+@compiled.function(inline=False, loop=_clear)
+def clear(row: Int32s, first: int) -> None:
+    """Set the words from this one on to 0."""
+    row[first:] = 0
+
+
 @compiled.function(inline=False)
 def write_field(data: Bytes, at: int, row: Int32s) -> int:
     """How many words up to the last that is not 0, then these.
 
     Each in groups of 7 bits, its sign in the lowest: a small count takes one byte.
     """
-    used = row.size
-    while used > 0 and row[used - 1] == 0:
-        used -= 1
+    used = used_words(row)
     at = write(data, at, used, COUNT_BYTES)
     for i in range(used):
         word = np.int64(row[i])
@@ -422,6 +456,5 @@ def read_field(data: Bytes, at: int, end: int, row: Int32s) -> int:
         if word > 0xFFFFFFFF:
             return IMPOSSIBLE
         row[i] = (word >> 1) ^ -(word & 1)
-    for i in range(used, row.size):
-        row[i] = 0
+    clear(row, used)
     return at

@@ -107,9 +107,7 @@ def _broadcast(member: Member, state: Any, position: int) -> int:
     sequence = registers[arrays.OWN_SEQUENCE] + 1
     slot = store.new_message(member, me, sequence)
     for k in range(len(member.field)):
-        row = member.field[k][slot]
-        for i in range(row.size):
-            row[i] = 0
+        records.clear(member.field[k][slot], 0)
     registers[arrays.OF_DETECTOR] = 0
     status = contract.broadcast(state, 0, slot, member.host)
     if status != DONE:
