@@ -31,6 +31,7 @@ import numpy as np
 from precedes import compiled, contract
 from precedes.contract import DONE, FULL, MESSAGE, NUMBER, RECORD, Capacity, Group, Host, grow
 from precedes.errors import UserError
+from precedes.model import EventKind
 
 # Tags of items: a message, or a record as a header and the numbers that follow it.
 DATA: Final = 0
@@ -155,6 +156,10 @@ class Process:
         self._serial += 1
         self._timers[self._serial] = key
         self._effects += (contract.SET_TIMER, self._serial, delay_ns)
+
+    def note(self, kind: EventKind, m: Message) -> None:
+        """Record an event of the protocol's own about a message in the trace."""
+        self._effects += (contract.NOTE, int(kind), m._slot)
 
     @property
     def now_ns(self) -> int:

@@ -71,14 +71,17 @@ def run(scenario, *, tier="auto"):
     return done, result, collector.rows()
 
 
-def check(scenario, *, tier="auto"):
-    """Convict unless the run kept every promise; returns its result."""
+def check(scenario, *, tier="auto", rest=None):
+    """Convict unless the run kept every promise; returns its result.
+
+    ``rest`` judges the state at the end, as ``check_rest`` does for the compiled protocol.
+    """
     done, result, rows = run(scenario, tier=tier)
     hold(result.complete, "restless", "something goes on for ever")
     crashed = set(rows[rows[:, 2] == EventKind.CRASH, 1].tolist())
     correct = [node for node in range(scenario.nodes) if node not in crashed]
     check_trace(rows, correct)
-    check_rest(done.state, correct, crashed)
+    (rest or check_rest)(done.state, correct, crashed)
     hold(result.lost == 0, "lost")
     hold(result.pending_at_end == 0, "kept", "a correct process still keeps a message")
     return result
@@ -130,6 +133,16 @@ def check_rest(state, correct, crashed):
     left = sum(int(awaited.ends[node, 2] + bundles.waiting[node]) for node in crashed)
     left += sum(_length(state, int(row)) for row in state.source[list(crashed)][:, :, 1].flat)
     hold(int(state.pool.mark[2]) == left, "rows", "a row of the pool was lost")
+
+
+def check_spec_rest(state, correct, crashed):
+    """The same of the specification's processes."""
+    for process in (state.process[node] for node in correct):
+        hold(not process.ack_set, "awaited", "something is still awaited")
+        hold(not process.msg_set, "kept", "a message is still kept")
+        hold(not any(process.delay_msg), "bundle", "a bundle was not sent")
+        hold(not any(process.timer), "timer", "a timer is still running")
+        hold(not any(process.rcv_win), "rows", "a delivered message is remembered for ever")
 
 
 def _length(state, row):

@@ -1,6 +1,6 @@
 """Best-effort broadcast on self-healing trees, with messages bundled where trees overlap.
 
-Source: Rodrigues et al. 2018, Algorithm 2, with its printed errors mended
+Source: Rodrigues et al. 2018, Algorithm 2, with its published errors corrected
 (docs/protocols/bundled.md).
 
 Algorithm. A message travels down the VCube tree of its source. Who receives it from j covers its
