@@ -215,7 +215,7 @@ class Process(plain.Process):
 
     def on_crash(self, j: int) -> None:
         """CRASH, lines 73 to 87; k is asked once for all who waited for j."""
-        self.correct.remove(j)
+        self.correct -= {j}
         self.drop_bundle(j)
         k = self.FF_neighbor(self.cluster(j))
         for p, q, ack in self.ack_set.copy():
