@@ -27,7 +27,7 @@ PUBLIC = {
     """,
     "precedes.testing": """
         Breach Collector Conformance Failure Kind Observed assert_conforms check_agreement
-        check_scenario conformance observe random_scenario
+        check_same check_scenario conformance observe random_scenario
     """,
     "precedes.trace": """
         Dialect EVENTS FORMATS Found History SCHEMA SCHEMA_VERSION TraceWriter event_batches
