@@ -135,9 +135,8 @@ class Process(plain.Process):
 
     def blocked(self, m: Message, k: int) -> bool:
         """Line 26: m needs a message that has not arrived and comes to k by this process."""
-        return any(
-            m.vc[l] > self.vector_max[l] and k in self.children(l) for l in range(self.nodes)
-        )
+        missing = (l for l in range(self.nodes) if m.vc[l] > self.vector_max[l])
+        return any(k in self.children(l) for l in missing)
 
     def CHECKDELIVERY(self) -> None:
         """Lines 29 to 33."""
