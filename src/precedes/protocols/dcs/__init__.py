@@ -113,6 +113,8 @@ def _broadcast(state: State, here: int, slot: int, host: Host) -> int:
     if state.dcs.settings[DETECTOR] != 0:
         log.collect(state.log, here, state.dcs.word[here, NODE])
     send_all(host, DATA, slot)
+    if state.held.ends[here, queue.BEGIN] != NONE:
+        _settle(state, here, host)  # it may wait for entries that this broadcast has raised
     _afterwards(state, here, host)
     return DONE
 
