@@ -261,7 +261,7 @@ def allocate(parameters: Parameters, group: Group, capacity: Capacity) -> State:
             settings=_settings(parameters),
             counters=np.zeros(COUNTERS, np.int64),
             series=np.zeros(SERIES_WORDS * SERIES_LENGTH, np.int64),
-            limits=_limits(parameters, group.nodes),
+            limits=np.array(loads(parameters, group.nodes), np.int64),
             key=hasher.key.copy(),
         ),
         need=np.zeros((capacity.slots, width), np.int32),
@@ -317,8 +317,9 @@ def _settings(parameters: Parameters) -> Int64s:
     return np.array(found, np.int64)
 
 
-def _limits(parameters: Parameters, nodes: int) -> Int64s:
-    found = _loads(
+def loads(parameters: Parameters, nodes: int) -> tuple[int, ...]:
+    """Place w: the load, in 1/1000 broadcasts per second, that w components are enough for."""
+    return _loads(
         error=parameters.error,
         entries=parameters.component_entries,
         per_component=parameters.per_component,
@@ -327,7 +328,6 @@ def _limits(parameters: Parameters, nodes: int) -> Int64s:
         nodes=nodes,
         delay=parameters.delay,
     )
-    return np.array(found, np.int64)
 
 
 @functools.lru_cache(maxsize=64)
@@ -341,7 +341,6 @@ def _loads(
     nodes: int,
     delay: str,
 ) -> tuple[int, ...]:
-    """Place w: the load, in 1/1000 broadcasts per second, that w components are enough for."""
     found = [0]
     for components in range(1, components_max + 1):
         if spread == 1:

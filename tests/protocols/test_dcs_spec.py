@@ -1,0 +1,88 @@
+"""`dcs.spec`: clocks that grow and shrink as the compiled one does, and the published rules."""
+
+import pytest
+
+from precedes import simulate
+from precedes.protocols.dcs import spec
+from precedes.testing import check_same
+from tests.support import dcs_literal, dcs_stress
+from tests.support.convictions import assert_convicted, conviction
+
+
+def gate(seeds):
+    return [pytest.param(seed, marks=pytest.mark.gate) for seed in seeds]
+
+
+# Two of these deliver something in a broadcast: it waited for an entry that the broadcast raised.
+SMALL = (1, 11, *gate(seed for seed in range(2, 41) if seed != 11))
+PULSES = (2, 5, *gate(seed for seed in range(1, 31) if seed not in (2, 5)))
+
+
+def check_shrinking(scenario):
+    """The same events, in a run whose clock grows, is deactivated and removed."""
+    scenario = scenario.replace(parameters={**scenario.parameters, "detector": "none"})
+    other = scenario.replace(protocol="dcs.spec")
+    compiled = check_same(scenario, other).result.extra
+    plain = simulate(other).extra
+    one = scenario.parameters["component_entries"] * scenario.parameters["components"]
+    assert compiled["entries_sent_mean"] > one, "no component was activated"
+    for what in ("deactivated", "removed"):
+        assert compiled[what] == plain[what] > 0, what
+
+
+@pytest.mark.usefixtures("engine")
+@pytest.mark.parametrize("seed", SMALL)
+def test_clocks_follow_the_load_alike(seed):
+    check_shrinking(dcs_stress.small(seed))
+
+
+@pytest.mark.usefixtures("engine")
+@pytest.mark.parametrize("seed", PULSES)
+def test_components_come_and_go_alike(seed):
+    check_shrinking(dcs_stress.pulses(seed))
+
+
+@pytest.mark.usefixtures("engine")
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_messages_have_the_same_size(seed):
+    """Without rounds, whose packets are records here and larger than compiled ones."""
+    scenario = dcs_stress.small(seed)
+    parameters = {**scenario.parameters, "detector": "none", "round_ms": 1e9}
+    scenario = scenario.replace(parameters=parameters)
+    compiled, plain = simulate(scenario), simulate(scenario.replace(protocol="dcs.spec"))
+    assert compiled.packets == plain.packets
+    assert compiled.bytes_sent == plain.bytes_sent
+
+
+def pulses(seed):
+    def trial(name):
+        dcs_literal.judge(dcs_stress.pulses(seed).replace(protocol=name))
+
+    return trial
+
+
+# The published rule, what shows it, and what it is convicted for.
+LITERAL = [
+    (dcs_literal.OwnEntries, pulses(3), "lost"),
+    (dcs_literal.Maximum, pulses(20), "counts"),
+    (dcs_literal.CoveredStaysInactive, dcs_literal.hits_a_covered_entry, "deactivated early"),
+    (dcs_literal.RoundBlocksMessages, pulses(20), "deactivated early"),
+    (dcs_literal.EqualCounters, dcs_literal.hit_by_different_messages, "deactivated early"),
+    (dcs_literal.VectorOfDeliveries, dcs_literal.newer_than_the_initiator_knows, "removed early"),
+    (dcs_literal.SameGeneration, dcs_literal.added_again, "lost"),
+    (dcs_literal.LateDecision, pulses(20), "deactivated early"),
+]
+
+
+@pytest.mark.parametrize(
+    ("process", "trial", "reason"), LITERAL, ids=[process.__name__ for process, *_ in LITERAL]
+)
+def test_rules_as_published_are_convicted(tmp_path, process, trial, reason):
+    name = dcs_literal.protocol(tmp_path, process)
+    assert_convicted(process.__name__, [lambda: trial(name)], reason)
+
+
+def test_the_specification_passes_the_same_trials(tmp_path):
+    name = dcs_literal.protocol(tmp_path, spec.Process)
+    trials = {id(trial): trial for _, trial, _ in LITERAL}.values()
+    assert conviction([lambda trial=trial: trial(name) for trial in trials]) is None
