@@ -42,10 +42,10 @@ MUTANTS = {
         ONE_HASH,
     ),
     "repeated packets are not recognised": (
-        ("    if sequence <= before:\n", "    if sequence < 0:\n"),
+        ("    if sequence <= before or ", "    if "),
     ),
     "a repeated packet that waits is kept for ever": (
-        ("    if missing < 0:\n        return AWAY\n", ""),
+        (" or queue.holds(state.held, here, source, sequence, host)", ""),
     ),
     "what waits is never looked at again": (
         (

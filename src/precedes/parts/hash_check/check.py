@@ -53,8 +53,6 @@ COUNTED: Final = 6
 
 LOG_MAX: Final = 1 << 24  # deliveries kept for answers
 
-STAY, GO, AWAY = 0, 1, 2  # what to do with a message that waits
-
 
 def check_effort(*, hashes: int, log_length: int) -> None:
     """UserError unless a search and its log can have this size."""
@@ -111,7 +109,7 @@ def arrive(state: Any, here: int, slot: int, host: Host) -> None:
     source = source_of(host, slot)
     before = state.delivered[here, source]
     sequence = sequence_of(host, slot)
-    if sequence <= before:
+    if sequence <= before or queue.holds(state.held, here, source, sequence, host):
         drop(host, slot)
         return
     entry = lacks(state, here, slot)
@@ -120,10 +118,16 @@ def arrive(state: Any, here: int, slot: int, host: Host) -> None:
     if covered and in_turn and explains(state, here, slot, host):
         record_delivery(state, here, slot, host)
         deliver(host, slot)
-        if state.held.ends[here, queue.BEGIN] != NONE and releases(state, here, source):
-            settle(state, here, host)
+        after_delivery(state, here, source, host)
     else:
         _hold(state, here, slot, entry, in_turn, host)
+
+
+@compiled.function()
+def after_delivery(state: Any, here: int, source: int, host: Host) -> None:
+    """Examine what waits if a message of ``source``, just recorded, may have made it ready."""
+    if state.held.ends[here, queue.BEGIN] != NONE and releases(state, here, source):
+        settle(state, here, host)
 
 
 @compiled.function(inline=False)
@@ -204,54 +208,48 @@ def settle(state: Any, here: int, host: Host) -> None:
     held.ends[here, queue.OTHERS] = 0
     row = held.ends[here, queue.BEGIN]
     while row != NONE:
-        verdict = _examine(state, here, row, host)
-        if verdict == STAY:
+        if not _may_go(state, here, row, host):
             queue.note_waiting(held, here, row)
             before, row = row, rows[row + queue.LINK]
             continue
         slot = rows[row + queue.SLOT]
         state.counted[WITHDRAWN] += rows[row + queue.STAGE] == ASKED
         queue.remove(held, here, row, before)
-        if verdict == GO:
-            record_delivery(state, here, slot, host)
-            deliver(host, slot)
-        else:
-            drop(host, slot)
+        record_delivery(state, here, slot, host)
+        deliver(host, slot)
         before = NONE
         row = held.ends[here, queue.BEGIN]
 
 
 @compiled.function(inline=False)
-def _examine(state: Any, here: int, row: int, host: Host) -> int:
-    """What to do now with a message that waits."""
+def _may_go(state: Any, here: int, row: int, host: Host) -> bool:
+    """Whether a message that waits can be delivered now; it may go on to another stage."""
     rows = state.held.pool.row
     slot = rows[row + queue.SLOT]
     missing = sequence_of(host, slot) - state.delivered[here, source_of(host, slot)] - 1
-    if missing < 0:
-        return AWAY
     if rows[row + queue.STAGE] == ANSWERED:
         complete = requests.all_delivered(state.held, state.delivered[here], row)
-        return GO if complete and missing == 0 else STAY
+        return complete and missing == 0
     if rows[row + queue.STAGE] == COUNTS:
         if reached(state, here, rows[row + queue.ENTRY]) < rows[row + queue.VALUE]:
-            return STAY
+            return False
         entry = lacks(state, here, slot)
         if entry != NONE:
             queue.await_entry(state.held, row, entry, state.need[slot])
-            return STAY
+            return False
         rows[row + queue.STAGE] = PREDECESSOR
     tested = rows[row + queue.STAGE] != PREDECESSOR
     if missing > 0 and state.setting[SENDER_ORDER] != 0:
-        return STAY
+        return False
     if tested and state.setting[RETRY] == 0:
-        return STAY
+        return False
     if rows[row + queue.STAGE] == ASKED and lacks(state, here, slot) != NONE:
-        return STAY  # it was asked about with one before it
+        return False  # it was asked about with one before it
     if explains(state, here, slot, host):
-        return GO
+        return True
     if not tested:
         _suspect(state, here, row, host)
-    return STAY
+    return False
 
 
 @compiled.function()

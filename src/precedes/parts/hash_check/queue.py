@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from precedes import compiled
-from precedes.contract import Capacity, Int32s, Int64s
+from precedes.contract import Capacity, Host, Int32s, Int64s, sequence_of, source_of
 from precedes.parts.pool import NONE, Pool, allocate_pool, free_row, has_rows, take_row
 
 COUNTS: Final = 0
@@ -81,6 +81,18 @@ def allocate(processes: int, capacity: Capacity, *, entries: int = 0) -> Queue:
 def has_room(held: Queue, count: int) -> bool:
     """Whether that many more messages and as many dependencies can be kept."""
     return has_rows(held.pool, count) and has_rows(held.dependencies, count)
+
+
+@compiled.function(inline=False)
+def holds(held: Queue, here: int, source: int, sequence: int, host: Host) -> bool:
+    """Whether a message of this name waits."""
+    row = held.ends[here, BEGIN]
+    while row != NONE:
+        slot = held.pool.row[row + SLOT]
+        if sequence_of(host, slot) == sequence and source_of(host, slot) == source:
+            return True
+        row = held.pool.row[row + LINK]
+    return False
 
 
 @compiled.function(inline=False)

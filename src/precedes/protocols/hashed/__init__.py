@@ -204,10 +204,9 @@ def _broadcast(state: State, here: int, slot: int, host: Host) -> int:
     clocks.copy(state.clock[here], state.need[slot])
     state.past[slot] = state.hash[here]
     check.record_delivery(state, here, slot, host)
-    # It may complete the clock of what waits, which is examined after the next delivery.
-    state.held.ends[here, queue.OTHERS] = 1
     log.collect(state.log, here, state.node[here])
     send_all(host, DATA, slot)
+    check.after_delivery(state, here, source_of(host, slot), host)
     return DONE
 
 
