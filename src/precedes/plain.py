@@ -436,8 +436,8 @@ def adapt(module: Any) -> str | None:
     for method in ("broadcast", "receive"):
         if getattr(process, method) is getattr(Process, method):
             return f"its Process has no {method}"
-    if hasattr(module, "State"):
-        return None
+    if getattr(getattr(module, "State", None), "__module__", "") == module.__name__:
+        return None  # done before; a State of another module may have been imported with *
     own = type("State", (State,), {"__module__": module.__name__})
     bodies: dict[Any, Any] = {
         contract.broadcast: _broadcast,

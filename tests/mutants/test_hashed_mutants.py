@@ -41,9 +41,7 @@ MUTANTS = {
         ("        set_timer(host, key, state.setting[GRACE_NS])\n", "        pass\n"),
         ONE_HASH,
     ),
-    "repeated packets are not recognised": (
-        ("    if sequence <= before or ", "    if "),
-    ),
+    "repeated packets are not recognised": (("    if sequence <= before or ", "    if "),),
     "a repeated packet that waits is kept for ever": (
         (" or queue.holds(state.held, here, source, sequence, host)", ""),
     ),

@@ -16,6 +16,13 @@ SPECS = {
     "bundled": ({}, {}, {"bandwidth_bytes_per_s": 0.0, "mtu_bytes": 0}),
     # Records of rounds are larger than compiled ones, so their size must not take time.
     "dcs": ({}, {}, {"faults": "no crashes", "bandwidth_bytes_per_s": 0.0}),
+    # An answer is a record, larger than the compiled one's numbers, and is not cut.
+    "hashed": (
+        {"entries": 4, "search": "literal"},
+        {"entries": 4},
+        {"bandwidth_bytes_per_s": 0.0, "mtu_bytes": 0},
+    ),
+    "probabilistic": (SMALL := {"entries": 4, "detector": "mostefaoui"}, SMALL, {}),
 }
 SEEDS = (*range(1, 16), *(pytest.param(seed, marks=pytest.mark.gate) for seed in range(16, 201)))
 
