@@ -4,6 +4,7 @@ import re
 
 import pytest
 
+from precedes import Scenario, simulate
 from precedes.testing import check_same, random_scenario
 from tests.support.places import ROOT
 
@@ -57,3 +58,16 @@ def test_its_page_quotes_it(protocol):
     for text in quoted:
         assert text in source[at:], text
         at = source.index(text, at)
+
+
+@pytest.mark.parametrize("protocol", SPECS)
+def test_messages_have_the_size_of_the_compiled_ones(protocol):
+    """Broadcasts are a second apart, so that nobody asks about anything."""
+    compiled, spec, _ = SPECS[protocol]
+    scenario = Scenario(protocol=protocol, nodes=5, messages=20, rate=1.0, delay="constant:1")
+    other = scenario.replace(protocol=f"{protocol}.spec", parameters=spec)
+    sent = [
+        simulate(one, tier="interpreted").bytes_sent
+        for one in (scenario.replace(parameters=compiled), other)
+    ]
+    assert sent[0] == sent[1] > 0
