@@ -14,10 +14,6 @@ from precedes.testing import Kind, assert_conforms, conformance
 from tests.support import edited
 from tests.support.places import BATCHES
 
-DELIVERED = "        deliver(host, value_of(inbox, i))\n"
-SENT = "    send_all(host, DATA, slot)\n"
-IMPORTED = "    deliver,\n"
-
 
 @pytest.mark.usefixtures("engine")
 @pytest.mark.parametrize("name", linked())
@@ -53,80 +49,83 @@ def test_adding_a_file_adds_the_protocol():
 
 # What is wrong with a file, as edits of ``unordered``, and what its author is told.
 REFUSED = {
-    "docstring": (
-        [('"""Broadcast', 'TEXT = """Broadcast'), ("from __future__ import annotations\n", "")],
-        "no docstring",
-    ),
-    "state": ([("class State(", "class Other("), ("-> State:", "-> object:")], "State"),
-    "parameters": ([("class Parameters:", "class Other:")], "Parameters"),
-    "items": ([("ITEMS: Final = ", "OTHER: Final = ")], "ITEMS is missing"),
-    "message fields": ([("MESSAGE_FIELDS: Final", "OTHER: Final")], "MESSAGE_FIELDS is missing"),
-    "guarantee": ([("GUARANTEE: Final", "OTHER: Final")], "GUARANTEE is missing"),
-    "assumes": ([("ASSUMES: Final", "OTHER: Final")], "ASSUMES is missing"),
-    "allocate": ([("def allocate(", "def other(")], r"allocate\(.*\) is missing"),
+    "state": (("", "", "del State"), "State"),
+    "parameters": (("", "", "del Parameters"), "Parameters"),
+    "items": (("", "", "del ITEMS"), "ITEMS is missing"),
+    "message fields": (("", "", "del MESSAGE_FIELDS"), "MESSAGE_FIELDS is missing"),
+    "guarantee": (("", "", "del GUARANTEE"), "GUARANTEE is missing"),
+    "assumes": (("", "", "del ASSUMES"), "ASSUMES is missing"),
+    "allocate": (("", "", "del allocate"), r"allocate\(.*\) is missing"),
     "wrong guarantee": (
-        [('GUARANTEE: Final = "none"', 'GUARANTEE: Final = "total order"')],
+        ("", "", "GUARANTEE = 'total order'"),
         "GUARANTEE must be one of causal, probable, none, not 'total order'",
     ),
     "wrong assumption": (
-        [('{"reliable", "unique"}', '{"lossless"}')],
+        ("", "", "ASSUMES = frozenset({'lossless'})"),
         r"ASSUMES may name reliable, unique, fifo, not \['lossless'\]",
     ),
-    "first item": ([("(MESSAGE,)", "(2, MESSAGE)")], r"ITEMS\[0\] must be MESSAGE"),
-    "no items": ([("(MESSAGE,)", "()")], r"ITEMS\[0\] must be MESSAGE"),
+    "first item": (("", "", "ITEMS = (2, MESSAGE)"), r"ITEMS\[0\] must be MESSAGE"),
+    "no items": (("", "", "ITEMS = ()"), r"ITEMS\[0\] must be MESSAGE"),
     "no broadcast": (
-        [("@compiled.register(broadcast, State)\n", "")],
+        ("", "compiled.register(broadcast, State)", "compiled.function()"),
         "no broadcast is registered for its State",
     ),
     "no receive": (
-        [("@compiled.register(receive, State)\n", "")],
+        ("", "compiled.register(receive, State)", "compiled.function()"),
         "no receive is registered for its State",
     ),
     "no size": (
-        [("@compiled.register(message_bytes, State)\n", "")],
+        ("", "compiled.register(message_bytes, State)", "compiled.function()"),
         "no message_bytes is registered for its State",
     ),
-    "no dataclass": (
-        [("@dataclass(frozen=True)\n", "")],
-        "Parameters must be a dataclass",
-    ),
+    "no dataclass": (("", "dataclass(...)", "lambda one: one"), "Parameters must be a dataclass"),
     "no default": (
-        [('    """Nothing to choose."""\n', '    """One to choose."""\n\n    size: int\n')],
+        ("Parameters", "", "size: int"),
         "Parameters must have a default for every field",
     ),
     "another state": (
-        [("return State(hosted=np.array(group.hosted, np.int64))", "return (1, 2)")],
+        ("allocate", "State(...)", "(1, 2)"),
         "allocate returns tuple, not its State",
     ),
     "field without rows": (
-        [("MESSAGE_FIELDS: Final[tuple[str, ...]] = ()", 'MESSAGE_FIELDS: Final = ("hosted",)')],
+        ("", "", "MESSAGE_FIELDS = ('hosted',)"),
         "MESSAGE_FIELDS names 'hosted', which has not one row per slot",
     ),
     "field that is not there": (
-        [("MESSAGE_FIELDS: Final[tuple[str, ...]] = ()", 'MESSAGE_FIELDS: Final = ("clock",)')],
+        ("", "", "MESSAGE_FIELDS = ('clock',)"),
         "MESSAGE_FIELDS names 'clock', which has not one row per slot",
     ),
     "import": (
-        [("import numpy as np", "import numpy_of_another_name as np")],
+        ("", "import numpy as np", "import numpy_of_another_name as np"),
         "cannot be imported",
     ),
-    "syntax": ([("class State(", "class class State(")], "cannot be imported"),
-    "a program's end": (
-        [("import numpy as np", "import numpy as np\nraise SystemExit(0)")],
-        "cannot be imported: it ends the program",
-    ),
+    "a program's end": (("", "", "raise SystemExit(0)"), "cannot be imported: it ends the program"),
 }
 
 
-@pytest.mark.parametrize("rule", REFUSED)
-def test_refused_at_import(rule, tmp_path):
-    edits, match = REFUSED[rule]
-    path = edited.protocol(tmp_path, "unordered", *edits)
+def check_refused(path, match):
     with pytest.raises(ContractError, match=match) as raised:
         load(path)
     assert path in str(raised.value)
     with pytest.raises(ContractError, match=match):
         conformance(path, schedules=1)
+
+
+@pytest.mark.parametrize("rule", REFUSED)
+def test_refused_at_import(rule, tmp_path):
+    edit, match = REFUSED[rule]
+    check_refused(edited.protocol(tmp_path, "unordered", edit), match)
+
+
+@pytest.mark.parametrize(
+    ("first", "last", "match"),
+    [("0\n", "", "no docstring"), ("", "class class", "cannot be imported")],
+)
+def test_text_that_is_refused(tmp_path, first, last, match):
+    path = tmp_path / "edited.py"
+    text = (edited.FOLDER / "unordered.py").read_text()
+    path.write_text(first + text.replace("from __future__ import annotations", "") + last)
+    check_refused(str(path), match)
 
 
 def test_no_such_file(tmp_path):
@@ -139,117 +138,112 @@ def test_no_such_protocol():
         load("vectr")
 
 
+TWICE = ("_receive", "deliver(...)", "deliver(...); deliver(...)")
+CAUSAL = ("", "", "GUARANTEE = 'causal'")
+ENTRY_BYTES = "ENTRY_BYTES: Final = ..."
+NAMES = "drop, note, open_packet, send, sequence_of, source_of"
+IMPORTS = ("", "", f"from precedes.contract import {NAMES}")
+
+
+def sends(instead):
+    """``unordered`` with a broadcast that does this instead of sending, or also."""
+    return "_broadcast(state, here, slot, host)", "send_all(...)", instead
+
+
 # Rules that only a run can show, as edits of a protocol, and what the suite says about them.
 BROKEN = {
     "delivers twice": (
-        "unordered",
-        [(DELIVERED, DELIVERED + DELIVERED)],
-        "delivers message .* without holding a reference",
+        "unordered", [TWICE], "delivers message .* without holding a reference"
     ),
-    "never delivers": ("unordered", [(DELIVERED, "        pass\n")], "deliveries never came"),
+    "never delivers": ("unordered", [("_receive", "deliver(...)", "")], "deliveries never came"),
     "drops everything": (
-        "unordered",
-        [(DELIVERED, "        drop(host, value_of(inbox, i))\n"),
-         (IMPORTED, "    deliver,\n    drop,\n")],
-        "deliveries never came",
+        "unordered", [("_receive", "deliver(...)", "drop(...)"), IMPORTS], "deliveries never came"
     ),
     "never ends a reference": (
         "vector",
-        [("            drop(host, slot)\n        elif", "            pass\n        elif")],
+        [("_receive", "drop(...)", "")],
         "neither delivered nor dropped what it received",
     ),
     "drops without a reference": (
         "unordered",
-        [
-            (SENT, SENT + "    drop(host, slot)\n"),
-            (IMPORTED, "    deliver,\n    drop,\n"),
-        ],
+        [sends("send_all(...); drop(host, slot)"), IMPORTS],
         "broadcast at node .* drops message .* without holding",
     ),
     "delivers its own": (
         "unordered",
-        [(SENT, SENT + "    deliver(host, slot)\n")],
+        [sends("send_all(...); deliver(host, slot)")],
         "which it delivered by broadcasting it",
     ),
     "changes what it sent": (
         "vector",
-        [("            clock[source] += 1\n            deliver(host, slot)\n",
-          "            clock[source] += 1\n            deliver(host, slot)\n"
-          "            state.need[slot, 0] += 1\n")],
+        [("_receive(state)", "deliver(_, slot)", "deliver(_, slot); state.need[slot, 0] += 1")],
         "fields of message .* changed after it had been sent",
     ),
     "too many effects": (
         "unordered",
-        [("@compiled.register(broadcast, State)",
-          "def effects_words(capacity, nodes):\n    return 4\n\n\n"
-          "@compiled.register(broadcast, State)")],
+        [("", "", "def effects_words(capacity, nodes): return 4")],
         "InternalError: .* asked for more effects than its effects_words allows",
     ),
     "full after a change": (
         "vector",
-        [("    if not can_hold(state.held, count):\n",
-          "    state.clock[here, -1] += 1\n    if not can_hold(state.held, count):\n")],
+        [("_receive(state, here)", "", "state.clock[here, -1] += 1")],
         "receive returned FULL after it had changed something",
     ),
     "neither done nor full": (
         "unordered",
-        [(SENT + "    return DONE\n", SENT + "    return 7\n")],
+        [("_broadcast", "return DONE", "return 7")],
         "broadcast returned 7, not DONE or FULL",
     ),
     "forwards after the end": (
         "unordered",
-        [(DELIVERED, DELIVERED + "        if sender == source_of(host, value_of(inbox, i)):\n"
-          "            send_all(host, DATA, value_of(inbox, i))\n"),
-         (IMPORTED, "    deliver,\n    source_of,\n")],
+        [
+            (
+                "_receive(state, here, sender)",
+                "deliver(host, value_of(inbox, i))",
+                "deliver(host, value_of(inbox, i))\n"
+                "if sender == source_of(host, value_of(inbox, i)):\n"
+                "    send_all(host, DATA, value_of(inbox, i))",
+            ),
+            IMPORTS,
+        ],
         "receive at node .* sends message .* without holding a reference",
     ),
     "sends to itself": (
-        "unordered",
-        [(SENT, "    send(host, here, DATA, slot)\n"), (IMPORTED, "    deliver,\n    send,\n")],
-        "sends to node",
+        "unordered", [sends("send(host, here, DATA, slot)"), IMPORTS], "sends to node"
     ),
     "sends to nobody": (
-        "unordered",
-        [(SENT, "    send(host, 12, DATA, slot)\n"), (IMPORTED, "    deliver,\n    send,\n")],
-        "sends to node 12 of",
+        "unordered", [sends("send(host, 12, DATA, slot)"), IMPORTS], "sends to node 12 of"
     ),
     "sends nothing": (
         "unordered",
-        [(SENT, SENT + "    open_packet(host, 1 - min(here, 1))\n"),
-         (IMPORTED, "    deliver,\n    open_packet,\n")],
+        [sends("send_all(...); open_packet(host, 1 - min(here, 1))"), IMPORTS],
         "sends a packet without items",
     ),
     "sends what it did not declare": (
         "unordered",
-        [(SENT, SENT + "    send_all(host, 3, slot)\n")],
+        [sends("send_all(...); send_all(host, 3, slot)")],
         "sends an item of tag 3, which is not in ITEMS",
     ),
     "notes what nobody knows": (
         "unordered",
-        [(SENT, SENT + "    note(host, 99, slot)\n"), (IMPORTED, "    deliver,\n    note,\n")],
+        [sends("send_all(...); note(host, 99, slot)"), IMPORTS],
         "notes an unknown kind 99",
     ),
     "has a secret": (
         "unordered",
-        [("    return 8\n", "    SECRET.append(slot)\n    return len(SECRET)\n"),
-         ("DATA: Final = 0\n", "DATA: Final = 0\nSECRET = []\n")],
+        [
+            ("_message_bytes(state, slot)", "", "SECRET.append(slot); return len(SECRET)"),
+            ("", "", "SECRET = []"),
+        ],
         "the same seed gave something else the second time",
     ),
-    "promises too much": (
-        "unordered",
-        [('GUARANTEE: Final = "none"', 'GUARANTEE: Final = "causal"')],
-        "causal order was broken: .* precedes",
-    ),
+    "promises too much": ("unordered", [CAUSAL], "causal order was broken: .* precedes"),
     "assumes too little": (
         "unordered",
-        [('{"reliable", "unique"}', '{"reliable"}')],
+        [("", "", "ASSUMES = frozenset({'reliable'})")],
         "a message was delivered twice",
     ),
-    "fails": (
-        "unordered",
-        [(SENT, "    raise ZeroDivisionError\n")],
-        "ZeroDivisionError",
-    ),
+    "fails": ("unordered", [("_broadcast", "", "raise ZeroDivisionError")], "ZeroDivisionError"),
 }  # fmt: skip
 
 
@@ -284,9 +278,7 @@ def test_broken_in_a_run(rule, tmp_path):
 
 
 def test_a_failure_repeats_from_its_seed(tmp_path):
-    path = edited.protocol(
-        tmp_path, "unordered", ('GUARANTEE: Final = "none"', 'GUARANTEE: Final = "causal"')
-    )
+    path = edited.protocol(tmp_path, "unordered", CAUSAL)
     failures = conformance(path, schedules=12, seed=1, compiled=False).failures
     assert len(failures) > 1
     last = failures[-1]
@@ -299,9 +291,7 @@ SMALL = {"nodes": 4, "messages": 40, "delay": "uniform:1:90"}
 
 def test_the_simulator_itself_notices(tmp_path):
     """Without the suite, a run that cannot be trusted ends in an error, not in a result."""
-    twice = edited.protocol(
-        tmp_path, "unordered", (DELIVERED, DELIVERED + DELIVERED), rename="twice"
-    )
+    twice = edited.protocol(tmp_path, "unordered", TWICE, rename="twice")
     with pytest.raises(InternalError, match=r"twice broke the contract: node .* more than it had"):
         simulate(Scenario(protocol=twice, **SMALL), tier="interpreted")
     _, edits, _ = BROKEN["too many effects"]
@@ -316,11 +306,12 @@ def test_a_users_own_file(tmp_path):
         tmp_path,
         "unordered",
         (
-            DELIVERED,
-            "        if sequence_of(host, value_of(inbox, i)) % 2:\n    "
-            f"{DELIVERED}        else:\n            drop(host, value_of(inbox, i))\n",
+            "_receive",
+            "deliver(host, value_of(inbox, i))",
+            "if sequence_of(host, value_of(inbox, i)) % 2: deliver(host, value_of(inbox, i))\n"
+            "else: drop(host, value_of(inbox, i))",
         ),
-        (IMPORTED, "    deliver,\n    drop,\n    sequence_of,\n"),
+        IMPORTS,
         rename="every_other",
     )
     result = simulate(Scenario(protocol=path, **SMALL), tier="interpreted")
@@ -336,7 +327,7 @@ def test_an_edited_file_is_another_protocol(tmp_path):
     """Also within one process, as in a notebook."""
     scenario = Scenario(protocol=edited.protocol(tmp_path, "unordered"), **SMALL)
     before = simulate(scenario, tier="interpreted")
-    edited.protocol(tmp_path, "unordered", ("    return 8\n", "    return 9\n"))
+    edited.protocol(tmp_path, "unordered", ("_message_bytes", "8", "9"))
     after = simulate(scenario, tier="interpreted")
     assert after.bytes_sent == before.bytes_sent + before.packets
 
@@ -347,10 +338,14 @@ def test_an_edited_helper_is_another_protocol(tmp_path):
     path = edited.protocol(
         tmp_path,
         "unordered",
-        ("    return 8\n", "    return header_size.BYTES\n"),
-        ("import numpy as np\n", f"import sys\n\nsys.path.insert(0, {str(tmp_path)!r})\n"
-         "import header_size\nimport numpy as np\n\ndel sys.path[0]\n"),
-    )  # fmt: skip
+        ("_message_bytes", "8", "header_size.BYTES"),
+        (
+            "",
+            "",
+            f"import sys\nsys.path.insert(0, {str(tmp_path)!r})\n"
+            "import header_size\ndel sys.path[0]",
+        ),
+    )
     scenario = Scenario(protocol=path, **SMALL)
     before = simulate(scenario, tier="interpreted")
     helper.write_text("BYTES = 9\n")
@@ -371,7 +366,7 @@ def test_a_users_own_folder(tmp_path):
     assert set(Path(path).glob("*.py")) == set(first.sources) <= set(parts)
 
     compiled_from = sources.digest(parts)
-    edited.edit_folder(Path(path), "ENTRY_BYTES: Final = 4", "ENTRY_BYTES: Final = 5")
+    edited.change(Path(path), ("", ENTRY_BYTES, ENTRY_BYTES.replace("...", "5")))
     assert sources.digest(parts) != compiled_from
     after = simulate(scenario, tier="interpreted")
     assert after.bytes_sent > before.bytes_sent
@@ -385,11 +380,11 @@ def test_no_such_folder(tmp_path):
 
 def test_a_folder_that_fails_to_import(tmp_path):
     path = edited.protocol(
-        tmp_path, "vcube", ("ENTRY_BYTES: Final = 4", "ENTRY_BYTES: Final = absent")
+        tmp_path, "vcube", ("", ENTRY_BYTES, ENTRY_BYTES.replace("...", "absent"))
     )
     with pytest.raises(ContractError, match="cannot be imported"):
         load(path)
-    edited.edit_folder(Path(path), "Final = absent", "Final = 4")
+    edited.change(Path(path), ("", ENTRY_BYTES, ENTRY_BYTES.replace("...", "4")))
     assert load(path).guarantee == "causal"
 
 

@@ -53,8 +53,8 @@ def site(tmp_path):
     edited.protocol(
         package / "causal",
         "unordered",
-        ("    return 8\n", "    return BYTES\n"),
-        ("import numpy as np\n", "import numpy as np\n\nfrom acme.header import BYTES\n"),
+        ("_message_bytes", "8", "BYTES"),
+        ("", "", "from acme.header import BYTES"),
         rename="__init__",
     )
     site = Site(tmp_path)

@@ -388,7 +388,7 @@ def failing(directory, statement):
     return edited.protocol(
         directory,
         "unordered",
-        ("    send_all(host", f"    {statement}\n    send_all(host"),
+        ("_broadcast", "", statement),
         rename="mine",
     )
 

@@ -61,8 +61,9 @@ class Tree:
 
 def change(path, old, new):
     """Edit a file so that neither its size nor its times tell."""
-    before = path.stat()
-    path.write_text(edited.edit(path.read_text(), (old, new)))
+    before, text = path.stat(), path.read_text()
+    assert text.count(old) == 1
+    path.write_text(text.replace(old, new))
     os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
     assert path.stat().st_size == before.st_size
 

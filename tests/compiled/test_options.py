@@ -100,8 +100,8 @@ for seed in range(1, 31):
     assert str(handed) == str(plain), seed
 print(type(builder.by_reference((make(1),))[0]).__name__)
 """
-OTHER_ORDER = ('"nitems", "itemsize"', '"itemsize", "nitems"')
-OLD = ("TESTED: Final = ((0, 60), (0, 69))", "TESTED: Final = ((0, 50), (0, 60))")
+OTHER_ORDER = ("", '(..., "nitems", "itemsize", ...)', '(..., "itemsize", "nitems", ...)')
+OLD = ("", "TESTED: Final = ...", "TESTED: Final = ((0, 50), (0, 60))")
 
 
 @pytest.mark.gate
@@ -115,8 +115,7 @@ OLD = ("TESTED: Final = ((0, 60), (0, 69))", "TESTED: Final = ((0, 50), (0, 60))
 def test_tuples_by_value_where_the_layout_is_not_known(tmp_path, file, edit):
     """The same results, also where Numba is not what this package was written for."""
     tree = test_compiled.Tree(tmp_path)
-    path = tree.package / "compiled" / file
-    path.write_text(edited.edit(path.read_text(), edit))
+    edited.change(tree.package / "compiled" / file, edit)
     assert tree.run("-c", HANDED)[0] == "Outer\n"
 
 

@@ -2,9 +2,6 @@
 
 import functools
 import importlib
-import inspect
-import re
-import textwrap
 
 import pytest
 
@@ -12,10 +9,9 @@ from precedes import compiled
 from precedes.audit import audit
 from precedes.audit.stages import Loop
 from tests.audit.test_stages import anything, bridged
-from tests.support import executions
+from tests.support import edited, executions
 from tests.support.audits import ExecutionRows
 from tests.support.convictions import Raises, assert_convicted, conviction, hold
-from tests.support.edited import edit
 from tests.support.executions import BROADCAST, DELIVER, Execution
 
 MODULES = ("order", "hear", "table", "settle", "judge", "cycles", "stages", "witness")
@@ -24,111 +20,84 @@ COUNTS = (
     "unjudged", "undelivered_at_end",
 )  # fmt: skip
 
-# Where, and which words are changed to which.
-MUTANTS = {
-    "a floor one too high": (
-        "hear._reach", "return int(reach) if", "return int(reach) + 1 if"
-    ),
-    "a floor at the start of a block speaks of the one before": (
-        "hear._reach", "if reach > order.bounds[block] else 0", "if reach >= 0 else 0"
-    ),
-    "a floor above its own message": (
-        "hear._broadcast", "    lists.floor[message] = _reach",
-        "    ear.known[node] = seq\n    lists.floor[message] = _reach"
-    ),
-    "known before it is delivered": (
-        "hear._reach", "order.seq[reach] <= ear.known", "order.seq[reach] <= 1 + ear.known"
-    ),
-    "own deliveries before the broadcast forgotten": (
-        "hear._broadcast", "registers[_AHEAD] >= seq", "registers[_AHEAD] > seq"
-    ),
-    "changes forgotten at every broadcast but the first": (
-        "hear.hear_rows", "elif q > ear.known[s]:", "elif q > ear.known[s] + (registers[_SEQ] > 0):"
-    ),
-    "a node begins with what the one before knew": (
-        "hear.forget", "ear.known[s] = 0", "ear.known[s] = ear.known[s]"
-    ),
-    "phantoms in lists": (
-        "stages._heard", "if spoilt:", "if spoilt and False:"
-    ),
-    "entries at the floor dropped": (
-        "table._keep_units", "place >= low[", "place > low["
-    ),
-    "the blocks' floors taken together": (
-        "table._raise", "low[block] = max(low[block], floor)", "low[:] = max(low[block], floor)"
-    ),
-    "not verified where a list lies above": (
-        "table.prune_lists", "if kept[k] >= own:", "if kept[k] > own + 99:"
-    ),
-    "counts not cut to what is resolved": (
-        "stages._pasts", "table._replace(counts=resolved_counts(table))",
-        "(resolved_counts(table), table)[1]"
-    ),
-    "the predecessor not asked for": (
-        "judge._have", "if seq == seat.sat[source] + 1:", "if seq >= seat.sat[source] + 1:"
-    ),
-    "what waits is not woken": (
-        "settle._wake", "<= seat.sat[source]:", "< seat.sat[source]:"
-    ),
-    "late ones do not settle": (
-        "judge.judge_rows", "if seat.waiters[s] >= 0 or has_bit(seat.late, message + 1):",
-        "if seat.waiters[s] >= 0:"
-    ),
-    "a seat that is not emptied": (
-        "settle.leave_seat", "seat.sat[s] = 0", "seat.sat[s] = seat.sat[s]"
-    ),
-    "a join covers one too few": (
-        "judge._join", "seat.covered[source] = max(seat.covered[source], seq)",
-        "seat.covered[source] = max(seat.covered[source], seq - 1)"
-    ),
-    "a join excuses own deliveries": (
-        "judge._join", "if source == node:", "if source == node and seq == 0:"
-    ),
-    "a broadcast counts where an own delivery does": (
-        "judge.judge_rows", "if facts.own[message] == 0 and q", "if q"
-    ),
-    "a message that lists itself is in no cycle": (
-        "cycles.find_cycles", "cyclic[m] = 1", "cyclic[m] = 0"
-    ),
-}  # fmt: skip
 # The audit checks its own witnesses.
 UNPROVED = Raises(AssertionError, "the kernels and the rows disagree")
-# What each is convicted for.
-REASONS = {
-    "a floor one too high": "violations",
-    "a floor at the start of a block speaks of the one before": "violations",
-    "a floor above its own message": "violations",
-    "known before it is delivered": "violations",
-    "own deliveries before the broadcast forgotten": "violations",
-    "changes forgotten at every broadcast but the first": "violations",
-    "a node begins with what the one before knew": "violations",
-    "phantoms in lists": "cycles",
-    "entries at the floor dropped": "violations",
-    "the blocks' floors taken together": "violations",
-    "not verified where a list lies above": UNPROVED,
-    "counts not cut to what is resolved": UNPROVED,
-    "the predecessor not asked for": "violations",
-    "what waits is not woken": "violations",
-    "late ones do not settle": UNPROVED,
-    "a seat that is not emptied": "duplicates",
-    "a join covers one too few": "duplicates",
-    "a join excuses own deliveries": "duplicates",
-    "a broadcast counts where an own delivery does": "violations",
-    "a message that lists itself is in no cycle": "cycles",
-}
+# The mistake -> what it is convicted for, the module, and the edit.
+MUTANTS = {
+    "a floor one too high": ("violations", "hear", ("_reach", "int(reach)", "int(reach) + 1")),
+    "a floor at the start of a block speaks of the one before": (
+        "violations", "hear", ("_reach", "reach > order.bounds[block]", "reach >= 0"),
+    ),
+    "a floor above its own message": (
+        "violations", "hear",
+        (
+            "_broadcast(node, position, since, order, ear)", "lists.floor[message] = ...",
+            "ear.known[node] = seq; lists.floor[message] = ...", "seq = registers[_SEQ] + 1",
+        ),
+    ),
+    "known before it is delivered": (
+        "violations", "hear", ("_reach", "order.seq[reach] <= ...", "order.seq[reach] <= 1 + ..."),
+    ),
+    "own deliveries before the broadcast forgotten": (
+        "violations", "hear", ("_broadcast", "registers[_AHEAD] >= seq", "registers[_AHEAD] > seq"),
+    ),
+    "changes forgotten at every broadcast but the first": (
+        "violations", "hear",
+        (
+            "hear_rows", "q > ear.known[s]", "q > ear.known[s] + (registers[_SEQ] > 0)",
+            "registers = ear.registers",
+        ),
+    ),
+    "a node begins with what the one before knew": (
+        "violations", "hear", ("forget", "ear.known[s] = 0", "", "s = ear.sources[i]"),
+    ),
+    "phantoms in lists": ("cycles", "stages", ("_heard", "if spoilt: ...", "")),
+    "entries at the floor dropped": (
+        "violations", "table", ("_keep_units", "place >= low[...]", "place > low[...]"),
+    ),
+    "the blocks' floors taken together": (
+        "violations", "table", ("_raise", "low[block] = ...", "low[:] = ..."),
+    ),
+    "not verified where a list lies above": (
+        UNPROVED, "table", ("prune_lists", "kept[k] >= own", "kept[k] > own + 99"),
+    ),
+    "counts not cut to what is resolved": (
+        UNPROVED, "stages", ("_pasts", "table._replace(...)", "table"),
+    ),
+    "the predecessor not asked for": (
+        "violations", "judge",
+        ("_have", "seq == seat.sat[source] + 1", "seq >= seat.sat[source] + 1"),
+    ),
+    "what waits is not woken": (
+        "violations", "settle", ("_wake", "... <= seat.sat[source]", "... < seat.sat[source]"),
+    ),
+    "late ones do not settle": (
+        UNPROVED, "judge", ("judge_rows", "... or has_bit(seat.late, message + 1)", "..."),
+    ),
+    "a seat that is not emptied": ("duplicates", "settle", ("leave_seat", "seat.sat[s] = 0", "")),
+    "a join covers one too few": (
+        "duplicates", "judge",
+        ("_join", "max(seat.covered[source], seq)", "max(seat.covered[source], seq - 1)"),
+    ),
+    "a join excuses own deliveries": (
+        "duplicates", "judge",
+        ("_join(node, source, seq)", "source == node", "source == node and seq == 0"),
+    ),
+    "a broadcast counts where an own delivery does": (
+        "violations", "judge", ("judge_rows", "facts.own[message] == 0 and ...", "..."),
+    ),
+    "a message that lists itself is in no cycle": (
+        "cycles", "cycles", ("find_cycles", "cyclic[m] = 1", ""),
+    ),
+}  # fmt: skip
 
 
-def mutate(monkeypatch, where, old, new):
+def mutate(monkeypatch, home, edit):
     """Run the audit interpreted, with one function edited wherever it is used."""
     modules = [importlib.import_module(f"precedes.audit.{name}") for name in MODULES]
-    home, name = where.split(".")
     module = modules[MODULES.index(home)]
-    function = getattr(module, name)
-    text = textwrap.dedent(inspect.getsource(function))
-    text = edit(re.sub(r"^@.*\n", "", text, flags=re.MULTILINE), (old, new))
-    space = {}
-    exec(compile(text, f"<{where}>", "exec", 0, dont_inherit=True), module.__dict__, space)
-    mutant = space[name]
+    mutant = edited.function(module, *edit)
+    function = getattr(module, mutant.__name__)
     monkeypatch.setenv("PRECEDES_TIER", "interpreted")
     for one in modules:
         for key, value in list(vars(one).items()):
@@ -171,8 +140,9 @@ def trials(count):
 
 @pytest.mark.parametrize("name", MUTANTS)
 def test_a_mutant_is_found(monkeypatch, name):
-    mutate(monkeypatch, *MUTANTS[name])
-    assert_convicted(name, trials(400), REASONS[name])
+    reason, *mutant = MUTANTS[name]
+    mutate(monkeypatch, *mutant)
+    assert_convicted(name, trials(400), reason)
 
 
 def test_the_audit_itself_is_not():

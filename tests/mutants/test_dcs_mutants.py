@@ -21,102 +21,66 @@ from tests.support.edited import protocol
 
 SEEDS = (20, 37, *range(1, 11))
 
-COUNT = "state.dcs.clock[here, first + state.own[source, s * per_component + i]] += 1\n"
-
+# The mistake -> what it is convicted for, and the edit: where, what stands there, what instead.
 MUTANTS = {
     # The text after Algorithm 2: p_i executes R1, for its own entries and its own S_incr.
     "a delivery increments the receiver's own entries": (
-        (COUNT, COUNT.replace("own[source,", "own[state.dcs.word[here, NODE],")),
+        "counts",
+        (
+            "_record(state, here)", "state.own[source, ...]",
+            "state.own[state.dcs.word[here, NODE], ...]",
+        ),
     ),
     "a delivery increments in the receiver's own components": (
+        "counts",
         (
-            "        c = int(state.stamp[slot, INCREMENTS + s])\n",
-            "        c = int(state.dcs.word[here, INCREMENT + s])\n",
+            "_record(state, here)", "state.stamp[slot, INCREMENTS + s]",
+            "state.dcs.word[here, INCREMENT + s]",
         ),
     ),
     # R2: the maximum of both clocks.
     "a delivery takes the maximum": (
+        "counts",
         (
-            COUNT,
-            "x = first + state.own[source, s * per_component + i]\n"
-            "                state.dcs.clock[here, x] = max(\n"
-            "                    state.dcs.clock[here, x], state.need[slot, x] + 1\n"
-            "                )\n",
+            "_record(state, here, slot)", "state.dcs.clock[here, ...] += 1",
+            "x = ...\n"
+            "state.dcs.clock[here, x] = max(state.dcs.clock[here, x], state.need[slot, x] + 1)",
         ),
     ),
     # checkExpand: reactivated only if an entry of the message is larger.
     "a covered component stays inactive although the message hits it": (
-        (
-            "        if stamp[slot, INCREMENTS + s] == c:\n            return True\n",
-            "        if stamp[slot, INCREMENTS + s] == c:\n            break\n",
-        ),
-        (
-            "                components.activate(state.dcs, here, c + 1, host)\n",
-            "                pass\n",
-        ),
+        "deactivated early", ("_is_news", "if ... == c: return True", "if ... == c: break"),
+        ("_record", "components.activate(...)", ""),
     ),
     # IV-D: all operations block until the decision, also those that a message asks for.
     "a round blocks what messages bring": (
+        "deactivated early",
         (
-            "    if carries > dcs.word[here, ACTIVE] or",
-            "    blocked = now_ns(host) < dcs.word[here, BLOCKED_UNTIL_NS]\n"
-            "    if not blocked and carries > dcs.word[here, ACTIVE] or",
+            "check_expand(dcs, need, stamp, here, slot, host)", "carries > dcs.word[here, ACTIVE]",
+            "now_ns(host) >= dcs.word[here, BLOCKED_UNTIL_NS] and carries > dcs.word[here, ACTIVE]",
         ),
-        ("    ACTIVE,\n    CARR", "    ACTIVE,\n    BLOCKED_UNTIL_NS,\n    CARR"),
-        (
-            "                components.activate(state.dcs, here, c + 1, host)\n",
-            "                pass\n",
-        ),
+        ("check_expand", "", "from .state import BLOCKED_UNTIL_NS"),
+        ("_record", "components.activate(...)", ""),
     ),
     # IV-E: what an own message newer than the vector carries is not asked about.
     "a component is removed although messages that carry it are on their way": (
-        (
-            "            found = set_hash.plus(found, dcs.part[here, more, CARRIED])\n",
-            "            pass\n",
-        ),
+        "removed early", ("seal", "found = set_hash.plus(...)", ""),
     ),
     # III-D: an index that is added again is the old component.
     "a component that is added again has the old generation": (
-        ("dcs.part[here, c, GENERATION] + 1)", "dcs.part[here, c, GENERATION])"),
+        "counts", ("remove", "dcs.part[here, c, GENERATION] + 1", "dcs.part[here, c, GENERATION]"),
     ),
     "a late decision applies to a component that has changed": (
-        (
-            "        there = c < word[SIZE] and _same(dcs, here, kind, c, low, inbox)\n",
-            "        there = c < word[SIZE]\n",
-        ),
+        "deactivated early", ("_on_decision", "_same(...)", "True"),
     ),
     "a decision is taken before all have answered": (
-        (
-            "    word[AWAITED] -= 1\n    if word[AWAITED] == 0:\n",
-            "    word[AWAITED] -= 1\n    if word[AWAITED] >= 0:\n",
-        ),
+        "removed early", ("_on_answer", "word[AWAITED] == 0", "True"),
     ),
     "what waits for an entry that is gone is never looked at again": (
-        ("        queue.forget_entries(state.held, here)\n", "        pass\n"),
+        "stuck", ("_settle", "queue.forget_entries(...)", ""),
     ),
-    "what waits is not looked at after a delivery": (
-        (
-            "            deliver(host, slot)\n"
-            "            if state.held.ends[here, queue.BEGIN] != NONE:\n"
-            "                _settle(state, here, host)\n",
-            "            deliver(host, slot)\n",
-        ),
-    ),
+    "what waits is not looked at after a delivery": ("lost", ("_arrive", "_settle(...)", "")),
 }  # fmt: skip
-# What each is convicted for.
-REASONS = {
-    "a delivery increments the receiver's own entries": "counts",
-    "a delivery increments in the receiver's own components": "counts",
-    "a delivery takes the maximum": "counts",
-    "a covered component stays inactive although the message hits it": "deactivated early",
-    "a round blocks what messages bring": "deactivated early",
-    "a component is removed although messages that carry it are on their way": "removed early",
-    "a component that is added again has the old generation": "counts",
-    "a late decision applies to a component that has changed": "deactivated early",
-    "a decision is taken before all have answered": "removed early",
-    "what waits for an entry that is gone is never looked at again": "stuck",
-    "what waits is not looked at after a delivery": "lost",
-}
 
 
 def trials(name):
@@ -155,8 +119,9 @@ def judge(name, scenario):
 
 @pytest.mark.parametrize("mistake", MUTANTS)
 def test_mutants_are_convicted(tmp_path, mistake):
-    mutant = protocol(tmp_path, "dcs", *MUTANTS[mistake])
-    assert_convicted(mistake, trials(mutant), REASONS[mistake])
+    reason, *edits = MUTANTS[mistake]
+    mutant = protocol(tmp_path, "dcs", *edits)
+    assert_convicted(mistake, trials(mutant), reason)
 
 
 def test_the_original_passes_the_same_schedules(tmp_path):
@@ -165,9 +130,10 @@ def test_the_original_passes_the_same_schedules(tmp_path):
 
 # IV-D: a component is acknowledged if its counters are equal.
 COUNTERS = (
-    "        found = int(dcs.part[here, c, HASH])\n",
-    "        for x in range(dcs.settings[0]):\n"
-    "            found += int(dcs.clock[here, c * dcs.settings[0] + x]) << (2 * x)\n",
+    "seal",
+    "found = int(dcs.part[here, c, HASH])",
+    "for x in range(dcs.settings[0]):\n"
+    "    found += int(dcs.clock[here, c * dcs.settings[0] + x]) << (2 * x)",
 )
 
 

@@ -13,43 +13,23 @@ from tests.support.edited import protocol
 
 SEEDS = range(8)
 
-# The mistake, then what stands in the file and what the mutant has instead.
+# The mistake -> what it is convicted for, and the edit: where, what stands there, what instead.
 MUTANTS = {
-    "everybody tests all of a cluster": ("    return before == place\n", "    return True\n"),
+    "everybody tests all of a cluster": ("tests", ("_is_tester", "before == place", "True")),
     "only the first of a cluster is ever tested": (
-        "    return before == place\n",
-        "    return place == 0\n",
+        "missed", ("_is_tester", "before == place", "place == 0"),
     ),
-    "replies carry no counters": ("            if state > 0:\n", "            if state < 0:\n"),
-    "what a reply says is not believed": (
-        "        _learn(detector, here, process, value_of(inbox, i) >> PROCESS_BITS, host)\n",
-        "        pass\n",
-    ),
+    "replies carry no counters": ("missed", ("on_packet", "state > 0", "False")),
+    "what a reply says is not believed": ("missed", ("on_packet", "_learn(...)", "")),
     "a late round is taken for this one": (
-        "        replied = detector.replied[here, tested] == own[ROUND]\n",
-        "        replied = detector.replied[here, tested] > 0\n",
+        "missed", ("_await", "replied = ... == own[ROUND]", "replied = ... > 0"),
     ),
-    "a stopped timer counts": ("or key != KEYS + own[GENERATION]:", "or key < KEYS:"),
-    "an even counter means faulty": (
-        "detector.state[here, process] & 1 == 1\n\n\n@compiled.function()\ndef owns_packet",
-        "detector.state[here, process] & 1 == 0\n\n\n@compiled.function()\ndef owns_packet",
-    ),
+    "a stopped timer counts": ("missed", ("on_expiry", "key != KEYS + ...", "key < KEYS")),
+    "an even counter means faulty": ("missed", ("is_faulty", "... & 1 == 1", "... & 1 == 0")),
     "who is suspected wrongly never learns it": (
-        "        detector.process[here, FENCED] = 1\n",
-        "        pass\n",
+        "fence", ("_learn", "detector.process[here, FENCED] = 1", ""),
     ),
-}
-# What each is convicted for.
-REASONS = {
-    "everybody tests all of a cluster": "tests",
-    "only the first of a cluster is ever tested": "missed",
-    "replies carry no counters": "missed",
-    "what a reply says is not believed": "missed",
-    "a late round is taken for this one": "missed",
-    "a stopped timer counts": "missed",
-    "an even counter means faulty": "missed",
-    "who is suspected wrongly never learns it": "fence",
-}
+}  # fmt: skip
 
 
 def trials(path):
@@ -92,8 +72,9 @@ def check_fence(path):
 
 @pytest.mark.parametrize("mistake", MUTANTS)
 def test_mutants_are_convicted(tmp_path, mistake):
-    mutant = protocol(tmp_path, "failure_detector", MUTANTS[mistake], part="tester")
-    assert_convicted(mistake, trials(mutant), REASONS[mistake])
+    reason, *edits = MUTANTS[mistake]
+    mutant = protocol(tmp_path, "failure_detector", *edits, part="tester")
+    assert_convicted(mistake, trials(mutant), reason)
 
 
 def test_the_original_passes_the_same_schedules():

@@ -8,9 +8,7 @@ any other exception leaves it unconvicted. The original passes the same tests.
 import contextlib
 import importlib
 import inspect
-import re
 import sys
-import textwrap
 import traceback
 from dataclasses import dataclass, field
 from functools import partial
@@ -23,7 +21,7 @@ from tests.live import test_driver
 from tests.live.member import test_node, test_promises
 from tests.live.net import test_link, test_links, test_wire
 from tests.live.stations import test_journal
-from tests.support.edited import edit
+from tests.support.edited import function
 
 TESTS = Path(__file__).parent.parent
 
@@ -33,8 +31,7 @@ class Mutant:
     """What is changed where, and which test finds it for which reason."""
 
     where: str  # module.function or module.Class.method, below precedes.live
-    old: str
-    new: str
+    edit: tuple  # what stands there and what instead, as in tests/support/edited.py
     test: object
     reason: str
     given: dict = field(default_factory=dict)
@@ -55,52 +52,55 @@ MUTANTS = {
     # Links.
     "resumed one too early": Mutant(
         where="net.link.Link.resume",
-        old="self.acknowledged + 1)", new="self.acknowledged)",
+        edit=("self.acknowledged + 1", "self.acknowledged"),
         test=links, reason="PeerError: a frame is out of sequence",
     ),
     "resumed from what was acknowledged last, not from what was said": Mutant(
         where="net.link.Link.resume",
-        old="self.on_acknowledged(received)", new="self.acknowledged = self.sent",
+        edit=("self.on_acknowledged(received)", "self.acknowledged = self.sent"),
         test=links, reason="PeerError: a frame is out of sequence",
     ),
     "a frame that comes again is taken again": Mutant(
         where="net.link.Link.on_frame",
-        old="return False  # what came", new="return True  # what came",
+        edit=(
+            "if number > self.received: ...\nreturn False",
+            "if number > self.received: ...\nreturn True",
+        ),
         test=links, reason="assert pair.got == [sent[1], sent[0]]",
     ),
     "the number of a frame is not looked at": Mutant(
         where="net.link.Link.on_frame",
-        old="if number > self.received:", new="if number < 0:",
+        edit=("number > self.received", "False"),
         test=test_link.test_what_cannot_be_is_refused,
         given={"frame": (1, 2, 0), "reason": "out of sequence"},
         reason="with pytest.raises(PeerError, match=reason):",
     ),
     "a body is kept no longer than until it is sent": Mutant(
         where="net.link.Link.put",
-        old="self._kept.append((body, ", new="self._kept.append((b'', ",
+        edit=("self._kept.append((body, ...))", "self._kept.append((b'', ...))"),
         test=links, reason="assert pair.got == [sent[1], sent[0]]",
     ),
     "acknowledged for ever": Mutant(
         where="net.link.Link.acknowledgement",
-        old="self._last_sent_ack = self.received", new="pass",
+        edit=("self._last_sent_ack = self.received", ""),
         test=test_link.test_many_frames_are_acknowledged_at_once,
         reason="assert not link.owes_acknowledgement()",
     ),
     "the checksum of a body ignored": Mutant(
         where="net.wire.Frames.advance",
-        old="if crc32(body) != checksum:", new="if crc32(body) is None:",
+        edit=("crc32(body) != checksum", "False"),
         test=test_wire.test_a_changed_byte_is_found_wherever_it_is,
         reason="with pytest.raises(wire.Damaged):",
     ),
     "redialled ever more slowly, link or no link": Mutant(
         where="net.links.Links._dial",
-        old="if connection.had_link:", new="if not connection.had_link:",
+        edit=("connection.had_link", "not connection.had_link"),
         test=test_links.test_after_a_link_dialling_begins_with_the_shortest_wait,
         reason='"slower after a link than at first"',
     ),
     "pings only to those who are silent": Mutant(
         where="net.links.Links.tend",
-        old="connection.said_s > silent_s", new="connection.heard_s > silent_s",
+        edit=("connection.said_s", "connection.heard_s"),
         test=test_links.test_idle_connections_are_pinged_and_silent_ones_given_up,
         given={"heard": 0.0, "said": 0.3, "sends": "ping"},
         reason='assert kinds == ([wire.PING] if sends == "ping" else [])',
@@ -108,153 +108,169 @@ MUTANTS = {
     # Credit and stability.
     "bytes in flight are not counted": Mutant(
         where="member.node.Node._promise",
-        old="self._unstable_bytes += size_bytes", new="pass",
+        edit=("self._unstable_bytes += size_bytes", ""),
         test=test_node.test_windows_are_bounded_in_bytes_too, given={"many": False},
         reason='assert node.credit == 0, "1200 bytes are in flight"',
     ),
     "stable without the slowest": Mutant(
         where="member.credit._consumed_below",
-        old="member.behind[b, source] < least:", new="0 < member.behind[b, source] < least:",
+        edit=("member.behind[b, source] < least", "0 < member.behind[b, source] < least"),
         test=CREDIT, reason='assert node.credit == 0, "member 2 has taken nothing"',
     ),
     "what was delivered is acknowledged, consumed or not": Mutant(
         where="member.credit._consumed_below",
-        old="member.known[source, arrays.CONSUMED]", new="member.known[source, arrays.RECEIVED]",
+        edit=("member.known[source, arrays.CONSUMED]", "member.known[source, arrays.RECEIVED]"),
         test=test_promises.test_what_is_delivered_and_not_consumed_gives_no_credit,
         reason='credit == 0, "delivered is not consumed"',
     ),
     "credit given twice for one acknowledgement": Mutant(
         where="member.credit.hear_up",
-        old="member.heard[peer, source] = consumed", new="member.heard[peer, source] += consumed",
+        edit=("member.heard[peer, source] = consumed", "member.heard[peer, source] += consumed"),
         test=WINDOWS, given=VECTOR, reason='"credit for what was not consumed"',
     ),
     "credit is a window beyond what was broadcast": Mutant(
         where="member.node.Node._count_credit",
-        old="min(stable + self", new="min(registers[arrays.OWN_SEQUENCE] + self",
+        edit=(
+            "min(stable + ..., ...)",
+            "min(registers[arrays.OWN_SEQUENCE] + ..., ...)",
+            "registers = self.registers",
+        ),
         test=WINDOWS, given=VECTOR, reason='"credit for what was not consumed"',
     ),
     "the window of others is not enforced": Mutant(
         where="member.arrivals._is_legal_route",
-        old="+ member.setting[arrays.WINDOW]:", new="+ 2 * member.setting[arrays.WINDOW]:",
+        edit=("member.setting[arrays.WINDOW]", "2 * member.setting[arrays.WINDOW]"),
         test=test_promises.test_a_message_beyond_the_window_is_refused,
         reason="assert [records.REASONS[reason] for _, reason in output.malformed] == [",
     ),
     "whatever a peer calls stable is believed": Mutant(
         where="member.arrivals._accept_down",
-        old="stable > member.known[source, arrays.CONSUMED]", new="stable < 0",
+        edit=("stable > member.known[...]", "False"),
         test=test_promises.test_what_is_stable_is_at_most_what_was_consumed_here,
         reason="malformed] == [-records.IMPOSSIBLE]",
     ),
     "consumed when it is delivered, and when it is taken": Mutant(
         where="inbox.Inbox.put",
-        old="self._queue.append(batch)",
-        new="(self._queue.append(batch), self._node.take_batch(batch))",
+        edit=(
+            "self._queue.append(batch)",
+            "(self._queue.append(batch), self._node.take_batch(batch))",
+        ),
         test=test_driver.test_what_waits_for_the_application_is_not_consumed,
         reason='"consumed by nobody"',
     ),
     "kept until it is consumed here": Mutant(
         where="member.store.forget_stable",
-        old="known[arrays.STABLE]", new="known[arrays.CONSUMED]",
+        edit=("known[arrays.STABLE]", "known[arrays.CONSUMED]"),
         test=test_promises.test_kept_messages_go_when_all_have_consumed_them,
         reason='assert kept == 0, "forgotten although member 2 has not consumed it"',
     ),
     # Members that are lost, and that leave.
     "nothing is relayed for a lost member": Mutant(
         where="member.view.accept_frozen",
-        old="status = _relay(member, peer, who, has)", new="status = DONE",
+        edit=("status = _relay(...)", "status = DONE"),
         test=LOST, given=VECTOR, reason="assert network.lacking() == []",
     ),
     "relayed as often as it is asked for": Mutant(
         where="member.view._relay",
-        old="max(has, member.relayed[peer, who], ", new="max(has, ",
+        edit=("max(has, member.relayed[peer, who], ...)", "max(has, ...)"),
         test=test_promises.test_what_was_relayed_once_is_not_relayed_again,
         reason='(2 if number == 0 else 0), "relayed again"',
     ),
     "a relay that had come before is new": Mutant(
         where="member.arrivals._accept_relay",
-        old="if sequence < expected:", new="if sequence < 0:",
+        edit=("sequence < expected", "False"),
         test=test_promises.test_a_relay_that_had_come_before_is_not_delivered_again,
         reason='counts()["duplicates"] == 1',
     ),
     "the view changes and the place in it does not": Mutant(
         where="member.node.Node.run",
-        old="view.place_in_view(self.member)", new="continue",
+        edit=("view.place_in_view(...)", "continue"),
         test=test_node.test_credit_survives_an_eviction,
         reason="assert network.nodes[0].credit == 4",
     ),
     "the view is applied a turn late": Mutant(
         where="driver.Driver.flush",
-        old="if output.evicted:", new="if was_finished:",
+        edit=("if output.evicted: ...", "if was_finished: ...", "was_finished = ... and ..."),
         test=test_driver.test_who_is_evicted_is_sent_nothing_from_that_turn_on,
         reason='"sent to a member out of the view"',
     ),
     "a farewell is not heard": Mutant(
-        where="member.arrivals._accept_record",
-        old="status = view.evict(member, state, peer)", new="return at + records.KIND_BYTES",
+        where="member.arrivals._accept_record(member, state, peer, at)",
+        edit=(
+            "if kind == records.LEAVE: ...",
+            "if kind == records.LEAVE: return at + records.KIND_BYTES",
+        ),
         test=test_promises.test_a_farewell_is_heard_at_once_and_is_no_crash,
         reason='"a farewell was not heard"',
     ),
     "a farewell is taken for a crash": Mutant(
         where="member.arrivals._accept_record",
-        old="outbox.report(member, arrays.LEFT, peer, 0)", new="pass",
+        edit=("outbox.report(...)", ""),
         test=test_promises.test_a_farewell_is_heard_at_once_and_is_no_crash,
         reason='"a farewell was taken for a crash"',
     ),
     "an own pause is not forgiven": Mutant(
         where="member.node.Node.forgive",
-        old="due_ns + late_ns * owner", new="due_ns",
+        edit=("due_ns + late_ns * owner", "due_ns"),
         test=test_promises.test_after_an_own_pause_replies_are_awaited_anew,
         reason='"an own pause was held against another"',
     ),
     "an own pause is not noticed": Mutant(
         where="driver.Driver.is_late",
-        old="now_ns - self._beat_ns > self._patience_ns", new="now_ns < 0",
+        edit=("... > self._patience_ns", "False"),
         test=test_driver.test_a_member_that_was_stopped_suspects_nobody,
         given={"late": True}, reason='"an own pause was held against others"',
     ),
     # Logs and journals.
     "sent before it is logged": Mutant(
         where="driver.Driver.flush",
-        old="    # Before an own message is sent",
-        new="    self._send(output)\n    # Before an own message is sent",
+        edit=(
+            "if (trace := self._trace) and ...: ...",
+            "self._send(output)\nif (trace := self._trace) and ...: ...",
+            "output = self.tier.run(...)",
+        ),
         test=test_driver.test_a_broadcast_is_logged_before_it_is_sent,
         reason='"sent before it was logged"',
     ),
     "acknowledged before it is durable": Mutant(
         where="stations.journal.Journal._write",
-        old="if self.sync:", new="if not self.sync:",
+        edit=("self.sync", "not self.sync"),
         test=test_journal.test_what_was_appended_survives_a_power_failure,
         reason='"acknowledged before it was durable"',
     ),
     "the header of a record is believed": Mutant(
         where="stations.journal.parse",
-        old="check == checksum(text[at : at + _CHECKED.size])", new="check >= 0",
+        edit=("check == checksum(...)", "True"),
         test=test_journal.test_a_length_that_leads_beyond_the_end_is_no_torn_tail,
         reason="with pytest.raises(UserError",
     ),
 }  # fmt: skip
 
 
+def home_of(where):
+    """The module of a function or method, and its name there, with its parameters if named."""
+    path, bracket, parameters = where.partition("(")
+    path, _, name = path.rpartition(".")
+    owner_path, _, class_name = path.rpartition(".")
+    if class_name[:1].isupper():
+        path, name = owner_path, f"{class_name}.{name}"
+    return importlib.import_module(f"precedes.live.{path}"), name + bracket + parameters
+
+
 def apply(monkeypatch, mutant):
     """Put the edited function wherever the original is used."""
-    path, _, name = mutant.where.rpartition(".")
-    owner_path, _, class_name = path.rpartition(".")
-    is_method = class_name[:1].isupper()
-    module = importlib.import_module(f"precedes.live.{owner_path if is_method else path}")
-    owner = getattr(module, class_name) if is_method else module
-    original = inspect.getattr_static(owner, name)
-    text = textwrap.dedent(inspect.getsource(original))
-    text = edit(re.sub(r"^@.*\n", "", text, flags=re.MULTILINE), (mutant.old, mutant.new))
-    space = {}
-    exec(compile(text, f"<{mutant.where}>", "exec", 0, dont_inherit=True), vars(module), space)
-    if is_method:
-        monkeypatch.setattr(owner, name, space[name])
+    module, where = home_of(mutant.where)
+    edited = function(module, where, *mutant.edit)
+    class_name, _, name = where.partition("(")[0].rpartition(".")
+    if class_name:
+        monkeypatch.setattr(getattr(module, class_name), name, edited)
         return
+    original = getattr(module, name)
     for other in [*sys.modules.values()]:
         if getattr(other, "__name__", "").startswith("precedes.live"):
             for key, value in list(vars(other).items()):
                 if value is original:
-                    monkeypatch.setattr(other, key, space[name])
+                    monkeypatch.setattr(other, key, edited)
 
 
 def arguments_of(test, given, request):

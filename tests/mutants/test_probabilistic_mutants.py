@@ -11,18 +11,14 @@ from precedes.testing import observe
 from tests.support.edited import protocol
 
 # "There is an entry of the sender that is one below the message's": true of what is in order.
-PRINTED = (
-    """\
-        if state.clock[here, x] <= state.need[slot, x]:
-            return False
-    return True
-""",
-    """\
-        if state.clock[here, x] == state.need[slot, x]:
-            return True
-    return False
-""",
-)
+PRINTED = [
+    ("_looks_late", "return True", "return False"),
+    (
+        "_looks_late",
+        "if state.clock[here, x] <= state.need[slot, x]: return False",
+        "if state.clock[here, x] == state.need[slot, x]: return True",
+    ),
+]
 ENTRIES, NODES = 8, 15
 
 
@@ -87,7 +83,7 @@ def test_the_detector_tags_what_it_should(seed):
 
 def test_the_printed_form_is_convicted(tmp_path):
     """It tags nearly everything but what is late."""
-    seen = run(protocol(tmp_path, "probabilistic", PRINTED), entries=50)
+    seen = run(protocol(tmp_path, "probabilistic", *PRINTED), entries=50)
     tags, _ = expected(seen.rows, entries=50)
     assert noted(seen) != tags
     assert seen.result.extra["tagged"] > 0.5 * seen.result.deliveries

@@ -11,57 +11,32 @@ from tests.support.edited import protocol
 
 SEEDS = range(140)
 
-# The mistake, then what stands in a file of the protocol and what the mutant has instead.
+# The mistake -> what it is convicted for, and the edit: where, what stands there, what instead.
 MUTANTS = {
     "packets of the dead are listened to": (
-        "    if knows_crashed(state, here, sender):\n",
-        "    if False:\n",
+        "lost", ("_take_packet", "knows_crashed(...)", "False"),
     ),
-    "nothing is relayed": (
-        "    if recovery.peer[at + FIRST_KEPT] != NONE:\n        _relay(",
-        "    if False:\n        _relay(",
-    ),
+    "nothing is relayed": ("lost", ("_learn", "_relay(...)", "")),
     "what arrives later is not relayed": (
-        "        _relay_latest(state, here, source, host)\n",
-        "",
+        "survivors", ("remember_arrival", "_relay_latest(...)", ""),
     ),
     "nothing is sent again to whom a relay failed": (
-        "        _send_missing(state, here, sender, value, host)\n",
-        "",
+        "lost", ("_hear_item", "_send_missing(...)", ""),
     ),
     "broadcasts go over trees while some still pass to the dead": (
-        "        if state.recovery.own[here, DIRECT_FROM] != 0:\n",
-        "        if False:\n",
+        "lost", ("_broadcast", "state.recovery.own[here, DIRECT_FROM] != 0", "False"),
     ),
     "ended before the relayed messages have arrived": (
-        "    if mine[UNACKNOWLEDGED] != 0:\n        return\n",
-        "",
+        "lost", ("_announce", "mine[UNACKNOWLEDGED] != 0", "False"),
     ),
     "discarded before the others have ended": (
-        " and _is_calm(state, here):\n",
-        ":\n",
+        "lost", ("_resume_after_crashes", "_is_calm(...)", "True"),
     ),
-    "nothing is discarded": (
-        "        _discard_dead(state, here, host)\n",
-        "",
-    ),
+    "nothing is discarded": ("waiting", ("_resume_after_crashes", "_discard_dead(...)", "")),
     "what needs something dead is kept waiting": (
-        "> peer[peer_of(state, here, stamp[i]) + LIMIT]:",
-        "> 1 << 40:",
+        "waiting", ("_is_dead", "stamp[i + 1] > ...", "False"),
     ),
-}
-# What each is convicted for.
-REASONS = {
-    "packets of the dead are listened to": "lost",
-    "nothing is relayed": "lost",
-    "what arrives later is not relayed": "survivors",
-    "nothing is sent again to whom a relay failed": "lost",
-    "broadcasts go over trees while some still pass to the dead": "lost",
-    "ended before the relayed messages have arrived": "lost",
-    "discarded before the others have ended": "lost",
-    "nothing is discarded": "waiting",
-    "what needs something dead is kept waiting": "waiting",
-}
+}  # fmt: skip
 
 
 def trials(file):
@@ -76,13 +51,14 @@ def judge(scenario):
 
 @pytest.mark.parametrize("mistake", MUTANTS)
 def test_a_step_left_out_is_noticed(tmp_path, mistake):
-    mutant = protocol(tmp_path, "vcube", MUTANTS[mistake])
-    assert_convicted(mistake, trials(mutant), REASONS[mistake])
+    reason, *edits = MUTANTS[mistake]
+    mutant = protocol(tmp_path, "vcube", *edits)
+    assert_convicted(mistake, trials(mutant), reason)
 
 
 def test_a_reference_that_was_not_taken_is_noticed(tmp_path):
     """The suite watches over ``retain`` and ``release`` too."""
-    mutant = protocol(tmp_path, "vcube", ("    retain(host, slot)\n", ""))
+    mutant = protocol(tmp_path, "vcube", ("remember", "retain(...)", ""))
     found = conformance(mutant, schedules=20, compiled=False, failures_max=1)
     assert found.failures[0].kind == Kind.REFERENCE
 

@@ -14,88 +14,55 @@ from tests.support.edited import protocol
 
 SEEDS = range(1, 13)
 
-READY = "elif clocks.covers(clock, need):"
-AT_ONCE = """\
-            clock[source] += 1
-            deliver(host, slot)
-            if """
-LATER = """\
-            state.clock[here, source] += 1
-            deliver(host, slot)
-"""
+SOURCE = "source = source_of(...)"
 
-# The mistake, then what stands in the file and what the mutant has instead.
+# The mistake -> what it is convicted for, and the edit: where, what stands there, what instead.
 MUTANTS = {
     "the stamp counts the message itself": (
-        """\
-    clocks.copy(clock, state.need[slot])
-    clock[source_of(host, slot)] += 1
-""",
-        """\
-    clock[source_of(host, slot)] += 1
-    clocks.copy(clock, state.need[slot])
-""",
-    ),
-    "no test for repeated packets": (
-        """\
-        if clock[source] > need[source]:
-            drop(host, slot)
-        elif """,
-        "        if ",
-    ),
-    "delivered on arrival, whatever is missing": (READY, "elif True:"),
-    "only the sender's own entry is compared": (READY, "elif clock[source] >= need[source]:"),
-    "a delivery is not counted": (AT_ONCE, AT_ONCE.replace("clock[source] += 1", "pass")),
-    "what waits is never looked at again": (
-        "                _deliver_held(state, here, source, host)\n",
-        "                pass\n",
-    ),
-    "what has to wait is forgotten": (
-        "            add_by_entry(state.held, here, slot, entry, need[entry])\n",
-        "            pass\n",
-    ),
-    "more is asked for than is needed": (
-        READY,
-        "elif (clock[: state.nodes[0]] > need[: state.nodes[0]]).all():",
-    ),
-    "one entry of the clock is never compared": (READY, "elif clocks.covers(clock[1:], need[1:]):"),
-    "a repeated packet that waits is delivered twice": (
-        """\
-        if state.clock[here, source] > state.need[slot, source]:
-            drop(host, slot)
-        else:
-            state.clock[here, source] += 1
-            deliver(host, slot)
-""",
-        """\
-        state.clock[here, source] += 1
-        deliver(host, slot)
-""",
-    ),
-    "what waits is looked at only once": (LATER, LATER + "            return\n"),
-    "the receiver takes the maximum": (
-        AT_ONCE,
-        AT_ONCE.replace(
-            "clock[source] += 1",
-            "for x in range(clock.size):\n                clock[x] = max(clock[x], need[x] + 1)",
+        "lost",
+        (
+            "_broadcast", "clocks.copy(clock, state.need[slot]); clock[...] += 1",
+            "clock[...] += 1; clocks.copy(clock, state.need[slot])",
         ),
     ),
-}
-# What each is convicted for.
-REASONS = {
-    "the stamp counts the message itself": "lost",
-    "no test for repeated packets": "twice",
-    "delivered on arrival, whatever is missing": "order",
-    "only the sender's own entry is compared": "order",
-    "a delivery is not counted": "twice",
-    "what waits is never looked at again": "lost",
-    "what has to wait is forgotten": "lost",
-    "more is asked for than is needed": "lost",
-    "one entry of the clock is never compared": "twice",
-    "a repeated packet that waits is delivered twice": "twice",
-    "what waits is looked at only once": "lost",
-    "the receiver takes the maximum": "order",
-}
+    "no test for repeated packets": (
+        "twice", ("_receive", "clock[source] > need[source]", "False"),
+    ),
+    "delivered on arrival, whatever is missing": (
+        "order", ("_receive", "clocks.covers(...)", "True"),
+    ),
+    "only the sender's own entry is compared": (
+        "order",
+        ("_receive", "clocks.covers(clock, need)", "clock[source] >= need[source]", SOURCE),
+    ),
+    "a delivery is not counted": ("twice", ("_receive", "clock[source] += 1", "")),
+    "what waits is never looked at again": ("lost", ("_receive", "_deliver_held(...)", "")),
+    "what has to wait is forgotten": ("lost", ("_receive", "add_by_entry(...)", "")),
+    "more is asked for than is needed": (
+        "lost",
+        (
+            "_receive(state)", "clocks.covers(clock, need)",
+            "(clock[: state.nodes[0]] > need[: state.nodes[0]]).all()",
+        ),
+    ),
+    "one entry of the clock is never compared": (
+        "twice", ("_receive", "clocks.covers(clock, need)", "clocks.covers(clock[1:], need[1:])"),
+    ),
+    "a repeated packet that waits is delivered twice": (
+        "twice", ("_deliver_held", "state.clock[here, source] > state.need[slot, source]", "False"),
+    ),
+    "what waits is looked at only once": (
+        "lost", ("_deliver_held", "deliver(host, slot)", "deliver(host, slot); return"),
+    ),
+    "the receiver takes the maximum": (
+        "order",
+        (
+            "_receive", "clock[source] += 1",
+            "for x in range(clock.size): clock[x] = max(clock[x], need[x] + 1)",
+            "clocks.covers(clock, need)",
+        ),
+    ),
+}  # fmt: skip
 
 
 def trials(file):
@@ -107,8 +74,9 @@ def trials(file):
 
 @pytest.mark.parametrize("mistake", MUTANTS)
 def test_mutants_are_convicted(tmp_path, mistake):
-    mutant = protocol(tmp_path, "vector", MUTANTS[mistake])
-    assert_convicted(mistake, trials(mutant), REASONS[mistake])
+    reason, *edits = MUTANTS[mistake]
+    mutant = protocol(tmp_path, "vector", *edits)
+    assert_convicted(mistake, trials(mutant), reason)
 
 
 def test_the_original_passes_the_same_schedules():

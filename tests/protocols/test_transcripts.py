@@ -342,9 +342,13 @@ def test_each_transcript_has_an_example():
 
 
 EDITS = {
-    "vcube": ("rows[row + BLOCKED] < s <= rows[row + UNSERVED]", "s <= rows[row + UNSERVED]"),
-    "vector": ("elif clocks.covers(clock, need):", "elif True:"),
-    "mobile": ("{*record.undelivered, *message.since}", "{*record.undelivered}"),
+    "vcube": (
+        "_send_chosen",
+        "rows[row + BLOCKED] < s <= rows[row + UNSERVED]",
+        "s <= rows[row + UNSERVED]",
+    ),
+    "vector": ("_receive", "clocks.covers(...)", "True"),
+    "mobile": ("_on_handover", "{*record.undelivered, *message.since}", "{*record.undelivered}"),
 }
 
 

@@ -13,7 +13,12 @@ from tests.support.edited import protocol
 pytestmark = pytest.mark.usefixtures("live")
 
 # Only the sender's own entry of the clock is compared.
-BUG = ("elif clocks.covers(clock, need):", "elif clock[source] >= need[source]:")
+BUG = (
+    "_receive",
+    "clocks.covers(clock, need)",
+    "clock[source] >= need[source]",
+    "source = source_of(...)",
+)
 
 
 def followed(folder, **cluster):

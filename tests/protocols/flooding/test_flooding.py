@@ -23,13 +23,14 @@ def test_a_run_delivers_everything_in_causal_order():
 @pytest.mark.parametrize(
     ("new", "found"),
     [
-        ("for message in complete[::-1]:", "violations"),
-        ("for message in complete * 2:", "duplicates"),
-        ("for message in complete[1:]:", "lost"),
+        ("complete[::-1]", "violations"),
+        ("complete * 2", "duplicates"),
+        ("complete[1:]", "lost"),
     ],
 )
 def test_and_would_be_found_if_it_did_not(new, found, tmp_path):
-    planted = protocol(tmp_path, "flooding", ("for message in complete:", new))
+    edit = ("receive", "for one in complete: ...", f"for one in {new}: ...")
+    planted = protocol(tmp_path, "flooding", edit)
     result = simulate(RUN.replace(protocol=planted))
     assert (result.violations.deliveries if found == "violations" else getattr(result, found)) > 0
 

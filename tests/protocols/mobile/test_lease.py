@@ -15,24 +15,18 @@ MS = 1_000_000
 LEASE_NS = 1000 * MS
 SEEDS = range(60)
 
-TELLS = "self.tell_if_over(datagram.host, datagram.birth)\n            return\n        record.heard"
-MUTE = TELLS.replace("self.tell_if_over(datagram.host, datagram.birth)", "pass")
-NEXT = "_ns = self.environment.now_ns\n        "
 # The defect -> edits, and seeds that show it.
 DEFECTS = {
-    "a host that knows no lease": (
-        [("        if not lease_ns:\n            return True\n", "        return True\n")],
-        (147, 529, 690),
-    ),
+    "a host that knows no lease": ([("_has_lease", "not lease_ns", "True")], (147, 529, 690)),
     "an expelled host is not told": (
-        [(TELLS + NEXT + after, MUTE + NEXT + after) for after in ("record.echo", "if datagram")],
+        [(where, "self.tell_if_over(...)", "") for where in ("on_from_host", "on_host_ack")],
         (147, 177, 188),
     ),
     "a host expelled before it was in is not told": (
-        [("        if session == memory.left:\n", "        if False:\n")],
+        [("_on_join", "session == memory.left", "False")],
         (233, 237, 238),
     ),
-    "a join empties the send buffer": (MUTANTS["A1.2: a join empties the send buffer"], ()),
+    "a join empties the send buffer": (MUTANTS["A1.2: a join empties the send buffer"][1:], ()),
 }
 
 
@@ -45,7 +39,7 @@ def test_expulsion_breaks_nothing():
 @pytest.mark.parametrize("name", DEFECTS)
 def test_is_convicted(name):
     edits, seeds = DEFECTS[name]
-    host_class, station_class = classes(edits)
+    host_class, station_class = classes(*edits)
     made = {"host_class": host_class, "station_class": station_class}
     with pytest.raises(Violation):
         [run(seed, options=leased, **made) for seed in (*seeds, *range(300))]
@@ -105,10 +99,8 @@ def test_a_late_acknowledgement_does_not_lengthen_a_lease():
 
 
 def test_a_lease_counted_from_the_arrival_of_an_acknowledgement_is_convicted():
-    made = classes(
-        [("self.confirmed_ns = max(self.confirmed_ns, echo * 1000)",
-          "self.confirmed_ns = self.environment.now_ns")]
-    )  # fmt: skip
+    now = "self.confirmed_ns = self.environment.now_ns"
+    made = classes(("_on_ack", "self.confirmed_ns = max(...)", now))
     stage, late = silent_host(made)
     expel(stage)
     stage.hand(late)

@@ -43,7 +43,7 @@ class _Patient(World):
 def test_the_audit_finds_what_the_oracle_finds():
     """A defect that duplicates and reorders, judged from the events of the run alone."""
     name = "A1.24: the number of catch-up messages is not known"
-    host_class, station_class = classes(MUTANTS[name])
+    host_class, station_class = classes(*MUTANTS[name][1:])
     convicted = 0
     for seed in range(24):
         world = None

@@ -326,7 +326,7 @@ def test_comes_through(letter):
 @pytest.mark.parametrize("name", [name for name in MUTANTS if name[1] == ":"])
 def test_convicts_its_mutant(name):
     """The same schedule with the defect that it is about."""
-    defective = classes(MUTANTS[name])
+    defective = classes(*MUTANTS[name][1:])
     with pytest.raises(Violation):
         SCHEDULES[name[0]](classes=defective).finish()
 

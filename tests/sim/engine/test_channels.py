@@ -17,9 +17,8 @@ def test_timers_come_before_packets_that_were_queued(tmp_path):
     timed = edited.protocol(
         tmp_path,
         "unordered",
-        ("    send_all(host, DATA, slot)\n", "    send_all(host, DATA, slot)\n" + SET_TIMER),
-        ("    send_all,\n", "    send_all,\n    set_timer,\n    on_timer,\n    note,\n"),
-        ("@compiled.register(message_bytes, State)\n", ON_TIMER),
+        (BROADCAST, "send_all(...)", "send_all(...); set_timer(host, slot, 12_000_000)"),
+        ("", "", ON_TIMER),
     )
     both = {"nodes": 2, "workload": "window:0", "tier": "interpreted"}
     plain = traces.run(timed, delay="constant:12", **both)
@@ -30,15 +29,13 @@ def test_timers_come_before_packets_that_were_queued(tmp_path):
         assert (rows[:, TIME_NS] // 2 * 2 == 12_000_000).all()
 
 
-SET_TIMER = "    set_timer(host, slot, 12_000_000)\n"
-ON_TIMER = """\
+BROADCAST = "_broadcast(state, here, slot, host)"
+ON_TIMER = """
+from precedes.contract import note, on_timer, set_timer
 @compiled.register(on_timer, State)
 def _on_timer(state: State, here: int, key: int, host: Host) -> int:
     note(host, 6, here)
     return DONE
-
-
-@compiled.register(message_bytes, State)
 """
 
 
@@ -47,8 +44,8 @@ def test_the_second_channel_has_a_queue_of_its_own(tmp_path):
     aside = edited.protocol(
         tmp_path,
         "unordered",
-        ("    send_all(host, DATA, slot)\n", SEND_SECOND_ASIDE),
-        ("    send_all,\n", "    send_all,\n    open_packet_aside,\n    put,\n    sequence_of,\n"),
+        (BROADCAST, "send_all(...)", SEND_SECOND_ASIDE),
+        ("", "", "from precedes.contract import open_packet_aside, put, sequence_of"),
     )
     one = {"nodes": 2, "workload": "burst:1:3", "delay": "constant:30", "tier": "interpreted"}
     seen = traces.run(aside, transmission_ms=2.0, **one)
@@ -60,10 +57,10 @@ def test_the_second_channel_has_a_queue_of_its_own(tmp_path):
     )
 
 
-SEND_SECOND_ASIDE = """\
-    if sequence_of(host, slot) == 2:
-        open_packet_aside(host, 1 - here)
-        put(host, DATA, slot)
-    else:
-        send_all(host, DATA, slot)
+SEND_SECOND_ASIDE = """
+if sequence_of(host, slot) == 2:
+    open_packet_aside(host, 1 - here)
+    put(host, DATA, slot)
+else:
+    send_all(...)
 """
