@@ -6,7 +6,8 @@ Algorithm. A clock has M ``entries``; process i owns k of them, f(i), chosen by 
 broadcast increments the sender's own entries; the message carries the clock as it was before
 (``need``). The receiver waits until its clock has reached ``need`` everywhere, then increments
 the sender's entries and delivers. It always increments and never takes a maximum, so an entry is
-exactly the number of delivered messages that hit it; a maximum would double the errors.
+exactly the number of delivered messages that hit it; with a maximum twice as many messages err in
+large groups.
 
 A missing dependency goes unnoticed when concurrent messages have covered its entries: then the
 delivery is out of causal order. The ``detector`` of the same authors tags deliveries that look
