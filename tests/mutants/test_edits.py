@@ -178,3 +178,11 @@ def test_what_an_edit_makes(edit, new):
     tree = ast.parse("def f(x, y):\n    return g(x, k=y) + 1")
     edited.mutate({"": tree}, *edit)
     assert ast.unparse(tree) == new
+
+
+def test_a_name_that_doctests_leave_behind_stands_for_any(tmp_path, monkeypatch):
+    """The last result of a prompt is kept among Python's own names."""
+    monkeypatch.setattr("builtins._", 1, raising=False)
+    edit = ("_receive", "deliver(_, slot)", "deliver(_, slot); return DONE")
+    text = (Path(edited.protocol(tmp_path, "vector", edit)) / "__init__.py").read_text()
+    assert "return DONE" in text.partition("deliver(host, slot)")[2].partition("else")[0]
