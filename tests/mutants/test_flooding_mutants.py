@@ -27,7 +27,7 @@ MUTANTS = {
     "the timer runs on when all is acknowledged": (
         "timer", ("_on_progress", "self.timer_runs = False", ""),
     ),
-    "progress does not begin the time-out anew": ("timer", ("_on_progress", "self._arm()", "")),
+    "progress does not restart the time-out": ("timer", ("_on_progress", "self._arm()", "")),
     "samples count for a quarter": ("estimate", ("", "GAIN: Final = ...", "GAIN: Final = 4")),
     "two deviations": ("estimate", ("sample", "DEVIATIONS", "2")),
     "no minimum": ("minimum", ("sample", "max(timeout_ns, ...)", "timeout_ns")),
@@ -85,7 +85,7 @@ MUTANTS = {
     "full segments wait": (
         "every second", ("", "FULL_SEGMENTS: Final = ...", "FULL_SEGMENTS: Final = 99"),
     ),
-    "what is out of order is not told": ("out of order", ("receive", "self.acknowledge()", "")),
+    "data out of order is ignored": ("out of order", ("receive", "self.acknowledge()", "")),
     "what fills a gap waits": ("gap", ("_acknowledge_later", "fills_gap or ...", "False or ...")),
     "what came early is forgotten": ("gap", ("insert", "while self.pieces and ...: ...", "")),
     "what was delivered is kept": ("held", ("insert", "number >= complete", "True")),
@@ -110,9 +110,9 @@ MUTANTS = {
         "attempt", ("receive", "type(datagram) is Opened and ...", "type(datagram) is Opened"),
     ),
     "a station answers once": ("answer", ("on_timer", "self._answer(...)", "")),
-    "a station answers for ever": ("answer", ("on_timer", "not guest.connection.is_ready", "True")),
+    "a station always answers": ("answer", ("on_timer", "not guest.connection.is_ready", "True")),
     "a new attempt goes on with the old": ("attempt", ("receive", NEW_ATTEMPT, "guest is None")),
-    "an old request begins anew": (
+    "an old request begins again": (
         "attempt", ("receive", NEW_ATTEMPT, NEW_ATTEMPT.replace("<", "!=")),
     ),
 }  # fmt: skip

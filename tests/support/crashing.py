@@ -128,7 +128,7 @@ def check_rest(state, correct, crashed):
     hold((bundles.bundle[correct][:, :, 3] % 2 == 0).all(), "timer", "a timer is still running")
     hold((bundles.waiting[correct] == 0).all(), "bundle", "something waits to be sent")
     early = state.source[correct][:, :, 1]
-    hold((early == -1).all(), "rows", "a delivered message is remembered for ever")
+    hold((early == -1).all(), "rows", "a delivered message is never forgotten")
     # What crashed processes had in use is all that is in use.
     left = sum(int(awaited.ends[node, 2] + bundles.waiting[node]) for node in crashed)
     left += sum(_length(state, int(row)) for row in state.source[list(crashed)][:, :, 1].flat)
@@ -142,7 +142,7 @@ def check_spec_rest(state, correct, crashed):
         hold(not process.msg_set, "kept", "a message is still kept")
         hold(not any(process.delay_msg), "bundle", "a bundle was not sent")
         hold(not any(process.timer), "timer", "a timer is still running")
-        hold(not any(process.rcv_win), "rows", "a delivered message is remembered for ever")
+        hold(not any(process.rcv_win), "rows", "a delivered message is never forgotten")
 
 
 def _length(state, row):

@@ -142,14 +142,14 @@ MUTANTS = {
     "A1.14: a leave does not wait for own messages": (
         "left", ("_try_leave", "not self.unacknowledged", "True"),
     ),
-    "A1.16: datagrams of other cells are heeded": (
+    "A1.16: datagrams of other cells are accepted": (
         "I3",
         ("MobileHost.receive", "datagram.cell != self.cell or ...", "self.cell is None or ..."),
     ),
     "A1.24: the number of catch-up messages is not known": (
         "I3", ("_drain", "self.caught_up == self.total", "True"),
     ),
-    "A1.46: the end of a life is not told from that of another": (
+    "A1.46: the end of a life is taken for that of another": (
         "restless", ("_on_leave_ack", "datagram.birth != self.birth", "False"),
     ),
     "A2.11: a late acknowledgement moves the position back": (
