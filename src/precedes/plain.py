@@ -357,6 +357,7 @@ def _broadcast(state: State, here: int, slot: int, host: Host) -> int:
             slot, int(contract.source_of(host, slot)), int(contract.sequence_of(host, slot))
         )
         return _run(state, here, host, "broadcast", m)
+    state.seal(slot, state.message[slot])  # a live host has cleared the fields
     return _run(state, here, host, "broadcast")
 
 
