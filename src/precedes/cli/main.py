@@ -109,6 +109,13 @@ class _Parser(argparse.ArgumentParser):
             )
             raise argparse.ArgumentError(action, text)
 
+    def _print_message(self, message: str, file: Any = None) -> None:
+        """Report output that cannot be written, which argparse passes over."""
+        if file is sys.stdout:
+            show(message, end="")
+        else:
+            console.write_error(message)
+
     def error(self, message: str) -> NoReturn:
         self.exit(Exit.MISTAKE, f"precedes: {one_line(message)}; see '{self.prog} --help'\n")
 
@@ -121,7 +128,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
         try:
             options = parse(arguments)
         except SystemExit as stop:  # after the help, or a mistake
-            show("", end="")
             return int(stop.code or 0)
         debug, spelt = getattr(options, "debug", False), options.spelt
         console.set_level(getattr(options, "level", Level.USUAL))
