@@ -162,9 +162,10 @@ case "$*" in *%s*) exit 7 ;; esac
     ],
 )
 def test_the_nightly_run_goes_on_after_a_failure(tmp_path, failing, statuses, status):
-    """With a command in place of ``make`` that takes no hours."""
-    (tmp_path / "make").write_text(MAKE % failing)
-    (tmp_path / "make").chmod(0o755)
+    """With a command in place of ``make`` that takes no hours, and a browser not to be installed."""
+    for name in ("make", "chromium", "chromedriver"):
+        (tmp_path / name).write_text(MAKE % failing)
+        (tmp_path / name).chmod(0o755)
     variables = {"PATH": f"{tmp_path}:{os.environ['PATH']}", "PYTHON": sys.executable}
     done = subprocess.run(
         [ROOT / ".ci/nightly"],
