@@ -162,7 +162,7 @@ case "$*" in *%s*) exit 7 ;; esac
     ],
 )
 def test_the_nightly_run_goes_on_after_a_failure(tmp_path, failing, statuses, status):
-    """With a command in place of ``make`` that takes no hours, and a browser not to be installed."""
+    """With commands in place of ``make``, which takes hours, and of a browser to install."""
     for name in ("make", "chromium", "chromedriver"):
         (tmp_path / name).write_text(MAKE % failing)
         (tmp_path / name).chmod(0o755)
