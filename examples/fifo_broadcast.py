@@ -23,26 +23,9 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from precedes import compiled
-from precedes.contract import (
-    DONE,
-    FULL,
-    MESSAGE,
-    Capacity,
-    Group,
-    Host,
-    Int64s,
-    admits,
-    broadcast,
-    deliver,
-    drop,
-    message_bytes,
-    receive,
-    send_all,
-    sequence_of,
-    source_of,
-    value_of,
-    window,
-)
+from precedes.contract import MESSAGE, Capacity, Group, Host, Int32s, Int64s, handler, value_of
+from precedes.parts import pool
+from precedes.parts.pool import NONE
 
 DATA: Final = 0
 ITEMS: Final = (MESSAGE,)  # what the tags of a packet's items mean: tag 0 is a message
@@ -50,101 +33,99 @@ MESSAGE_FIELDS: Final = ()  # nothing travels with a message but its name
 GUARANTEE: Final = "none"  # FIFO order is not causal order
 ASSUMES: Final = frozenset({"reliable"})
 
-# Columns of ``early``.
-OWNER: Final = 0
-SLOT: Final = 1
-
 
 @dataclass(frozen=True)
 class Parameters:
     """Nothing to choose."""
 
 
+class Early(NamedTuple):
+    """Messages that came too early, each on the list of the process that holds it."""
+
+    slot: Int32s
+    link: Int32s  # the next one of the list, or NONE
+    mark: Int64s
+
+
 class State(NamedTuple):
-    """What every hosted process has delivered, and a pool of messages that came too early."""
+    """What every hosted process has delivered, and what waits at it."""
 
     delivered: Int64s  # process, source -> how many of the source's messages
-    early: Int64s  # row of the pool -> process that holds it, slot
-    waiting: Int64s  # process -> rows of the pool that are its own
-    used: Int64s  # one number: rows of the pool in use
+    first: Int64s  # process -> the first row of its list, or NONE
+    early: Early
 
 
 def allocate(parameters: Parameters, group: Group, capacity: Capacity) -> State:
     """A state for the hosted processes of a group."""
     return State(
         delivered=np.zeros((len(group.hosted), group.nodes), np.int64),
-        early=np.zeros((capacity.held, 2), np.int64),
-        waiting=np.zeros(len(group.hosted), np.int64),
-        used=np.zeros(1, np.int64),
+        first=np.full(len(group.hosted), NONE, np.int64),
+        early=pool.reserve(Early, capacity.reserve_bytes),
     )
 
 
-@compiled.register(broadcast, State)
-def _broadcast(state: State, here: int, slot: int, host: Host) -> int:
-    send_all(host, DATA, slot)
-    return DONE
+@handler(State)
+def broadcast(state: State, here: int, slot: int, host: Host) -> None:
+    host.send_all(DATA, slot)
 
 
-@compiled.register(receive, State)
-def _receive(state: State, here: int, sender: int, inbox: Int64s, count: int, host: Host) -> int:
-    if state.used[0] + count > len(state.early):
-        return FULL  # before anything has changed; the host makes room and calls again
+@handler(State)
+def receive(state: State, here: int, sender: int, inbox: Int64s, count: int, host: Host) -> None:
     for i in range(count):
         slot = value_of(inbox, i)
         if not _settle(state, here, slot, host):
             _hold(state, here, slot)
-        elif state.waiting[here] > 0:
+        elif state.first[here] != NONE:
             _settle_early(state, here, host)
-    return DONE
 
 
 @compiled.function()
 def _settle(state: State, here: int, slot: int, host: Host) -> bool:
     """Deliver a message whose turn it is, drop one that was delivered before; else False."""
-    source = source_of(host, slot)
-    ahead = sequence_of(host, slot) - state.delivered[here, source]
+    source = host.source_of(slot)
+    ahead = host.sequence_of(slot) - state.delivered[here, source]
     if ahead > 1:
         return False
     if ahead == 1:
         state.delivered[here, source] += 1
-        deliver(host, slot)
+        host.deliver(slot)
     else:
-        drop(host, slot)
+        host.drop(slot)
     return True
 
 
 @compiled.function(inline=False)
 def _hold(state: State, here: int, slot: int) -> None:
-    row = state.used[0]
-    state.early[row, OWNER] = here
-    state.early[row, SLOT] = slot
-    state.used[0] += 1
-    state.waiting[here] += 1
+    row = pool.take(state.early)
+    state.early.slot[row] = slot
+    state.early.link[row] = state.first[here]
+    state.first[here] = row
 
 
 @compiled.function(inline=False)
 def _settle_early(state: State, here: int, host: Host) -> None:
     """Settle what waits here and can be settled now, until nothing more can."""
-    row = 0
-    while row < state.used[0]:
-        mine = state.early[row, OWNER] == here
-        if mine and _settle(state, here, state.early[row, SLOT], host):
-            # The last row takes its place, and the pool is looked through again.
-            state.used[0] -= 1
-            state.waiting[here] -= 1
-            state.early[row, OWNER] = state.early[state.used[0], OWNER]
-            state.early[row, SLOT] = state.early[state.used[0], SLOT]
-            row = 0
+    early = state.early
+    before, row = NONE, state.first[here]
+    while row != NONE:
+        following = early.link[row]
+        if not _settle(state, here, early.slot[row], host):
+            before, row = row, following
+            continue
+        if before == NONE:
+            state.first[here] = following
         else:
-            row += 1
+            early.link[before] = following
+        pool.give_back(early, row)
+        before, row = NONE, state.first[here]  # what waits is looked through again
 
 
-@compiled.register(message_bytes, State)
-def _message_bytes(state: State, slot: int) -> int:
+@handler(State)
+def message_bytes(state: State, slot: int) -> int:
     return 8  # source and sequence number, 4 bytes each
 
 
-@compiled.register(admits, State)
-def _admits(state: State, here: int, sender: int, tag: int, value: int, host: Host) -> bool:
-    ahead = sequence_of(host, value) - state.delivered[here, sender]
-    return bool(source_of(host, value) == sender and ahead <= window(host))
+@handler(State)
+def admits(state: State, here: int, sender: int, tag: int, value: int, host: Host) -> bool:
+    ahead = host.sequence_of(value) - state.delivered[here, sender]
+    return bool(host.source_of(value) == sender and ahead <= host.window())

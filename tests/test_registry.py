@@ -53,7 +53,7 @@ def site(tmp_path):
     edited.protocol(
         package / "causal",
         "unordered",
-        ("_message_bytes", "8", "BYTES"),
+        ("message_bytes", "8", "BYTES"),
         ("", "", "from acme.header import BYTES"),
         rename="__init__",
     )

@@ -29,7 +29,7 @@ MAY_IMPORT = {
     "model": frozenset(),
     "errors": frozenset(),
     "lazy": frozenset(),
-    "machine": frozenset(),
+    "machine": frozenset({"errors"}),
     "waiting": frozenset(),
     "files": WORDS,
     "stores": FILES,
@@ -44,20 +44,20 @@ MAY_IMPORT = {
     "console": WORDS,
     "contract": BASE,
     "plain": CONTRACT,
-    "parts": CONTRACT,
+    "parts": CONTRACT | {"machine"},
     "parts.sizing": WORDS | {"delays"},
     "protocols": CONTRACT | {"parts", "plain"},
     "registry": CONTRACT | {"catalogue", "plain"},  # it finds protocols by their names
     "trace": STORES,
     "audit": STORES | {"compiled", "frames", "trace"},
-    "sim": HOSTS | {"forms", "delays", "frames", "machine", "stores", "waiting"},
+    "sim": HOSTS | {"forms", "delays", "frames", "machine", "parts", "stores", "waiting"},
     "sim.engine": CONTRACT,
     "sim.inputs": CONTRACT | {"delays", "sim.engine", "sim.scenario", "sim.workloads"},
     # It hands a run to the writer of its trace.
     "sim.runs": HOSTS | {"__version__", "delays", "sim", "trace", "waiting"},
     "live": HOSTS | {"__version__", "console", "parts", "trace", "waiting"},
     "live.net": WORDS,
-    "live.member": HOSTS | {"parts"},
+    "live.member": HOSTS | {"machine", "parts"},
     "live.cluster": HOSTS | {"live", "trace", "audit"},  # it asks for its own verdict
     "pipeline": HOSTS
     | {"intervals", "console", "frames", "stores", "sim", "trace", "audit", "waiting"},
@@ -241,6 +241,10 @@ def _is_module(root: Path, name: str) -> bool:
     )
 
 
+# What needs no docstring of its own: the contract documents handlers.
+UNDOCUMENTED = frozenset({"overload", "setter", "override", "handler(State)"})
+
+
 def check_docstrings(path: str, tree: ast.Module) -> Iterator[Finding]:
     """A docstring for the module and each public class, function and method."""
     name = Path(path).stem
@@ -258,7 +262,7 @@ def _undocumented(path: str, body: Iterable[ast.stmt]) -> Iterator[Finding]:
         decorators = {
             ast.unparse(decorator).rpartition(".")[2] for decorator in node.decorator_list
         }
-        if ast.get_docstring(node) is None and not decorators & {"overload", "setter", "override"}:
+        if ast.get_docstring(node) is None and not decorators & UNDOCUMENTED:
             yield Finding(path, node.lineno, f"{node.name} has no docstring")
         if isinstance(node, ast.ClassDef):
             yield from _undocumented(path, node.body)

@@ -9,9 +9,29 @@ from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
 from typing import Final
 
+from precedes.errors import UserError
+
 # Where the system does not say how much memory there is.
 UNKNOWN_BYTES: Final = 8 << 30
 CONTROL_GROUPS: Final = Path("/sys/fs/cgroup")
+
+# The environment variable that sets the size of reserves.
+RESERVE: Final = "PRECEDES_RESERVE_MIB"
+RESERVED_SHARE: Final = 4  # of the machine's memory, which one table can hardly take
+
+
+def reserve_bytes() -> int:
+    """The address space that one table of a protocol may take.
+
+    It becomes memory as it is used. Where address space is counted (``ulimit -v``,
+    ``vm.overcommit_memory=2``) the environment variable sets it to less.
+    """
+    given = os.environ.get(RESERVE, "")
+    if not given:
+        return machine_bytes() // RESERVED_SHARE
+    if not given.isdecimal() or int(given) < 1:
+        raise UserError(f"{RESERVE} must be a whole number of MiB from 1 on, not {given!r}")
+    return int(given) << 20
 
 
 def resident_bytes() -> int:

@@ -29,7 +29,7 @@ from typing import Any, ClassVar, Final
 import numpy as np
 
 from precedes import compiled, contract
-from precedes.contract import DONE, FULL, MESSAGE, NUMBER, RECORD, Capacity, Group, Host, grow
+from precedes.contract import MESSAGE, NUMBER, RECORD, Capacity, Group, Host, grow
 from precedes.errors import UserError
 from precedes.model import EventKind
 
@@ -206,7 +206,7 @@ class _Random(random.Random):
         """So many random bits, up to 64 of them from one draw."""
         bits = 0
         for _ in range(-(-k // 64)):
-            bits = bits << 64 | int(contract.random_bits(self._process._host))
+            bits = bits << 64 | int(self._process._host.random_bits())
         return bits >> (-k % 64)
 
     def random(self) -> float:
@@ -280,7 +280,6 @@ class State:
         travels = self.is_live and bool(_fields(self.kind))
         width = 2 * (FIELD_NUMBERS_MAX + 2 * group.nodes) if travels else 0
         self.wire = np.zeros((capacity.slots, width), np.int32)
-        self.unsent: list[int] | None = None  # effects of a handler for which there was no room
         self.words: list[int] = []  # of a record whose items are being admitted,
         self.words_left = 0  # and how many are still to come
 
@@ -318,52 +317,42 @@ class State:
         row[: len(numbers)] = numbers
 
 
-def _run(state: State, here: int, host: Host, handler: str, *arguments: Any) -> int:
-    """Call a handler once, and hand over its effects, now or when the host has made room."""
+def _run(state: State, here: int, host: Host, handler: str, *arguments: Any) -> None:
+    """Call a handler and hand over its effects."""
     process = state.process[here]
-    if state.unsent is None:
-        process._host, process._effects = host, []
-        try:
-            getattr(process, handler)(*arguments)
-            if handler == "broadcast":
-                state.seal(arguments[0]._slot, arguments[0])
-        except Exception as error:
-            frames = traceback.extract_tb(error.__traceback__)
-            own = [one for one in frames if one.filename == inspect.getfile(type(process))]
-            where = (own or frames)[-1]
-            raise UserError(
-                f"{handler} of process {process.me} failed: {type(error).__name__}: {error} "
-                f"({where.filename}, line {where.lineno})"
-            ) from error
-        state.unsent = process._effects
+    process._host, process._effects = host, []
+    try:
+        getattr(process, handler)(*arguments)
+        if handler == "broadcast":
+            state.seal(arguments[0]._slot, arguments[0])
+    except Exception as error:
+        frames = traceback.extract_tb(error.__traceback__)
+        own = [one for one in frames if one.filename == inspect.getfile(type(process))]
+        where = (own or frames)[-1]
+        raise UserError(
+            f"{handler} of process {process.me} failed: {type(error).__name__}: {error} "
+            f"({where.filename}, line {where.lineno})"
+        ) from error
     begin = int(host.registers[contract.LENGTH])
-    end = begin + len(state.unsent)
+    end = begin + len(process._effects)
     if end + 4 > host.effects.size:  # a host may add one of its own
-        return FULL
-    host.effects[begin:end] = state.unsent
+        host.registers[contract.OVERFLOW] = 1
+        return
+    host.effects[begin:end] = process._effects
     host.registers[contract.LENGTH] = end
-    state.unsent = None
-    return DONE
 
 
-def _start(state: State, here: int, host: Host) -> int:
-    return _run(state, here, host, "start")
+def _start(state: State, here: int, host: Host) -> None:
+    _run(state, here, host, "start")
 
 
-def _broadcast(state: State, here: int, slot: int, host: Host) -> int:
-    if state.unsent is None:
-        state.message.pop(slot, None)
-        m = state.message[slot] = state.kind(
-            slot, int(contract.source_of(host, slot)), int(contract.sequence_of(host, slot))
-        )
-        return _run(state, here, host, "broadcast", m)
-    state.seal(slot, state.message[slot])  # a live host has cleared the fields
-    return _run(state, here, host, "broadcast")
+def _broadcast(state: State, here: int, slot: int, host: Host) -> None:
+    source, sequence = int(host.source_of(slot)), int(host.sequence_of(slot))
+    m = state.message[slot] = state.kind(slot, source, sequence)
+    _run(state, here, host, "broadcast", m)
 
 
-def _receive(state: State, here: int, sender: int, inbox: Any, count: int, host: Host) -> int:
-    if state.unsent is not None:
-        return _run(state, here, host, "receive")
+def _receive(state: State, here: int, sender: int, inbox: Any, count: int, host: Host) -> None:
     packet: list[Any] = []
     numbers = inbox[: 2 * count].tolist()
     for i, tag in enumerate(numbers[::2]):
@@ -375,17 +364,15 @@ def _receive(state: State, here: int, sender: int, inbox: Any, count: int, host:
             # A peer may have sent half a record, which nobody has judged.
             if body[::2] == [WORD] * value:
                 packet.append(_record(state.process[here].records, body[1::2]))
-    return _run(state, here, host, "receive", int(sender), packet)
+    _run(state, here, host, "receive", int(sender), packet)
 
 
-def _on_timer(state: State, here: int, key: int, host: Host) -> int:
-    if state.unsent is not None:
-        return _run(state, here, host, "on_timer")
-    return _run(state, here, host, "on_timer", state.process[here]._timers.pop(int(key)))
+def _on_timer(state: State, here: int, key: int, host: Host) -> None:
+    _run(state, here, host, "on_timer", state.process[here]._timers.pop(int(key)))
 
 
-def _on_crash(state: State, here: int, crashed: int, host: Host) -> int:
-    return _run(state, here, host, "on_crash", int(crashed))
+def _on_crash(state: State, here: int, crashed: int, host: Host) -> None:
+    _run(state, here, host, "on_crash", int(crashed))
 
 
 def _message_bytes(state: State, slot: int) -> int:

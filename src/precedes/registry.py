@@ -55,7 +55,6 @@ class Protocol:
     allocate: Callable[[Any, Group, Capacity], Any]
     extra: Callable[[Any], dict[str, float]]
     series: Callable[[Any], dict[str, list[float]]]
-    effects_words: Callable[[Capacity, int], int]
     sources: tuple[Path, ...]
     route: str = "any"
     missing: Callable[[Any, int], list[tuple[int, int]]] | None = None
@@ -333,7 +332,6 @@ def check(
         allocate=module.allocate,
         extra=getattr(module, "extra", lambda state: {}),
         series=getattr(module, "series", lambda state: {}),
-        effects_words=getattr(module, "effects_words", default_effects_words),
         sources=sources,
         route=getattr(module, "ROUTE", "any"),
         missing=getattr(module, "missing", None),
@@ -370,7 +368,6 @@ def _check_machines(
         allocate=lambda parameters, group, capacity: None,
         extra=lambda state: {},
         series=lambda state: {},
-        effects_words=default_effects_words,
         sources=sources,
         **{function: getattr(module, function) for function in functions},
     )
@@ -386,7 +383,7 @@ def _check_state(
         parameters = protocol.parameters()
     except TypeError as error:
         raise fail(f"Parameters must have a default for every field: {error}") from None
-    capacity = Capacity(slots=3, held=5)
+    capacity = Capacity(slots=3, reserve_bytes=1)
     group = Group(nodes=4, hosted=np.arange(4, dtype=np.int32), seed=1)
     state: Any = None
     failure: BaseException | None = None
@@ -410,7 +407,9 @@ def _check_state(
     if type(state) is not protocol.state:
         raise fail(f"allocate returns {type(state).__name__}, not its State")
     for name in _not_arrays(state):
-        raise fail(f"the state's field {name!r} is not a NumPy array (or a NamedTuple of them)")
+        raise fail(
+            f"the state's field {name!r} is not a NumPy array, an int, or a NamedTuple of them"
+        )
     for name in protocol.message_fields:
         array = getattr(state, name, None)
         if not isinstance(array, np.ndarray) or array.shape[:1] != (capacity.slots,):
@@ -425,11 +424,6 @@ def _not_arrays(state: Any) -> list[str]:
     for name, value in zip(type(state)._fields, state, strict=True):  # type: ignore[attr-defined]
         if isinstance(value, tuple):
             found += [f"{name}.{inner}" for inner in _not_arrays(value)]
-        elif not isinstance(value, np.ndarray):
+        elif not isinstance(value, np.ndarray | int):
             found.append(name)
     return found
-
-
-def default_effects_words(capacity: Capacity, nodes: int) -> int:
-    """Room for delivering everything that waits, and a packet to every node, in one call."""
-    return 64 + 4 * capacity.held + 5 * nodes

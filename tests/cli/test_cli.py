@@ -388,7 +388,7 @@ def failing(directory, statement):
     return edited.protocol(
         directory,
         "unordered",
-        ("_broadcast", "", statement),
+        ("broadcast", "", statement),
         rename="mine",
     )
 

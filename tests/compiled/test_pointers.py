@@ -117,8 +117,8 @@ def test_another_tuple_is_seen():
 
 
 def test_only_arrays():
-    with pytest.raises(TypeError, match="only arrays can be handed over"):
-        Reference(Inner(small=np.zeros(1), table=3))  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="only arrays and integers can be handed over"):
+        Reference(Inner(small=np.zeros(1), table=3.5))  # type: ignore[arg-type]
 
 
 @given(st.binary(min_size=20, max_size=40), st.integers(0, 9), st.integers(0, 9), st.integers(0, 9))

@@ -79,7 +79,7 @@ def test_a_callback_may_end_the_process():
 
 def test_a_step_that_fails_stops_the_member(tmp_path, caplog):
     """It has lost what it was handling: going on would lose messages silently."""
-    wrong = ("_broadcast", "clock[source_of(...)] += 1", "clock[source_of(...) + 99] += 1")
+    wrong = ("broadcast", "clock[host.source_of(...)] += 1", "clock[host.source_of(...) + 99] += 1")
     protocol = edited.protocol(tmp_path, "vector", wrong)
 
     async def test():

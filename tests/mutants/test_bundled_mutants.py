@@ -38,25 +38,28 @@ MUTANTS = {
         "never completed",
         (
             "_receive_tree(state, here, sender)", "topology.cluster(..., sender)",
-            "topology.cluster(..., source)", "source = source_of(...)",
+            "topology.cluster(..., source)", "source = host.source_of(...)",
         ),
     ),
     "lines 12-13: before the first message in order, all is new": (
         "twice",
-        ("is_new(source)", "while row != NONE: ...", "while source[BASE] > 0 and row != NONE: ..."),
+        (
+            "Delivered.is_new(self, here, source)", "while row != NONE: ...",
+            "while self.source.base[here, source] > 0 and row != NONE: ...",
+        ),
     ),
     "line 53: the message is forgotten when one parent of several is done": (
         "lost", ("", "COMPLETE_KIND: Final = ...", "COMPLETE_KIND: Final = ...; FORGOTTEN = set()"),
         (
             "_check_acks", "_finish(state, here, parent, slot, host)",
             "_finish(state, here, parent, slot, host)\n"
-            "FORGOTTEN.add((here, source_of(host, slot), sequence_of(host, slot)))",
+            "FORGOTTEN.add((here, host.source_of(slot), host.sequence_of(slot)))",
         ),
         (
-            "_replace(state, here, s, host)", "ack_set.asks_first(...)",
-            "(here, source_of(host, slot), sequence_of(host, slot)) not in FORGOTTEN"
-            " and ack_set.asks_first(...)",
-            "slot = int(state.pool.row[row + ack_set.SLOT])",
+            "_replace(state, here, s, host)", "state.awaited.asks_first(...)",
+            "(here, host.source_of(slot), host.sequence_of(slot)) not in FORGOTTEN"
+            " and state.awaited.asks_first(...)",
+            "slot = int(rows.slot[row])",
         ),
     ),
     "lines 35, 67: an ACK answers for one parent of several": (
@@ -69,34 +72,34 @@ MUTANTS = {
     "line 7: no bundles but to neighbours": (
         "lost",
         (
-            "_check_bundle(bundles, pool, here, target)", "",
+            "Bundles._check_bundle(self, here, target)", "",
             "if (here ^ target) & ((here ^ target) - 1) != 0: return",
         ),
     ),
     "line 70: a timer that has run out stays on": (
         "never completed",
         (
-            "expire", "flush(bundles, pool, here, target, host)",
-            "running = bundles.bundle[here, target, GENERATION]\n"
-            "flush(bundles, pool, here, target, host)\n"
-            "bundles.bundle[here, target, GENERATION] = running",
+            "Bundles.expire", "self.flush(here, target, host)",
+            "running = self.bundle.generation[here, target]\n"
+            "self.flush(here, target, host)\n"
+            "self.bundle.generation[here, target] = running",
         ),
     ),
-    "a stopped timer fires": ("packets", ("expire", "... == key >> TARGET_BITS", "True")),
+    "a stopped timer fires": ("packets", ("Bundles.expire", "... == key >> TARGET_BITS", "True")),
     "a crashed child is not replaced": ("never completed", ("_crash", "_replace(...)", "")),
     "who asks for a crashed child is not told that nobody is left": (
         "never completed", ("_replace", "_check_acks(...)", ""),
     ),
     "what a crashed parent asked for is awaited for ever": (
-        "awaited", ("_crash", "... or source_of(...) == crashed", "False"),
+        "awaited", ("_crash", "... or host.source_of(...) == crashed", "False"),
     ),
-    "the new child is not asked": ("lost", ("_replace", "ack_set.asks_first(...)", "False")),
+    "the new child is not asked": ("lost", ("_replace", "state.awaited.asks_first(...)", "False")),
     "answered before the clusters below are covered": (
         "completed early",
         (
-            "_forward(state, here, parent, top, slot, host)", "ack_set.begin(...)",
-            "ack_set.begin(...)\n"
-            "if parent != state.process[here, PROCESS]: _finish(state, here, parent, slot, host)",
+            "_forward(state, here, parent, top, slot, host)", "state.awaited.add_row(...)",
+            "state.awaited.add_row(...)\n"
+            "if parent != state.hosted[here]: _finish(state, here, parent, slot, host)",
         ),
     ),
 }  # fmt: skip

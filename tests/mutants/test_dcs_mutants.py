@@ -28,23 +28,23 @@ MUTANTS = {
         "counts",
         (
             "_record(state, here)", "state.own[source, ...]",
-            "state.own[state.dcs.word[here, NODE], ...]",
+            "state.own[state.dcs.node[here], ...]",
         ),
     ),
     "a delivery increments in the receiver's own components": (
         "counts",
         (
             "_record(state, here)", "state.stamp[slot, INCREMENTS + s]",
-            "state.dcs.word[here, INCREMENT + s]",
+            "state.dcs.S_incr[here, s]",
         ),
     ),
     # R2: the maximum of both clocks.
     "a delivery takes the maximum": (
         "counts",
         (
-            "_record(state, here, slot)", "state.dcs.clock[here, ...] += 1",
+            "_record(state, here, slot)", "dcs.clock[here, ...] += 1",
             "x = ...\n"
-            "state.dcs.clock[here, x] = max(state.dcs.clock[here, x], state.need[slot, x] + 1)",
+            "dcs.clock[here, x] = max(dcs.clock[here, x], state.need[slot, x] + 1)",
         ),
     ),
     # checkExpand: reactivated only if an entry of the message is larger.
@@ -56,10 +56,11 @@ MUTANTS = {
     "a round blocks what messages bring": (
         "deactivated early",
         (
-            "check_expand(dcs, need, stamp, here, slot, host)", "carries > dcs.word[here, ACTIVE]",
-            "now_ns(host) >= dcs.word[here, BLOCKED_UNTIL_NS] and carries > dcs.word[here, ACTIVE]",
+            "check_expand(dcs, need, stamp, here, slot, host)",
+            "carries > dcs.components.active[here]",
+            "host.now_ns() >= dcs.round.blocked_until_ns[here]"
+            " and carries > dcs.components.active[here]",
         ),
-        ("check_expand", "", "from .state import BLOCKED_UNTIL_NS"),
         ("_record", "components.activate(...)", ""),
     ),
     # IV-E: what an own message newer than the vector carries is not asked about.
@@ -68,18 +69,20 @@ MUTANTS = {
     ),
     # III-D: an index that is added again is the old component.
     "a component that is added again has the old generation": (
-        "counts", ("remove", "dcs.part[here, c, GENERATION] + 1", "dcs.part[here, c, GENERATION]"),
+        "counts", ("remove", "part.generation[here, c] + 1", "part.generation[here, c]"),
     ),
     "a late decision applies to a component that has changed": (
         "deactivated early", ("_on_decision", "_same(...)", "True"),
     ),
     "a decision is taken before all have answered": (
-        "removed early", ("_on_answer", "word[AWAITED] == 0", "True"),
+        "removed early", ("_on_answer", "round.awaited[here] == 0", "True"),
     ),
     "what waits for an entry that is gone is never looked at again": (
-        "stuck", ("_settle", "queue.forget_entries(...)", ""),
+        "stuck", ("_forget_stale", "queue.forget_entries(...)", ""),
     ),
-    "what waits is not looked at after a delivery": ("lost", ("_arrive", "_settle(...)", "")),
+    "what waits is not looked at after a delivery": (
+        "lost", ("_arrive", "if state.held.ends.begin[here] != NONE: ...", ""),
+    ),
 }  # fmt: skip
 
 
@@ -96,9 +99,9 @@ def check_stale(name):
     made = load(name)
     group = contract.Group(nodes=3, hosted=np.array([0], np.int32), seed=3)
     shape = {"component_entries": 2, "spread": 1, "components": 2}
-    capacity = contract.Capacity(slots=4, held=4)
+    capacity = contract.Capacity(slots=4, reserve_bytes=1 << 16)
     state = made.allocate(made.make_parameters(shape), group, capacity)
-    host = contract.allocate_host(slots=4, effects=4096, seed=1)
+    host = contract.allocate_host(capacity, seed=1)
     for slot, generation in ((0, 0), (1, 1)):
         host.name[2 * slot : 2 * slot + 2] = slot + 1, 1
         state.stamp[slot, CARRIES] = 2
@@ -131,9 +134,9 @@ def test_the_original_passes_the_same_schedules(tmp_path):
 # IV-D: a component is acknowledged if its counters are equal.
 COUNTERS = (
     "seal",
-    "found = int(dcs.part[here, c, HASH])",
-    "for x in range(dcs.settings[0]):\n"
-    "    found += int(dcs.clock[here, c * dcs.settings[0] + x]) << (2 * x)",
+    "found = int(dcs.part.hash[here, c])",
+    "for x in range(dcs.entries):\n"
+    "    found += int(dcs.clock[here, c * dcs.entries + x]) << (2 * x)",
 )
 
 
@@ -143,10 +146,10 @@ def test_equal_counters_are_not_equal_sets(tmp_path, literal):
     made = load(protocol(tmp_path, "dcs", *([COUNTERS] if literal else [])))
     group = contract.Group(nodes=4, hosted=np.arange(4, dtype=np.int32), seed=3)
     shape = {"component_entries": 2, "spread": 1, "per_component": 1}
-    capacity = contract.Capacity(slots=4, held=4)
+    capacity = contract.Capacity(slots=4, reserve_bytes=1 << 16)
     state = made.allocate(made.make_parameters(shape), group, capacity)
     state.own[:] = 0
-    host = contract.allocate_host(slots=4, effects=4096, seed=1)
+    host = contract.allocate_host(capacity, seed=1)
     for source in (0, 1):
         host.name[2 * source : 2 * source + 2] = source, 1
         contract.broadcast(state, source, source, host)

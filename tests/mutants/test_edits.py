@@ -183,6 +183,6 @@ def test_what_an_edit_makes(edit, new):
 def test_a_name_that_doctests_leave_behind_stands_for_any(tmp_path, monkeypatch):
     """The last result of a prompt is kept among Python's own names."""
     monkeypatch.setattr("builtins._", 1, raising=False)
-    edit = ("_receive", "deliver(_, slot)", "deliver(_, slot); return DONE")
+    edit = ("receive(state)", "_.deliver(slot)", "_.deliver(slot); return")
     text = (Path(edited.protocol(tmp_path, "vector", edit)) / "__init__.py").read_text()
-    assert "return DONE" in text.partition("deliver(host, slot)")[2].partition("else")[0]
+    assert "return" in text.partition("host.deliver(slot)")[2].partition("else")[0]

@@ -5,7 +5,6 @@ import random
 
 import pytest
 
-from precedes.parts import tester
 from precedes.sim import Fault
 from tests.protocols.test_failure_detector import crash_set, finished, scenario, suspects
 from tests.support.convictions import assert_convicted, conviction, hold
@@ -22,12 +21,12 @@ MUTANTS = {
     "replies carry no counters": ("missed", ("on_packet", "state > 0", "False")),
     "what a reply says is not believed": ("missed", ("on_packet", "_learn(...)", "")),
     "a late round is taken for this one": (
-        "missed", ("_await", "replied = ... == own[ROUND]", "replied = ... > 0"),
+        "missed", ("_await", "replied = ... == own.round[here]", "replied = ... > 0"),
     ),
     "a stopped timer counts": ("missed", ("on_expiry", "key != KEYS + ...", "key < KEYS")),
     "an even counter means faulty": ("missed", ("is_faulty", "... & 1 == 1", "... & 1 == 0")),
     "who is suspected wrongly never learns it": (
-        "fence", ("_learn", "detector.process[here, FENCED] = 1", ""),
+        "fence", ("_learn", "detector.process.fenced[here] = 1", ""),
     ),
 }  # fmt: skip
 
@@ -57,8 +56,8 @@ def check_views(path, seed):
 def check_roles(path):
     """Every process is tested once a round in each of its clusters."""
     detector = finished(scenario(8, [], horizon_s=0.3, protocol=path), tier="interpreted")
-    rounds = detector.process[:, tester.ROUND].sum()
-    tests = detector.counter[tester.TESTS_SENT]
+    rounds = detector.process.round.sum()
+    tests = detector.counter.tests[0]
     hold(tests == 3 * rounds, "tests", f"{tests} in {rounds} rounds")
 
 
@@ -66,7 +65,7 @@ def check_fence(path):
     """Who was suspected wrongly learns it, and nobody else does."""
     pause = [Fault("pause", node=3, at_s=0.1, for_s=0.3)]
     detector = finished(scenario(8, pause, horizon_s=1.0, protocol=path), tier="interpreted")
-    fenced = detector.process[:, tester.FENCED].tolist()
+    fenced = detector.process.fenced.tolist()
     hold(fenced == [0, 0, 0, 1, 0, 0, 0, 0], "fence", fenced)
 
 

@@ -1,6 +1,6 @@
 """Mistakes in `hashed`, printed ones among them, each of which the suite must convict.
 
-Every mutant is `hashed` with one edit, in its own file or in those of its check. All have
+Every mutant is `hashed` with one edit, in its own files or in those of `hash_check`. All have
 a clock of three entries, which errs all the time; the original passes the same schedules with it.
 """
 
@@ -9,7 +9,6 @@ import functools
 import pytest
 
 from precedes import Scenario, simulate
-from precedes.parts.hash_check import check
 from precedes.testing import check_scenario, random_scenario
 from tests.support.convictions import assert_convicted, conviction
 from tests.support.edited import protocol
@@ -24,24 +23,24 @@ LITERAL = {"search": "literal"}
 
 # The mistake -> what it is convicted for, other parameters, and the edits.
 MUTANTS = {
-    "the hash is not looked at": ("order", {}, ("arrive", "explains(...)", "True")),
+    "the hash is not looked at": ("order", {}, ("on_app", "error_detector(...)", "False")),
     "what is suspect is neither tested again nor asked about": (
-        "lost", {"retry": False}, ("_suspect", "set_timer(...)", ""),
+        "lost", {"retry": False}, ("suspect", "host.set_timer(...)", ""),
     ),
     "retries, but nobody is ever asked": (
-        "lost", {"hashes": 1}, ("_suspect", "set_timer(...)", ""),
+        "lost", {"hashes": 1}, ("suspect", "host.set_timer(...)", ""),
     ),
     "repeated packets are not recognised": (
-        "reference", {}, ("arrive", "sequence <= before", "False"),
+        "reference", {}, ("on_app", "sequence <= before", "False"),
     ),
     "a repeated packet that waits is kept for ever": (
-        "reference", {}, ("arrive", "queue.holds(...)", "False"),
+        "reference", {}, ("on_app", "queue.holds(...)", "False"),
     ),
     "what waits is never looked at again": (
-        "lost", {}, ("after_delivery", "releases(...)", "False"),
+        "lost", {}, ("after_delivery", "queue.releases(...)", "False"),
     ),
     "a message that waits for its clock is not entered": (
-        "lost", {}, ("settle", "queue.note_waiting(...)", ""),
+        "lost", {}, ("wait_until", "queue.note_waiting(...)", ""),
     ),
     "an answer is empty": (
         "order", AT_ONCE, ("answer", "for back in range(...): name = log.name_at(...); ...", ""),
@@ -57,18 +56,18 @@ MUTANTS = {
         "lost", AT_ONCE, ("collect", "sequence_in(name) > stable", "False"),
     ),
     "any set with the right counts is accepted": (
-        "order", {}, ("_search", "peel.mark[SUM] == difference", "True"),
+        "order", {}, ("_search", "peel.mark.total[0] == difference", "True"),
     ),
     "half of the hash is compared": (
         "order", {},
-        ("_search", "peel.mark[SUM] == difference", "peel.mark[SUM] & 1 == difference & 1"),
+        ("_search", "peel.mark.total[0] == difference", "peel.mark.total[0] & 1 == difference & 1"),
     ),
     "the first combination is accepted": (
-        "order", LITERAL, ("_leave_out", "work[size, SUM] == difference", "True"),
+        "order", LITERAL, ("_leave_out", "work.total[size] == difference", "True"),
     ),
     "half of the hash of a combination is compared": (
         "order", LITERAL,
-        ("_leave_out", "work[size, SUM] == difference", "work[size, SUM] & 1 == difference & 1"),
+        ("_leave_out", "work.total[size] == difference", "work.total[size] & 1 == difference & 1"),
     ),
 }  # fmt: skip
 # Mistakes that the hash makes up for: nothing is out of order, but everything is asked about.
@@ -76,7 +75,7 @@ WASTEFUL = {
     "the receiver takes the maximum": (
         {},
         (
-            "_record(state, here, slot)", "state.clock[here, state.own[source, i]] += 1",
+            "record(state, here, slot)", "state.clock[here, state.own[source, i]] += 1",
             "x = state.own[source, i]\n"
             "state.clock[here, x] = max(state.clock[here, x], state.need[slot, x] + 1)",
         ),
@@ -84,12 +83,12 @@ WASTEFUL = {
     "the message's hash includes itself": (
         {},
         (
-            "_broadcast", "state.past[slot] = state.hash[here]; ...; check.record_delivery(...)",
-            "...; check.record_delivery(...); state.past[slot] = state.hash[here]",
+            "broadcast", "state.past[slot] = state.hash[here]; ...; record(...)",
+            "...; record(...); state.past[slot] = state.hash[here]",
         ),
     ),
     "a clock is kept in the place of another message": (
-        LITERAL, ("remember", "log.end[here, NEXT]", "log.end[here, NEXT] + 5"),
+        LITERAL, ("remember", "log.end.next[here]", "log.end.next[here] + 5"),
     ),
 }  # fmt: skip
 
@@ -147,7 +146,7 @@ def suspected_of(name):
         network.broadcast(member)
     network.settle()
     assert network.lacking() == [], "an answer makes up for the hash"
-    return sum(int(node.state.counted[check.SUSPECTED]) for node in network.nodes)
+    return sum(int(node.state.counts.suspected[0]) for node in network.nodes)
 
 
 ACCEPTED = ("_solve", "return total == difference", "return True")
@@ -160,9 +159,9 @@ def test_a_set_that_the_counts_determine_needs_its_hash(tmp_path):
 
 
 ONE_BY_ONE = (
-    "_ask_for_all(state, here, row, host)",
+    "ask_for_all(state, here, row, host)",
     "",
-    "if state.held.pool.row[row + queue.STAGE] < ASKED: _ask(state, here, row, host)\nreturn",
+    "if state.held.rows.stage[row] < ASKED: ask(state, here, row, host)\nreturn",
 )
 
 

@@ -15,7 +15,7 @@ READY = "clocks.covers(clock, need)"
 
 def trials(directory, new):
     """Schedules on which ``vector`` is judged with one condition of it replaced."""
-    mutant = protocol(directory, "vector", ("_receive", READY, new))
+    mutant = protocol(directory, "vector", ("receive", READY, new))
     for seed in range(1, 8):
         yield functools.partial(check_scenario, random_scenario(mutant, seed), compiled=False)
 

@@ -14,7 +14,7 @@ SEEDS = range(140)
 # The mistake -> what it is convicted for, and the edit: where, what stands there, what instead.
 MUTANTS = {
     "packets of the dead are listened to": (
-        "lost", ("_take_packet", "knows_crashed(...)", "False"),
+        "lost", ("_take_packet", "state.knows_crashed(...)", "False"),
     ),
     "nothing is relayed": ("lost", ("_learn", "_relay(...)", "")),
     "what arrives later is not relayed": (
@@ -24,10 +24,10 @@ MUTANTS = {
         "lost", ("_hear_item", "_send_missing(...)", ""),
     ),
     "broadcasts go over trees while some still pass to the dead": (
-        "lost", ("_broadcast", "state.recovery.own[here, DIRECT_FROM] != 0", "False"),
+        "lost", ("broadcast", "state.recovery.own.direct_from[here] != 0", "False"),
     ),
     "ended before the relayed messages have arrived": (
-        "lost", ("_announce", "mine[UNACKNOWLEDGED] != 0", "False"),
+        "lost", ("_announce", "own.unacknowledged[here] != 0", "False"),
     ),
     "discarded before the others have ended": (
         "lost", ("_resume_after_crashes", "_is_calm(...)", "True"),
@@ -58,7 +58,7 @@ def test_a_step_left_out_is_noticed(tmp_path, mistake):
 
 def test_a_reference_that_was_not_taken_is_noticed(tmp_path):
     """The suite watches over ``retain`` and ``release`` too."""
-    mutant = protocol(tmp_path, "vcube", ("remember", "retain(...)", ""))
+    mutant = protocol(tmp_path, "vcube", ("remember", "host.retain(...)", ""))
     found = conformance(mutant, schedules=20, compiled=False, failures_max=1)
     assert found.failures[0].kind == Kind.REFERENCE
 

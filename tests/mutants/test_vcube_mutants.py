@@ -80,28 +80,32 @@ MUTANTS = {
         ),
     ),
     "what was sent is not remembered": (
-        "sent", ("_check_aggregation", "rows[row + UNSERVED] = ...", ""),
+        "sent", ("_check_aggregation", "rows.unserved[row] = ...", ""),
     ),
     "a stamp says nothing": (
         "order", ("_write_stamp", "stamp[ENTRIES] = ...", "stamp[ENTRIES] = 0"),
     ),
     "a stamp leaves out one change": (
-        "order", ("_write_stamp", "delivered != stamped[source]", "source"),
+        "order", ("_write_stamp", "delivered[l] != stamped[l]", "l"),
     ),
     "the source's earlier message is not awaited": (
         "order", ("_misses_delivery", "... < sequence - 1", "... < sequence - 9"),
     ),
     "what blocks the earlier message is forgotten": (
         "seen by the literal algorithm alone",
-        ("_find_blocked", "rows[earlier + BLOCKED] > rows[row + BLOCKED]", "False"),
+        ("_find_blocked", "rows.blocked[earlier] > rows.blocked[row]", "False"),
     ),
     "the past is not compared": ("order", ("_misses_delivery", "entry == NONE", "True")),
     "a message waits for itself": (
         "lost",
-        ("_find_blocked", "before > clock[... + DELIVERED]", "before >= clock[... + DELIVERED]"),
+        ("_find_blocked", "before > delivered[source]", "before >= delivered[source]"),
     ),
     "what waits for a delivery is looked at once": (
-        "lost", ("_check_delivery", "unlink(...); enqueue(...)", "unlink(...)"),
+        "lost",
+        (
+            "_check_delivery",
+            "waiting.take_off(...); waiting.enqueue(...)", "waiting.take_off(...)",
+        ),
     ),
 }  # fmt: skip
 # Harmless to order and to edges: only a comparison with the literal algorithm shows them.

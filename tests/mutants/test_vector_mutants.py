@@ -14,50 +14,50 @@ from tests.support.edited import protocol
 
 SEEDS = range(1, 13)
 
-SOURCE = "source = source_of(...)"
+SOURCE = "source = host.source_of(...)"
 
 # The mistake -> what it is convicted for, and the edit: where, what stands there, what instead.
 MUTANTS = {
     "the stamp counts the message itself": (
         "lost",
         (
-            "_broadcast", "clocks.copy(clock, state.need[slot]); clock[...] += 1",
+            "broadcast", "clocks.copy(clock, state.need[slot]); clock[...] += 1",
             "clock[...] += 1; clocks.copy(clock, state.need[slot])",
         ),
     ),
     "no test for repeated packets": (
-        "twice", ("_receive", "clock[source] > need[source]", "False"),
+        "twice", ("receive", "clock[source] > need[source]", "False"),
     ),
     "delivered on arrival, whatever is missing": (
-        "order", ("_receive", "clocks.covers(...)", "True"),
+        "order", ("receive", "clocks.covers(...)", "True"),
     ),
     "only the sender's own entry is compared": (
         "order",
-        ("_receive", "clocks.covers(clock, need)", "clock[source] >= need[source]", SOURCE),
+        ("receive", "clocks.covers(clock, need)", "clock[source] >= need[source]", SOURCE),
     ),
-    "a delivery is not counted": ("twice", ("_receive", "clock[source] += 1", "")),
-    "what waits is never looked at again": ("lost", ("_receive", "_deliver_held(...)", "")),
-    "what has to wait is forgotten": ("lost", ("_receive", "add_by_entry(...)", "")),
+    "a delivery is not counted": ("twice", ("receive", "clock[source] += 1", "")),
+    "what waits is never looked at again": ("lost", ("receive", "_deliver_held(...)", "")),
+    "what has to wait is forgotten": ("lost", ("receive", "state.held.add(...)", "")),
     "more is asked for than is needed": (
         "lost",
         (
-            "_receive(state)", "clocks.covers(clock, need)",
-            "(clock[: state.nodes[0]] > need[: state.nodes[0]]).all()",
+            "receive(state)", "clocks.covers(clock, need)",
+            "(clock[: state.nodes] > need[: state.nodes]).all()",
         ),
     ),
     "one entry of the clock is never compared": (
-        "twice", ("_receive", "clocks.covers(clock, need)", "clocks.covers(clock[1:], need[1:])"),
+        "twice", ("receive", "clocks.covers(clock, need)", "clocks.covers(clock[1:], need[1:])"),
     ),
     "a repeated packet that waits is delivered twice": (
         "twice", ("_deliver_held", "state.clock[here, source] > state.need[slot, source]", "False"),
     ),
     "what waits is looked at only once": (
-        "lost", ("_deliver_held", "deliver(host, slot)", "deliver(host, slot); return"),
+        "lost", ("_deliver_held", "host.deliver(slot)", "host.deliver(slot); return"),
     ),
     "the receiver takes the maximum": (
         "order",
         (
-            "_receive", "clock[source] += 1",
+            "receive", "clock[source] += 1",
             "for x in range(clock.size): clock[x] = max(clock[x], need[x] + 1)",
             "clocks.covers(clock, need)",
         ),

@@ -6,7 +6,6 @@ import pytest
 from precedes.errors import UserError
 from precedes.model import EventKind
 from precedes.papers.p001 import experiments
-from precedes.parts import tester
 from precedes.registry import load
 from precedes.sim import Fault, Scenario, simulate
 from tests.support.crashing import check, check_trace, run, schedule
@@ -96,7 +95,7 @@ def test_a_process_suspected_wrongly_is_fenced_and_the_others_go_on():
     )
     done, result, rows = run(scenario)
     detector = done.state.detector
-    assert detector.process[:, tester.FENCED].tolist() == [0, 0, 0, 1, 0, 0, 0, 0]
+    assert detector.process.fenced.tolist() == [0, 0, 0, 1, 0, 0, 0, 0]
     others = [node for node in range(8) if node != 3]
     check_trace(rows, others)
     assert result.complete

@@ -9,7 +9,7 @@ from precedes import contract, simulate
 from precedes.errors import UserError
 from precedes.parts.hash_check import set_hash
 from precedes.protocols.dcs import rounds
-from precedes.protocols.dcs.state import CARRIES, GENERATION, HASH, MALFORMED, SIZE
+from precedes.protocols.dcs.state import CARRIES
 from precedes.registry import load
 from precedes.sim import Fault, Scenario
 from precedes.sim.run import Run
@@ -108,7 +108,7 @@ def test_components_come_back_in_another_generation():
     for seed in range(1, 9):
         made, result = dcs_stress.run(dcs_stress.pulses(seed))
         dcs_stress.check_at_rest(made, result)
-        generations.append(int(made.state.dcs.part[0, :, GENERATION].max()))
+        generations.append(int(made.state.dcs.part.generation[0].max()))
     assert max(generations) >= 3, generations
     assert sum(generations) >= 16, generations
 
@@ -153,8 +153,8 @@ def test_rounds_go_on_after_their_initiators_have_crashed():
     result = made.go()
     assert result.complete
     assert made.crashed() == [0, 1, 2, 3]
-    assert (made.state.dcs.word[4:, SIZE] == 1).all()
-    assert (made.state.dcs.word[:4, SIZE] > 1).any(), "they crashed before there was a round"
+    assert (made.state.dcs.components.size[4:] == 1).all()
+    assert (made.state.dcs.components.size[:4] > 1).any(), "they crashed before there was a round"
 
 
 @pytest.mark.usefixtures("engine")
@@ -219,10 +219,16 @@ def test_refused_parameters(given, match):
 def state_and_host(**parameters):
     protocol = load("dcs")
     group = contract.Group(nodes=4, hosted=np.arange(4, dtype=np.int32), seed=7)
-    capacity = contract.Capacity(slots=4, held=8)
+    capacity = contract.Capacity(slots=4, reserve_bytes=1 << 16)
     state = protocol.allocate(protocol.make_parameters(parameters), group, capacity)
-    words = protocol.effects_words(capacity, 4)
-    return state, contract.allocate_host(slots=4, effects=words, seed=3)
+    return state, contract.allocate_host(capacity, seed=3)
+
+
+def copies(part):
+    """Copies of all arrays and numbers in a named tuple."""
+    if isinstance(part, tuple):
+        return [one for inner in part for one in copies(inner)]
+    return [np.array(part)]
 
 
 def packet(*items):
@@ -247,13 +253,13 @@ BAD_PACKETS = {
 @pytest.mark.parametrize("what", BAD_PACKETS)
 def test_packets_that_no_correct_process_sends_change_nothing(what):
     state, host = state_and_host()
-    before = [np.array(one) for one in (state.dcs.word, state.dcs.part, state.dcs.clock)]
+    before = copies(state.dcs)
     items = BAD_PACKETS[what]
-    assert contract.receive(state, 0, 1, packet(*items), len(items), host) == contract.DONE
-    assert state.dcs.counters[MALFORMED] == 1
+    contract.receive(state, 0, 1, packet(*items), len(items), host)
+    assert state.dcs.malformed[0] == 1
     assert host.registers[contract.LENGTH] == 0, "it was answered"
-    after = (state.dcs.word, state.dcs.part, state.dcs.clock)
-    assert all(map(np.array_equal, before, after))
+    state.dcs.malformed[0] = 0
+    assert all(map(np.array_equal, before, copies(state.dcs)))
 
 
 @pytest.mark.parametrize(
@@ -265,23 +271,23 @@ def test_messages_that_name_what_does_not_exist_are_dropped(stamp, detector):
     host.name[:2] = 1, 1
     state.stamp[0, :3] = stamp
     contract.receive(state, 0, 1, packet((0, 0)), 1, host)
-    assert state.dcs.counters[MALFORMED] == 1
+    assert state.dcs.malformed[0] == 1
     assert host.effects[: int(host.registers[contract.LENGTH])].tolist() == [contract.DROP, 0]
 
 
 def test_an_answer_from_a_round_that_is_over_is_no_mistake():
     state, host = state_and_host()
     contract.receive(state, 0, 1, packet((rounds.ANSWER, 1 << 16)), 1, host)
-    assert state.dcs.counters[MALFORMED] == 0
+    assert state.dcs.malformed[0] == 0
 
 
 def test_seals_tell_sets_kinds_indexes_and_generations_apart():
     state, _ = state_and_host()
     hashed = int(set_hash.encipher(state.dcs.key, 1, 1))
     seen = {rounds.seal(state.dcs, 0, c, kind) for c in range(4) for kind in (0, 1)}
-    state.dcs.part[0, 1, GENERATION] = 1
+    state.dcs.part.generation[0, 1] = 1
     seen.add(rounds.seal(state.dcs, 0, 1, 0))
-    state.dcs.part[0, 1, HASH] = hashed
+    state.dcs.part.hash[0, 1] = hashed
     seen.add(rounds.seal(state.dcs, 0, 1, 0))
     assert len(seen) == 10
 

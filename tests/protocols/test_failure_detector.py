@@ -65,22 +65,22 @@ def test_every_crash_is_known_to_all_within_the_square_of_log_n_rounds(seed):
     at_s = rng.choice((0.0, rng.uniform(0, 0.2)))
     faults = [Fault("crash", node=node, at_s=at_s) for node in crashed]
     before = finished(scenario(nodes, faults, horizon_s=max(at_s, 1e-6), seed=seed))
-    rounds_before = before.process[:, tester.ROUND]
+    rounds_before = before.process.round
     # A round rests, and waits at worst for all of the others.
     round_s = (INTERVAL_MS + nodes * TIMEOUT_MS) / 1000
     rounds = bits(nodes) ** 2
     detector = finished(scenario(nodes, faults, horizon_s=at_s + (rounds + 1) * round_s, seed=seed))
     for node in set(range(nodes)) - crashed:
         assert suspects(detector, node) == crashed, f"seed {seed}: the view of node {node}"
-        took = detector.process[node, tester.KNOWN_ROUND] - rounds_before[node]
+        took = detector.process.known_round[node] - rounds_before[node]
         assert took <= rounds, f"seed {seed}: node {node} knew after {took} rounds"
-    assert not detector.process[:, tester.FENCED].any()
+    assert not detector.process.fenced.any()
 
 
 def test_without_crashes_nobody_is_suspected():
     detector = finished(scenario(16, [], horizon_s=2.0))
     assert (detector.state == 0).all()
-    assert (detector.process[:, tester.ROUND] > 50).all()
+    assert (detector.process.round > 50).all()
 
 
 def test_crashes_one_after_the_other_are_all_found():
@@ -105,7 +105,7 @@ def noting_tests(found):
             # A round sends packets of one item each, and then sets a timer.
             while words and words[0] in SENDS:
                 assert words[2:4] == [1, 1 + tester.TEST]
-                found.append((int(contract.now_ns(host)), int(here), words[1]))
+                found.append((int(host.now_ns()), int(here), words[1]))
                 words = words[5:]
             return status
 
@@ -161,7 +161,7 @@ def test_who_detects_first_and_when():
     assert [node for node in range(8) if suspects(detector, node)] == [0]
     detector = finished(scenario(8, [Fault("crash", node=1)], horizon_s=0.0066, **timed))
     assert [node for node in range(8) if suspects(detector, node)] == [0, 3, 5]
-    known = detector.process[:, tester.KNOWN_NS]
+    known = detector.process.known_ns
     assert known[0] == 4_000_000
     assert known[3] == 6_200_000
 
@@ -172,17 +172,17 @@ def test_a_process_suspected_wrongly_is_fenced():
     detector = finished(scenario(8, faults, horizon_s=1.0))
     for node in (0, 1, 2, 4, 5, 6, 7):
         assert suspects(detector, node) == {3}
-    fenced = detector.process[:, tester.FENCED]
+    fenced = detector.process.fenced
     assert fenced.tolist() == [0, 0, 0, 1, 0, 0, 0, 0]
-    rounds = detector.process[:, tester.ROUND]
+    rounds = detector.process.round
     assert rounds[3] < rounds[0] / 2, "a fenced process goes on testing"
 
 
 def test_comes_to_rest_after_its_rounds():
     run = Run(scenario(8, [], horizon_s=100.0, parameters={"rounds": 3}))
     assert run.go().complete
-    assert (run.state.detector.process[:, tester.ROUND] == 3).all()
-    assert run.state.detector.counter[tester.TESTS_SENT] == 3 * 8 * 3
+    assert (run.state.detector.process.round == 3).all()
+    assert run.state.detector.counter.tests[0] == 3 * 8 * 3
 
 
 def test_compiled_and_interpreted_agree():

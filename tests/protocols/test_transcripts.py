@@ -5,7 +5,7 @@
 
 import pytest
 
-from precedes.protocols.dcs.state import CARRIES, INCREMENTS, WIDTH
+from precedes.protocols.dcs.state import CARRIES, INCREMENTS
 from precedes.protocols.flooding import machines, reno
 from precedes.protocols.mobile import host
 from precedes.protocols.vcube.state import ENTRIES, FIRST_ENTRY, NODE_BITS, NODE_MASK
@@ -228,12 +228,12 @@ def dcs(name="dcs"):
         clock = group.state.need[slot, :carries].tolist()
         return f"carries {clock}, increments component {group.state.stamp[slot, INCREMENTS]}"
 
-    group.state.dcs.word[0, WIDTH] = 2
+    group.state.dcs.load.width[0] = 2
     group.broadcast(0, "m", stamp)
     group.broadcast(2, "m'", stamp)
     group.receive(1, 2)
     group.receive(1, 0)
-    group.state.dcs.word[1, WIDTH] = 2
+    group.state.dcs.load.width[1] = 2
     group.broadcast(1, "m''", stamp)
     group.receive(2, 1)
     group.receive(2, 0)
@@ -344,10 +344,10 @@ def test_each_transcript_has_an_example():
 EDITS = {
     "vcube": (
         "_send_chosen",
-        "rows[row + BLOCKED] < s <= rows[row + UNSERVED]",
-        "s <= rows[row + UNSERVED]",
+        "rows.blocked[row] < s <= rows.unserved[row]",
+        "s <= rows.unserved[row]",
     ),
-    "vector": ("_receive", "clocks.covers(...)", "True"),
+    "vector": ("receive", "clocks.covers(...)", "True"),
     "mobile": ("_on_handover", "{*record.undelivered, *message.since}", "{*record.undelivered}"),
 }
 

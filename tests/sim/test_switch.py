@@ -52,7 +52,7 @@ class Tight(Run):
 
     def _allocate_state(self):
         if not hasattr(self, "world"):
-            self.capacity = Capacity(slots=1, held=1)
+            self.capacity = Capacity(slots=1, reserve_bytes=1 << 16)
         return super()._allocate_state()
 
     def _make_switch(self, tier):

@@ -11,6 +11,7 @@ import random
 from collections import Counter
 
 from precedes.model import EventKind
+from precedes.parts import pool
 from precedes.sim import Fault, Scenario
 from precedes.sim.run import Run
 from precedes.testing import Collector
@@ -121,18 +122,23 @@ def check_trace(rows, correct):
 
 def check_rest(state, correct, crashed):
     """Correct processes await nothing, bundle nothing, and have no timer running."""
-    awaited, bundles = state.awaited, state.bundles
+    awaited, bundles, delivered = state.trees.awaited, state.trees.bundles, state.trees.delivered
+    bundle, early = bundles.bundle, delivered.source.early
     hold((awaited.first[correct] == -1).all(), "awaited", "something is still awaited")
-    hold((awaited.ends[correct, 2] == 0).all(), "rows", "a row was not given back")
-    hold((bundles.bundle[correct][:, :, 0] == -1).all(), "bundle", "a bundle was not sent")
-    hold((bundles.bundle[correct][:, :, 3] % 2 == 0).all(), "timer", "a timer is still running")
-    hold((bundles.waiting[correct] == 0).all(), "bundle", "something waits to be sent")
-    early = state.source[correct][:, :, 1]
-    hold((early == -1).all(), "rows", "a delivered message is never forgotten")
+    hold((awaited.ends.first[correct] == -1).all(), "rows", "a row was not given back")
+    hold((bundle.first[correct] == -1).all(), "bundle", "a bundle was not sent")
+    hold((bundle.generation[correct] % 2 == 0).all(), "timer", "a timer is still running")
+    hold((bundle.size_bytes[correct] == 0).all(), "bundle", "something waits to be sent")
+    hold((early[correct] == -1).all(), "rows", "a delivered message is never forgotten")
     # What crashed processes had in use is all that is in use.
-    left = sum(int(awaited.ends[node, 2] + bundles.waiting[node]) for node in crashed)
-    left += sum(_length(state, int(row)) for row in state.source[list(crashed)][:, :, 1].flat)
-    hold(int(state.pool.mark[2]) == left, "rows", "a row of the pool was lost")
+    nodes = list(crashed)
+    for rows, link, heads in (
+        (awaited.rows, awaited.rows.following, awaited.ends.first[nodes]),
+        (bundles.rows, bundles.rows.link, bundle.first[nodes]),
+        (delivered.rows, delivered.rows.link, early[nodes]),
+    ):
+        left = sum(_length(link, int(row)) for row in heads.flat)
+        hold(int(rows.mark[pool.COUNT]) == left, "rows", "a row of a reserve was lost")
 
 
 def check_spec_rest(state, correct, crashed):
@@ -145,10 +151,10 @@ def check_spec_rest(state, correct, crashed):
         hold(not any(process.rcv_win), "rows", "a delivered message is never forgotten")
 
 
-def _length(state, row):
-    """How many rows a linked list has whose links are first words."""
+def _length(link, row):
+    """How many rows a linked list has, from its first."""
     count = 0
     while row != -1:
         count += 1
-        row = int(state.pool.row[row])
+        row = int(link[row])
     return count

@@ -158,9 +158,9 @@ class Steps:
         made = load(name)
         group = contract.Group(nodes=4, hosted=np.arange(4, dtype=np.int32), seed=3)
         shape = {"component_entries": 2, "components": 2, "spread": 1, "per_component": 1}
-        capacity = contract.Capacity(slots=8, held=8)
+        capacity = contract.Capacity(slots=8, reserve_bytes=1 << 16)
         self.state = made.allocate(made.make_parameters(shape), group, capacity)
-        self.host = contract.allocate_host(slots=8, effects=4096, seed=1)
+        self.host = contract.allocate_host(capacity, seed=1)
         self.process = self.state.process
         self.slots = 0
         for one in self.process:

@@ -134,12 +134,12 @@ def check_at_rest(made, result, *, shrunk=True):
     hold(result.lost == result.pending_at_end == 0, "lost", result)
     hold(result.deliveries == result.broadcasts * (scenario.nodes - 1), "lost", result)
     dcs = made.state.dcs
-    for name in ("clock", "part"):
-        rows = getattr(dcs, name)[..., :3] if name == "part" else getattr(dcs, name)
+    part = {name: getattr(dcs.part, name) for name in ("hash", "carried", "generation")}
+    for name, rows in {"clock": dcs.clock, **part}.items():
         same = np.all(rows == rows[0], axis=tuple(range(1, rows.ndim)))
         what = f"{name} of nodes {np.flatnonzero(~same)} differs from node 0's"
         hold(same.all(), "states differ", what)
-    active, size = dcs.word[:, 1], dcs.word[:, 0]
+    active, size = dcs.components.active, dcs.components.size
     hold((size == size[0]).all(), "states differ", size)
     hold((active <= size).all(), "prefix", active)
     if shrunk:

@@ -8,18 +8,7 @@ from collections import Counter, defaultdict
 
 import numpy as np
 
-from precedes.protocols.dcs.state import (
-    ACTIVE,
-    CARRIES,
-    ENTRIES,
-    GENERATION,
-    GENERATIONS,
-    INCREMENTS,
-    MOST,
-    PER_COMPONENT,
-    SIZE,
-    SPREAD,
-)
+from precedes.protocols.dcs.state import CARRIES, GENERATIONS, INCREMENTS
 from tests.support.convictions import hold
 
 
@@ -38,11 +27,11 @@ class Watcher:
     def check(self, state, here, sets):
         """The state of a node whose handler has run, and what it changed."""
         self._note_broadcasts(state, sets, here)
-        word, part = state.dcs.word[here], state.dcs.part[here]
-        size, active = int(word[SIZE]), int(word[ACTIVE])
+        components = state.dcs.components
+        size, active = int(components.size[here]), int(components.active[here])
         what = "the active components are a prefix of all, and one is there"
         hold(1 <= active <= size, "prefix", what)
-        generations = part[: state.dcs.settings[MOST], GENERATION].copy()
+        generations = state.dcs.part.generation[here, : state.dcs.most].copy()
         self._check_counts(state, here, sets.delivered[here], size)
         old = self.before.get(here)
         if old is not None:
@@ -63,7 +52,7 @@ class Watcher:
         slot = sets.slots[name]
         carries = int(state.stamp[slot, CARRIES])
         generations = state.stamp[slot, GENERATIONS : GENERATIONS + carries].tolist()
-        spread = int(state.dcs.settings[SPREAD])
+        spread = state.dcs.spread
         increments = state.stamp[slot, INCREMENTS : INCREMENTS + spread].tolist()
         hold(all(0 <= c < carries for c in increments), "stamp", increments)
         self.stamps[name] = increments, generations
@@ -74,13 +63,13 @@ class Watcher:
 
     def _check_counts(self, state, here, delivered, size):
         """V[x]: delivered messages that hit x since the generation; nothing beyond the last."""
-        entries = int(state.dcs.settings[ENTRIES])
-        each = int(state.dcs.settings[PER_COMPONENT])
+        entries = state.dcs.entries
+        each = state.dcs.per_component
         counts = Counter()
         for name in delivered:
             increments, generations = self.stamps[name]
             for s, c in enumerate(increments):
-                if c < size and generations[c] == state.dcs.part[here, c, GENERATION]:
+                if c < size and generations[c] == state.dcs.part.generation[here, c]:
                     for x in state.own[name[0], s * each : (s + 1) * each]:
                         counts[c * entries + int(x)] += 1
         expected = np.zeros(state.dcs.clock.shape[1], np.int64)
@@ -99,13 +88,13 @@ class Watcher:
 
     def _check_inactive(self, state, here, sets):
         """Of an inactive component everybody has delivered what was delivered here."""
-        word = state.dcs.word[here]
-        active, size = int(word[ACTIVE]), int(word[SIZE])
+        components = state.dcs.components
+        active, size = int(components.active[here]), int(components.size[here])
         old = self.before.get(here)
         if old is not None and size >= old["size"]:
             self.deactivations += max(old["active"] - active, 0)
         for c in range(active, size):
-            generation = int(state.dcs.part[here, c, GENERATION])
+            generation = int(state.dcs.part.generation[here, c])
             for name in self.hitters[c, generation] & sets.delivered[here]:
                 lacking = [n for n in range(self.nodes) if name not in sets.delivered[n]]
                 what = f"{c} is inactive at {here}, {name} is not at {lacking}"

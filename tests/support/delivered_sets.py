@@ -43,9 +43,7 @@ class DeliveredSets:
         def call(state, here, *arguments):
             host = arguments[-1]
             start = int(host.registers[contract.LENGTH])
-            status = body(state, here, *arguments)
-            if status == contract.FULL:
-                return status
+            body(state, here, *arguments)
             if handler == "broadcast":
                 name = self._name(host, arguments[0])
                 self.past[name] = frozenset(self.delivered[here])
@@ -57,7 +55,6 @@ class DeliveredSets:
             self.state = state
             self.steps += 1
             self.check(state, here, self)
-            return status
 
         return call
 
@@ -70,4 +67,4 @@ class DeliveredSets:
 
     @staticmethod
     def _name(host, slot):
-        return int(contract.source_of(host, slot)), int(contract.sequence_of(host, slot))
+        return int(host.source_of(slot)), int(host.sequence_of(slot))

@@ -62,8 +62,13 @@ def _look(key):
                 raise IndexError(f"index {end} is negative")
 
 
+RESERVE_BYTES = 1 << 18  # of a table, so that all of it can be copied
+
+
 def checked(value):
     """The same arrays, checked."""
+    if isinstance(value, int):
+        return value
     if isinstance(value, np.ndarray):
         return value.view(Checked)
     parts = map(checked, value)
@@ -79,6 +84,7 @@ class Watched(Node):
         self._map_arrays()
 
     def _allocate_state(self):
+        self.capacity = self.capacity._replace(reserve_bytes=RESERVE_BYTES)
         return checked(super()._allocate_state())
 
 
@@ -366,7 +372,7 @@ def _changed_words(field, words, count):
 def _arrays(value):
     if isinstance(value, np.ndarray):
         yield value
-    else:
+    elif not isinstance(value, int):
         for part in value:
             yield from _arrays(part)
 

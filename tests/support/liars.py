@@ -1,7 +1,6 @@
 """Members whose clocks claim what never was: nodes of a protocol with one count changed by hand."""
 
 from precedes.live.member.node import Node
-from precedes.protocols.vcube.state import CLOCK_WORDS, DELIVERED
 
 ABOUT = 1  # whose messages a liar claims to have delivered
 
@@ -11,7 +10,7 @@ def _vector(node, ahead):
 
 
 def _vcube(node, ahead):
-    node.state.clock[CLOCK_WORDS * ABOUT + DELIVERED] += ahead
+    node.state.clock.delivered[0, ABOUT] += ahead
 
 
 def _hits(node, ahead):

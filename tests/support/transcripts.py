@@ -52,12 +52,11 @@ class Processes(Transcript):
         self.protocol = registry.load(str(protocol))
         self.tags = ("", *tags)  # what to call the items of each tag
         self.numbers = numbers or {}  # tag -> how to write a number
-        capacity = Capacity(slots=SLOTS, held=SLOTS)
+        capacity = Capacity(slots=SLOTS, reserve_bytes=1 << 20)
         group = Group(nodes=nodes, hosted=np.arange(nodes, dtype=np.int32), seed=seed)
         made = self.protocol.make_parameters(parameters)
         self.state = self.protocol.allocate(made, group, capacity)
-        effects = self.protocol.effects_words(capacity, nodes)
-        self.host = contract.allocate_host(slots=SLOTS, effects=effects, seed=seed)
+        self.host = contract.allocate_host(capacity, seed=seed)
         self.labels = []  # slot -> what the message is called
         self.sent = [0] * nodes
         self.packets = defaultdict(deque)  # source, target -> lists of items
@@ -122,7 +121,7 @@ class Processes(Transcript):
     def _call(self, node, handler, *arguments, stamp=None):
         host = self.host
         host.registers[contract.LENGTH] = 0
-        assert handler(self.state, node, *arguments, host) == contract.DONE
+        handler(self.state, node, *arguments, host)
         assert not host.registers[contract.OVERFLOW]
         if stamp:
             self.lines.append(f"  {stamp()}")

@@ -26,7 +26,7 @@ from tests.support.swarm import __main__, live_schedules, plugin, radio_schedule
 from tests.support.swarm.counts import FAULTS, NETWORKS, Counts, Schedule
 from tests.support.swarm.families import FAMILIES, SHARES
 
-ARRIVAL = ("_receive", "clocks.covers(...)", "True")
+ARRIVAL = ("receive", "clocks.covers(...)", "True")
 
 
 def test_every_protocol_has_its_share():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import inspect
 import re
 import threading
 from collections.abc import Callable
@@ -13,12 +14,13 @@ from typing import Any, Final, TypeVar, cast
 
 import numba
 from numba.core import event as numba_event
+from numba.core import types
 from numba.core.errors import NumbaError
-from numba.extending import overload
+from numba.extending import overload, overload_method
 
 from precedes import waiting
 from precedes.compiled import cache, options
-from precedes.compiled.declare import DECLARED, copy_bytes, function, prefetch
+from precedes.compiled.declare import APART, DECLARED, METHODS, copy_bytes, function, prefetch
 from precedes.errors import InternalError
 
 Loop = TypeVar("Loop", bound=Callable[..., Any])
@@ -35,6 +37,7 @@ else:
     function()(prefetch)
 
 _declaring: Final = threading.Lock()
+_methods: Final[set[str]] = set()  # names that Numba has been told of
 
 
 def _declare() -> None:
@@ -44,6 +47,28 @@ def _declare() -> None:
             body, choose, inline = DECLARED.pop(0)
             how = options.helper_options(inline=inline)
             overload(body, strict=False, jit_options=how)(choose)
+        for name in METHODS.keys() - _methods:
+            _methods.add(name)
+            _declare_method(name)
+
+
+def _declare_method(name: str) -> None:
+    """Tell Numba of the methods of a name, of named tuples and of references to them."""
+    bodies = METHODS[name]
+
+    def choose(self: Any, *_arguments: Any) -> Any:
+        return bodies.get(self.instance_class)
+
+    # Numba asks for the parameters by name.
+    choose.__signature__ = inspect.signature(next(iter(bodies.values())))  # type: ignore[attr-defined]
+    how = options.helper_options(inline=name not in APART)
+    kinds: list[Any] = [types.containers.BaseNamedTuple]
+    if options.uses_references():
+        from precedes.compiled.pointers import ReferenceType
+
+        kinds.append(ReferenceType)
+    for kind in kinds:
+        overload_method(kind, name, strict=False, jit_options=how)(choose)
 
 
 def in_memory(body: Loop) -> Loop:

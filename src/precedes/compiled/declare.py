@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 P = ParamSpec("P")
 R = TypeVar("R")
 F = TypeVar("F", bound=Callable[..., Any])
+C = TypeVar("C", bound=type)
 
 # Adding it promotes an integer to int64, so a helper is not compiled for int32 too.
 ZERO: Final = 0
@@ -30,7 +31,14 @@ class Declared(NamedTuple):
     inline: bool
 
 
+class _NoMethods(NamedTuple):
+    """What every named tuple has."""
+
+
 DECLARED: Final[list[Declared]] = []
+# Methods of named tuples: name -> class -> body. Those out of line are named in APART.
+METHODS: Final[dict[str, dict[type, Callable[..., Any]]]] = {}
+APART: Final[set[str]] = set()
 
 
 def function(*, inline: bool = True, loop: Callable[..., Any] | None = None) -> Callable[[F], F]:
@@ -47,6 +55,22 @@ def function(*, inline: bool = True, loop: Callable[..., Any] | None = None) -> 
 
         DECLARED.append(Declared(body, choose, inline))
         return body
+
+    return decorate
+
+
+def methods(*, apart: tuple[str, ...] = ()) -> Callable[[C], C]:
+    """Make the methods of a NamedTuple callable from compiled code, ``apart`` out of line.
+
+    Methods of one name have the same parameters in all classes. To compiled code a method hides
+    the fields of that name in all other named tuples: there must be none.
+    """
+
+    def decorate(owner: C) -> C:
+        APART.update(apart)
+        for name in set(vars(owner)) - set(vars(_NoMethods)) - set(owner.__annotations__):
+            METHODS.setdefault(name, {})[owner] = vars(owner)[name]
+        return owner
 
     return decorate
 

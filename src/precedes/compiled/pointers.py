@@ -1,4 +1,4 @@
-"""Named tuples of arrays, handed to compiled code by reference.
+"""Named tuples of arrays and integers, handed to compiled code by reference.
 
 Numba hands a tuple over by value: each array of it as seven numbers or more, anew at every call
 of a helper, and from Python after a look at every array. A member of a live group has some fifty
@@ -121,8 +121,12 @@ def _write_down(value: Any, words: list[int]) -> None:
         no_owner = (0, 0)
         layout = (value.size, value.itemsize, value.ctypes.data, *value.shape, *value.strides)
         words += (*no_owner, *layout)
+    elif isinstance(value, int):
+        words.append(value)
     else:
-        raise TypeError(f"only arrays can be handed over by reference, not {type(value)}")
+        raise TypeError(
+            f"only arrays and integers can be handed over by reference, not {type(value)}"
+        )
 
 
 class _Inner(NamedTuple):
@@ -135,7 +139,7 @@ def is_laid_out_as_expected() -> bool:
     numbers, table = np.zeros(1, np.int64), np.zeros((1, 1), np.int32)
     octets = np.zeros((1, 1, 1), np.uint8)
     alike, unlike = _Inner(numbers, numbers), _Inner(octets[:, 0, 0], table)
-    sample = _Inner(_Inner(alike, unlike), _Inner((table, table), (octets, numbers)))
+    sample = _Inner(_Inner(alike, unlike), _Inner((table, table), _Inner(octets, 1)))
     words: list[int] = []
     _write_down(sample, words)
     return _words(numba.typeof(sample)) == len(words)
@@ -149,6 +153,8 @@ def _words(kind: Any) -> int:
     if isinstance(kind, types.Array):
         sizes = [kind.ndim if name in ("shape", "strides") else 1 for name in FIELDS]
         is_known = model._fields == FIELDS
+    elif isinstance(kind, types.Integer):
+        return int(context.get_abi_sizeof(value)) // WORD_BYTES
     else:
         sizes = [_words(part) for part in kind]
         is_known = _parts(value) == [context.get_value_type(part) for part in kind]

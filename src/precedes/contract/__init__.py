@@ -14,7 +14,7 @@ Words
              tag carries: a whole message, a reference to one, a number, or how many numbers follow
              that no MTU may part from it. Tag 0 is a message
 
-Handlers (``register`` each with the state class; they return DONE or FULL if not said otherwise)
+Handlers (functions of these names, each under ``@handler(State)``)
     broadcast(state, here, slot, host)                fill the slot's message fields, send it
     receive(state, here, sender, inbox, count, host)  a packet of ``count`` items has arrived:
                                                       ``inbox[2 * i]`` and ``inbox[2 * i + 1]``
@@ -23,7 +23,7 @@ Handlers (``register`` each with the state class; they return DONE or FULL if no
     on_timer(state, here, key, host)                  optional: a timer set here has run out
     on_crash(state, here, crashed, host)              optional: a failure detector speaks
     expect(state, here)                               optional: fetch what ``receive`` reads
-                                                      first; returns nothing
+                                                      first
     admits(state, here, sender, tag, value, host)     for live groups: whether a correct process may
                                                       send this item. Handlers trust an index or a
                                                       count, as a simulation may; a live host asks
@@ -40,13 +40,15 @@ Rules
        may have to be sent again. ``retain`` takes one that does not count as pending, for a
        message kept only in case it is needed, and ``release`` ends it. The host reuses a slot
        when its last reference has ended.
-    5. A handler returns DONE, or FULL when a capacity of the state is too small; after FULL
-       nothing may have changed. The host grows the state and calls again.
+    5. A handler never runs out of room: what may grow with the run is reserved
+       (``parts.pool.reserve``), and takes memory as it is used. The host ends a run that comes to
+       the end of a reserve, or to EFFECTS_WORDS in one call.
 """
 
 from __future__ import annotations
 
-from typing import Any, Final, NamedTuple
+from collections.abc import Callable
+from typing import Any, Final, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -54,11 +56,13 @@ from numpy.typing import NDArray
 from precedes import compiled
 from precedes.errors import UserError
 
+F = TypeVar("F", bound=Callable[..., Any])
+
 Int64s = NDArray[np.int64]
 Int32s = NDArray[np.int32]
 
-DONE: Final = 0
-FULL: Final = 1
+# Effects of one call of a handler: address space, of which the first pages alone are used.
+EFFECTS_WORDS: Final = 1 << 24
 
 # What an item's value is.
 MESSAGE: Final = 0  # a slot whose fields and payload travel
@@ -81,7 +85,7 @@ SEND_ASIDE: Final = 10  # as SEND, on the node's second channel
 # Places in ``host.registers``.
 LENGTH: Final = 0  # words written to ``effects``
 PACKET: Final = 1  # where the count of the packet being built is
-OVERFLOW: Final = 2  # set when an effect did not fit: its bound was declared too small
+OVERFLOW: Final = 2  # set when an effect did not fit
 NOW_NS: Final = 3
 WINDOW: Final = 4  # of a live host; 0 in a simulation
 REGISTERS: Final = 5
@@ -91,6 +95,7 @@ SOURCE: Final = 0
 SEQUENCE: Final = 1
 
 
+@compiled.methods(apart=("random_bits",))
 class Host(NamedTuple):
     """What a handler may ask for and where it leaves its effects."""
 
@@ -99,12 +104,111 @@ class Host(NamedTuple):
     registers: Int64s
     entropy: NDArray[np.uint64]
 
+    def now_ns(self) -> int:
+        """The host's clock in nanoseconds."""
+        return self.registers[NOW_NS]
 
-def allocate_host(*, slots: int, effects: int, seed: int, registers: int = REGISTERS) -> Host:
+    def window(self) -> int:
+        """How many messages of a process some live member may not have taken yet, for ``admits``.
+
+        A member sends no more than that beyond what all in its view have taken, and this one has
+        delivered all that it has taken: so nobody has delivered more of anybody's messages than are
+        delivered here, and a window. Who goes on without this member says so over each of its links
+        before it sends more, and whoever has heard that sends nothing here any more.
+        """
+        return self.registers[WINDOW]
+
+    def source_of(self, slot: int) -> int:
+        """The node that broadcast the message."""
+        return self.name[2 * slot + SOURCE]
+
+    def sequence_of(self, slot: int) -> int:
+        """Which of its source's broadcasts the message is, from 1."""
+        return self.name[2 * slot + SEQUENCE]
+
+    def random_bits(self) -> np.uint64:
+        """64 random bits from the host's seed (xorshift: the same compiled and interpreted)."""
+        x = self.entropy[0]
+        x = x ^ (x << np.uint64(13))
+        x = x ^ (x >> np.uint64(7))
+        x = x ^ (x << np.uint64(17))
+        self.entropy[0] = x
+        return x
+
+    def deliver(self, slot: int) -> None:
+        """Hand the message to the application and end one reference to it."""
+        self._effect(DELIVER, slot, 0, 2)
+
+    def drop(self, slot: int) -> None:
+        """End one reference without delivering: a duplicate, or a message kept long enough."""
+        self._effect(DROP, slot, 0, 2)
+
+    def keep(self, slot: int) -> None:
+        """Take one more reference, to be ended by a later ``drop``."""
+        self._effect(KEEP, slot, 0, 2)
+
+    def retain(self, slot: int) -> None:
+        """Take one more reference that does not count as pending, to be ended by ``release``."""
+        self._effect(RETAIN, slot, 0, 3)
+
+    def release(self, slot: int) -> None:
+        """End a reference taken with ``retain``; a host ends its own to a broadcast message so."""
+        self._effect(RELEASE, slot, 0, 2)
+
+    def send_all(self, tag: int, value: int) -> None:
+        """Send a packet of one item to every other node."""
+        self._effect(SEND_ALL, tag, value, 3)
+
+    def send(self, target: int, tag: int, value: int) -> None:
+        """Send a packet of one item to one node."""
+        self.open_packet(target)
+        self.put(tag, value)
+
+    def open_packet(self, target: int) -> None:
+        """Begin a packet; the ``put`` calls that follow fill it. The host cuts it at its MTU."""
+        self._effect(SEND, target, 0, 3)
+        self.registers[PACKET] = self.registers[LENGTH] - 1
+
+    def open_packet_aside(self, target: int) -> None:
+        """``open_packet`` on a second channel, which does not wait for the first."""
+        self._effect(SEND_ASIDE, target, 0, 3)
+        self.registers[PACKET] = self.registers[LENGTH] - 1
+
+    def put(self, tag: int, value: int) -> None:
+        """Add an item to the packet begun last."""
+        length = self.registers[LENGTH]
+        if length + 2 > self.effects.size or self.registers[OVERFLOW] != 0:
+            self.registers[OVERFLOW] = 1
+            return
+        self.effects[length] = tag
+        self.effects[length + 1] = value
+        self.registers[LENGTH] = length + 2
+        self.effects[self.registers[PACKET]] += 1
+
+    def set_timer(self, key: int, delay_ns: int) -> None:
+        """Have ``on_timer`` called with this key after the delay."""
+        self._effect(SET_TIMER, key, delay_ns, 3)
+
+    def note(self, kind: int, slot: int) -> None:
+        """Record an event of the protocol's own (``model.EventKind``) in the trace."""
+        self._effect(NOTE, kind, slot, 3)
+
+    def _effect(self, code: int, first: int, second: int, words: int) -> None:
+        length = self.registers[LENGTH]
+        if length + 3 > self.effects.size:
+            self.registers[OVERFLOW] = 1
+            return
+        self.effects[length] = code
+        self.effects[length + 1] = first
+        self.effects[length + 2] = second
+        self.registers[LENGTH] = length + words
+
+
+def allocate_host(capacity: Capacity, *, seed: int, registers: int = REGISTERS) -> Host:
     """A host's side of the contract; registers from REGISTERS on are the host's own."""
     return Host(
-        name=np.zeros(2 * slots, np.int32),
-        effects=np.zeros(effects, np.int64),
+        name=np.zeros(2 * capacity.slots, np.int32),
+        effects=np.zeros(min(EFFECTS_WORDS, capacity.reserve_bytes // 8), np.int64),
         registers=np.zeros(registers, np.int64),
         # An odd seed keeps the random bits from standing still.
         entropy=np.array([seed | 1], np.uint64),
@@ -112,10 +216,10 @@ def allocate_host(*, slots: int, effects: int, seed: int, registers: int = REGIS
 
 
 class Capacity(NamedTuple):
-    """How much a state can hold; the host doubles what overflows and calls again."""
+    """How much a state can hold: rows of message fields, and the address space of a reserve."""
 
     slots: int
-    held: int
+    reserve_bytes: int
 
 
 class Group(NamedTuple):
@@ -139,27 +243,39 @@ def _shown(value: int | float) -> str:
     return str(value) if isinstance(value, int) else f"{value:g}"
 
 
+def handler(state_class: type) -> Callable[[F], F]:
+    """Register a handler of the contract for a state class, under the name of the function."""
+
+    def decorate(body: F) -> F:
+        return compiled.register(HANDLERS[body.__name__], state_class)(body)
+
+    return decorate
+
+
 def grow(old: Any, new: Any) -> Any:
-    """The new, larger arrays with the old contents in their leading corners."""
+    """The new, larger arrays with the old contents in their leading corners.
+
+    What has not grown stays as it is: two names of one column go on to be one.
+    """
     if isinstance(old, tuple):
         pairs = zip(old, new, strict=True)
         return type(old)(*(grow(before, after) for before, after in pairs))
     if hasattr(old, "grown"):
         return old.grown(new)  # a state of plain Python
+    if isinstance(old, int) or old.shape == new.shape:
+        return old
     new[tuple(slice(0, length) for length in old.shape)] = old
     return new
 
 
 @compiled.generic()
-def broadcast(state: Any, here: int, slot: int, host: Host) -> int:
+def broadcast(state: Any, here: int, slot: int, host: Host) -> None:
     """The application broadcasts the message in ``slot``."""
-    return DONE
 
 
 @compiled.generic()
-def receive(state: Any, here: int, sender: int, inbox: Int64s, count: int, host: Host) -> int:
+def receive(state: Any, here: int, sender: int, inbox: Int64s, count: int, host: Host) -> None:
     """A packet of ``count`` items from ``sender`` has arrived."""
-    return DONE
 
 
 @compiled.generic()
@@ -169,21 +285,18 @@ def message_bytes(state: Any, slot: int) -> int:
 
 
 @compiled.generic(optional=True)
-def start(state: Any, here: int, host: Host) -> int:
+def start(state: Any, here: int, host: Host) -> None:
     """The process begins: set the first timers here."""
-    return DONE
 
 
 @compiled.generic(optional=True)
-def on_timer(state: Any, here: int, key: int, host: Host) -> int:
+def on_timer(state: Any, here: int, key: int, host: Host) -> None:
     """A timer has run out. Timers are never cancelled: put a generation into the key."""
-    return DONE
 
 
 @compiled.generic(optional=True)
-def on_crash(state: Any, here: int, crashed: int, host: Host) -> int:
+def on_crash(state: Any, here: int, crashed: int, host: Host) -> None:
     """The failure detector reports that ``crashed`` has stopped for good."""
-    return DONE
 
 
 @compiled.generic(optional=True)
@@ -197,34 +310,10 @@ def admits(state: Any, here: int, sender: int, tag: int, value: int, host: Host)
     return False
 
 
-@compiled.function()
-def now_ns(host: Host) -> int:
-    """The host's clock in nanoseconds."""
-    return host.registers[NOW_NS]
-
-
-@compiled.function()
-def window(host: Host) -> int:
-    """How many messages of a process some live member may not have taken yet, for ``admits``.
-
-    A member sends no more than that beyond what all in its view have taken, and this one has
-    delivered all that it has taken: so nobody has delivered more of anybody's messages than are
-    delivered here, and a window. Who goes on without this member says so over each of its links
-    before it sends more, and whoever has heard that sends nothing here any more.
-    """
-    return host.registers[WINDOW]
-
-
-@compiled.function()
-def source_of(host: Host, slot: int) -> int:
-    """The node that broadcast the message."""
-    return host.name[2 * slot + SOURCE]
-
-
-@compiled.function()
-def sequence_of(host: Host, slot: int) -> int:
-    """Which of its source's broadcasts the message is, from 1."""
-    return host.name[2 * slot + SEQUENCE]
+HANDLERS: Final[dict[str, Callable[..., Any]]] = {
+    body.__name__: body
+    for body in (broadcast, receive, message_bytes, start, on_timer, on_crash, expect, admits)
+}
 
 
 @compiled.function()
@@ -237,29 +326,6 @@ def tag_of(inbox: Int64s, i: int) -> int:
 def value_of(inbox: Int64s, i: int) -> int:
     """The value of the i-th item of a packet: a slot or a number, as its tag says."""
     return inbox[2 * i + 1]
-
-
-@compiled.function(inline=False)
-def random_bits(host: Host) -> np.uint64:
-    """64 random bits from the host's seed (xorshift: the same compiled and interpreted)."""
-    x = host.entropy[0]
-    x = x ^ (x << np.uint64(13))
-    x = x ^ (x >> np.uint64(7))
-    x = x ^ (x << np.uint64(17))
-    host.entropy[0] = x
-    return x
-
-
-@compiled.function()
-def _append(host: Host, code: int, first: int, second: int, words: int) -> None:
-    length = host.registers[LENGTH]
-    if length + 3 > host.effects.size:
-        host.registers[OVERFLOW] = 1
-        return
-    host.effects[length] = code
-    host.effects[length + 1] = first
-    host.effects[length + 2] = second
-    host.registers[LENGTH] = length + words
 
 
 @compiled.function()
@@ -283,85 +349,3 @@ def ends(effects: Int64s, length: int, slot: int) -> bool:
             return True
         at = next_effect(effects, at)
     return False
-
-
-@compiled.function()
-def deliver(host: Host, slot: int) -> None:
-    """Hand the message to the application and end one reference to it."""
-    _append(host, DELIVER, slot, 0, 2)
-
-
-@compiled.function()
-def drop(host: Host, slot: int) -> None:
-    """End one reference without delivering: a duplicate, or a message kept long enough."""
-    _append(host, DROP, slot, 0, 2)
-
-
-@compiled.function()
-def keep(host: Host, slot: int) -> None:
-    """Take one more reference, to be ended by a later ``drop``."""
-    _append(host, KEEP, slot, 0, 2)
-
-
-@compiled.function()
-def retain(host: Host, slot: int) -> None:
-    """Take one more reference that does not count as pending, to be ended by ``release``."""
-    _append(host, RETAIN, slot, 0, 3)
-
-
-@compiled.function()
-def release(host: Host, slot: int) -> None:
-    """End a reference taken with ``retain``; a host ends its own to a broadcast message so."""
-    _append(host, RELEASE, slot, 0, 2)
-
-
-@compiled.function()
-def send_all(host: Host, tag: int, value: int) -> None:
-    """Send a packet of one item to every other node."""
-    _append(host, SEND_ALL, tag, value, 3)
-
-
-@compiled.function()
-def send(host: Host, target: int, tag: int, value: int) -> None:
-    """Send a packet of one item to one node."""
-    open_packet(host, target)
-    put(host, tag, value)
-
-
-@compiled.function()
-def open_packet(host: Host, target: int) -> None:
-    """Begin a packet; the ``put`` calls that follow fill it. The host cuts it at its MTU."""
-    _append(host, SEND, target, 0, 3)
-    host.registers[PACKET] = host.registers[LENGTH] - 1
-
-
-@compiled.function()
-def open_packet_aside(host: Host, target: int) -> None:
-    """``open_packet`` on a second channel, whose packets never wait behind those of the first."""
-    _append(host, SEND_ASIDE, target, 0, 3)
-    host.registers[PACKET] = host.registers[LENGTH] - 1
-
-
-@compiled.function()
-def put(host: Host, tag: int, value: int) -> None:
-    """Add an item to the packet begun last."""
-    length = host.registers[LENGTH]
-    if length + 2 > host.effects.size or host.registers[OVERFLOW] != 0:
-        host.registers[OVERFLOW] = 1
-        return
-    host.effects[length] = tag
-    host.effects[length + 1] = value
-    host.registers[LENGTH] = length + 2
-    host.effects[host.registers[PACKET]] += 1
-
-
-@compiled.function()
-def set_timer(host: Host, key: int, delay_ns: int) -> None:
-    """Have ``on_timer`` called with this key after the delay."""
-    _append(host, SET_TIMER, key, delay_ns, 3)
-
-
-@compiled.function()
-def note(host: Host, kind: int, slot: int) -> None:
-    """Record an event of the protocol's own (``model.EventKind``) in the trace."""
-    _append(host, NOTE, kind, slot, 3)

@@ -86,15 +86,14 @@ def are_counts(row: Counts, clock: Counts, entries: int, ahead: int) -> bool:
 
 
 @compiled.function(inline=False)
-def are_sums(row: Counts, clock: Counts, owners: NDArray[np.int64], first: int, ahead: int) -> bool:
+def are_sums(row: Counts, clock: Counts, owners: NDArray[np.int64], ahead: int) -> bool:
     """For ``admits``: whether all owners of an entry, each ``ahead``, can have counted it so far.
 
-    Place ``first`` of ``owners`` is that of entry 0. An entry that nobody else owns, or behind the
-    last, is no higher than it is here.
+    An entry that nobody else owns, or behind the last, is no higher than it is here.
     """
     sound = True
     for x in range(row.size):
-        most = clock[x] + ahead * owners[first + x]
+        most = clock[x] + ahead * owners[x]
         sound &= 0 <= row[x] <= most
     return bool(sound)
 

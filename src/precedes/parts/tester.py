@@ -20,7 +20,7 @@ back: the others go on without it, and it is *fenced*: it stops when a reply tel
 
 The owner of a ``Detector`` calls ``begin`` at its start, ``on_packet`` for packets that
 ``owns_packet``, ``on_expiry`` for timers that ``owns_timer``. A crash comes as a timer,
-``crash_of``: an event of its own, for which the owner may ask for room.
+``crash_of``: an event of its own.
 """
 
 from __future__ import annotations
@@ -37,17 +37,12 @@ from precedes.contract import (
     Int32s,
     Int64s,
     check_range,
-    now_ns,
-    open_packet,
-    open_packet_aside,
-    put,
-    set_timer,
     tag_of,
     value_of,
 )
 from precedes.errors import UserError
 from precedes.model import DELAY_MS_MAX, NANOSECONDS_PER_MS
-from precedes.parts import topology
+from precedes.parts import pool, topology
 
 # Tags of the detector's items, counted from its first tag.
 TEST: Final = 0  # the round of the tester
@@ -64,41 +59,43 @@ COUNT_MAX: Final = (1 << 30) - 1  # of a state counter
 KEYS: Final = 1 << 48
 CRASHED: Final = KEYS << 1  # this process is newly known to have crashed
 
-# Words of a process.
-PROCESS: Final = 0  # its number in the group
-ROUND: Final = 1
-TESTS: Final = 2  # tests of this round
-AWAITED: Final = 3  # the place of the reply awaited
-GENERATION: Final = 4  # of the timer that counts
-FENCED: Final = 5
-KNOWN_NS: Final = 6  # when it last came to know of a crash,
-KNOWN_ROUND: Final = 7  # and in which of its rounds
-WORDS: Final = 8
 
-# Places in ``setting``.
-NODES: Final = 0
-INTERVAL_NS: Final = 1
-TIMEOUT_NS: Final = 2
-FIRST_TAG: Final = 3
-OWN_CHANNEL: Final = 4
-ROUNDS_MAX: Final = 5
+class Process(NamedTuple):
+    """A hosted process."""
 
-# Places in ``counter``.
-TESTS_SENT: Final = 0
-TIMEOUTS: Final = 1  # crashes found by a test of one's own
-LEARNT: Final = 2  # crashes learnt from a reply
+    number: Int64s  # in the group
+    round: Int64s
+    tests: Int64s  # of this round
+    awaited: Int64s  # the place of the reply awaited
+    generation: Int64s  # of the timer that counts
+    fenced: Int64s
+    known_ns: Int64s  # when it last came to know of a crash,
+    known_round: Int64s  # and in which of its rounds
+
+
+class Counter(NamedTuple):
+    """Counts of one row."""
+
+    tests: Int64s  # sent
+    timeouts: Int64s  # crashes found by a test of its own
+    learnt: Int64s  # crashes learnt from a reply
 
 
 class Detector(NamedTuple):
     """The state of a detector for all hosted processes."""
 
-    process: Int64s  # words of a process
+    process: Process
     state: Int32s  # here, process -> state counter
     test: Int32s  # here, place -> the process tested in this round
     replied: Int32s  # here, process -> the round of its last reply
     answered: Int64s  # here, process -> the round of its last test that was answered
-    setting: Int64s
-    counter: Int64s
+    counter: Counter
+    nodes: int
+    interval_ns: int
+    timeout_ns: int
+    first_tag: int
+    own_channel: int
+    rounds_max: int
 
 
 def check(*, interval_ms: float, timeout_ms: float, rounds: int) -> None:
@@ -120,32 +117,33 @@ def make_detector(
 ) -> Detector:
     """A detector for the hosted processes; one that is not ``on`` takes next to no memory."""
     nodes, hosted = group.nodes, len(group.hosted)
-    process = np.zeros((hosted, WORDS), np.int64)
-    process[:, PROCESS] = group.hosted
-    interval_ns, timeout_ns = (
-        round(time_ms * NANOSECONDS_PER_MS) for time_ms in (interval_ms, timeout_ms)
-    )
+    process = pool.columns(Process, hosted, dtype=np.int64)
+    process.number[:hosted] = group.hosted
     width = nodes if on else 0
-    setting = [nodes, interval_ns, timeout_ns, first_tag, own_channel, rounds]
     return Detector(
         process=process,
         state=np.zeros((hosted, width), np.int32),
         test=np.zeros((hosted, width), np.int32),
         replied=np.zeros((hosted, width), np.int32),
         answered=np.zeros((hosted, width), np.int64),
-        setting=np.array(setting, np.int64),
-        counter=np.zeros(3, np.int64),
+        counter=pool.columns(Counter, 1, dtype=np.int64),
+        nodes=nodes,
+        interval_ns=round(interval_ms * NANOSECONDS_PER_MS),
+        timeout_ns=round(timeout_ms * NANOSECONDS_PER_MS),
+        first_tag=first_tag,
+        own_channel=int(own_channel),
+        rounds_max=rounds,
     )
 
 
 def counters(detector: Detector) -> dict[str, float]:
     """What the detector has counted, for the result of a run."""
     return {
-        "tests": int(detector.counter[TESTS_SENT]),
-        "suspicions_by_test": int(detector.counter[TIMEOUTS]),
-        "suspicions_by_reply": int(detector.counter[LEARNT]),
-        "fenced": int(detector.process[:, FENCED].sum()),
-        "last_suspicion_ms": int(detector.process[:, KNOWN_NS].max()) / NANOSECONDS_PER_MS,
+        "tests": int(detector.counter.tests[0]),
+        "suspicions_by_test": int(detector.counter.timeouts[0]),
+        "suspicions_by_reply": int(detector.counter.learnt[0]),
+        "fenced": int(detector.process.fenced.sum()),
+        "last_suspicion_ms": int(detector.process.known_ns.max()) / NANOSECONDS_PER_MS,
     }
 
 
@@ -158,19 +156,19 @@ def is_on(detector: Detector) -> bool:
 @compiled.function()
 def is_fenced(detector: Detector, here: int) -> bool:
     """Whether this process has learnt that the others take it for crashed."""
-    return detector.process[here, FENCED] != 0
+    return detector.process.fenced[here] != 0
 
 
 @compiled.function()
 def is_faulty(detector: Detector, here: int, process: int) -> bool:
     """Whether ``here`` takes the process for crashed; a number beyond the group is absent."""
-    return process >= detector.setting[NODES] or detector.state[here, process] & 1 == 1
+    return process >= detector.nodes or detector.state[here, process] & 1 == 1
 
 
 @compiled.function()
 def owns_packet(detector: Detector, inbox: Int64s) -> bool:
     """Whether a packet is the detector's."""
-    return tag_of(inbox, 0) >= detector.setting[FIRST_TAG]
+    return tag_of(inbox, 0) >= detector.first_tag
 
 
 @compiled.function(inline=False)
@@ -180,8 +178,8 @@ def admits(detector: Detector, inbox: Int64s, i: int) -> bool:
     First a test or a reply, then state counters of processes.
     """
     tag, value = tag_of(inbox, i), value_of(inbox, i)
-    is_counter = tag == detector.setting[FIRST_TAG] + COUNTER
-    if is_counter and value & PROCESS_MASK >= detector.setting[NODES]:
+    is_counter = tag == detector.first_tag + COUNTER
+    if is_counter and value & PROCESS_MASK >= detector.nodes:
         return False
     return bool(is_counter == (i > 0) and value >= 0 and value >> PROCESS_BITS <= COUNT_MAX)
 
@@ -201,18 +199,18 @@ def crash_of(key: int) -> int:
 @compiled.function(inline=False)
 def begin(detector: Detector, here: int, host: Host) -> None:
     """Begin a round: choose whom to test, send the tests, await the first reply."""
-    own = detector.process[here]
-    own[ROUND] += 1
-    own[TESTS] = own[AWAITED] = 0
-    me = own[PROCESS]
-    for s in range(1, topology.dimension(detector.setting[NODES]) + 1):
+    own = detector.process
+    own.round[here] += 1
+    own.tests[here] = own.awaited[here] = 0
+    me = own.number[here]
+    for s in range(1, topology.dimension(detector.nodes) + 1):
         for place in range(1 << (s - 1)):
             tested = topology.member(me, s, place)
             if not is_faulty(detector, here, tested) and _is_tester(detector, here, place):
-                detector.test[here, own[TESTS]] = tested
-                own[TESTS] += 1
-                _send(detector, here, tested, TEST, own[ROUND], host)
-                detector.counter[TESTS_SENT] += 1
+                detector.test[here, own.tests[here]] = tested
+                own.tests[here] += 1
+                _send(detector, here, tested, TEST, own.round[here], host)
+                detector.counter.tests[0] += 1
     _await(detector, here, host)
 
 
@@ -223,7 +221,7 @@ def _is_tester(detector: Detector, here: int, place: int) -> bool:
     Process i stands in c(j, s) at the place of j in c(i, s), because the order is by exclusive
     or; before it stand i ^ place ^ 0, i ^ place ^ 1, ..
     """
-    me = detector.process[here, PROCESS]
+    me = detector.process.number[here]
     before = 0
     while before < place and is_faulty(detector, here, me ^ place ^ before):
         before += 1
@@ -232,45 +230,45 @@ def _is_tester(detector: Detector, here: int, place: int) -> bool:
 
 @compiled.function(inline=False)
 def _send(detector: Detector, here: int, target: int, tag: int, value: int, host: Host) -> None:
-    if detector.setting[OWN_CHANNEL] != 0:
-        open_packet_aside(host, target)
+    if detector.own_channel != 0:
+        host.open_packet_aside(target)
     else:
-        open_packet(host, target)
-    put(host, detector.setting[FIRST_TAG] + tag, value)
+        host.open_packet(target)
+    host.put(detector.first_tag + tag, value)
 
 
 @compiled.function(inline=False)
 def _await(detector: Detector, here: int, host: Host) -> None:
     """Turn to the next reply that has not come, or to rest; a new timer counts from now."""
-    own = detector.process[here]
-    while own[AWAITED] < own[TESTS]:
-        tested = detector.test[here, own[AWAITED]]
-        replied = detector.replied[here, tested] == own[ROUND]
+    own = detector.process
+    while own.awaited[here] < own.tests[here]:
+        tested = detector.test[here, own.awaited[here]]
+        replied = detector.replied[here, tested] == own.round[here]
         if not replied and not is_faulty(detector, here, tested):
             break
-        own[AWAITED] += 1
-    own[GENERATION] += 1
-    awaits = own[AWAITED] < own[TESTS]
-    if not awaits and own[ROUND] == detector.setting[ROUNDS_MAX]:
+        own.awaited[here] += 1
+    own.generation[here] += 1
+    awaits = own.awaited[here] < own.tests[here]
+    if not awaits and own.round[here] == detector.rounds_max:
         return
-    delay_ns = detector.setting[TIMEOUT_NS] if awaits else detector.setting[INTERVAL_NS]
-    set_timer(host, KEYS + own[GENERATION], delay_ns)
+    delay_ns = detector.timeout_ns if awaits else detector.interval_ns
+    host.set_timer(KEYS + own.generation[here], delay_ns)
 
 
 @compiled.function(inline=False)
 def on_expiry(detector: Detector, here: int, key: int, host: Host) -> None:
     """A timer of the detector that is no crash: a reply has not come, or the rest is over."""
-    own = detector.process[here]
-    if own[FENCED] != 0 or key != KEYS + own[GENERATION]:
+    own = detector.process
+    if own.fenced[here] != 0 or key != KEYS + own.generation[here]:
         return
-    if own[AWAITED] == own[TESTS]:
+    if own.awaited[here] == own.tests[here]:
         begin(detector, here, host)
         return
-    tested = detector.test[here, own[AWAITED]]
+    tested = detector.test[here, own.awaited[here]]
     # The owner may have vouched for it, and a reply of another may have reported it.
-    is_vouched = detector.replied[here, tested] == own[ROUND]
+    is_vouched = detector.replied[here, tested] == own.round[here]
     if not is_vouched and not is_faulty(detector, here, tested):
-        detector.counter[TIMEOUTS] += 1
+        detector.counter.timeouts[0] += 1
         _suspect(detector, here, tested, detector.state[here, tested] + 1, host)
     _await(detector, here, host)
 
@@ -279,9 +277,9 @@ def on_expiry(detector: Detector, here: int, key: int, host: Host) -> None:
 def _suspect(detector: Detector, here: int, process: int, state: int, host: Host) -> None:
     """Enter an odd state counter and have the crash handled as an event of its own."""
     detector.state[here, process] = state
-    detector.process[here, KNOWN_NS] = now_ns(host)
-    detector.process[here, KNOWN_ROUND] = detector.process[here, ROUND]
-    set_timer(host, CRASHED + int(process), 0)
+    detector.process.known_ns[here] = host.now_ns()
+    detector.process.known_round[here] = detector.process.round[here]
+    host.set_timer(CRASHED + int(process), 0)
 
 
 @compiled.function(inline=False)
@@ -289,29 +287,29 @@ def on_packet(
     detector: Detector, here: int, sender: int, inbox: Int64s, count: int, host: Host
 ) -> None:
     """A packet of the detector: answer a test, or learn from a reply."""
-    own = detector.process[here]
-    if own[FENCED] != 0:
+    own = detector.process
+    if own.fenced[here] != 0:
         return
-    if tag_of(inbox, 0) == detector.setting[FIRST_TAG] + TEST:
+    if tag_of(inbox, 0) == detector.first_tag + TEST:
         if value_of(inbox, 0) <= detector.answered[here, sender]:
             return
         detector.answered[here, sender] = value_of(inbox, 0)
         # Also to a process that is suspected: the answer is how it learns so.
         _send(detector, here, sender, REPLY, value_of(inbox, 0), host)
-        for process in range(detector.setting[NODES]):
+        for process in range(detector.nodes):
             state = detector.state[here, process]
             if state > 0:
                 value = int(state) << PROCESS_BITS | process
-                put(host, detector.setting[FIRST_TAG] + COUNTER, value)
+                host.put(detector.first_tag + COUNTER, value)
         return
     if is_faulty(detector, here, sender):
         return
     for i in range(1, count):
         process = value_of(inbox, i) & PROCESS_MASK
         _learn(detector, here, process, value_of(inbox, i) >> PROCESS_BITS, host)
-    if value_of(inbox, 0) == own[ROUND]:
-        detector.replied[here, sender] = own[ROUND]
-        if own[AWAITED] < own[TESTS] and detector.test[here, own[AWAITED]] == sender:
+    if value_of(inbox, 0) == own.round[here]:
+        detector.replied[here, sender] = own.round[here]
+        if own.awaited[here] < own.tests[here] and detector.test[here, own.awaited[here]] == sender:
             _await(detector, here, host)
 
 
@@ -320,11 +318,11 @@ def _learn(detector: Detector, here: int, process: int, state: int, host: Host) 
     """Take a state counter that is larger than one's own."""
     if state <= detector.state[here, process]:
         return
-    if process == detector.process[here, PROCESS]:
+    if process == detector.process.number[here]:
         detector.state[here, process] = state
-        detector.process[here, FENCED] = 1
+        detector.process.fenced[here] = 1
     elif state & 1 == 1 and detector.state[here, process] & 1 == 0:
-        detector.counter[LEARNT] += 1
+        detector.counter.learnt[0] += 1
         _suspect(detector, here, process, state, host)
     else:
         detector.state[here, process] = state

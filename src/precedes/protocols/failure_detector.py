@@ -10,26 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
-from precedes import compiled
-from precedes.contract import (
-    DONE,
-    FULL,
-    LENGTH,
-    MESSAGE,
-    Capacity,
-    Group,
-    Host,
-    Int64s,
-    admits,
-    broadcast,
-    deliver,
-    message_bytes,
-    on_timer,
-    receive,
-    send_all,
-    start,
-    value_of,
-)
+from precedes.contract import MESSAGE, Capacity, Group, Host, Int64s, handler, value_of
 from precedes.parts import tester
 from precedes.parts.tester import Detector
 
@@ -79,43 +60,37 @@ def extra(state: State) -> dict[str, float]:
     return tester.counters(state.detector)
 
 
-@compiled.register(start, State)
-def _start(state: State, here: int, host: Host) -> int:
+@handler(State)
+def start(state: State, here: int, host: Host) -> None:
     tester.begin(state.detector, here, host)
-    return DONE
 
 
-@compiled.register(on_timer, State)
-def _on_timer(state: State, here: int, key: int, host: Host) -> int:
+@handler(State)
+def on_timer(state: State, here: int, key: int, host: Host) -> None:
     if tester.crash_of(key) < 0:
         tester.on_expiry(state.detector, here, key, host)
-    return DONE
 
 
-@compiled.register(broadcast, State)
-def _broadcast(state: State, here: int, slot: int, host: Host) -> int:
-    send_all(host, DATA, slot)
-    return DONE
+@handler(State)
+def broadcast(state: State, here: int, slot: int, host: Host) -> None:
+    host.send_all(DATA, slot)
 
 
-@compiled.register(receive, State)
-def _receive(state: State, here: int, sender: int, inbox: Int64s, count: int, host: Host) -> int:
+@handler(State)
+def receive(state: State, here: int, sender: int, inbox: Int64s, count: int, host: Host) -> None:
     if tester.owns_packet(state.detector, inbox):
         tester.on_packet(state.detector, here, sender, inbox, count, host)
-        return DONE
-    if host.registers[LENGTH] + 2 * count > host.effects.size:
-        return FULL
+        return
     for i in range(count):
-        deliver(host, value_of(inbox, i))
-    return DONE
+        host.deliver(value_of(inbox, i))
 
 
-@compiled.register(admits, State)
-def _admits(state: State, here: int, sender: int, tag: int, value: int, host: Host) -> bool:
+@handler(State)
+def admits(state: State, here: int, sender: int, tag: int, value: int, host: Host) -> bool:
     # A live host tests by itself.
     return tag == DATA
 
 
-@compiled.register(message_bytes, State)
-def _message_bytes(state: State, slot: int) -> int:
+@handler(State)
+def message_bytes(state: State, slot: int) -> int:
     return 8

@@ -17,24 +17,7 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from precedes import compiled
-from precedes.contract import (
-    DONE,
-    FULL,
-    LENGTH,
-    MESSAGE,
-    Capacity,
-    Group,
-    Host,
-    Int64s,
-    admits,
-    broadcast,
-    deliver,
-    message_bytes,
-    receive,
-    send_all,
-    value_of,
-)
+from precedes.contract import MESSAGE, Capacity, Group, Host, Int64s, handler, value_of
 
 DATA: Final = 0
 ITEMS: Final = (MESSAGE,)
@@ -60,26 +43,22 @@ def allocate(parameters: Parameters, group: Group, capacity: Capacity) -> State:
     return State(hosted=np.array(group.hosted, np.int64))
 
 
-@compiled.register(broadcast, State)
-def _broadcast(state: State, here: int, slot: int, host: Host) -> int:
-    send_all(host, DATA, slot)
-    return DONE
+@handler(State)
+def broadcast(state: State, here: int, slot: int, host: Host) -> None:
+    host.send_all(DATA, slot)
 
 
-@compiled.register(receive, State)
-def _receive(state: State, here: int, sender: int, inbox: Int64s, count: int, host: Host) -> int:
-    if host.registers[LENGTH] + 2 * count > host.effects.size:
-        return FULL
+@handler(State)
+def receive(state: State, here: int, sender: int, inbox: Int64s, count: int, host: Host) -> None:
     for i in range(count):
-        deliver(host, value_of(inbox, i))
-    return DONE
+        host.deliver(value_of(inbox, i))
 
 
-@compiled.register(admits, State)
-def _admits(state: State, here: int, sender: int, tag: int, value: int, host: Host) -> bool:
+@handler(State)
+def admits(state: State, here: int, sender: int, tag: int, value: int, host: Host) -> bool:
     return True
 
 
-@compiled.register(message_bytes, State)
-def _message_bytes(state: State, slot: int) -> int:
+@handler(State)
+def message_bytes(state: State, slot: int) -> int:
     return 8

@@ -7,14 +7,15 @@ from typing import Any, Final
 import numpy as np
 
 from precedes import delays
-from precedes.contract import Capacity, Group
+from precedes.contract import Capacity, Group, Host
 from precedes.machine import machine_bytes
+from precedes.parts import pool
 from precedes.registry import Protocol
 from precedes.sim.scenario import Scenario
 
 # Groups on which the size of a state is measured; larger ones are extrapolated to.
 SAMPLES: Final = (64, 128, 192)
-LEAST: Final = Capacity(slots=1, held=1)
+LEAST: Final = Capacity(slots=1, reserve_bytes=1)
 
 # Of a machine's memory, what the arrays of runs may take: the rest is for what reads and writes
 # traces, for Java, and for whatever else runs there.
@@ -54,7 +55,11 @@ def state_bytes(protocol: Protocol, parameters: Any, group: Group) -> int:
 
 
 def nbytes(arrays: Any) -> int:
-    """The size of a tree of arrays."""
+    """The memory that a tree of arrays takes; of what is reserved, what has been used."""
+    if pool.is_reserve(arrays):
+        return pool.used_bytes(arrays)
+    if isinstance(arrays, Host):
+        return nbytes((arrays.name, arrays.registers))
     if isinstance(arrays, tuple):
         return sum(nbytes(part) for part in arrays)
     return int(arrays.nbytes) if isinstance(arrays, np.ndarray) else 0

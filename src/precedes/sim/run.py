@@ -11,8 +11,9 @@ from precedes import compiled, contract, delays, registry
 from precedes.compiled.recipes import Work
 from precedes.contract import Capacity, Group, Host, grow
 from precedes.errors import InternalError, UserError
-from precedes.machine import resident_bytes
+from precedes.machine import reserve_bytes, resident_bytes
 from precedes.model import NANOSECONDS_PER_S, TIME_NS_MAX, Progress
+from precedes.parts import pool
 from precedes.sim import memory, summary
 from precedes.sim.engine import (
     faults,
@@ -41,7 +42,6 @@ TURNS: Final = 32
 CHUNK_ROWS: Final = 1 << 18
 SLOTS_FIRST: Final = 256
 DRAWS: Final = 1 << 15  # delays drawn at a time: 256 KiB, which the second cache holds
-HELD_FIRST: Final = 256
 
 
 class Run:
@@ -66,7 +66,7 @@ class Run:
         # One stream a concern: every protocol meets the same broadcasts and the same faults.
         streams = np.random.SeedSequence(scenario.seed).spawn(5)
         self.generators = [np.random.Generator(np.random.PCG64(stream)) for stream in streams]
-        self.capacity = Capacity(slots=SLOTS_FIRST, held=HELD_FIRST)
+        self.capacity = Capacity(slots=SLOTS_FIRST, reserve_bytes=reserve_bytes())
         self.group = Group(
             nodes=scenario.nodes,
             hosted=np.arange(scenario.nodes, dtype=np.int32),
@@ -123,11 +123,8 @@ class Run:
 
     def _make_host(self) -> Host:
         scenario = self.scenario
-        words = self.protocol.effects_words(self.capacity, scenario.nodes)
         entropy = int(self.generators[3].integers(1 << 63))
-        host = allocate_host(
-            slots=self.capacity.slots, effects=words, seed=entropy, nodes=scenario.nodes
-        )
+        host = allocate_host(self.capacity, seed=entropy, nodes=scenario.nodes)
         horizon_s = scenario.horizon_s
         host.registers[layout.HORIZON_NS] = (
             2 * TIME_NS_MAX if horizon_s is None else round(horizon_s * NANOSECONDS_PER_S)
@@ -154,7 +151,11 @@ class Run:
             switch.begin(self.world, self.state)
             before_bytes = resident_bytes()  # nothing else tells what plain Python takes
             for turn in itertools.count(1):
-                status = switch.body(self.world, self.state, switch.slice_events)
+                try:
+                    status = switch.body(self.world, self.state, switch.slice_events)
+                except MemoryError:
+                    pool.check_end(self.state)
+                    raise
                 if status == layout.FINISHED:
                     break
                 if status != layout.PAUSED:
@@ -228,12 +229,8 @@ class Run:
             return
         if status == layout.EFFECTS_OVERFLOW:
             raise InternalError(
-                f"protocol {self.protocol.name}: a handler asked for more effects than its "
-                "effects_words allows"
-            )
-        if status == layout.BAD_STATUS:
-            raise InternalError(
-                f"protocol {self.protocol.name}: a handler returned neither DONE nor FULL"
+                f"protocol {self.protocol.name}: one call of a handler asked for effects of more "
+                f"than {self.world.host.effects.size:,} words"
             )
         world = self.world
         if status == layout.GROW_QUEUE:
@@ -246,9 +243,6 @@ class Run:
         elif status == layout.GROW_SLOTS:
             self.capacity = self.capacity._replace(slots=2 * self.capacity.slots)
             queue.check_slots(self.capacity.slots)
-            self._grow_capacity()
-        elif status == layout.GROW_STATE:
-            self.capacity = self.capacity._replace(held=2 * self.capacity.held)
             self._grow_capacity()
         else:
             raise InternalError(f"the engine returned an unknown status {status}")
@@ -302,12 +296,11 @@ class Run:
         self.world = self.world._replace(oracle=grow(judge, larger))
 
     def _grow_capacity(self) -> None:
-        """Slots or held messages have run out: whatever depends on them grows."""
+        """Slots have run out: whatever depends on them grows."""
         world, n = self.world, self.scenario.nodes
         slots = self.capacity.slots
         self._check_memory(nbytes(world) + 2 * nbytes(self.state))
         self.state = grow(self.state, self._allocate_state())
-        words = self.protocol.effects_words(self.capacity, n)
         self.world = world._replace(
             oracle=grow(
                 world.oracle,
@@ -319,7 +312,7 @@ class Run:
                 ),
             ),
             message=grow(world.message, allocate_messages(slots)),
-            host=grow(world.host, allocate_host(slots=slots, effects=words, seed=1, nodes=n)),
+            host=grow(world.host, allocate_host(self.capacity, seed=1, nodes=n)),
         )
 
     def _check_memory(self, wanted_bytes: int) -> None:

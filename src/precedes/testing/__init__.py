@@ -7,7 +7,7 @@ workloads, networks and faults that all come from one seed. On every schedule
 - the same seed gives the same trace, compiled and interpreted, with ample room and with so
   little that everything has to grow;
 - handlers keep the rules of ``precedes.contract``: what was sent never changes, every
-  reference is ended once, FULL leaves no trace;
+  reference is ended once;
 - the exact audit finds what the protocol promises, and counts what the oracle in the loop counts.
 
 A failure names its seed, and the seed alone repeats it; its ``kind`` says what is wrong, so that a

@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 
 from precedes import registry
-from precedes.contract import Capacity
 from precedes.errors import UserError
 from precedes.model import NANOSECONDS_PER_MS, EventKind
 from precedes.sim import Result, Scenario
@@ -256,5 +255,5 @@ class _TightRun(Run):
 
     def _allocate_state(self) -> Any:
         if not hasattr(self, "world"):
-            self.capacity = Capacity(slots=1, held=1)
+            self.capacity = self.capacity._replace(slots=1)
         return super()._allocate_state()

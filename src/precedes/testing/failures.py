@@ -16,7 +16,6 @@ class Kind(enum.StrEnum):
     REFERENCE = "reference"  # references to messages are not ended once each
     OWN = "own"  # a node delivers its own message
     FIELDS = "fields"  # what travels with a message changed after it had been sent
-    FULL = "full"  # FULL was returned after something had changed
     EFFECT = "effect"  # a handler asks for what no host can do
     DIFFERENT = "different"  # runs differ that must be the same
     COUNTS = "counts"  # the simulator and the audit count differently

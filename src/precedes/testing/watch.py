@@ -16,7 +16,7 @@ from precedes.model import EventKind
 from precedes.registry import Protocol
 from precedes.testing.failures import Kind, require
 
-HANDLERS: Final[tuple[Callable[..., int], ...]] = (
+HANDLERS: Final[tuple[Callable[..., None], ...]] = (
     contract.broadcast,
     contract.receive,
     contract.start,
@@ -68,29 +68,20 @@ class Watch:
             what = f"node {node} neither delivered nor dropped what it received of {_text(name)}"
             require(count <= self._kept[node, name], Kind.REFERENCE, what)
 
-    def _around(self, handler: str, body: Callable[..., int]) -> Callable[..., int]:
-        def call(state: Any, here: int, *arguments: Any) -> int:
+    def _around(self, handler: str, body: Callable[..., None]) -> Callable[..., None]:
+        def call(state: Any, here: int, *arguments: Any) -> None:
             host: Host = arguments[-1]
             arrived: list[int] = []
             if handler == "receive":
                 arrived = self._messages(arguments[1], arguments[2])
             for slot in arrived:
                 self._check_fields(handler, state, slot, host)
-            before = [array.copy() for array in _arrays(state)]
             start = int(host.registers[contract.LENGTH])
-            status = body(state, here, *arguments)
-            if status == contract.FULL:
-                same = all(map(np.array_equal, before, _arrays(state)))
-                same = same and int(host.registers[contract.LENGTH]) == start
-                require(same, Kind.FULL, f"{handler} returned FULL after it had changed something")
-                return status
-            known = status == contract.DONE
-            require(known, Kind.EFFECT, f"{handler} returned {status}, not DONE or FULL")
+            body(state, here, *arguments)
             self._own = arguments[0] if handler == "broadcast" else None
             for slot in arrived:
                 self._held[here, _name(host, slot)] += 1
             self._check_effects(f"{handler} at node {here}", state, here, host, start)
-            return status
 
         return call
 
@@ -158,20 +149,11 @@ class Watch:
 
 
 def _name(host: Host, slot: int) -> Name:
-    return int(contract.source_of(host, slot)), int(contract.sequence_of(host, slot))
+    return int(host.source_of(slot)), int(host.sequence_of(slot))
 
 
 def _text(name: Name) -> str:
     return f"message {name[0]}:{name[1]}"
-
-
-def _arrays(state: Any) -> Iterator[NDArray[Any]]:
-    """The arrays of a state; what a protocol keeps in another form is not looked at."""
-    if isinstance(state, tuple):
-        for part in state:
-            yield from _arrays(part)
-    elif isinstance(state, np.ndarray):
-        yield state
 
 
 def _effects(host: Host, start: int) -> Iterator[tuple[int, list[int]]]:

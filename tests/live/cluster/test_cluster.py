@@ -109,14 +109,14 @@ def test_two_hundred_schedules_of_faults(block):
 def test_members_that_are_late_are_no_violation(tmp_path):
     """Nothing is wrong in their logs; a member that fails by itself is a violation."""
     stuck = (
-        "_receive",
+        "receive",
         "clock[source] > need[source]",
         "clock[source] > need[source] or need[source] > 2",
     )
     failing = (
-        "_broadcast",
-        "clock[source_of(host, slot)] += 1",
-        "clock[source_of(host, slot) + 99 * (sequence_of(host, slot) > 3)] += 1",
+        "broadcast",
+        "clock[host.source_of(slot)] += 1",
+        "clock[host.source_of(slot) + 99 * (host.sequence_of(slot) > 3)] += 1",
     )
     common = {"members": 2, "seconds": 0.2, "rate": 100.0, "evict_after_s": 0.4, "grace_s": 0.1}
     given = [

@@ -14,10 +14,10 @@ pytestmark = pytest.mark.usefixtures("live")
 
 # Only the sender's own entry of the clock is compared.
 BUG = (
-    "_receive",
+    "receive",
     "clocks.covers(clock, need)",
     "clock[source] >= need[source]",
-    "source = source_of(...)",
+    "source = host.source_of(...)",
 )
 
 

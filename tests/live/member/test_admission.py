@@ -166,9 +166,7 @@ def test_every_protocol_of_the_package_says_what_it_admits():
 
 def test_a_protocol_that_lets_everything_in_is_refused(tmp_path):
     """Also a user's own, in one line, before anything is allocated; a simulation needs none."""
-    mute = edited.protocol(
-        tmp_path, "unordered", ("", "compiled.register(admits, State)", "compiled.function()")
-    )
+    mute = edited.protocol(tmp_path, "unordered", ("admits", "handler(State)", "lambda body: body"))
     registry.load(mute)
     with pytest.raises(ContractError, match=r"has no admits.*register one") as raised:
         Node(settings(mute, ME))

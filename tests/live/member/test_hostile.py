@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from precedes.live.member import allocate, arrays, records
 from precedes.live.member.node import Node, Settings
 from precedes.protocols.dcs import components
-from precedes.protocols.dcs.state import GENERATION, GENERATION_MASK, GENERATIONS
+from precedes.protocols.dcs.state import GENERATION_MASK, GENERATIONS
 from precedes.registry import linked, load
 from tests.support import bodies, edited, liars
 from tests.support.convictions import assert_convicted
@@ -82,40 +82,52 @@ def test_the_same_compiled_with_bounds_checks(protocol, parameters):
 
 # What is taken out of ``admits`` and of what it calls.
 CLAUSES = {
-    "vector: everything": ("_admits", "bool(...)", "True"),
-    "vector: the counts": ("_admits", "clocks.are_counts(...)", "True"),
-    "vector: the sender's own": ("_admits", "need[source] == sequence_of(...) - 1", "True"),
-    "vector: ours": ("_admits", "need[me] <= state.clock[here, me]", "True"),
-    "probabilistic: everything": ("_admits", "clocks.are_sums(...)", "True"),
-    "hashed: the sums": ("_admits", "clocks.are_sums(...)", "True"),
-    "hashed: the hash": ("_admits", "0 <= state.past[value] <= ...", "True"),
-    "hashed: requests": ("_admits", "requests.is_possible(...)", "True"),
-    "dcs: what it names": ("_admits", "_is_sound(...)", "True"),
-    "dcs: the hash": ("_admits", "0 <= state.past[value] <= ...", "True"),
-    "dcs: the hits": ("_admits", "_are_hits(...)", "True"),
-    "dcs: rounds": ("_admits", "value >= 0", "True"),
+    "vector: everything": ("admits", "bool(...)", "True"),
+    "vector: the counts": ("admits", "clocks.are_counts(...)", "True"),
+    "vector: the sender's own": ("admits", "need[source] == host.sequence_of(...) - 1", "True"),
+    "vector: ours": ("admits", "need[me] <= state.clock[here, me]", "True"),
+    "probabilistic: everything": ("admits", "clocks.are_sums(...)", "True"),
+    "hashed: the sums": ("admits", "clocks.are_sums(...)", "True"),
+    "hashed: the hash": ("admits", "0 <= state.past[value] <= ...", "True"),
+    "hashed: requests": ("admits", "requests.is_possible(...)", "True"),
+    "dcs: what it names": ("admits", "_is_sound(...)", "True"),
+    "dcs: the hash": ("admits", "0 <= state.past[value] <= ...", "True"),
+    "dcs: the hits": ("admits", "_are_hits(...)", "True"),
+    "dcs: rounds": ("admits", "value >= 0", "True"),
     "dcs: nobody asks": (
-        "_admits",
-        "if state.dcs.settings[DETECTOR] == 0: return False",
-        "if state.dcs.settings[DETECTOR] == 0: return True",
+        "admits",
+        "if state.has_detector == 0: return False",
+        "if state.has_detector == 0: return True",
     ),
-    "bundled: its detector": ("_admits", "tag <= ACK", "True"),
-    "failure_detector: its detector": ("_admits", "tag == DATA", "True"),
-    "vcube: a source's own way": ("_admits", "tag == DIRECT and source_of(...) != sender", "False"),
-    "vcube: the stamp": ("_admits", "_is_stamp(...)", "True"),
-    "vcube: numbers below 0": ("_admits", "value < 0", "False"),
+    "bundled: its detector": ("admits", "tag <= ACK", "True"),
+    "failure_detector: its detector": ("admits", "tag == DATA", "True"),
+    "vcube: a source's own way": (
+        "admits",
+        "tag == DIRECT and host.source_of(...) != sender",
+        "False",
+    ),
+    "vcube: the stamp": ("admits", "_is_stamp(...)", "True"),
+    "vcube: numbers below 0": ("is_possible", "value < 0", "False"),
     "vcube: who has crashed": (
-        "_admits",
-        "crashed < state.setting[NODES] and crashed != me",
+        "is_possible",
+        "crashed < state.nodes and crashed != me",
         "True",
     ),
-    "vcube: how many it has": ("_admits", "exists and ...", "exists"),
-    "vcube: what it acknowledges": ("_admits", "value <= own", "True"),
-    "vcube: what was relayed": ("_admits", "value <= state.recovery.peer[...]", "True"),
-    "vcube: entries": ("_is_stamp", "stamp[ENTRIES] < 0 or stamp[ENTRIES] >= nodes or ...", "..."),
+    "vcube: how many it has": ("is_possible", "exists and ...", "exists"),
+    "vcube: what it acknowledges": ("is_possible", "value <= sent", "True"),
+    "vcube: what was relayed": (
+        "is_possible",
+        "value <= state.recovery.peer.outstanding[...]",
+        "True",
+    ),
+    "vcube: entries": (
+        "_is_stamp",
+        "stamp[ENTRIES] < 0 or stamp[ENTRIES] >= state.nodes or ...",
+        "...",
+    ),
     "vcube: stable": ("_is_stamp", "not 0 <= stamp[STABLE] <= sequence", "False"),
-    "vcube: members": ("_is_stamp", "not before < stamp[i] < nodes", "False"),
-    "vcube: counts": ("_is_stamp", "not 0 <= stamp[i + 1] <= ...", "False"),
+    "vcube: members": ("_is_stamp", "not before < node < state.nodes", "False"),
+    "vcube: counts": ("_is_stamp", "not 0 <= count <= ...", "False"),
 }
 # Without these something is indexed or counted out of range; without the others a lie is believed.
 FALL = {
@@ -226,21 +238,21 @@ def test_a_generation_never_becomes_too_large_to_travel():
     liar = network.nodes[2]
     half = GENERATION_MASK // 2
     for claimed in (half, 2 * half, GENERATION_MASK):
-        liar.state.dcs.part[0, 1, GENERATION] = claimed
+        liar.state.dcs.part.generation[0, 1] = claimed
         network.broadcast(2)
         network.settle()
-        assert {int(node.state.dcs.part[0, 1, GENERATION]) for node in network.nodes} == {claimed}
+        assert {int(node.state.dcs.part.generation[0, 1]) for node in network.nodes} == {claimed}
     node = network.nodes[0]
     components.remove(node.state.dcs, 0, 1)
     components.activate(node.state.dcs, 0, 2, node.member.host)
-    assert node.state.dcs.part[0, 1, GENERATION] == 0
+    assert node.state.dcs.part.generation[0, 1] == 0
     for _ in range(3):
         for i in range(3):
             network.broadcast(i)
         network.settle()
     assert network.refused == []
     assert network.lacking() == []
-    assert all(node.state.dcs.part[0, 1, GENERATION] == 0 for node in network.nodes)
+    assert all(node.state.dcs.part.generation[0, 1] == 0 for node in network.nodes)
     assert (node.state.stamp[:, GENERATIONS:] >= 0).all()
 
 

@@ -244,7 +244,7 @@ def test_a_protocol_for_a_radio_is_refused(protocol):
 
 def test_a_test_for_crashes_is_answered_once_a_round():
     node = Node(Settings(member=0, members=3))
-    first_tag = int(node.member.detector.setting[tester.FIRST_TAG])
+    first_tag = int(node.member.detector.first_tag)
 
     def answers_to(*rounds):
         for number in rounds:

@@ -74,7 +74,7 @@ def grown(network):
     node = network.nodes[0]
     sizes = {
         "slots": node.capacity.slots > allocate.SLOTS_FIRST,
-        "blocks": node.member.blocks.row.size > allocate.BLOCKS_FIRST,
+        "blocks": node.member.blocks.link.size > allocate.BLOCKS_FIRST,
         "input": len(node.member.input) > allocate.INPUT_FIRST,
         "segments": len(node.member.segment) > allocate.SEGMENTS_FIRST,
     }

@@ -16,7 +16,7 @@ from precedes.live.member import arrays
 from precedes.live.member.node import FAREWELL, Node, Settings
 from precedes.live.net import wire
 from precedes.live.net.link import Link
-from precedes.parts import pool, tester
+from precedes.parts import pool
 from precedes.registry import linked, load
 from tests.support import bodies, warm
 from tests.support.network import Network
@@ -325,7 +325,7 @@ def check(node):
     blocks = -(-used[:, arrays.PAYLOAD_BYTES] // arrays.BLOCK_BYTES)
     assert blocks.sum() == member.blocks.mark[pool.COUNT]
     assert len(used) <= 4 * 3 * node.settings.window
-    assert member.detector.process[0, tester.PROCESS] == 3
+    assert member.detector.process.number[0] == 3
 
 
 @pytest.mark.parametrize("protocol", ["vector", "vcube", "hashed", "bundled"])

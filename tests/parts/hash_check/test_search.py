@@ -51,7 +51,7 @@ class Case:
         """What ``search.find`` says, and the oldest own message that it found."""
         peel = search.allocate(width=self.entries, nodes=NODES, per_process=self.own.shape[1])
         need = np.zeros(self.entries, np.int32)
-        before = self.log.end.copy()
+        before = np.array(self.log.end)
         found = search.find(
             peel,
             self.log,
@@ -68,7 +68,7 @@ class Case:
         assert not peel.hits.any(), "counts were left behind"
         assert not peel.rest.any(), "counts were left behind"
         assert np.array_equal(self.log.end, before)
-        return found, int(peel.mark[search.OLDEST_OWN]), int(peel.mark[search.HASHES])
+        return found, int(peel.mark.oldest_own[0]), int(peel.mark.hashes[0])
 
     def brute_force(self, excess, difference):
         """All sets of deliveries with these hits and this hash."""
@@ -184,7 +184,7 @@ class LargeCase:
                 peel, self.log, self.own, 0, self.excess, need, NODE, SENDER, self.delivered,
                 difference, 100,
             ),
-            int(peel.mark[search.OLDEST_OWN]),
+            int(peel.mark.oldest_own[0]),
         )  # fmt: skip
 
 

@@ -82,8 +82,8 @@ class History:
         difference = total % 2**62
         literal = enumeration.find(tried, kept, 0, message.need, node, difference, limit)
         mark = tried.mark
-        first = literal, int(mark[enumeration.OLDEST_OWN]), int(mark[enumeration.HASHES])
-        self.concurrent = int(mark[enumeration.CONCURRENT]), int(mark[enumeration.UNSHOWN])
+        first = literal, int(mark.oldest_own[0]), int(mark.hashes[0])
+        self.concurrent = int(mark.concurrent[0]), int(mark.unshown[0])
         peel = search.allocate(width=self.entries, nodes=NODES, per_process=self.own.shape[1])
         clock = self.counts(delivered)
         if (clock < message.need).any():
@@ -102,7 +102,7 @@ class History:
             limit,
         )
         mark = peel.mark
-        return first, (peeled, int(mark[search.OLDEST_OWN]), int(mark[search.HASHES]))
+        return first, (peeled, int(mark.oldest_own[0]), int(mark.hashes[0]))
 
     def tries(self, delivered, message):
         """The sets that Algorithm 3 tries, in turn: all that may precede, less more and more."""

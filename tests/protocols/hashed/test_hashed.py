@@ -11,7 +11,7 @@ from precedes import simulate
 from precedes.errors import UserError
 from precedes.live.member.node import Node, Settings
 from precedes.parts import pool
-from precedes.parts.hash_check import check, set_hash
+from precedes.parts.hash_check import set_hash
 from precedes.sim import Scenario
 from precedes.testing import check_scenario, observe, random_scenario
 from tests.support import warm
@@ -77,7 +77,7 @@ def test_clock_and_hash_are_those_of_the_delivered_set(seed):
     state = sets.state
     assert (state.clock == state.clock[0]).all()
     assert (state.hash == state.hash[0]).all()
-    rows = state.held.pool.mark[pool.COUNT], state.held.dependencies.mark[pool.COUNT]
+    rows = state.held.rows.mark[pool.COUNT], state.held.dependencies.mark[pool.COUNT]
     assert rows == (0, 0), "rows or dependencies were left"
 
 
@@ -214,9 +214,9 @@ def test_a_live_group_has_a_clock_that_tells_its_members_apart(protocol, given):
     network.settle()
     assert network.lacking() == []
     assert out_of_order(network.order) == []
-    counted = sum(node.state.counted for node in network.nodes)
-    assert counted[check.ACCEPTED] == 4 * 150
-    assert (counted[check.SUSPECTED], counted[check.REQUESTS]) == (0, 0)
+    counts = [node.state.counts for node in network.nodes]
+    assert sum(count.accepted[0] for count in counts) == 4 * 150
+    assert sum(count.suspected[0] + count.requests[0] for count in counts) == 0
 
 
 def test_the_printed_search_is_refused_where_more_is_in_flight_than_it_looks_at():

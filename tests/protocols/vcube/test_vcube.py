@@ -9,7 +9,6 @@ from precedes.errors import UserError
 from precedes.model import EventKind
 from precedes.protocols import vcube
 from precedes.protocols.vcube.recovery import WINDOW
-from precedes.protocols.vcube.state import WAITING_MAX
 from precedes.sim import Fault, Scenario, simulate
 from precedes.sim.engine.rows import NODE, PACKET, SEQUENCE, SOURCE
 from precedes.testing import check_same, observe
@@ -22,8 +21,9 @@ class Node:
     def __init__(self, number, **parameters):
         parameters = vcube.Parameters(**{"tolerant": False, **parameters})
         group = Group(nodes=8, hosted=np.array([number], np.int32), seed=1)
-        self.state = vcube.allocate(parameters, group, Capacity(slots=16, held=64))
-        self.host = contract.allocate_host(slots=16, effects=2000, seed=1)
+        capacity = Capacity(slots=16, reserve_bytes=1 << 16)
+        self.state = vcube.allocate(parameters, group, capacity)
+        self.host = contract.allocate_host(capacity, seed=1)
         self.slots = {}
 
     def message(self, source, sequence, **needs):
@@ -39,8 +39,7 @@ class Node:
         inbox = np.zeros(32, np.int64)
         inbox[1 : 2 * len(messages) : 2] = [self.slots[name] for name in messages]
         self.host.registers[contract.LENGTH] = 0
-        status = contract.receive(self.state, 0, sender, inbox, len(messages), self.host)
-        assert status == contract.DONE
+        contract.receive(self.state, 0, sender, inbox, len(messages), self.host)
         words = self.host.effects[: self.host.registers[contract.LENGTH]].tolist()
         by_slot = {slot: name for name, slot in self.slots.items()}
         sent, delivered = [], []
@@ -256,11 +255,19 @@ def test_bad_parameters(given, message):
 def test_nodes_are_counted_by_what_waited_at_them():
     group = Group(nodes=8, hosted=np.arange(8, dtype=np.int32), seed=1)
     parameters = vcube.Parameters(tolerant=False)
-    state = vcube.allocate(parameters, group, Capacity(slots=16, held=64))
-    state.process[:, WAITING_MAX] = [0, 50, 51, 100, 101, 200, 250, 251]
+    state = vcube.allocate(parameters, group, Capacity(slots=16, reserve_bytes=1))
+    state.process.waiting_max[:] = [0, 50, 51, 100, 101, 200, 250, 251]
     names = ("up_to_50", "51_to_100", "101_to_150", "151_to_200", "201_to_250", "over_250")
     counts = vcube.extra(state)
     assert [counts[f"nodes_waiting_{name}"] for name in names] == [2, 2, 1, 1, 1, 1]
+
+
+@pytest.mark.parametrize("tolerant", [False, True])
+def test_one_hosted_process_is_counted_once(tolerant):
+    """Its tables have a second row, which is nobody's."""
+    counts = vcube.extra(Node(4, tolerant=tolerant).state)
+    assert sum(count for name, count in counts.items() if name.startswith("nodes_waiting")) == 1
+    assert counts["waiting_at_end"] == counts["kept_at_end"] == 0
 
 
 def test_a_group_too_large_for_the_memory_is_refused_at_once():

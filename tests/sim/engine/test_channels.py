@@ -17,7 +17,7 @@ def test_timers_come_before_packets_that_were_queued(tmp_path):
     timed = edited.protocol(
         tmp_path,
         "unordered",
-        (BROADCAST, "send_all(...)", "send_all(...); set_timer(host, slot, 12_000_000)"),
+        (BROADCAST, "host.send_all(...)", "host.send_all(...); host.set_timer(slot, 12_000_000)"),
         ("", "", ON_TIMER),
     )
     both = {"nodes": 2, "workload": "window:0", "tier": "interpreted"}
@@ -29,13 +29,11 @@ def test_timers_come_before_packets_that_were_queued(tmp_path):
         assert (rows[:, TIME_NS] // 2 * 2 == 12_000_000).all()
 
 
-BROADCAST = "_broadcast(state, here, slot, host)"
+BROADCAST = "broadcast(state, here, slot, host)"
 ON_TIMER = """
-from precedes.contract import note, on_timer, set_timer
-@compiled.register(on_timer, State)
-def _on_timer(state: State, here: int, key: int, host: Host) -> int:
-    note(host, 6, here)
-    return DONE
+@handler(State)
+def on_timer(state: State, here: int, key: int, host: Host) -> None:
+    host.note(6, here)
 """
 
 
@@ -44,8 +42,7 @@ def test_the_second_channel_has_a_queue_of_its_own(tmp_path):
     aside = edited.protocol(
         tmp_path,
         "unordered",
-        (BROADCAST, "send_all(...)", SEND_SECOND_ASIDE),
-        ("", "", "from precedes.contract import open_packet_aside, put, sequence_of"),
+        (BROADCAST, "host.send_all(...)", SEND_SECOND_ASIDE),
     )
     one = {"nodes": 2, "workload": "burst:1:3", "delay": "constant:30", "tier": "interpreted"}
     seen = traces.run(aside, transmission_ms=2.0, **one)
@@ -58,9 +55,9 @@ def test_the_second_channel_has_a_queue_of_its_own(tmp_path):
 
 
 SEND_SECOND_ASIDE = """
-if sequence_of(host, slot) == 2:
-    open_packet_aside(host, 1 - here)
-    put(host, DATA, slot)
+if host.sequence_of(slot) == 2:
+    host.open_packet_aside(1 - here)
+    host.put(DATA, slot)
 else:
-    send_all(...)
+    host.send_all(...)
 """

@@ -12,10 +12,7 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from precedes import compiled
 from precedes.contract import (
-    DONE,
-    FULL,
     MESSAGE,
     NUMBER,
     REFERENCE,
@@ -24,23 +21,7 @@ from precedes.contract import (
     Host,
     Int32s,
     Int64s,
-    broadcast,
-    deliver,
-    drop,
-    keep,
-    message_bytes,
-    note,
-    now_ns,
-    on_crash,
-    on_timer,
-    open_packet,
-    put,
-    receive,
-    send,
-    sequence_of,
-    set_timer,
-    source_of,
-    start,
+    handler,
     tag_of,
     value_of,
 )
@@ -67,6 +48,8 @@ ITEMS_MAX: Final = 6  # of a packet received
 WAITING: Final = 7
 COUNTS: Final = 8
 
+WAITING_MAX: Final = 1 << 14  # messages of a batch: more than any test broadcasts
+
 
 @dataclass(frozen=True)
 class Parameters:
@@ -83,7 +66,7 @@ class State(NamedTuple):
     count: Int64s
     learned_ns: Int64s  # process, node: when it heard that the node has crashed, or -1
     hosted: Int32s
-    collect_ns: Int64s
+    collect_ns: int
 
 
 def allocate(parameters: Parameters, group: Group, capacity: Capacity) -> State:
@@ -91,17 +74,12 @@ def allocate(parameters: Parameters, group: Group, capacity: Capacity) -> State:
     processes = len(group.hosted)
     return State(
         copy_of_sequence=np.zeros((capacity.slots, 1), np.int64),
-        waiting=np.zeros((processes, capacity.held), np.int64),
+        waiting=np.zeros((processes, WAITING_MAX), np.int64),
         count=np.zeros((processes, COUNTS), np.int64),
         learned_ns=np.full((processes, group.nodes), -1, np.int64),
         hosted=np.array(group.hosted, np.int32),
-        collect_ns=np.array([1000 * parameters.collect_us], np.int64),
+        collect_ns=1000 * parameters.collect_us,
     )
-
-
-def effects_words(capacity: Capacity, nodes: int) -> int:
-    """Room for a batch to every node, or for acknowledging a packet of as many messages."""
-    return 64 + (nodes + 8) * (2 * capacity.held + 8)
 
 
 def extra(state: State) -> dict[str, float]:
@@ -118,48 +96,43 @@ def extra(state: State) -> dict[str, float]:
     }
 
 
-@compiled.register(start, State)
-def _start(state: State, here: int, host: Host) -> int:
+@handler(State)
+def start(state: State, here: int, host: Host) -> None:
     state.count[here, STARTED] += 1
-    return DONE
 
 
-@compiled.register(broadcast, State)
-def _broadcast(state: State, here: int, slot: int, host: Host) -> int:
+@handler(State)
+def broadcast(state: State, here: int, slot: int, host: Host) -> None:
     count = state.count[here]
-    if count[WAITING] == state.waiting.shape[1]:
-        return FULL
-    state.copy_of_sequence[slot, 0] = sequence_of(host, slot)
+    state.copy_of_sequence[slot, 0] = host.sequence_of(slot)
     state.waiting[here, count[WAITING]] = slot
     if count[WAITING] == 0:
-        set_timer(host, 1, state.collect_ns[0])
+        host.set_timer(1, state.collect_ns)
     count[WAITING] += 1
-    keep(host, slot)
-    return DONE
+    host.keep(slot)
 
 
-@compiled.register(on_timer, State)
-def _on_timer(state: State, here: int, key: int, host: Host) -> int:
+@handler(State)
+def on_timer(state: State, here: int, key: int, host: Host) -> None:
     count = state.count[here]
     waiting = state.waiting[here]
     nodes = state.learned_ns.shape[1]
     for target in range(nodes):
         if target == state.hosted[here]:
             continue
-        open_packet(host, target)
-        put(host, TOTAL, count[WAITING])
+        host.open_packet(target)
+        host.put(TOTAL, count[WAITING])
         for i in range(count[WAITING]):
-            put(host, DATA, waiting[i])
+            host.put(DATA, waiting[i])
     for i in range(count[WAITING]):
-        note(host, COMPLETE, waiting[i])
-        drop(host, waiting[i])
+        host.note(COMPLETE, waiting[i])
+        host.drop(waiting[i])
     count[SENT] += count[WAITING]
     count[WAITING] = 0
-    return DONE
 
 
-@compiled.register(receive, State)
-def _receive(state: State, here: int, sender: int, inbox: Int64s, count: int, host: Host) -> int:
+@handler(State)
+def receive(state: State, here: int, sender: int, inbox: Int64s, count: int, host: Host) -> None:
     counts = state.count[here]
     counts[PACKETS] += 1
     counts[ITEMS_MAX] = max(counts[ITEMS_MAX], count)
@@ -168,22 +141,20 @@ def _receive(state: State, here: int, sender: int, inbox: Int64s, count: int, ho
         if tag_of(inbox, i) == DATA:
             counts[RECEIVED] += 1
             # Only if the message is the one that was sent: a test counts what comes back.
-            if state.copy_of_sequence[value, 0] == sequence_of(host, value):
-                send(host, sender, ACKNOWLEDGEMENT, value)
-            deliver(host, value)
+            if state.copy_of_sequence[value, 0] == host.sequence_of(value):
+                host.send(sender, ACKNOWLEDGEMENT, value)
+            host.deliver(value)
         elif tag_of(inbox, i) == TOTAL:
             counts[ANNOUNCED] += value
-        elif source_of(host, value) == state.hosted[here]:
+        elif host.source_of(value) == state.hosted[here]:
             counts[ACKNOWLEDGED] += 1
-    return DONE
 
 
-@compiled.register(on_crash, State)
-def _on_crash(state: State, here: int, crashed: int, host: Host) -> int:
-    state.learned_ns[here, crashed] = now_ns(host)
-    return DONE
+@handler(State)
+def on_crash(state: State, here: int, crashed: int, host: Host) -> None:
+    state.learned_ns[here, crashed] = host.now_ns()
 
 
-@compiled.register(message_bytes, State)
-def _message_bytes(state: State, slot: int) -> int:
+@handler(State)
+def message_bytes(state: State, slot: int) -> int:
     return 8

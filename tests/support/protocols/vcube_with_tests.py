@@ -10,22 +10,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
-from precedes import compiled
+from precedes import contract
 from precedes.contract import (
-    DONE,
     MESSAGE,
     Capacity,
     Group,
     Host,
     Int32s,
     Int64s,
-    broadcast,
-    drop,
-    message_bytes,
-    on_crash,
-    on_timer,
-    receive,
-    start,
+    handler,
     tag_of,
     value_of,
 )
@@ -70,53 +63,45 @@ def allocate(parameters: Parameters, group: Group, capacity: Capacity) -> State:
     return State(stamp=inner.stamp, vcube=inner, detector=detector)
 
 
-def effects_words(capacity: Capacity, nodes: int) -> int:
-    """The larger need is that of `vcube`; a round of tests takes 5 words a node."""
-    return max(vcube.effects_words(capacity, nodes), 64 + 5 * nodes)
-
-
 def extra(state: State) -> dict[str, float]:
     """What both have counted."""
     return {**vcube.extra(state.vcube), **tester.counters(state.detector)}
 
 
-@compiled.register(start, State)
-def _start(state: State, here: int, host: Host) -> int:
+@handler(State)
+def start(state: State, here: int, host: Host) -> None:
     tester.begin(state.detector, here, host)
-    return DONE
 
 
-@compiled.register(broadcast, State)
-def _broadcast(state: State, here: int, slot: int, host: Host) -> int:
-    if tester.is_fenced(state.detector, here):
-        return DONE
-    return broadcast(state.vcube, here, slot, host)
+@handler(State)
+def broadcast(state: State, here: int, slot: int, host: Host) -> None:
+    if not tester.is_fenced(state.detector, here):
+        contract.broadcast(state.vcube, here, slot, host)
 
 
-@compiled.register(receive, State)
-def _receive(state: State, here: int, sender: int, inbox: Int64s, count: int, host: Host) -> int:
+@handler(State)
+def receive(state: State, here: int, sender: int, inbox: Int64s, count: int, host: Host) -> None:
     if tester.owns_packet(state.detector, inbox):
         tester.on_packet(state.detector, here, sender, inbox, count, host)
-        return DONE
-    if tester.is_fenced(state.detector, here):
+    elif tester.is_fenced(state.detector, here):
         for i in range(count):
             if tag_of(inbox, i) <= ITEM_MAX:
-                drop(host, value_of(inbox, i))
-        return DONE
-    return receive(state.vcube, here, sender, inbox, count, host)
+                host.drop(value_of(inbox, i))
+    else:
+        contract.receive(state.vcube, here, sender, inbox, count, host)
 
 
-@compiled.register(on_timer, State)
-def _on_timer(state: State, here: int, key: int, host: Host) -> int:
+@handler(State)
+def on_timer(state: State, here: int, key: int, host: Host) -> None:
     if tester.is_fenced(state.detector, here):
-        return DONE
+        return
     crashed = tester.crash_of(key)
     if crashed >= 0:
-        return on_crash(state.vcube, here, crashed, host)
-    tester.on_expiry(state.detector, here, key, host)
-    return DONE
+        contract.on_crash(state.vcube, here, crashed, host)
+    else:
+        tester.on_expiry(state.detector, here, key, host)
 
 
-@compiled.register(message_bytes, State)
-def _message_bytes(state: State, slot: int) -> int:
-    return message_bytes(state.vcube, slot)
+@handler(State)
+def message_bytes(state: State, slot: int) -> int:
+    return contract.message_bytes(state.vcube, slot)

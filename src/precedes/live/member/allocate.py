@@ -8,13 +8,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from precedes import contract
-from precedes.contract import Capacity, Host, Int32s, Int64s, grow
+from precedes.contract import Capacity, Int32s, Int64s, grow
 from precedes.errors import UserError
 from precedes.live.member import arrays, records, store
-from precedes.live.member.arrays import Member
+from precedes.live.member.arrays import Free, Member
 from precedes.live.member.outbox import FRAME_BYTES, PIECE_BYTES
-from precedes.parts import tester, topology
-from precedes.parts.pool import NONE, Pool, allocate_pool
+from precedes.parts import pool, tester, topology
+from precedes.parts.pool import NONE
 from precedes.registry import Protocol
 
 if TYPE_CHECKING:
@@ -27,6 +27,7 @@ WINDOW_MAX: Final = 1 << 16
 PAYLOAD_BYTES_MAX: Final = 1 << 26
 ITEMS_MAX: Final = 4096
 
+LINK_BYTES: Final = 4
 SLOTS_FIRST: Final = 1024
 BLOCKS_FIRST: Final = 2048
 INPUT_FIRST: Final = 1 << 18
@@ -57,7 +58,7 @@ def make_member(
     widest_bytes = settings.payload_max_bytes + records.fields_bytes_max(fields) + BESIDE_BYTES
     packets = n * (n + 1) + n * (1 + branches) + PACKETS
     out_bytes = max(FRAME_BYTES, PIECE_BYTES + widest_bytes + records.UP_BYTES * packets)
-    host = _make_host(protocol, capacity, n, entropy=entropy)
+    host = contract.allocate_host(capacity, seed=entropy, registers=arrays.REGISTERS)
     host.registers[contract.WINDOW] = window
     return Member(
         host=host,
@@ -65,7 +66,7 @@ def make_member(
         slots=_make_slots(capacity),
         field=fields,
         block=np.zeros(BLOCKS_FIRST * arrays.BLOCK_BYTES, np.uint8),
-        blocks=allocate_pool(rows=BLOCKS_FIRST, words=1),
+        blocks=_make_free(BLOCKS_FIRST),
         name=store.allocate_names(slots),
         inbox=np.zeros(2 * ITEMS_MAX, np.int64),
         item_class=np.array([*protocol.items, *tester.ITEMS], np.int64),
@@ -95,23 +96,17 @@ def make_member(
     )
 
 
-def _make_host(protocol: Protocol, capacity: Capacity, members: int, *, entropy: int) -> Host:
-    """The host's side of the contract with the registers of a live member behind it."""
-    return contract.allocate_host(
-        slots=capacity.slots,
-        effects=protocol.effects_words(capacity, members),
-        seed=entropy,
-        registers=arrays.REGISTERS,
-    )
-
-
 def _make_messages(capacity: Capacity) -> Int64s:
     return np.zeros((capacity.slots, arrays.WORDS), np.int64)
 
 
-def _make_slots(capacity: Capacity) -> Pool:
+def _make_slots(capacity: Capacity) -> Free:
     """The last slot is for fields that are read and thrown away: no message has it."""
-    return allocate_pool(rows=capacity.slots - 1, words=1)
+    return _make_free(capacity.slots - 1)
+
+
+def _make_free(rows: int) -> Free:
+    return pool.reserve(Free, LINK_BYTES * rows)
 
 
 def _fields_of(state: Any, protocol: Protocol, slots: int) -> tuple[Int32s, ...]:
@@ -159,18 +154,18 @@ def with_segments(member: Member) -> Member:
 
 def with_blocks(member: Member) -> Member:
     """Twice the room for payloads; windows bound how often this can happen."""
-    blocks = 2 * member.blocks.row.size
+    blocks = 2 * member.blocks.link.size
     return member._replace(
         block=grow(member.block, np.zeros(blocks * arrays.BLOCK_BYTES, np.uint8)),
-        blocks=grow(member.blocks, allocate_pool(rows=blocks, words=1)),
+        blocks=grow(member.blocks, _make_free(blocks)),
     )
 
 
 def with_slots(member: Member, protocol: Protocol, state: Any, capacity: Capacity) -> Member:
     """Room for the messages of a larger capacity, whose state it is."""
-    members = int(member.setting[arrays.NODES])
+    host = contract.allocate_host(capacity, seed=1, registers=arrays.REGISTERS)
     return member._replace(
-        host=grow(member.host, _make_host(protocol, capacity, members, entropy=1)),
+        host=grow(member.host, host),
         message=grow(member.message, _make_messages(capacity)),
         slots=grow(member.slots, _make_slots(capacity)),
         name=store.larger_names(member.name, capacity.slots),

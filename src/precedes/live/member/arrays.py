@@ -11,21 +11,19 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from precedes import compiled, contract
+from precedes import contract
 from precedes.contract import Host, Int32s, Int64s
 from precedes.parts import pool
-from precedes.parts.pool import Pool
 from precedes.parts.tester import Detector
 
 Bytes = NDArray[np.uint8]
 
-# What the step returns, and ``node`` then sees to: the contract's DONE, or why it has stopped.
-GROW_STATE: Final = contract.FULL
+# What the step returns, and ``node`` then sees to: DONE, or why it has stopped.
+DONE: Final = 0
 GROW_SLOTS: Final = 2
 GROW_BLOCKS: Final = 3
 FLUSH: Final = 4  # an output is full: take it and call again
-OVERFLOW: Final = 5  # a handler asked for more effects than it declared
-BAD_STATUS: Final = 6  # a handler returned neither DONE nor FULL
+OVERFLOW: Final = 5  # a handler asked for more effects than there is room for
 
 # Columns of ``message``, a row for each slot: one cache line.
 REFERENCES: Final = 0
@@ -172,15 +170,22 @@ TREE: Final = 2  # over the trees of VCube, over the links of a hypercube
 ROUTES: Final = {"any": ANY, "direct": DIRECT, "tree": TREE}
 
 
+class Free(NamedTuple):
+    """Which slots, or blocks, are free."""
+
+    link: Int32s
+    mark: Int64s
+
+
 class Member(NamedTuple):
     """Everything of a live member but the protocol's state."""
 
     host: Host
     message: Int64s
-    slots: Pool  # which are in use
+    slots: Free  # which are in use
     field: tuple[Int32s, ...]  # the protocol's message fields, as rows of 32-bit words
     block: Bytes
-    blocks: Pool  # block -> the next one of its payload
+    blocks: Free  # block -> the next one of its payload
     name: Int64s  # a hash table: name of a message, slot
     inbox: Int64s
     item_class: Int64s
@@ -214,11 +219,3 @@ def counts(member: Member) -> dict[str, int]:
     registers = member.host.registers
     found = {name: int(registers[place]) for name, place in COUNTS.items()}
     return {**found, "messages_kept": int(member.slots.mark[pool.COUNT])}
-
-
-@compiled.function(inline=False)
-def after_handler(status: int) -> int:
-    """What the step returns when a handler has returned this."""
-    if status == contract.DONE or status == contract.FULL:
-        return status
-    return BAD_STATUS

@@ -11,9 +11,9 @@ from typing import Any
 
 from precedes import compiled, contract
 from precedes.compiled import ZERO
-from precedes.contract import DONE, MESSAGE, REFERENCE, Int64s
+from precedes.contract import MESSAGE, REFERENCE, Int64s
 from precedes.live.member import arrays, credit, effects, outbox, records, store, view
-from precedes.live.member.arrays import FLUSH, Member
+from precedes.live.member.arrays import DONE, FLUSH, Member
 from precedes.parts import tester, topology
 from precedes.parts.pool import NONE
 
@@ -136,8 +136,8 @@ def _is_legal_route(member: Member, peer: int) -> bool:
         tag, slot = contract.tag_of(member.inbox, i), contract.value_of(member.inbox, i)
         if member.item_class[tag] != MESSAGE:
             continue
-        source = contract.source_of(member.host, slot) + ZERO
-        sequence = contract.sequence_of(member.host, slot) + ZERO
+        source = member.host.source_of(slot) + ZERO
+        sequence = member.host.sequence_of(slot) + ZERO
         if sequence > member.known[source, arrays.CONSUMED] + member.setting[arrays.WINDOW]:
             return False
         if route == arrays.DIRECT:
@@ -176,8 +176,8 @@ def _accept_relay(member: Member, at: int, end: int) -> int:
         records.give_back(member, 1)
         return records.MISROUTED
     slot = contract.value_of(member.inbox, 0)
-    source = contract.source_of(member.host, slot) + ZERO
-    sequence = contract.sequence_of(member.host, slot) + ZERO
+    source = member.host.source_of(slot) + ZERO
+    sequence = member.host.sequence_of(slot) + ZERO
     expected = member.known[source, arrays.RECEIVED] + 1
     if member.known[source, arrays.GONE] == 0 or sequence > expected:
         records.give_back(member, 1)
@@ -253,15 +253,12 @@ def hand_over(member: Member, state: Any) -> int:
         if status == DONE:
             records.give_back(member, count)
         return status
-    status = DONE
     if tester.owns_packet(member.detector, member.inbox):
         registers[arrays.OF_DETECTOR] = 1
         tester.on_packet(member.detector, 0, sender, member.inbox, count, member.host)
     else:
         registers[arrays.OF_DETECTOR] = 0
-        status = contract.receive(state, 0, sender, member.inbox, count, member.host)
-    if status != DONE:
-        return arrays.after_handler(status)
+        contract.receive(state, 0, sender, member.inbox, count, member.host)
     registers[arrays.COUNT] = 0
     registers[arrays.ARRIVED] = count
     _count_arrival(member, count)
@@ -275,15 +272,15 @@ def _pass_over(member: Member, count: int) -> None:
     """
     if member.setting[arrays.ROUTE] == arrays.DIRECT:
         slot = contract.value_of(member.inbox, 0)
-        source = contract.source_of(member.host, slot) + ZERO
-        member.known[source, arrays.RECEIVED] = contract.sequence_of(member.host, slot)
+        source = member.host.source_of(slot) + ZERO
+        member.known[source, arrays.RECEIVED] = member.host.sequence_of(slot)
     records.give_back(member, count)
 
 
 @compiled.function(inline=False)
 def _is_admitted(member: Member, state: Any, sender: int, count: int) -> bool:
     """Whether every item is one that a correct member may send."""
-    first = member.detector.setting[tester.FIRST_TAG]
+    first = member.detector.first_tag
     of_detector = tester.owns_packet(member.detector, member.inbox)
     for i in range(count):
         tag, value = contract.tag_of(member.inbox, i), contract.value_of(member.inbox, i)
@@ -307,8 +304,8 @@ def _count_arrival(member: Member, count: int) -> None:
             member.host.registers[arrays.RECEPTIONS] += 1
             effects.begin_wait(member, slot)
             if member.setting[arrays.ROUTE] == arrays.DIRECT:
-                source = contract.source_of(member.host, slot) + ZERO
-                sequence = contract.sequence_of(member.host, slot) + ZERO
+                source = member.host.source_of(slot) + ZERO
+                sequence = member.host.sequence_of(slot) + ZERO
                 member.known[source, arrays.RECEIVED] = sequence
                 store.keep_until_stable(member, source, sequence, slot)
         elif kind == REFERENCE:

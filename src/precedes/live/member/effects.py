@@ -7,9 +7,8 @@ from typing import Final
 import numpy as np
 
 from precedes import compiled, contract
-from precedes.contract import DONE
 from precedes.live.member import arrays, outbox, store
-from precedes.live.member.arrays import FLUSH, Member
+from precedes.live.member.arrays import DONE, FLUSH, Member
 from precedes.model import EventKind
 
 DELIVER_KIND: Final = int(EventKind.DELIVER)
@@ -25,8 +24,8 @@ def trace_event(member: Member, kind: int, slot: int) -> None:
     """Append an event of a message to the trace; the caller has made sure of the room."""
     registers = member.host.registers
     if registers[arrays.RECORDING] != 0:
-        source = np.int64(contract.source_of(member.host, slot))
-        sequence = np.int64(contract.sequence_of(member.host, slot))
+        source = np.int64(member.host.source_of(slot))
+        sequence = np.int64(member.host.sequence_of(slot))
         row = member.trace[registers[arrays.ROWS]]
         row[0] = registers[contract.NOW_NS]
         row[1] = np.int64(kind) << KIND_SHIFT | source << SOURCE_SHIFT | sequence
@@ -38,6 +37,8 @@ def carry_out(member: Member) -> int:
     """Carry out the effects of the last handler, from where an earlier call stopped."""
     host = member.host
     registers = host.registers
+    if registers[contract.OVERFLOW] != 0:
+        return arrays.OVERFLOW
     while registers[arrays.EFFECT] < registers[contract.LENGTH]:
         at = registers[arrays.EFFECT]
         code = host.effects[at]
@@ -52,8 +53,6 @@ def carry_out(member: Member) -> int:
         if status != DONE:
             return status
         registers[arrays.EFFECT] = contract.next_effect(host.effects, at)
-    if registers[contract.OVERFLOW] != 0:
-        return arrays.OVERFLOW
     if registers[arrays.PENDING] > 0:
         registers[arrays.PENDING_MAX] = max(
             registers[arrays.PENDING_MAX], registers[arrays.PENDING]
@@ -109,8 +108,8 @@ def hand_out(member: Member, slot: int) -> None:
     registers = member.host.registers
     first = registers[arrays.DELIVERED_BYTES]
     row = member.delivery[registers[arrays.DELIVERIES]]
-    row[arrays.SOURCE] = contract.source_of(member.host, slot)
-    row[arrays.SEQUENCE] = contract.sequence_of(member.host, slot)
+    row[arrays.SOURCE] = member.host.source_of(slot)
+    row[arrays.SEQUENCE] = member.host.sequence_of(slot)
     row[arrays.FIRST_BYTE] = first
     row[arrays.LAST_BYTE] = store.copy_payload(member, slot, member.delivered, first)
     registers[arrays.DELIVERED_BYTES] = row[arrays.LAST_BYTE]

@@ -26,8 +26,9 @@ from precedes.errors import InternalError, UserError
 from precedes.live.member import allocate, arrays, records, step, store, view
 from precedes.live.member.arrays import Member
 from precedes.live.member.output import FEW, ROW_BYTES, Batch, Output
+from precedes.machine import reserve_bytes
 from precedes.model import NODES_MAX
-from precedes.parts import tester
+from precedes.parts import pool, tester
 from precedes.parts.pool import NONE
 
 # What a step has left once that was taken.
@@ -98,7 +99,7 @@ class Node:
         self.settings = settings
         self.protocol = registry.load_live(settings.protocol)
         self.parameters = self.protocol.make_parameters(settings.parameters)
-        self.capacity = Capacity(slots=allocate.SLOTS_FIRST, held=allocate.SLOTS_FIRST)
+        self.capacity = Capacity(slots=allocate.SLOTS_FIRST, reserve_bytes=reserve_bytes())
         self.group = contract.Group(
             nodes=settings.members,
             hosted=np.array([settings.member], np.int32),
@@ -165,7 +166,6 @@ class Node:
         self._step = step.ENTRY.bind(self._body, member, self.state)
         self.registers = member.host.registers.data
         self._known = member.known.data.cast("B").cast("q")
-        self._tested = member.detector.process.data.cast("B").cast("q")
         self._input = member.input.data
         self._segment = member.segment.data.cast("B")
         self._common = member.common.data
@@ -296,7 +296,7 @@ class Node:
     @property
     def is_fenced(self) -> bool:
         """Whether the others have taken this member for crashed."""
-        return self._tested[tester.FENCED] != 0
+        return bool(self.member.detector.process.fenced[0])
 
     @property
     def largest_message_bytes(self) -> int:
@@ -360,7 +360,7 @@ class Node:
         for _ in range(ROUNDS_MAX):
             evictions = self.registers[arrays.EVICTIONS]
             self._load(now_ns)
-            while (found := self._step()) != contract.DONE:
+            while (found := self._run_step()) != arrays.DONE:
                 if not self._drain(output) and found == arrays.FLUSH:
                     raise InternalError("what is to be sent or delivered is larger than its buffer")
                 self._make_room(found)
@@ -377,16 +377,18 @@ class Node:
         """The member that ``run`` would suspect at this time, because its reply has not come."""
         if not self._timers or self._timers[0][0] > now_ns:
             return None
-        tested, awaited = self._tested, self._tested[tester.AWAITED]
-        key = tester.KEYS + tested[tester.GENERATION]
+        detector = self.member.detector
+        awaited = detector.process.awaited[0]
+        key = tester.KEYS + int(detector.process.generation[0])
         is_due = any(timer[0] <= now_ns and timer[2:] == (1, key) for timer in self._timers)
-        if not is_due or awaited == tested[tester.TESTS]:
+        if not is_due or awaited == detector.process.tests[0]:
             return None
-        return int(self.member.detector.test[0, awaited])
+        return int(detector.test[0, awaited])
 
     def vouch_for(self, who: int) -> None:
         """Count another sign of life of a member as its reply in this round of tests."""
-        self.member.detector.replied[0, who] = self._tested[tester.ROUND]
+        detector = self.member.detector
+        detector.replied[0, who] = detector.process.round[0]
 
     def forgive(self, late_ns: int) -> None:
         """After a pause of this process, await the replies of others anew."""
@@ -412,21 +414,25 @@ class Node:
     def _make_room(self, found: int) -> None:
         """Give the step what it has stopped for; what it had to give away is taken."""
         if found == arrays.GROW_SLOTS:
-            self._grow(slots=2)
-        elif found == arrays.GROW_STATE:
-            self._grow(held=2)
+            self._grow_slots()
         elif found == arrays.GROW_BLOCKS:
             self.member = allocate.with_blocks(self.member)
             self._map_arrays()
         elif found != arrays.FLUSH:
             raise InternalError(
-                f"protocol {self.protocol.name}: a handler returned neither DONE nor FULL, or "
-                f"asked for more effects than its effects_words allows ({found})"
+                f"protocol {self.protocol.name}: one call of a handler asked for effects of more "
+                f"than {self.member.host.effects.size:,} words ({found})"
             )
 
-    def _grow(self, *, slots: int = 1, held: int = 1) -> None:
-        before = self.capacity
-        self.capacity = Capacity(slots=slots * before.slots, held=held * before.held)
+    def _run_step(self) -> int:
+        try:
+            return self._step()
+        except MemoryError:
+            pool.check_end(self.state)
+            raise
+
+    def _grow_slots(self) -> None:
+        self.capacity = self.capacity._replace(slots=2 * self.capacity.slots)
         self.state = grow(self.state, self._allocate_state())
         self.member = allocate.with_slots(self.member, self.protocol, self.state, self.capacity)
         self._map_arrays()

@@ -10,9 +10,8 @@ from typing import Final
 
 from precedes import compiled, contract
 from precedes.compiled import ZERO
-from precedes.contract import DONE
 from precedes.live.member import arrays, records
-from precedes.live.member.arrays import FLUSH, Member
+from precedes.live.member.arrays import DONE, FLUSH, Member
 from precedes.parts import topology
 from precedes.parts.pool import NONE
 

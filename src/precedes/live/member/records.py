@@ -291,8 +291,8 @@ def write_item(member: Member, data: Bytes, at: int, tag: int, value: int) -> in
     at = write(data, at, tag, TAG_BYTES)
     if kind >= NUMBER:
         return write(data, at, value, NUMBER_BYTES)
-    at = write(data, at, contract.source_of(member.host, value) + ZERO, MEMBER_BYTES)
-    at = write(data, at, contract.sequence_of(member.host, value) + ZERO, SEQUENCE_BYTES)
+    at = write(data, at, member.host.source_of(value) + ZERO, MEMBER_BYTES)
+    at = write(data, at, member.host.sequence_of(value) + ZERO, SEQUENCE_BYTES)
     if kind == REFERENCE:
         return at
     for k in range(len(member.field)):

@@ -11,9 +11,8 @@ from __future__ import annotations
 from typing import Any, Final
 
 from precedes import compiled, contract
-from precedes.contract import DONE
 from precedes.live.member import arrays, arrivals, credit, effects, outbox, records, store, view
-from precedes.live.member.arrays import FLUSH, Member
+from precedes.live.member.arrays import DONE, FLUSH, Member
 from precedes.model import EventKind
 from precedes.parts import tester
 
@@ -72,22 +71,21 @@ def _happen(member: Member, state: Any, kind: int, who: int) -> int:
     """A start, a timer or an eviction."""
     host = member.host
     host.registers[arrays.OF_DETECTOR] = 0
-    status = DONE
     if kind == arrays.START:
-        status = contract.start(state, 0, host)
+        contract.start(state, 0, host)
     elif kind == arrays.TIMER:
-        status = contract.on_timer(state, 0, who, host)
+        contract.on_timer(state, 0, who, host)
     elif kind == arrays.EVICT:
         return view.evict(member, state, who)
     elif tester.crash_of(who) >= 0:
         return view.evict(member, state, tester.crash_of(who))
     else:
         host.registers[arrays.OF_DETECTOR] = 1
-        if member.detector.process[0, tester.ROUND] == 0:
+        if member.detector.process.round[0] == 0:
             tester.begin(member.detector, 0, host)
         else:
             tester.on_expiry(member.detector, 0, who, host)
-    return arrays.after_handler(status)
+    return DONE
 
 
 @compiled.function(inline=False)
@@ -109,10 +107,7 @@ def _broadcast(member: Member, state: Any, position: int) -> int:
     for k in range(len(member.field)):
         records.clear(member.field[k][slot], 0)
     registers[arrays.OF_DETECTOR] = 0
-    status = contract.broadcast(state, 0, slot, member.host)
-    if status != DONE:
-        store.end_reference(member, slot)
-        return arrays.after_handler(status)
+    contract.broadcast(state, 0, slot, member.host)
     store.keep_payload(member, slot, member.input, position, size_bytes)
     registers[arrays.OWN_SEQUENCE] = sequence
     member.known[me, arrays.RECEIVED] = sequence
@@ -120,7 +115,7 @@ def _broadcast(member: Member, state: Any, position: int) -> int:
         store.keep_until_stable(member, me, sequence, slot)
     if is_echoed:
         effects.hand_out(member, slot)
-    contract.release(member.host, slot)
+    member.host.release(slot)
     effects.trace_event(member, BROADCAST_KIND, slot)
     registers[arrays.POSITION] = position + size_bytes
     return DONE

@@ -40,13 +40,13 @@ def has_slot(member: Member) -> bool:
 @compiled.function(inline=False)
 def new_message(member: Member, source: int, sequence: int) -> int:
     """A slot for a message of this name, with one reference and no payload; there is a free one."""
-    slot = pool.take_row(member.slots)
+    slot = pool.take(member.slots)
     message = member.message[slot]
     message[arrays.REFERENCES] = 1
     message[arrays.FIRST_BLOCK] = NONE
     message[arrays.PAYLOAD_BYTES] = 0
     message[arrays.WAITING] = 0
-    message[arrays.SINCE_NS] = contract.now_ns(member.host)
+    message[arrays.SINCE_NS] = member.host.now_ns()
     member.host.name[2 * slot + contract.SOURCE] = source
     member.host.name[2 * slot + contract.SEQUENCE] = sequence
     enter(member.name, name_of(source, sequence), slot)
@@ -61,12 +61,12 @@ def end_reference(member: Member, slot: int) -> None:
         return
     block = member.message[slot, arrays.FIRST_BLOCK]
     while block != NONE:
-        following = member.blocks.row[block]
-        pool.free_row(member.blocks, block)
+        following = member.blocks.link[block]
+        pool.give_back(member.blocks, block)
         block = following
     host = member.host
-    remove(member.name, name_of(contract.source_of(host, slot), contract.sequence_of(host, slot)))
-    pool.free_row(member.slots, slot)
+    remove(member.name, name_of(host.source_of(slot), host.sequence_of(slot)))
+    pool.give_back(member.slots, slot)
 
 
 @compiled.function(inline=False)
@@ -111,12 +111,12 @@ def keep_payload(member: Member, slot: int, source: Bytes, first: int, size_byte
     last = NONE
     done = 0
     while done < size_bytes:
-        block = pool.take_row(member.blocks)
-        member.blocks.row[block] = NONE
+        block = pool.take(member.blocks)
+        member.blocks.link[block] = NONE
         if last == NONE:
             member.message[slot, arrays.FIRST_BLOCK] = block
         else:
-            member.blocks.row[last] = block
+            member.blocks.link[last] = block
         count = min(size_bytes - done, BLOCK_BYTES)
         compiled.copy_bytes(source, first + done, member.block, BLOCK_BYTES * block, count)
         done += count
@@ -133,7 +133,7 @@ def copy_payload(member: Member, slot: int, target: Bytes, at: int) -> int:
         compiled.copy_bytes(member.block, BLOCK_BYTES * block, target, at, count)
         at += count
         left -= count
-        block = member.blocks.row[block]
+        block = member.blocks.link[block]
     return at
 
 

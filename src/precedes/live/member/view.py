@@ -24,9 +24,9 @@ import numpy as np
 
 from precedes import compiled, contract
 from precedes.compiled import ZERO
-from precedes.contract import DONE, Int64s
+from precedes.contract import Int64s
 from precedes.live.member import arrays, outbox, records
-from precedes.live.member.arrays import FLUSH, Member
+from precedes.live.member.arrays import DONE, FLUSH, Member
 from precedes.parts import topology
 from precedes.parts.pool import NONE
 
@@ -48,9 +48,7 @@ def evict(member: Member, state: Any, who: int) -> int:
     ):
         return FLUSH
     registers[arrays.OF_DETECTOR] = 0
-    status = contract.on_crash(state, 0, who, member.host)
-    if status != DONE:
-        return arrays.after_handler(status)
+    contract.on_crash(state, 0, who, member.host)
     member.known[who, arrays.GONE] = 1
     registers[arrays.EVICTIONS] += 1
     if member.detector.state[0, who] & 1 == 0:

@@ -16,6 +16,7 @@ import numpy as np
 
 from precedes import compiled
 from precedes.contract import Int32s, Int64s
+from precedes.parts import pool
 
 from . import set_hash
 from .set_hash import Sums, packed, sequence_in, source_in
@@ -25,17 +26,26 @@ from .set_hash import Sums, packed, sequence_in, source_in
 # fail, and what waits then makes others fail.
 WINDOW: Final = 256
 LENGTH_MIN: Final = 64
+LENGTH_MAX: Final = 1 << 24  # deliveries kept for answers
 NOWHERE: Final = -1
 EVERYTHING: Final = 2**31 - 1  # no sequence number is larger
 
-# Columns of ``end``.
-NEXT: Final = 0
-OLDEST: Final = 1
-
-# Number of runs kept of a source's messages that hit the same parts of the clock, and its columns.
+# Number of runs kept of a source's messages that hit the same parts of the clock.
 RUNS: Final = 4
-PARTS: Final = 0
-FIRST: Final = 1
+
+
+class Ends(NamedTuple):
+    """Positions in the log of each process."""
+
+    next: Int64s
+    oldest: Int64s  # that is kept for answers
+
+
+class Runs(NamedTuple):
+    """Messages of a source that hit the same parts: process, source, newest run first."""
+
+    parts: Int64s
+    first: Int64s  # sequence number
 
 
 class Log(NamedTuple):
@@ -44,12 +54,12 @@ class Log(NamedTuple):
     name: Int64s  # process, position modulo the length -> packed name
     hash: Int64s  # process, position modulo the window -> hash
     parts: Int64s  # process, position modulo the window -> parts of the clock that it hit, packed
-    end: Int64s  # process -> the next position; the oldest that is kept for answers
+    end: Ends
     acknowledged: Int32s  # process, other -> own messages that the other has delivered
     longest: Int64s  # one number: most positions that a process kept for answers
-    # For a clock that tells processes apart, else empty:
+    tells_apart: int  # 1 if the clock tells processes apart; otherwise sums and runs are unused
     sums: Sums
-    runs: Int64s  # process, source, newest run first -> parts that a run hit, its first message
+    runs: Runs
 
 
 def allocate(
@@ -59,15 +69,17 @@ def allocate(
     size = 1 << (max(length, LENGTH_MIN) - 1).bit_length()
     window = min(WINDOW, size)
     sources = nodes if tells_apart else 0
-    runs = np.zeros((processes, sources, RUNS, 2), np.int64)
-    runs[:, :, 0, FIRST] = 1
+    # The columns of no source would be contiguous, which is another type to compiled code.
+    runs = pool.columns(Runs, processes, max(sources, 1), RUNS, dtype=np.int64)
+    runs.first[:, :, 0] = 1
     return Log(
         name=np.zeros((processes, size), np.int64),
         hash=np.zeros((processes, window), np.int64),
         parts=np.zeros((processes, window), np.int64),
-        end=np.zeros((processes, 2), np.int64),
+        end=pool.columns(Ends, processes, dtype=np.int64),
         acknowledged=np.zeros((processes, nodes), np.int32),
         longest=np.zeros(1, np.int64),
+        tells_apart=int(tells_apart),
         sums=set_hash.allocate_sums(sources=sources, key=key),
         runs=runs,
     )
@@ -82,28 +94,29 @@ def name_at(log: Log, here: int, position: int) -> int:
 @compiled.function()
 def append(log: Log, here: int, name: int, hashed: int, parts: int) -> None:
     """Enter a delivery; a full ring forgets its oldest."""
-    end = log.end[here, NEXT]
+    end = log.end.next[here]
     length = log.name.shape[1]
     log.name[here, end & (length - 1)] = name
     newest = end & (log.hash.shape[1] - 1)
     log.hash[here, newest] = hashed
     log.parts[here, newest] = parts
-    log.end[here, NEXT] = end + 1
-    log.end[here, OLDEST] = max(log.end[here, OLDEST], end + 1 - length)
-    log.longest[0] = max(log.longest[0], end + 1 - log.end[here, OLDEST])
-    if log.runs.shape[1] != 0:
+    log.end.next[here] = end + 1
+    log.end.oldest[here] = max(log.end.oldest[here], end + 1 - length)
+    log.longest[0] = max(log.longest[0], end + 1 - log.end.oldest[here])
+    if log.tells_apart != 0:
         source = source_in(name)
         set_hash.extend(log.sums, source, sequence_in(name), hashed)
-        if parts != log.runs[here, source, 0, PARTS]:
-            _begin_run(log.runs[here, source], parts, sequence_in(name))
+        if parts != log.runs.parts[here, source, 0]:
+            _begin_run(log.runs, here, source, parts, sequence_in(name))
 
 
 @compiled.function(inline=False)
-def _begin_run(runs: Int64s, parts: int, sequence: int) -> None:
+def _begin_run(runs: Runs, here: int, source: int, parts: int, sequence: int) -> None:
     """A source's messages hit other parts of the clock from this one on."""
+    hit, first = runs.parts[here, source], runs.first[here, source]
     for later in range(RUNS - 1, 0, -1):
-        runs[later, PARTS], runs[later, FIRST] = runs[later - 1, PARTS], runs[later - 1, FIRST]
-    runs[0, PARTS], runs[0, FIRST] = parts, sequence
+        hit[later], first[later] = hit[later - 1], first[later - 1]
+    hit[0], first[0] = parts, sequence
 
 
 @compiled.function(inline=False)
@@ -113,14 +126,14 @@ def collect(log: Log, here: int, node: int) -> None:
     for other in range(log.acknowledged.shape[1]):
         if other != node:
             stable = min(stable, log.acknowledged[here, other])
-    at = log.end[here, OLDEST]
-    while at < log.end[here, NEXT]:
+    at = log.end.oldest[here]
+    while at < log.end.next[here]:
         name = name_at(log, here, at)
         if source_in(name) == node:
             # An own message that is not stable still needs all that stands before it.
             if sequence_in(name) > stable:
                 return
-            log.end[here, OLDEST] = at
+            log.end.oldest[here] = at
         at += 1
 
 
@@ -144,8 +157,8 @@ def ask_no_more(log: Log, here: int, crashed: int) -> None:
 def find_own(log: Log, here: int, node: int, sequence: int) -> int:
     """Where an own message is in what is kept, or NOWHERE."""
     wanted = packed(node, sequence)
-    at = log.end[here, NEXT] - 1
-    while at >= log.end[here, OLDEST]:
+    at = log.end.next[here] - 1
+    while at >= log.end.oldest[here]:
         if name_at(log, here, at) == wanted:
             return at
         at -= 1

@@ -8,19 +8,13 @@ are here when as many different ones are as were announced.
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Final, NamedTuple
+
+import numpy as np
 
 from precedes import compiled
-from precedes.contract import (
-    Host,
-    Int32s,
-    Int64s,
-    open_packet,
-    put,
-    sequence_of,
-    source_of,
-    window,
-)
+from precedes.contract import Host, Int32s, Int64s
+from precedes.parts import pool
 from precedes.parts.pool import NONE
 
 from . import log, queue
@@ -52,6 +46,28 @@ NOTHING: Final = -1
 NO_ANSWER: Final = -2
 
 
+class Counts(NamedTuple):
+    """Tests, suspicions and requests so far, in row 0."""
+
+    accepted: Int64s
+    suspected: Int64s
+    requests: Int64s
+    requests_false: Int64s
+    requests_withdrawn: Int64s
+    requests_unanswered: Int64s
+
+
+def allocate_counts() -> Counts:
+    """Nothing has been counted."""
+    return pool.columns(Counts, 1, dtype=np.int64)
+
+
+def extra(counts: Counts, kept: Log) -> dict[str, float]:
+    """All counts and the longest log, for the protocol's ``extra``."""
+    numbers = {name: int(column[0]) for name, column in counts._asdict().items()}
+    return {**numbers, "log_max": int(kept.longest[0])}
+
+
 @compiled.function(inline=False)
 def is_possible(delivered: Int32s, node: int, tag: int, value: int, host: Host) -> bool:
     """For ``admits``: whether a request is about a message of this node, or an answer about
@@ -66,7 +82,7 @@ def is_possible(delivered: Int32s, node: int, tag: int, value: int, host: Host) 
     source = source_in(content)
     if source >= delivered.size:
         return False
-    ahead = 0 if source == node else window(host)
+    ahead = 0 if source == node else host.window()
     return bool(sequence_in(content) <= delivered[source] + ahead)
 
 
@@ -91,9 +107,9 @@ def answer(
     which = (sequence & WHICH_MASK) << WHICH_SHIFT
     position = log.find_own(kept, here, node, sequence)
     before = log.find_own(kept, here, node, sequence - 1)
-    open_packet(host, asker)
+    host.open_packet(asker)
     if position == NONE:
-        put(host, ANNOUNCE, which | FORGOTTEN)
+        host.put(ANNOUNCE, which | FORGOTTEN)
         return
     found = 0
     if before != NONE:
@@ -101,21 +117,21 @@ def answer(
             name = log.name_at(kept, here, position - back)
             if scratch[source_in(name)] == 0:
                 scratch[source_in(name)] = 1
-                put(host, DEPENDENCY, which | name)
+                host.put(DEPENDENCY, which | name)
                 found += 1
         for back in range(1, position - before):
             scratch[source_in(log.name_at(kept, here, position - back))] = 0
     else:
         which |= WHOLE << FORM_SHIFT
-        for later in range(position, kept.end[here, log.NEXT]):
+        for later in range(position, kept.end.next[here]):
             scratch[source_in(log.name_at(kept, here, later))] += 1
         for source in range(scratch.size):
             count = delivered[source] - scratch[source]
             if count > 0 and source != node:
-                put(host, DEPENDENCY, which | packed(source, count))
+                host.put(DEPENDENCY, which | packed(source, count))
                 found += 1
             scratch[source] = 0
-    put(host, ANNOUNCE, which | found)
+    host.put(ANNOUNCE, which | found)
 
 
 @compiled.function(inline=False)
@@ -127,52 +143,52 @@ def learn(
     What no correct process would send, and an answer that nobody waits for, is ignored. So is the
     other form of an answer that has begun to come: a repeated request may have two.
     """
-    rows = held.pool.row
-    row = held.ends[here, queue.BEGIN]
+    rows = held.rows
+    row = held.ends.begin[here]
     while row != NONE:
-        slot = rows[row + queue.SLOT]
-        same = sequence_of(host, slot) & WHICH_MASK == value >> WHICH_SHIFT
-        if rows[row + queue.STAGE] == ASKED and source_of(host, slot) == sender and same:
+        slot = rows.slot[row]
+        same = host.sequence_of(slot) & WHICH_MASK == value >> WHICH_SHIFT
+        if rows.stage[row] == ASKED and host.source_of(slot) == sender and same:
             break
-        row = rows[row + queue.LINK]
+        row = rows.link[row]
     if row == NONE:
         return NOTHING
     content = value & CONTENT_MASK
     form = (value >> FORM_SHIFT) & 1
     if content == FORGOTTEN:
         return NO_ANSWER
-    if rows[row + queue.FORM] == NONE:
-        rows[row + queue.FORM] = form
-    if rows[row + queue.FORM] != form:
+    if rows.form[row] == NONE:
+        rows.form[row] = form
+    if rows.form[row] != form:
         return NOTHING
     if tag == ANNOUNCE:
-        rows[row + queue.ANNOUNCED] = content
-    elif source_in(content) < scratch.size and rows[row + queue.KNOWN] < REPEATS_MAX * scratch.size:
+        rows.announced[row] = content
+    elif source_in(content) < scratch.size and rows.known[row] < REPEATS_MAX * scratch.size:
         queue.add_dependency(held, row, content)
     if not _is_complete(held, scratch, row):
         return NOTHING
-    rows[row + queue.STAGE] = ANSWERED
+    rows.stage[row] = ANSWERED
     return row
 
 
 @compiled.function()
 def _is_complete(held: Queue, scratch: Int64s, row: int) -> bool:
     """Whether as many different dependencies have come as were announced, one for each source."""
-    rows = held.pool.row
-    announced = rows[row + queue.ANNOUNCED]
-    if announced == NONE or rows[row + queue.KNOWN] < announced:
+    rows = held.rows
+    announced = rows.announced[row]
+    if announced == NONE or rows.known[row] < announced:
         return False
     different = 0
-    at = rows[row + queue.FIRST]
+    at = rows.first[row]
     while at != NONE:
-        source = source_in(held.dependencies.row[at + queue.NAME])
+        source = source_in(held.dependencies.name[at])
         different += scratch[source] == 0
         scratch[source] = 1
-        at = held.dependencies.row[at + queue.NEXT]
-    at = rows[row + queue.FIRST]
+        at = held.dependencies.link[at]
+    at = rows.first[row]
     while at != NONE:
-        scratch[source_in(held.dependencies.row[at + queue.NAME])] = 0
-        at = held.dependencies.row[at + queue.NEXT]
+        scratch[source_in(held.dependencies.name[at])] = 0
+        at = held.dependencies.link[at]
     return different == announced
 
 
@@ -185,9 +201,9 @@ def is_delivered(delivered: Int32s, name: int) -> bool:
 @compiled.function(inline=False)
 def all_delivered(held: Queue, delivered: Int32s, row: int) -> bool:
     """Whether all that the sender named is delivered (line 15); what is, is forgotten."""
-    rows = held.pool.row
-    while rows[row + queue.FIRST] != NONE:
-        name = held.dependencies.row[rows[row + queue.FIRST] + queue.NAME]
+    rows = held.rows
+    while rows.first[row] != NONE:
+        name = held.dependencies.name[rows.first[row]]
         if not is_delivered(delivered, name):
             return False
         queue.drop_dependency(held, row)
@@ -199,19 +215,19 @@ def was_needed(
     held: Queue, kept: Log, scratch: Int64s, delivered: Int32s, here: int, row: int, host: Host
 ) -> bool:
     """Whether a dependency was undelivered when the sender was asked; the answer is complete."""
-    rows = held.pool.row
-    slot = rows[row + queue.SLOT]
-    source = source_of(host, slot)
-    end = kept.end[here, log.NEXT]
-    begin = max(rows[row + queue.SINCE], end - kept.name.shape[1])
+    rows = held.rows
+    slot = rows.slot[row]
+    source = host.source_of(slot)
+    end = kept.end.next[here]
+    begin = max(rows.since[row], end - kept.name.shape[1])
     for position in range(begin, end):
         scratch[source_in(log.name_at(kept, here, position))] += 1
-    needed = sequence_of(host, slot) - 1 > delivered[source] - scratch[source]
-    at = rows[row + queue.FIRST]
+    needed = host.sequence_of(slot) - 1 > delivered[source] - scratch[source]
+    at = rows.first[row]
     while at != NONE:
-        name = held.dependencies.row[at + queue.NAME]
+        name = held.dependencies.name[at]
         needed = needed or sequence_in(name) > delivered[source_in(name)] - scratch[source_in(name)]
-        at = held.dependencies.row[at + queue.NEXT]
+        at = held.dependencies.link[at]
     for position in range(begin, end):
         scratch[source_in(log.name_at(kept, here, position))] = 0
     return needed

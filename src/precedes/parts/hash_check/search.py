@@ -28,9 +28,11 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from precedes import compiled
-from precedes.contract import Int32s, Int64s
+from precedes.contract import Int32s, Int64s, check_range
+from precedes.errors import UserError
+from precedes.parts import pool
 
-from .log import FIRST, NEXT, PARTS, RUNS, WINDOW, Log, name_at
+from .log import LENGTH_MAX, LENGTH_MIN, RUNS, WINDOW, Log, name_at
 from .set_hash import is_summed, minus, plus, sequence_in, source_in, sum_of
 
 MORE: Final = 3  # candidates at first, beyond the size of R
@@ -43,40 +45,50 @@ OPEN: Final = 0
 TAKEN: Final = 1
 RULED_OUT: Final = 2
 
-# Places in ``mark``.
-HASHES: Final = 0  # compared, ever
-CANDIDATES: Final = 1
-COUNT: Final = 2  # candidates taken
-SUM: Final = 3  # of their hashes
-DECIDED: Final = 4  # length of the trail
-OLDEST_OWN: Final = 5  # the first own message in R that was found, or 0
-PART_ENTRIES: Final = 6  # entries of a part of the clock, and how many of its own entries
-PER_PART: Final = 7  # a process has in each of the parts that a message names
-BEYOND: Final = 8  # whether the last search ended because R is too large for it
-MARKS: Final = 9
 
-# Columns of ``work``: of a candidate,
-SOURCE: Final = 0
-SEQUENCE: Final = 1
-HASH: Final = 2
-VERDICT: Final = 3
-# the trail, candidates in the order in which they were decided,
-TRAIL: Final = 4
-# and trials that are open: the candidate, the length of the trail before.
-TRIED: Final = 5
-TRAIL_BEFORE: Final = 6
-COLUMNS: Final = 7
+class Marks(NamedTuple):
+    """Numbers of a search, in row 0."""
+
+    hashes: Int64s  # compared, ever
+    oldest_own: Int64s  # the first own message in R that was found, or 0
+    beyond: Int64s  # whether the last search ended because R is too large for it
+    # Of the search that goes on:
+    candidates: Int64s
+    taken: Int64s  # how many of them
+    total: Int64s  # of their hashes
+    decided: Int64s  # length of the trail
+
+
+class Work(NamedTuple):
+    """Candidates, the newest first; the trail; and trials that are open."""
+
+    source: Int64s
+    sequence: Int64s
+    hash: Int64s
+    verdict: Int64s
+    trail: Int64s  # candidates in the order in which they were decided
+    tried: Int64s  # the candidate of a trial,
+    trail_before: Int64s  # and the length of the trail before
 
 
 class Peeling(NamedTuple):
-    """Where a search works; nothing in it but ``mark[HASHES]`` outlives one."""
+    """Where a search works; nothing in it but ``mark.hashes`` outlives one."""
 
     excess: Int32s  # entry -> hits of R that no candidate taken accounts for
     hits: Int32s  # entry -> candidates that hit it and are open; zero between searches
     entry: Int32s  # candidate -> the entries that it hits
     rest: Int32s  # source -> candidates that are open; zero between searches
-    work: Int64s
-    mark: Int64s
+    work: Work
+    mark: Marks
+    part_entries: int  # entries of a part of the clock, and how many of its own entries
+    per_part: int  # a process has in each of the parts that a message names
+
+
+def check_effort(*, hashes: int, log_length: int) -> None:
+    """UserError unless a search and its log can have this size."""
+    if hashes < 1:
+        raise UserError(f"hashes must be at least 1, not {hashes}")
+    check_range(LENGTH_MIN, LENGTH_MAX, log=log_length)
 
 
 def allocate(
@@ -92,15 +104,15 @@ def allocate(
     A clock may consist of parts of ``part_entries``: ``log.parts`` then says, in eight bits each,
     in which part the first ``per_part`` entries of the source are, in which the next ones.
     """
-    mark = np.zeros(MARKS, np.int64)
-    mark[PART_ENTRIES], mark[PER_PART] = part_entries, per_part
     return Peeling(
         excess=np.zeros(width, np.int32),
         hits=np.zeros(width, np.int32),
         entry=np.zeros((WINDOW, per_process), np.int32),
         rest=np.zeros(nodes, np.int32),
-        work=np.zeros((WINDOW, COLUMNS), np.int64),
-        mark=mark,
+        work=pool.columns(Work, WINDOW, dtype=np.int64),
+        mark=pool.columns(Marks, 1, dtype=np.int64),
+        part_entries=part_entries,
+        per_part=per_part,
     )
 
 
@@ -121,41 +133,41 @@ def find(
     """Whether the clock covers ``need`` by a set R of own deliveries whose hash is ``difference``.
 
     The clock, of ``node`` in row ``here``, has reached ``need`` everywhere. If R is found,
-    ``mark[OLDEST_OWN]`` is the sequence number of the first own message in it.
+    ``mark.oldest_own`` is the sequence number of the first own message in it.
     """
-    peel.mark[BEYOND] = 0
+    peel.mark.beyond[0] = 0
     total = _excess_over(peel, clock, need)
     size = total // own.shape[1]
     if size == 0:
-        peel.mark[OLDEST_OWN] = 0
-        peel.mark[HASHES] += 1
+        peel.mark.oldest_own[0] = 0
+        peel.mark.hashes[0] += 1
         return difference == 0
     if size * own.shape[1] != total:
         return False
     for x in range(need.size, peel.excess.size):
         peel.excess[x] = 0
-    if log.runs.shape[1] != 0:
+    if log.tells_apart != 0:
         found = _solve(peel, log, own, here, node, sender, delivered, difference)
-        if found or peel.mark[PART_ENTRIES] == 0:
+        if found or peel.part_entries == 0:
             return found
         _excess_over(peel, clock, need)  # the sources' parts may have changed too often
-    there = min(log.end[here, NEXT], log.hash.shape[1])
-    peel.mark[BEYOND] = 1  # unless it is found, or searched for
+    there = min(log.end.next[here], log.hash.shape[1])
+    peel.mark.beyond[0] = 1  # unless it is found, or searched for
     if size > there:
         return False
     wide = max(WIDE[0], min(WIDE[1], 2 * need.size))
     there = min(there, max(wide, size + MORE_OF_NEWEST))
     width = min(size + MORE, there)
-    end = peel.mark[HASHES] + limit
+    end = peel.mark.hashes[0] + limit
     newest = min(size + MORE_OF_NEWEST, there)
     if _take_newest(peel, log, own, here, newest, node, sender, size, difference):
         return True
     if size > wide:
         return False
-    peel.mark[BEYOND] = 0
+    peel.mark.beyond[0] = 0
     _excess_over(peel, clock, need)
-    while peel.mark[HASHES] < end:
-        allowed = min(end, peel.mark[HASHES] + STAGE_HASHES)
+    while peel.mark.hashes[0] < end:
+        allowed = min(end, peel.mark.hashes[0] + STAGE_HASHES)
         enough = _gather(peel, log, own, here, width, sender) >= size
         found = enough and _search(peel, size, difference, allowed)
         _clear(peel, node)
@@ -179,8 +191,8 @@ def _excess_over(peel: Peeling, clock: Int32s, need: Int32s) -> np.int32:
 @compiled.function()
 def _entry(peel: Peeling, own: Int32s, source: int, parts: int, i: int) -> int:
     """The i-th entry of a source's message that hit these parts of the clock."""
-    part = (parts >> (8 * (i // peel.mark[PER_PART]))) & 0xFF
-    return own[source, i] + part * peel.mark[PART_ENTRIES]
+    part = (parts >> (8 * (i // peel.per_part))) & 0xFF
+    return own[source, i] + part * peel.part_entries
 
 
 @compiled.function(inline=False)
@@ -200,12 +212,12 @@ def _solve(
     entry are left. Leaves ``excess`` as it has become.
     """
     total = 0
-    peel.mark[OLDEST_OWN] = 0
+    peel.mark.oldest_own[0] = 0
     for source in range(own.shape[0] - 1, -1, -1):
         last = delivered[source] + compiled.ZERO
         known = last
         for run in range(RUNS):
-            parts, first = log.runs[here, source, run, PARTS], log.runs[here, source, run, FIRST]
+            parts, first = log.runs.parts[here, source, run], log.runs.first[here, source, run]
             lacked = peel.excess[_entry(peel, own, source, parts, 0)]
             if lacked < 0:
                 return False
@@ -217,13 +229,13 @@ def _solve(
                 break
         if known == last:
             continue
-        peel.mark[BEYOND] |= not is_summed(log.sums, source, known)
-        if source == sender or peel.mark[BEYOND] != 0:
+        peel.mark.beyond[0] |= not is_summed(log.sums, source, known)
+        if source == sender or peel.mark.beyond[0] != 0:
             return False
         total = plus(total, minus(sum_of(log.sums, source, last), sum_of(log.sums, source, known)))
         if source == node:
-            peel.mark[OLDEST_OWN] = known + 1
-    peel.mark[HASHES] += 1
+            peel.mark.oldest_own[0] = known + 1
+    peel.mark.hashes[0] += 1
     return total == difference
 
 
@@ -247,7 +259,7 @@ def _take_newest(
     total = 0
     oldest_own = 0
     for back in range(1, width + 1):
-        position = log.end[here, NEXT] - back
+        position = log.end.next[here] - back
         name = name_at(log, here, position)
         source = source_in(name)
         at = position & (log.hash.shape[1] - 1)
@@ -264,8 +276,8 @@ def _take_newest(
             oldest_own = sequence_in(name)
         taken += 1
         if taken == size:
-            peel.mark[HASHES] += 1
-            peel.mark[OLDEST_OWN] = oldest_own
+            peel.mark.hashes[0] += 1
+            peel.mark.oldest_own[0] = oldest_own
             return total == difference
     return False
 
@@ -275,7 +287,7 @@ def _gather(peel: Peeling, log: Log, own: Int32s, here: int, width: int, sender:
     """The newest deliveries that can be in R: not the sender's, and none hits an entry too much."""
     count = 0
     for back in range(1, width + 1):
-        position = log.end[here, NEXT] - back
+        position = log.end.next[here] - back
         name = name_at(log, here, position)
         source = source_in(name)
         newest = position & (log.hash.shape[1] - 1)
@@ -289,20 +301,20 @@ def _gather(peel: Peeling, log: Log, own: Int32s, here: int, width: int, sender:
             for i in range(own.shape[1]):
                 peel.hits[peel.entry[count, i]] += 1
             peel.rest[source] += 1
-            peel.work[count, SOURCE] = source
-            peel.work[count, SEQUENCE] = sequence_in(name)
-            peel.work[count, HASH] = log.hash[here, newest]
-            peel.work[count, VERDICT] = OPEN
+            peel.work.source[count] = source
+            peel.work.sequence[count] = sequence_in(name)
+            peel.work.hash[count] = log.hash[here, newest]
+            peel.work.verdict[count] = OPEN
             count += 1
-    peel.mark[CANDIDATES] = count
-    peel.mark[OLDEST_OWN] = 0  # of candidates that an earlier search took in vain
+    peel.mark.candidates[0] = count
+    peel.mark.oldest_own[0] = 0  # of candidates that an earlier search took in vain
     return count
 
 
 @compiled.function()
 def _search(peel: Peeling, size: int, difference: int, allowed: int) -> bool:
     """Whether ``size`` of the candidates fit and have the hash; ``allowed`` ends the counting."""
-    peel.mark[COUNT] = peel.mark[SUM] = peel.mark[DECIDED] = 0
+    peel.mark.taken[0] = peel.mark.total[0] = peel.mark.decided[0] = 0
     short = np.int32(0)
     for x in range(peel.excess.size):
         short = min(short, np.int32(peel.hits[x] - peel.excess[x]))
@@ -312,24 +324,24 @@ def _search(peel: Peeling, size: int, difference: int, allowed: int) -> bool:
     depth = 0
     fits = _settle(peel)
     while True:
-        if fits and peel.mark[COUNT] == size:
-            peel.mark[HASHES] += 1
-            if peel.mark[SUM] == difference:
+        if fits and peel.mark.taken[0] == size:
+            peel.mark.hashes[0] += 1
+            if peel.mark.total[0] == difference:
                 return True
             fits = False
-        if peel.mark[HASHES] >= allowed or trials == STAGE_TRIALS:
+        if peel.mark.hashes[0] >= allowed or trials == STAGE_TRIALS:
             return False
         choice = _tightest(peel) if fits else -1
         if choice >= 0:
             trials += 1
-            peel.work[depth, TRIED] = choice
-            peel.work[depth, TRAIL_BEFORE] = peel.mark[DECIDED]
+            peel.work.tried[depth] = choice
+            peel.work.trail_before[depth] = peel.mark.decided[0]
             depth += 1
             fits = _decide(peel, choice, TAKEN)
         elif depth > 0:
             depth -= 1
-            _undo(peel, peel.work[depth, TRAIL_BEFORE])
-            fits = _rule_out_from(peel, peel.work[depth, TRIED])
+            _undo(peel, peel.work.trail_before[depth])
+            fits = _rule_out_from(peel, peel.work.tried[depth])
         else:
             return False
         fits = fits and _settle(peel)
@@ -341,10 +353,10 @@ def _settle(peel: Peeling) -> bool:
     changed = True
     while changed:
         changed = False
-        for c in range(peel.mark[CANDIDATES]):
-            if peel.work[c, VERDICT] != OPEN:
+        for c in range(peel.mark.candidates[0]):
+            if peel.work.verdict[c] != OPEN:
                 continue
-            rest = peel.rest[peel.work[c, SOURCE]]
+            rest = peel.rest[peel.work.source[c]]
             used_up = forced = False
             for i in range(peel.entry.shape[1]):
                 x = peel.entry[c, i]
@@ -363,9 +375,9 @@ def _settle(peel: Peeling) -> bool:
 def _open_alike(peel: Peeling, c: int, x: int) -> int:
     """How many open candidates of the same source hit the entry."""
     count = 0
-    for other in range(peel.mark[CANDIDATES]):
-        same = peel.work[other, SOURCE] == peel.work[c, SOURCE]
-        if same and peel.work[other, VERDICT] == OPEN:
+    for other in range(peel.mark.candidates[0]):
+        same = peel.work.source[other] == peel.work.source[c]
+        if same and peel.work.verdict[other] == OPEN:
             for i in range(peel.entry.shape[1]):
                 count += peel.entry[other, i] == x
     return count
@@ -375,8 +387,8 @@ def _open_alike(peel: Peeling, c: int, x: int) -> int:
 def _is_newest(peel: Peeling, c: int) -> bool:
     """Whether no newer candidate of the same source is open."""
     for newer in range(c):
-        same = peel.work[newer, SOURCE] == peel.work[c, SOURCE]
-        if same and peel.work[newer, VERDICT] == OPEN:
+        same = peel.work.source[newer] == peel.work.source[c]
+        if same and peel.work.verdict[newer] == OPEN:
             return False
     return True
 
@@ -385,9 +397,9 @@ def _is_newest(peel: Peeling, c: int) -> bool:
 def _rule_out_from(peel: Peeling, first: int) -> bool:
     """Leave out a candidate and the older ones of its source; False if an entry has too few."""
     enough = True
-    for c in range(first, peel.mark[CANDIDATES]):
-        same = peel.work[c, SOURCE] == peel.work[first, SOURCE]
-        if same and peel.work[c, VERDICT] == OPEN:
+    for c in range(first, peel.mark.candidates[0]):
+        same = peel.work.source[c] == peel.work.source[first]
+        if same and peel.work.verdict[c] == OPEN:
             enough = _decide(peel, c, RULED_OUT) and enough
     return enough
 
@@ -397,8 +409,8 @@ def _tightest(peel: Peeling) -> int:
     """The newest open candidate of the entry with the least choice, or -1."""
     best = -1
     least = 2**31 - 1
-    for c in range(peel.mark[CANDIDATES]):
-        if peel.work[c, VERDICT] == OPEN:
+    for c in range(peel.mark.candidates[0]):
+        if peel.work.verdict[c] == OPEN:
             for i in range(peel.entry.shape[1]):
                 x = peel.entry[c, i]
                 if peel.hits[x] - peel.excess[x] < least:
@@ -417,44 +429,44 @@ def _decide(peel: Peeling, c: int, verdict: int) -> bool:
         peel.hits[x] -= 1
         peel.excess[x] -= taken
         enough = enough and peel.hits[x] >= peel.excess[x]
-    peel.rest[peel.work[c, SOURCE]] -= 1
+    peel.rest[peel.work.source[c]] -= 1
     if taken:
-        peel.mark[COUNT] += 1
-        peel.mark[SUM] = plus(peel.mark[SUM], peel.work[c, HASH])
-    peel.work[c, VERDICT] = verdict
-    peel.work[peel.mark[DECIDED], TRAIL] = c
-    peel.mark[DECIDED] += 1
+        peel.mark.taken[0] += 1
+        peel.mark.total[0] = plus(peel.mark.total[0], peel.work.hash[c])
+    peel.work.verdict[c] = verdict
+    peel.work.trail[peel.mark.decided[0]] = c
+    peel.mark.decided[0] += 1
     return enough
 
 
 @compiled.function(inline=False)
 def _undo(peel: Peeling, length: int) -> None:
     """Open the candidates again that were decided after the trail had this length."""
-    while peel.mark[DECIDED] > length:
-        peel.mark[DECIDED] -= 1
-        c = peel.work[peel.mark[DECIDED], TRAIL]
-        taken = peel.work[c, VERDICT] == TAKEN
+    while peel.mark.decided[0] > length:
+        peel.mark.decided[0] -= 1
+        c = peel.work.trail[peel.mark.decided[0]]
+        taken = peel.work.verdict[c] == TAKEN
         for i in range(peel.entry.shape[1]):
             x = peel.entry[c, i]
             peel.hits[x] += 1
             peel.excess[x] += taken
-        peel.rest[peel.work[c, SOURCE]] += 1
+        peel.rest[peel.work.source[c]] += 1
         if taken:
-            peel.mark[COUNT] -= 1
-            peel.mark[SUM] = minus(peel.mark[SUM], peel.work[c, HASH])
-        peel.work[c, VERDICT] = OPEN
+            peel.mark.taken[0] -= 1
+            peel.mark.total[0] = minus(peel.mark.total[0], peel.work.hash[c])
+        peel.work.verdict[c] = OPEN
 
 
 @compiled.function()
 def _clear(peel: Peeling, node: int) -> None:
     """Put the entries back to what they were, and keep the oldest own message that was taken."""
-    for c in range(peel.mark[CANDIDATES]):
+    for c in range(peel.mark.candidates[0]):
         for i in range(peel.entry.shape[1]):
             x = peel.entry[c, i]
-            if peel.work[c, VERDICT] == OPEN:
+            if peel.work.verdict[c] == OPEN:
                 peel.hits[x] -= 1
-            elif peel.work[c, VERDICT] == TAKEN:
+            elif peel.work.verdict[c] == TAKEN:
                 peel.excess[x] += 1
-        peel.rest[peel.work[c, SOURCE]] = 0
-        if peel.work[c, VERDICT] == TAKEN and peel.work[c, SOURCE] == node:
-            peel.mark[OLDEST_OWN] = peel.work[c, SEQUENCE]
+        peel.rest[peel.work.source[c]] = 0
+        if peel.work.verdict[c] == TAKEN and peel.work.source[c] == node:
+            peel.mark.oldest_own[0] = peel.work.sequence[c]

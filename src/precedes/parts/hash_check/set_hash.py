@@ -15,7 +15,8 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from precedes import compiled
-from precedes.contract import Host, Int64s, sequence_of, source_of
+from precedes.contract import Host, Int64s
+from precedes.parts import pool
 
 ROUNDS: Final = 27
 WORD: Final = 0xFFFFFFFF
@@ -30,23 +31,27 @@ FINE: Final = 1024
 COARSE: Final = 2048
 STRIDE: Final = 64
 
-# Columns of ``cache``.
-NAME: Final = 0  # of the message that the hash belongs to, packed
-HASH: Final = 1
+
+class Cache(NamedTuple):
+    """Hashes of messages, by slot."""
+
+    name: Int64s  # of the message that the hash belongs to, packed
+    hash: Int64s
 
 
 class Hasher(NamedTuple):
     """The rounds' keys, and the hash of the message in each slot once it has been asked for."""
 
     key: Int64s
-    cache: Int64s
+    cache: Cache
 
 
 def allocate(*, seed: int, slots: int) -> Hasher:
     """A hasher whose key all nodes that know the group's seed have in common."""
     words = np.random.SeedSequence([seed, ROUNDS]).generate_state(4, np.uint32)
     return Hasher(
-        key=round_keys([int(word) for word in words]), cache=np.zeros((slots, 2), np.int64)
+        key=round_keys([int(word) for word in words]),
+        cache=pool.columns(Cache, slots, dtype=np.int64),
     )
 
 
@@ -95,11 +100,11 @@ def sequence_in(name: int) -> int:
 @compiled.function()
 def hash_of(hasher: Hasher, slot: int, host: Host) -> int:
     """The hash of the message in a slot; a message that has the slot after it has another name."""
-    name = packed(source_of(host, slot), sequence_of(host, slot))
-    if hasher.cache[slot, NAME] != name:
-        hasher.cache[slot, NAME] = name
-        hasher.cache[slot, HASH] = encipher(hasher.key, name >> 32, name)
-    return hasher.cache[slot, HASH]
+    name = packed(host.source_of(slot), host.sequence_of(slot))
+    if hasher.cache.name[slot] != name:
+        hasher.cache.name[slot] = name
+        hasher.cache.hash[slot] = encipher(hasher.key, name >> 32, name)
+    return hasher.cache.hash[slot]
 
 
 class Sums(NamedTuple):

@@ -16,42 +16,16 @@ import numpy as np
 
 from precedes import compiled
 from precedes.compiled import ZERO
-from precedes.contract import (
-    Host,
-    Int32s,
-    Int64s,
-    drop,
-    keep,
-    now_ns,
-    open_packet,
-    put,
-    send,
-    set_timer,
-)
-from precedes.parts.pool import NONE, Pool, free_row, take_row
+from precedes.contract import Capacity, Host, Int32s, Int64s
+from precedes.parts import pool
+from precedes.parts.pool import NONE
 
-# Words of a bundle in ``bundle[here, target]``.
-FIRST: Final = 0
-LAST: Final = 1
-BYTES: Final = 2
-GENERATION: Final = 3
+# Counters are plain arrays, not columns: each column is one more array in the tuples that Numba
+# hands over by value at every call out of line.
 
-# Words of an item in the pool.
-LINK: Final = 0
-TAG: Final = 1
-SLOT: Final = 2
-
-# Places in ``setting``, behind the sizes of items by tag.
-PAYLOAD_MAX_BYTES: Final = 2
-DELAY_NS: Final = 3
-PROFILE_HERE: Final = 4
-PROFILE_NS: Final = 5
-
-# Places in ``counter``: items by tag first.
-TREES: Final = 0
-ACKS: Final = 1
-PACKETS: Final = 2
-BYTES_SENT: Final = 3
+# Places in ``sent``.
+PACKETS: Final = 0
+BYTES: Final = 1
 
 # Columns of ``profile``, and their names in a result.
 PROFILE_PACKETS: Final = 0
@@ -63,26 +37,131 @@ TARGET_BITS: Final = 16
 TARGET_MASK: Final = (1 << TARGET_BITS) - 1
 GENERATION_MASK: Final = (1 << 30) - 1
 
-# Effects of one item at most: taken up, sent in a packet of its own, let go, and a timer.
-WORDS_PER_ITEM: Final = 12
+
+class Rows(NamedTuple):
+    """Items in bundles."""
+
+    tag: Int32s
+    slot: Int32s
+    link: Int32s
+    mark: Int64s
 
 
+class Bundle(NamedTuple):
+    """The items that wait for a target, and their timer."""
+
+    first: Int32s
+    last: Int32s
+    size_bytes: Int32s
+    generation: Int32s
+
+
+@compiled.methods(apart=("_check_bundle", "flush", "discard"))
 class Bundles(NamedTuple):
-    """Bundles of all hosted processes; their items are rows of the protocol's pool."""
+    """Bundles of all hosted processes, and rows for their items."""
 
-    bundle: Int32s
-    waiting: Int64s  # here -> items in its bundles
-    setting: Int64s
-    counter: Int64s
+    bundle: Bundle  # here, target
+    rows: Rows
+    item_bytes: Int64s  # tag -> size of an item
+    payload_max_bytes: int
+    delay_ns: int
+    items: Int64s  # tag -> items sent or bundled
+    sent: Int64s  # packets and their bytes
     profile: Int64s  # slice of time -> packets, items, bytes of one process; the last is open
+    profile_here: int
+    profile_ns: int
+
+    def check_bundle(self, here: int, target: int, tag: int, slot: int, host: Host) -> None:
+        """Send an item to the target now or in a bundle."""
+        # One type of numbers for all callers, also for constants: what follows is compiled once.
+        self._check_bundle(here + ZERO, target + ZERO, tag + ZERO, slot + ZERO, host)
+
+    def _check_bundle(self, here: int, target: int, tag: int, slot: int, host: Host) -> None:
+        item_bytes = self.item_bytes[tag]
+        max_bytes = self.payload_max_bytes
+        self.items[tag] += 1
+        if item_bytes >= max_bytes:
+            host.send(target, tag, slot)
+            self._count_sent(here, 1, item_bytes, host)
+            return
+        total_bytes = self.bundle.size_bytes[here, target] + item_bytes
+        if total_bytes == max_bytes:
+            self._add_item(here, target, tag, slot, host)
+            self.flush(here, target, host)
+            return
+        if total_bytes > max_bytes:
+            self.flush(here, target, host)
+        self._add_item(here, target, tag, slot, host)
+        generation = self.bundle.generation[here]
+        if generation[target] & 1 == 0:
+            generation[target] = (generation[target] + 1) & GENERATION_MASK
+            key = int(generation[target]) << TARGET_BITS | target
+            host.set_timer(key, self.delay_ns)
+
+    def _add_item(self, here: int, target: int, tag: int, slot: int, host: Host) -> None:
+        host.keep(slot)
+        bundle, rows = self.bundle, self.rows
+        row = pool.take(rows)
+        rows.link[row] = NONE
+        rows.tag[row] = tag
+        rows.slot[row] = slot
+        if bundle.first[here, target] == NONE:
+            bundle.first[here, target] = row
+        else:
+            rows.link[bundle.last[here, target]] = row
+        bundle.last[here, target] = row
+        bundle.size_bytes[here, target] += self.item_bytes[tag]
+
+    def flush(self, here: int, target: int, host: Host) -> None:
+        """Send a bundle that is not empty, and stop its timer."""
+        rows = self.rows
+        row = int(self.bundle.first[here, target])
+        host.open_packet(target)
+        count = 0
+        while row != NONE:
+            host.put(int(rows.tag[row]), int(rows.slot[row]))
+            count += 1
+            row = rows.link[row]
+        self._count_sent(here, count, int(self.bundle.size_bytes[here, target]), host)
+        self.discard(here, target, host)
+
+    def discard(self, here: int, target: int, host: Host) -> None:
+        """Empty a bundle without sending it, and stop its timer."""
+        bundle, rows = self.bundle, self.rows
+        row = int(bundle.first[here, target])
+        while row != NONE:
+            following = int(rows.link[row])
+            host.drop(int(rows.slot[row]))
+            pool.give_back(rows, row)
+            row = following
+        bundle.first[here, target] = bundle.last[here, target] = NONE
+        bundle.size_bytes[here, target] = 0
+        generation = bundle.generation[here]
+        if generation[target] & 1 == 1:
+            generation[target] = (generation[target] + 1) & GENERATION_MASK
+
+    def expire(self, here: int, key: int, host: Host) -> None:
+        """A timer has run out: send the bundle, unless the timer had been stopped."""
+        target = key & TARGET_MASK
+        if self.bundle.generation[here, target] == key >> TARGET_BITS:
+            self.flush(here, target, host)
+
+    def _count_sent(self, here: int, items: int, size_bytes: int, host: Host) -> None:
+        self.sent[PACKETS] += 1
+        self.sent[BYTES] += size_bytes
+        if here == self.profile_here:
+            place = min(host.now_ns() // self.profile_ns, len(self.profile) - 1)
+            self.profile[place, PROFILE_PACKETS] += 1
+            self.profile[place, PROFILE_ITEMS] += items
+            self.profile[place, PROFILE_BYTES] += size_bytes
 
 
 def allocate(
     *,
     hosted: Int32s,
     nodes: int,
-    tree_bytes: int,
-    ack_bytes: int,
+    capacity: Capacity,
+    item_bytes: tuple[int, ...],
     payload_max_bytes: int,
     delay_ns: int,
     profile_node: int,
@@ -94,127 +173,19 @@ def allocate(
     To every process, not only to neighbours as line 7 has it: after crashes a process may have
     to acknowledge to any other.
     """
-    bundle = np.full((len(hosted), nodes, 4), NONE, np.int32)
-    bundle[:, :, BYTES] = bundle[:, :, GENERATION] = 0
+    bundle = pool.columns(Bundle, len(hosted), nodes)
+    bundle.first[:] = bundle.last[:] = NONE
     watched = np.flatnonzero(np.asarray(hosted) == profile_node)
     here = int(watched[0]) if len(watched) else NONE
-    sizes = [tree_bytes, ack_bytes, payload_max_bytes, delay_ns, here, profile_ns]
     return Bundles(
         bundle=bundle,
-        waiting=np.zeros(len(hosted), np.int64),
-        setting=np.array(sizes, np.int64),
-        counter=np.zeros(4, np.int64),
+        rows=pool.reserve(Rows, capacity.reserve_bytes),
+        item_bytes=np.array(item_bytes, np.int64),
+        payload_max_bytes=payload_max_bytes,
+        delay_ns=delay_ns,
+        items=np.zeros(len(item_bytes), np.int64),
+        sent=np.zeros(2, np.int64),
         profile=np.zeros((profile_slices if here != NONE else 0, 3), np.int64),
+        profile_here=here,
+        profile_ns=profile_ns,
     )
-
-
-@compiled.function()
-def check_bundle(
-    bundles: Bundles, pool: Pool, here: int, target: int, tag: int, slot: int, host: Host
-) -> None:
-    """Send an item to the target now or in a bundle; the caller has room for it in the pool."""
-    # One type of numbers for all callers, also for constants: what follows is compiled once.
-    _check_bundle(
-        bundles,
-        pool,
-        here + ZERO,
-        target + ZERO,
-        tag + ZERO,
-        slot + ZERO,
-        host,
-    )
-
-
-@compiled.function(inline=False)
-def _check_bundle(
-    bundles: Bundles, pool: Pool, here: int, target: int, tag: int, slot: int, host: Host
-) -> None:
-    size_bytes = bundles.setting[tag]
-    max_bytes = bundles.setting[PAYLOAD_MAX_BYTES]
-    bundles.counter[tag] += 1
-    if size_bytes >= max_bytes:
-        send(host, target, tag, slot)
-        _count(bundles, here, 1, size_bytes, host)
-        return
-    bundle = bundles.bundle[here, target]
-    if bundle[BYTES] + size_bytes == max_bytes:
-        _add(bundles, pool, here, target, tag, slot, host)
-        flush(bundles, pool, here, target, host)
-        return
-    if bundle[BYTES] + size_bytes > max_bytes:
-        flush(bundles, pool, here, target, host)
-    _add(bundles, pool, here, target, tag, slot, host)
-    if bundle[GENERATION] & 1 == 0:
-        bundle[GENERATION] = (bundle[GENERATION] + 1) & GENERATION_MASK
-        key = int(bundle[GENERATION]) << TARGET_BITS | target
-        set_timer(host, key, bundles.setting[DELAY_NS])
-
-
-@compiled.function()
-def _add(
-    bundles: Bundles, pool: Pool, here: int, target: int, tag: int, slot: int, host: Host
-) -> None:
-    keep(host, slot)
-    bundle = bundles.bundle[here, target]
-    item = take_row(pool)
-    pool.row[item + LINK] = NONE
-    pool.row[item + TAG] = tag
-    pool.row[item + SLOT] = slot
-    if bundle[FIRST] == NONE:
-        bundle[FIRST] = item
-    else:
-        pool.row[bundle[LAST] + LINK] = item
-    bundle[LAST] = item
-    bundle[BYTES] += bundles.setting[tag]
-    bundles.waiting[here] += 1
-
-
-@compiled.function(inline=False)
-def flush(bundles: Bundles, pool: Pool, here: int, target: int, host: Host) -> None:
-    """Send a bundle that is not empty, and stop its timer."""
-    bundle = bundles.bundle[here, target]
-    item = int(bundle[FIRST])
-    open_packet(host, target)
-    count = 0
-    while item != NONE:
-        put(host, int(pool.row[item + TAG]), int(pool.row[item + SLOT]))
-        count += 1
-        item = pool.row[item + LINK]
-    _count(bundles, here, count, int(bundle[BYTES]), host)
-    discard(bundles, pool, here, target, host)
-
-
-@compiled.function(inline=False)
-def discard(bundles: Bundles, pool: Pool, here: int, target: int, host: Host) -> None:
-    """Empty a bundle without sending it, and stop its timer."""
-    bundle = bundles.bundle[here, target]
-    item = int(bundle[FIRST])
-    while item != NONE:
-        following = int(pool.row[item + LINK])
-        drop(host, int(pool.row[item + SLOT]))
-        free_row(pool, item)
-        bundles.waiting[here] -= 1
-        item = following
-    bundle[FIRST] = bundle[LAST] = NONE
-    bundle[BYTES] = 0
-    if bundle[GENERATION] & 1 == 1:
-        bundle[GENERATION] = (bundle[GENERATION] + 1) & GENERATION_MASK
-
-
-@compiled.function()
-def expire(bundles: Bundles, pool: Pool, here: int, key: int, host: Host) -> None:
-    """A timer has run out: send the bundle, unless the timer had been stopped."""
-    target = key & TARGET_MASK
-    if bundles.bundle[here, target, GENERATION] == key >> TARGET_BITS:
-        flush(bundles, pool, here, target, host)
-
-
-@compiled.function()
-def _count(bundles: Bundles, here: int, items: int, size_bytes: int, host: Host) -> None:
-    bundles.counter[PACKETS] += 1
-    bundles.counter[BYTES_SENT] += size_bytes
-    if here == bundles.setting[PROFILE_HERE]:
-        place = min(now_ns(host) // bundles.setting[PROFILE_NS], len(bundles.profile) - 1)
-        bundles.profile[place, PROFILE_PACKETS] += 1
-        bundles.profile[place, PROFILE_ITEMS] += items
-        bundles.profile[place, PROFILE_BYTES] += size_bytes

@@ -7,69 +7,83 @@ printed lines leave the window unread until the first message has come, and deli
 
 from __future__ import annotations
 
-from typing import Final
+from typing import NamedTuple
 
 from precedes import compiled
-from precedes.contract import Int32s
-from precedes.parts.pool import NONE, Pool, free_row, take_row
-
-# Words of a source in ``source[here, process]``.
-BASE: Final = 0  # how many of its messages have been delivered without a gap
-EARLY: Final = 1  # rows of those delivered beyond the gap
-WORDS: Final = 2
-
-# Words of an early message in the pool.
-LINK: Final = 0
-SEQUENCE: Final = 1
+from precedes.contract import Capacity, Int32s, Int64s
+from precedes.parts import pool
+from precedes.parts.pool import NONE
 
 
-@compiled.function(inline=False)
-def is_new(source: Int32s, pool: Pool, sequence: int) -> bool:
-    """Whether the source's message has not been delivered; from now on it has.
+class Rows(NamedTuple):
+    """Messages delivered beyond a gap."""
 
-    The caller has room for one row in the pool.
-    """
-    word = pool.row
-    if sequence <= source[BASE]:
-        return False
-    row = source[EARLY]
-    while row != NONE:
-        if word[row + SEQUENCE] == sequence:
+    sequence: Int32s
+    link: Int32s
+    mark: Int64s
+
+
+class Sources(NamedTuple):
+    """What a process has delivered of a source."""
+
+    base: Int32s  # how many of its messages have been delivered without a gap
+    early: Int32s  # rows of those delivered beyond the gap
+
+
+@compiled.methods(apart=("is_new", "forget_early"))
+class Delivered(NamedTuple):
+    """Which messages each process has delivered."""
+
+    source: Sources  # here, process
+    rows: Rows
+
+    def is_new(self, here: int, source: int, sequence: int) -> bool:
+        """Whether the source's message has not been delivered; from now on it has."""
+        base, early, rows = self.source.base[here], self.source.early[here], self.rows
+        if sequence <= base[source]:
             return False
-        row = word[row + LINK]
-    if sequence > source[BASE] + 1:
-        row = take_row(pool)
-        word[row + LINK] = source[EARLY]
-        word[row + SEQUENCE] = sequence
-        source[EARLY] = row
+        row = early[source]
+        while row != NONE:
+            if rows.sequence[row] == sequence:
+                return False
+            row = rows.link[row]
+        if sequence > base[source] + 1:
+            added = pool.take(rows)
+            rows.link[added] = early[source]
+            rows.sequence[added] = sequence
+            early[source] = added
+            return True
+        base[source] = sequence
+        while early[source] != NONE and self._close_gap(here, source):
+            base[source] += 1
         return True
-    source[BASE] = sequence
-    while source[EARLY] != NONE and _close_gap(source, pool):
-        source[BASE] += 1
-    return True
+
+    def _close_gap(self, here: int, source: int) -> bool:
+        """Whether the message after those without a gap was early; its row is given back."""
+        early, rows = self.source.early[here], self.rows
+        row, before = int(early[source]), NONE
+        while row != NONE and rows.sequence[row] != self.source.base[here, source] + 1:
+            before, row = row, int(rows.link[row])
+        if row == NONE:
+            return False
+        if before == NONE:
+            early[source] = rows.link[row]
+        else:
+            rows.link[before] = rows.link[row]
+        pool.give_back(rows, row)
+        return True
+
+    def forget_early(self, here: int, source: int) -> None:
+        """Give the rows of a source back that will not be asked for again."""
+        early = self.source.early[here]
+        while early[source] != NONE:
+            row = int(early[source])
+            early[source] = self.rows.link[row]
+            pool.give_back(self.rows, row)
 
 
-@compiled.function()
-def _close_gap(source: Int32s, pool: Pool) -> bool:
-    """Whether the message after those without a gap was early; its row is given back."""
-    word = pool.row
-    row, before = int(source[EARLY]), NONE
-    while row != NONE and word[row + SEQUENCE] != source[BASE] + 1:
-        before, row = row, int(word[row + LINK])
-    if row == NONE:
-        return False
-    if before == NONE:
-        source[EARLY] = word[row + LINK]
-    else:
-        word[before + LINK] = word[row + LINK]
-    free_row(pool, row)
-    return True
-
-
-@compiled.function(inline=False)
-def forget(source: Int32s, pool: Pool) -> None:
-    """Give the rows of a source back that will not be asked for again."""
-    while source[EARLY] != NONE:
-        row = int(source[EARLY])
-        source[EARLY] = pool.row[row + LINK]
-        free_row(pool, row)
+def allocate(processes: int, nodes: int, capacity: Capacity) -> Delivered:
+    """Nothing has been delivered."""
+    source = pool.columns(Sources, processes, nodes)
+    source.early[:] = NONE
+    return Delivered(source=source, rows=pool.reserve(Rows, capacity.reserve_bytes))

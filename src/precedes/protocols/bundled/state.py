@@ -11,30 +11,22 @@ from precedes.contract import Capacity, Group, Int32s, Int64s
 from precedes.errors import UserError
 from precedes.model import DELAY_MS_MAX, NANOSECONDS_PER_MS
 from precedes.parts import tester, topology
-from precedes.parts.pool import NONE, Pool, allocate_pool
+from precedes.parts.pool import NONE
 from precedes.parts.tester import Detector
 
 from . import ack_set, bundles, delivered
 from .ack_set import AckSet
 from .bundles import Bundles
+from .delivered import Delivered
 
 # Tags of items.
 TREE: Final = 0
 ACK: Final = 1
 
-ROW_WORDS: Final = 6  # of the pool: as many as those of ``awaited`` have
-# Words of a process.
-PROCESS: Final = 0  # its number in the group
-CHILD: Final = 0  # CHILD + s: the process that it takes for the first fault-free of cluster s
-PROCESS_WORDS: Final = CHILD + 17  # NODES_MAX has 16 bits
-
-# Places in ``mark``.
-NODES: Final = 0
-DIMENSION: Final = 1
-COMPLETIONS: Final = 2
-LAST_COMPLETION_NS: Final = 3
-RETRANSMISSIONS: Final = 4
-MARKS: Final = 5
+# Places in ``counter``.
+COMPLETIONS: Final = 0
+LAST_COMPLETION_NS: Final = 1
+RETRANSMISSIONS: Final = 2
 
 
 @dataclass(frozen=True)
@@ -64,50 +56,61 @@ class Parameters:
         tester.check(interval_ms=self.interval_ms, timeout_ms=self.timeout_ms, rounds=self.rounds)
 
 
-class State(NamedTuple):
-    """What a process awaits, has delivered and bundles, in one pool of rows, and its view."""
+class Trees(NamedTuple):
+    """What a process awaits, has delivered and bundles, and its view."""
 
-    pool: Pool
     awaited: AckSet
     bundles: Bundles
-    source: Int32s  # here, process -> words of ``delivered``
+    delivered: Delivered
     crashed: Int32s  # here, process -> whether it is known to have crashed
-    process: Int64s  # here -> words of a process
-    mark: Int64s
+    child: Int64s  # here, s -> the process that it takes for the first fault-free of cluster s
+    counter: Int64s
+    hosted: Int64s
+    nodes: int
+    dimension: int
+
+
+class State(NamedTuple):
+    """Broadcasts, and apart from them the detector.
+
+    Numba hands tuples over by value: functions that need no detector take ``trees`` alone.
+    """
+
+    trees: Trees
     detector: Detector
 
 
 def allocate(parameters: Parameters, group: Group, capacity: Capacity) -> State:
     """A state for the hosted processes of a group."""
     nodes, hosted = group.nodes, len(group.hosted)
-    source = np.zeros((hosted, nodes, delivered.WORDS), np.int32)
-    source[:, :, delivered.EARLY] = NONE
-    process = np.full((hosted, PROCESS_WORDS), NONE, np.int64)
-    process[:, PROCESS] = group.hosted
     dimension = topology.dimension(nodes)
+    child = np.full((hosted, dimension + 1), NONE, np.int64)
     for here, me in enumerate(group.hosted.tolist()):
         for s in range(1, dimension + 1):
-            process[here, CHILD + s] = topology.first_present(me, s, nodes)
-    mark = np.array([nodes, dimension] + [0] * (MARKS - 2), np.int64)
-    return State(
-        # A quarter of the processes may wait for as many messages each.
-        pool=allocate_pool(rows=capacity.held * (1 + hosted // 4), words=ROW_WORDS),
-        awaited=ack_set.allocate(hosted, capacity.slots),
+            child[here, s] = topology.first_present(me, s, nodes)
+    trees = Trees(
+        awaited=ack_set.allocate(hosted, capacity),
         bundles=bundles.allocate(
             hosted=group.hosted,
             nodes=nodes,
-            tree_bytes=parameters.tree_bytes,
-            ack_bytes=parameters.ack_bytes,
+            capacity=capacity,
+            item_bytes=(parameters.tree_bytes, parameters.ack_bytes),
             payload_max_bytes=parameters.payload_max_bytes,
             delay_ns=round(parameters.delay_max_ms * NANOSECONDS_PER_MS),
             profile_node=parameters.profile_node,
             profile_ns=round(parameters.profile_ms * NANOSECONDS_PER_MS),
             profile_slices=parameters.profile_slices,
         ),
-        source=source,
+        delivered=delivered.allocate(hosted, nodes, capacity),
         crashed=np.zeros((hosted, nodes), np.int32),
-        process=process,
-        mark=mark,
+        child=child,
+        counter=np.zeros(3, np.int64),
+        hosted=np.array(group.hosted, np.int64),
+        nodes=nodes,
+        dimension=dimension,
+    )
+    return State(
+        trees=trees,
         detector=tester.make_detector(
             group=group,
             interval_ms=parameters.interval_ms,
@@ -122,19 +125,19 @@ def allocate(parameters: Parameters, group: Group, capacity: Capacity) -> State:
 
 def extra(state: State) -> dict[str, float]:
     """Completed broadcasts and what was sent for them, without the detector's packets."""
-    counter = state.bundles.counter
+    counter, bundled = state.trees.counter, state.trees.bundles
     found = {
-        "completions": int(state.mark[COMPLETIONS]),
-        "last_completion_ms": int(state.mark[LAST_COMPLETION_NS]) / NANOSECONDS_PER_MS,
-        "retransmissions": int(state.mark[RETRANSMISSIONS]),
-        "trees": int(counter[bundles.TREES]),
-        "acks": int(counter[bundles.ACKS]),
-        "bundles": int(counter[bundles.PACKETS]),
-        "bundle_bytes": int(counter[bundles.BYTES_SENT]),
+        "completions": int(counter[COMPLETIONS]),
+        "last_completion_ms": int(counter[LAST_COMPLETION_NS]) / NANOSECONDS_PER_MS,
+        "retransmissions": int(counter[RETRANSMISSIONS]),
+        "trees": int(bundled.items[TREE]),
+        "acks": int(bundled.items[ACK]),
+        "bundles": int(bundled.sent[bundles.PACKETS]),
+        "bundle_bytes": int(bundled.sent[bundles.BYTES]),
     }
-    for place, row in enumerate(state.bundles.profile.tolist()):
+    for place, row in enumerate(bundled.profile.tolist()):
         for name, value in zip(bundles.PROFILE, row, strict=True):
             found[f"profile_{name}_{place}"] = value
-    if state.detector.state.size:
+    if tester.is_on(state.detector):
         found |= tester.counters(state.detector)
     return found

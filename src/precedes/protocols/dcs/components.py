@@ -13,30 +13,12 @@ Source: Wilhelm et al. 2023, section III, with these rules for printed ones that
 from __future__ import annotations
 
 from precedes import compiled
-from precedes.contract import Host, Int32s, now_ns
+from precedes.contract import Host, Int32s
 from precedes.parts import clocks
 from precedes.parts.hash_check import set_hash
 from precedes.parts.pool import NONE
 
-from .state import (
-    ACTIVE,
-    CARRIED,
-    CARRIES,
-    CHANGED_NS,
-    DOUBT,
-    ENTRIES,
-    GENERATION,
-    GENERATION_MASK,
-    GENERATIONS,
-    HASH,
-    HITS,
-    INCREMENTS,
-    MOST,
-    SIZE,
-    SPREAD,
-    STALE,
-    ClockSet,
-)
+from .state import CARRIES, GENERATION_MASK, GENERATIONS, INCREMENTS, ClockSet
 
 
 @compiled.function()
@@ -50,7 +32,7 @@ def common(dcs: ClockSet, stamp: Int32s, here: int, slot: int) -> int:
     """How many components of the message, from the first on, are those of this process."""
     carries = stamp[slot, CARRIES]
     for c in range(carries):
-        if dcs.part[here, c, GENERATION] != stamp[slot, GENERATIONS + c]:
+        if dcs.part.generation[here, c] != stamp[slot, GENERATIONS + c]:
             return c
     return carries
 
@@ -58,7 +40,7 @@ def common(dcs: ClockSet, stamp: Int32s, here: int, slot: int) -> int:
 @compiled.function()
 def lacks(dcs: ClockSet, need: Int32s, stamp: Int32s, here: int, slot: int) -> int:
     """An entry of a common component that has not reached what the message needs, or NONE."""
-    end = common(dcs, stamp, here, slot) * dcs.settings[ENTRIES]
+    end = common(dcs, stamp, here, slot) * dcs.entries
     clock = dcs.clock[here][:end]
     needed = need[slot][:end]
     return NONE if clocks.covers(clock, needed) else clocks.first_missing(clock, needed)
@@ -70,7 +52,7 @@ def check_expand(
 ) -> None:
     """checkExpand: have the components of a message that has come."""
     carries = stamp[slot, CARRIES]
-    if carries > dcs.word[here, ACTIVE] or common(dcs, stamp, here, slot) < carries:
+    if carries > dcs.components.active[here] or common(dcs, stamp, here, slot) < carries:
         _check_expand(dcs, need, stamp, here, slot, host)
 
 
@@ -80,14 +62,14 @@ def _check_expand(
 ) -> None:
     for c in range(stamp[slot, CARRIES]):
         newer = stamp[slot, GENERATIONS + c]
-        if is_newer(newer, dcs.part[here, c, GENERATION]):
+        if is_newer(newer, dcs.part.generation[here, c]):
             remove(dcs, here, c)
-            dcs.part[here, c, GENERATION] = newer
+            dcs.part.generation[here, c] = newer
     shared = common(dcs, stamp, here, slot)
-    if shared > dcs.word[here, SIZE]:
+    if shared > dcs.components.size[here]:
         activate(dcs, here, shared, host)
         return
-    for c in range(shared - 1, dcs.word[here, ACTIVE] - 1, -1):
+    for c in range(shared - 1, dcs.components.active[here] - 1, -1):
         if _is_news(dcs, need, stamp, here, slot, c):
             activate(dcs, here, c + 1, host)
             return
@@ -96,11 +78,11 @@ def _check_expand(
 @compiled.function()
 def _is_news(dcs: ClockSet, need: Int32s, stamp: Int32s, here: int, slot: int, c: int) -> bool:
     """Whether the message hits an inactive component, or carries more of it than is here."""
-    for s in range(dcs.settings[SPREAD]):
+    for s in range(dcs.spread):
         if stamp[slot, INCREMENTS + s] == c:
             return True
-    first = c * dcs.settings[ENTRIES]
-    end = first + dcs.settings[ENTRIES]
+    first = c * dcs.entries
+    end = first + dcs.entries
     return not clocks.covers(dcs.clock[here][first:end], need[slot][first:end])
 
 
@@ -110,46 +92,46 @@ def activate(dcs: ClockSet, here: int, end: int, host: Host) -> None:
 
     What is added is 0: so it was at the start, and so ``remove`` leaves it.
     """
-    word = dcs.word[here]
-    if end > word[ACTIVE]:
-        word[ACTIVE] = end
-        word[CHANGED_NS] = now_ns(host)
+    components, round = dcs.components, dcs.round
+    if end > components.active[here]:
+        components.active[here] = end
+        components.changed_ns[here] = host.now_ns()
         # Nobody consents to removing a component in use: such a round fails.
-        word[DOUBT] = max(word[DOUBT], end)
-    word[SIZE] = max(word[SIZE], end)
+        round.doubt[here] = max(round.doubt[here], end)
+    components.size[here] = max(components.size[here], end)
 
 
 @compiled.function(inline=False)
 def deactivate(dcs: ClockSet, here: int, host: Host) -> None:
     """Deactivate(): the last active component stays behind, with what everybody has of it."""
-    word = dcs.word[here]
-    word[ACTIVE] -= 1
-    word[CHANGED_NS] = now_ns(host)
+    components = dcs.components
+    components.active[here] -= 1
+    components.changed_ns[here] = host.now_ns()
     if dcs.base.shape[1] > 0:
-        first = word[ACTIVE] * dcs.settings[ENTRIES]
-        for x in range(first, first + dcs.settings[ENTRIES]):
+        first = components.active[here] * dcs.entries
+        for x in range(first, first + dcs.entries):
             dcs.base[here, x] = dcs.clock[here, x]
 
 
 @compiled.function(inline=False)
 def remove(dcs: ClockSet, here: int, first: int) -> None:
     """Remove(): this component and those after it, as if they had never been."""
-    word = dcs.word[here]
-    size = word[SIZE]
+    components, part = dcs.components, dcs.part
+    size = components.size[here]
     if first >= size:
         return
     for c in range(first, size):
-        dcs.part[here, c, HASH] = dcs.part[here, c, HITS] = 0
-        dcs.part[here, c, GENERATION] = (dcs.part[here, c, GENERATION] + 1) & GENERATION_MASK
+        part.hash[here, c] = part.hits[here, c] = 0
+        part.generation[here, c] = (part.generation[here, c] + 1) & GENERATION_MASK
         # A message that carried them carried those before them too.
-        carried = set_hash.plus(dcs.part[here, first, CARRIED], dcs.part[here, c + 1, CARRIED])
-        dcs.part[here, first, CARRIED] = carried
-        dcs.part[here, c + 1, CARRIED] = 0
-    for x in range(first * dcs.settings[ENTRIES], size * dcs.settings[ENTRIES]):
+        carried = set_hash.plus(part.carried[here, first], part.carried[here, c + 1])
+        part.carried[here, first] = carried
+        part.carried[here, c + 1] = 0
+    for x in range(first * dcs.entries, size * dcs.entries):
         dcs.clock[here, x] = 0
         if dcs.base.shape[1] > 0:
             dcs.base[here, x] = 0
-    word[SIZE] = first
-    word[ACTIVE] = min(word[ACTIVE], first)
-    word[DOUBT] = dcs.settings[MOST]
-    word[STALE] = 1
+    components.size[here] = first
+    components.active[here] = min(components.active[here], first)
+    dcs.round.doubt[here] = dcs.most
+    components.stale[here] = 1

@@ -23,35 +23,10 @@ from typing import Final
 import numpy as np
 
 from precedes import compiled
-from precedes.contract import Host, Int64s, now_ns, random_bits
+from precedes.contract import Host
 
 from .components import activate, remove
-from .state import (
-    ACTIVE,
-    ACTIVE_COUNT,
-    ACTIVE_SUM,
-    BALANCE_END_NS,
-    BALANCE_NS,
-    BLOCKED_UNTIL_NS,
-    CEILING,
-    COMPONENTS,
-    COUNT,
-    DOUBT,
-    DOUBT_UNTIL_NS,
-    HITS,
-    INCREMENT,
-    INTERVAL_END_NS,
-    INTERVAL_NS,
-    MOST,
-    OVER,
-    RATE,
-    SIZE,
-    SPREAD,
-    WEIGHT,
-    WIDTH,
-    ClockSet,
-    series_row,
-)
+from .state import ClockSet, Load, interval_of
 
 SHIFT: Final = 3  # of INTERVALS
 FULL_WEIGHT: Final = 1 << 20
@@ -63,114 +38,110 @@ CROWDED_PERCENT: Final = 130
 @compiled.function()
 def update_estimate(dcs: ClockSet, here: int, host: Host) -> None:
     """Bring the estimate, the width and the balance up to date, if an interval is over."""
-    if now_ns(host) >= dcs.word[here, INTERVAL_END_NS]:
+    if host.now_ns() >= dcs.load.interval_end_ns[here]:
         _update_estimate(dcs, here, host)
 
 
 @compiled.function(inline=False)
 def _update_estimate(dcs: ClockSet, here: int, host: Host) -> None:
-    word = dcs.word[here]
-    now = now_ns(host)
-    step = dcs.settings[INTERVAL_NS]
-    passed = (now - word[INTERVAL_END_NS]) // step + 1
-    word[INTERVAL_END_NS] += passed * step
-    row = series_row(now)
-    dcs.series[row + ACTIVE_SUM] += word[ACTIVE] * passed
-    dcs.series[row + ACTIVE_COUNT] += passed
-    _narrow_or_widen(dcs, here, _estimate(word, passed, step))
-    if dcs.settings[BALANCE_NS] > 0 and now >= word[BALANCE_END_NS]:
+    load = dcs.load
+    now = host.now_ns()
+    step = dcs.interval_ns
+    passed = (now - load.interval_end_ns[here]) // step + 1
+    load.interval_end_ns[here] += passed * step
+    interval = interval_of(now)
+    dcs.series.active_sum[interval] += dcs.components.active[here] * passed
+    dcs.series.active_count[interval] += passed
+    _narrow_or_widen(dcs, here, _estimate(load, here, passed, step))
+    if dcs.balance_ns > 0 and now >= load.balance_end_ns[here]:
         _balance(dcs, here, host)
-        word[BALANCE_END_NS] = now - now % dcs.settings[BALANCE_NS] + dcs.settings[BALANCE_NS]
+        load.balance_end_ns[here] = now - now % dcs.balance_ns + dcs.balance_ns
 
 
 @compiled.function()
-def _estimate(word: Int64s, passed: int, step: int) -> int:
+def _estimate(load: Load, here: int, passed: int, step: int) -> int:
     """The load after so many intervals, in 1/1000 per second; all but the first had no event."""
-    sample = word[COUNT] * 1_000_000_000_000 // step
-    word[COUNT] = 0
-    word[RATE] += (sample - word[RATE]) >> SHIFT
-    word[WEIGHT] += (FULL_WEIGHT - word[WEIGHT]) >> SHIFT
+    sample = load.deliveries[here] * 1_000_000_000_000 // step
+    load.deliveries[here] = 0
+    load.rate[here] += (sample - load.rate[here]) >> SHIFT
+    load.weight[here] += (FULL_WEIGHT - load.weight[here]) >> SHIFT
     if passed > FORGOTTEN:
-        word[RATE] = 0
-        word[WEIGHT] = FULL_WEIGHT
+        load.rate[here] = 0
+        load.weight[here] = FULL_WEIGHT
     else:
         for _ in range(passed - 1):
-            word[RATE] -= word[RATE] >> SHIFT
-            word[WEIGHT] += (FULL_WEIGHT - word[WEIGHT]) >> SHIFT
-    return word[RATE] * FULL_WEIGHT // word[WEIGHT]
+            load.rate[here] -= load.rate[here] >> SHIFT
+            load.weight[here] += (FULL_WEIGHT - load.weight[here]) >> SHIFT
+    return load.rate[here] * FULL_WEIGHT // load.weight[here]
 
 
 @compiled.function()
 def _narrow_or_widen(dcs: ClockSet, here: int, rate: int) -> None:
-    width = dcs.word[here, WIDTH]
-    while width < dcs.settings[MOST] and rate > dcs.limits[width]:
+    width = dcs.load.width[here]
+    while width < dcs.most and rate > dcs.limits[width]:
         width += 1
-    while width > dcs.settings[COMPONENTS] and (
-        100 * rate < NARROW_PERCENT * dcs.limits[width - 1]
-    ):
+    while width > dcs.least and 100 * rate < NARROW_PERCENT * dcs.limits[width - 1]:
         width -= 1
-    dcs.word[here, WIDTH] = width
+    dcs.load.width[here] = width
 
 
 @compiled.function(inline=False)
 def _balance(dcs: ClockSet, here: int, host: Host) -> None:
     """Leave components that are hit more often than others, then count anew."""
-    word = dcs.word[here]
-    over = word[OVER]
+    over = dcs.load.over[here]
     total = np.int64(0)
     for c in range(over):
-        total += dcs.part[here, c, HITS]
-    if over > 1 and now_ns(host) >= word[BLOCKED_UNTIL_NS]:
-        for s in range(dcs.settings[SPREAD]):
-            c = word[INCREMENT + s]
-            hits = over * dcs.part[here, c, HITS]
+        total += dcs.part.hits[here, c]
+    if over > 1 and host.now_ns() >= dcs.round.blocked_until_ns[here]:
+        for s in range(dcs.spread):
+            c = dcs.S_incr[here, s]
+            hits = over * dcs.part.hits[here, c]
             crowded = 100 * hits > CROWDED_PERCENT * total
             # Three standard deviations: few hits differ by chance.
             crowded = crowded and (hits - total) * (hits - total) > 9 * total * over
-            if crowded and random_bits(host) & np.uint64(1 << 40) != 0:
+            if crowded and host.random_bits() & np.uint64(1 << 40) != 0:
                 other = draw(host, over - 1)
-                word[INCREMENT + s] = other + (other >= c)
-    for c in range(dcs.settings[MOST]):
-        dcs.part[here, c, HITS] = 0
+                dcs.S_incr[here, s] = other + (other >= c)
+    for c in range(dcs.most):
+        dcs.part.hits[here, c] = 0
 
 
 @compiled.function()
 def draw(host: Host, count: int) -> int:
     """A random number below ``count``."""
     # The upper bits: the lower ones of this generator are less random.
-    return int(np.int64(random_bits(host) >> np.uint64(33)) % count)
+    return int(np.int64(host.random_bits() >> np.uint64(33)) % count)
 
 
 @compiled.function(inline=False)
 def choose(dcs: ClockSet, here: int, end: int, host: Host) -> None:
     """Have S_incr among the first ``end`` components, all equally likely."""
-    word = dcs.word[here]
-    over = word[OVER]
-    for s in range(dcs.settings[SPREAD]):
+    over = dcs.load.over[here]
+    for s in range(dcs.spread):
         if end > over:
             c = draw(host, end)
             if c >= over:
-                word[INCREMENT + s] = c
-        elif word[INCREMENT + s] >= end:
-            word[INCREMENT + s] = draw(host, end)
-    word[OVER] = end
+                dcs.S_incr[here, s] = c
+        elif dcs.S_incr[here, s] >= end:
+            dcs.S_incr[here, s] = draw(host, end)
+    dcs.load.over[here] = end
 
 
 @compiled.function(inline=False)
 def before_broadcast(dcs: ClockSet, here: int, host: Host) -> None:
     """Expand or drain as the load asks for; while a round blocks, stay below its components."""
-    word = dcs.word[here]
-    end = word[WIDTH]
-    if now_ns(host) < word[BLOCKED_UNTIL_NS]:
-        end = min(end, word[CEILING], word[ACTIVE])
-    elif end > word[DOUBT] and word[SIZE] > word[DOUBT]:
+    components, round = dcs.components, dcs.round
+    end = dcs.load.width[here]
+    if host.now_ns() < round.blocked_until_ns[here]:
+        end = min(end, round.ceiling[here], components.active[here])
+    elif end > round.doubt[here] and components.size[here] > round.doubt[here]:
         # Others may have removed these, or may be about to. Once no decision can come any more,
         # the next generation is used, never the one in doubt.
-        if now_ns(host) < word[DOUBT_UNTIL_NS]:
-            end = word[DOUBT]
+        if host.now_ns() < round.doubt_until_ns[here]:
+            end = round.doubt[here]
         else:
-            remove(dcs, here, word[DOUBT])
-    if end > word[ACTIVE]:
+            remove(dcs, here, round.doubt[here])
+    if end > components.active[here]:
         activate(dcs, here, end, host)
-    if end != word[OVER]:
+    if end != dcs.load.over[here]:
         choose(dcs, here, end, host)

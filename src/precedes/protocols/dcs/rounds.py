@@ -28,68 +28,20 @@ from __future__ import annotations
 from typing import Final
 
 from precedes import compiled
-from precedes.contract import (
-    Host,
-    Int64s,
-    now_ns,
-    open_packet,
-    put,
-    send,
-    set_timer,
-    tag_of,
-    value_of,
-)
+from precedes.contract import Host, Int64s, tag_of, value_of
 from precedes.parts.hash_check import set_hash
 
 from . import policy
 from .components import deactivate, remove
 from .state import (
-    ACTIVE,
-    AGREED,
     ANSWERED,
-    ARMED,
-    AWAITED,
-    BLOCKED_UNTIL_NS,
-    BLOCKER,
-    CARRIED,
-    CEILING,
-    CHANGED_NS,
-    COMPONENTS,
     COMPONENTS_A_ROUND,
     CRASHED,
     DEACTIVATE,
-    DOUBT,
-    DOUBT_ROUND,
-    DOUBT_UNTIL_NS,
-    FAILED,
-    GENERATION,
-    HASH,
-    HIGH,
-    IDLE,
-    KEEP_NS,
-    KIND,
-    LEFT,
-    LOW,
-    MALFORMED,
-    MOST,
     NO_ROUND,
     NOBODY,
-    NODE,
-    OTHERS,
-    OVER,
-    PACKETS,
-    RANK,
-    REACH,
     REMOVE,
-    ROUND,
-    ROUND_NS,
-    SEALS,
     SEVERAL,
-    SIZE,
-    STARTED,
-    TIMEOUT_NS,
-    VALUES,
-    WIDTH,
     ClockSet,
 )
 
@@ -110,7 +62,7 @@ LOW_SHIFT: Final = 40
 HIGH_SHIFT: Final = 32
 NUMBER_MASK: Final = (1 << 31) - 1
 
-# Keys of timers; keys of 0 and above are those of ``hash_check.check``.
+# Keys of timers; keys of 0 and above are those of ``detector``.
 TURN: Final = -1
 EXPIRY: Final = -2  # less the number of the round
 
@@ -118,13 +70,13 @@ EXPIRY: Final = -2  # less the number of the round
 @compiled.function()
 def arm(dcs: ClockSet, here: int, host: Host) -> None:
     """Set the timer of the next turn, if there is something to shrink."""
-    word = dcs.word[here]
-    wanted = word[SIZE] > dcs.settings[COMPONENTS] and word[IDLE] < IDLE_TURNS
-    if wanted and word[ARMED] == 0 and word[RANK] < INITIATORS:
-        word[ARMED] = 1
-        cycle = INITIATORS * dcs.settings[ROUND_NS]
-        delay = (word[RANK] * dcs.settings[ROUND_NS] - now_ns(host)) % cycle
-        set_timer(host, TURN, delay if delay > 0 else cycle)
+    round = dcs.round
+    wanted = dcs.components.size[here] > dcs.least and round.idle[here] < IDLE_TURNS
+    if wanted and round.armed[here] == 0 and round.rank[here] < INITIATORS:
+        round.armed[here] = 1
+        cycle = INITIATORS * dcs.round_ns
+        delay = (round.rank[here] * dcs.round_ns - host.now_ns()) % cycle
+        host.set_timer(TURN, delay if delay > 0 else cycle)
 
 
 @compiled.function(inline=False)
@@ -132,68 +84,69 @@ def seal(dcs: ClockSet, here: int, c: int, kind: int) -> int:
     """A fingerprint of a component: equal seals mean equal sets and generations."""
     found = 0
     if kind == DEACTIVATE:
-        found = int(dcs.part[here, c, HASH])
+        found = int(dcs.part.hash[here, c])
     else:
-        for more in range(c + 1, dcs.part.shape[1]):
-            found = set_hash.plus(found, dcs.part[here, more, CARRIED])
+        for more in range(c + 1, dcs.most + 1):
+            found = set_hash.plus(found, dcs.part.carried[here, more])
     # No message has such a source: the cipher of the generation is that of no message.
     about = (1 << 31) | (kind << 16) | c
-    generation = set_hash.encipher(dcs.key, about, dcs.part[here, c, GENERATION])
+    generation = set_hash.encipher(dcs.key, about, dcs.part.generation[here, c])
     return set_hash.plus(found, generation)
 
 
 @compiled.function(inline=False)
 def on_timer(dcs: ClockSet, here: int, key: int, host: Host) -> None:
     """A turn has come, or the time of a round is over."""
-    word = dcs.word[here]
+    round = dcs.round
     if key != TURN:
-        if word[KIND] != NO_ROUND and EXPIRY - key == word[ROUND]:
-            _conclude(dcs, here, word[HIGH], host)
+        if round.kind[here] != NO_ROUND and EXPIRY - key == round.number[here]:
+            _conclude(dcs, here, round.high[here], host)
         return
-    word[ARMED] = 0
+    round.armed[here] = 0
     policy.update_estimate(dcs, here, host)
-    free = word[KIND] == NO_ROUND and now_ns(host) >= word[BLOCKED_UNTIL_NS]
+    free = round.kind[here] == NO_ROUND and host.now_ns() >= round.blocked_until_ns[here]
     # Rounds that fail may be in each other's way: one turn in 2, 4, 8, .. is used then.
-    is_used = free and policy.draw(host, 1 << word[FAILED]) == 0
+    is_used = free and policy.draw(host, 1 << round.failed[here]) == 0
     if is_used:
         _begin(dcs, here, host)
-    if is_used or word[FAILED] == 0:
-        word[IDLE] += min(1 << word[FAILED], IDLE_ROUND)
+    if is_used or round.failed[here] == 0:
+        round.idle[here] += min(1 << round.failed[here], IDLE_ROUND)
     arm(dcs, here, host)
 
 
 @compiled.function(inline=False)
 def _begin(dcs: ClockSet, here: int, host: Host) -> None:
     """Start a round if this process sees components that it could do without."""
-    word = dcs.word[here]
+    components, load, round = dcs.components, dcs.load, dcs.round
     kind = DEACTIVATE
     # Others may have more active than this process; it knows them, inactive.
-    low, high = word[WIDTH], max(word[ACTIVE], min(word[REACH], word[SIZE]))
+    low = load.width[here]
+    high = max(components.active[here], min(round.reach[here], components.size[here]))
     if low >= high:
         kind = REMOVE
-        low, high = max(word[ACTIVE], dcs.settings[COMPONENTS]), word[SIZE]
-        if now_ns(host) - word[CHANGED_NS] < dcs.settings[KEEP_NS]:
+        low, high = max(components.active[here], dcs.least), components.size[here]
+        if host.now_ns() - components.changed_ns[here] < dcs.keep_ns:
             return
     low = max(low, high - COMPONENTS_A_ROUND)
     if low >= high:
         return
-    word[ROUND] = (word[ROUND] + 1) & NUMBER_MASK
-    word[KIND] = kind
-    word[LOW] = word[AGREED] = low
-    word[HIGH] = high
-    word[REACH] = 0
-    if word[OVER] > low:
+    round.number[here] = (round.number[here] + 1) & NUMBER_MASK
+    round.kind[here] = kind
+    round.low[here] = round.agreed[here] = low
+    round.high[here] = high
+    round.reach[here] = 0
+    if load.over[here] > low:
         policy.choose(dcs, here, low, host)
-    word[AWAITED] = word[OTHERS]
+    round.awaited[here] = round.others[here]
     for c in range(low, high):
-        dcs.word[here, SEALS + c - low] = seal(dcs, here, c, kind)
+        dcs.seals[here, c - low] = seal(dcs, here, c, kind)
     for other in range(dcs.member.shape[1]):
         dcs.member[here, other] &= CRASHED
-    _block(dcs, here, _round(dcs.word[here, NODE], word[ROUND]), low, host)
-    dcs.counters[STARTED + kind] += 1
+    _block(dcs, here, _round(dcs.node[here], round.number[here]), low, host)
+    dcs.counted.started[kind] += 1
     _tell(dcs, here, ASK, low, host)
-    set_timer(host, EXPIRY - word[ROUND], dcs.settings[TIMEOUT_NS] << word[FAILED])
-    if word[AWAITED] == 0:
+    host.set_timer(EXPIRY - round.number[here], dcs.timeout_ns << round.failed[here])
+    if round.awaited[here] == 0:
         _conclude(dcs, here, low, host)
 
 
@@ -204,25 +157,25 @@ def _round(initiator: int, number: int) -> int:
 
 @compiled.function()
 def _block(dcs: ClockSet, here: int, name: int, low: int, host: Host) -> None:
-    word = dcs.word[here]
-    word[BLOCKED_UNTIL_NS] = now_ns(host) + dcs.settings[TIMEOUT_NS]
-    word[BLOCKER] = name
-    word[CEILING] = low
+    round = dcs.round
+    round.blocked_until_ns[here] = host.now_ns() + dcs.timeout_ns
+    round.blocker[here] = name
+    round.ceiling[here] = low
 
 
 @compiled.function(inline=False)
 def _tell(dcs: ClockSet, here: int, tag: int, low: int, host: Host) -> None:
     """Send the open round, from component ``low`` on, to all that have not crashed."""
-    word = dcs.word[here]
-    what = (word[KIND] << KIND_SHIFT) | (low << LOW_SHIFT) | (word[HIGH] << HIGH_SHIFT)
+    round = dcs.round
+    what = (round.kind[here] << KIND_SHIFT) | (low << LOW_SHIFT) | (round.high[here] << HIGH_SHIFT)
     for other in range(dcs.member.shape[1]):
-        if other != dcs.word[here, NODE] and dcs.member[here, other] & CRASHED == 0:
-            open_packet(host, other)
-            put(host, tag, what | word[ROUND])
-            for c in range(low, word[HIGH]):
-                put(host, SEAL, dcs.word[here, SEALS + c - word[LOW]])
-            dcs.counters[PACKETS + word[KIND]] += 1
-            dcs.counters[VALUES + word[KIND]] += 1 + word[HIGH] - low
+        if other != dcs.node[here] and dcs.member[here, other] & CRASHED == 0:
+            host.open_packet(other)
+            host.put(tag, what | round.number[here])
+            for c in range(low, round.high[here]):
+                host.put(SEAL, dcs.seals[here, c - round.low[here]])
+            dcs.counted.packets[round.kind[here]] += 1
+            dcs.counted.values[round.kind[here]] += 1 + round.high[here] - low
 
 
 @compiled.function(inline=False)
@@ -236,11 +189,11 @@ def on_packet(dcs: ClockSet, here: int, sender: int, inbox: Int64s, count: int, 
     low = (value >> LOW_SHIFT) & 0xFF
     high = (value >> HIGH_SHIFT) & 0xFF
     fits = tag in (ASK, DECIDE) and 0 <= value < 2 << KIND_SHIFT
-    fits = fits and 0 < low <= high <= dcs.settings[MOST] and count == 1 + high - low
+    fits = fits and 0 < low <= high <= dcs.most and count == 1 + high - low
     for i in range(1, count):
         fits = fits and tag_of(inbox, i) == SEAL
     if not fits:
-        dcs.counters[MALFORMED] += 1
+        dcs.malformed[0] += 1
     elif tag == ASK:
         _on_ask(dcs, here, sender, inbox, host)
     else:
@@ -251,25 +204,25 @@ def on_packet(dcs: ClockSet, here: int, sender: int, inbox: Int64s, count: int, 
 def _on_ask(dcs: ClockSet, here: int, sender: int, inbox: Int64s, host: Host) -> None:
     value = value_of(inbox, 0)
     kind, low, high = value >> KIND_SHIFT, (value >> LOW_SHIFT) & 0xFF, (value >> HIGH_SHIFT) & 0xFF
-    word = dcs.word[here]
+    components, round = dcs.components, dcs.round
     name = _round(sender, value & NUMBER_MASK)
     agreed = high
     policy.update_estimate(dcs, here, host)
-    if now_ns(host) >= word[BLOCKED_UNTIL_NS] or word[BLOCKER] == name:
+    if host.now_ns() >= round.blocked_until_ns[here] or round.blocker[here] == name:
         agreed = _agrees_from(dcs, here, kind, low, high, inbox, host)
     if agreed < high:
         _block(dcs, here, name, agreed, host)
         if kind == REMOVE:
-            alone = word[DOUBT] >= word[SIZE] or word[DOUBT_ROUND] == name
-            word[DOUBT_ROUND] = name if alone else SEVERAL
-            word[DOUBT] = agreed if alone else min(word[DOUBT], agreed)
+            alone = round.doubt[here] >= components.size[here] or round.doubt_round[here] == name
+            round.doubt_round[here] = name if alone else SEVERAL
+            round.doubt[here] = agreed if alone else min(round.doubt[here], agreed)
             # No initiator waits longer for answers; what it decided has come by then.
-            longest_ns = dcs.settings[TIMEOUT_NS] << (FAILED_MAX + 1)
-            word[DOUBT_UNTIL_NS] = now_ns(host) + longest_ns
-    dcs.counters[PACKETS + kind] += 1
-    dcs.counters[VALUES + kind] += 1
+            longest_ns = dcs.timeout_ns << (FAILED_MAX + 1)
+            round.doubt_until_ns[here] = host.now_ns() + longest_ns
+    dcs.counted.packets[kind] += 1
+    dcs.counted.values[kind] += 1
     number = value & NUMBER_MASK
-    send(host, sender, ANSWER, (number << 16) | (word[ACTIVE] << 8) | agreed)
+    host.send(sender, ANSWER, (number << 16) | (components.active[here] << 8) | agreed)
 
 
 @compiled.function(inline=False)
@@ -277,16 +230,16 @@ def _agrees_from(
     dcs: ClockSet, here: int, kind: int, low: int, high: int, inbox: Int64s, host: Host
 ) -> int:
     """The lowest component of those that this process agrees to; ``high`` if to none."""
-    word = dcs.word[here]
+    components, load = dcs.components, dcs.load
     if kind == DEACTIVATE:
-        lowest = max(low, word[WIDTH])
-        if word[ACTIVE] > high or word[SIZE] < high or lowest >= high:
+        lowest = max(low, load.width[here])
+        if components.active[here] > high or components.size[here] < high or lowest >= high:
             return high
-        if word[OVER] > lowest:
+        if load.over[here] > lowest:
             policy.choose(dcs, here, lowest, host)
     else:
-        lowest = max(low, word[ACTIVE])
-        if word[SIZE] != high or lowest >= high:
+        lowest = max(low, components.active[here])
+        if components.size[here] != high or lowest >= high:
             return high
     agreed = high
     while agreed > lowest and _same(dcs, here, kind, agreed - 1, low, inbox):
@@ -301,62 +254,61 @@ def _same(dcs: ClockSet, here: int, kind: int, c: int, low: int, inbox: Int64s) 
 
 @compiled.function()
 def _on_answer(dcs: ClockSet, here: int, sender: int, value: int, host: Host) -> None:
-    word = dcs.word[here]
+    round = dcs.round
     agreed = value & 0xFF
     active = (value >> 8) & 0xFF
-    if word[KIND] == NO_ROUND or value >> 16 != word[ROUND]:
+    if round.kind[here] == NO_ROUND or value >> 16 != round.number[here]:
         return  # an answer to a round that is over
     if dcs.member[here, sender] != 0:
         return  # a repeated packet
-    if not word[LOW] <= agreed <= word[HIGH] or active > dcs.settings[MOST]:
-        dcs.counters[MALFORMED] += 1
+    if not round.low[here] <= agreed <= round.high[here] or active > dcs.most:
+        dcs.malformed[0] += 1
         return
     dcs.member[here, sender] |= ANSWERED
-    word[AGREED] = max(word[AGREED], agreed)
-    word[REACH] = max(word[REACH], active)
-    word[AWAITED] -= 1
-    if word[AWAITED] == 0:
-        _conclude(dcs, here, word[AGREED], host)
+    round.agreed[here] = max(round.agreed[here], agreed)
+    round.reach[here] = max(round.reach[here], active)
+    round.awaited[here] -= 1
+    if round.awaited[here] == 0:
+        _conclude(dcs, here, round.agreed[here], host)
 
 
 @compiled.function(inline=False)
 def _conclude(dcs: ClockSet, here: int, agreed: int, host: Host) -> None:
     """All have answered, or time is up: decide, announce the decision, apply it."""
-    word = dcs.word[here]
-    low = word[HIGH]
+    round = dcs.round
+    low = round.high[here]
     # What has changed here since the round began counts as well.
-    while low > agreed and _may_leave(dcs, here, word[KIND], low - 1, word[HIGH]):
-        if seal(dcs, here, low - 1, word[KIND]) != dcs.word[here, SEALS + low - 1 - word[LOW]]:
+    while low > agreed and _may_leave(dcs, here, round.kind[here], low - 1, round.high[here]):
+        if seal(dcs, here, low - 1, round.kind[here]) != dcs.seals[here, low - 1 - round.low[here]]:
             break
         low -= 1
     _tell(dcs, here, DECIDE, low, host)
-    for c in range(word[HIGH] - 1, low - 1, -1):
-        _leave(dcs, here, word[KIND], c, host)
-    dcs.counters[LEFT + word[KIND]] += word[HIGH] - low
-    word[FAILED] = 0 if low < word[HIGH] else min(word[FAILED] + 1, FAILED_MAX)
-    word[KIND] = NO_ROUND
-    word[BLOCKED_UNTIL_NS] = 0
+    for c in range(round.high[here] - 1, low - 1, -1):
+        _leave(dcs, here, round.kind[here], c, host)
+    dcs.counted.left[round.kind[here]] += round.high[here] - low
+    round.failed[here] = 0 if low < round.high[here] else min(round.failed[here] + 1, FAILED_MAX)
+    round.kind[here] = NO_ROUND
+    round.blocked_until_ns[here] = 0
 
 
 @compiled.function()
 def _may_leave(dcs: ClockSet, here: int, kind: int, c: int, high: int) -> bool:
     """Whether this process can leave the component, those above it being left."""
-    word = dcs.word[here]
+    components = dcs.components
     if kind == REMOVE:
-        return word[ACTIVE] <= c and word[SIZE] <= high
-    return word[ACTIVE] <= high
+        return components.active[here] <= c and components.size[here] <= high
+    return components.active[here] <= high
 
 
 @compiled.function()
 def _leave(dcs: ClockSet, here: int, kind: int, c: int, host: Host) -> None:
-    word = dcs.word[here]
     # There may be more to leave: a turn that achieved something was not idle.
-    word[IDLE] = 0
+    dcs.round.idle[here] = 0
     if kind == REMOVE:
         remove(dcs, here, c)
-    elif word[ACTIVE] == c + 1:
+    elif dcs.components.active[here] == c + 1:
         # Nothing was sent that increments it, or its seal would differ: draining it is enough.
-        if word[OVER] > c:
+        if dcs.load.over[here] > c:
             policy.choose(dcs, here, c, host)
         deactivate(dcs, here, host)
     arm(dcs, here, host)  # the round may have been that of the last turn
@@ -366,16 +318,16 @@ def _leave(dcs: ClockSet, here: int, kind: int, c: int, host: Host) -> None:
 def _on_decision(dcs: ClockSet, here: int, sender: int, inbox: Int64s, host: Host) -> None:
     value = value_of(inbox, 0)
     kind, low, high = value >> KIND_SHIFT, (value >> LOW_SHIFT) & 0xFF, (value >> HIGH_SHIFT) & 0xFF
-    word = dcs.word[here]
+    round = dcs.round
     name = _round(sender, value & NUMBER_MASK)
-    if word[BLOCKER] == name:
-        word[BLOCKED_UNTIL_NS] = 0
-        word[BLOCKER] = NOBODY
-    if word[DOUBT_ROUND] == name:
-        word[DOUBT_ROUND] = NOBODY
-        word[DOUBT] = dcs.settings[MOST]
+    if round.blocker[here] == name:
+        round.blocked_until_ns[here] = 0
+        round.blocker[here] = NOBODY
+    if round.doubt_round[here] == name:
+        round.doubt_round[here] = NOBODY
+        round.doubt[here] = dcs.most
     for c in range(high - 1, low - 1, -1):
-        there = c < word[SIZE] and _same(dcs, here, kind, c, low, inbox)
+        there = c < dcs.components.size[here] and _same(dcs, here, kind, c, low, inbox)
         if not there or not _may_leave(dcs, here, kind, c, c + 1):
             return
         _leave(dcs, here, kind, c, host)
@@ -384,17 +336,17 @@ def _on_decision(dcs: ClockSet, here: int, sender: int, inbox: Int64s, host: Hos
 @compiled.function(inline=False)
 def on_crash(dcs: ClockSet, here: int, crashed: int, host: Host) -> None:
     """A process has stopped: nobody waits for it, and another may have to take its turns."""
-    word = dcs.word[here]
+    round = dcs.round
     if dcs.member[here, crashed] & CRASHED != 0:
         return
     answered = dcs.member[here, crashed] & ANSWERED != 0
     dcs.member[here, crashed] |= CRASHED
-    word[OTHERS] -= 1
-    word[RANK] -= crashed < dcs.word[here, NODE]
-    if word[DOUBT_ROUND] >> 32 == crashed:
-        word[DOUBT_UNTIL_NS] = 0
-    if word[KIND] != NO_ROUND and not answered:
-        word[AWAITED] -= 1
-        if word[AWAITED] == 0:
-            _conclude(dcs, here, word[AGREED], host)
+    round.others[here] -= 1
+    round.rank[here] -= crashed < dcs.node[here]
+    if round.doubt_round[here] >> 32 == crashed:
+        round.doubt_until_ns[here] = 0
+    if round.kind[here] != NO_ROUND and not answered:
+        round.awaited[here] -= 1
+        if round.awaited[here] == 0:
+            _conclude(dcs, here, round.agreed[here], host)
     arm(dcs, here, host)

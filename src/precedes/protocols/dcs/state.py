@@ -1,7 +1,7 @@
 """Parameters and state of ``dcs``: what a process keeps, and what travels with a message.
 
-A clock is a row of ``count`` components of E entries each. A process has the first ``SIZE`` of
-them, and the first ``ACTIVE`` of those are active: they alone travel. ``GENERATION`` says how often
+A clock is a row of ``most`` components of ``entries`` each. A process has the first ``size`` of
+them, and the first ``active`` of those are active: they alone travel. ``generation`` is how often
 an index has been removed, so that a component that was added again is another one.
 """
 
@@ -19,8 +19,8 @@ from precedes import compiled
 from precedes.contract import Capacity, Group, Int32s, Int64s, check_range
 from precedes.errors import UserError
 from precedes.model import NANOSECONDS_PER_MS, NODES_MAX
-from precedes.parts import clocks, sizing
-from precedes.parts.hash_check import check, log, queue, search, set_hash
+from precedes.parts import clocks, pool, sizing
+from precedes.parts.hash_check import log, queue, requests, search, set_hash
 from precedes.parts.hash_check.log import Log
 from precedes.parts.hash_check.queue import Queue
 from precedes.parts.hash_check.search import Peeling
@@ -28,6 +28,7 @@ from precedes.parts.hash_check.set_hash import Hasher
 
 COMPONENTS_MAX: Final = 128  # an index fits into a byte, and so does their number
 SPREAD_MAX: Final = 4
+COMPONENTS_A_ROUND: Final = 8  # with them a packet stays below 100 bytes
 # Generations go round: what a peer claims makes none of them too large to travel.
 GENERATION_MASK: Final = (1 << 31) - 1
 
@@ -35,51 +36,6 @@ GENERATION_MASK: Final = (1 << 31) - 1
 CARRIES: Final = 0  # how many components it carries
 INCREMENTS: Final = 1  # S_incr: from here on the components that its sender incremented
 GENERATIONS: Final = INCREMENTS + SPREAD_MAX  # and of each carried component the generation
-
-# Words of a component in ``part``.
-HASH: Final = 0  # of the delivered messages that hit it, since its generation began
-CARRIED: Final = 1  # at place c: of the delivered messages that carried exactly c components
-GENERATION: Final = 2
-HITS: Final = 3  # increments delivered since the last look at the balance
-PART_WORDS: Final = 4
-
-# Words of a process in ``word``: its components,
-SIZE: Final = 0
-ACTIVE: Final = 1
-CHANGED_NS: Final = 2  # when the number of active components changed last
-# the load and the components for it (``policy``),
-RATE: Final = 3  # 1/1000 deliveries per second, not yet divided by its weight
-WEIGHT: Final = 4  # what the estimate has seen of a full one
-COUNT: Final = 5  # deliveries in the current interval
-INTERVAL_END_NS: Final = 6
-WIDTH: Final = 7  # components that the load asks for
-OVER: Final = 8  # components that S_incr is drawn from
-BALANCE_END_NS: Final = 9
-INCREMENT: Final = 10  # S_incr: from here on, SPREAD_MAX places
-# and rounds (``rounds``).
-BLOCKED_UNTIL_NS: Final = 14
-BLOCKER: Final = 15  # the round that blocks: initiator and number, packed
-CEILING: Final = 16  # while blocked: components that S_incr may be drawn from
-DOUBT: Final = 17  # components from here on may have been removed by others
-DOUBT_ROUND: Final = 18  # the round whose decision would tell; SEVERAL if there are more
-RANK: Final = 19  # processes with a smaller number that have not crashed
-OTHERS: Final = 20  # processes that have not crashed
-ROUND: Final = 21  # number of the last round started here
-KIND: Final = 22  # of the round that is open here, or NO_ROUND
-LOW: Final = 23  # its components,
-HIGH: Final = 24  # up to this one
-AGREED: Final = 25  # the lowest that all who answered agree to
-AWAITED: Final = 26  # answers that have not come
-ARMED: Final = 27  # whether the timer of the next turn is set
-IDLE: Final = 28  # turns since the last delivery, those in which nothing was tried left out
-NODE: Final = 29  # the process's own number
-STALE: Final = 30  # components were removed: what waits must be examined again
-FAILED: Final = 31  # consecutive rounds that failed, up to a bound
-REACH: Final = 32  # the most active components that an answer to the last round reported
-DOUBT_UNTIL_NS: Final = 33  # until then a decision may come
-SEALS: Final = 34  # what the components of its open round looked like
-COMPONENTS_A_ROUND: Final = 8  # with them a packet stays below 100 bytes
-WORDS: Final = SEALS + COMPONENTS_A_ROUND
 
 NO_ROUND: Final = -1
 NOBODY: Final = -1
@@ -89,37 +45,11 @@ SEVERAL: Final = -2
 ANSWERED: Final = 1
 CRASHED: Final = 2
 
-# Places in ``settings``.
-ENTRIES: Final = 0  # of a component
-PER_COMPONENT: Final = 1
-SPREAD: Final = 2
-COMPONENTS: Final = 3  # at the start, and at least
-MOST: Final = 4  # components
-DETECTOR: Final = 5
-ROUND_NS: Final = 6
-TIMEOUT_NS: Final = 7
-KEEP_NS: Final = 8
-BALANCE_NS: Final = 9
-INTERVAL_NS: Final = 10
-
-# Places in ``counters``; a round counts at its kind's, DEACTIVATE or REMOVE.
-STARTED: Final = 0  # rounds
-PACKETS: Final = 2  # of rounds
-VALUES: Final = 4  # in these packets
-LEFT: Final = 6  # components, by the decisions of all initiators
-MALFORMED: Final = 8  # packets and messages that no correct process sends
-COUNTERS: Final = 9
-
 # Kinds of rounds.
 DEACTIVATE: Final = 0
 REMOVE: Final = 1
+KINDS: Final = 2
 
-# Words of an interval of 10 s in ``series``; the last interval is all that is later.
-ACTIVE_SUM: Final = 0  # active components of processes, summed over intervals of the estimate
-ACTIVE_COUNT: Final = 1
-SENT_SUM: Final = 2  # components carried by messages
-SENT_COUNT: Final = 3
-SERIES_WORDS: Final = 4
 SERIES_STEP_NS: Final = 10_000_000_000
 SERIES_LENGTH: Final = 64
 
@@ -175,7 +105,7 @@ class Parameters:
             check_range(1, 1e9, **{name: getattr(self, name)})
         for name in ("keep_ms", "balance_ms", "grace_ms"):
             check_range(0, 1e9, **{name: getattr(self, name)})
-        check.check_effort(hashes=self.hashes, log_length=self.log)
+        search.check_effort(hashes=self.hashes, log_length=self.log)
 
 
 def _check_shape(given: Parameters) -> None:
@@ -196,19 +126,105 @@ def _check_shape(given: Parameters) -> None:
         )
 
 
+class Components(NamedTuple):
+    """The components of a process."""
+
+    size: Int64s
+    active: Int64s
+    changed_ns: Int64s  # when the number of active components changed last
+    stale: Int64s  # components were removed: what waits must be examined again
+
+
+class Part(NamedTuple):
+    """One component of a process."""
+
+    hash: Int64s  # of the delivered messages that hit it, since its generation began
+    carried: Int64s  # at place c: of the delivered messages that carried exactly c components
+    generation: Int64s
+    hits: Int64s  # increments delivered since the last look at the balance
+
+
+class Load(NamedTuple):
+    """The load that a process sees, and the components for it (``policy``)."""
+
+    rate: Int64s  # 1/1000 deliveries per second, not yet divided by its weight
+    weight: Int64s  # what the estimate has seen of a full one
+    deliveries: Int64s  # in the current interval
+    interval_end_ns: Int64s
+    width: Int64s  # components that the load asks for
+    over: Int64s  # components that S_incr is drawn from
+    balance_end_ns: Int64s
+
+
+class Round(NamedTuple):
+    """The rounds of a process and of others, as far as it takes part (``rounds``)."""
+
+    blocked_until_ns: Int64s
+    blocker: Int64s  # the round that blocks: initiator and number, packed
+    ceiling: Int64s  # while blocked: components that S_incr may be drawn from
+    doubt: Int64s  # components from here on may have been removed by others
+    doubt_round: Int64s  # the round whose decision would tell; SEVERAL if there are more
+    doubt_until_ns: Int64s  # until then a decision may come
+    rank: Int64s  # processes with a smaller number that have not crashed
+    others: Int64s  # processes that have not crashed
+    armed: Int64s  # whether the timer of the next turn is set
+    idle: Int64s  # turns since the last delivery, those in which nothing was tried left out
+    failed: Int64s  # consecutive rounds that failed, up to a bound
+    number: Int64s  # of the last round started here
+    kind: Int64s  # of the round that is open here, or NO_ROUND
+    low: Int64s  # its components,
+    high: Int64s  # up to this one
+    agreed: Int64s  # the lowest that all who answered agree to
+    awaited: Int64s  # answers that have not come
+    reach: Int64s  # the most active components that an answer to the last round reported
+
+
+class Counted(NamedTuple):
+    """What was done in all rounds of a kind, DEACTIVATE or REMOVE."""
+
+    started: Int64s
+    packets: Int64s
+    values: Int64s  # in these packets
+    left: Int64s  # components, by the decisions of all initiators
+
+
+class Series(NamedTuple):
+    """Sums over an interval of 10 s; the last interval is all that is later."""
+
+    active_sum: Int64s  # active components of processes, summed over intervals of the estimate
+    active_count: Int64s
+    sent_sum: Int64s  # components carried by messages
+    sent_count: Int64s
+
+
 class ClockSet(NamedTuple):
     """The clocks of the hosted processes, and what each knows of components, load and rounds."""
 
     clock: Int32s
     base: Int32s  # the clock as it was when each component was deactivated last; for the detector
-    word: Int64s
-    part: Int64s
+    components: Components
+    part: Part
+    load: Load
+    S_incr: Int64s  # process, place -> component that is incremented
+    round: Round
+    seals: Int64s  # process, component of its open round -> what it looked like
     member: NDArray[np.int8]  # process, other -> what is known of it in a round
-    settings: Int64s
-    counters: Int64s
-    series: Int64s
+    node: Int64s  # row -> process
+    counted: Counted
+    malformed: Int64s  # one number: packets and messages that no correct process sends
+    series: Series
     limits: Int64s  # components, from 0 on -> the load they are enough for, in 1/1000 a second
     key: Int64s  # of the group's hash
+    entries: int  # of a component
+    per_component: int
+    spread: int
+    least: int  # components, and at the start
+    most: int  # components
+    round_ns: int
+    timeout_ns: int
+    keep_ns: int
+    balance_ns: int
+    interval_ns: int
 
 
 class State(NamedTuple):
@@ -230,9 +246,11 @@ class State(NamedTuple):
     log: Log
     hasher: Hasher
     peel: Peeling
-    scratch: Int64s
-    setting: Int64s  # of ``hash_check.check``, as is ``counted``
-    counted: Int64s
+    scratch: Int64s  # source -> 0, except while something is counted for a request
+    counts: requests.Counts
+    has_detector: int
+    hashes: int
+    grace_ns: int
 
 
 def allocate(parameters: Parameters, group: Group, capacity: Capacity) -> State:
@@ -243,27 +261,13 @@ def allocate(parameters: Parameters, group: Group, capacity: Capacity) -> State:
         parameters = _for_live_group(parameters, group.nodes, own_count)
     most = parameters.components_max
     width = clocks.padded(most * parameters.component_entries)
-    processes = len(group.hosted)
-    watched = processes if checked else 0
+    watched = len(group.hosted) if checked else 0
     hasher = set_hash.allocate(seed=group.seed, slots=capacity.slots)
-    grace_ns = round(parameters.grace_ms * NANOSECONDS_PER_MS)
     draw = clocks.entries_apart if checked else clocks.entries_of_all
     entries = parameters.component_entries
     own = draw(entries=entries, per_process=own_count, nodes=group.nodes, seed=group.seed)
     return State(
-        dcs=ClockSet(
-            clock=np.zeros((processes, width), np.int32),
-            base=np.zeros((watched, width if checked else 0), np.int32),
-            word=_first_words(parameters, group),
-            # One more: a place for messages that carry all components.
-            part=np.zeros((processes, most + 1, PART_WORDS), np.int64),
-            member=np.zeros((processes, group.nodes), np.int8),
-            settings=_settings(parameters),
-            counters=np.zeros(COUNTERS, np.int64),
-            series=np.zeros(SERIES_WORDS * SERIES_LENGTH, np.int64),
-            limits=np.array(loads(parameters, group.nodes), np.int64),
-            key=hasher.key.copy(),
-        ),
+        dcs=_allocate_clock_set(parameters, group, width, hasher.key.copy()),
         need=np.zeros((capacity.slots, width), np.int32),
         stamp=np.zeros((capacity.slots, GENERATIONS + most), np.int32),
         past=np.zeros(capacity.slots, np.int64),
@@ -271,7 +275,7 @@ def allocate(parameters: Parameters, group: Group, capacity: Capacity) -> State:
         expected=np.zeros(width if checked else 0, np.int32),
         hash=np.zeros(watched, np.int64),
         delivered=np.zeros((watched, group.nodes), np.int32),
-        held=queue.allocate(processes, capacity),
+        held=queue.allocate(len(group.hosted), capacity),
         log=log.allocate(
             processes=watched,
             nodes=group.nodes,
@@ -288,9 +292,10 @@ def allocate(parameters: Parameters, group: Group, capacity: Capacity) -> State:
             per_part=parameters.per_component,
         ),
         scratch=np.zeros(group.nodes, np.int64),
-        # Test again after every delivery, and await the sender's message before.
-        setting=np.array([parameters.hashes, grace_ns, True, True], np.int64),
-        counted=np.zeros(check.COUNTED, np.int64),
+        counts=requests.allocate_counts(),
+        has_detector=int(checked),
+        hashes=parameters.hashes,
+        grace_ns=_ns(parameters.grace_ms),
     )
 
 
@@ -300,21 +305,69 @@ def _for_live_group(parameters: Parameters, nodes: int, own_count: int) -> Param
     return replace(parameters, component_entries=max(parameters.component_entries, least))
 
 
-def _settings(parameters: Parameters) -> Int64s:
-    found = [
-        parameters.component_entries,
-        parameters.per_component,
-        parameters.spread,
-        parameters.components,
-        parameters.components_max,
-        DETECTORS.index(parameters.detector),
-        round(parameters.round_ms * NANOSECONDS_PER_MS),
-        round(parameters.timeout_ms * NANOSECONDS_PER_MS),
-        round(parameters.keep_ms * NANOSECONDS_PER_MS),
-        round(parameters.balance_ms * NANOSECONDS_PER_MS),
-        round(parameters.smoothing_ms * NANOSECONDS_PER_MS) // INTERVALS,
-    ]
-    return np.array(found, np.int64)
+def _ns(ms: float) -> int:
+    return round(ms * NANOSECONDS_PER_MS)
+
+
+def _allocate_clock_set(parameters: Parameters, group: Group, width: int, key: Int64s) -> ClockSet:
+    processes, most = len(group.hosted), parameters.components_max
+    checked = parameters.detector == "hash"
+    S_incr = np.zeros((processes, SPREAD_MAX), np.int64)
+    for s in range(parameters.spread):
+        # Spread evenly at the start, and so that a pair of components has equally many too.
+        S_incr[:, s] = group.hosted // parameters.components**s % parameters.components
+    return ClockSet(
+        clock=np.zeros((processes, width), np.int32),
+        base=np.zeros((processes, width) if checked else (0, 0), np.int32),
+        components=_first_components(parameters, processes),
+        # One more: a place for messages that carry all components.
+        part=pool.columns(Part, processes, most + 1, dtype=np.int64),
+        load=_first_load(parameters, processes),
+        S_incr=S_incr,
+        round=_first_round(parameters, group),
+        seals=np.zeros((processes, COMPONENTS_A_ROUND), np.int64),
+        member=np.zeros((processes, group.nodes), np.int8),
+        node=np.array(group.hosted, np.int64),
+        counted=pool.columns(Counted, KINDS, dtype=np.int64),
+        malformed=np.zeros(1, np.int64),
+        series=pool.columns(Series, SERIES_LENGTH, dtype=np.int64),
+        limits=np.array(loads(parameters, group.nodes), np.int64),
+        key=key,
+        entries=parameters.component_entries,
+        per_component=parameters.per_component,
+        spread=parameters.spread,
+        least=parameters.components,
+        most=most,
+        round_ns=_ns(parameters.round_ms),
+        timeout_ns=_ns(parameters.timeout_ms),
+        keep_ns=_ns(parameters.keep_ms),
+        balance_ns=_ns(parameters.balance_ms),
+        interval_ns=_ns(parameters.smoothing_ms) // INTERVALS,
+    )
+
+
+def _first_components(parameters: Parameters, processes: int) -> Components:
+    components = pool.columns(Components, processes, dtype=np.int64)
+    components.size[:] = components.active[:] = parameters.components
+    return components
+
+
+def _first_load(parameters: Parameters, processes: int) -> Load:
+    load = pool.columns(Load, processes, dtype=np.int64)
+    load.width[:] = load.over[:] = parameters.components
+    load.interval_end_ns[:] = _ns(parameters.smoothing_ms) // INTERVALS
+    return load
+
+
+def _first_round(parameters: Parameters, group: Group) -> Round:
+    processes = len(group.hosted)
+    first = pool.columns(Round, processes, dtype=np.int64)
+    first.blocker[:] = first.doubt_round[:] = NOBODY
+    first.kind[:] = NO_ROUND
+    first.doubt[:] = parameters.components_max
+    first.rank[:processes] = group.hosted
+    first.others[:] = group.nodes - 1
+    return first
 
 
 def loads(parameters: Parameters, nodes: int) -> tuple[int, ...]:
@@ -359,70 +412,54 @@ def _loads(
     return tuple(found)
 
 
-def _first_words(parameters: Parameters, group: Group) -> Int64s:
-    word = np.zeros((len(group.hosted), WORDS), np.int64)
-    first = parameters.components
-    word[:, [SIZE, ACTIVE, WIDTH, OVER]] = first
-    interval_ns = round(parameters.smoothing_ms * NANOSECONDS_PER_MS) // INTERVALS
-    word[:, INTERVAL_END_NS] = interval_ns
-    word[:, [BLOCKER, DOUBT_ROUND, KIND]] = NOBODY
-    word[:, DOUBT] = parameters.components_max
-    word[:, RANK] = word[:, NODE] = group.hosted
-    word[:, OTHERS] = group.nodes - 1
-    for s in range(parameters.spread):
-        # Spread evenly at the start, and so that a pair of components has equally many too.
-        word[:, INCREMENT + s] = group.hosted // first**s % first
-    return word
-
-
 def extra(state: State) -> dict[str, float]:
     """The clock over the run, what the rounds did, and what the detector did if there is one."""
-    counters, entries = state.dcs.counters, int(state.dcs.settings[ENTRIES])
+    dcs, counted = state.dcs, state.dcs.counted
+    processes = len(dcs.node)
+    sums = _intervals(state)
     found: dict[str, float] = {
-        "entries_mean": _mean(state, ACTIVE_SUM, ACTIVE_COUNT),
-        "entries_sent_mean": _mean(state, SENT_SUM, SENT_COUNT),
-        "entries_at_end": entries * float(state.dcs.word[:, ACTIVE].mean()),
-        "rounds": int(counters[STARTED : STARTED + 2].sum()),
-        "rounds_packets": int(counters[PACKETS : PACKETS + 2].sum()),
-        "deactivated": int(counters[LEFT + DEACTIVATE]),
-        "removed": int(counters[LEFT + REMOVE]),
-        "malformed": int(counters[MALFORMED]),
+        "entries_mean": _mean(state, sums.active_sum, sums.active_count),
+        "entries_sent_mean": _mean(state, sums.sent_sum, sums.sent_count),
+        "entries_at_end": dcs.entries * float(dcs.components.active[:processes].mean()),
+        "rounds": int(counted.started.sum()),
+        "rounds_packets": int(counted.packets.sum()),
+        "deactivated": int(counted.left[DEACTIVATE]),
+        "removed": int(counted.left[REMOVE]),
+        "malformed": int(dcs.malformed[0]),
     }
     for name, kind in (("deactivate", DEACTIVATE), ("remove", REMOVE)):
-        found[f"{name}_rounds"] = int(counters[STARTED + kind])
-        found[f"{name}_packets"] = int(counters[PACKETS + kind])
-        found[f"{name}_values"] = int(counters[VALUES + kind])
-    if state.dcs.settings[DETECTOR] != 0:
-        found["hashes"] = int(state.peel.mark[search.HASHES])
-        found |= check.counts(state)
+        found[f"{name}_rounds"] = int(counted.started[kind])
+        found[f"{name}_packets"] = int(counted.packets[kind])
+        found[f"{name}_values"] = int(counted.values[kind])
+    if state.has_detector != 0:
+        found["hashes"] = int(state.peel.mark.hashes[0])
+        found |= requests.extra(state.counts, state.log)
     return found
 
 
-def _rows(state: State) -> Int64s:
-    """The words of intervals of 10 s, up to the last one with a broadcast."""
-    rows = state.dcs.series.reshape(-1, SERIES_WORDS)
-    sent = np.flatnonzero(rows[:, SENT_COUNT])
-    return rows[: int(sent[-1]) + 1 if len(sent) else 1]
+def _intervals(state: State) -> Series:
+    """The intervals of 10 s, up to the last one with a broadcast."""
+    sent = np.flatnonzero(state.dcs.series.sent_count)
+    end = int(sent[-1]) + 1 if len(sent) else 1
+    return Series(*(column[:end] for column in state.dcs.series))
 
 
-def _mean(state: State, total: int, count: int) -> float:
+def _mean(state: State, total: Int64s, count: Int64s) -> float:
     """A mean number of entries."""
-    rows = _rows(state)
-    entries = int(state.dcs.settings[ENTRIES])
-    return entries * int(rows[:, total].sum()) / max(int(rows[:, count].sum()), 1)
+    return state.dcs.entries * int(total.sum()) / max(int(count.sum()), 1)
 
 
 def series(state: State) -> dict[str, list[float]]:
     """In every 10 s: entries of a clock, a mean over processes, and broadcasts."""
-    rows = _rows(state)
-    means = rows[:, ACTIVE_SUM] / np.maximum(rows[:, ACTIVE_COUNT], 1)
+    sums = _intervals(state)
+    means = sums.active_sum / np.maximum(sums.active_count, 1)
     return {
-        "entries": [float(one) for one in means * state.dcs.settings[ENTRIES]],
-        "broadcasts": [float(one) for one in rows[:, SENT_COUNT]],
+        "entries": [float(one) for one in means * state.dcs.entries],
+        "broadcasts": [float(one) for one in sums.sent_count],
     }
 
 
 @compiled.function()
-def series_row(now_ns: int) -> int:
-    """Where the words of an interval of 10 s begin in ``series``."""
-    return SERIES_WORDS * min(now_ns // SERIES_STEP_NS, SERIES_LENGTH - 1)
+def interval_of(now_ns: int) -> int:
+    """The row of ``series`` for a time."""
+    return min(now_ns // SERIES_STEP_NS, SERIES_LENGTH - 1)

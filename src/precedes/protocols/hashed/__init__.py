@@ -23,48 +23,19 @@ if the group is smaller than the clock.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
-from typing import Final, NamedTuple
-
-import numpy as np
+from typing import Final
 
 from precedes import compiled
-from precedes.contract import (
-    DONE,
-    FULL,
-    MESSAGE,
-    NUMBER,
-    Capacity,
-    Group,
-    Host,
-    Int32s,
-    Int64s,
-    admits,
-    broadcast,
-    check_range,
-    message_bytes,
-    on_crash,
-    on_timer,
-    receive,
-    send_all,
-    sequence_of,
-    source_of,
-    tag_of,
-    value_of,
-    window,
-)
-from precedes.errors import UserError
-from precedes.model import NANOSECONDS_PER_MS
+from precedes.contract import MESSAGE, NUMBER, Host, Int64s, handler, tag_of, value_of
 from precedes.parts import clocks
-from precedes.parts.hash_check import check, log, queue, requests, search, set_hash
-from precedes.parts.hash_check.log import Log
-from precedes.parts.hash_check.queue import Queue
-from precedes.parts.hash_check.search import Peeling
-from precedes.parts.hash_check.set_hash import Hasher
+from precedes.parts.hash_check import log, queue, requests, search, set_hash
+from precedes.parts.hash_check.queue import ANSWERED, ASKED, COUNTS, PREDECESSOR, SUSPECT
 from precedes.parts.pool import NONE
 
 from . import enumeration
-from .enumeration import Enumeration
+from .state import Parameters, State, allocate, extra
+
+__all__ = ["Parameters", "State", "allocate", "extra"]
 
 DATA: Final = 0
 ITEMS: Final = (MESSAGE, NUMBER, NUMBER, NUMBER)
@@ -75,260 +46,282 @@ ROUTE: Final = "direct"
 # It asks the sender of a message that it cannot explain, and a lost one does not answer.
 SURVIVES_CRASHES: Final = False
 
-SEARCHES: Final = ("peeling", "literal")
 
-# Places in ``setting``, after those of ``check``.
-ENTRIES: Final = check.SETTINGS
-SEARCH: Final = ENTRIES + 1  # of SEARCHES
-OWNERS: Final = SEARCH + 1  # from here on, for each entry of a row: see ``clocks.owners_of``
+# --- Algorithm 2 ---
 
 
-@dataclass(frozen=True)
-class Parameters:
-    """The size of the clock, the effort of the search, and when the sender is asked."""
-
-    entries: int = field(default=50, metadata={"help": "entries of the clock (M)"})
-    per_process: int = field(default=2, metadata={"help": "entries that a process owns (k)"})
-    hashes: int = field(default=100, metadata={"help": "hashes compared in one test, at most (l)"})
-    search: str = field(
-        default="peeling", metadata={"help": "peeling, or literal: combinations as printed"}
-    )
-    grace_ms: float = field(default=100.0, metadata={"help": "wait before asking the sender"})
-    retry: bool = field(default=True, metadata={"help": "test again after every delivery"})
-    sender_order: bool = field(
-        default=True, metadata={"help": "await the sender's message before it, then test"}
-    )
-    log: int = field(
-        default=1024, metadata={"help": "deliveries kept for answers (up to a power of 2)"}
-    )
-
-    def __post_init__(self) -> None:
-        clocks.check_size(entries=self.entries, per_process=self.per_process)
-        check_range(0, 1e6, grace_ms=self.grace_ms)
-        check.check_effort(hashes=self.hashes, log_length=self.log)
-        if self.search not in SEARCHES:
-            raise UserError(f"search must be {' or '.join(SEARCHES)}, not {self.search!r}")
-
-
-class State(NamedTuple):
-    """Rows of ``clock``, ``hash``, ``delivered`` belong to processes, the fields' to messages."""
-
-    clock: Int32s
-    hash: Int64s  # of all that the process has delivered
-    delivered: Int32s  # process, source -> messages delivered, without gaps
-    need: Int32s
-    past: Int64s  # message -> hash of all that its sender had delivered
-    own: Int32s  # f: process -> the entries it increments
-    node: Int32s  # row -> process
-    held: Queue
-    log: Log
-    hasher: Hasher
-    peel: Peeling
-    literal: Enumeration
-    scratch: Int64s  # source -> 0, but while something is counted for a request
-    setting: Int64s
-    counted: Int64s
-
-
-def allocate(parameters: Parameters, group: Group, capacity: Capacity) -> State:
-    """A state for the hosted processes of a group; the group's seed is the key of the hash.
-
-    The window of a live group lets so much be in flight that no search would find it: its clock is
-    large enough to tell the members apart.
-    """
-    if group.window > 0:
-        parameters = _for_live_group(parameters, group)
-    width = clocks.padded(parameters.entries)
-    processes = len(group.hosted)
-    own = clocks.entries_apart(
-        entries=parameters.entries,
-        per_process=parameters.per_process,
-        nodes=group.nodes,
-        seed=group.seed,
-    )
-    hasher = set_hash.allocate(seed=group.seed, slots=capacity.slots)
-    setting = [
-        parameters.hashes,
-        round(parameters.grace_ms * NANOSECONDS_PER_MS),
-        parameters.retry,
-        parameters.sender_order,
-        parameters.entries,
-        SEARCHES.index(parameters.search),
-        *clocks.owners_of(own, hosted=group.hosted, width=width),
-    ]
-    return State(
-        clock=np.zeros((processes, width), np.int32),
-        hash=np.zeros(processes, np.int64),
-        delivered=np.zeros((processes, group.nodes), np.int32),
-        need=np.zeros((capacity.slots, width), np.int32),
-        past=np.zeros(capacity.slots, np.int64),
-        own=own,
-        node=np.array(group.hosted, np.int32),
-        held=queue.allocate(processes, capacity, entries=width),
-        log=log.allocate(
-            processes=processes,
-            nodes=group.nodes,
-            length=parameters.log,
-            key=hasher.key.copy(),
-            tells_apart=clocks.are_apart(own, entries=parameters.entries),
-        ),
-        hasher=hasher,
-        peel=search.allocate(width=width, nodes=group.nodes, per_process=parameters.per_process),
-        literal=enumeration.allocate(
-            processes=processes, width=width, is_used=parameters.search == "literal"
-        ),
-        scratch=np.zeros(group.nodes, np.int64),
-        setting=np.array(setting, np.int64),
-        counted=np.zeros(check.COUNTED, np.int64),
-    )
-
-
-def _for_live_group(parameters: Parameters, group: Group) -> Parameters:
-    in_flight = group.window * (group.nodes - 1)
-    if parameters.search == "literal" and in_flight > enumeration.NEWEST:
-        raise UserError(
-            f"search=literal looks at {enumeration.NEWEST} deliveries, but {in_flight:,} messages "
-            "can be in flight in this group: set search to peeling"
-        )
-    least = clocks.entries_to_tell_apart(group.nodes, parameters.per_process)
-    return replace(parameters, entries=max(parameters.entries, least))
-
-
-def effects_words(capacity: Capacity, nodes: int) -> int:
-    """Each waiting message is delivered, or asked about and given a timer; one answer; a send."""
-    return 64 + 10 * capacity.held + 5 * nodes
-
-
-@compiled.register(broadcast, State)
-def _broadcast(state: State, here: int, slot: int, host: Host) -> int:
+@handler(State)
+def broadcast(state: State, here: int, slot: int, host: Host) -> None:
+    """Lines 1 to 7."""
     clocks.copy(state.clock[here], state.need[slot])
     state.past[slot] = state.hash[here]
-    check.record_delivery(state, here, slot, host)
+    record(state, here, slot, host)
     log.collect(state.log, here, state.node[here])
-    send_all(host, DATA, slot)
-    check.after_delivery(state, here, source_of(host, slot), host)
-    return DONE
+    host.send_all(DATA, slot)
+    after_delivery(state, here, host.source_of(slot), host)
 
 
-@compiled.register(check.record, State)
-def _record(state: State, here: int, slot: int, host: Host) -> None:
-    source = source_of(host, slot)
-    sequence = sequence_of(host, slot)
-    for i in range(state.own.shape[1]):
-        state.clock[here, state.own[source, i]] += 1
-    hashed = set_hash.hash_of(state.hasher, slot, host)
-    state.hash[here] = set_hash.plus(state.hash[here], hashed)
-    state.delivered[here, source] = sequence
-    if state.setting[SEARCH] != 0:
-        enumeration.remember(state.literal, state.log, state.own, here, source, state.need[slot])
-    log.append(state.log, here, set_hash.packed(source, sequence), hashed, 0)
-
-
-@compiled.register(receive, State)
-def _receive(state: State, here: int, sender: int, inbox: Int64s, count: int, host: Host) -> int:
-    if not queue.has_room(state.held, count):
-        return FULL
+@handler(State)
+def receive(state: State, here: int, sender: int, inbox: Int64s, count: int, host: Host) -> None:
     for i in range(count):
-        if tag_of(inbox, i) == DATA:
-            check.arrive(state, here, value_of(inbox, i), host)
-        else:
-            check.talk(state, here, state.node[here], sender, inbox, i, host)
-    return DONE
+        tag, value = tag_of(inbox, i), value_of(inbox, i)
+        if tag == DATA:
+            on_app(state, here, value, host)
+        elif tag != requests.REQUEST:
+            on_rsp(state, here, sender, tag, value, host)
+        elif i == 0:
+            # A request has a packet to itself, so that one answer is the most to be sent.
+            on_req(state, here, sender, value, host)
 
 
-@compiled.register(check.lacks, State)
-def _lacks(state: State, here: int, slot: int) -> int:
+@compiled.function()
+def on_app(state: State, here: int, slot: int, host: Host) -> None:
+    """Lines 8 to 13: deliver a message, let it wait, or drop a repeated one."""
+    source = host.source_of(slot)
+    before = state.delivered[here, source]
+    sequence = host.sequence_of(slot)
+    any_waits = state.held.ends.begin[here] != NONE
+    if sequence <= before or (any_waits and queue.holds(state.held, here, source, sequence, host)):
+        host.drop(slot)
+        return
+    entry = lacks(state, here, slot)
+    in_turn = sequence == before + 1 or state.sender_order == 0
+    if entry == NONE and in_turn and not error_detector(state, here, slot, host):
+        record(state, here, slot, host)
+        host.deliver(slot)
+        after_delivery(state, here, source, host)
+    else:
+        hold(state, here, slot, entry, in_turn, host)
+
+
+@compiled.function()
+def lacks(state: State, here: int, slot: int) -> int:
+    """Line 9: an entry of the clock that has not reached what the message needs, or NONE."""
     if clocks.covers(state.clock[here], state.need[slot]):
         return NONE
     return clocks.first_missing(state.clock[here], state.need[slot])
 
 
-@compiled.register(check.reached, State)
-def _reached(state: State, here: int, entry: int) -> int:
-    return state.clock[here, entry]
+@compiled.function(inline=False)
+def hold(state: State, here: int, slot: int, entry: int, in_turn: bool, host: Host) -> None:
+    """Let a message wait for what it lacks."""
+    row = queue.add(state.held, here, slot, COUNTS)
+    if entry != NONE:
+        queue.await_entry(state.held, row, entry, state.need[slot])
+    elif not in_turn:
+        state.held.rows.stage[row] = PREDECESSOR
+    else:
+        suspect(state, here, row, host)
+    queue.note_waiting(state.held, here, row)
 
 
-@compiled.register(check.releases, State)
-def _releases(state: State, here: int, source: int) -> bool:
-    return queue.releases(state.held, here, state.clock[here], state.own[source])
+@compiled.function(inline=False)
+def suspect(state: State, here: int, row: int, host: Host) -> None:
+    """Line 10, a message failed its test: ask its sender, at once or after the grace time.
+
+    What is beyond the search now stays so, since R only grows: waiting would be in vain.
+    """
+    rows = state.held.rows
+    state.counts.suspected[0] += 1
+    rows.stage[row] = SUSPECT
+    if state.grace_ns == 0:
+        ask(state, here, row, host)
+    elif state.peel.mark.beyond[0] != 0:
+        ask_for_all(state, here, row, host)
+    else:
+        host.set_timer(row | (rows.generation[row] << 32), state.grace_ns)
 
 
-@compiled.register(check.explain, State)
-def _explain(state: State, here: int, slot: int, host: Host) -> bool:
-    """Algorithm 3."""
-    source = source_of(host, slot)
-    difference = set_hash.minus(state.hash[here], state.past[slot])
-    limit = state.setting[check.LIMIT]
-    if state.setting[SEARCH] == 0:
-        found = search.find(
+@handler(State)
+def on_timer(state: State, here: int, key: int, host: Host) -> None:
+    """The grace time of a message is over."""
+    rows = state.held.rows
+    row = key & 0xFFFFFFFF
+    if rows.generation[row] != key >> 32 or rows.stage[row] != SUSPECT:
+        return
+    # With retries every delivery has tested it; without them the end of the grace does.
+    if state.retry == 0 and not error_detector(state, here, rows.slot[row], host):
+        rows.stage[row] = ANSWERED
+        wait_until(state, here, host)
+    else:
+        ask_for_all(state, here, row, host)
+
+
+@compiled.function(inline=False)
+def ask_for_all(state: State, here: int, row: int, host: Host) -> None:
+    """Ask about a message and all of its sender that wait behind it: requests overlap."""
+    rows = state.held.rows
+    source = host.source_of(rows.slot[row])
+    row = state.held.ends.begin[here]
+    while row != NONE:
+        if host.source_of(rows.slot[row]) == source and rows.stage[row] < ASKED:
+            ask(state, here, row, host)
+        row = rows.link[row]
+
+
+@compiled.function(inline=False)
+def ask(state: State, here: int, row: int, host: Host) -> None:
+    """Line 11: REQ."""
+    rows = state.held.rows
+    slot = rows.slot[row]
+    rows.stage[row] = ASKED
+    queue.note_waiting(state.held, here, row)
+    rows.since[row] = state.log.end.next[here]
+    state.counts.requests[0] += 1
+    host.send(host.source_of(slot), requests.REQUEST, host.sequence_of(slot))
+
+
+@compiled.function()
+def on_req(state: State, here: int, sender: int, sequence: int, host: Host) -> None:
+    """Line 14: RSP."""
+    delivered, node = state.delivered[here], state.node[here]
+    requests.answer(state.log, state.scratch, delivered, here, node, sender, sequence, host)
+
+
+@compiled.function(inline=False)
+def on_rsp(state: State, here: int, sender: int, tag: int, value: int, host: Host) -> None:
+    """Line 15: a part of an answer has come."""
+    held, delivered = state.held, state.delivered[here]
+    row = requests.learn(held, state.scratch, here, sender, tag, value, host)
+    if row >= 0:
+        needed = requests.was_needed(held, state.log, state.scratch, delivered, here, row, host)
+        state.counts.requests_false[0] += not needed
+        wait_until(state, here, host)
+    elif row == requests.NO_ANSWER:
+        state.counts.requests_unanswered[0] += 1
+
+
+@compiled.function(inline=False)
+def record(state: State, here: int, slot: int, host: Host) -> None:
+    """Lines 3 and 19 to 21: count a delivery, by increments, never by maxima."""
+    source = host.source_of(slot)
+    sequence = host.sequence_of(slot)
+    for i in range(state.own.shape[1]):
+        state.clock[here, state.own[source, i]] += 1
+    hashed = set_hash.hash_of(state.hasher, slot, host)
+    state.hash[here] = set_hash.plus(state.hash[here], hashed)
+    state.delivered[here, source] = sequence
+    if state.is_literal != 0:
+        enumeration.remember(state.literal, state.log, state.own, here, source, state.need[slot])
+    log.append(state.log, here, set_hash.packed(source, sequence), hashed, 0)
+
+
+@compiled.function()
+def after_delivery(state: State, here: int, source: int, host: Host) -> None:
+    """Examine what waits if a message of ``source``, just recorded, may have made it ready."""
+    held = state.held
+    if held.ends.begin[here] != NONE and queue.releases(
+        held, here, state.clock[here], state.own[source]
+    ):
+        wait_until(state, here, host)
+
+
+@compiled.function(inline=False)
+def wait_until(state: State, here: int, host: Host) -> None:
+    """Lines 9 and 15: deliver what waits and can be delivered now, until nothing more can."""
+    held, rows = state.held, state.held.rows
+    before = NONE
+    held.ends.others[here] = 0
+    row = held.ends.begin[here]
+    while row != NONE:
+        if not examine(state, here, row, host):
+            queue.note_waiting(held, here, row)
+            before, row = row, rows.link[row]
+            continue
+        slot = rows.slot[row]
+        state.counts.requests_withdrawn[0] += rows.stage[row] == ASKED
+        queue.remove(held, here, row, before)
+        record(state, here, slot, host)
+        host.deliver(slot)
+        before = NONE
+        row = held.ends.begin[here]
+
+
+@compiled.function(inline=False)
+def examine(state: State, here: int, row: int, host: Host) -> bool:
+    """Whether a message that waits can be delivered now; it may go on to another stage."""
+    rows = state.held.rows
+    slot = rows.slot[row]
+    missing = host.sequence_of(slot) - state.delivered[here, host.source_of(slot)] - 1
+    if rows.stage[row] == ANSWERED:
+        complete = requests.all_delivered(state.held, state.delivered[here], row)
+        return complete and missing == 0
+    if rows.stage[row] == COUNTS:
+        if state.clock[here, rows.entry[row]] < rows.value[row]:
+            return False
+        entry = lacks(state, here, slot)
+        if entry != NONE:
+            queue.await_entry(state.held, row, entry, state.need[slot])
+            return False
+        rows.stage[row] = PREDECESSOR
+    tested = rows.stage[row] != PREDECESSOR
+    if missing > 0 and state.sender_order != 0:
+        return False
+    if tested and state.retry == 0:
+        return False
+    if rows.stage[row] == ASKED and lacks(state, here, slot) != NONE:
+        return False  # it was asked about with one before it
+    if not error_detector(state, here, slot, host):
+        return True
+    if not tested:
+        suspect(state, here, row, host)
+    return False
+
+
+# --- Algorithm 3 ---
+
+
+@compiled.function(inline=False)
+def error_detector(state: State, here: int, slot: int, host: Host) -> bool:
+    """Whether no set R of own deliveries is found that the sender lacked."""
+    source = host.source_of(slot)
+    node, need, clock = state.node[here], state.need[slot], state.clock[here]
+    lacked = set_hash.minus(state.hash[here], state.past[slot])
+    if state.is_literal == 0:
+        is_explained = search.find(
             state.peel,
             state.log,
             state.own,
             here,
-            state.clock[here],
-            state.need[slot],
-            state.node[here],
+            clock,
+            need,
+            node,
             source,
             state.delivered[here],
-            difference,
-            limit,
+            lacked,
+            state.hashes,
         )
-        oldest_own = state.peel.mark[search.OLDEST_OWN]
+        oldest_own = state.peel.mark.oldest_own[0]
     else:
-        found = enumeration.find(
-            state.literal,
-            state.log,
-            here,
-            state.need[slot],
-            state.node[here],
-            difference,
-            limit,
+        is_explained = enumeration.find(
+            state.literal, state.log, here, need, node, lacked, state.hashes
         )
-        oldest_own = state.literal.mark[enumeration.OLDEST_OWN]
+        oldest_own = state.literal.mark.oldest_own[0]
     # What precedes the message includes the sender's last one; no hash is trusted against that.
-    if not found or sequence_of(host, slot) != state.delivered[here, source] + 1:
-        return False
-    own = state.delivered[here, state.node[here]]
-    log.note_known(state.log, here, source, own, oldest_own)
-    state.counted[check.ACCEPTED] += 1
-    return True
+    if not is_explained or host.sequence_of(slot) != state.delivered[here, source] + 1:
+        return True
+    log.note_known(state.log, here, source, state.delivered[here, node], oldest_own)
+    state.counts.accepted[0] += 1
+    return False
 
 
-@compiled.register(on_timer, State)
-def _on_timer(state: State, here: int, key: int, host: Host) -> int:
-    check.after_grace(state, here, key, host)
-    return DONE
-
-
-@compiled.register(on_crash, State)
-def _on_crash(state: State, here: int, crashed: int, host: Host) -> int:
+@handler(State)
+def on_crash(state: State, here: int, crashed: int, host: Host) -> None:
     log.ask_no_more(state.log, here, crashed)
-    return DONE
 
 
-@compiled.register(admits, State)
-def _admits(state: State, here: int, sender: int, tag: int, value: int, host: Host) -> bool:
+@handler(State)
+def admits(state: State, here: int, sender: int, tag: int, value: int, host: Host) -> bool:
     if tag == DATA:
         clock = state.clock[here]
         return bool(
-            clocks.are_sums(state.need[value], clock, state.setting, OWNERS, window(host))
+            clocks.are_sums(state.need[value], clock, state.owners, host.window())
             and 0 <= state.past[value] <= set_hash.MASK
         )
     node = state.node[here] + compiled.ZERO
     return requests.is_possible(state.delivered[here], node, tag, value, host)
 
 
-@compiled.register(message_bytes, State)
-def _message_bytes(state: State, slot: int) -> int:
-    return 16 + 4 * state.setting[ENTRIES]
-
-
-def extra(state: State) -> dict[str, float]:
-    """What was tested, suspected and asked."""
-    found = {"hashes": int(state.peel.mark[search.HASHES]), **check.counts(state)}
-    if state.setting[SEARCH] != 0:
-        mark = state.literal.mark
-        found["hashes"] = int(mark[enumeration.HASHES])
-        found["concurrent"] = int(mark[enumeration.CONCURRENT])
-        found["concurrent_unshown"] = int(mark[enumeration.UNSHOWN])
-    return found
+@handler(State)
+def message_bytes(state: State, slot: int) -> int:
+    return 16 + 4 * state.entries

@@ -28,38 +28,12 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from precedes import compiled
-from precedes.contract import (
-    DONE,
-    FULL,
-    MESSAGE,
-    Capacity,
-    Group,
-    Host,
-    Int32s,
-    Int64s,
-    admits,
-    broadcast,
-    deliver,
-    expect,
-    message_bytes,
-    note,
-    receive,
-    send_all,
-    source_of,
-    value_of,
-    window,
-)
+from precedes.contract import MESSAGE, Capacity, Group, Host, Int32s, Int64s, handler, value_of
 from precedes.errors import UserError
 from precedes.model import EventKind
-from precedes.parts import clocks
+from precedes.parts import clocks, waiting
 from precedes.parts.pool import NONE
-from precedes.parts.waiting import (
-    Held,
-    add_in_order,
-    allocate_in_order,
-    can_hold,
-    take_first_ready,
-)
+from precedes.parts.waiting import Held
 
 DATA: Final = 0
 ITEMS: Final = (MESSAGE,)
@@ -69,11 +43,6 @@ ASSUMES: Final = frozenset({"reliable", "unique"})
 ROUTE: Final = "direct"
 
 DETECTORS: Final = ("none", "mostefaoui")
-
-# Places in ``setting``.
-ENTRIES: Final = 0
-DETECTOR: Final = 1  # of DETECTORS
-OWNERS: Final = 2  # from here on, for each entry of a row: see ``clocks.owners_of``
 
 TAG: Final = int(EventKind.TAG)
 
@@ -102,7 +71,9 @@ class State(NamedTuple):
     need: Int32s
     own: Int32s  # f: process -> the entries it increments
     held: Held
-    setting: Int64s
+    owners: Int64s  # for each entry of a row: see ``clocks.owners_of``
+    entries: int
+    has_detector: int
     tagged: Int64s  # one number: deliveries that the detector tagged
 
 
@@ -116,23 +87,23 @@ def allocate(parameters: Parameters, group: Group, capacity: Capacity) -> State:
         seed=group.seed,
     )
     owners = clocks.owners_of(own, hosted=group.hosted, width=width)
-    detector = DETECTORS.index(parameters.detector)
     return State(
         clock=clocks.allocate(len(group.hosted), width=width),
         need=clocks.allocate(capacity.slots, width=width),
         own=own,
-        held=allocate_in_order(len(group.hosted), capacity),
-        setting=np.array([parameters.entries, detector, *owners], np.int64),
+        held=waiting.make_in_order(len(group.hosted), capacity),
+        owners=np.array(owners, np.int64),
+        entries=parameters.entries,
+        has_detector=int(parameters.detector != "none"),
         tagged=np.zeros(1, np.int64),
     )
 
 
-@compiled.register(broadcast, State)
-def _broadcast(state: State, here: int, slot: int, host: Host) -> int:
+@handler(State)
+def broadcast(state: State, here: int, slot: int, host: Host) -> None:
     clocks.copy(state.clock[here], state.need[slot])
-    _increment(state, here, source_of(host, slot))
-    send_all(host, DATA, slot)
-    return DONE
+    _increment(state, here, host.source_of(slot))
+    host.send_all(DATA, slot)
 
 
 @compiled.function()
@@ -141,16 +112,14 @@ def _increment(state: State, here: int, process: int) -> None:
         state.clock[here, state.own[process, i]] += 1
 
 
-@compiled.register(expect, State)
-def _expect(state: State, here: int) -> None:
+@handler(State)
+def expect(state: State, here: int) -> None:
     compiled.prefetch(state.clock, here)
     compiled.prefetch(state.held.waiting, here)
 
 
-@compiled.register(receive, State)
-def _receive(state: State, here: int, sender: int, inbox: Int64s, count: int, host: Host) -> int:
-    if not can_hold(state.held, count):
-        return FULL
+@handler(State)
+def receive(state: State, here: int, sender: int, inbox: Int64s, count: int, host: Host) -> None:
     for i in range(count):
         slot = value_of(inbox, i)
         need = state.need[slot]
@@ -160,15 +129,14 @@ def _receive(state: State, here: int, sender: int, inbox: Int64s, count: int, ho
                 _deliver_held(state, here, host)
         else:
             entry = clocks.first_missing(state.clock[here], need)
-            add_in_order(state.held, here, slot, entry, need[entry])
-    return DONE
+            state.held.add(here, 0, slot, entry, need[entry])
 
 
 @compiled.function(inline=False)
 def _deliver_held(state: State, here: int, host: Host) -> None:
     """Deliver what waits and can be delivered now, until nothing more can."""
     while True:
-        slot = take_first_ready(state.held, here, state.clock[here], state.need)
+        slot = state.held.take_first_ready(here, state.clock[here], state.need)
         if slot == NONE:
             return
         _deliver(state, here, slot, host)
@@ -176,11 +144,11 @@ def _deliver_held(state: State, here: int, host: Host) -> None:
 
 @compiled.function()
 def _deliver(state: State, here: int, slot: int, host: Host) -> None:
-    if state.setting[DETECTOR] != 0 and _looks_late(state, here, slot, host):
+    if state.has_detector != 0 and _looks_late(state, here, slot, host):
         state.tagged[0] += 1
-        note(host, TAG, slot)
-    _increment(state, here, source_of(host, slot))
-    deliver(host, slot)
+        host.note(TAG, slot)
+    _increment(state, here, host.source_of(slot))
+    host.deliver(slot)
 
 
 @compiled.function(inline=False)
@@ -190,7 +158,7 @@ def _looks_late(state: State, here: int, slot: int, host: Host) -> bool:
     The clock in the message includes the message itself, ``need`` does not: hence above, not
     equal. As printed, the test is the other way round and tags nearly everything.
     """
-    source = source_of(host, slot)
+    source = host.source_of(slot)
     for i in range(state.own.shape[1]):
         x = state.own[source, i]
         if state.clock[here, x] <= state.need[slot, x]:
@@ -203,17 +171,12 @@ def extra(state: State) -> dict[str, float]:
     return {"tagged": int(state.tagged[0])}
 
 
-def effects_words(capacity: Capacity, nodes: int) -> int:
-    """A tag with every delivery, beside what protocols ask for usually."""
-    return 64 + 6 * capacity.held + 5 * nodes
-
-
-@compiled.register(admits, State)
-def _admits(state: State, here: int, sender: int, tag: int, value: int, host: Host) -> bool:
+@handler(State)
+def admits(state: State, here: int, sender: int, tag: int, value: int, host: Host) -> bool:
     need, clock = state.need[value], state.clock[here]
-    return clocks.are_sums(need, clock, state.setting, OWNERS, window(host))
+    return clocks.are_sums(need, clock, state.owners, host.window())
 
 
-@compiled.register(message_bytes, State)
-def _message_bytes(state: State, slot: int) -> int:
-    return 8 + 4 * state.setting[ENTRIES]
+@handler(State)
+def message_bytes(state: State, slot: int) -> int:
+    return 8 + 4 * state.entries

@@ -1,7 +1,7 @@
 """Causal broadcast over the trees of a virtual hypercube, messages aggregated on the way.
 
-Source: de Araujo et al. 2018, Algorithms 1 and 2, with the errors of the printed pseudo-code mended
-(docs/protocols/vcube.md lists them).
+Source: de Araujo et al. 2018, Algorithms 1 and 2, with the errors of the published pseudo-code
+corrected (docs/protocols/vcube.md lists them).
 
 Algorithm. Every source has its own spanning tree of VCube (``precedes.parts.topology``). A message
 carries the entries of its source's vector clock that changed since the source's last broadcast.
@@ -17,7 +17,7 @@ Assumes that every packet arrives, once (the paper's reliable links).
 
 Guarantee: causal order, exactly once, everything. With ``tolerant``, also among the survivors
 of crashes: the model, the guarantee and the method are in ``recovery``. Without it a crash may
-keep messages from others for ever, as in the paper; order is kept.
+keep messages from others forever, as in the paper; order is kept.
 
 Cost: each message N - 1 times on the wire, in at most as many packets; a message's own entry and
 4 bytes for each entry that changed. ``tolerant`` adds 4 bytes to a message, and every node keeps
@@ -25,10 +25,15 @@ each message until everybody is known to have it: bounded by ``recovery.WINDOW``
 those in flight from every source, beyond which silent nodes acknowledge. A state takes 24 bytes
 for each process and node (57 with ``tolerant``) and 8 N bytes for each message in use.
 
-Here is Algorithm 2, from the broadcast to the delivery, with the functions of Algorithm 1 behind
-it. The paper's names: vector_max[l] is ``clock[entry_of(l) + RECEIVED]``, vector_clock[l] the word
-DELIVERED beside it; m.vc is ``stamp``, pairs of a node and a count; the pending messages are rows
-of ``waiting.pool``. All about crashes is in ``recovery``.
+Here is Algorithm 2 in its order, with the functions of Algorithm 1 behind it; ``spec`` has it as
+sets and lists. Where the paper goes through all of pending, here only the messages whose awaited
+entry has come are looked at (``waiting``). All about crashes is in ``recovery``. The paper's names:
+
+    vector_max[l]    received[l], a row of ``state.clock.received``
+    vector_clock[l]  delivered[l], a row of ``state.clock.delivered``
+    m.vc             a row of ``state.stamp``: pairs of a node l and a count
+    pending          rows of ``state.waiting``
+    k                the child in cluster s of this process
 """
 
 from __future__ import annotations
@@ -37,100 +42,27 @@ from typing import Final
 
 from precedes import compiled
 from precedes.compiled import ZERO
-from precedes.contract import (
-    DONE,
-    FULL,
-    MESSAGE,
-    NUMBER,
-    Host,
-    Int64s,
-    admits,
-    broadcast,
-    deliver,
-    drop,
-    message_bytes,
-    on_crash,
-    open_packet,
-    put,
-    receive,
-    send,
-    sequence_of,
-    source_of,
-    tag_of,
-    value_of,
-    window,
-)
+from precedes.contract import MESSAGE, NUMBER, Host, Int64s, handler, tag_of, value_of
 from precedes.parts import topology
 from precedes.parts.pool import NONE
 
-from .recovery import can_remember, hear, kept_of, learn_crash, remember, remember_arrival
+from . import recovery
 from .state import (
-    ACKNOWLEDGED,
-    AGGREGATES,
-    ARRIVALS,
-    CLOCK_WORDS,
     DATA,
-    DELAYED,
-    DELIVERED,
-    DELIVERING,
-    DIMENSION,
     DIRECT,
-    DIRECT_FROM,
     ENDED,
     ENTRIES,
-    ENTRY_BYTES,
     FIRST_ENTRY,
-    FORWARDING,
-    KEPT,
-    KNOWN,
-    LIMIT,
-    NODE_BITS,
-    NODE_MASK,
-    NODES,
-    OUTSTANDING,
-    OWN_STABLE,
-    RECEIVED,
     RELAY,
     RELAYED,
-    ROOT,
-    SHARED,
     STABLE,
-    TOLERANT,
-    WAITING,
-    WAITING_MAX,
     Parameters,
     State,
     allocate,
-    effects_words,
-    entry_of,
     extra,
-    has_effects,
-    knows_crashed,
-    peer_of,
-)
-from .waiting import (
-    BLOCKED,
-    ENTRY,
-    LINK,
-    PREDECESSOR,
-    SERIAL,
-    SLOT,
-    UNSERVED,
-    VALUE,
-    await_entry,
-    begin_waiting,
-    can_wait,
-    dequeue,
-    end_waiting,
-    enqueue,
-    is_queue_empty,
-    link,
-    sort_by_arrival,
-    sort_by_sequence,
-    unlink,
 )
 
-__all__ = ["Parameters", "State", "allocate", "effects_words", "extra"]
+__all__ = ["Parameters", "State", "allocate", "extra"]
 
 ITEMS: Final = (
     MESSAGE,  # DATA: on its way down a tree
@@ -145,122 +77,90 @@ GUARANTEE: Final = "causal"
 ASSUMES: Final = frozenset({"reliable", "unique"})
 ROUTE: Final = "tree"
 
+ROOT: Final = 0  # of the shared tree
+ENTRY_BYTES: Final = 4  # of a pair of a node and a count on the wire (section 5.2)
+
 
 # --- CO_BROADCAST: Algorithm 2, lines 5 to 12 ---
 
 
-@compiled.register(broadcast, State)
-def _broadcast(state: State, here: int, slot: int, host: Host) -> int:
+@handler(State)
+def broadcast(state: State, here: int, slot: int, host: Host) -> None:
     """Stamp the message and send it to our children in our own tree."""
-    nodes = state.setting[NODES]
-    tolerant = state.setting[TOLERANT] != 0
-    if not has_effects(host, 5 * nodes + 64) or (tolerant and not can_remember(state, 1)):
-        return FULL
-    node = state.hosted[here]
-    sequence = sequence_of(host, slot)
-    own = entry_of(state, here, node)
-    state.clock[own + RECEIVED] = sequence
-    state.clock[own + DELIVERED] = sequence
+    i = state.hosted[here]
+    sequence = host.sequence_of(slot)
+    state.clock.received[here, i] = sequence
+    state.clock.delivered[here, i] = sequence
     _write_stamp(state, here, slot, sequence)
-    if tolerant:
-        remember(state.recovery, here, peer_of(state, here, node), slot, host)
-        if state.recovery.own[here, DIRECT_FROM] != 0:
+    if state.tolerant:
+        recovery.remember(state.recovery, here, i, slot, host)
+        if state.recovery.own.direct_from[here] != 0:
             _send_to_all(state, here, slot, host)
-            return DONE
-    if state.setting[SHARED] != 0 and node != ROOT:
-        send(host, ROOT, DATA, slot)
-        return DONE
-    _send_to_children(state, here + ZERO, state.setting[DIMENSION], slot + ZERO, host)
-    return DONE
+            return
+    if state.shared and i != ROOT:
+        host.send(ROOT, DATA, slot)
+        return
+    _send_to_children(state, here + ZERO, state.dimension, slot + ZERO, host)
 
 
 @compiled.function(inline=False)
 def _write_stamp(state: State, here: int, slot: int, sequence: int) -> None:
-    """The entries of the clock that changed since the last broadcast (section 5)."""
-    stamp = state.stamp[slot]
-    stamped = state.stamped[here]
-    first = entry_of(state, here, 0)
+    """m.vc: the entries of the clock that changed since the last broadcast (section 5)."""
+    stamp, stamped, delivered = state.stamp[slot], state.stamped[here], state.clock.delivered[here]
     at = FIRST_ENTRY
-    for source in range(state.setting[NODES]):
-        delivered = state.clock[first + CLOCK_WORDS * source + DELIVERED]
-        if delivered != stamped[source] and source != state.hosted[here]:
-            stamped[source] = delivered
-            stamp[at] = source
-            stamp[at + 1] = delivered
+    for l in range(state.nodes):  # noqa: E741 - the paper's name
+        if delivered[l] != stamped[l] and l != state.hosted[here]:
+            stamped[l] = delivered[l]
+            stamp[at] = l
+            stamp[at + 1] = delivered[l]
             at += 2
     stamp[ENTRIES] = (at - FIRST_ENTRY) // 2
     stamp[STABLE] = 0
-    if state.setting[TOLERANT] != 0:
-        stamp[STABLE] = min(state.recovery.own[here, OWN_STABLE], sequence)
+    if state.tolerant:
+        stamp[STABLE] = min(state.recovery.own.stable[here], sequence)
     state.dependencies[stamp[ENTRIES]] += 1
 
 
 @compiled.function()
 def _send_to_all(state: State, here: int, slot: int, host: Host) -> None:
     """While others may still pass messages to the dead: around all trees."""
-    for target in range(state.setting[NODES]):
+    for target in range(state.nodes):
         if target != state.hosted[here] and state.recovery.crashed[here, target] == 0:
-            send(host, target, DIRECT, slot)
+            host.send(target, DIRECT, slot)
 
 
 @compiled.function(inline=False)
 def _send_to_children(state: State, here: int, height: int, slot: int, host: Host) -> None:
     """Send a message alone to our children in clusters 1 to ``height``."""
     for s in range(1, height + 1):
-        child = _first_child(state, here, s)
-        if child != NONE:
-            send(host, child, DATA, slot)
+        k = _first_child(state, here, s)
+        if k != NONE:
+            host.send(k, DATA, slot)
 
 
 # --- RECEIVE: lines 13 to 22 ---
 
 
-@compiled.register(receive, State)
-def _receive(state: State, here: int, sender: int, inbox: Int64s, count: int, host: Host) -> int:
+@handler(State)
+def receive(state: State, here: int, sender: int, inbox: Int64s, count: int, host: Host) -> None:
     # One type of numbers for all callers: what follows is compiled once.
-    return _take_packet(state, here + ZERO, sender + ZERO, inbox, count + ZERO, host)
+    _take_packet(state, here + ZERO, sender + ZERO, inbox, count + ZERO, host)
 
 
 @compiled.function(inline=False)
 def _take_packet(
     state: State, here: int, sender: int, inbox: Int64s, count: int, host: Host
-) -> int:
+) -> None:
     """Take in the whole packet, then forward what may go, then deliver what can be."""
-    if not _has_room(state, here, inbox, count, host):
-        return FULL
-    if knows_crashed(state, here, sender):
+    if state.knows_crashed(here, sender):
         _ignore(inbox, count, host)
-        return DONE
-    arrivals = state.process[here, ARRIVALS]
+        return
+    arrivals = state.process.arrivals[here]
     chosen = _accept(state, here, sender, inbox, count, host)
     _check_aggregation(state, here, chosen, host)
     _check_delivery(state, here, chosen, arrivals, host)
     if tag_of(inbox, 0) >= ENDED:
-        hear(state, here, sender, inbox, count, host)
-    return DONE
-
-
-@compiled.function(inline=False)
-def _has_room(state: State, here: int, inbox: Int64s, count: int, host: Host) -> bool:
-    """Whether a packet can be handled whatever it leads to."""
-    d = state.setting[DIMENSION]
-    waiting = state.process[here, WAITING] + count
-    words = waiting * (2 * d + 9) + count * (5 * d + 12) + 3 * d
-    if state.setting[TOLERANT] != 0:
-        mine = state.recovery.own[here]
-        kept = mine[KEPT] + count
-        words += 2 * kept
-        if tag_of(inbox, 0) >= ENDED or mine[KNOWN] != 0:
-            relayed = count
-            for i in range(count):
-                if tag_of(inbox, i) == ENDED:
-                    relayed += kept_of(state, here, value_of(inbox, i) & NODE_MASK)
-            crashes = mine[KNOWN] + count
-            words += state.setting[NODES] * (8 + 2 * relayed + 3 * count + 2 * crashes)
-            words += 2 * kept * count
-        if not can_remember(state, count):
-            return False
-    return has_effects(host, words) and can_wait(state.waiting, count)
+        recovery.hear(state, here, sender, inbox, count, host)
 
 
 @compiled.function(inline=False)
@@ -268,7 +168,7 @@ def _ignore(inbox: Int64s, count: int, host: Host) -> None:
     """Drop the messages of a packet whose sender is known to have crashed."""
     for i in range(count):
         if tag_of(inbox, i) < ENDED:
-            drop(host, value_of(inbox, i))
+            host.drop(value_of(inbox, i))
 
 
 @compiled.function(inline=False)
@@ -285,92 +185,88 @@ def _accept(state: State, here: int, sender: int, inbox: Int64s, count: int, hos
             continue
         slot = value_of(inbox, i)
         relayed += tag == RELAY
-        source = int(source_of(host, slot))
+        source = int(host.source_of(slot))
         if source == state.hosted[here]:
             # Only over a shared tree: our own message on its way to our children.
             _send_to_children(state, here, _height(state, here, sender, tag), slot, host)
-            drop(host, slot)
-        elif _is_known(state, here, source, int(sequence_of(host, slot)), host):
-            drop(host, slot)
+            host.drop(slot)
+        elif _is_known(state, here, source, int(host.sequence_of(slot)), host):
+            host.drop(slot)
         else:
             chosen = _take(state, here, slot, _height(state, here, sender, tag), chosen, host)
     if relayed > 0:
-        send(host, sender, RELAYED, relayed)
+        host.send(sender, RELAYED, relayed)
     return chosen
 
 
 @compiled.function(inline=False)
 def _is_known(state: State, here: int, source: int, sequence: int, host: Host) -> bool:
     """Whether a message has been received before, or is dead."""
-    at = entry_of(state, here, source)
-    if sequence <= state.clock[at + RECEIVED]:
+    if sequence <= state.clock.received[here, source]:
         return True
-    if state.setting[TOLERANT] != 0:
-        limit = peer_of(state, here, source) + LIMIT
-        if sequence > state.recovery.peer[limit]:
-            return True
-    row = state.clock[at + FORWARDING]
+    if state.tolerant and sequence > state.recovery.peer.limit[here, source]:
+        return True
+    rows = state.waiting.rows
+    row = state.clock.forwarding[here, source]
     while row != NONE:
-        slot = state.waiting.pool.row[row + SLOT]
-        if source_of(host, slot) == source and sequence_of(host, slot) == sequence:
+        slot = rows.slot[row]
+        if host.source_of(slot) == source and host.sequence_of(slot) == sequence:
             return True
-        row = state.waiting.pool.row[row + LINK]
+        row = rows.link[row]
     return False
 
 
 @compiled.function(inline=False)
 def _take(state: State, here: int, slot: int, height: int, chosen: int, host: Host) -> int:
     """A new message: let it wait, and count its reception if none before it is missing."""
-    rows, process = state.waiting.pool.row, state.process[here]
-    process[WAITING] += 1
-    row = begin_waiting(state.waiting, slot, process[ARRIVALS])
-    process[ARRIVALS] += 1
-    source = int(source_of(host, slot))
-    sequence = int(sequence_of(host, slot))
-    at = entry_of(state, here, source)
-    if state.setting[TOLERANT] != 0:
-        remember_arrival(state, here, source, slot, host)
-    if state.setting[AGGREGATES] == 0:
+    waiting, rows, process = state.waiting, state.waiting.rows, state.process
+    process.waiting[here] += 1
+    row = waiting.enter(slot, process.arrivals[here])
+    process.arrivals[here] += 1
+    source = int(host.source_of(slot))
+    sequence = int(host.sequence_of(slot))
+    if state.tolerant:
+        recovery.remember_arrival(state, here, source, slot, host)
+    if not state.aggregates:
         _send_to_children(state, here, height, slot, host)
         height = 0
-    rows[row + UNSERVED] = height
-    rows[row + BLOCKED] = state.setting[DIMENSION] + 1
-    if sequence > state.clock[at + RECEIVED] + 1:
-        await_entry(rows, row, source, sequence - 1)
-        link(state.waiting, state.clock, at + FORWARDING, row)
+    rows.unserved[row] = height
+    rows.blocked[row] = state.dimension + 1
+    if sequence > state.clock.received[here, source] + 1:
+        waiting.await_entry(row, source, sequence - 1)
+        waiting.put_on(state.clock.forwarding[here], source, row)
         return chosen
     _count_received(state, here, source, row)
-    state.waiting.chosen[chosen] = row
+    rows.chosen[chosen] = row
     return _choose_awaiting(state, here, source, chosen + 1, host)
 
 
 @compiled.function()
 def _count_received(state: State, here: int, source: int, row: int) -> None:
-    state.waiting.pool.row[row + PREDECESSOR] = state.newest[here, source]
+    state.waiting.rows.predecessor[row] = state.newest[here, source]
     state.newest[here, source] = row
-    state.clock[entry_of(state, here, source) + RECEIVED] += 1
+    state.clock.received[here, source] += 1
 
 
 @compiled.function(inline=False)
 def _choose_awaiting(state: State, here: int, source: int, chosen: int, host: Host) -> int:
     """Choose what waited for this source; it may be the source's next message, and so on."""
-    waiting, clock = state.waiting, state.clock
-    rows = waiting.pool.row
-    at = entry_of(state, here, source)
+    waiting, rows = state.waiting, state.waiting.rows
+    received, heads = state.clock.received[here], state.clock.forwarding[here]
     again = True
     while again:
         again = False
         before = NONE
-        row = clock[at + FORWARDING]
+        row = heads[source]
         while row != NONE:
-            following = rows[row + LINK]
-            if rows[row + VALUE] <= clock[at + RECEIVED]:
-                unlink(waiting, clock, at + FORWARDING, before, row)
-                waiting.chosen[chosen] = row
+            following = rows.link[row]
+            if rows.value[row] <= received[source]:
+                waiting.take_off(heads, source, before, row)
+                rows.chosen[chosen] = row
                 chosen += 1
-                slot = rows[row + SLOT]
-                is_next = sequence_of(host, slot) == clock[at + RECEIVED] + 1
-                if source_of(host, slot) == source and is_next:
+                slot = rows.slot[row]
+                is_next = host.sequence_of(slot) == received[source] + 1
+                if host.source_of(slot) == source and is_next:
                     _count_received(state, here, source, row)
                     again = True
             else:
@@ -384,82 +280,80 @@ def _choose_awaiting(state: State, here: int, source: int, chosen: int, host: Ho
 
 @compiled.function(inline=False)
 def _check_aggregation(state: State, here: int, chosen: int, host: Host) -> None:
-    """One packet for each child, of all chosen messages that it may have now.
+    """One packet for each child k, of all chosen messages that k may have now.
 
     In order of arrival: what triggered the packet goes last. Causal order inside a packet would
     leave a third of the aggregation undone further down.
     """
-    waiting, rows = state.waiting, state.waiting.pool.row
-    sort_by_sequence(waiting, chosen, host)
+    waiting, rows = state.waiting, state.waiting.rows
+    waiting.sort_by_sequence(chosen, host)
     top = 0
     for i in range(chosen):
-        row = waiting.chosen[i]
+        row = rows.chosen[i]
         _find_blocked(state, here, row, host)
-        if rows[row + BLOCKED] > 0:
-            at = entry_of(state, here, rows[row + ENTRY])
-            link(waiting, state.clock, at + FORWARDING, row)
-        top = max(top, rows[row + UNSERVED])
-    sort_by_arrival(waiting, chosen)
+        if rows.blocked[row] > 0:
+            waiting.put_on(state.clock.forwarding[here], rows.entry[row], row)
+        top = max(top, rows.unserved[row])
+    waiting.sort_by_arrival(chosen)
     for s in range(1, top + 1):
         _send_chosen(state, here, s, chosen, host)
     for i in range(chosen):
-        row = waiting.chosen[i]
-        rows[row + UNSERVED] = min(rows[row + UNSERVED], rows[row + BLOCKED])
+        row = rows.chosen[i]
+        rows.unserved[row] = min(rows.unserved[row], rows.blocked[row])
 
 
 @compiled.function(inline=False)
 def _find_blocked(state: State, here: int, row: int, host: Host) -> None:
-    """The highest of our clusters that cannot deliver a message yet, and what is missing.
+    """The highest of our clusters that cannot deliver m yet, and what is missing.
 
     A cluster s lacks what we have not received and are to send there: messages of sources in
     whose tree we serve s (lines 25 and 26). What serves a cluster serves all below it. All that
     the source's earlier message lacks is lacking here too: a stamp has only what changed since.
     If no cluster lacks anything, the row awaits something undelivered here, or nothing.
     """
-    rows, clock = state.waiting.pool.row, state.clock
-    nodes = state.setting[NODES]
-    first = entry_of(state, here, 0)
-    slot = rows[row + SLOT]
-    source = int(source_of(host, slot))
-    rows[row + BLOCKED] = 0
-    rows[row + ENTRY] = NONE
-    if knows_crashed(state, here, source):
-        rows[row + UNSERVED] = 0  # it has been relayed to everybody
-    stamp = state.stamp[slot]
-    for i in range(FIRST_ENTRY, FIRST_ENTRY + 2 * stamp[ENTRIES], 2):
-        at = first + CLOCK_WORDS * stamp[i]
-        if clock[at + DELIVERED] < stamp[i + 1]:
+    waiting, rows = state.waiting, state.waiting.rows
+    received, delivered = state.clock.received[here], state.clock.delivered[here]
+    m = rows.slot[row]
+    source = int(host.source_of(m))
+    rows.blocked[row] = 0
+    rows.entry[row] = NONE
+    if state.knows_crashed(here, source):
+        rows.unserved[row] = 0  # it has been relayed to everybody
+    stamp = state.stamp[m]
+    for at in range(FIRST_ENTRY, FIRST_ENTRY + 2 * stamp[ENTRIES], 2):
+        l, needed = stamp[at], stamp[at + 1]  # noqa: E741 - the paper's name
+        if delivered[l] < needed:
             height = 0
-            if state.setting[AGGREGATES] != 0 and clock[at + RECEIVED] < stamp[i + 1]:
-                root = ROOT if state.setting[SHARED] != 0 else stamp[i]
-                height = topology.height(state.hosted[here], int(root), nodes)
-            if height > rows[row + BLOCKED] or rows[row + ENTRY] == NONE:
-                rows[row + BLOCKED] = height
-                await_entry(rows, row, stamp[i], stamp[i + 1])
-    before = sequence_of(host, slot) - 1
-    if before > clock[first + CLOCK_WORDS * source + DELIVERED]:
-        earlier = rows[row + PREDECESSOR]
-        if rows[earlier + BLOCKED] > rows[row + BLOCKED]:
-            rows[row + BLOCKED] = rows[earlier + BLOCKED]
-            await_entry(rows, row, rows[earlier + ENTRY], rows[earlier + VALUE])
-        elif rows[row + ENTRY] == NONE:
-            await_entry(rows, row, source, before)
+            if state.aggregates and received[l] < needed:
+                root = ROOT if state.shared else l
+                height = topology.height(state.hosted[here], int(root), state.nodes)
+            if height > rows.blocked[row] or rows.entry[row] == NONE:
+                rows.blocked[row] = height
+                waiting.await_entry(row, l, needed)
+    before = host.sequence_of(m) - 1
+    if before > delivered[source]:
+        earlier = rows.predecessor[row]
+        if rows.blocked[earlier] > rows.blocked[row]:
+            rows.blocked[row] = rows.blocked[earlier]
+            waiting.await_entry(row, rows.entry[earlier], rows.value[earlier])
+        elif rows.entry[row] == NONE:
+            waiting.await_entry(row, source, before)
 
 
 @compiled.function()
 def _send_chosen(state: State, here: int, s: int, chosen: int, host: Host) -> None:
-    """The packet for our cluster s."""
-    rows = state.waiting.pool.row
-    child = NONE
+    """The packet for k, the child in our cluster s."""
+    rows = state.waiting.rows
+    k = NONE
     for i in range(chosen):
-        row = state.waiting.chosen[i]
-        if rows[row + BLOCKED] < s <= rows[row + UNSERVED]:
-            if child == NONE:
-                child = _first_child(state, here, s)
-                if child == NONE:
+        row = rows.chosen[i]
+        if rows.blocked[row] < s <= rows.unserved[row]:
+            if k == NONE:
+                k = _first_child(state, here, s)
+                if k == NONE:
                     return
-                open_packet(host, child)
-            put(host, DATA, rows[row + SLOT])
+                host.open_packet(k)
+            host.put(DATA, rows.slot[row])
 
 
 # --- CHECKDELIVERY: lines 29 to 33 ---
@@ -472,55 +366,54 @@ def _check_delivery(state: State, here: int, chosen: int, arrivals: int, host: H
     Only after everything has been forwarded: a message delivered is forgotten (line 22 stands
     inside the loop of line 16, which loses messages downstream).
     """
-    rows, clock, process = state.waiting.pool.row, state.clock, state.process[here]
+    waiting, rows, process = state.waiting, state.waiting.rows, state.process
+    delivered, heads = state.clock.delivered[here], state.clock.delivering[here]
     for i in range(chosen):
-        row = state.waiting.chosen[i]
-        if rows[row + BLOCKED] == 0:
-            enqueue(state.waiting, row)
-    while not is_queue_empty(state.waiting):
-        row = dequeue(state.waiting)
-        slot = rows[row + SLOT]
-        source = int(source_of(host, slot))
-        if _misses_delivery(state, here, row, source, int(sequence_of(host, slot))):
-            at = entry_of(state, here, rows[row + ENTRY])
-            link(state.waiting, clock, at + DELIVERING, row)
+        row = rows.chosen[i]
+        if rows.blocked[row] == 0:
+            waiting.enqueue(row)
+    while not waiting.is_queue_empty():
+        row = waiting.dequeue()
+        m = rows.slot[row]
+        source = int(host.source_of(m))
+        if _misses_delivery(state, here, row, source, int(host.sequence_of(m))):
+            waiting.put_on(heads, rows.entry[row], row)
             continue
-        at = entry_of(state, here, source)
-        clock[at + DELIVERED] += 1
-        process[WAITING] -= 1
-        process[DELAYED] += rows[row + SERIAL] < arrivals
-        end_waiting(state.waiting, row)
-        deliver(host, slot)
+        delivered[source] += 1
+        process.waiting[here] -= 1
+        process.delayed[here] += rows.serial[row] < arrivals
+        waiting.leave(row)
+        host.deliver(m)
         before = NONE
-        row = clock[at + DELIVERING]
+        row = heads[source]
         while row != NONE:
-            following = rows[row + LINK]
-            if rows[row + VALUE] <= clock[at + DELIVERED]:
-                unlink(state.waiting, clock, at + DELIVERING, before, row)
-                enqueue(state.waiting, row)
+            following = rows.link[row]
+            if rows.value[row] <= delivered[source]:
+                waiting.take_off(heads, source, before, row)
+                waiting.enqueue(row)
             else:
                 before = row
             row = following
-    process[WAITING_MAX] = max(process[WAITING_MAX], process[WAITING])
+    process.waiting_max[here] = max(process.waiting_max[here], process.waiting[here])
 
 
 @compiled.function(inline=False)
 def _misses_delivery(state: State, here: int, row: int, source: int, sequence: int) -> bool:
     """Whether something of the message's past is undelivered; the row then awaits it."""
-    rows, clock = state.waiting.pool.row, state.clock
-    first = entry_of(state, here, 0)
-    entry = rows[row + ENTRY]
+    waiting, rows, delivered = state.waiting, state.waiting.rows, state.clock.delivered[here]
+    entry = rows.entry[row]
     if entry == NONE:
         return False
-    if clock[first + CLOCK_WORDS * entry + DELIVERED] < rows[row + VALUE]:
+    if delivered[entry] < rows.value[row]:
         return True
-    if clock[first + CLOCK_WORDS * source + DELIVERED] < sequence - 1:
-        await_entry(rows, row, source, sequence - 1)
+    if delivered[source] < sequence - 1:
+        waiting.await_entry(row, source, sequence - 1)
         return True
-    stamp = state.stamp[rows[row + SLOT]]
-    for i in range(FIRST_ENTRY, FIRST_ENTRY + 2 * stamp[ENTRIES], 2):
-        if clock[first + CLOCK_WORDS * stamp[i] + DELIVERED] < stamp[i + 1]:
-            await_entry(rows, row, stamp[i], stamp[i + 1])
+    stamp = state.stamp[rows.slot[row]]
+    for at in range(FIRST_ENTRY, FIRST_ENTRY + 2 * stamp[ENTRIES], 2):
+        l, needed = stamp[at], stamp[at + 1]  # noqa: E741 - the paper's name
+        if delivered[l] < needed:
+            waiting.await_entry(row, l, needed)
             return True
     return False
 
@@ -530,72 +423,60 @@ def _misses_delivery(state: State, here: int, row: int, source: int, sequence: i
 
 @compiled.function()
 def _first_child(state: State, here: int, s: int) -> int:
-    """FIRSTCHILD: who is sent what is for our cluster s, or NONE."""
-    node = state.hosted[here]
-    nodes = state.setting[NODES]
-    if state.setting[TOLERANT] != 0 and state.recovery.own[here, KNOWN] != 0:
-        return topology.first_correct(node, s, state.recovery.crashed[here], nodes)
-    return topology.first_present(node, s, nodes)
+    """FIRSTCHILD: the node that is sent what is for our cluster s, or NONE."""
+    i = state.hosted[here]
+    if state.tolerant and state.recovery.own.known[here] != 0:
+        return topology.first_correct(i, s, state.recovery.crashed[here], state.nodes)
+    return topology.first_present(i, s, state.nodes)
 
 
 @compiled.function()
 def _height(state: State, here: int, sender: int, tag: int) -> int:
     """CHILDREN: a message from this sender is for our clusters 1 to this one."""
-    node = state.hosted[here]
+    i = state.hosted[here]
     if tag != DATA:
         return 0
-    if state.setting[SHARED] != 0:
-        return topology.height(node, ROOT, state.setting[NODES])
-    return topology.cluster(node, sender) - 1
+    if state.shared:
+        return topology.height(i, ROOT, state.nodes)
+    return topology.cluster(i, sender) - 1
 
 
-@compiled.register(on_crash, State)
-def _on_crash(state: State, here: int, crashed: int, host: Host) -> int:
-    return learn_crash(state, here, crashed, host)
+@handler(State)
+def on_crash(state: State, here: int, crashed: int, host: Host) -> None:
+    recovery.learn_crash(state, here, crashed, host)
 
 
-@compiled.register(admits, State)
-def _admits(state: State, here: int, sender: int, tag: int, value: int, host: Host) -> bool:
-    me = state.hosted[here]
-    own = state.clock[entry_of(state, here, me) + RECEIVED]
-    if tag < ENDED:
-        if tag != DATA and state.setting[TOLERANT] == 0:
-            return False
-        if tag == DIRECT and source_of(host, value) != sender:
-            return False
-        return _is_stamp(state, here, value, host)
-    if state.setting[TOLERANT] == 0 or value < 0:
+@handler(State)
+def admits(state: State, here: int, sender: int, tag: int, value: int, host: Host) -> bool:
+    if tag >= ENDED:
+        return recovery.is_possible(state, here, sender, tag, value)
+    if tag != DATA and not state.tolerant:
         return False
-    if tag == ENDED:
-        crashed = value & NODE_MASK
-        exists = crashed < state.setting[NODES] and crashed != me
-        return bool(exists and value >> NODE_BITS <= own)
-    if tag == ACKNOWLEDGED:
-        return value <= own
-    return value <= state.recovery.peer[peer_of(state, here, sender) + OUTSTANDING]
+    if tag == DIRECT and host.source_of(value) != sender:
+        return False
+    return _is_stamp(state, here, value, host)
 
 
 @compiled.function(inline=False)
 def _is_stamp(state: State, here: int, slot: int, host: Host) -> bool:
     """Whether a stamp names members, once each, and counts that can be."""
-    stamp = state.stamp[slot]
-    nodes = state.setting[NODES]
-    sequence = sequence_of(host, slot)
-    if stamp[ENTRIES] < 0 or stamp[ENTRIES] >= nodes or not 0 <= stamp[STABLE] <= sequence:
+    stamp, delivered = state.stamp[slot], state.clock.delivered[here]
+    sequence = host.sequence_of(slot)
+    if stamp[ENTRIES] < 0 or stamp[ENTRIES] >= state.nodes or not 0 <= stamp[STABLE] <= sequence:
         return False
     before = -1
-    for i in range(FIRST_ENTRY, FIRST_ENTRY + 2 * stamp[ENTRIES], 2):
-        if not before < stamp[i] < nodes:
+    for at in range(FIRST_ENTRY, FIRST_ENTRY + 2 * stamp[ENTRIES], 2):
+        node, count = stamp[at], stamp[at + 1]
+        if not before < node < state.nodes:
             return False
-        before = stamp[i]
-        ahead = 0 if before == state.hosted[here] else window(host)
-        delivered = state.clock[entry_of(state, here, before) + DELIVERED]
-        if not 0 <= stamp[i + 1] <= delivered + ahead:
+        ahead = 0 if node == state.hosted[here] else host.window()
+        if not 0 <= count <= delivered[node] + ahead:
             return False
+        before = node
     return True
 
 
-@compiled.register(message_bytes, State)
-def _message_bytes(state: State, slot: int) -> int:
-    # The source's own entry names the message; a pair of node and count takes 4 bytes (5.2).
-    return ENTRY_BYTES * (1 + state.stamp[slot, ENTRIES] + state.setting[TOLERANT])
+@handler(State)
+def message_bytes(state: State, slot: int) -> int:
+    # The source's own entry names the message.
+    return ENTRY_BYTES * (1 + state.stamp[slot, ENTRIES] + state.tolerant)

@@ -9,15 +9,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from precedes import compiled
-from precedes.contract import LENGTH, Capacity, Group, Host, Int32s, Int64s
+from precedes.contract import Capacity, Group, Int32s, Int64s
 from precedes.errors import UserError
-from precedes.parts import topology
-from precedes.parts.pool import NONE, Pool, allocate_pool
+from precedes.parts import pool, topology
+from precedes.parts.pool import NONE
 
-from .waiting import Waiting, allocate_waiting
+from .waiting import Waiting, make_waiting
 
 TREES: Final = ("source", "shared")
-ROOT: Final = 0  # of the shared tree
 
 # Tags of a packet's items: places in ITEMS.
 DATA: Final = 0
@@ -34,54 +33,6 @@ NODE_MASK: Final = (1 << NODE_BITS) - 1
 ENTRIES: Final = 0
 STABLE: Final = 1  # how many messages of its source everybody has
 FIRST_ENTRY: Final = 2
-ENTRY_BYTES: Final = 4
-
-# Words of a process and a source in ``clock``.
-RECEIVED: Final = 0  # vector_max of the paper: messages received without a gap
-DELIVERED: Final = 1  # vector_clock
-FORWARDING: Final = 2  # head of the list of rows that wait for a reception
-DELIVERING: Final = 3  # head of the list of rows that wait for a delivery
-CLOCK_WORDS: Final = 4
-
-# Words of a process.
-WAITING: Final = 0  # messages that wait at it
-WAITING_MAX: Final = 1
-ARRIVALS: Final = 2
-DELAYED: Final = 3  # messages not delivered on arrival
-PROCESS_WORDS: Final = 4
-
-# Places in ``setting``.
-NODES: Final = 0
-DIMENSION: Final = 1
-AGGREGATES: Final = 2
-SHARED: Final = 3
-TOLERANT: Final = 4
-
-# Words of a process and another node in ``peer``, for crashes.
-CONFIRMED: Final = 0  # how many of my messages it has, as far as I know
-ENDS: Final = 1  # how many crashes it has ended with
-OUTSTANDING: Final = 2  # relayed messages that it has not acknowledged
-LAST_ACKNOWLEDGED: Final = 3  # how many of its messages I have acknowledged
-FIRST_KEPT: Final = 4  # the messages of it that I keep: a list, in order of arrival
-LAST_KEPT: Final = 5
-LIMIT: Final = 6  # its messages beyond this one are dead
-PEER_WORDS: Final = 7
-
-# Words of a process in ``own``, for crashes.
-KNOWN: Final = 0  # crashes that it knows of
-ANNOUNCED: Final = 1  # and has ended with
-DIRECT_FROM: Final = 2  # from this message on it broadcasts directly; 0: over its tree
-OWN_STABLE: Final = 3  # how many of its own messages everybody has
-AT_STABLE: Final = 4  # nodes that have confirmed no more than that
-UNACKNOWLEDGED: Final = 5  # relayed messages that somebody has not acknowledged
-KEPT: Final = 6  # messages that it keeps
-DISCARDED: Final = 7
-OWN_WORDS: Final = 8
-
-# Words of a message that is kept.
-KEPT_SLOT: Final = 0
-KEPT_LINK: Final = 1
-KEPT_WORDS: Final = 2
 
 # Numbers of direct dependencies that broadcasts are counted by (Figure 6).
 DEPENDENCIES: Final = {
@@ -126,90 +77,148 @@ class Parameters:
             )
 
 
+class Clock(NamedTuple):
+    """Counts of a process for each source, and its lists of waiting rows."""
+
+    received: Int32s  # vector_max of the paper: messages received without a gap
+    delivered: Int32s  # vector_clock
+    forwarding: Int32s  # head of the list of rows that wait for a reception
+    delivering: Int32s  # head of the list of rows that wait for a delivery
+
+
+class Process(NamedTuple):
+    """Counts of a process."""
+
+    waiting: Int64s  # messages that wait at it
+    waiting_max: Int64s
+    arrivals: Int64s
+    delayed: Int64s  # messages not delivered on arrival
+
+
+class Peer(NamedTuple):
+    """What a process (I) knows of another node, for crashes."""
+
+    confirmed: Int32s  # how many of my messages it has, as far as I know
+    ends: Int32s  # how many crashes it has ended with
+    outstanding: Int32s  # relayed messages that it has not acknowledged
+    last_acknowledged: Int32s  # how many of its messages I have acknowledged
+    first_kept: Int32s  # the messages of it that I keep: a list, in order of arrival
+    last_kept: Int32s
+    limit: Int32s  # its messages beyond this one are dead
+
+
+class Own(NamedTuple):
+    """What a process knows of itself, for crashes."""
+
+    known: Int64s  # crashes that it knows of
+    announced: Int64s  # and has ended with
+    direct_from: Int64s  # from this message on it broadcasts directly; 0: over its tree
+    stable: Int64s  # how many of its own messages everybody has
+    at_stable: Int64s  # nodes that have confirmed no more than that
+    unacknowledged: Int64s  # relayed messages that somebody has not acknowledged
+    kept: Int64s  # messages that it keeps
+    discarded: Int64s
+
+
+class Kept(NamedTuple):
+    """Messages that are kept."""
+
+    slot: Int32s
+    link: Int32s
+    mark: Int64s
+
+
 class Recovery(NamedTuple):
-    """What a process knows of crashes; all arrays are empty when they are not tolerated."""
+    """What a process knows of crashes; one place in each array when they are not tolerated."""
 
     crashed: NDArray[np.int8]  # process, node: whether it knows of the crash
     order: Int32s  # process, crashes in the order in which it learned of them
-    peer: Int32s
-    own: Int64s
-    kept: Pool
+    peer: Peer  # process, node
+    own: Own  # process
+    kept: Kept
 
 
+@compiled.methods()
 class State(NamedTuple):
     """Rows of ``stamp`` belong to messages, all others to hosted processes."""
 
-    clock: Int32s
+    clock: Clock  # process, source
     stamped: Int32s  # process, source: the count in its last broadcast
     newest: Int32s  # process, source: row of the last message received without a gap
     stamp: Int32s
     waiting: Waiting
     recovery: Recovery
-    process: Int64s
-    dependencies: Int64s  # so many entries in a stamp -> broadcasts
+    process: Process
+    dependencies: Int64s  # number of entries in a stamp -> broadcasts
     hosted: Int64s
-    setting: Int64s
+    nodes: int
+    dimension: int
+    aggregates: int
+    shared: int
+    tolerant: int
+
+    def knows_crashed(self, here: int, node: int) -> bool:
+        """Whether a process knows that a node has crashed."""
+        return self.tolerant != 0 and self.recovery.crashed[here, node] != 0
 
 
 def allocate(parameters: Parameters, group: Group, capacity: Capacity) -> State:
     """A state for the hosted processes of a group."""
     processes, nodes = len(group.hosted), group.nodes
-    setting = np.zeros(5, np.int64)
-    setting[NODES], setting[DIMENSION] = nodes, topology.dimension(nodes)
-    setting[AGGREGATES] = parameters.aggregation
-    setting[SHARED] = parameters.trees == "shared"
-    setting[TOLERANT] = parameters.tolerant
-    clock = np.zeros((processes * nodes, CLOCK_WORDS), np.int32)
-    clock[:, [FORWARDING, DELIVERING]] = NONE
-    # Far more messages are kept than wait.
-    rows = -(-capacity.held // 4) if parameters.tolerant else capacity.held
+    clock = pool.columns(Clock, processes, nodes)
+    clock.forwarding[:] = NONE
+    clock.delivering[:] = NONE
     return State(
-        clock=clock.reshape(-1),
+        clock=clock,
         stamped=np.zeros((processes, nodes), np.int32),
         newest=np.zeros((processes, nodes), np.int32),
         stamp=np.zeros((capacity.slots, FIRST_ENTRY + 2 * nodes), np.int32),
-        waiting=allocate_waiting(rows),
-        recovery=_allocate_recovery(
-            on=parameters.tolerant, processes=processes, nodes=nodes, rows=capacity.held
+        waiting=make_waiting(capacity),
+        recovery=(
+            _make_recovery(processes, nodes, capacity.reserve_bytes)
+            if parameters.tolerant
+            else _make_recovery(1, 1, 1)
         ),
-        process=np.zeros((processes, PROCESS_WORDS), np.int64),
+        process=pool.columns(Process, processes, dtype=np.int64),
         dependencies=np.zeros(nodes, np.int64),
         hosted=np.array(group.hosted, np.int64),
-        setting=setting,
+        nodes=nodes,
+        dimension=topology.dimension(nodes),
+        aggregates=int(parameters.aggregation),
+        shared=int(parameters.trees == "shared"),
+        tolerant=int(parameters.tolerant),
     )
 
 
-def _allocate_recovery(*, on: bool, processes: int, nodes: int, rows: int) -> Recovery:
-    """Nobody has crashed and nothing is kept; room for keeping ``rows`` messages in all."""
-    h, n, r = (processes, nodes, rows) if on else (0, 0, 0)
-    peer = np.zeros((h * n, PEER_WORDS), np.int32)
-    peer[:, [FIRST_KEPT, LAST_KEPT]] = NONE
-    peer[:, LIMIT] = np.iinfo(np.int32).max
-    own = np.zeros((h, OWN_WORDS), np.int64)
-    own[:, AT_STABLE] = nodes - 1
+def _make_recovery(processes: int, nodes: int, reserve_bytes: int) -> Recovery:
+    """Nobody has crashed and nothing is kept."""
+    peer = pool.columns(Peer, processes, nodes)
+    peer.first_kept[:] = NONE
+    peer.last_kept[:] = NONE
+    peer.limit[:] = np.iinfo(np.int32).max
+    own = pool.columns(Own, processes, dtype=np.int64)
+    own.at_stable[:] = nodes - 1
     return Recovery(
-        crashed=np.zeros((h, n), np.int8),
-        order=np.zeros((h, n), np.int32),
-        peer=peer.reshape(-1),
+        crashed=np.zeros((processes, nodes), np.int8),
+        order=np.zeros((processes, nodes), np.int32),
+        peer=peer,
         own=own,
-        kept=allocate_pool(rows=r, words=KEPT_WORDS),
+        kept=pool.reserve(Kept, reserve_bytes),
     )
-
-
-def effects_words(capacity: Capacity, nodes: int) -> int:
-    """Handlers ask for more by returning FULL, as long as it takes."""
-    return 1024 + 64 * nodes + 2 * capacity.held
 
 
 def extra(state: State) -> dict[str, float]:
     """Counts over all processes; ``waiting`` is without those that some process saw crash."""
-    correct = np.ones(len(state.hosted), bool)
+    processes = len(state.hosted)  # a table has at least two rows, whose second may be nobody's
+    correct = np.ones(processes, bool)
     discarded = kept = 0
-    if state.setting[TOLERANT]:
+    if state.tolerant:
+        own = state.recovery.own
         correct = state.recovery.crashed[:, state.hosted].max(axis=0) == 0
-        discarded = int(state.recovery.own[correct, DISCARDED].sum())
-        kept = int(state.recovery.own[correct, KEPT].sum())
-    waiting_max, depth = state.process[:, WAITING_MAX], np.arange(len(state.dependencies))
+        discarded = int(own.discarded[:processes][correct].sum())
+        kept = int(own.kept[:processes][correct].sum())
+    waiting_max = state.process.waiting_max[:processes]
+    depth = np.arange(len(state.dependencies))
     return {
         **{
             name: int(state.dependencies[(depth >= low) & (depth <= high)].sum())
@@ -219,34 +228,10 @@ def extra(state: State) -> dict[str, float]:
             name: int(((waiting_max >= low) & (waiting_max <= high)).sum())
             for name, (low, high) in WAITED.items()
         },
-        "waiting_at_end": int(state.process[correct, WAITING].sum()),
+        "waiting_at_end": int(state.process.waiting[:processes][correct].sum()),
         "waiting_max": int(waiting_max.max()),
-        "delayed": int(state.process[:, DELAYED].sum()),
+        "delayed": int(state.process.delayed.sum()),
         "dependencies_max": int(np.flatnonzero(state.dependencies).max(initial=0)),
         "kept_at_end": kept,
         "discarded": discarded,
     }
-
-
-@compiled.function()
-def has_effects(host: Host, words: int) -> bool:
-    """Whether a handler may ask for effects of that many words."""
-    return host.registers[LENGTH] + words <= host.effects.size
-
-
-@compiled.function()
-def entry_of(state: State, here: int, source: int) -> int:
-    """Where the words of a source begin in ``clock``."""
-    return CLOCK_WORDS * (here * state.setting[NODES] + source)
-
-
-@compiled.function()
-def peer_of(state: State, here: int, other: int) -> int:
-    """Where the words of another node begin in ``recovery.peer``."""
-    return PEER_WORDS * (here * state.setting[NODES] + other)
-
-
-@compiled.function()
-def knows_crashed(state: State, here: int, node: int) -> bool:
-    """Whether a process knows that a node has crashed."""
-    return state.setting[TOLERANT] != 0 and state.recovery.crashed[here, node] != 0

@@ -24,38 +24,10 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from precedes import compiled
-from precedes.contract import (
-    DONE,
-    FULL,
-    MESSAGE,
-    Capacity,
-    Group,
-    Host,
-    Int32s,
-    Int64s,
-    admits,
-    broadcast,
-    deliver,
-    drop,
-    expect,
-    message_bytes,
-    receive,
-    send_all,
-    sequence_of,
-    source_of,
-    value_of,
-    window,
-)
-from precedes.parts import clocks
+from precedes.contract import MESSAGE, Capacity, Group, Host, Int32s, Int64s, handler, value_of
+from precedes.parts import clocks, waiting
 from precedes.parts.pool import NONE
-from precedes.parts.waiting import (
-    Held,
-    add_by_entry,
-    allocate_by_entry,
-    can_hold,
-    take_ready,
-    wake,
-)
+from precedes.parts.waiting import BY_ENTRY, Held
 
 DATA: Final = 0
 ITEMS: Final = (MESSAGE,)
@@ -76,7 +48,7 @@ class State(NamedTuple):
     clock: Int32s
     need: Int32s
     held: Held
-    nodes: Int64s
+    nodes: int
     hosted: Int64s
 
 
@@ -86,63 +58,59 @@ def allocate(parameters: Parameters, group: Group, capacity: Capacity) -> State:
     return State(
         clock=clocks.allocate(len(group.hosted), width=width),
         need=clocks.allocate(capacity.slots, width=width),
-        held=allocate_by_entry(len(group.hosted), capacity),
-        nodes=np.array([group.nodes], np.int64),
+        held=waiting.make_by_entry(len(group.hosted), capacity),
+        nodes=group.nodes,
         hosted=np.array(group.hosted, np.int64),
     )
 
 
-@compiled.register(broadcast, State)
-def _broadcast(state: State, here: int, slot: int, host: Host) -> int:
+@handler(State)
+def broadcast(state: State, here: int, slot: int, host: Host) -> None:
     clock = state.clock[here]
     clocks.copy(clock, state.need[slot])
-    clock[source_of(host, slot)] += 1
-    send_all(host, DATA, slot)
-    return DONE
+    clock[host.source_of(slot)] += 1
+    host.send_all(DATA, slot)
 
 
-@compiled.register(expect, State)
-def _expect(state: State, here: int) -> None:
+@handler(State)
+def expect(state: State, here: int) -> None:
     compiled.prefetch(state.clock, here)
     compiled.prefetch(state.held.waiting, here)
 
 
-@compiled.register(receive, State)
-def _receive(state: State, here: int, sender: int, inbox: Int64s, count: int, host: Host) -> int:
-    if not can_hold(state.held, count):
-        return FULL
+@handler(State)
+def receive(state: State, here: int, sender: int, inbox: Int64s, count: int, host: Host) -> None:
     for i in range(count):
         slot = value_of(inbox, i)
         clock = state.clock[here]
         need = state.need[slot]
-        source = source_of(host, slot)
+        source = host.source_of(slot)
         if clock[source] > need[source]:
-            drop(host, slot)
+            host.drop(slot)
         elif clocks.covers(clock, need):
             clock[source] += 1
-            deliver(host, slot)
+            host.deliver(slot)
             if state.held.waiting[here] > 0:
                 _deliver_held(state, here, source, host)
         else:
             entry = clocks.first_missing(clock, need)
-            add_by_entry(state.held, here, slot, entry, need[entry])
-    return DONE
+            state.held.add(here, entry % BY_ENTRY, slot, entry, need[entry])
 
 
 @compiled.function(inline=False)
 def _deliver_held(state: State, here: int, source: int, host: Host) -> None:
     """After a delivery from ``source``, deliver what waits and can be, until nothing more can."""
     while True:
-        wake(state.held, here, int(source), state.clock[here], state.need)
-        slot = take_ready(state.held, here)
+        state.held.wake(here, int(source), state.clock[here], state.need)
+        slot = state.held.take_ready(here)
         if slot == NONE:
             return
-        source = source_of(host, slot)
+        source = host.source_of(slot)
         if state.clock[here, source] > state.need[slot, source]:
-            drop(host, slot)
+            host.drop(slot)
         else:
             state.clock[here, source] += 1
-            deliver(host, slot)
+            host.deliver(slot)
 
 
 def missing(state: State, slot: int) -> list[tuple[int, int]]:
@@ -156,19 +124,19 @@ def happened_before(state: State, source: int, sequence: int, slot: int) -> bool
     return bool(state.need[slot, source] >= sequence)
 
 
-@compiled.register(admits, State)
-def _admits(state: State, here: int, sender: int, tag: int, value: int, host: Host) -> bool:
+@handler(State)
+def admits(state: State, here: int, sender: int, tag: int, value: int, host: Host) -> bool:
     """Nobody needs more of our messages than there are, or of its own than came before."""
     need = state.need[value]
     me = state.hosted[here]
-    source = source_of(host, value)
+    source = host.source_of(value)
     return bool(
-        clocks.are_counts(need, state.clock[here], state.nodes[0], window(host))
-        and need[source] == sequence_of(host, value) - 1
+        clocks.are_counts(need, state.clock[here], state.nodes, host.window())
+        and need[source] == host.sequence_of(value) - 1
         and need[me] <= state.clock[here, me]
     )
 
 
-@compiled.register(message_bytes, State)
-def _message_bytes(state: State, slot: int) -> int:
-    return 8 + 4 * state.nodes[0]
+@handler(State)
+def message_bytes(state: State, slot: int) -> int:
+    return 8 + 4 * state.nodes

@@ -37,6 +37,8 @@ NUMBER_BYTES: Final = 8
 def carry_out(world: World, state: Any) -> int:
     """Carry out the effects of the last handler, from where an earlier call stopped."""
     host = world.host
+    if host.registers[contract.OVERFLOW] != 0:
+        return EFFECTS_OVERFLOW
     node = world.host.registers[layout.HERE]
     status = FINISHED
     at = world.host.registers[layout.EFFECT]
@@ -67,8 +69,6 @@ def carry_out(world: World, state: Any) -> int:
 def _after_effects(world: World, node: int) -> int:
     host = world.host
     registers = host.registers
-    if registers[contract.OVERFLOW] != 0:
-        return EFFECTS_OVERFLOW
     if world.workload.replay[workload.READY] > 0:
         if not queue.has_room(world.queue, world.workload.replay[workload.READY]):
             return GROW_QUEUE

@@ -91,13 +91,11 @@ REGISTERS: Final = VIOLATIONS_TIMED + TIMED_MAX + 1
 FINISHED: Final = 0
 GROW_QUEUE: Final = 1
 GROW_SLOTS: Final = 2
-GROW_STATE: Final = 3
 GROW_PACKETS: Final = 4
 GROW_ORACLE: Final = 5
 FLUSH_TRACE: Final = 6
 EFFECTS_OVERFLOW: Final = 7
 PAUSED: Final = 8  # the time slice is over: report progress and go on
-BAD_STATUS: Final = 9  # a handler returned neither DONE nor FULL
 DRAW: Final = 10  # what was drawn for the network is used up
 
 # Kinds of events, above the node in ``where`` of a queue entry.

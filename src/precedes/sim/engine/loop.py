@@ -15,14 +15,12 @@ from precedes.sim.engine import faults, layout, oracle, packets, queue, rows, wo
 from precedes.sim.engine.effects import carry_out, count_delivery, crash
 from precedes.sim.engine.layout import (
     ARRIVAL,
-    BAD_STATUS,
     FAULT,
     FINISHED,
     FLUSH_TRACE,
     GROW_ORACLE,
     GROW_QUEUE,
     GROW_SLOTS,
-    GROW_STATE,
     ISSUE,
     ISSUE_LATE,
     NONE,
@@ -95,9 +93,7 @@ def _arrive_quickly(world: World, state: Any, node: int, slot: int, time_ns: int
     world.inbox[0] = 0
     world.inbox[1] = slot
     source = int(host.name[2 * slot + contract.SOURCE]) + compiled.ZERO
-    status = contract.receive(state, node, source, world.inbox, 1, host)
-    if status != contract.DONE:
-        return _after_refusal(status)
+    contract.receive(state, node, source, world.inbox, 1, host)
     latency_ns = time_ns - world.message[slot, layout.BORN_NS]
     registers[layout.RECEPTIONS] += 1
     registers[layout.RECEPTION_NS] += latency_ns
@@ -111,12 +107,6 @@ def _arrive_quickly(world: World, state: Any, node: int, slot: int, time_ns: int
         registers[layout.HERE] = node
         registers[layout.ARRIVED] = 1
     return FINISHED
-
-
-@compiled.function()
-def _after_refusal(status: int) -> int:
-    """What to do when a handler did not return DONE."""
-    return GROW_STATE if status == contract.FULL else BAD_STATUS
 
 
 @compiled.function(inline=False)
@@ -134,14 +124,13 @@ def _process(world: World, state: Any, kind: int, node: int, what: int) -> int:
         return _arrive(world, state, node, what)
     if kind in (ISSUE, ISSUE_LATE):
         return _issue(world, state, node, NONE if kind == ISSUE else what)
-    status = contract.DONE
     if kind == START:
-        status = contract.start(state, node, world.host)
+        contract.start(state, node, world.host)
     elif kind == TIMER:
-        status = contract.on_timer(state, node, what, world.host)
+        contract.on_timer(state, node, what, world.host)
     elif kind == SUSPECT:
-        status = contract.on_crash(state, node, what, world.host)
-    return FINISHED if status == contract.DONE else _after_refusal(status)
+        contract.on_crash(state, node, what, world.host)
+    return FINISHED
 
 
 @compiled.function()
@@ -156,9 +145,7 @@ def _arrive(world: World, state: Any, node: int, what: int) -> int:
     else:
         sender = world.packets.packet[what, packets.SENDER]
         count = packets.unpack(world.packets, inbox, what)
-    status = contract.receive(state, node, sender, inbox, count, world.host)
-    if status != contract.DONE:
-        return _after_refusal(status)
+    contract.receive(state, node, sender, inbox, count, world.host)
     world.host.registers[layout.ARRIVED] = count
     _count_arrival(world, node, what, count)
     return FINISHED
@@ -202,11 +189,8 @@ def _issue(world: World, state: Any, node: int, label: int) -> int:
     world.host.name[2 * slot + contract.SOURCE] = node
     world.host.name[2 * slot + contract.SEQUENCE] = sequence
     world.message[slot, layout.REFERENCES] = 1
-    status = contract.broadcast(state, node, slot, world.host)
-    if status != contract.DONE:
-        packets.end_reference(world.message, world.host.registers, slot)
-        return _after_refusal(status)
-    contract.release(world.host, slot)
+    contract.broadcast(state, node, slot, world.host)
+    world.host.release(slot)
     world.node[node, layout.SEQUENCE] = sequence
     world.host.registers[layout.BROADCASTS] = number + 1
     world.message[slot, layout.BORN_NS] = world.host.registers[contract.NOW_NS]

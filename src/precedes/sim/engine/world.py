@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from precedes import contract
-from precedes.contract import Host
+from precedes.contract import Capacity, Host
 from precedes.sim.engine import layout
 from precedes.sim.engine.faults import Faults
 from precedes.sim.engine.network import Network
@@ -37,11 +37,9 @@ class World(NamedTuple):
     trace: NDArray[np.int64]  # a chunk of rows; Python empties it when it is nearly full
 
 
-def allocate_host(*, slots: int, effects: int, seed: int, nodes: int) -> Host:
+def allocate_host(capacity: Capacity, *, seed: int, nodes: int) -> Host:
     """The host's side of the contract, with the simulator's own registers."""
-    host = contract.allocate_host(
-        slots=slots, effects=effects, seed=seed, registers=layout.REGISTERS + nodes
-    )
+    host = contract.allocate_host(capacity, seed=seed, registers=layout.REGISTERS + nodes)
     for place in (layout.SLOT_FREE, layout.PACKET_FREE, layout.ITEM_FREE, layout.TAGGED):
         host.registers[place] = layout.NONE
     return host
