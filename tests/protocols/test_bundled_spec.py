@@ -12,11 +12,11 @@ import pytest
 from precedes.errors import UserError
 from precedes.sim import simulate
 from precedes.testing import check_same
-from tests.protocols.test_specs import schedule as random_schedule
 from tests.support import crashing
 from tests.support.convictions import Raises, assert_convicted, conviction
 from tests.support.protocols import bundled_errors
 from tests.support.seeds import repeat
+from tests.support.specs import schedule as random_schedule
 
 # What each published error is convicted for.
 REASONS = {

@@ -12,9 +12,15 @@ from pathlib import Path
 
 from precedes.audit import audit
 from precedes.registry import linked, load
-from precedes.testing import check_agreement, check_scenario, observe, random_scenario
+from precedes.testing import (
+    check_agreement,
+    check_same,
+    check_scenario,
+    observe,
+    random_scenario,
+)
 from precedes.testing.conformance import check_promises
-from tests.support import crashing, dcs_stress, vcube_checks
+from tests.support import crashing, dcs_stress, specs, vcube_checks
 from tests.support.mobile import durable_world, options, world
 from tests.support.mobile.oracle import history_of
 from tests.support.swarm import live_schedules, radio_schedules
@@ -64,6 +70,12 @@ def any_network(protocol, seed, directory, *, tier="compiled"):
     if load(protocol).guarantee == "causal":
         assert seen.report.violations == 0, seen.report.witnesses
     return _passed(scenario, seen, every_way=every_way)
+
+
+def as_specified(protocol, seed, directory):
+    """What the compiled protocol does, its specification does, packet for packet."""
+    compiled, spec = specs.schedule(protocol, seed)
+    return _passed(compiled, check_same(compiled, spec))
 
 
 def bundled_crashes(seed, directory):
@@ -151,7 +163,7 @@ def _mobile(done):
     return Schedule(faults, done.oracle.deliveries)
 
 
-_SHARES = {"vector": 12_000, "hashed": 12_000, "vcube": 7_000}
+_SHARES = {"vector": 10_500, "hashed": 10_500, "vcube": 7_000}
 
 
 def of_file(path):
@@ -171,6 +183,9 @@ def _families():
         is_mixed = load(protocol).guarantee != "causal"
         share = _SHARES.get(protocol, 6_000)
         yield Family(protocol, protocol, check, share, 80, is_mixed=is_mixed)
+    for protocol in specs.SPECS:
+        check = functools.partial(as_specified, protocol)
+        yield Family(f"{protocol}-spec", protocol, check, 500, 30)
     yield Family("bundled-crashes", "bundled", bundled_crashes, 8_000, 150)
     yield Family("bundled-tests", "bundled", bundled_tests, 1_300, 50)
     for detector, share in (("none", 3_000), ("hash", 3_000)):
