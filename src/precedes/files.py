@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import glob
 import os
 import platform
 import shutil
@@ -33,15 +32,15 @@ def aside(path: Path, *, sync: bool = False) -> Iterator[Path]:
             temporary.unlink(missing_ok=True)
 
 
-def write_aside(path: Path, content: bytes, *, sync: bool = False) -> None:
+def write_aside(path: Path, content: bytes) -> None:
     """Write a file so that it is there whole, or as it was before."""
-    with aside(path, sync=sync) as temporary:
+    with aside(path) as temporary:
         temporary.write_bytes(content)
 
 
-def asides_in(folder: Path, name: str | None = None) -> Iterator[Path]:
-    """What is written aside in a folder, or was when a process was killed: of a file, or of all."""
-    return folder.glob(f".{'*' if name is None else glob.escape(name)}.tmp-*")
+def asides_in(folder: Path) -> Iterator[Path]:
+    """What is written aside in a folder, or was when a process was killed."""
+    return folder.glob(".*.tmp-*")
 
 
 def _sync(path: Path) -> None:

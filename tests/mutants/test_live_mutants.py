@@ -20,8 +20,8 @@ from precedes.errors import PeerError
 from tests.live import test_driver
 from tests.live.member import test_node, test_promises
 from tests.live.net import test_link, test_links, test_wire
-from tests.live.stations import test_journal
 from tests.support.edited import function
+from tests.support.groups import run
 
 TESTS = Path(__file__).parent.parent
 
@@ -221,7 +221,7 @@ MUTANTS = {
         test=test_driver.test_a_member_that_was_stopped_suspects_nobody,
         given={"late": True}, reason='"an own pause was held against others"',
     ),
-    # Logs and journals.
+    # Logs.
     "sent before it is logged": Mutant(
         where="driver.Driver.flush",
         edit=(
@@ -231,18 +231,6 @@ MUTANTS = {
         ),
         test=test_driver.test_a_broadcast_is_logged_before_it_is_sent,
         reason='"sent before it was logged"',
-    ),
-    "acknowledged before it is durable": Mutant(
-        where="stations.journal.Journal._write",
-        edit=("self.sync", "not self.sync"),
-        test=test_journal.test_what_was_appended_survives_a_power_failure,
-        reason='"acknowledged before it was durable"',
-    ),
-    "the header of a record is believed": Mutant(
-        where="stations.journal.parse",
-        edit=("check == checksum(...)", "True"),
-        test=test_journal.test_a_length_that_leads_beyond_the_end_is_no_torn_tail,
-        reason="with pytest.raises(UserError",
     ),
 }  # fmt: skip
 
@@ -288,7 +276,9 @@ def arguments_of(test, given, request):
 def conviction(test, arguments):
     """Why a test fails: the line of its assertion, or how correct members refuse each other."""
     try:
-        test(**arguments)
+        done = test(**arguments)
+        if inspect.iscoroutine(done):
+            run(done)
     except (AssertionError, pytest.fail.Exception) as error:
         places = traceback.extract_tb(error.__traceback__)
         own = [place for place in places if Path(place.filename).is_relative_to(TESTS)]

@@ -28,7 +28,6 @@ class Options:
     churn_ms: float = 0.0  # mean time between joins and leaves of a host; 0: none
     broadcast_ms: float = 150.0  # mean time between broadcasts of a host
     active_ms: float = 4000.0
-    restart_ms: float = 0.0  # mean time between restarts of a station; 0: none
     deaf: float = 0.0  # how often a move makes a host's datagrams, or those to it, get lost
     drift: float = 0.0  # how much faster or slower clocks run, at most
     settings: messages.Settings = messages.Settings()  # noqa: RUF009

@@ -17,7 +17,7 @@ from tests.support.mobile.oracle import Oracle, Violation, watch_stamps
 REST_NS = 900_000 * MS  # a run that has not come to rest by then has stalled
 REST_TRIALS, REST_TRIAL_NS = 300, 3000 * MS  # the same for runs that never fall silent
 
-DATAGRAM, WIRED, TIMER, MOVE, CRASH, RECOVER, BROADCAST, CHURN, REJOIN, RESTART = range(10)
+DATAGRAM, WIRED, TIMER, MOVE, CRASH, RECOVER, BROADCAST, CHURN, REJOIN = range(9)
 
 
 class World:
@@ -79,13 +79,10 @@ class World:
             self.options.settings,
             self.environments[number],
         )
-        self.limit(station)
-        return station
-
-    def limit(self, station):
-        """The smallest datagrams hold one bit: answers to hosts come in pieces."""
         if self.options.settings.body_max_bytes == 1:
+            # The smallest datagrams hold one bit: answers to hosts come in pieces.
             station.cell.bitmap_bits = 1
+        return station
 
     def _make_host(self, host):
         environment = self.host_environments[host]
@@ -249,11 +246,10 @@ class World:
         torn = self.moving and self.rng.random() < self.options.torn
         disk = machine.disk()
         if torn and self.rng.random() < 0.5:
-            self.tear(host, disk)
             self.crash(host)  # before anything was durable: none of it has happened
             return
         if (machines.PERSIST,) in effects:
-            self.persist(host, disk)
+            self.disks[host] = disk
         elif self.checks_disk and disk != self.disks[host]:
             raise Violation(f"disk: host {host} has changed {disk} without making it durable")
         if method == "broadcast" and result is not None:
@@ -276,13 +272,6 @@ class World:
                 self.push(effect[1], TIMER, host, self.lives[host], effect[2])
         if torn:
             self.crash(host)
-
-    def persist(self, host, disk):
-        """Make a host's disk durable."""
-        self.disks[host] = disk
-
-    def tear(self, host, disk):
-        """A crash comes while a disk is being made durable."""
 
     def _at_once(self, host, effect, sends):
         if effect[0] == machines.DELIVER:

@@ -10,7 +10,7 @@ DELIVERIES, VIOLATIONS = "deliveries", "out of order"
 NONE, SEVERAL = "none", "several"
 FAULTS = (
     *("crash", "pause", "cut", "loss", "duplication"),
-    *("moves", "disconnects", "collisions", "joins and leaves", "restarts"),
+    *("moves", "disconnects", "collisions", "joins and leaves"),
 )
 NETWORKS = ("links", "radio", "live")
 

@@ -21,7 +21,7 @@ from precedes.testing import (
 )
 from precedes.testing.conformance import check_promises
 from tests.support import crashing, dcs_stress, specs, vcube_checks
-from tests.support.mobile import durable_world, options, world
+from tests.support.mobile import options, world
 from tests.support.mobile.oracle import history_of
 from tests.support.swarm import live_schedules, radio_schedules
 from tests.support.swarm.counts import Schedule
@@ -142,12 +142,6 @@ def mobile_leases(seed, directory):
     return _mobile(world.run(seed, options=options.leased))
 
 
-def mobile_restarts(seed, directory):
-    """Hosts and stations come back from their journals as they were."""
-    made = durable_world.make(directory)
-    return _mobile(world.run(seed, options=durable_world.restarting, world=made))
-
-
 def _mobile(done):
     drawn = done.options
     has = {
@@ -155,7 +149,6 @@ def _mobile(done):
         "disconnects": drawn.nowhere > 0 or drawn.deaf > 0,
         "crash": drawn.crash_ms > 0 or drawn.torn > 0,
         "joins and leaves": drawn.churn_ms > 0,
-        "restarts": drawn.restart_ms > 0,
         "loss": drawn.loss > 0,
         "duplication": drawn.duplication > 0,
     }
@@ -196,9 +189,8 @@ def _families():
     for make in (vcube_checks.with_crashes, vcube_checks.with_few_left):
         check = functools.partial(vcube_survivors, make)
         yield Family(f"vcube-{make.__name__.replace('_', '-')}", "vcube", check, 3_000, 150)
-    yield Family("mobile-adversary", "mobile", mobile_adversary, 5_000, 30, "radio")
+    yield Family("mobile-adversary", "mobile", mobile_adversary, 6_000, 30, "radio")
     yield Family("mobile-leases", "mobile", mobile_leases, 1_500, 30, "radio")
-    yield Family("mobile-restarts", "mobile", mobile_restarts, 1_000, 15, "radio")
     for protocol, share, turn in (("mobile", 2_000, 15), ("flooding", 1_800, 60)):
         check = functools.partial(radio_schedules.check, protocol)
         yield Family(f"{protocol}-radio", protocol, check, share, turn, "radio")

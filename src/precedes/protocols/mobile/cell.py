@@ -116,21 +116,6 @@ class Cell:
         # Copies sent; those that one host, or several, had from elsewhere.
         self.sent_count = self.skipped_by_one = self.skipped_by_more = 0
 
-    def begin(self) -> None:
-        """Begin, or begin again after a restart: put everything stored on the air anew."""
-        self.ack_armed = False
-        self.copies = {}
-        self.on_air = self.base
-        for host, record in self.records.items():
-            record.heard_ns = self.environment.now_ns
-            record.copies = {}
-            record.sent = record.done
-            if record.mode == OWN:
-                self._fill_catch_up(host, record)
-        self._fill_window()
-        if self.records:
-            self.ask_for_ack()
-
     def remember(self, host: int) -> Memory:
         """The memory of a host, made if there is none."""
         found = self.memory.get(host)

@@ -65,9 +65,9 @@ class MobileStation:
         self.undelivered_max = self.discarded_max = self.since_max = 0
 
     def begin(self) -> None:
-        """Begin, or begin again after a restart."""
-        self.cell.begin()
-        self.watch_leases()
+        """Look for silent hosts before long, if there are leases."""
+        if self.cell.settings.lease_ns:
+            self.cell.timer(self.cell.settings.lease_ns // 8, LEASE)
 
     def is_quiet(self) -> bool:
         """Whether everything has been delivered and no handoff is under way."""
@@ -101,15 +101,10 @@ class MobileStation:
     def on_timer(self, key: tuple[int, ...]) -> None:
         """A timer set here has run out."""
         if key[0] == LEASE:
-            self.expel_silent()
-            self.watch_leases()
+            self._expel_silent()
+            self.begin()
         else:
             self.cell.on_timer(key)
-
-    def watch_leases(self) -> None:
-        """Look for silent hosts before long, if there are leases."""
-        if self.cell.settings.lease_ns:
-            self.cell.timer(self.cell.settings.lease_ns // 8, LEASE)
 
     def receive(self, datagram: Any) -> None:
         """A datagram from a host; those for other cells are ignored."""
@@ -206,7 +201,7 @@ class MobileStation:
             memory.left, memory.number = birth, number
         self._drop_older(host, birth + 1)
 
-    def expel_silent(self) -> None:
+    def _expel_silent(self) -> None:
         """End the lives of hosts that were silent for a whole lease, as if they had left."""
         limit_ns = self.environment.now_ns - self.cell.settings.lease_ns
         for host, record in list(self.cell.records.items()):

@@ -1,1 +1,0 @@
-"""What live support stations keep on disk."""
