@@ -9,7 +9,7 @@ import pytest
 
 from precedes import sources
 from precedes.compiled.options import Switches
-from precedes.stores.handed import PREFIXES
+from precedes.stores.address import SETTINGS
 from tests.support.places import ROOT
 
 PAGE = (ROOT / "docs/environment.md").read_text(encoding="utf-8")
@@ -76,7 +76,7 @@ def test_the_page_has_what_is_read():
 
 
 def test_the_page_has_what_is_handed_on():
-    for prefix in PREFIXES:
+    for prefix in SETTINGS:
         assert f"`{prefix}`" in PAGE
 
 

@@ -211,6 +211,5 @@ def test_start_up_imports_no_pyarrow():
 def test_a_missing_bucket_is_told(bucket):
     nowhere = Address.of("s3://no-such-bucket/x")
     for use in (nowhere.kind, nowhere.names, nowhere.read_bytes, lambda: nowhere.put(b"")):
-        with pytest.raises(StoreError, match="there is no bucket no-such-bucket at http") as caught:
+        with pytest.raises(StoreError, match="there is no bucket no-such-bucket at http"):
             use()
-        assert "\n" not in str(caught.value)

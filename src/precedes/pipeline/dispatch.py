@@ -22,8 +22,7 @@ from precedes.pipeline.execute import Outcome
 from precedes.pipeline.plan import PlannedRun, ahead_s, pack
 from precedes.pipeline.progress import RunProgress
 from precedes.pipeline.spark import jobs
-from precedes.stores import Address, Lease, handed
-from precedes.stores.handed import Work
+from precedes.stores import Address, Lease, Work, handed
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

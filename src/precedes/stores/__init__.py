@@ -6,8 +6,16 @@ has work on other machines open stores as this process does. pyarrow is
 imported when the first URL is opened, not before.
 """
 
-from precedes.stores.address import Address, Entry, Place, StoreError, local_path, look
-from precedes.stores.handed import handed
+from precedes.stores.address import (
+    Address,
+    Entry,
+    Place,
+    StoreError,
+    Work,
+    handed,
+    local_path,
+    look,
+)
 from precedes.stores.leases import Lease, lease
 
 __all__ = [
@@ -16,6 +24,7 @@ __all__ = [
     "Lease",
     "Place",
     "StoreError",
+    "Work",
     "handed",
     "lease",
     "local_path",

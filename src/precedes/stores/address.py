@@ -8,8 +8,9 @@ import hashlib
 import os
 import re
 import shutil
+import stat
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Any, BinaryIO, Final, NamedTuple
@@ -19,6 +20,7 @@ from precedes import files
 from precedes.errors import UserError, meant
 
 Place = str | os.PathLike[str]
+Work = Callable[[Iterator[Any]], Iterator[Any]]
 
 SCHEMES: Final = ("file", "s3", "gs", "abfss", "hdfs")
 URL: Final = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://")
@@ -26,6 +28,8 @@ URL: Final = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://")
 SINGLE_SLASH: Final = re.compile(rf"({'|'.join(SCHEMES)}):(/(?!/)|$)")
 # A store answers in milliseconds, whatever is asked for: ask for much at a time.
 READ_BYTES: Final = 8 << 20
+# Variables with the settings of stores begin like this.
+SETTINGS: Final = ("AWS_", "AZURE_", "GOOGLE_", "STORAGE_EMULATOR_HOST")
 
 
 class StoreError(UserError):
@@ -130,14 +134,9 @@ class Address:
 
     def kind(self) -> str | None:
         """``file``, ``folder``, ``other`` (a pipe); None: nothing is there, or not to be seen."""
-        if self.is_local:
-            if os.path.isdir(self.path):
-                return "folder"
-            if os.path.isfile(self.path):
-                return "file"
-            return "other" if os.path.exists(self.path) else None
-        with self._store() as (store, path):
-            return _kind(store.get_file_info(path))
+        with contextlib.suppress(OSError, ValueError):
+            return self.entry().kind
+        return None
 
     def is_file(self) -> bool:
         """Whether there is a file."""
@@ -149,17 +148,11 @@ class Address:
 
     def names(self) -> list[str]:
         """What is in the folder, in order; in a store, nothing in one that is not there."""
-        if self.is_local:
-            return sorted(os.listdir(self.path))
         return [entry.name for entry in self.entries()]
 
     def entries(self, *, deep: bool = False) -> list[Entry]:
         """The same with sizes and times; ``deep``: files in folders of folders, and no folders."""
-        if self.is_local:
-            found = _listed(self.path, deep=deep)
-        else:
-            found = self._stored(deep=deep)
-        return sorted(found)
+        return sorted(_listed(self.path, deep=deep) if self.is_local else self._stored(deep=deep))
 
     def size_bytes(self) -> int:
         """The length of a file."""
@@ -195,14 +188,9 @@ class Address:
 
     def digest(self) -> str:
         """The SHA-256 of the file."""
-        if self.is_local:
-            with self.local.open("rb") as file:
-                return hashlib.file_digest(file, "sha256").hexdigest()
-        found = hashlib.sha256()
-        with self._store() as (store, path), store.open_input_file(path) as file:
-            while part := file.read(READ_BYTES):
-                found.update(part)
-        return found.hexdigest()
+        opened: Any = self.open()  # of a type that has no readinto
+        with opened as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
 
     @contextlib.contextmanager
     def aside(self, *, sync: bool = False) -> Iterator[Path]:
@@ -264,9 +252,9 @@ class Address:
     def entry(self) -> Entry:
         """What it is, how large and how old; FileNotFoundError if nothing is there."""
         if self.is_local:
-            found = self.local.stat()
-            kind = self.kind() or "other"
-            return Entry(self.name, kind, found.st_size, found.st_mtime_ns)
+            found = os.stat(self.path)
+            kind = {stat.S_IFDIR: "folder", stat.S_IFREG: "file"}.get(stat.S_IFMT(found.st_mode))
+            return Entry(self.name, kind or "other", found.st_size, found.st_mtime_ns)
         with self._store() as (store, path):
             return _entry(store.get_file_info(path), self.name, str(self))
 
@@ -321,16 +309,11 @@ def look(addresses: Sequence[Address]) -> list[Entry | None]:
     folders = Counter(address.parent for address in addresses if not address.is_local)
     for folder in [folder for folder, count in folders.items() if count > 1]:
         found |= {folder / entry.name: entry for entry in folder.entries()}
-    return [
-        found.get(address) if folders[address.parent] > 1 else _looked_at(address)
-        for address in addresses
-    ]
-
-
-def _looked_at(address: Address) -> Entry | None:
-    with contextlib.suppress(OSError):
-        return address.entry()
-    return None
+    for address in addresses:
+        if folders[address.parent] <= 1:
+            with contextlib.suppress(OSError):
+                found[address] = address.entry()
+    return [found.get(address) for address in addresses]
 
 
 def local_path(text: str) -> Path:
@@ -353,13 +336,35 @@ def _listed(folder: str, *, deep: bool, prefix: str = "") -> list[Entry]:
     return rows
 
 
-def _kind(info: Any) -> str | None:
-    kinds = {"File": "file", "Directory": "folder", "NotFound": None}
-    return kinds.get(info.type.name, "other")
-
-
 def _entry(info: Any, name: str, title: str) -> Entry:
-    kind = _kind(info)
-    if kind is None:
+    if info.type.name == "NotFound":
         raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), title)
+    kind = {"File": "file", "Directory": "folder"}.get(info.type.name, "other")
     return Entry(name, kind, info.size or 0, info.mtime_ns or 0)
+
+
+def handed(work: Work, *addresses: Address) -> Work:
+    """Work for another machine that opens these addresses with the settings of this process.
+
+    They go with the work, so that they reach machines which were started without them; a machine
+    without any of its own may be given a role instead. Work on paths goes as it is.
+    """
+    return work if all(address.is_local for address in addresses) else _Handed(work)
+
+
+class _Handed:
+    def __init__(self, work: Work) -> None:
+        self._work = work
+        self._variables = {k: v for k, v in os.environ.items() if k.startswith(SETTINGS)}
+
+    def __call__(self, batches: Iterator[Any]) -> Iterator[Any]:
+        before = {name: os.environ.get(name) for name in self._variables}
+        os.environ.update(self._variables)
+        try:
+            yield from self._work(batches)
+        finally:
+            for name, value in before.items():
+                if value is None:
+                    os.environ.pop(name, None)
+                else:
+                    os.environ[name] = value

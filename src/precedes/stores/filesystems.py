@@ -60,22 +60,18 @@ UNREACHED: Final = re.compile(
 @contextlib.contextmanager
 def opened(address: Address) -> Iterator[tuple[Any, str]]:
     """The file system of an address and the path in it; what it raises is one line in the block."""
-    with _explained(address):
-        store, base = _open(address.root, _settings(address.root), os.getpid())
-        yield store, f"{base}/{address.path}".rstrip("/") or "/"
-
-
-@contextlib.contextmanager
-def _explained(address: Address) -> Iterator[None]:
     try:
-        yield
+        # Another setting makes another file system.
+        settings = s3_settings(os.environ) if address.root.startswith("s3:") else {}
+        store, base = _open(address.root, tuple(sorted(settings.items())), os.getpid())
+        yield store, f"{base}/{address.path}".rstrip("/") or "/"
     except FileNotFoundError:
         raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(address)) from None
     except (OSError, pa.ArrowException) as error:
-        raise explanation(address.root, str(address), str(error)) from None
+        raise _explanation(address.root, str(address), str(error)) from None
 
 
-def explanation(root: str, title: str, text: str) -> StoreError:
+def _explanation(root: str, title: str, text: str) -> StoreError:
     """What a store says, as one line that also says what to do."""
     scheme, _, name = root.partition("://")
     first = text.strip().splitlines()[0] if text.strip() else "it gives no reason"
@@ -98,7 +94,7 @@ def failure(title: str, error: Exception) -> StoreError | None:
     with contextlib.suppress(UserError):  # a file object may have any name
         root = Address.of(title).root
         if root and FROM_STORES.search(str(error)):
-            return explanation(root, title, str(error))
+            return _explanation(root, title, str(error))
     return None
 
 
@@ -113,11 +109,6 @@ def _where(scheme: str, name: str) -> str:
     if scheme == "s3":
         return s3_settings(os.environ).get("endpoint", "S3")
     return {"gs": "Google Cloud Storage", "abfss": "Azure"}.get(scheme, f"{scheme}://{name}")
-
-
-def _settings(root: str) -> tuple[tuple[str, str], ...]:
-    """What a store's file system is made with, so that another setting makes another."""
-    return tuple(sorted(s3_settings(os.environ).items())) if root.startswith("s3:") else ()
 
 
 def s3_settings(environment: Mapping[str, str]) -> dict[str, str]:
@@ -223,7 +214,7 @@ def _contact_elsewhere(root: str) -> None:
         raise StoreError(f"{root}: access is refused: {CREDENTIALS[scheme]} ({last:.120})")
     if done.returncode:
         raised = re.search(r"^\w*(?:Error|Exception|Invalid)\w*: ?(.*)", done.stderr, re.M | re.S)
-        raise explanation(root, root, raised[1] if raised else done.stderr)
+        raise _explanation(root, root, raised[1] if raised else done.stderr)
     if done.stdout.strip() == "NotFound" and scheme != "hdfs":
         raise _no_bucket(root, root)
 

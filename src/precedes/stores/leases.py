@@ -6,9 +6,10 @@ other claim: of two that put theirs before they looked, at least one sees the ot
 a store only that a look shows what was put before, as S3, Google's, Azure's and HDFS all do;
 pyarrow offers no put that fails if something is there.
 
-Whoever has it renews the claim; one that was not renewed for ``EXPIRES_S``, by the store's own
-clock, is of a process that died, and counts no more. One of a process of this machine that is not
-there any more counts no more at once.
+The name of a claim begins with the time, so that of those that come at once the first gets the
+folder and the others step back. Whoever has it renews the claim; one that was not renewed for
+``EXPIRES_S``, by the store's own clock, is of a process that died, and counts no more. One of a
+process of this machine that is not there any more counts no more at once.
 """
 
 from __future__ import annotations
@@ -33,11 +34,11 @@ from precedes.stores.address import Address, StoreError
 LOCK: Final = ".lock"
 CLAIMS: Final = ".lease"
 CLAIM: Final = re.compile("[0-9a-f]{32}-([0-9]+)-([0-9a-f]*)-([A-Za-z0-9._-]*)")
-MARK: Final = "+"  # after the name of a claim: its owner has the folder
 
 EXPIRES_S: Final = 60.0
 BEAT_S: Final = 10.0
-# Of those that come at the same time, the first by name waits for the others to step back.
+# The first by name waits so long for the others to step back. One that does not has the folder: its
+# clock is ahead.
 STEP_BACK_S: Final = 20.0
 STEP_BACK_POLL_S: Final = 0.2
 
@@ -49,9 +50,8 @@ class Lease:
         self.folder = folder
         # Nobody has to read a claim, which may change or go meanwhile: its name says it all.
         host = re.sub("[^A-Za-z0-9._-]", "_", platform.node())
-        name = f"{os.urandom(16).hex()}-{os.getpid()}-{_machine()}-{host}"
-        self.claim = folder / CLAIMS / name
-        self.mark = self.claim.parent / f"{self.claim.name}{MARK}"
+        number = f"{time.time_ns():016x}{os.urandom(8).hex()}"
+        self.claim = folder / CLAIMS / f"{number}-{os.getpid()}-{_machine()}-{host}"
         self.lost = False
 
     def check(self) -> None:
@@ -71,7 +71,11 @@ def lease(folder: Address) -> Iterator[Lease]:
     be had again: at once on this machine, in a store after ``EXPIRES_S``.
     """
     if folder.is_local:
-        with _locked(folder):
+        with (folder / LOCK).local.open("wb") as file:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError:
+                raise _taken(folder) from None
             yield Lease(folder)
         return
     found = Lease(folder)
@@ -91,27 +95,16 @@ def _taken(folder: Address, by: str = "another process") -> UserError:
     return UserError(f"{by} is at work in {folder}: wait for it, or choose another")
 
 
-@contextlib.contextmanager
-def _locked(folder: Address) -> Iterator[None]:
-    with (folder / LOCK).local.open("wb") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            raise _taken(folder) from None
-        yield
-
-
 def _claim(wanted: Lease) -> None:
     begin_s = time.monotonic()
     wanted.claim.put(b"")
     try:
         while others := _others(wanted):
-            holders = [name for name, has_it in others.items() if has_it]
-            is_late = time.monotonic() - begin_s > STEP_BACK_S
-            if holders or min(others) < wanted.claim.name or is_late:
-                raise _taken(wanted.folder, _who((holders or sorted(others))[0]))
+            first = min(others)
+            if first < wanted.claim.name or time.monotonic() - begin_s > STEP_BACK_S:
+                _, process, _, host = first.split("-", 3)
+                raise _taken(wanted.folder, f"process {process} of {host}")
             time.sleep(STEP_BACK_POLL_S)
-        wanted.mark.put(b"")
         # A process that stood still in between may have been taken for dead.
         wanted.lost = time.monotonic() - begin_s > EXPIRES_S / 2
         wanted.check()
@@ -122,13 +115,7 @@ def _claim(wanted: Lease) -> None:
 
 def _give_up(held: Lease) -> None:
     with contextlib.suppress(StoreError):  # it expires
-        held.mark.remove()
         held.claim.remove()
-
-
-def _who(claim: str) -> str:
-    _, process, _, host = claim.split("-", 3)
-    return f"process {process} of {host}"
 
 
 @functools.cache
@@ -148,38 +135,29 @@ def _is_dead(claim: str) -> bool:
     return found is not None and found[2] == _machine() and not is_alive(int(found[1]))
 
 
-def _others(own: Lease) -> dict[str, bool]:
-    """Claims of others that have not expired, and whether they have the folder.
-
-    What has expired is removed: nobody counts it any more.
-    """
+def _others(own: Lease) -> list[str]:
+    """Claims of others; those that have expired are removed, since nobody counts them any more."""
     folder = own.claim.parent
     times_ns = {entry.name: entry.mtime_ns for entry in folder.entries() if entry.kind == "file"}
     if own.claim.name not in times_ns:
         raise StoreError(f"{own.claim} was put and is not there: use another store")
     now_ns = times_ns.pop(own.claim.name)
     for name, time_ns in list(times_ns.items()):
-        # A mark is as old as the lease, and counts as long as its claim does: that comes first.
-        if name.removesuffix(MARK) in times_ns and name.endswith(MARK):
-            continue
-        if now_ns - time_ns > EXPIRES_S * 1e9 or _is_dead(name.removesuffix(MARK)):
+        if now_ns - time_ns > EXPIRES_S * 1e9 or _is_dead(name):
             (folder / name).remove()
             del times_ns[name]
-    return {name: f"{name}{MARK}" in times_ns for name in times_ns if CLAIM.fullmatch(name)}
+    return [name for name in times_ns if CLAIM.fullmatch(name)]
 
 
 def _renew(held: Lease, ended: threading.Event) -> None:
     """Put the claim again and again; one that was taken away, or came too late, is lost."""
-    claim = held.claim
     renewed_s = time.monotonic()
-    while not ended.wait(BEAT_S):
+    while not held.lost and not ended.wait(BEAT_S):
         begin_s = time.monotonic()
         with contextlib.suppress(StoreError):
-            if begin_s - renewed_s > EXPIRES_S / 2 or not claim.is_file():
+            if begin_s - renewed_s > EXPIRES_S / 2 or not held.claim.is_file():
                 held.lost = True
-                return
-            claim.put(b"")
-            renewed_s = begin_s
-        if time.monotonic() - renewed_s > EXPIRES_S / 2:
-            held.lost = True
-            return
+            else:
+                held.claim.put(b"")
+                renewed_s = begin_s
+        held.lost = held.lost or time.monotonic() - renewed_s > EXPIRES_S / 2
