@@ -8,21 +8,18 @@ whose last byte is in it. Where INET and the rules it cites differ the rules are
 was sent twice is timed (Karn), and what fills a gap is acknowledged at once (RFC 2581, 4.2).
 
 What waits to be acknowledged is bounded by ``queue_messages``: ``is_full`` tells, and whoever
-offers must heed it. What was received out of order is bounded by the window (``reassembly.py``).
+offers must heed it. What was received out of order is bounded by the window.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from typing import Final, NamedTuple
 
 from precedes.contract.machines import Message
-
-from .reassembly import Reassembly
-from .round_trip import RoundTrip
 
 # Kinds of timers.
 TIMEOUT: Final = 0
@@ -31,6 +28,8 @@ DELAYED_ACK: Final = 1
 DUPLICATES: Final = 3  # acknowledgements that make a sender repeat at once
 FULL_SEGMENTS: Final = 2  # that are acknowledged at once
 NO_LIMIT: Final = 1 << 32  # of slow start, before anything was lost
+GAIN: Final = 8  # a new sample of the round trip counts for one part in so many
+DEVIATIONS: Final = 4  # of them above the mean lies the time-out
 
 
 class Segment(NamedTuple):
@@ -57,6 +56,78 @@ class RenoSettings:
     delayed_ack_ns: int  # 0: every segment is acknowledged at once
     nagle: bool
     queue_messages: int
+
+
+class RoundTrip:
+    """The mean round trip and its deviation, and the time-out that follows; integers in ns.
+
+    Jacobson's estimate with Karn's rule, as INET's TCP has it (``TcpBaseAlg``): both gains are 1/8,
+    and the deviation begins where it makes the first time-out, so that several round trips pass
+    until the estimate has come down.
+    """
+
+    __slots__ = ("deviation_ns", "max_ns", "mean_ns", "min_ns", "timeout_ns")
+
+    def __init__(self, *, first_ns: int, min_ns: int, max_ns: int) -> None:
+        self.min_ns, self.max_ns = min_ns, max_ns
+        self.mean_ns = 0
+        self.deviation_ns = first_ns // DEVIATIONS
+        self.timeout_ns = first_ns
+
+    def sample(self, trip_ns: int) -> None:
+        """A segment that was sent once took so long to be acknowledged: this ends a back-off."""
+        error_ns = trip_ns - self.mean_ns
+        self.mean_ns += error_ns // GAIN
+        self.deviation_ns += (abs(error_ns) - self.deviation_ns) // GAIN
+        timeout_ns = self.mean_ns + DEVIATIONS * self.deviation_ns
+        self.timeout_ns = min(max(timeout_ns, self.min_ns), self.max_ns)
+
+    def back_off(self) -> None:
+        """A time-out: the next is twice as long, until there is a sample again (Karn's rule)."""
+        self.timeout_ns = min(2 * self.timeout_ns, self.max_ns)
+
+
+class Reassembly:
+    """The receiving half: bytes of a stream in any order become messages of one size in theirs.
+
+    Nothing is kept beyond the window: a segment that reaches farther is dropped, which no sender
+    that keeps to the window sends.
+    """
+
+    __slots__ = ("expected", "held", "message_bytes", "pieces", "window_bytes")
+
+    def __init__(self, message_bytes: int, window_bytes: int) -> None:
+        self.message_bytes, self.window_bytes = message_bytes, window_bytes
+        self.expected = 0  # the first byte that is missing
+        self.pieces: list[tuple[int, int]] = []  # beyond it: from, to; apart, in order
+        self.held: dict[int, Message] = {}  # whose last byte is here, by number
+
+    def insert(self, first: int, end: int, messages: Sequence[Message]) -> list[Message]:
+        """Take bytes ``first..end-1`` and what ends in them; return what is complete, in order."""
+        if end > self.expected + self.window_bytes or end <= self.expected:
+            return []
+        complete = self.expected // self.message_bytes
+        for number, message in enumerate(messages, first // self.message_bytes):
+            if number >= complete:
+                self.held[number] = message
+        if first > self.expected:
+            self._keep(first, end)
+            return []
+        self.expected = end
+        while self.pieces and self.pieces[0][0] <= self.expected:
+            self.expected = max(self.expected, self.pieces.pop(0)[1])
+        now_complete = self.expected // self.message_bytes
+        return [self.held.pop(number) for number in range(complete, now_complete)]
+
+    def _keep(self, first: int, end: int) -> None:
+        """Unite a piece with those that it touches."""
+        apart = []
+        for piece in self.pieces:
+            if piece[1] < first or end < piece[0]:
+                apart.append(piece)
+            else:
+                first, end = min(first, piece[0]), max(end, piece[1])
+        self.pieces = sorted([*apart, (first, end)])
 
 
 class Connection:

@@ -1,28 +1,165 @@
-"""What is counted in a run on a radio, and its result."""
+"""What is recorded of a run on a radio: rows of its trace, verdicts, counts and the result."""
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from precedes.model import NANOSECONDS_PER_MS, NANOSECONDS_PER_S
+from precedes.model import NANOSECONDS_PER_MS, NANOSECONDS_PER_S, EventKind, Events
 from precedes.sim.engine import histogram
-from precedes.sim.radio.oracle import MESSAGES_MAX, RadioOracle
+from precedes.sim.engine.rows import Writer
 from precedes.sim.result import Latency, Result, Violations
 
 if TYPE_CHECKING:
     from precedes.sim.radio.run import RadioRun
 
+CHUNK_ROWS: Final = 1 << 16
+MARKS_MAX: Final = 10_000
+# A set of bits is copied for every delivery: beyond this, runs would take longer to judge than to
+# simulate.
+MESSAGES_MAX: Final = 50_000
 SERIES_MAX: Final = 1200  # seconds of a series; what is later is not in it
 CONNECT_MAX_S: Final = 75  # TCP gives up after it (section V-A of Wilhelm et al. 2020)
-
 
 # What is kept of every second: buffers at its end, the rest from one to the next.
 SERIES: Final = (
     *("stored", "stored_at_fault", "early"),
     *("sent", "bytes", "deliveries", "delay_ms"),
 )
+
+
+class RadioTrace:
+    """The events of a run, handed to a writer in chunks; without one it does nothing."""
+
+    def __init__(self, writer: Writer | None, *, hosts: int, stations: int) -> None:
+        self.writer = writer
+        self.rows: list[tuple[int, int, int, int, int, int]] = []
+        self.known = [False] * hosts  # hosts that have joined
+        self.marks: list[tuple[int, int, str, int | None]] = []  # us, host, what, station
+        # Who broadcast what a station has stamped. Links are FIFO: a source's messages are
+        # stamped in the order of their numbers, so that counts say which they are.
+        self.stamped: list[list[int]] = [[] for _ in range(stations)]
+
+    def message(self, time_ns: int, host: int, kind: EventKind, source: int, number: int) -> None:
+        """An event of a message; own numbers begin with 0, sequences of a trace with 1."""
+        if self.writer is not None:
+            self._add(time_ns, host, kind, source, number + 1)
+
+    def stamp(self, station: int, source: int) -> None:
+        """A station has stamped a message of this source."""
+        if self.writer is not None:
+            self.stamped[station].append(source)
+
+    def join(self, time_ns: int, host: int, station: int, start: int) -> None:
+        """A life begins with this stamp of this station: with all that it stamped before."""
+        if self.writer is None:
+            return
+        self.known[host] = True
+        self._add(time_ns, host, EventKind.JOIN, host, 0)
+        for source, count in sorted(Counter(self.stamped[station][:start]).items()):
+            self._add(time_ns, host, EventKind.JOIN, source, count)
+
+    def leave(self, time_ns: int, host: int) -> None:
+        """A life ends."""
+        if self.writer is not None:
+            self._add(time_ns, host, EventKind.LEAVE, host, 0)
+
+    def mark(self, time_ns: int, host: int, kind: str, station: int | None = None) -> None:
+        """What happens to a host and is no event of a member: of many the first are kept."""
+        if self.writer is not None and len(self.marks) < MARKS_MAX:
+            self.marks.append((time_ns // 1000, host, kind, station))
+
+    def end(self, time_ns: int, down_ns: dict[int, int]) -> None:
+        """The run is over: who is down has crashed, who never joined is no member."""
+        if self.writer is None:
+            return
+        for host, known in enumerate(self.known):
+            if host in down_ns:
+                self._add(down_ns[host], host, EventKind.CRASH, host, 0)
+            elif not known:
+                self.leave(time_ns, host)
+        self._hand_over()
+
+    def _add(self, time_ns: int, host: int, kind: EventKind, source: int, sequence: int) -> None:
+        self.rows.append((time_ns, host, kind, source, sequence, -1))
+        if len(self.rows) >= CHUNK_ROWS:
+            self._hand_over()
+
+    def _hand_over(self) -> None:
+        if self.writer is None or not self.rows:
+            return
+        self.writer.write(Events.of(np.array(self.rows, np.int64)))
+        self.rows = []
+
+
+class _Oracle:
+    """Judges deliveries of members that come and go: exact, by sets of bits.
+
+    A message's past is a set of bits, the union of what its source had delivered and broadcast. A
+    delivery is a violation if a message of its past is neither delivered nor before the member's
+    join. What lies before a join is known from the station's own list of stamps.
+    """
+
+    def __init__(self, hosts: int, stations: int) -> None:
+        self.past: list[int] = []
+        self.known = [0] * hosts
+        self.delivered = [0] * hosts
+        self.missed = [0] * hosts
+        self.stamped: list[list[int]] = [[] for _ in range(stations)]
+        self.sent_by = [0] * hosts
+        self.violations = 0
+        self.violating: set[int] = set()
+        self.duplicates = 0
+
+    def on_broadcast(self, host: int) -> int:
+        """The number of the new message."""
+        message = len(self.past)
+        self.past.append(self.known[host])
+        self.known[host] |= 1 << message
+        self.sent_by[host] |= 1 << message
+        return message
+
+    def on_stamp(self, station: int, message: int) -> None:
+        """A station has given a message its next stamp."""
+        self.stamped[station].append(message)
+
+    def on_join(self, host: int, station: int, start: int) -> None:
+        """A life begins with this stamp of this station."""
+        before = 0
+        for message in self.stamped[station][:start]:
+            before |= 1 << message
+        self.missed[host] = before & ~self.delivered[host]
+
+    def on_deliver(self, host: int, message: int) -> None:
+        """Judge one delivery."""
+        bit = 1 << message
+        has = self.delivered[host]
+        if has & bit:
+            self.duplicates += 1
+            return
+        if self.past[message] & ~(has | self.missed[host]):
+            self.violations += 1
+            self.violating.add(message)
+        self.delivered[host] = has | bit
+        self.known[host] |= bit | self.past[message]
+
+    def lost(self, members: list[int], sources: list[int]) -> int:
+        """How many deliveries are missing: by ``members`` of the end, of hosts that are up then.
+
+        Own messages are due too, in a run in which one has come back to its source.
+        """
+        due = 0
+        for source in sources:
+            due |= self.sent_by[source]
+        pairs = list(zip(self.delivered, self.sent_by, strict=True))
+        own = any(delivered & sent for delivered, sent in pairs)
+        lost = 0
+        for host in members:
+            lacking = due & ~(self.delivered[host] | self.missed[host])
+            lost += (lacking if own else lacking & ~self.sent_by[host]).bit_count()
+        return lost
 
 
 class Measures:
@@ -33,7 +170,7 @@ class Measures:
         scenario = run.scenario
         hosts, stations = scenario.nodes, run.parameters.stations
         judged = scenario.oracle and len(run.workload) <= MESSAGES_MAX
-        self.oracle = RadioOracle(hosts, stations) if judged else None
+        self.oracle = _Oracle(hosts, stations) if judged else None
         self.warm_ns = round(run.parameters.warm_up_s * NANOSECONDS_PER_S)
         self.index: dict[tuple[int, int], int] = {}
         self.born_ns: list[int] = []

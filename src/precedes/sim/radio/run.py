@@ -26,9 +26,8 @@ from precedes.sim.engine.rows import Writer
 from precedes.sim.inputs import broadcasts
 from precedes.sim.radio.access import Aloha, CarrierSense
 from precedes.sim.radio.air import Air, Transmission
-from precedes.sim.radio.measures import Measures
+from precedes.sim.radio.measures import Measures, RadioTrace
 from precedes.sim.radio.mobility import Mobility, station_places, tree_of
-from precedes.sim.radio.rows import RadioTrace
 from precedes.sim.result import Result
 from precedes.sim.scenario import Scenario
 from precedes.sim.workloads import replayed
