@@ -48,102 +48,87 @@ def test_wake_ups_do_not_grow_with_those_who_wait():
     assert calls < 30 * served
 
 
-def test_who_is_cancelled_or_robbed_passes_its_turn_on():
-    async def test():
-        async with group_of(2, window=1) as (one, two):
-            await one.broadcast(b"first")
-            waiting = [asyncio.create_task(one.broadcast(b"%d" % number)) for number in range(4)]
-            await until(lambda: len(one._driver.senders) == 4)
-            waiting[1].cancel()
+async def test_who_is_cancelled_or_robbed_passes_its_turn_on():
+    async with group_of(2, window=1) as (one, two):
+        await one.broadcast(b"first")
+        waiting = [asyncio.create_task(one.broadcast(b"%d" % number)) for number in range(4)]
+        await until(lambda: len(one._driver.senders) == 4)
+        waiting[1].cancel()
 
-            def rob(message):
-                """Use the credit of the first message before those who wait for it."""
-                if message.payload == b"first":
-                    asyncio.get_running_loop().create_task(use_credit())
+        def rob(message):
+            """Use the credit of the first message before those who wait for it."""
+            if message.payload == b"first":
+                asyncio.get_running_loop().create_task(use_credit())
 
-            async def use_credit():
-                while one.credit == 0:  # noqa: ASYNC110 - it wants to be the first to see it
-                    await asyncio.sleep(0)
-                one.broadcast_nowait(b"robber")
+        async def use_credit():
+            while one.credit == 0:  # noqa: ASYNC110 - it wants to be the first to see it
+                await asyncio.sleep(0)
+            one.broadcast_nowait(b"robber")
 
-            heard = []
-            two.on_message(lambda message: (heard.append(message.payload), rob(message)))
-            names = await asyncio.gather(*waiting, return_exceptions=True)
-            assert isinstance(names[1], asyncio.CancelledError)
-            await until(lambda: len(heard) == 5)
-            assert [payload for payload in heard if payload != b"robber"] == [
-                b"first", b"0", b"2", b"3",
-            ]  # fmt: skip
-            assert not one._driver.senders
-
-    run(test())
+        heard = []
+        two.on_message(lambda message: (heard.append(message.payload), rob(message)))
+        names = await asyncio.gather(*waiting, return_exceptions=True)
+        assert isinstance(names[1], asyncio.CancelledError)
+        await until(lambda: len(heard) == 5)
+        assert [payload for payload in heard if payload != b"robber"] == [
+            b"first", b"0", b"2", b"3",
+        ]  # fmt: skip
+        assert not one._driver.senders
 
 
-def test_a_cancelled_sender_that_was_woken_passes_its_credit_on():
-    async def test():
-        async with group_of(2, window=1) as (one, two):
-            await one.broadcast(b"first")
-            waiting = [asyncio.create_task(one.broadcast(b"%d" % number)) for number in range(2)]
-            await until(lambda: len(one._driver.senders) == 2)
+async def test_a_cancelled_sender_that_was_woken_passes_its_credit_on():
+    async with group_of(2, window=1) as (one, two):
+        await one.broadcast(b"first")
+        waiting = [asyncio.create_task(one.broadcast(b"%d" % number)) for number in range(2)]
+        await until(lambda: len(one._driver.senders) == 2)
 
-            async def cancel_woken():
-                while not one._driver.senders.woken:
-                    await one._driver.changed.wait()  # rings before those who wait are woken
-                waiting[0].cancel()
+        async def cancel_woken():
+            while not one._driver.senders.woken:
+                await one._driver.changed.wait()  # rings before those who wait are woken
+            waiting[0].cancel()
 
-            cancelling = asyncio.create_task(cancel_woken())
-            assert [message.payload for message in await take(two, 2)] == [b"first", b"1"]
-            await cancelling
-            assert waiting[0].cancelled()
-
-    run(test())
+        cancelling = asyncio.create_task(cancel_woken())
+        assert [message.payload for message in await take(two, 2)] == [b"first", b"1"]
+        await cancelling
+        assert waiting[0].cancelled()
 
 
-def test_a_broadcast_with_a_timeout_sends_nothing_when_it_expires():
-    async def test():
-        async with group_of(2, window=1) as (one, two):
-            await one.broadcast(b"first", timeout=0)
-            with pytest.raises(TimeoutError, match=r"no credit within 0\.05 s: member 1"):
-                await one.broadcast(b"late", timeout=0.05)
-            with pytest.raises(UserError, match="timeout must be a number of seconds"):
-                await one.broadcast(b"", timeout=-1)
-            assert one.counts()["broadcasts"] == 1
-            assert not one._driver.senders
-            sending = asyncio.create_task(one.broadcast(b"second", timeout=60.0))
-            assert [message.payload for message in await take(two, 2)] == [b"first", b"second"]
-            assert await sending == (0, 2)
-
-    run(test())
+async def test_a_broadcast_with_a_timeout_sends_nothing_when_it_expires():
+    async with group_of(2, window=1) as (one, two):
+        await one.broadcast(b"first", timeout=0)
+        with pytest.raises(TimeoutError, match=r"no credit within 0\.05 s: member 1"):
+            await one.broadcast(b"late", timeout=0.05)
+        with pytest.raises(UserError, match="timeout must be a number of seconds"):
+            await one.broadcast(b"", timeout=-1)
+        assert one.counts()["broadcasts"] == 1
+        assert not one._driver.senders
+        sending = asyncio.create_task(one.broadcast(b"second", timeout=60.0))
+        assert [message.payload for message in await take(two, 2)] == [b"first", b"second"]
+        assert await sending == (0, 2)
 
 
 @pytest.mark.parametrize("end", ["finish", "evict"])
-def test_all_who_wait_learn_that_the_group_has_ended(end):
-    async def test():
-        async with group_of(3, window=1) as (one, two, three):
-            await one.broadcast(b"")
-            waiting = [asyncio.create_task(one.broadcast(b"")) for _ in range(5)]
-            await until(lambda: len(one._driver.senders) == 5)
-            if end == "finish":
-                await one.finish()
-            else:
-                two._driver.evict(0)
-            errors = await asyncio.gather(*waiting, return_exceptions=True)
-            kind = {"finish": "GroupClosed", "evict": "Evicted"}[end]
-            assert [type(error).__name__ for error in errors] == [kind] * 5
-            for group in (two, three):
-                group.on_message(lambda message: None)
-
-    run(test())
+async def test_all_who_wait_learn_that_the_group_has_ended(end):
+    async with group_of(3, window=1) as (one, two, three):
+        await one.broadcast(b"")
+        waiting = [asyncio.create_task(one.broadcast(b"")) for _ in range(5)]
+        await until(lambda: len(one._driver.senders) == 5)
+        if end == "finish":
+            await one.finish()
+        else:
+            two._driver.evict(0)
+        errors = await asyncio.gather(*waiting, return_exceptions=True)
+        kind = {"finish": "GroupClosed", "evict": "Evicted"}[end]
+        assert [type(error).__name__ for error in errors] == [kind] * 5
+        for group in (two, three):
+            group.on_message(lambda message: None)
 
 
-def test_a_bell_keeps_few_of_those_who_were_cancelled():
-    async def test():
-        bell = Bell()
-        for _ in range(1000):
-            bell.wait().cancel()
-        assert len(bell._waiting) <= FEW
-        waiting = [bell.wait() for _ in range(1000)]
-        bell.ring()
-        assert all(future.done() for future in waiting)
-
-    run(test())
+async def test_a_bell_keeps_few_of_those_who_were_cancelled():
+    bell = Bell()
+    for _ in range(1000):
+        bell.wait().cancel()
+    assert len(bell._waiting) <= FEW
+    waiting = [bell.wait() for _ in range(1000)]
+    bell.ring()
+    assert all(future.done() for future in waiting)

@@ -15,7 +15,6 @@ from precedes.live.net import wire
 from precedes.live.net.links import Links
 from precedes.model import NANOSECONDS_PER_S
 from precedes.trace import member_log
-from tests.support.groups import run
 from tests.support.liars import body_for
 
 ADDRESSES = ("127.0.0.1:1", "127.0.0.1:2", "127.0.0.1:3")
@@ -46,19 +45,15 @@ def driver(monkeypatch, tmp_path=None, **settings):
     return made, done
 
 
-def test_a_broadcast_is_logged_before_it_is_sent(tmp_path, monkeypatch):
+async def test_a_broadcast_is_logged_before_it_is_sent(tmp_path, monkeypatch):
     """Nobody delivers what is in no log, whenever this member is killed."""
-
-    async def test():
-        made, done = driver(monkeypatch, tmp_path)
-        made.node.broadcast(b"one")
-        made.flush()
-        first_sent = [what for what, _ in done].index("send")
-        assert ("log", 0) in done[:first_sent], "sent before it was logged"
-        assert {peer for what, peer in done if what == "send"} == {1, 2}
-        await end(made)
-
-    run(test())
+    made, done = driver(monkeypatch, tmp_path)
+    made.node.broadcast(b"one")
+    made.flush()
+    first_sent = [what for what, _ in done].index("send")
+    assert ("log", 0) in done[:first_sent], "sent before it was logged"
+    assert {peer for what, peer in done if what == "send"} == {1, 2}
+    await end(made)
 
 
 async def end(made):
@@ -68,18 +63,14 @@ async def end(made):
     await made.wait_closed()
 
 
-def test_who_is_evicted_is_sent_nothing_from_that_turn_on(monkeypatch):
+async def test_who_is_evicted_is_sent_nothing_from_that_turn_on(monkeypatch):
     """Not from the next one on: what was decided and what is sent belong together."""
-
-    async def test():
-        made, done = driver(monkeypatch, quorum=False)
-        made.node.evict(1)
-        made.node.broadcast(b"to those who are left")
-        made.flush()
-        assert {peer for what, peer in done} == {2}, "sent to a member out of the view"
-        await end(made)
-
-    run(test())
+    made, done = driver(monkeypatch, quorum=False)
+    made.node.evict(1)
+    made.node.broadcast(b"to those who are left")
+    made.flush()
+    assert {peer for what, peer in done} == {2}, "sent to a member out of the view"
+    await end(made)
 
 
 def views_of(path):
@@ -87,69 +78,56 @@ def views_of(path):
     return list(zip(found.views.member.tolist(), found.views.left.tolist(), strict=True))
 
 
-def test_who_is_out_of_the_view_is_logged_after_what_was_delivered(tmp_path, monkeypatch):
-    async def test():
-        made, done = driver(monkeypatch, tmp_path, quorum=False)
-        peer = Node(dataclasses.replace(made.config.settings(), member=2))
-        peer.broadcast(b"one")
-        made.on_bodies(2, [body_for(peer.run(0), 0)])
-        made.node.evict(1)
-        made.flush()
-        made.flush()
-        assert [kind for what, kind in done if what == "log"] == [3, 64]
-        await end(made)
-
-    run(test())
+async def test_who_is_out_of_the_view_is_logged_after_what_was_delivered(tmp_path, monkeypatch):
+    made, done = driver(monkeypatch, tmp_path, quorum=False)
+    peer = Node(dataclasses.replace(made.config.settings(), member=2))
+    peer.broadcast(b"one")
+    made.on_bodies(2, [body_for(peer.run(0), 0)])
+    made.node.evict(1)
+    made.flush()
+    made.flush()
+    assert [kind for what, kind in done if what == "log"] == [3, 64]
+    await end(made)
     assert views_of(tmp_path) == [(1, False)]
 
 
-def test_a_member_that_is_evicted_logs_that_once(tmp_path, monkeypatch):
-    async def test():
-        made, _ = driver(monkeypatch, tmp_path)
-        made.on_refused(1, "you are out", evicted=True)
-        made.on_refused(2, "you are out", evicted=True)
-        await end(made)
-
-    run(test())
+async def test_a_member_that_is_evicted_logs_that_once(tmp_path, monkeypatch):
+    made, _ = driver(monkeypatch, tmp_path)
+    made.on_refused(1, "you are out", evicted=True)
+    made.on_refused(2, "you are out", evicted=True)
+    await end(made)
     assert views_of(tmp_path) == [(0, False)]
 
 
-def test_a_log_that_fails_at_a_change_of_the_view_says_so(tmp_path, monkeypatch):
-    async def test():
-        made, _ = driver(monkeypatch, tmp_path, quorum=False)
-        monkeypatch.setattr(member_log, "WAITING_BYTES_MAX", 0)
-        full = OSError(28, "No space left on device")
-        monkeypatch.setattr(member_log.os, "write", lambda *_: (_ for _ in ()).throw(full))
-        made.node.evict(1)
-        made.flush()
-        assert made.metrics.trace_failed
-        await end(made)
-
-    run(test())
+async def test_a_log_that_fails_at_a_change_of_the_view_says_so(tmp_path, monkeypatch):
+    made, _ = driver(monkeypatch, tmp_path, quorum=False)
+    monkeypatch.setattr(member_log, "WAITING_BYTES_MAX", 0)
+    full = OSError(28, "No space left on device")
+    monkeypatch.setattr(member_log.os, "write", lambda *_: (_ for _ in ()).throw(full))
+    made.node.evict(1)
+    made.flush()
+    assert made.metrics.trace_failed
+    await end(made)
     assert member_log.read_member_log(member_log.log_path(tmp_path, 0)).status == member_log.BROKEN
 
 
-def test_what_waits_for_the_application_is_not_consumed(monkeypatch):
+async def test_what_waits_for_the_application_is_not_consumed(monkeypatch):
     """Its sender gets no credit for what was delivered and lies here."""
-
-    async def test():
-        made, _ = driver(monkeypatch)
-        peer = Node(dataclasses.replace(made.config.settings(), member=1))
-        peer.broadcast(b"one")
-        made.on_bodies(1, [body_for(peer.run(0), 0)])
-        made.flush()
-        assert len(made.inbox) == 1
-        consumed = made.node.member.known[1]
-        assert consumed[arrays.CONSUMED] == 0, "consumed by nobody"
-        made.inbox.add_callback(lambda message: None)
-        assert consumed[arrays.CONSUMED] == 1, "consumed once"
-        await end(made)
-
-    run(test())
+    made, _ = driver(monkeypatch)
+    peer = Node(dataclasses.replace(made.config.settings(), member=1))
+    peer.broadcast(b"one")
+    made.on_bodies(1, [body_for(peer.run(0), 0)])
+    made.flush()
+    assert len(made.inbox) == 1
+    consumed = made.node.member.known[1]
+    assert consumed[arrays.CONSUMED] == 0, "consumed by nobody"
+    made.inbox.add_callback(lambda message: None)
+    assert consumed[arrays.CONSUMED] == 1, "consumed once"
+    await end(made)
 
 
 @pytest.mark.parametrize("sign", ["bytes", "bytes of a banned member", "none"])
-def test_any_bytes_of_a_member_are_a_sign_of_life(sign, monkeypatch):
+async def test_any_bytes_of_a_member_are_a_sign_of_life(sign, monkeypatch):
     """Its reply may wait behind data: it is evicted if nothing has come from it."""
 
     def later(made):
@@ -158,40 +136,33 @@ def test_any_bytes_of_a_member_are_a_sign_of_life(sign, monkeypatch):
         made.flush()
         made.flush()
 
-    async def test():
-        made, _ = driver(monkeypatch, evict_after_s=4.0, quorum=False)
-        made.node.start(tests_at_ns=0)
-        made.flush()
-        if sign != "none":
-            made.links.link(1).heard_s = time.monotonic()
-        if sign == "bytes of a banned member":
-            made.links.ban(1)
+    made, _ = driver(monkeypatch, evict_after_s=4.0, quorum=False)
+    made.node.start(tests_at_ns=0)
+    made.flush()
+    if sign != "none":
+        made.links.link(1).heard_s = time.monotonic()
+    if sign == "bytes of a banned member":
+        made.links.ban(1)
+    later(made)
+    assert (1 in made.node.view) == (sign == "bytes")
+    made.links.link(1).heard_s = -math.inf
+    for _ in range(4):  # the reply of member 2, the rest, another round
         later(made)
-        assert (1 in made.node.view) == (sign == "bytes")
-        made.links.link(1).heard_s = -math.inf
-        for _ in range(4):  # the reply of member 2, the rest, another round
-            later(made)
-        assert made.node.view == [0], "rounds of tests go on"
-        await end(made)
-
-    run(test())
+    assert made.node.view == [0], "rounds of tests go on"
+    await end(made)
 
 
 @pytest.mark.parametrize("late", [False, True])
-def test_a_member_that_was_stopped_suspects_nobody(late, monkeypatch):
+async def test_a_member_that_was_stopped_suspects_nobody(late, monkeypatch):
     """Its own silence says nothing about others, who may have replied long ago."""
-
-    async def test():
-        made, _ = driver(monkeypatch, evict_after_s=4.0, quorum=False)
-        made.node.start(tests_at_ns=0)
-        made.flush()
-        # Its clock began long ago, and its duties were done until a moment ago, or not at all.
-        made._start_ns -= 100 * NANOSECONDS_PER_S
-        if late:
-            made._beat_ns -= 100 * NANOSECONDS_PER_S
-        made.flush()
-        made.flush()
-        assert (1 in made.node.view) == late, "an own pause was held against others"
-        await end(made)
-
-    run(test())
+    made, _ = driver(monkeypatch, evict_after_s=4.0, quorum=False)
+    made.node.start(tests_at_ns=0)
+    made.flush()
+    # Its clock began long ago, and its duties were done until a moment ago, or not at all.
+    made._start_ns -= 100 * NANOSECONDS_PER_S
+    if late:
+        made._beat_ns -= 100 * NANOSECONDS_PER_S
+    made.flush()
+    made.flush()
+    assert (1 in made.node.view) == late, "an own pause was held against others"
+    await end(made)

@@ -15,7 +15,17 @@ from precedes.errors import UserError
 from precedes.live import Config, Evicted, Group
 from precedes.live.net import wire
 from precedes.live.prometheus import METRICS
-from tests.support.groups import configs, end, group_of, leave, listeners, run, take, until
+from tests.support.groups import (
+    configs,
+    end,
+    group_of,
+    leave,
+    listeners,
+    open_all,
+    run,
+    take,
+    until,
+)
 from tests.support.places import ROOT
 
 PAGE = ROOT / "docs" / "live.md"
@@ -72,44 +82,31 @@ def test_metrics_as_prometheus_reads_them():
         assert f"# HELP {metric.full_name} " in text
 
 
-def test_counters_keep_their_digits():
+async def test_counters_keep_their_digits():
     """In steps of a hundred a rate is all peaks and holes."""
-
-    async def test():
-        async with group_of(2, **SERVED) as (one, _):
-            one.metrics.delivered = 12_345_678
-            one.metrics.refusals['a "quoted" \\ reason\nin two lines'] += 1
-            found, _ = await scrape(one)
-            assert found["precedes_delivered_total", "group", "0"] == 12_345_678
-            assert (
-                found["precedes_refused_total", "group", "0", 'a "quoted" \\ reason\nin two lines']
-                == 1
-            )
-
-    run(test())
+    async with group_of(2, **SERVED) as (one, _):
+        one.metrics.delivered = 12_345_678
+        one.metrics.refusals['a "quoted" \\ reason\nin two lines'] += 1
+        found, _ = await scrape(one)
+        assert found["precedes_delivered_total", "group", "0"] == 12_345_678
+        assert (
+            found["precedes_refused_total", "group", "0", 'a "quoted" \\ reason\nin two lines'] == 1
+        )
 
 
-def test_a_registry_of_the_application_has_all_groups_that_are_open():
+async def test_a_registry_of_the_application_has_all_groups_that_are_open():
     registry = CollectorRegistry()
     Gauge("of_the_application", "Its own.", registry=registry).set(7)
-
-    async def test():
-        socks = listeners(2)
-        given = configs(socks)
-        given[1] = type(given[1])(**{**vars(given[1]), **SERVED})
-        groups = [
-            Group.open(config, listener=sock, registry=registry)
-            for config, sock in zip(given, socks, strict=True)
-        ]
-        await asyncio.gather(*(group.__aenter__() for group in groups))
-        found, _ = await scrape(groups[1])
-        assert found[("of_the_application",)] == 7
-        assert [found["precedes_members", "group", str(member)] for member in (0, 1)] == [2, 2]
-        await asyncio.gather(*(group.__aexit__(None, None, None) for group in groups))
-        assert registry.get_sample_value("of_the_application") == 7
-        assert [family.name for family in registry.collect()] == ["of_the_application"]
-
-    run(test())
+    socks = listeners(2)
+    served = [{}, SERVED]
+    groups = open_all(socks, registry=registry, each=lambda member: served[member])
+    await asyncio.gather(*(group.__aenter__() for group in groups))
+    found, _ = await scrape(groups[1])
+    assert found[("of_the_application",)] == 7
+    assert [found["precedes_members", "group", str(member)] for member in (0, 1)] == [2, 2]
+    await asyncio.gather(*(group.__aexit__(None, None, None) for group in groups))
+    assert registry.get_sample_value("of_the_application") == 7
+    assert [family.name for family in registry.collect()] == ["of_the_application"]
     with pytest.raises(UserError, match="registry"):
         Group.open(Config(member=0, addresses=("127.0.0.1:1", "127.0.0.1:2")), registry="mine")
 
@@ -122,18 +119,12 @@ def test_metrics_without_the_extra_say_what_to_install(monkeypatch):
         Config(member=0, addresses=addresses, **SERVED)
 
 
-def test_an_address_for_metrics_that_is_taken_is_named():
-    async def test():
-        socks = listeners(3)
-        address = f"127.0.0.1:{socks[2].getsockname()[1]}"
-        config = configs(socks[:2], metrics=address)[0]
-        with pytest.raises(UserError, match=f"cannot serve metrics at {address}"):
-            async with Group.open(config, listener=socks[0]):
-                pass
-        for sock in socks:
-            sock.close()
-
-    run(test())
+async def test_an_address_for_metrics_that_is_taken_is_named():
+    (taken,) = listeners(1)
+    address = f"127.0.0.1:{taken.getsockname()[1]}"
+    with taken, pytest.raises(UserError, match=f"cannot serve metrics at {address}"):
+        async with group_of(2, without=(1,), metrics=address):
+            pass
 
 
 def test_the_page_names_every_metric():
@@ -141,97 +132,83 @@ def test_the_page_names_every_metric():
     assert named == {metric.full_name for metric in METRICS}
 
 
-def test_health_and_an_event_say_that_a_link_is_missing_also_to_member_0():
+async def test_health_and_an_event_say_that_a_link_is_missing_also_to_member_0():
     """Member 0 meets the others, and then nobody hears from it."""
+    socks = listeners(3)
+    given = configs(socks, **SERVED, evict_after_s=60.0, gap_after_s=0.2)
+    met = []
 
-    async def test():
-        socks = listeners(3)
-        given = configs(socks, **SERVED, evict_after_s=60.0, gap_after_s=0.2)
-        met = []
+    async def greet(reader, writer):
+        hello = wire.decode_hello(await reader.readexactly(wire.HELLO_BYTES))
+        answer = wire.Hello(
+            member=0,
+            target=hello.member,
+            group=hello.group,
+            life=b"z" * 16,
+            known=hello.life,
+            received=0,
+        )
+        writer.write(answer.encode())
+        met.append(writer)
 
-        async def greet(reader, writer):
-            hello = wire.decode_hello(await reader.readexactly(wire.HELLO_BYTES))
-            answer = wire.Hello(
-                member=0,
-                target=hello.member,
-                group=hello.group,
-                life=b"z" * 16,
-                known=hello.life,
-                received=0,
-            )
-            writer.write(answer.encode())
-            met.append(writer)
-
-        server = await asyncio.start_server(greet, sock=socks[0])
-        two, three = groups = [Group.open(given[i], listener=socks[i]) for i in (1, 2)]
-        await asyncio.gather(*(group.__aenter__() for group in groups))
-        assert await ask(three, "/health") == (200, "ready\n")
-        events = three.events()
-        server.close()
-        for writer in met:
-            await end(writer)
-        await until(lambda: two.missing_links() and three.missing_links())
-        assert await ask(three, "/health") == (200, "degraded\nno connection to member 0\n")
-        found, _ = await scrape(three)
-        assert found["precedes_links_missing", "group", "2"] == 1
-        assert found["precedes_degraded", "group", "2"] == 1
-        event = await anext(events)
-        assert (event.kind, event.member) == ("disconnected", 0)
-        await asyncio.gather(*map(leave, groups))
-
-    run(test())
+    server = await asyncio.start_server(greet, sock=socks[0])
+    two, three = groups = [Group.open(given[i], listener=socks[i]) for i in (1, 2)]
+    await asyncio.gather(*(group.__aenter__() for group in groups))
+    assert await ask(three, "/health") == (200, "ready\n")
+    events = three.events()
+    server.close()
+    for writer in met:
+        await end(writer)
+    await until(lambda: two.missing_links() and three.missing_links())
+    assert await ask(three, "/health") == (200, "degraded\nno connection to member 0\n")
+    found, _ = await scrape(three)
+    assert found["precedes_links_missing", "group", "2"] == 1
+    assert found["precedes_degraded", "group", "2"] == 1
+    event = await anext(events)
+    assert (event.kind, event.member) == ("disconnected", 0)
+    await asyncio.gather(*map(leave, groups))
 
 
-def test_health_says_who_was_lost_and_that_all_is_lost():
-    async def test():
-        async with group_of(3, **SERVED, evict_after_s=0.5, test_every_s=0.1) as groups:
-            one, two, three = groups
-            await leave(three)
-            await until(lambda: one.view == [0, 1])
-            assert await ask(one, "/health") == (200, "degraded\nmember 2 is out of the view\n")
-            one._driver._stop(Evicted("the others go on"))
-            assert await ask(one, "/health") == (503, "live\nthe others go on\n")
-            found, _ = await scrape(one)
-            assert found["precedes_ready", "group", "0"] == 0
-            with contextlib.suppress(Evicted):
-                await two.finish()
-
-    run(test())
+async def test_health_says_who_was_lost_and_that_all_is_lost():
+    async with group_of(3, **SERVED, evict_after_s=0.5, test_every_s=0.1) as groups:
+        one, two, three = groups
+        await leave(three)
+        await until(lambda: one.view == [0, 1])
+        assert await ask(one, "/health") == (200, "degraded\nmember 2 is out of the view\n")
+        one._driver._stop(Evicted("the others go on"))
+        assert await ask(one, "/health") == (503, "live\nthe others go on\n")
+        found, _ = await scrape(one)
+        assert found["precedes_ready", "group", "0"] == 0
+        with contextlib.suppress(Evicted):
+            await two.finish()
 
 
-def test_a_member_that_waits_for_others_is_not_ready():
-    async def test():
-        socks = listeners(2)
-        config = configs(socks, **SERVED)[0]
-        group = Group.open(config, listener=socks[0])
-        entering = asyncio.create_task(group.__aenter__())
-        await until(lambda: group.metrics_address is not None)
-        assert await ask(group, "/health") == (503, "live\nit is starting, or has ended\n")
-        entering.cancel()
-        with contextlib.suppress(asyncio.CancelledError):
-            await entering
-        for sock in socks:
-            sock.close()
-
-    run(test())
+async def test_a_member_that_waits_for_others_is_not_ready():
+    socks = listeners(2)
+    config = configs(socks, **SERVED)[0]
+    group = Group.open(config, listener=socks[0])
+    entering = asyncio.create_task(group.__aenter__())
+    await until(lambda: group.metrics_address is not None)
+    assert await ask(group, "/health") == (503, "live\nit is starting, or has ended\n")
+    entering.cancel()
+    with contextlib.suppress(asyncio.CancelledError):
+        await entering
+    for sock in socks:
+        sock.close()
 
 
-def test_idle_connections_do_not_keep_others_out():
+async def test_idle_connections_do_not_keep_others_out():
     """There are at most 64 connections at once: the oldest one makes room."""
-
-    async def test():
-        async with group_of(2, **SERVED) as (one, _):
-            idle = [await asyncio.open_connection(*one.metrics_address) for _ in range(70)]
-            assert await ask(one, "/health") == (200, "ready\n")
-            for reader, writer in idle[:7]:
-                with contextlib.suppress(ConnectionError):
-                    assert await reader.read() == b""
-                await end(writer)
-            assert not any(reader.at_eof() for reader, _ in idle[7:])
-            for _, writer in idle[7:]:
-                await end(writer)
-
-    run(test())
+    async with group_of(2, **SERVED) as (one, _):
+        idle = [await asyncio.open_connection(*one.metrics_address) for _ in range(70)]
+        assert await ask(one, "/health") == (200, "ready\n")
+        for reader, writer in idle[:7]:
+            with contextlib.suppress(ConnectionError):
+                assert await reader.read() == b""
+            await end(writer)
+        assert not any(reader.at_eof() for reader, _ in idle[7:])
+        for _, writer in idle[7:]:
+            await end(writer)
 
 
 @pytest.mark.parametrize(
@@ -247,16 +224,13 @@ def test_idle_connections_do_not_keep_others_out():
         (" ", 405),
     ],
 )
-def test_requests_as_probes_and_proxies_send_them(request_line, status):
-    async def test():
-        async with group_of(2, **SERVED) as (one, _):
-            reader, writer = await asyncio.open_connection(*one.metrics_address)
-            writer.write(f"{request_line}\r\n\r\n".encode())
-            head, body = (await reader.read()).decode().split("\r\n\r\n", 1)
-            await end(writer)
-            assert int(head.split()[1]) == status
-            length = int(re.search(r"Content-Length: (\d+)", head)[1])
-            assert length > 0
-            assert len(body) == (0 if request_line.startswith("HEAD") else length)
-
-    run(test())
+async def test_requests_as_probes_and_proxies_send_them(request_line, status):
+    async with group_of(2, **SERVED) as (one, _):
+        reader, writer = await asyncio.open_connection(*one.metrics_address)
+        writer.write(f"{request_line}\r\n\r\n".encode())
+        head, body = (await reader.read()).decode().split("\r\n\r\n", 1)
+        await end(writer)
+        assert int(head.split()[1]) == status
+        length = int(re.search(r"Content-Length: (\d+)", head)[1])
+        assert length > 0
+        assert len(body) == (0 if request_line.startswith("HEAD") else length)

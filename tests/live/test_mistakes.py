@@ -12,7 +12,7 @@ from precedes.errors import UserError
 from precedes.live import Config, Group, GroupClosed
 from precedes.live.config import from_toml
 from precedes.live.net.links import REDIAL_FIRST_S, REDIAL_LAST_S, redial_waits_s
-from tests.support.groups import configs, group_of, listeners, run, take, until
+from tests.support.groups import group_of, listeners, open_all, run, take, until
 
 ADDRESSES = ("127.0.0.1:7000", "127.0.0.1:7001")
 
@@ -72,61 +72,47 @@ def test_a_wrong_setting_in_a_file(tmp_path):
         from_toml(path, member=0)
 
 
-def test_nothing_is_done_with_a_group_before_it_is_entered():
-    async def test():
-        socks = listeners(2)
-        groups = [
-            Group.open(config, listener=sock)
-            for config, sock in zip(configs(socks), socks, strict=True)
-        ]
-        one, two = groups
-        for misuse in (
-            one.broadcast(b"early"),
-            one.broadcast_many([b"early"]),
-            one.finish(),
-            one.stable((0, 1)),
-            anext(aiter(one)),
-            anext(one.batches()),
-        ):
-            with pytest.raises(UserError, match="enter the group first"):
-                await misuse
+async def test_nothing_is_done_with_a_group_before_it_is_entered():
+    one, two = groups = open_all(listeners(2))
+    for misuse in (
+        one.broadcast(b"early"),
+        one.broadcast_many([b"early"]),
+        one.finish(),
+        one.stable((0, 1)),
+        anext(aiter(one)),
+        anext(one.batches()),
+    ):
         with pytest.raises(UserError, match="enter the group first"):
-            one.broadcast_nowait(b"early")
-        await asyncio.gather(*(group.__aenter__() for group in groups))
-        await one.broadcast(b"in time")
-        assert [message.payload for message in await take(two, 1)] == [b"in time"]
-        with pytest.raises(GroupClosed, match="entered once"):
-            await one.__aenter__()
-        await asyncio.gather(*(group.__aexit__(None, None, None) for group in groups))
-        with pytest.raises(GroupClosed, match="entered once"):
-            await one.__aenter__()
-
-    run(test())
+            await misuse
+    with pytest.raises(UserError, match="enter the group first"):
+        one.broadcast_nowait(b"early")
+    await asyncio.gather(*(group.__aenter__() for group in groups))
+    await one.broadcast(b"in time")
+    assert [message.payload for message in await take(two, 1)] == [b"in time"]
+    with pytest.raises(GroupClosed, match="entered once"):
+        await one.__aenter__()
+    await asyncio.gather(*(group.__aexit__(None, None, None) for group in groups))
+    with pytest.raises(GroupClosed, match="entered once"):
+        await one.__aenter__()
 
 
 @pytest.mark.parametrize(
     "name", [(-1, 1), (2, 1), (1, 0), (1, -1), (1, 1 << 30), ("1", 1), (1, 1.5), 1, (1, 1, 1), None]
 )
-def test_a_message_that_cannot_be_is_not_waited_for(name):
-    async def test():
-        async with group_of(2) as (one, _):
-            with pytest.raises(UserError, match="named \\(member, sequence\\)"):
-                await one.stable(name)
-
-    run(test())
+async def test_a_message_that_cannot_be_is_not_waited_for(name):
+    async with group_of(2) as (one, _):
+        with pytest.raises(UserError, match="named \\(member, sequence\\)"):
+            await one.stable(name)
 
 
-def test_an_own_message_is_waited_for_once_it_was_broadcast():
-    async def test():
-        async with group_of(2) as (one, two):
-            two.on_message(lambda message: None)
-            with pytest.raises(UserError, match="0:1 has not been broadcast"):
-                await one.stable((0, 1))
-            await one.stable(await one.broadcast(b""))
-            with pytest.raises(UserError, match="0:2 has not been broadcast"):
-                await one.stable((0, 2))
-
-    run(test())
+async def test_an_own_message_is_waited_for_once_it_was_broadcast():
+    async with group_of(2) as (one, two):
+        two.on_message(lambda message: None)
+        with pytest.raises(UserError, match="0:1 has not been broadcast"):
+            await one.stable((0, 1))
+        await one.stable(await one.broadcast(b""))
+        with pytest.raises(UserError, match="0:2 has not been broadcast"):
+            await one.stable((0, 2))
 
 
 async def _asynchronous(message):
@@ -142,24 +128,21 @@ class _Callable:
         raise AssertionError("nobody awaits this")
 
 
-def test_a_callback_that_would_have_to_be_awaited_is_refused():
-    async def test():
-        async with group_of(2) as (one, _):
-            for wrong in (
-                _asynchronous,
-                _generator,
-                functools.partial(_asynchronous),
-                _Callable(),
-                None,
-            ):
-                with pytest.raises(TypeError, match="on_message takes a plain function"):
-                    one.on_message(wrong)
-
-    run(test())
+async def test_a_callback_that_would_have_to_be_awaited_is_refused():
+    async with group_of(2) as (one, _):
+        for wrong in (
+            _asynchronous,
+            _generator,
+            functools.partial(_asynchronous),
+            _Callable(),
+            None,
+        ):
+            with pytest.raises(TypeError, match="on_message takes a plain function"):
+                one.on_message(wrong)
 
 
-def test_a_callback_that_fails_is_logged_now_and_then(caplog):
-    async def test():
+async def test_a_callback_that_fails_is_logged_now_and_then(caplog):
+    with caplog.at_level(logging.ERROR):
         async with group_of(2) as (one, two):
             heard = []
 
@@ -174,33 +157,27 @@ def test_a_callback_that_fails_is_logged_now_and_then(caplog):
             await until(lambda: len(heard) == 100)
             assert two.metrics.callback_failures == 100
             assert two.metrics.delivered == 100
-
-    with caplog.at_level(logging.ERROR):
-        run(test())
     lines = [line for line in caplog.messages if "a callback failed on 0:1" in line]
     assert 1 <= len(lines) <= 10
 
 
-def test_many_messages_that_are_cut_short_say_how_many_went_out():
-    async def test():
-        async with group_of(2, window=8) as (one, two):
-            sending = asyncio.create_task(one.broadcast_many([b""] * 20))
-            await until(lambda: one.credit == 0)
-            sending.cancel()
-            with pytest.raises(asyncio.CancelledError) as cancelled:
-                await sending
-            assert cancelled.value.broadcast_count == 8
-            assert cancelled.value.__notes__ == ["8 of 20 messages were broadcast"]
-            with pytest.raises(TimeoutError) as late:
-                async with asyncio.timeout(0.05):
-                    await one.broadcast_many([b""] * 20)
-            # As its cause from Python 3.11.3 on.
-            assert late.value.__context__.broadcast_count == 0
-            assert len(await take(two, 8)) == 8
-            await until(lambda: one.credit == 8)
-            assert one.counts()["broadcasts"] == 8
-
-    run(test())
+async def test_many_messages_that_are_cut_short_say_how_many_went_out():
+    async with group_of(2, window=8) as (one, two):
+        sending = asyncio.create_task(one.broadcast_many([b""] * 20))
+        await until(lambda: one.credit == 0)
+        sending.cancel()
+        with pytest.raises(asyncio.CancelledError) as cancelled:
+            await sending
+        assert cancelled.value.broadcast_count == 8
+        assert cancelled.value.__notes__ == ["8 of 20 messages were broadcast"]
+        with pytest.raises(TimeoutError) as late:
+            async with asyncio.timeout(0.05):
+                await one.broadcast_many([b""] * 20)
+        # As its cause from Python 3.11.3 on.
+        assert late.value.__context__.broadcast_count == 0
+        assert len(await take(two, 8)) == 8
+        await until(lambda: one.credit == 8)
+        assert one.counts()["broadcasts"] == 8
 
 
 def test_redialling_is_drawn_and_slows_down():
@@ -212,31 +189,28 @@ def test_redialling_is_drawn_and_slows_down():
     assert len({waits_s[-1] for waits_s in several}) > 10
 
 
-def test_calls_from_another_thread_are_refused_and_change_nothing():
-    async def test():
-        async with group_of(2) as (one, two):
-            calls = {
-                "broadcast": lambda: asyncio.run(one.broadcast(b"")),
-                "broadcast_many": lambda: asyncio.run(one.broadcast_many([b""])),
-                "broadcast_nowait": lambda: one.broadcast_nowait(b""),
-                "finish": lambda: asyncio.run(one.finish()),
-                "stable": lambda: asyncio.run(one.stable((1, 1))),
-                "iteration": lambda: asyncio.run(take(one, 1)),
-                "on_message": lambda: one.on_message(print),
-                "events": one.events,
-                "happened_before": lambda: one.happened_before((0, 1), (1, 1)),
-            }
-            await two.broadcast(b"it waits for somebody")
-            await until(lambda: len(one._driver.inbox) == 1)
-            for name, call in calls.items():
-                with pytest.raises(UserError, match="call broadcast_threadsafe from other threads"):
-                    await asyncio.to_thread(call)
-                assert len(one._driver.inbox) == 1, name
-            assert one.counts()["broadcasts"] == 0
-            await one.broadcast(b"the group goes on")
-            assert (await take(two, 1))[0].payload == b"the group goes on"
-
-    run(test())
+async def test_calls_from_another_thread_are_refused_and_change_nothing():
+    async with group_of(2) as (one, two):
+        calls = {
+            "broadcast": lambda: asyncio.run(one.broadcast(b"")),
+            "broadcast_many": lambda: asyncio.run(one.broadcast_many([b""])),
+            "broadcast_nowait": lambda: one.broadcast_nowait(b""),
+            "finish": lambda: asyncio.run(one.finish()),
+            "stable": lambda: asyncio.run(one.stable((1, 1))),
+            "iteration": lambda: asyncio.run(take(one, 1)),
+            "on_message": lambda: one.on_message(print),
+            "events": one.events,
+            "happened_before": lambda: one.happened_before((0, 1), (1, 1)),
+        }
+        await two.broadcast(b"it waits for somebody")
+        await until(lambda: len(one._driver.inbox) == 1)
+        for name, call in calls.items():
+            with pytest.raises(UserError, match="call broadcast_threadsafe from other threads"):
+                await asyncio.to_thread(call)
+            assert len(one._driver.inbox) == 1, name
+        assert one.counts()["broadcasts"] == 0
+        await one.broadcast(b"the group goes on")
+        assert (await take(two, 1))[0].payload == b"the group goes on"
 
 
 def test_other_threads_broadcast_threadsafe():

@@ -21,22 +21,26 @@ def listeners(count):
     return found
 
 
-def configs(socks, **settings):
-    """A configuration for each member."""
+def configs(socks, *, each=lambda member: {}, **settings):
+    """A configuration for each member; ``each`` has settings of one."""
     addresses = tuple(f"127.0.0.1:{sock.getsockname()[1]}" for sock in socks)
     common = {"tier": "interpreted", "linger_s": 1.0, "start_s": 30.0, **settings}
-    return [Config(member=i, addresses=addresses, **common) for i in range(len(socks))]
+    return [Config(member=i, addresses=addresses, **common, **each(i)) for i in range(len(socks))]
+
+
+def open_all(socks, *, registry=None, **settings):
+    """Members of a group, none of which is entered."""
+    return [
+        Group.open(config, listener=sock, registry=registry)
+        for config, sock in zip(configs(socks, **settings), socks, strict=True)
+    ]
 
 
 @contextlib.asynccontextmanager
 async def group_of(count, *, without=(), **settings):
     """Members of a group, all entered; ``without`` leaves their places to the test."""
     socks = listeners(count)
-    groups = [
-        Group.open(config, listener=sock)
-        for config, sock in zip(configs(socks, **settings), socks, strict=True)
-        if config.member not in without
-    ]
+    groups = [group for group in open_all(socks, **settings) if group.member not in without]
     try:
         await asyncio.gather(*(group.__aenter__() for group in groups))
         yield groups

@@ -9,7 +9,7 @@ import pytest
 from precedes.errors import InternalError, UserError
 from precedes.live.member import arrays, outbox, records
 from precedes.live.member.node import Node, Settings
-from tests.support.groups import group_of, run, take
+from tests.support.groups import group_of, take
 from tests.support.network import Network
 
 WORDS = np.arange(6, dtype=np.int64)
@@ -24,52 +24,41 @@ BUFFERS = {
 
 
 @pytest.mark.parametrize("what", BUFFERS)
-def test_the_bytes_of_any_buffer_are_sent(what):
+async def test_the_bytes_of_any_buffer_are_sent(what):
     buffer = BUFFERS[what]
     wanted = memoryview(buffer).tobytes()
-
-    async def test():
-        async with group_of(2, payload_max_bytes=len(wanted)) as (one, two):
-            await one.broadcast(buffer)
-            one.broadcast_nowait(buffer)
-            await one.broadcast_many([buffer, b"x"])
-            found = [message.payload for message in await take(two, 4)]
-            assert found == [wanted, wanted, wanted, b"x"]
-
-    run(test())
+    async with group_of(2, payload_max_bytes=len(wanted)) as (one, two):
+        await one.broadcast(buffer)
+        one.broadcast_nowait(buffer)
+        await one.broadcast_many([buffer, b"x"])
+        found = [message.payload for message in await take(two, 4)]
+        assert found == [wanted, wanted, wanted, b"x"]
 
 
 @pytest.mark.parametrize("what", ["an array", "a cast memoryview", "a NumPy array"])
-def test_the_bytes_of_a_buffer_are_counted_not_its_items(what):
+async def test_the_bytes_of_a_buffer_are_counted_not_its_items(what):
     buffer = BUFFERS[what]
-
-    async def test():
-        async with group_of(2, payload_max_bytes=len(buffer)) as (one, two):
-            with pytest.raises(UserError, match="at most"):
-                await one.broadcast(buffer)
-            with pytest.raises(UserError, match="at most"):
-                one.broadcast_nowait(buffer)
-            with pytest.raises(UserError, match="at most"):
-                await one.broadcast_many([b"", buffer])
-            await one.broadcast(b"ok")
-            assert [message.payload for message in await take(two, 1)] == [b"ok"]
-
-    run(test())
+    async with group_of(2, payload_max_bytes=len(buffer)) as (one, two):
+        with pytest.raises(UserError, match="at most"):
+            await one.broadcast(buffer)
+        with pytest.raises(UserError, match="at most"):
+            one.broadcast_nowait(buffer)
+        with pytest.raises(UserError, match="at most"):
+            await one.broadcast_many([b"", buffer])
+        await one.broadcast(b"ok")
+        assert [message.payload for message in await take(two, 1)] == [b"ok"]
 
 
 @pytest.mark.parametrize("payload", [[1, 2, 3], "text", 5, None], ids=repr)
-def test_what_is_no_buffer_is_refused(payload):
-    async def test():
-        async with group_of(2) as (one, _):
-            with pytest.raises(TypeError, match="bytes or another buffer, not"):
-                await one.broadcast(payload)
-            with pytest.raises(TypeError, match="bytes or another buffer, not"):
-                one.broadcast_nowait(payload)
-            with pytest.raises(TypeError, match="bytes or another buffer, not"):
-                await one.broadcast_many([b"", payload])
-            assert one.credit == one.config.window
-
-    run(test())
+async def test_what_is_no_buffer_is_refused(payload):
+    async with group_of(2) as (one, _):
+        with pytest.raises(TypeError, match="bytes or another buffer, not"):
+            await one.broadcast(payload)
+        with pytest.raises(TypeError, match="bytes or another buffer, not"):
+            one.broadcast_nowait(payload)
+        with pytest.raises(TypeError, match="bytes or another buffer, not"):
+            await one.broadcast_many([b"", payload])
+        assert one.credit == one.config.window
 
 
 def test_a_step_that_cannot_go_on_says_so():
@@ -81,18 +70,14 @@ def test_a_step_that_cannot_go_on_says_so():
 
 
 @pytest.mark.parametrize("protocol", ["vector", "vcube"])
-def test_much_at_once_goes_in_frames_that_are_taken(protocol):
+async def test_much_at_once_goes_in_frames_that_are_taken(protocol):
     """More bytes in one turn of the loop than a peer takes in one frame."""
-
-    async def test():
-        async with group_of(2, protocol=protocol, payload_max_bytes=60_000) as (one, two):
-            count = one.config.link_settings().frame_max_bytes // 60_000 + 10
-            for _ in range(count):
-                one.broadcast_nowait(bytes(60_000))
-            assert [m.sequence for m in await take(two, count)] == list(range(1, count + 1))
-            assert one.view == two.view == [0, 1]
-
-    run(test())
+    async with group_of(2, protocol=protocol, payload_max_bytes=60_000) as (one, two):
+        count = one.config.link_settings().frame_max_bytes // 60_000 + 10
+        for _ in range(count):
+            one.broadcast_nowait(bytes(60_000))
+        assert [m.sequence for m in await take(two, count)] == list(range(1, count + 1))
+        assert one.view == two.view == [0, 1]
 
 
 @pytest.mark.parametrize("protocol", ["vector", "vcube"])
@@ -121,52 +106,45 @@ def test_frames_are_cut_between_records(protocol, size_bytes):
 
 
 @pytest.mark.parametrize("many", [False, True])
-def test_a_loop_of_broadcasts_lets_others_run(many):
-    async def test():
-        async with group_of(2, window=4096) as (one, two):
-            two.on_message(lambda message: None)
-            turns = 0
+async def test_a_loop_of_broadcasts_lets_others_run(many):
+    async with group_of(2, window=4096) as (one, two):
+        two.on_message(lambda message: None)
+        turns = 0
 
-            def count():
-                nonlocal turns
-                turns += 1
-                asyncio.get_running_loop().call_soon(count)
+        def count():
+            nonlocal turns
+            turns += 1
+            asyncio.get_running_loop().call_soon(count)
 
-            count()
-            payloads = [bytes(outbox.FRAME_BYTES // 4)] * 40
-            if many:
-                await one.broadcast_many(payloads)
-            else:
-                for payload in payloads:
-                    await one.broadcast(payload)
-            assert turns >= 5, "there was credit for all of them"
-            assert await one.broadcast(b"") == (0, 41)
-
-    run(test())
+        count()
+        payloads = [bytes(outbox.FRAME_BYTES // 4)] * 40
+        if many:
+            await one.broadcast_many(payloads)
+        else:
+            for payload in payloads:
+                await one.broadcast(payload)
+        assert turns >= 5, "there was credit for all of them"
+        assert await one.broadcast(b"") == (0, 41)
 
 
-def test_the_last_number_of_a_message():
+async def test_the_last_number_of_a_message():
     """A sender says so itself; others would take it for a liar."""
-
-    async def test():
-        async with group_of(2, protocol="unordered") as (one, two):
-            before = records.SEQUENCE_MAX - 2
-            for group in (one, two):
-                for column in (arrays.RECEIVED, arrays.CONSUMED, arrays.STABLE, arrays.FORGOTTEN):
-                    group._node.member.known[0, column] = before
-            one._node.member.heard[:, 0] = one._node.member.behind[:, 0] = before
-            for place in (arrays.OWN_SEQUENCE, arrays.OWN_STABLE):
-                one._node.registers[place] = before
-            one._node._promised = before
-            one._node._count_credit()
-            assert one.credit == 2
-            with pytest.raises(UserError, match="go on in a new one"):
-                await one.broadcast_many([b"a", b"b", b"c"])
-            with pytest.raises(UserError, match="go on in a new one"):
-                one.broadcast_nowait(b"c")
-            with pytest.raises(UserError, match="go on in a new one"):
-                await one.broadcast(b"c")
-            assert [message.payload for message in await take(two, 2)] == [b"a", b"b"]
-            assert one.view == two.view == [0, 1]
-
-    run(test())
+    async with group_of(2, protocol="unordered") as (one, two):
+        before = records.SEQUENCE_MAX - 2
+        for group in (one, two):
+            for column in (arrays.RECEIVED, arrays.CONSUMED, arrays.STABLE, arrays.FORGOTTEN):
+                group._node.member.known[0, column] = before
+        one._node.member.heard[:, 0] = one._node.member.behind[:, 0] = before
+        for place in (arrays.OWN_SEQUENCE, arrays.OWN_STABLE):
+            one._node.registers[place] = before
+        one._node._promised = before
+        one._node._count_credit()
+        assert one.credit == 2
+        with pytest.raises(UserError, match="go on in a new one"):
+            await one.broadcast_many([b"a", b"b", b"c"])
+        with pytest.raises(UserError, match="go on in a new one"):
+            one.broadcast_nowait(b"c")
+        with pytest.raises(UserError, match="go on in a new one"):
+            await one.broadcast(b"c")
+        assert [message.payload for message in await take(two, 2)] == [b"a", b"b"]
+        assert one.view == two.view == [0, 1]

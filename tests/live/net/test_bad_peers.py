@@ -12,17 +12,7 @@ import pytest
 from precedes.live import Group, GroupLost
 from precedes.live.member import records
 from precedes.live.net.connection import Connection
-from tests.support.groups import (
-    Impostor,
-    configs,
-    end,
-    group_of,
-    leave,
-    listeners,
-    run,
-    take,
-    until,
-)
+from tests.support.groups import Impostor, configs, end, group_of, leave, listeners, take, until
 from tests.support.liars import LIES, PARAMETERS, broadcast_claiming
 
 GARBAGE = {
@@ -34,66 +24,54 @@ GARBAGE = {
 
 
 @pytest.mark.parametrize("what", GARBAGE)
-def test_strangers_are_dropped_and_counted_while_the_group_goes_on(what, monkeypatch):
+async def test_strangers_are_dropped_and_counted_while_the_group_goes_on(what, monkeypatch):
     monkeypatch.setattr("precedes.live.net.connection.HANDSHAKE_S", 0.3)
-
-    async def test():
-        async with group_of(2) as (one, two):
-            port = one._listener.getsockname()[1]
-            reader, writer = await asyncio.open_connection("127.0.0.1", port)
-            writer.write(GARBAGE[what])
-            with contextlib.suppress(ConnectionError):
-                await reader.read()  # until it is closed
-            await end(writer)
-            await two.broadcast(b"fine")
-            assert (await take(one, 1))[0].payload == b"fine"
-            assert sum(one.metrics.refusals.values()) == 1
-
-    run(test())
+    async with group_of(2) as (one, two):
+        port = one._listener.getsockname()[1]
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        writer.write(GARBAGE[what])
+        with contextlib.suppress(ConnectionError):
+            await reader.read()  # until it is closed
+        await end(writer)
+        await two.broadcast(b"fine")
+        assert (await take(one, 1))[0].payload == b"fine"
+        assert sum(one.metrics.refusals.values()) == 1
 
 
-def test_handshakes_of_all_kinds_are_counted_under_few_reasons():
+async def test_handshakes_of_all_kinds_are_counted_under_few_reasons():
     """What a peer has sent is logged, but never the label of a metric."""
-
-    async def test():
-        async with group_of(2) as (one, two):
-            hello = two._driver.links.hello(0)
-            for number in range(3, 40):
-                for wrong in (
-                    dataclasses.replace(hello, member=number),
-                    dataclasses.replace(hello, target=number),
-                    dataclasses.replace(hello, life=bytes([number] * 16)),
-                    dataclasses.replace(hello, group=bytes([number] * 16)),
-                    hello,
-                ):
-                    data = bytearray(wrong.encode())
-                    data[4] += number * (wrong is hello)  # the version
-                    reader, writer = await asyncio.open_connection(*one._listener.getsockname())
-                    writer.write(data)
-                    await reader.read()
-                    await end(writer)
-            assert one.metrics.refusals == {
-                "its handshake names the wrong members": 2 * 37,
-                "it was restarted and cannot come back": 37,
-                "it belongs to another group, or its settings differ": 37,
-                "it speaks another version": 37,
-            }
-
-    run(test())
+    async with group_of(2) as (one, two):
+        hello = two._driver.links.hello(0)
+        for number in range(3, 40):
+            for wrong in (
+                dataclasses.replace(hello, member=number),
+                dataclasses.replace(hello, target=number),
+                dataclasses.replace(hello, life=bytes([number] * 16)),
+                dataclasses.replace(hello, group=bytes([number] * 16)),
+                hello,
+            ):
+                data = bytearray(wrong.encode())
+                data[4] += number * (wrong is hello)  # the version
+                reader, writer = await asyncio.open_connection(*one._listener.getsockname())
+                writer.write(data)
+                await reader.read()
+                await end(writer)
+        assert one.metrics.refusals == {
+            "its handshake names the wrong members": 2 * 37,
+            "it was restarted and cannot come back": 37,
+            "it belongs to another group, or its settings differ": 37,
+            "it speaks another version": 37,
+        }
 
 
 @pytest.mark.parametrize("dialled", [False, True])
-def test_no_handshake_in_time_is_not_worth_a_warning(dialled, caplog):
+async def test_no_handshake_in_time_is_not_worth_a_warning(dialled, caplog):
     """A member that is dialled while it starts answers late, and is dialled again."""
-
-    async def test():
+    with caplog.at_level(logging.INFO):
         async with group_of(2) as (one, _):
             connection = Connection(one._driver.links, 1 if dialled else None, "its address")
             connection._too_late()
             assert one.metrics.refusals == ({} if dialled else {"no handshake": 1})
-
-    with caplog.at_level(logging.INFO):
-        run(test())
     assert not any("its address" in line for line in caplog.messages)
 
 
@@ -116,111 +94,83 @@ BAD = {
 
 
 @pytest.mark.parametrize("what", BAD)
-def test_a_member_that_sends_nonsense_is_evicted_and_the_others_go_on(what):
+async def test_a_member_that_sends_nonsense_is_evicted_and_the_others_go_on(what):
     body, reason = BAD[what]
-    send_nonsense(lambda config: body, reason)
+    await send_nonsense(lambda config: body, reason)
 
 
 @pytest.mark.parametrize("protocol", LIES)
-def test_a_clock_that_claims_messages_that_nobody_sent_is_nonsense(protocol):
+async def test_a_clock_that_claims_messages_that_nobody_sent_is_nonsense(protocol):
     def lie(config):
         return broadcast_claiming(config.settings(), config.window + 1, target=0)
 
     parameters = PARAMETERS.get(protocol, {})
-    send_nonsense(lie, "impossible", protocol=protocol, parameters=parameters)
+    await send_nonsense(lie, "impossible", protocol=protocol, parameters=parameters)
 
 
-def send_nonsense(make_body, reason, **settings):
+async def send_nonsense(make_body, reason, **settings):
     """Member 2 sends something to member 0, which finds a reason to go on without it."""
-
-    async def test():
-        socks = listeners(3)
-        given = configs(socks, evict_after_s=0.5, test_every_s=0.1, **settings)
-        bad = Impostor(given[2], socks)
-        body = make_body(given[2])
-        one, two = (Group.open(given[i], listener=socks[i]) for i in (0, 1))
-        async with asyncio.TaskGroup() as tasks:
-            entering = [tasks.create_task(group.__aenter__()) for group in (one, two)]
-            await bad.connect(1)
-            await bad.connect(0)
-            await asyncio.gather(*entering)
-            bad.send(1, body)
-            await until(lambda: one.view == two.view == [0, 1])
-            assert any(reason in text for text in one.metrics.refusals), one.metrics.refusals
-            await two.broadcast(b"fine")
-            assert (await take(one, 1))[0].payload == b"fine"
-            await asyncio.gather(*(g.__aexit__(None, None, None) for g in (one, two)))
-        for writer in bad.writers:
-            await end(writer)
-        socks[2].close()
-
-    run(test())
+    settings |= {"evict_after_s": 0.5, "test_every_s": 0.1}
+    async with beside_an_impostor(**settings) as (one, two, bad):
+        bad.send(1, make_body(bad.config))
+        await until(lambda: one.view == two.view == [0, 1])
+        assert any(reason in text for text in one.metrics.refusals), one.metrics.refusals
+        await two.broadcast(b"fine")
+        assert (await take(one, 1))[0].payload == b"fine"
 
 
-def test_who_is_evicted_before_it_came_is_not_waited_for():
+async def test_who_is_evicted_before_it_came_is_not_waited_for():
     """Member 1 has greeted member 0 and dies before it meets member 3, its other neighbour."""
-
-    async def test():
-        socks = listeners(4)
-        given = configs(socks, protocol="vcube", evict_after_s=0.5, test_every_s=0.1)
-        dead = Impostor(given[1], socks)
-        groups = [Group.open(given[i], listener=socks[i]) for i in (0, 2, 3)]
-        async with asyncio.TaskGroup() as tasks:
-            entering = [tasks.create_task(group.__aenter__()) for group in groups]
-            await dead.connect(0)
-            await asyncio.gather(*entering)
-            assert all(group.view == [0, 2, 3] for group in (groups[0], groups[2]))
-            await groups[2].broadcast(b"fine")
-            assert (await take(groups[0], 1))[0].payload == b"fine"
-            await asyncio.gather(*(g.__aexit__(None, None, None) for g in groups))
-        await end(dead.writer)
-        socks[1].close()
-
-    run(test())
+    socks = listeners(4)
+    given = configs(socks, protocol="vcube", evict_after_s=0.5, test_every_s=0.1)
+    dead = Impostor(given[1], socks)
+    groups = [Group.open(given[i], listener=socks[i]) for i in (0, 2, 3)]
+    async with asyncio.TaskGroup() as tasks:
+        entering = [tasks.create_task(group.__aenter__()) for group in groups]
+        await dead.connect(0)
+        await asyncio.gather(*entering)
+        assert all(group.view == [0, 2, 3] for group in (groups[0], groups[2]))
+        await groups[2].broadcast(b"fine")
+        assert (await take(groups[0], 1))[0].payload == b"fine"
+        await asyncio.gather(*(g.__aexit__(None, None, None) for g in groups))
+    await end(dead.writer)
+    socks[1].close()
 
 
-def test_who_was_met_and_dies_before_all_are_there_is_found_out():
+async def test_who_was_met_and_dies_before_all_are_there_is_found_out():
     """Member 1 has greeted member 0 and is gone when member 2 comes, the other one it waits for."""
-
-    async def test():
-        socks = listeners(4)
-        given = configs(socks, protocol="vcube", evict_after_s=0.5, test_every_s=0.1, start_s=10.0)
-        dead = Impostor(given[1], socks)
-        groups = [Group.open(given[i], listener=socks[i]) for i in (0, 2, 3)]
-        async with asyncio.TaskGroup() as tasks:
-            entering = [tasks.create_task(groups[i].__aenter__()) for i in (0, 2)]
-            await dead.connect(0)
-            await end(dead.writer)
-            socks[1].close()
-            await asyncio.sleep(0.2)
-            entering.append(tasks.create_task(groups[1].__aenter__()))
-            await asyncio.gather(*entering)
-            await until(lambda: all(group.view == [0, 2, 3] for group in groups))
-            await groups[2].broadcast(b"fine")
-            assert (await take(groups[0], 1))[0].payload == b"fine"
-            await asyncio.gather(*(g.__aexit__(None, None, None) for g in groups))
-
-    run(test())
-
-
-def test_who_was_met_and_is_lost_is_evicted_by_those_who_wait_for_others():
-    """Of four members the second dies after it was met, and the other two never come."""
-
-    async def test():
-        socks = listeners(4)
-        given = configs(socks, protocol="vector", evict_after_s=0.3, test_every_s=0.1, start_s=2.0)
-        dead = Impostor(given[1], socks)
-        one = Group.open(given[0], listener=socks[0])
-        entering = asyncio.create_task(one.__aenter__())
+    socks = listeners(4)
+    given = configs(socks, protocol="vcube", evict_after_s=0.5, test_every_s=0.1, start_s=10.0)
+    dead = Impostor(given[1], socks)
+    groups = [Group.open(given[i], listener=socks[i]) for i in (0, 2, 3)]
+    async with asyncio.TaskGroup() as tasks:
+        entering = [tasks.create_task(groups[i].__aenter__()) for i in (0, 2)]
         await dead.connect(0)
         await end(dead.writer)
-        with pytest.raises(GroupLost, match="member 2, 3 did not come"):
-            await entering
-        assert one.view == [0, 2, 3]
-        for sock in socks[1:]:
-            sock.close()
+        socks[1].close()
+        await asyncio.sleep(0.2)
+        entering.append(tasks.create_task(groups[1].__aenter__()))
+        await asyncio.gather(*entering)
+        await until(lambda: all(group.view == [0, 2, 3] for group in groups))
+        await groups[2].broadcast(b"fine")
+        assert (await take(groups[0], 1))[0].payload == b"fine"
+        await asyncio.gather(*(g.__aexit__(None, None, None) for g in groups))
 
-    run(test())
+
+async def test_who_was_met_and_is_lost_is_evicted_by_those_who_wait_for_others():
+    """Of four members the second dies after it was met, and the other two never come."""
+    socks = listeners(4)
+    given = configs(socks, protocol="vector", evict_after_s=0.3, test_every_s=0.1, start_s=2.0)
+    dead = Impostor(given[1], socks)
+    one = Group.open(given[0], listener=socks[0])
+    entering = asyncio.create_task(one.__aenter__())
+    await dead.connect(0)
+    await end(dead.writer)
+    with pytest.raises(GroupLost, match="member 2, 3 did not come"):
+        await entering
+    assert one.view == [0, 2, 3]
+    for sock in socks[1:]:
+        sock.close()
 
 
 @contextlib.asynccontextmanager
@@ -253,71 +203,56 @@ def is_given_up(group):
     return any("does not acknowledge" in reason for reason in group.metrics.refusals)
 
 
-def test_who_acknowledges_nothing_is_given_up_however_much_it_asks():
+async def test_who_acknowledges_nothing_is_given_up_however_much_it_asks():
     """Its tests are answered, and the answers kept for it, up to a bound."""
-
-    async def test():
-        async with beside_an_impostor(window=4) as (one, _, bad):
-            body = number_items(1, range(1, 10_001))
-            bad.send(1, body)
-            await until(lambda: is_given_up(one))
-            assert one.lags()[2] == 0
-            assert await bad.reader.read(1 << 16), "it had been answered before"
-            bad.send(2, body)
-            with contextlib.suppress(ConnectionError):
-                while await bad.reader.read(1 << 16):
-                    pass
-
-    run(test())
+    async with beside_an_impostor(window=4) as (one, _, bad):
+        body = number_items(1, range(1, 10_001))
+        bad.send(1, body)
+        await until(lambda: is_given_up(one))
+        assert one.lags()[2] == 0
+        assert await bad.reader.read(1 << 16), "it had been answered before"
+        bad.send(2, body)
+        with contextlib.suppress(ConnectionError):
+            while await bad.reader.read(1 << 16):
+                pass
 
 
-def test_who_takes_messages_that_it_does_not_acknowledge_is_given_up():
-    async def test():
-        async with beside_an_impostor(window=4) as (one, two, bad):
-            two.on_message(lambda message: None)
-            kept = [0]
-            while not is_given_up(one):
-                _, number = await one.broadcast(bytes(1000))
-                await until(lambda: one.lags()[2] > kept[-1] or is_given_up(one))
-                kept.append(one.lags()[2])
-                bad.send(number, struct.pack("<BHIH", records.UP, 0, number, 2))
-            assert 4 * 1000 < max(kept) < 100_000
-
-    run(test())
+async def test_who_takes_messages_that_it_does_not_acknowledge_is_given_up():
+    async with beside_an_impostor(window=4) as (one, two, bad):
+        two.on_message(lambda message: None)
+        kept = [0]
+        while not is_given_up(one):
+            _, number = await one.broadcast(bytes(1000))
+            await until(lambda: one.lags()[2] > kept[-1] or is_given_up(one))
+            kept.append(one.lags()[2])
+            bad.send(number, struct.pack("<BHIH", records.UP, 0, number, 2))
+        assert 4 * 1000 < max(kept) < 100_000
 
 
-def test_who_does_not_hear_for_a_while_is_not_given_up():
+async def test_who_does_not_hear_for_a_while_is_not_given_up():
     """The twin: a whole window of large messages waits for it."""
-
-    async def test():
-        async with group_of(2, window=8, payload_max_bytes=1 << 20) as (one, two):
-            deaf = two._driver.links.connections[0].transport
-            deaf.pause_reading()
-            for _ in range(8):
-                one.broadcast_nowait(bytes(1 << 20))
-            await until(lambda: one.lags()[1] > 8 << 20)
-            assert one.metrics.refusals == {}
-            deaf.resume_reading()
-            assert len(await take(two, 8)) == 8
-
-    run(test())
+    async with group_of(2, window=8, payload_max_bytes=1 << 20) as (one, two):
+        deaf = two._driver.links.connections[0].transport
+        deaf.pause_reading()
+        for _ in range(8):
+            one.broadcast_nowait(bytes(1 << 20))
+        await until(lambda: one.lags()[1] > 8 << 20)
+        assert one.metrics.refusals == {}
+        deaf.resume_reading()
+        assert len(await take(two, 8)) == 8
 
 
-def test_what_was_relayed_is_not_relayed_again():
+async def test_what_was_relayed_is_not_relayed_again():
     """However often a member says that it has nothing of a lost one."""
-
-    async def test():
-        async with beside_an_impostor() as (one, two, bad):
-            for _ in range(20):
-                await two.broadcast(bytes(10_000))
-            await until(lambda: one.counts()["received"] == 20)
-            for number in range(1, 31):
-                bad.send(number, struct.pack("<BHI", records.FROZEN, 1, 0))
-            await until(lambda: one.counts()["relayed"] > 0)
-            relayed_bytes = one.lags()[2]
-            bad.send(31, number_items(1, [7]))
-            await until(lambda: one.lags()[2] > relayed_bytes)
-            assert one.counts()["relayed"] == 20
-            assert one.lags()[2] < 20 * 10_000 + 10_000
-
-    run(test())
+    async with beside_an_impostor() as (one, two, bad):
+        for _ in range(20):
+            await two.broadcast(bytes(10_000))
+        await until(lambda: one.counts()["received"] == 20)
+        for number in range(1, 31):
+            bad.send(number, struct.pack("<BHI", records.FROZEN, 1, 0))
+        await until(lambda: one.counts()["relayed"] > 0)
+        relayed_bytes = one.lags()[2]
+        bad.send(31, number_items(1, [7]))
+        await until(lambda: one.lags()[2] > relayed_bytes)
+        assert one.counts()["relayed"] == 20
+        assert one.lags()[2] < 20 * 10_000 + 10_000

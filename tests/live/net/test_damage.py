@@ -7,7 +7,7 @@ import pytest
 
 from precedes.live import Group
 from precedes.live.net import wire
-from tests.support.groups import configs, exposed, listeners, run, take, until
+from tests.support.groups import configs, exposed, listeners, take, until
 
 
 class Proxy:
@@ -66,43 +66,37 @@ PLACES = [0, 3, 4, 5, 13, 21, 25, wire.HEADER.size + 30]
 
 @pytest.mark.parametrize("side", [0, 1])
 @pytest.mark.parametrize("at", PLACES)
-def test_a_changed_byte_costs_a_connection_and_nothing_else(at, side):
-    async def test():
-        socks = listeners(2)
-        async with Proxy(socks[0].getsockname()) as proxy:
-            groups = pair(proxy.address, socks)
-            await asyncio.gather(*(group.__aenter__() for group in groups))
-            sender, receiver = (groups[1], groups[0]) if side == 0 else groups
-            sent = [bytes([number]) * 100 for number in range(20)]
-            for number, payload in enumerate(sent):
-                if number == 5:
-                    proxy.flip_at[side] = at
-                await sender.broadcast(payload)
-                await asyncio.sleep(0)
-            assert [message.payload for message in await take(receiver, 20)] == sent
-            await until(lambda: receiver.metrics.damaged > 0)
-            assert receiver.metrics.damaged == 1
-            assert "precedes_damaged_total" in exposed(receiver)
-            assert not sender.metrics.refusals
-            assert not receiver.metrics.refusals
-            assert sender.view == receiver.view == [0, 1]
-            await asyncio.gather(*(group.__aexit__(None, None, None) for group in groups))
-
-    run(test())
+async def test_a_changed_byte_costs_a_connection_and_nothing_else(at, side):
+    socks = listeners(2)
+    async with Proxy(socks[0].getsockname()) as proxy:
+        groups = pair(proxy.address, socks)
+        await asyncio.gather(*(group.__aenter__() for group in groups))
+        sender, receiver = (groups[1], groups[0]) if side == 0 else groups
+        sent = [bytes([number]) * 100 for number in range(20)]
+        for number, payload in enumerate(sent):
+            if number == 5:
+                proxy.flip_at[side] = at
+            await sender.broadcast(payload)
+            await asyncio.sleep(0)
+        assert [message.payload for message in await take(receiver, 20)] == sent
+        await until(lambda: receiver.metrics.damaged > 0)
+        assert receiver.metrics.damaged == 1
+        assert "precedes_damaged_total" in exposed(receiver)
+        assert not sender.metrics.refusals
+        assert not receiver.metrics.refusals
+        assert sender.view == receiver.view == [0, 1]
+        await asyncio.gather(*(group.__aexit__(None, None, None) for group in groups))
 
 
 @pytest.mark.parametrize("side", [0, 1])
 @pytest.mark.parametrize("at", [0, 5, 6, 8, 10, 26, 42, 58, wire.HELLO_BYTES - 1])
-def test_a_changed_greeting_is_said_again(at, side):
-    async def test():
-        socks = listeners(2)
-        async with Proxy(socks[0].getsockname()) as proxy:
-            proxy.flip_at[side] = at
-            groups = pair(proxy.address, socks)
-            await asyncio.gather(*(group.__aenter__() for group in groups))
-            await groups[0].broadcast(b"there")
-            assert (await take(groups[1], 1))[0].payload == b"there"
-            assert proxy.connections > 1
-            await asyncio.gather(*(group.__aexit__(None, None, None) for group in groups))
-
-    run(test())
+async def test_a_changed_greeting_is_said_again(at, side):
+    socks = listeners(2)
+    async with Proxy(socks[0].getsockname()) as proxy:
+        proxy.flip_at[side] = at
+        groups = pair(proxy.address, socks)
+        await asyncio.gather(*(group.__aenter__() for group in groups))
+        await groups[0].broadcast(b"there")
+        assert (await take(groups[1], 1))[0].payload == b"there"
+        assert proxy.connections > 1
+        await asyncio.gather(*(group.__aexit__(None, None, None) for group in groups))

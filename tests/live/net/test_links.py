@@ -9,10 +9,10 @@ import pytest
 
 from precedes.live import Group
 from precedes.live.net import links, wire
-from tests.support.groups import close, configs, end, group_of, listeners, run, take, until
+from tests.support.groups import close, configs, end, group_of, listeners, take, until
 
 
-def test_after_a_link_dialling_begins_with_the_shortest_wait(monkeypatch):
+async def test_after_a_link_dialling_begins_with_the_shortest_wait(monkeypatch):
     """A connection that breaks now and then for a day is not redialled ever more slowly."""
     waits = []  # for each time that the waits began anew, how many there were
 
@@ -24,33 +24,26 @@ def test_after_a_link_dialling_begins_with_the_shortest_wait(monkeypatch):
             yield 0.001
 
     monkeypatch.setattr(links, "redial_waits_s", noted)
-
-    async def test():
-        async with group_of(2) as (one, two):
-            dialling = two._driver.links  # the one with the higher number dials
-            for times in range(1, 4):
-                connection = dialling.connections[0]
-                connection.abort()
-                await until(lambda old=connection: dialling.connections.get(0, old) is not old)
-                assert dialling.reconnections == times
-            assert one.view == two.view == [0, 1]
-
-    run(test())
+    async with group_of(2) as (one, two):
+        dialling = two._driver.links  # the one with the higher number dials
+        for times in range(1, 4):
+            connection = dialling.connections[0]
+            connection.abort()
+            await until(lambda old=connection: dialling.connections.get(0, old) is not old)
+            assert dialling.reconnections == times
+        assert one.view == two.view == [0, 1]
     assert waits == [1, 1, 1], "slower after a link than at first"
 
 
-def test_what_was_accepted_at_the_very_end_is_closed():
-    async def test():
-        async with group_of(2) as (one, _):
-            mine, accepted = socket.socketpair()
-            one._driver.links._enter(accepted, "its address")
-            one._driver.links.stop_listening()
-            with mine:
-                mine.setblocking(False)
-                assert await asyncio.get_running_loop().sock_recv(mine, 1) == b""
-            assert accepted.fileno() == -1
-
-    run(test())
+async def test_what_was_accepted_at_the_very_end_is_closed():
+    async with group_of(2) as (one, _):
+        mine, accepted = socket.socketpair()
+        one._driver.links._enter(accepted, "its address")
+        one._driver.links.stop_listening()
+        with mine:
+            mine.setblocking(False)
+            assert await asyncio.get_running_loop().sock_recv(mine, 1) == b""
+        assert accepted.fileno() == -1
 
 
 SILENT_S = 40.0
@@ -77,49 +70,40 @@ class Wire:
     ("heard", "said", "sends"),
     [(0.0, 0.3, "ping"), (0.3, 0.0, ""), (0.7, 0.3, "ping"), (0.8, 0.0, "abort")],
 )
-def test_idle_connections_are_pinged_and_silent_ones_given_up(heard, said, sends):
+async def test_idle_connections_are_pinged_and_silent_ones_given_up(heard, said, sends):
     """Shares of the patience since anything came, and since anything was sent.
 
     A ping is not an answer: who hears the pings of the other must send some of its own.
     """
-
-    async def test():
-        async with group_of(2, evict_after_s=SILENT_S) as (one, _):
-            tended, now_s = one._driver.links, time.monotonic()
-            connection = tended.connections[1]
-            kept, recorder = connection.transport, Wire(connection)
-            connection.heard_s = now_s - heard * SILENT_S
-            connection.said_s = now_s - said * SILENT_S
-            tended.tend(SILENT_S)
-            tended.tend(SILENT_S)
-            connection.transport, connection.heard_s = kept, time.monotonic()
-            kinds = [kind for kind, *_ in wire.Frames(frame_max_bytes=99).put(recorder.written)]
-            assert kinds == ([wire.PING] if sends == "ping" else [])
-            assert recorder.is_aborted == (sends == "abort")
-
-    run(test())
+    async with group_of(2, evict_after_s=SILENT_S) as (one, _):
+        tended, now_s = one._driver.links, time.monotonic()
+        connection = tended.connections[1]
+        kept, recorder = connection.transport, Wire(connection)
+        connection.heard_s = now_s - heard * SILENT_S
+        connection.said_s = now_s - said * SILENT_S
+        tended.tend(SILENT_S)
+        tended.tend(SILENT_S)
+        connection.transport, connection.heard_s = kept, time.monotonic()
+        kinds = [kind for kind, *_ in wire.Frames(frame_max_bytes=99).put(recorder.written)]
+        assert kinds == ([wire.PING] if sends == "ping" else [])
+        assert recorder.is_aborted == (sends == "abort")
 
 
-def test_after_a_pause_of_this_process_connections_are_kept():
+async def test_after_a_pause_of_this_process_connections_are_kept():
     """What others sent meanwhile is still to be read."""
-
-    async def test():
-        async with group_of(2, evict_after_s=SILENT_S) as (one, _):
-            driver = one._driver
-            driver.links.connections[1].heard_s -= SILENT_S
-            driver._beat_ns -= round(SILENT_S * 1e9)
-            driver._forgive_own_pause(time.monotonic_ns())
-            driver.links.tend(SILENT_S)
-            assert not driver.links.connections[1].transport.is_closing()
-
-    run(test())
+    async with group_of(2, evict_after_s=SILENT_S) as (one, _):
+        driver = one._driver
+        driver.links.connections[1].heard_s -= SILENT_S
+        driver._beat_ns -= round(SILENT_S * 1e9)
+        driver._forgive_own_pause(time.monotonic_ns())
+        driver.links.tend(SILENT_S)
+        assert not driver.links.connections[1].transport.is_closing()
 
 
 @pytest.mark.parametrize("silent", [False, True])
-def test_a_handshake_replaces_a_connection_that_has_been_silent(silent, caplog):
+async def test_a_handshake_replaces_a_connection_that_has_been_silent(silent, caplog):
     """Of two connections that were dialled at once the one of the higher member is kept."""
-
-    async def test():
+    with caplog.at_level(logging.WARNING):
         async with group_of(2, test_every_s=5.0) as (one, two):
             kept = two._driver.links.connections[0]
             kept.heard_s -= 6.0 * silent
@@ -133,9 +117,6 @@ def test_a_handshake_replaces_a_connection_that_has_been_silent(silent, caplog):
             await until(lambda: not two.missing_links() and not one.missing_links())
             await one.broadcast(b"fine")
             assert (await take(two, 1))[0].payload == b"fine"
-
-    with caplog.at_level(logging.WARNING):
-        run(test())
     assert caplog.messages == [], "both may dial at once"
 
 
@@ -157,23 +138,19 @@ class HalfOpen:
                 writer.write(data)
 
 
-def test_a_half_open_connection_evicts_nobody():
+async def test_a_half_open_connection_evicts_nobody():
     """Member 0 has lost the connection; member 1, which dialled it, sends into the void."""
-
-    async def test():
-        socks = listeners(3)
-        cut = HalfOpen(socks[0].getsockname())
-        server = await asyncio.start_server(cut.serve, sock=socks[2])
-        given = configs([socks[2], socks[1]], evict_after_s=240.0, test_every_s=0.1)
-        one, two = groups = [Group.open(c, listener=s) for c, s in zip(given, socks, strict=False)]
-        await asyncio.gather(*(group.__aenter__() for group in groups))
-        cut.writers[1].transport.abort()
-        await until(lambda: one.missing_links() == [1])
-        await one.broadcast(b"fine")
-        assert (await take(two, 1))[0].payload == b"fine"
-        assert one.view == two.view == [0, 1]
-        await close(groups)
-        server.close()
-        await end(cut.writers[0])
-
-    run(test())
+    socks = listeners(3)
+    cut = HalfOpen(socks[0].getsockname())
+    server = await asyncio.start_server(cut.serve, sock=socks[2])
+    given = configs([socks[2], socks[1]], evict_after_s=240.0, test_every_s=0.1)
+    one, two = groups = [Group.open(c, listener=s) for c, s in zip(given, socks, strict=False)]
+    await asyncio.gather(*(group.__aenter__() for group in groups))
+    cut.writers[1].transport.abort()
+    await until(lambda: one.missing_links() == [1])
+    await one.broadcast(b"fine")
+    assert (await take(two, 1))[0].payload == b"fine"
+    assert one.view == two.view == [0, 1]
+    await close(groups)
+    server.close()
+    await end(cut.writers[0])

@@ -11,7 +11,7 @@ import pytest
 import uvloop
 
 from precedes.errors import PeerError, UserError
-from precedes.live import Group, GroupLost, Security, make_keys
+from precedes.live import GroupLost, Security, make_keys
 from precedes.live.config import from_toml
 from precedes.live.metrics import health
 from precedes.live.net import wire
@@ -20,12 +20,11 @@ from precedes.live.net.links import EVICTED
 from precedes.live.net.security import check_name, contexts, member_name
 from tests.support.groups import (
     Impostor,
-    close,
-    configs,
     end,
     exposed,
     group_of,
     listeners,
+    open_all,
     run,
     take,
     until,
@@ -54,27 +53,25 @@ def keys(tmp_path):
     return tmp_path / "keys"
 
 
-def secured(socks, keys, **more):
-    given = configs(socks, **more)
-    return [
-        type(config)(**{**vars(config), "security": files(keys, config.member)}) for config in given
-    ]
+def with_keys(directory):
+    """What each member has of its own."""
+    return lambda member: {"security": files(directory, member)}
 
 
-def test_a_group_with_keys_works_and_logs_no_key(keys, caplog):
+async def refused(**settings):
+    """The first of two members that do not let each other in."""
+    groups = open_all(listeners(2), **settings)
+    found = await asyncio.gather(*(group.__aenter__() for group in groups), return_exceptions=True)
+    assert [type(error) for error in found] == [GroupLost, GroupLost]
+    return groups[0]
+
+
+async def test_a_group_with_keys_works_and_logs_no_key(keys, caplog):
     caplog.set_level(logging.DEBUG)
-
-    async def test():
-        socks = listeners(3)
-        given = secured(socks, keys)
-        groups = [Group.open(c, listener=s) for c, s in zip(given, socks, strict=True)]
-        await asyncio.gather(*(group.__aenter__() for group in groups))
+    async with group_of(3, each=with_keys(keys)) as groups:
         await groups[0].broadcast(b"secret")
         for group in groups[1:]:
             assert (await take(group, 1))[0].payload == b"secret"
-        await asyncio.gather(*(group.__aexit__(None, None, None) for group in groups))
-
-    run(test())
     for path in keys.glob("*.key"):
         assert stat.S_IMODE(path.stat().st_mode) == 0o600
         body = "".join(path.read_text().splitlines()[1:-1])
@@ -84,14 +81,11 @@ def test_a_group_with_keys_works_and_logs_no_key(keys, caplog):
 
 def wrong_files(case, keys, tmp_path):
     """Certificates that must not do, for member 1."""
+    if case == "none at all":
+        return None
     if case == "of another member":
         return files(keys, 2)
-    if case == "expired":
-        # The group's own authority, so that the date is all that is wrong.
-        authority = Authority(f"precedes {NAME}", days=-1)
-    else:
-        authority = Authority("somebody else", days=1)
-    certificate, key = authority.issue("member 1", member_name(NAME, 1))
+    certificate, key = Authority("somebody else", days=1).issue("member 1", member_name(NAME, 1))
     (tmp_path / "wrong.pem").write_bytes(certificate)
     (tmp_path / "wrong.key").write_bytes(key)
     return Security(
@@ -109,93 +103,50 @@ def wrong_files(case, keys, tmp_path):
         ("none at all", "TLS"),
     ],
 )
-def test_the_wrong_certificate_is_refused_with_a_clear_line(case, reason, keys, tmp_path, caplog):
-    async def test():
-        socks = listeners(2)
-        good, bad = secured(socks, keys, start_s=1.0)
-        wrong = None if case == "none at all" else wrong_files(case, keys, tmp_path)
-        bad = type(bad)(**{**vars(bad), "security": wrong})
-        groups = [Group.open(good, listener=socks[0]), Group.open(bad, listener=socks[1])]
-        found = await asyncio.gather(
-            *(group.__aenter__() for group in groups), return_exceptions=True
-        )
-        assert [type(error) for error in found] == [GroupLost, GroupLost]
-        assert sum(groups[0].metrics.refusals.values()) > 0
-
+async def test_the_wrong_certificate_is_refused_with_a_clear_line(
+    case, reason, keys, tmp_path, caplog
+):
+    shown = [files(keys, 0), wrong_files(case, keys, tmp_path)]
     with caplog.at_level(logging.WARNING):
-        run(test())
+        good = await refused(start_s=1.0, each=lambda member: {"security": shown[member]})
+    assert sum(good.metrics.refusals.values()) > 0
     assert any(reason in line for line in caplog.messages), caplog.messages
     assert "PRIVATE" not in caplog.text
 
 
-def test_an_expired_certificate_is_refused(tmp_path, caplog):
+async def test_an_expired_certificate_is_refused(tmp_path, caplog):
     """All of one authority whose certificates are over: the date is all that is wrong."""
     make_keys(tmp_path, group=NAME, members=2, days=-1)
-
-    async def test():
-        socks = listeners(2)
-        groups = [
-            Group.open(config, listener=sock)
-            for config, sock in zip(secured(socks, tmp_path, start_s=1.0), socks, strict=True)
-        ]
-        found = await asyncio.gather(
-            *(group.__aenter__() for group in groups), return_exceptions=True
-        )
-        assert [type(error) for error in found] == [GroupLost, GroupLost]
-
     with caplog.at_level(logging.WARNING):
-        run(test())
+        await refused(start_s=1.0, each=with_keys(tmp_path))
     assert any("certificate has expired" in line for line in caplog.messages), caplog.messages
 
 
-def test_a_group_of_another_key_is_another_group(caplog):
-    async def test():
-        socks = listeners(2)
-        one, two = configs(socks, start_s=0.5)
-        two = type(two)(**{**vars(two), "key": "other"})
-        groups = [Group.open(one, listener=socks[0]), Group.open(two, listener=socks[1])]
-        found = await asyncio.gather(
-            *(group.__aenter__() for group in groups), return_exceptions=True
-        )
-        assert [type(error) for error in found] == [GroupLost, GroupLost]
-
+async def test_a_group_of_another_key_is_another_group(caplog):
     with caplog.at_level(logging.WARNING):
-        run(test())
+        await refused(start_s=0.5, each=lambda member: {"key": f"of member {member}"})
     assert any("another group, or its settings differ" in line for line in caplog.messages)
 
 
-def test_a_restarted_member_does_not_come_back_in():
+async def test_a_restarted_member_does_not_come_back_in():
     """It would number its messages from 1 again."""
-
-    async def test():
-        async with group_of(2) as (one, two):
-            socks = [one._listener, two._listener]
-            bad = Impostor(two.config, socks)
-            assert b"was restarted" in await bad.connect(0)
-            for writer in bad.writers:
-                await end(writer)
-            assert any("was restarted" in reason for reason in one.metrics.refusals)
-            await two.broadcast(b"still here")
-            assert (await take(one, 1))[0].payload == b"still here"
-
-    run(test())
+    async with group_of(2) as (one, two):
+        socks = [one._listener, two._listener]
+        bad = Impostor(two.config, socks)
+        assert b"was restarted" in await bad.connect(0)
+        for writer in bad.writers:
+            await end(writer)
+        assert any("was restarted" in reason for reason in one.metrics.refusals)
+        await two.broadcast(b"still here")
+        assert (await take(one, 1))[0].payload == b"still here"
 
 
-def test_files_that_are_not_there_are_named(keys, tmp_path):
-    async def test():
-        socks = listeners(2)
-        config = configs(socks)[0]
-        missing = Security(
-            authority=str(keys / "authority.pem"), certificate="nowhere.pem", key="nowhere.key"
-        )
-        config = type(config)(**{**vars(config), "security": missing})
-        with pytest.raises(UserError, match=r"there is no file nowhere\.pem"):
-            async with Group.open(config, listener=socks[0]):
-                pass
-        for sock in socks:
-            sock.close()
-
-    run(test())
+async def test_files_that_are_not_there_are_named(keys, tmp_path):
+    authority = str(keys / "authority.pem")
+    missing = Security(authority=authority, certificate="nowhere.pem", key="nowhere.key")
+    with pytest.raises(UserError, match=r"there is no file nowhere\.pem"):
+        async with group_of(2, without=(1,), security=missing):
+            pass
 
 
 def test_a_group_file(tmp_path, keys):
@@ -233,16 +184,10 @@ def test_what_is_said_at_once_is_heard(keys):
     """With uvloop: it reads as soon as a connection is there, whatever its protocol says."""
 
     async def test():
-        socks = listeners(2)
-        groups = [
-            Group.open(config, listener=sock)
-            for config, sock in zip(secured(socks, keys), socks, strict=True)
-        ]
-        await asyncio.gather(*(group.__aenter__() for group in groups))
-        for _ in range(40):
-            version = await asyncio.to_thread(shake_hands, socks[0].getsockname(), keys)
-            assert version == "TLSv1.3"
-        await asyncio.gather(*(group.__aexit__(None, None, None) for group in groups))
+        async with group_of(2, each=with_keys(keys)) as (one, _):
+            for _ in range(40):
+                address = one._listener.getsockname()
+                assert await asyncio.to_thread(shake_hands, address, keys) == "TLSv1.3"
 
     run(test(), new_loop=uvloop.new_event_loop)
 
@@ -262,17 +207,13 @@ def resume(address, keys):
     return was_resumed
 
 
-def test_every_connection_shows_its_certificate(keys):
+async def test_every_connection_shows_its_certificate(keys):
     """A resumed session would let in a member whose certificate has expired since."""
-
-    async def test():
-        async with secured_pair(keys) as (_, address):
-            assert not await asyncio.to_thread(resume, address, keys)
-
-    run(test())
+    async with group_of(2, each=with_keys(keys)) as (one, _):
+        assert not await asyncio.to_thread(resume, one._listener.getsockname(), keys)
 
 
-def test_without_tickets_turned_off_a_session_is_resumed(keys):
+async def test_without_tickets_turned_off_a_session_is_resumed(keys):
     """The twin: the client above would resume a session if it were given a ticket."""
     context = contexts(files(keys, 0)).server
     context.num_tickets = 2
@@ -282,23 +223,9 @@ def test_without_tickets_turned_off_a_session_is_resumed(keys):
         writer.write(b"no")
         await end(writer)
 
-    async def test():
-        async with await asyncio.start_server(refuse, "127.0.0.1", 0, ssl=context) as server:
-            address = server.sockets[0].getsockname()
-            assert await asyncio.to_thread(resume, address, keys)
-
-    run(test())
-
-
-async def entered(keys, **more):
-    """Two members with keys."""
-    socks = listeners(2)
-    groups = [
-        Group.open(config, listener=sock)
-        for config, sock in zip(secured(socks, keys, **more), socks, strict=True)
-    ]
-    await asyncio.gather(*(group.__aenter__() for group in groups))
-    return groups
+    async with await asyncio.start_server(refuse, "127.0.0.1", 0, ssl=context) as server:
+        address = server.sockets[0].getsockname()
+        assert await asyncio.to_thread(resume, address, keys)
 
 
 def seen_by(group, peer):
@@ -307,12 +234,11 @@ def seen_by(group, peer):
     return connection and connection.transport.get_extra_info("peercert")["serialNumber"]
 
 
-def test_certificates_that_are_replaced_are_used(keys, tmp_path, caplog):
+async def test_certificates_that_are_replaced_are_used(keys, tmp_path, caplog):
     """By both sides, also if the authority is another one."""
     make_keys(tmp_path / "new", group=NAME, members=3)
-
-    async def test():
-        one, two = await entered(keys)
+    caplog.set_level(logging.WARNING)
+    async with group_of(2, each=with_keys(keys)) as (one, two):
         assert health(one._driver).status == "ready"
         before = seen_by(one, 1), seen_by(two, 0)
         shutil.copytree(tmp_path / "new", keys, dirs_exist_ok=True)
@@ -322,30 +248,22 @@ def test_certificates_that_are_replaced_are_used(keys, tmp_path, caplog):
         assert seen_by(one, 1) != before[0]
         assert seen_by(two, 0) != before[1]
         assert await asyncio.to_thread(shake_hands, one._listener.getsockname(), tmp_path / "new")
-        await asyncio.gather(*(group.__aexit__(None, None, None) for group in (one, two)))
-
-    with caplog.at_level(logging.WARNING):
-        run(test())
     assert "replace it" not in caplog.text
 
 
-def test_files_that_cannot_be_used_change_nothing(keys, caplog):
-    async def test():
-        one, two = await entered(keys)
+async def test_files_that_cannot_be_used_change_nothing(keys, caplog):
+    caplog.set_level(logging.WARNING)
+    async with group_of(2, each=with_keys(keys)) as (one, two):
         (keys / "member-0.pem").write_text("half of a certif")
         (keys / "authority.pem").unlink()
         two._driver.links.connections[0].abort()
         await one.broadcast(b"again")
         assert (await take(two, 1))[0].payload == b"again"
-        await asyncio.gather(*(group.__aexit__(None, None, None) for group in (one, two)))
-
-    with caplog.at_level(logging.WARNING):
-        run(test())
     said = [line for line in caplog.messages if "what was read before stays in use" in line]
     assert 1 <= len(said) <= 4
 
 
-def test_a_certificate_that_is_nearly_over_is_said_to_be(tmp_path, caplog):
+async def test_a_certificate_that_is_nearly_over_is_said_to_be(tmp_path, caplog):
     """A minute and a half are left of six and a half."""
     authority = Authority(f"precedes {NAME}", days=90 / 86_400)
     (tmp_path / "authority.pem").write_bytes(authority.certificate)
@@ -353,27 +271,19 @@ def test_a_certificate_that_is_nearly_over_is_said_to_be(tmp_path, caplog):
         certificate, key = authority.issue(f"member {member}", member_name(NAME, member))
         (tmp_path / f"member-{member}.pem").write_bytes(certificate)
         (tmp_path / f"member-{member}.key").write_bytes(key)
-
-    async def test():
-        one, two = await entered(tmp_path)
+    caplog.set_level(logging.WARNING)
+    async with group_of(2, each=with_keys(tmp_path)) as (one, _):
         await until(lambda: "member-0.pem is good until" in caplog.text)
         assert health(one._driver).wrong == ["the certificate expires soon"]
         name = "precedes_certificate_expiry_seconds"
         (line,) = (line for line in exposed(one).splitlines() if line.startswith(name))
         assert 0 < float(line.split()[-1]) <= 90
-        await asyncio.gather(*(group.__aexit__(None, None, None) for group in (one, two)))
-
-    with caplog.at_level(logging.WARNING):
-        run(test())
 
 
-def test_without_certificates_nothing_is_said_of_them():
-    async def test():
-        async with group_of(2) as (one, _):
-            assert health(one._driver).status == "ready"
-            assert "precedes_certificate_expiry_seconds{" not in exposed(one)
-
-    run(test())
+async def test_without_certificates_nothing_is_said_of_them():
+    async with group_of(2) as (one, _):
+        assert health(one._driver).status == "ready"
+        assert "precedes_certificate_expiry_seconds{" not in exposed(one)
 
 
 def linger(address, context, hello):
@@ -397,24 +307,19 @@ def strange_hello(config):
     return hello.encode()
 
 
-def test_who_is_refused_does_not_stay(keys, monkeypatch):
+async def test_who_is_refused_does_not_stay(keys, monkeypatch):
     monkeypatch.setattr("precedes.live.net.connection.CLOSE_S", 0.1)
-
-    async def test():
-        async with secured_pair(keys) as (one, address):
-            context = contexts(files(keys, 2)).client
-            await asyncio.to_thread(linger, address, context, strange_hello(one.config))
-            assert sum(one.metrics.refusals.values()) == 1
-
-    run(test())
+    async with group_of(2, each=with_keys(keys)) as (one, _):
+        context, address = contexts(files(keys, 2)).client, one._listener.getsockname()
+        await asyncio.to_thread(linger, address, context, strange_hello(one.config))
+        assert sum(one.metrics.refusals.values()) == 1
 
 
 @pytest.mark.parametrize("secure", [False, True])
-def test_idle_connections_do_not_keep_a_member_out(secure, keys):
+async def test_idle_connections_do_not_keep_a_member_out(secure, keys):
     """There are at most 64 connections without a handshake: the oldest one makes room."""
-
-    async def test():
-        one, two = await (entered(keys) if secure else entered_insecurely())
+    more = {"each": with_keys(keys)} if secure else {}
+    async with group_of(2, **more) as (one, two):
         address = one._listener.getsockname()
         idle = [await asyncio.open_connection(*address) for _ in range(64)]
         await until(lambda: len(one._driver.links._strangers) == 64)
@@ -425,33 +330,8 @@ def test_idle_connections_do_not_keep_a_member_out(secure, keys):
         with contextlib.suppress(ConnectionError):
             assert await idle[0][0].read() == b""
         assert not any(reader.at_eof() for reader, _ in idle[1:])
-        await asyncio.gather(*(group.__aexit__(None, None, None) for group in (one, two)))
-        for _, writer in idle:
-            await end(writer)
-
-    run(test())
-
-
-async def entered_insecurely():
-    socks = listeners(2)
-    groups = [Group.open(c, listener=s) for c, s in zip(configs(socks), socks, strict=True)]
-    await asyncio.gather(*(group.__aenter__() for group in groups))
-    return groups
-
-
-@contextlib.asynccontextmanager
-async def secured_pair(keys):
-    """The first of two members with keys, and where it listens."""
-    socks = listeners(2)
-    groups = [
-        Group.open(config, listener=sock)
-        for config, sock in zip(secured(socks, keys), socks, strict=True)
-    ]
-    await asyncio.gather(*(group.__aenter__() for group in groups))
-    try:
-        yield groups[0], socks[0].getsockname()
-    finally:
-        await close(groups)
+    for _, writer in idle:
+        await end(writer)
 
 
 def test_names_in_a_certificate_are_spelt_out():
@@ -461,7 +341,7 @@ def test_names_in_a_certificate_are_spelt_out():
 
 
 @pytest.mark.parametrize("code", [0, EVICTED])
-def test_the_words_of_a_refusal_are_spelt_out(code, caplog):
+async def test_the_words_of_a_refusal_are_spelt_out(code, caplog):
     text = "no\nWARNING all is lost \x1b[31m\u202e"
 
     async def refuse(reader, writer):
@@ -469,18 +349,14 @@ def test_the_words_of_a_refusal_are_spelt_out(code, caplog):
         writer.write(wire.refusal(text, code=code))
         await end(writer)
 
-    async def test():
+    with caplog.at_level(logging.WARNING):
         socks = listeners(2)
         server = await asyncio.start_server(refuse, sock=socks[0])
-        config = configs(socks, start_s=0.5)[1]
         with pytest.raises(GroupLost) as caught:
-            async with Group.open(config, listener=socks[1]):
-                pass
+            await open_all(socks, start_s=0.5)[1].__aenter__()
         server.close()
-        return str(caught.value)
-
-    with caplog.at_level(logging.WARNING):
         # asyncio tells in many lines of a server whose caller is gone at the end of the group.
-        said = [run(test()), *(x.getMessage() for x in caplog.records if x.name != "asyncio")]
+        said = [x.getMessage() for x in caplog.records if x.name != "asyncio"]
+    said.append(str(caught.value))
     assert all(line.isprintable() for line in said)
     assert any("no\\nWARNING all is lost \\x1b[31m\\u202e" in line for line in said)
