@@ -22,10 +22,15 @@ def stage_of(at=(0, 0, 0), **options):
     return stage
 
 
-def hand_over(stage, host, station):
-    """Move and complete the handoff, up to the answer in the air."""
+def ask(stage, host, station):
+    """Move, and have the new station hear of it."""
     stage.move(host, station)
     stage.pass_on(messages.Init)
+
+
+def hand_over(stage, host, station):
+    """Move and complete the handoff, up to the answer in the air."""
+    ask(stage, host, station)
     stage.pump()
 
 
@@ -64,8 +69,7 @@ def schedule_b(**options):
 def schedule_c(**options):
     """A message reaches the old station after the grant and the new one before it."""
     stage = stage_of((0, 1), **options)
-    stage.move(0, 1)
-    stage.pass_on(messages.Init)
+    ask(stage, 0, 1)
     stage.broadcast(1)
     stage.wire(1, 0)  # the request alone
     stage.pass_on(messages.FromHost)  # stamped at 1, behind the request on the wire
@@ -100,8 +104,7 @@ def schedule_e(**options):
     stage = stage_of((0, 1), **options)
     stage.broadcast(0)
     late = stage.keep(messages.FromHost)
-    stage.move(0, 1)
-    stage.pass_on(messages.Init)
+    ask(stage, 0, 1)
     stage.wire(1, 0)
     assert stage.stations[0].cell.records[0].mode == cell.FROZEN
     stage.hand(late)
@@ -116,8 +119,7 @@ def schedule_f(**options):
     late = stage.keep(messages.FromHost)
     hand_over(stage, 0, 0)
     stage.quiet()
-    stage.move(0, 1)
-    stage.pass_on(messages.Init)
+    ask(stage, 0, 1)
     assert stage.stations[1].cell.records[0].mode == cell.WANTED
     stage.hand(late)
     return stage
@@ -126,10 +128,8 @@ def schedule_f(**options):
 def schedule_g(**options):
     """Of two requests the newer one arrives first."""
     stage = stage_of((0, 0), stations=3, **options)
-    stage.move(0, 1)
-    stage.pass_on(messages.Init)
-    stage.move(0, 2)
-    stage.pass_on(messages.Init)
+    ask(stage, 0, 1)
+    ask(stage, 0, 2)
     stage.wire(2, 0)
     stage.wire(1, 0)
     return stage
@@ -138,11 +138,9 @@ def schedule_g(**options):
 def schedule_h(**options):
     """A newer session asks while the record is under way to an older one."""
     stage = stage_of((0, 0), stations=3, **options)
-    stage.move(0, 1)
-    stage.pass_on(messages.Init)
+    ask(stage, 0, 1)
     stage.wire(1, 0, len(stage.wires[1, 0]))
-    stage.move(0, 2)
-    stage.pass_on(messages.Init)
+    ask(stage, 0, 2)
     stage.wire(2, 0, len(stage.wires[2, 0]))
     return stage
 
@@ -150,10 +148,8 @@ def schedule_h(**options):
 def schedule_i(**options):
     """A request that has been overtaken leaves no record behind that keeps messages."""
     stage = stage_of((0, 0), **options)
-    stage.move(0, 1)
-    stage.pass_on(messages.Init)
-    stage.move(0, 0)
-    stage.pass_on(messages.Init)
+    ask(stage, 0, 1)
+    ask(stage, 0, 0)
     stage.wire(1, 0)
     stage.pump()
     return stage
@@ -240,8 +236,7 @@ def schedule_o(*, aside=False, **options):
     stage.pass_on(messages.FromStation, to=0)
     stage.lose()
     assert len(stage.delivered[0]) == 1
-    stage.move(0, 1)
-    stage.pass_on(messages.Init)
+    ask(stage, 0, 1)
     if aside:
         held = stage.wires[0, 1].popleft()
         stage.pump()
@@ -288,8 +283,7 @@ def schedule_s(**options):
     stage.move(0, 1)
     stage.pass_on(messages.Join)
     stage.pass_on(messages.InitAck)  # the news of it stays on the wire to station 0
-    stage.move(0, 0)
-    stage.pass_on(messages.Init)
+    ask(stage, 0, 0)
     assert stage.stations[0].cell.records[0].mode == cell.WANTED
     stage.hand(old)
     return stage

@@ -187,7 +187,11 @@ class Stage:
 
     def tick(self):
         """The next timer runs out."""
-        self.now_ns, _, target, life, key = heapq.heappop(self.timers)
+        self._run_out(heapq.heappop(self.timers))
+
+    def _run_out(self, timer):
+        due_ns, _, target, life, key = timer
+        self.now_ns = max(self.now_ns, due_ns)
         if target < 0:
             self.at_station(~target, "on_timer", key)
         elif self.lives[target] == life:
@@ -199,14 +203,17 @@ class Stage:
             if row[2] == target and row[4][0] == kind:
                 self.timers.remove(row)
                 heapq.heapify(self.timers)
-                self.now_ns = max(self.now_ns, row[0])
-                if target < 0:
-                    self.at_station(~target, "on_timer", row[4])
-                elif self.lives[target] == row[3]:
-                    self.call(target, "on_timer", row[4])
+                self._run_out(row)
 
     def finish(self):
-        """Let everything happen that is due, then judge the rest."""
+        """Let everything happen that is due and judge the rest, twice: messages still arrive."""
+        self._settle()
+        for host, machine in enumerate(self.hosts):
+            if machine.mode == IN:
+                self.broadcast(host)
+        self._settle()
+
+    def _settle(self):
         for _ in range(STEPS_MAX):
             self.quiet()
             if not self.timers:
@@ -214,13 +221,4 @@ class Stage:
             self.tick()
         else:
             raise Violation("restless: the stage does not come to rest")
-        self.oracle.check_rest(self.hosts, self.stations)
-        for host, machine in enumerate(self.hosts):
-            if machine.mode == IN:
-                self.broadcast(host)
-        for _ in range(STEPS_MAX):
-            self.quiet()
-            if not self.timers:
-                break
-            self.tick()
         self.oracle.check_rest(self.hosts, self.stations)
