@@ -6,6 +6,7 @@ import re
 
 import pytest
 
+from precedes import UserError
 from precedes.cli.main import main
 from tests.support.places import ROOT
 
@@ -117,3 +118,7 @@ def test_a_command_speaks_of_its_options(line, text, capsys, monkeypatch):
     monkeypatch.chdir(ROOT)
     assert main(line) == 2
     assert text in capsys.readouterr().err
+
+
+def test_a_mistake_of_a_user_is_one_line():
+    assert str(UserError("no file 'a\nb'")) == "no file 'a b'"

@@ -307,7 +307,6 @@ def test_tables_that_are_none(tmp_path, text, match):
     path.write_bytes(text.encode("latin-1"))
     with pytest.raises(UserError, match=match) as raised:
         traces.run(delay=f"matrix:{path}", nodes=3, messages=10)
-    assert "\n" not in str(raised.value)
     assert str(path) in str(raised.value)
 
 

@@ -204,9 +204,8 @@ def test_no_messages_at_all():
     ],
 )
 def test_workloads_that_make_no_sense(fields, match):
-    with pytest.raises(UserError, match=match) as raised:
+    with pytest.raises(UserError, match=match):
         simulate(Scenario(protocol="unordered", nodes=3, **fields))
-    assert "\n" not in str(raised.value)
 
 
 # A conversation: 0 speaks, 1 and 2 answer at once, 0 answers both, 2 goes on by itself.
@@ -314,9 +313,8 @@ def test_replay_of_random_graphs(tmp_path, seed, network):
 def test_graphs_that_are_none(tmp_path, text, match):
     path = tmp_path / "graph.json"
     path.write_bytes(text)
-    with pytest.raises(UserError, match=match) as raised:
+    with pytest.raises(UserError, match=match):
         traces.run("vector", nodes=3, workload=f"replay:{path}")
-    assert "\n" not in str(raised.value)
 
 
 def test_a_graph_that_is_not_there(tmp_path):
