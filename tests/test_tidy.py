@@ -7,7 +7,7 @@ import sys
 import pytest
 
 from tests.support.places import ROOT
-from tools import tidy
+from tools import lines, tidy
 
 DOCUMENTED = '"""A module."""\n'
 PROTOCOL = f"{DOCUMENTED}GUARANTEE = 'causal'\n"
@@ -224,6 +224,53 @@ def test_missing_docstring_is_found(plant, text, what):
 def test_private_names_need_no_docstring(plant):
     text = f"{DOCUMENTED}def _f(): ...\nclass _C:\n    def f(self): ...\n"
     assert plant({"src/precedes/model.py": text}) == []
+
+
+COUNTED = f"""{DOCUMENTED}
+import os
+import json
+
+
+def _helper():
+    '''Not code.'''
+    return '''two lines
+
+    of text'''
+
+
+def text():  # no code of its own
+    'Nor is this.'
+    return _helper() + os.sep
+"""
+
+
+def test_code_is_counted():
+    row = {"code": 8, "files": 1, "functions": 2, "helpers": 1, "imports": 2}
+    assert lines.counts(COUNTED) == row
+
+
+@pytest.mark.parametrize(
+    ("file", "text", "what"),
+    [
+        ("audit/rows.py", "A = 1\nB = 2\nC = 3\n", "precedes/audit has 3 code lines (max 2)"),
+        ("stores/address.py", "A = 1\n", "precedes/stores has 1 code lines (max 0)"),
+        ("audit/rows.py", "", "precedes/audit have fallen to 0: python -m tools.lines --record"),
+        ("sim/rows.py", "", "rows.py is the name of 2 files"),
+        ("audit/state.py", "", None),
+        ("audit/rows.py", "class Rows:\n    'All.'\n    A = 1\n", "Rows is mentioned by its own"),
+        ("audit/rows.py", "class _Rows:\n    A = 1\n", None),
+        ("audit/rows.py", "def run():\n    'In docs, too.'\n    return 1\n", None),
+    ],
+)
+def test_numbers_may_only_fall(plant, tmp_path, monkeypatch, file, text, what):
+    monkeypatch.setattr(tidy, "CODE_LINES_SLACK", 0)
+    before = {"audit/rows.py": "A = 1\nB = 2\n", "sim/run.py": "A = 1\n", "sim/state.py": ""}
+    assert plant({f"src/precedes/{name}": DOCUMENTED + code for name, code in before.items()}) == []
+    plant({"docs/run.md": "`run()`\n", tidy.RATCHETS: ""})
+    lines.main(["--record", str(tmp_path)])
+    assert plant({}) == []
+    found = "\n".join(plant({f"src/precedes/{file}": DOCUMENTED + text}))
+    assert what in found if what else not found
 
 
 def test_changelog_without_unreleased_is_found(plant):

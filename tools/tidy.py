@@ -7,6 +7,8 @@ import ast
 import re
 import subprocess
 import sys
+import tomllib
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import NamedTuple
@@ -104,6 +106,12 @@ IMPURE = frozenset(
 # Libraries whose own pages give their modules a second name: np, pa, pd, st, F. No others have one,
 # so that a reader who meets a name knows the file.
 RENAMED = frozenset({"numpy", "pyarrow", "pandas", "hypothesis", "pyspark"})
+
+# Numbers that may only fall (`python -m tools.lines --record` writes those of today), by how much
+# code lines may be below theirs before that is to be done, and names that files may share.
+RATCHETS = "tools/ratchets.toml"
+CODE_LINES_SLACK = 50
+SHARED_NAMES = frozenset({"__init__.py", "state.py", "spec.py"})
 
 # Folders of tests that mirror no package.
 APART = frozenset({"mutants", "swarm"})
@@ -312,6 +320,77 @@ def check_tests(root: Path) -> Iterator[Finding]:
                 yield Finding(where, 1, f"there is no src/precedes/{place.as_posix()} to test")
 
 
+def code_lines(text: str, tree: ast.Module) -> int:
+    """Lines with code: without blank lines, comments and docstrings."""
+    stripped = map(str.strip, text.split("\n"))
+    lines = {number for number, line in enumerate(stripped, 1) if line and line[0] != "#"}
+    docstrings: set[int] = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Constant | ast.JoinedStr):
+            lines.update(range(node.lineno, node.end_lineno + 1))
+        elif isinstance(node, Definition | ast.ClassDef | ast.Module) and ast.get_docstring(node):
+            docstrings.update(range(node.body[0].lineno, node.body[0].end_lineno + 1))
+    return len(lines - docstrings)
+
+
+def package_of(path: str) -> str:
+    """The package that a file is counted with: `precedes/sim`, `tests`, `bench`."""
+    parts = Path(path).parts
+    if parts[0] != "src":
+        return parts[0]
+    return "/".join(parts[1:3] if len(parts) > 3 else parts[1:2])
+
+
+def measure(root: Path) -> dict[str, Counter[str]]:
+    """What has a ratchet: code lines of packages, files of one name, public names of one file.
+
+    A name is public if it is that of a function or class of the package. It is used by one file
+    only if no other one mentions it, be it as text; constants are not looked at.
+    """
+    lines, shared, mentions = Counter[str](), Counter[str](), Counter[str]()
+    public: set[str] = set()
+    for file in repository_files(root):
+        path = file.relative_to(root).as_posix()
+        if file.suffix not in TEXT_SUFFIXES or path == RATCHETS or path.startswith("docs/record/"):
+            continue
+        text = file.read_text(encoding="utf-8", errors="replace")
+        mentions.update(set(re.findall(r"[A-Za-z_]\w*", text)))
+        if file.suffix != ".py" or "/" not in path:
+            continue
+        tree = ast.parse(text)
+        lines[package_of(path)] += code_lines(text, tree)
+        if path.startswith("src/precedes/"):
+            shared[file.name] += 1
+            definitions = (x for x in tree.body if isinstance(x, Definition | ast.ClassDef))
+            public |= {node.name for node in definitions}
+    return {
+        "code_lines": lines,
+        "files": Counter({k: n for k, n in shared.items() if n > 1 and k not in SHARED_NAMES}),
+        "names": Counter(n for n in public if mentions[n] == 1 and not n.startswith("_")),
+    }
+
+
+def check_ratchets(root: Path) -> Iterator[Finding]:
+    """Numbers that may only fall have not risen, and are written down where they have fallen."""
+    if not (root / RATCHETS).is_file():
+        return
+    recorded = tomllib.loads((root / RATCHETS).read_text(encoding="utf-8"))
+    what = {
+        "code_lines": "{} has {} code lines (max {}): shrink it, or raise that with a reason",
+        "files": "{} is the name of {} files: find another one",
+        "names": "{} is mentioned by its own file alone: begin it with _",
+    }
+    for section, now in measure(root).items():
+        most = Counter(recorded.get(section, ()))
+        slack = CODE_LINES_SLACK if section == "code_lines" else 0
+        for name in sorted(now | most):
+            if now[name] > most[name]:
+                yield Finding(RATCHETS, 1, what[section].format(name, now[name], most[name]))
+            elif now[name] + slack < most[name]:
+                lower = f"{section} of {name} have fallen to {now[name]}"
+                yield Finding(RATCHETS, 1, f"{lower}: python -m tools.lines --record")
+
+
 def check_changelog(root: Path) -> Iterator[Finding]:
     """What users will get next is written down, and the newest release is that of the package."""
     changelog = root / "CHANGELOG.md"
@@ -354,7 +433,8 @@ def check(root: Path) -> list[Finding]:
     findings = [*check_protocols(root), *check_tests(root), *check_changelog(root)]
     for file in repository_files(root):
         findings += check_file(file.relative_to(root).as_posix(), file, root)
-    return sorted(findings)
+    # They count code, which has to parse.
+    return sorted(findings) or sorted(check_ratchets(root))
 
 
 def main(arguments: list[str]) -> int:
