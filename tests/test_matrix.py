@@ -11,7 +11,7 @@ from tools import matrix
 
 
 def test_it_knows_the_requirements_and_both_ends_of_numba():
-    assert set(matrix.requirements()) == {"numpy", "numba", "pyarrow", "rich", "shtab"}
+    assert set(matrix.requirements()) == {"jinja2", "numpy", "numba", "pyarrow", "rich", "shtab"}
     minors = list(matrix.numba_minors())
     first, last = options.TESTED
     assert minors[0] == f"{first[0]}.{first[1]}" == matrix.requirements()["numba"]

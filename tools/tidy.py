@@ -88,6 +88,7 @@ OWNERS = {
     "cryptography": ("live.net",),
     "isal": ("live.net",),
     "prometheus_client": ("live",),
+    "jinja2": ("report",),
     "rich": ("cli",),
     "shtab": ("cli",),
     "py4j": ("pipeline.spark",),

@@ -125,16 +125,17 @@ def judge(paper: Paper, results: Results, *, scale: str) -> Outcome:
     )
 
 
-def counts(outcomes: Iterable[Outcome], *, fitted: bool) -> dict[str, int]:
+def counts(outcomes: Iterable[Outcome], *, fitted: bool | None = None) -> dict[str, int]:
     """How many claims have which verdict, in the order of the verdicts.
 
-    Those that something fitted takes part in are counted apart.
+    ``fitted`` counts those alone that something fitted takes part in, or those alone that nothing
+    fitted takes part in.
     """
     found = Counter(
         claim.verdict
         for outcome in outcomes
         for claim in outcome.claims
-        if bool(claim.fitted) == fitted
+        if fitted is None or bool(claim.fitted) == fitted
     )
     return {verdict: found[verdict] for verdict in VERDICTS}
 

@@ -1,135 +1,100 @@
-"""The list of a paper's claims: closed, filtered by verdict, each reason told once."""
+"""Claims on the page: their marks, their numbers in one notation, and the reasons of each."""
 
 from __future__ import annotations
 
-from html import escape
+from collections.abc import Iterable
 from itertools import groupby
+from typing import Final
 
-from precedes.pages.numbers import MINUS
-from precedes.papers.claims import FINDING, VERDICTS, Claim
-from precedes.papers.outcome import Outcome, counts
-from precedes.report.html import MARKS, Row, frame, verdict_badge
-from precedes.report.index import Index, filter_of, slug, told
+from precedes.pages.numbers import MINUS, grouped, notation, places_of
+from precedes.papers.claims import (
+    DIFFERS,
+    EQUAL,
+    FINDING,
+    HOLDS,
+    IN_BOUNDS,
+    INCONCLUSIVE,
+    IRREPRODUCIBLE,
+    SAME_TREND,
+    Claim,
+)
+from precedes.report.index import Index, told
 
-NUMBER = ' class="number"'
-KINDS = ("", NUMBER, NUMBER, NUMBER, "", "")
-COLUMNS = ("claim", "printed", "measured", "95 % interval", "verdict", "difference, why")
+# Beside its colour, every verdict has a mark.
+MARKS: Final = {
+    HOLDS: "\N{CHECK MARK}",
+    EQUAL: "=",
+    IN_BOUNDS: "\N{ELEMENT OF}",
+    SAME_TREND: "\N{NORTH EAST ARROW}",
+    INCONCLUSIVE: "?",
+    DIFFERS: "\N{NOT EQUAL TO}",
+    IRREPRODUCIBLE: "!",
+    FINDING: "+",
+}
 
 
-def claims_html(index: Index) -> str:
-    """All claims of a paper, findings folded once more, and the reasons that several share."""
-    outcome = index.outcome
-    if not outcome.claims:
+def value(of: float | str | None, unit: str = "") -> str:
+    """A number or text of a claim alone; "" for nothing."""
+    if of is None:
         return ""
-    cited = outcome.reference.citation
-    judged = [claim for claim in outcome.claims if claim.verdict != FINDING]
-    findings = [claim for claim in outcome.claims if claim.verdict == FINDING]
-    targets = [
-        f'<span class="filter" id="{filter_of(outcome, verdict)}"></span>'
-        for verdict in (*VERDICTS, "all")
-        if verdict != FINDING
-    ]
-    parts = [
-        f'<details class="claims" id="claims-{outcome.paper}">',
-        f"<summary>All {len(outcome.claims):,} claims, with intervals and reasons</summary>",
-        *targets,
-        _filters(outcome),
-        _table(index, judged, f"Claims of {cited}") if judged else "",
-    ]
-    if findings:
-        parts += [
-            '<details class="findings"><summary>'
-            f"{len(findings):,} findings: measured, with nothing printed beside</summary>",
-            f'<span class="filter" id="{filter_of(outcome, FINDING)}"></span>',
-            _table(index, findings, f"Findings beside {cited}"),
-            "</details>",
-        ]
-    parts += [_reasons(index), "</details>"]
-    return "\n".join(parts)
+    text = of.replace(" -", f" {MINUS}") if isinstance(of, str) else grouped(of)
+    if text.startswith("-"):
+        text = f"{MINUS}{text[1:]}"
+    return f"{text}\N{NO-BREAK SPACE}{unit}" if unit else text
 
 
-def _filters(outcome: Outcome) -> str:
-    found = [counts([outcome], fitted=which) for which in (False, True)]
-    links = [
-        f'<li><a class="verdict {slug(verdict)}" href="#{filter_of(outcome, verdict)}">'
-        f"<b>{MARKS[verdict]}</b> {number} {verdict}</a></li>"
-        for verdict in VERDICTS
-        if (number := sum(one[verdict] for one in found))
-    ]
-    links.append(f'<li><a class="verdict" href="#{filter_of(outcome, "all")}">all</a></li>')
-    return (
-        f'<nav class="filters" aria-label="Claims of one verdict"><ul class="verdicts">'
-        f'{"".join(links)}</ul><label hidden>Text <input type="search"></label></nav>'
-    )
+class Row:
+    """The numbers of one claim, written alike; "" for what there is not."""
+
+    def __init__(self, claim: Claim) -> None:
+        self.claim = claim
+        numbers = [claim.published, claim.measured]
+        numbers += [claim.low, claim.high] if claim.low != claim.high else []
+        found = [one for one in numbers if isinstance(one, (int, float))]
+        places = places_of(claim.published) if isinstance(claim.published, (int, float)) else 0
+        self._write = notation(found, places=places)
+
+    def _text(self, of: float | str | None) -> str:
+        return self._write(of) if isinstance(of, (int, float)) else value(of)
+
+    @property
+    def published(self) -> str:
+        """The published value, with its own digits."""
+        printed = self.claim.published
+        if isinstance(printed, (int, float)) and (places_of(printed) or printed == round(printed)):
+            return value(printed)
+        return self._text(printed)
+
+    @property
+    def measured(self) -> str:
+        """The measured value."""
+        return self._text(self.claim.measured)
+
+    @property
+    def interval(self) -> str:
+        """Its interval, "" if there is none or it is a point."""
+        low, high = self.claim.low, self.claim.high
+        if low is None or high is None or low == high:
+            return ""
+        return f"{self._text(low)} to {self._text(high)}"
 
 
-def _table(index: Index, claims: list[Claim], label: str) -> str:
-    """The roles keep it a table where a narrow screen lays it out otherwise."""
-    head = "".join(
-        f'<th scope="col" role="columnheader"{kind}>{column.replace(" %", "&nbsp;%")}</th>'
-        for column, kind in zip(COLUMNS, KINDS, strict=True)
-    )
-    bodies = []
-    for item, group in groupby(claims, key=lambda claim: claim.item):
-        rows = "\n".join(_row(index, claim) for claim in group)
-        bodies.append(
-            f'<tbody role="rowgroup"><tr role="row"><th scope="rowgroup" colspan="{len(COLUMNS)}" '
-            f'class="item" role="rowheader">{escape(item)}</th></tr>\n{rows}</tbody>'
-        )
-    inner = (
-        f'<table class="list" role="table"><caption>{escape(label)}</caption>'
-        f'<thead role="rowgroup"><tr role="row">{head}</tr></thead>\n{"".join(bodies)}</table>'
-    )
-    return frame(label, inner)
+def by_item(claims: Iterable[Claim]) -> list[tuple[str, list[Claim]]]:
+    """Claims that follow each other about one item."""
+    return [(item, list(group)) for item, group in groupby(claims, key=lambda claim: claim.item)]
 
 
-def _row(index: Index, claim: Claim) -> str:
-    place, row = index.place(claim), Row(claim)
-    cells = [
-        f'<td class="number {kind}" role="cell" data-label="{label}">{text}</td>'
-        for kind, label, text in (
-            ("printed", "printed", row.published),
-            ("", "measured", row.measured),
-            ("interval", "interval", row.interval),
-        )
-    ]
-    return (
-        f'<tr class="claim {slug(claim.verdict)}" id="{place}" role="row">'
-        f'<th scope="row" role="rowheader"><a href="#{place}">{escape(claim.key)}</a></th>'
-        f'{"".join(cells)}<td role="cell">{verdict_badge(claim)}</td>'
-        f'<td class="why" role="cell">{_why(index, claim)}</td></tr>'
-    ).replace('class="number "', 'class="number"')
-
-
-def _why(index: Index, claim: Claim) -> str:
-    """The difference, what is said of this claim alone, and letters for what others share."""
+def why(index: Index, claim: Claim) -> tuple[str, list[str]]:
+    """The difference and the reasons of this claim alone, and letters for what others share."""
     texts = [_difference(claim)] if claim.difference else []
     texts += [text for text in told(claim) if text not in index.letters]
-    letters = [index.letters[text] for text in told(claim) if text in index.letters]
-    links = ", ".join(
-        f'<a href="#{_place(index, letter)}" class="letter">{letter}</a>' for letter in letters
-    )
-    return " ".join(filter(None, ("; ".join(map(escape, texts)), links)))
+    return "; ".join(texts), [index.letters[text] for text in told(claim) if text in index.letters]
 
 
 def _difference(claim: Claim) -> str:
-    """How far from print, as a share of it where there is one."""
+    """The difference from the published value, as a share of it where there is one."""
     if isinstance(claim.published, (int, float)) and isinstance(claim.measured, (int, float)):
         by = claim.measured - claim.published
         if claim.published:
             return f"{by / abs(claim.published):+.1%}".replace("-", MINUS).replace("%", "\xa0%")
     return claim.difference.replace("-", MINUS)
-
-
-def _place(index: Index, letter: str) -> str:
-    return f"why-{index.outcome.paper}-{letter}"
-
-
-def _reasons(index: Index) -> str:
-    if not index.letters:
-        return ""
-    rows = "".join(
-        f'<div id="{_place(index, letter)}"><dt>{letter}</dt><dd>{escape(text)}</dd></div>'
-        for text, letter in index.letters.items()
-    )
-    return f'<h4>Reasons that several claims share</h4><dl class="reasons">{rows}</dl>'

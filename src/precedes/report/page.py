@@ -1,14 +1,21 @@
 """The report as one page: plain HTML and inline SVG, without outside resources.
 
 All of it works without scripts; the script adds a search in lists and what a chart's marks say.
+The template page.html has the HTML; here is what it is made of.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
-from html import escape
+from functools import partial
+from typing import Final
+
+import jinja2
 
 from precedes.pages import document, read
+from precedes.pages.charts import Link, svg
+from precedes.papers.bibliography import Reference
 from precedes.papers.claims import (
     DIFFERS,
     EQUAL,
@@ -23,45 +30,66 @@ from precedes.papers.claims import (
     VERDICTS,
 )
 from precedes.papers.outcome import Outcome, counts
-from precedes.report.dots import dots_svg, drawn
-from precedes.report.environment import Environment, bibliography_html, environment_html
-from precedes.report.html import MARKS, frame
-from precedes.report.index import Index, anchor, filter_of, slug
-from precedes.report.paper import paper_html
+from precedes.papers.shown import Figure, Table
+from precedes.report import dots, tables
+from precedes.report.claims import MARKS, Row, by_item, value, why
+from precedes.report.environment import Environment, seeds_of
+from precedes.report.index import Index, anchor, command_of, file_of, filter_of, slug
 
-CHARTS = (
-    '<p class="file">In charts, solid lines with filled marks are measured, dashed ones with '
-    "hollow marks printed, dotted ones a formula. Bars and bands are 95&nbsp;% intervals of means "
-    "over seeds, which stand in brackets elsewhere. Point at a mark, or walk along a chart with "
-    "the arrow keys, to read its values, its seeds and the command that repeats it. In tables "
-    "print is in italics, and a mark stands behind what a claim is about.</p>"
-)
-AGREEING = (HOLDS, EQUAL, IN_BOUNDS, SAME_TREND)
+AGREEING: Final = (HOLDS, EQUAL, IN_BOUNDS, SAME_TREND)
+COUNTS: Final = ("No", "One", "Two", "Three", "Four", "Five", "Six", "Seven", "Eight", "Nine")
 
 
 def page(outcomes: Sequence[Outcome], environment: Environment) -> str:
     """The whole page."""
     indices = [Index(outcome) for outcome in outcomes]
-    parts = [
-        "<header>",
-        "<h1>Published and measured</h1>",
-        _opening(outcomes),
-        _question(indices),
-        _matrix(outcomes),
-        _meanings(),
-        "</header>",
-        "<main>",
-        CHARTS,
-        *(paper_html(index) for index in indices),
-        "</main>",
-        "<footer>",
-        environment_html(outcomes, environment),
-        bibliography_html(outcomes),
-        "</footer>",
-        f"<script>\n{read('precedes.report', 'page.js')}</script>",
-    ]
+    judged = [claim for one in outcomes for claim in one.claims if claim.verdict != FINDING]
+    total = counts(outcomes)
+    context = {
+        "indices": indices,
+        "outcomes": outcomes,
+        "total": total,
+        "judged": len(judged),
+        "agreeing": sum(total[verdict] for verdict in AGREEING),
+        "fitted": sum(bool(claim.fitted) for claim in judged),
+        "papers": COUNTS[len(outcomes)] if len(outcomes) < len(COUNTS) else str(len(outcomes)),
+        "picture": dots.picture(indices),
+        "facts": environment.facts(outcomes),
+        "digest": (environment.versions.get("sources") or "")[:12],
+        "script": read("precedes.report", "page.js"),
+    }
+    body = _template().render(context)
     style = f"{read('precedes.report', 'page.css')}{_filters()}"
-    return document(title="precedes: published and measured", body="\n".join(parts), style=style)
+    return document(title="precedes: published and measured", body=body, style=style)
+
+
+def _template() -> jinja2.Template:
+    """The template with what it may call."""
+    environment = jinja2.Environment(
+        loader=jinja2.FunctionLoader(partial(read, "precedes.report")),
+        autoescape=True,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        undefined=jinja2.StrictUndefined,
+    )
+    for function in (
+        Row, anchor, by_item, command_of, counts, file_of, filter_of, seeds_of, slug, value, why,
+        chart, entry, everything,
+    ):  # fmt: skip
+        environment.globals[function.__name__] = function
+    environment.globals |= {
+        "DIFFERS": DIFFERS,
+        "FINDING": FINDING,
+        "FITTED_MEANING": FITTED_MEANING,
+        "INCONCLUSIVE": INCONCLUSIVE,
+        "IRREPRODUCIBLE": IRREPRODUCIBLE,
+        "MARKS": MARKS,
+        "MEANINGS": MEANINGS,
+        "VERDICTS": VERDICTS,
+        "dots": dots,
+        "tables": tables,
+    }
+    return environment.get_template("page.html")
 
 
 def _filters() -> str:
@@ -77,84 +105,36 @@ def _filters() -> str:
     return "\n".join(rules) + "\n"
 
 
-def _both(outcomes: Sequence[Outcome]) -> dict[str, int]:
-    plain, fitted = (counts(outcomes, fitted=which) for which in (False, True))
-    return {verdict: plain[verdict] + fitted[verdict] for verdict in VERDICTS}
+def chart(index: Index, figure: Figure, name: str) -> str:
+    """A figure as SVG whose marks lead to the claims about them."""
+    links = {}
+    for place, series in enumerate(figure.series):
+        for number, point in enumerate(series.points):
+            claim = None if point.source is None else index.claim_of(figure.name, point.source)
+            if claim is not None:
+                links[place, number] = Link(f"#{index.place(claim)}", claim.said)
+    return svg(figure, name=name, command=command_of(index.outcome), links=links)
 
 
-def _opening(outcomes: Sequence[Outcome]) -> str:
-    found = _both(outcomes)
-    fitted = sum(bool(claim.fitted) for claim in drawn(outcomes))
-    total = sum(found.values()) - found[FINDING]
-    runs = sum(outcome.runs for outcome in outcomes)
-    agree = sum(found[verdict] for verdict in AGREEING)
-    papers = "One paper says" if len(outcomes) == 1 else f"{_count(len(outcomes))} papers say"
-    return (
-        f"<p>{papers} {total:,} things that can be measured; {runs:,} simulated runs measured "
-        f"them. <b>{agree:,} agree</b> (equal, in the interval or bounds, or the same trend), "
-        f"<b>{found[DIFFERS]:,} differ</b>, {found[INCONCLUSIVE]:,} are inconclusive, and "
-        f"{found[IRREPRODUCIBLE]:,} contradict other parts of print. {fitted:,} of them depend on "
-        "something that print leaves open and that was chosen by a look at it: their dots are "
-        f"hollow. {found[FINDING]:,} findings besides have nothing printed to stand beside.</p>"
-    )
+def everything(outcome: Outcome) -> list[Table | Figure]:
+    """Tables and figures in the order of the paper, but for the figures of its headlines."""
+    others = [one for one in outcome.figures if one.name not in outcome.story.figures]
+    return sorted([*outcome.tables, *others], key=lambda one: _order(one.name))
 
 
-def _count(number: int) -> str:
-    words = ("No", "One", "Two", "Three", "Four", "Five", "Six", "Seven", "Eight", "Nine")
-    return words[number] if number < len(words) else str(number)
+def _order(name: str) -> tuple[int, int]:
+    """Tables before figures, each by its published number, then what is not in the paper."""
+    found = re.match(r"(Table|Figure|Section) ([0-9]+|[IVX]+)", name)
+    if not found:
+        return 3, 0
+    number = int(found[2]) if found[2].isdigit() else 0
+    return ("Table", "Figure", "Section").index(found[1]), number
 
 
-def _question(indices: Sequence[Index]) -> str:
-    return (
-        '<figure class="question">'
-        + frame("Measured over printed, a dot for each claim", dots_svg(indices), "picture")
-        + "<figcaption>How far from print is what was measured? A dot is a claim, and leads to it. "
-        "Filled: nothing fitted takes part; hollow: fitted. At the left stands what is 0, or goes "
-        "the other way; at the right what has no ratio, as print gives a direction, an order or a "
-        "range. Dots at one place stand side by side.</figcaption></figure>"
-    )
-
-
-def _matrix(outcomes: Sequence[Outcome]) -> str:
-    """Papers by verdicts; a number leads to these claims alone."""
-    head = "".join(
-        f'<th scope="col"><span class="verdict {slug(verdict)}"><b>{MARKS[verdict]}</b> '
-        f"{verdict}</span></th>"
-        for verdict in VERDICTS
-    )
-    rows = []
-    for outcome in outcomes:
-        found = _both([outcome])
-        cells = "".join(
-            f'<td class="number"><a href="#{filter_of(outcome, verdict)}">{found[verdict]}</a></td>'
-            if found[verdict]
-            else '<td class="number none">0</td>'
-            for verdict in VERDICTS
-        )
-        rows.append(
-            f'<tr><th scope="row"><a href="#{anchor(outcome)}">'
-            f"{escape(outcome.reference.citation)}</a></th>{cells}</tr>"
-        )
-    if len(outcomes) > 1:
-        total = _both(outcomes)
-        cells = "".join(f'<td class="number">{total[verdict]}</td>' for verdict in VERDICTS)
-        rows.append(f'<tr class="total"><th scope="row">all</th>{cells}</tr>')
-    label = "Claims by paper and verdict"
-    inner = (
-        f'<table class="data matrix"><caption>{label}; a number leads to these claims</caption>'
-        f'<thead><tr><th scope="col">paper</th>{head}</tr></thead><tbody>{"".join(rows)}</tbody>'
-        "</table>"
-    )
-    return f'<nav aria-label="{label}">{frame(label, inner)}</nav>'
-
-
-def _meanings() -> str:
-    meanings = [
-        f"<div><dt>{MARKS[verdict]} {verdict}</dt><dd>{MEANINGS[verdict]}</dd></div>"
-        for verdict in VERDICTS
-    ]
-    meanings.append(f"<div><dt>fitted</dt><dd>{FITTED_MEANING}</dd></div>")
-    return (
-        "<details><summary>What the verdicts mean</summary>"
-        f'<dl class="meanings">{"".join(meanings)}</dl></details>'
-    )
+def entry(reference: Reference) -> list[tuple[str, str]]:
+    """A paper in the bibliography: its texts, each with the address it links to, or ""."""
+    links = {f"doi:{reference.doi}": f"https://doi.org/{reference.doi}"} if reference.doi else {}
+    if reference.hal:
+        links[f"HAL {reference.hal}"] = f"https://hal.science/{reference.hal}"
+    names = "|".join(map(re.escape, links)) or "$"
+    return [(text, links.get(text, "")) for text in re.split(f"({names})", str(reference))]

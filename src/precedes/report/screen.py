@@ -34,14 +34,10 @@ def screen(outcomes: Sequence[Outcome], *, seconds: float, page: str) -> str:
 def _matrix(outcomes: Sequence[Outcome]) -> list[str]:
     """Claims by paper and verdict; fitted ones are counted in."""
     rows = [("claims", *VERDICTS)]
-    total = dict.fromkeys(VERDICTS, 0)
     for outcome in outcomes:
-        found, fitted = (counts([outcome], fitted=which) for which in (False, True))
-        both = {verdict: found[verdict] + fitted[verdict] for verdict in VERDICTS}
-        total = {verdict: total[verdict] + both[verdict] for verdict in VERDICTS}
-        rows.append((outcome.reference.citation, *(str(both[one]) for one in VERDICTS)))
+        rows.append((outcome.reference.citation, *map(str, counts([outcome]).values())))
     if len(outcomes) > 1:
-        rows.append(("all", *(str(total[verdict]) for verdict in VERDICTS)))
+        rows.append(("all", *map(str, counts(outcomes).values())))
     if len(rows) > PAPERS_MAX + 2:
         rows = [*rows[: PAPERS_MAX + 1], rows[-1]]
     widths = [max(len(verdict), 4) for verdict in VERDICTS]
