@@ -26,8 +26,7 @@ def rate_of_bundled(nodes):
 
 def cpu_of_cells():
     """CPU seconds of every fault-free cell of Rodrigues et al. 2018."""
-    from precedes.papers.p001 import experiments
-    from precedes.papers.p001.published import CASES
+    from precedes.papers.p001 import CASES, experiments
     from precedes.sim import simulate
 
     start = time.process_time()

@@ -8,8 +8,11 @@ from hypothesis import strategies as st
 
 from precedes.errors import InternalError
 from precedes.papers import claims
-from precedes.papers.claims import About, Claim
+from precedes.papers.claims import AT_MOST_ONCE, CAUSAL_ORDER, EXACTLY_ONCE, About, Claim, kept
 from precedes.papers.measured import Measured, measure, pooled, ranged, select
+from precedes.pipeline.sweep import run_experiments
+from precedes.sim import Scenario
+from precedes.sim.experiment import Experiment
 
 ABOUT = About("003", "Table 1", "cell")
 
@@ -298,3 +301,34 @@ def test_the_interval_moves_with_the_values(values, shift):
     moved = of(*(value + shift for value in values))
     assert moved.interval == pytest.approx((low + shift, high + shift), abs=1e-6)
     assert low <= of(*values).mean <= high
+
+
+@pytest.mark.gate
+def test_the_audit_of_traced_runs_judges_order(tmp_path):
+    """Messages overtake one another, which one of the two does not mind."""
+    base = Scenario(protocol="vector", nodes=8, messages=200, rate=200.0, delay="exponential:50")
+    experiments = [
+        Experiment(protocol, (base.replace(protocol=protocol),), trace=True)
+        for protocol in ("vector", "unordered")
+    ]
+    results = run_experiments(experiments, tmp_path)
+    assert kept(ABOUT, results["vector"], CAUSAL_ORDER).verdict == claims.EQUAL
+    broken = kept(ABOUT, results["unordered"], CAUSAL_ORDER)
+    assert broken.verdict == claims.DIFFERS
+    assert broken.measured > 0
+
+
+@pytest.mark.parametrize("against", [CAUSAL_ORDER, AT_MOST_ONCE, EXACTLY_ONCE])
+def test_one_of_anything_against_it_in_one_run_breaks_it(against):
+    names = {*CAUSAL_ORDER, *EXACTLY_ONCE}
+    for broken in (None, *sorted(names)):
+        counts = {name: int(name == broken) for name in names}
+        fine = {"audit": {"deliveries": 9, **dict.fromkeys(names, 0)}}
+        found = kept(ABOUT, [fine, {"audit": {"deliveries": 9, **counts}}], against)
+        assert found.verdict == (claims.DIFFERS if broken in against else claims.EQUAL)
+
+
+@pytest.mark.parametrize("audit", [None, {"deliveries": 0, **dict.fromkeys(EXACTLY_ONCE, 0)}])
+def test_nothing_is_said_of_runs_that_nobody_audited(audit):
+    with pytest.raises(InternalError, match="without a trace, or without deliveries"):
+        kept(ABOUT, [{"audit": audit}], EXACTLY_ONCE)

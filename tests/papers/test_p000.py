@@ -11,10 +11,10 @@ import pytest
 from precedes.model import EventKind
 from precedes.papers.claims import DIFFERS, EQUAL, HOLDS, IN_BOUNDS, INCONCLUSIVE, SAME_TREND
 from precedes.papers.measured import measure
-from precedes.papers.p000 import metrics
+from precedes.papers.p000 import PUBLISHED, metrics
 from precedes.papers.p000.claims import claims
 from precedes.papers.p000.experiments import FIXED, READINGS, experiments, named, scenario
-from precedes.papers.p000.published import PUBLISHED
+from precedes.papers.p000.metrics import ITEMS, Runs
 from precedes.sim import simulate
 from tests.support import synthetic
 
@@ -67,12 +67,12 @@ def of_model_c(reading, seeds):
     """What ``MODEL_C`` has, under a reading."""
     together = runs_of(256, reading, seeds)
     alone = runs_of(256, reading, seeds, aggregation=False)
-    sizes = [metrics.with_bytes(*bounds) for bounds in metrics.TABLE_3.values()]
-    needs = [metrics.needing(key) for key in metrics.FIGURE_6.values()]
+    sizes = [item.read for item in ITEMS["Table 3, with"].values()]
+    needs = [item.read for name, item in ITEMS["Figure 6"].items() if name != "most"]
     return {
         "with": means_of(together, sizes),
         "without": means_of(alone, sizes),
-        "dependencies": means_of(together, [*needs, metrics.needing_over_12]),
+        "dependencies": means_of(together, needs),
         "saved": means_of(together, [metrics.fewer_packets]),
     }
 
@@ -273,7 +273,7 @@ def claim(results, item, key):
 
 def put(results, kind, nodes, *path, value, reading="C"):
     """Set a value in the results of a kind of runs, all alike."""
-    for run in metrics.sized(results, kind, reading, nodes):
+    for run in Runs(results, reading).of(kind, nodes):
         place = run
         for name in path[:-1]:
             place = place[name]
@@ -341,12 +341,12 @@ def test_any_aggregation_among_eight_is_more_than_none(made_up):
 def test_one_run_is_judged_by_the_spread_of_runs(made_up):
     """The mean of 30 runs would not have to be close to what print has of one."""
     key = "% of packets over 1400 bytes, reading C"
-    runs = metrics.sized(made_up, "with", "C", 256)
+    runs = Runs(made_up, "C").of("with")
     for run, over in zip(runs, itertools.cycle((3, 4)), strict=False):
         run["packets_by_bytes"] = [1000 - over, *[0] * 13, over]
     found = claim(made_up, "Table 3", key)
     assert (found.verdict, found.rule) == (INCONCLUSIVE, "one_run")
-    mean = measure(metrics.with_bytes(*metrics.OVER_1400), runs)
+    mean = measure(ITEMS["section 5.2"]["over 1400"].read, runs)
     assert not mean.interval[0] <= PUBLISHED["section 5.2"]["over 1400"] <= mean.interval[1]
 
 
@@ -375,7 +375,7 @@ def test_guarantees_are_judged_by_the_audit(made_up):
 def test_a_share_that_print_has_as_none_holds_if_no_run_has_any(made_up):
     key = "% of packets of over 400 bytes, without (swapped), reading C"
     for last, verdict in ((0, HOLDS), (1, INCONCLUSIVE)):
-        runs = metrics.sized(made_up, "alone", "C", 256)
+        runs = Runs(made_up, "C").of("alone")
         for run in runs:
             run["packets_by_bytes"] = [100, 0, 0, 0]
         runs[-1]["packets_by_bytes"] = [100, 0, 0, 0, last]

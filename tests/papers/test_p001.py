@@ -4,9 +4,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from precedes.papers.p001 import experiments, metrics
+from precedes.papers.p001 import CASES, PUBLISHED, experiments, metrics
 from precedes.papers.p001.experiments import SETTINGS
-from precedes.papers.p001.published import CASES, PUBLISHED
 from precedes.sim import simulate
 from tests.support.bundled_model import Model
 

@@ -12,9 +12,8 @@ import pytest
 
 from precedes import simulate
 from precedes.papers.claims import DIFFERS, EQUAL, HOLDS, IN_BOUNDS, SAME_TREND
-from precedes.papers.p003 import experiments, metrics
+from precedes.papers.p003 import PUBLISHED, experiments, metrics
 from precedes.papers.p003.claims import claims
-from precedes.papers.p003.published import PUBLISHED
 from precedes.papers.registry import load
 from precedes.testing import observe
 from tests.support import synthetic

@@ -12,12 +12,10 @@ import pytest
 from precedes.errors import InternalError, UserError
 from precedes.papers import registry
 from precedes.papers.claims import VERDICTS, About, finding
-from precedes.papers.fitted import Fitted, marked
-from precedes.papers.headlines import Headlines
-from precedes.papers.measured import Measured, measure
+from precedes.papers.measured import Fitted, Measured, marked, measure
 from precedes.papers.outcome import judge, reproduce
 from precedes.papers.registry import PaperError, check, leaves, load, papers
-from precedes.papers.shown import Printed
+from precedes.papers.shown import Headlines, Printed
 from precedes.parts.sizing import error_rate
 from precedes.report.files import claims_csv
 from precedes.sim import Result, Scenario
@@ -186,7 +184,7 @@ SMALL = Experiment("a", (Scenario(protocol="vector", nodes=2),))
         ({"PUBLISHED": {}}, "PUBLISHED must be a dict"),
         ({"PUBLISHED": {"Table 1": [None]}}, "PUBLISHED holds numbers and text"),
         ({"PUBLISHED": {"Table 1": {"a": True}}}, "PUBLISHED holds numbers and text"),
-        ({"HEADLINES": None}, "HEADLINES is missing in headlines.py"),
+        ({"HEADLINES": None}, "HEADLINES is missing in shown.py"),
         ({"HEADLINES": Headlines()}, "HEADLINES must be Headlines with a statement"),
         ({"figures": None}, r"figures is missing in shown.py"),
         ({"claims": lambda: []}, "claims must be a function of one argument, results"),

@@ -6,9 +6,9 @@ import pytest
 
 from precedes.errors import InternalError
 from precedes.papers.claims import VERDICTS
-from precedes.papers.headlines import Headlines, Statement, story
 from precedes.papers.outcome import judge
 from precedes.papers.registry import load
+from precedes.papers.shown import Headlines, Statement, story
 from precedes.report import screen
 from tests.support.synthetic import results
 

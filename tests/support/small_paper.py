@@ -4,9 +4,16 @@ from types import SimpleNamespace
 
 from precedes.papers.bibliography import Reference
 from precedes.papers.claims import About, equal
-from precedes.papers.headlines import Headlines, Statement
 from precedes.papers.measured import measure
-from precedes.papers.shown import Figure, Printed, Table, measured_series, published_series
+from precedes.papers.shown import (
+    Figure,
+    Headlines,
+    Printed,
+    Statement,
+    Table,
+    measured_series,
+    published_series,
+)
 from precedes.sim import Scenario
 from precedes.sim.experiment import Experiment
 

@@ -1,20 +1,20 @@
-"""Claims: a published value beside a measured one, and the rules that judge the two.
+"""Claims: a published value, a measured one, and the verdict of the rule that compares them.
 
-Every rule takes what is printed (``published``, plain numbers) and what was measured (``Measured``,
-read from results) as separate arguments. Only the rules make a claim.
+Every rule takes the published value (plain numbers) and the measured one (``Measured``, read from
+results) as separate arguments. Only the rules make a claim.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import InitVar, dataclass
 from itertools import pairwise
 from typing import Final, NamedTuple
 
 from precedes.errors import InternalError
 from precedes.pages.numbers import number
-from precedes.papers.measured import Measured
+from precedes.papers.measured import Measured, Run, measure, ranged
 
 # An interval whose half is wider than this share of print says little: noise would be agreement.
 WIDEST: Final = 0.10
@@ -59,6 +59,14 @@ BOTH_SIDES: Final = "the interval lies on both sides of zero"
 OTHER_WAY: Final = "goes the other way"
 ABOVE, BELOW = "above 0", "below 0"  # printed as a direction alone
 SLACK: Final = 1e-12  # of the last bits of a mean
+
+# What the audit of a trace counts against a guarantee.
+CAUSAL_ORDER: Final = ("violations", "cycles", "unjudged")
+AT_MOST_ONCE: Final = ("duplicates", "phantom")
+# Of a run that has quiesced: nothing is in flight any more.
+EXACTLY_ONCE: Final = (*AT_MOST_ONCE, "lost", "undelivered_at_end")
+
+Interval = tuple[float, float]
 
 _SEAL: Final = object()
 
@@ -124,9 +132,9 @@ class Claim:
 
 def within(
     about: About,
-    *,
     published: float,
     measured: Measured,
+    *,
     rounding: float = 0.0,
     span: float | None = None,
     half: float = 0.0,
@@ -134,82 +142,79 @@ def within(
 ) -> Claim:
     """``holds`` if the published value lies in the interval of the mean, else ``differs``.
 
-    ``rounding`` is half a unit of the last place in print. If the interval is too wide, half of it
+    ``rounding`` is half a unit of the last published place. If the interval is too wide, half of it
     more than a tenth of the published value, it is ``inconclusive`` instead of ``holds``; of a
-    small share, ``span`` is the range of the shares that are printed with it, and is taken instead
-    of the value. ``half`` is half of the interval that print gives with its value: then the
-    interval of the difference of two means is judged. A single replication has no interval; it
+    small share, ``span`` is the range of the shares that are published with it, and is taken
+    instead of the value. ``half`` is half of the interval that is published with the value: then
+    the interval of the difference of two means is judged. A single replication has no interval; it
     holds only if it is the published value up to ``rounding``. The reason is for one that differs.
     """
-    bounds = _checked(measured).interval
     notes = [PRINTED_INTERVAL] if half else []
-    return _judged(
-        "within", about, published, measured, bounds, rounding, span, reason, *notes, printed=half
+    bounds = _checked(measured).interval
+    return _contained(
+        "within", about, published, measured, bounds, notes, rounding, span, reason, half
     )
 
 
 def one_run(
     about: About,
-    *,
     published: float,
     measured: Measured,
+    *,
     rounding: float = 0.0,
     span: float | None = None,
     reason: str = "",
 ) -> Claim:
-    """``within`` for what print took from one run, which no mean over seeds has to be close to.
+    """``within`` for the value of a single published run, which need not be close to a mean.
 
     It is compared with the interval that one more run lies in.
     """
     bounds = _checked(measured).prediction
-    return _judged("one_run", about, published, measured, bounds, rounding, span, reason, ONE_RUN)
+    return _contained(
+        "one_run", about, published, measured, bounds, [ONE_RUN], rounding, span, reason
+    )
 
 
-def _judged(
+def _contained(
     rule: str,
     about: About,
     published: float,
     measured: Measured,
-    bounds: tuple[float, float] | None,
+    bounds: Interval | None,
+    reasons: list[str],
     rounding: float,
     span: float | None,
     reason: str,
-    *notes: str,
-    printed: float = 0.0,
+    published_half: float = 0.0,
 ) -> Claim:
     low, high = bounds or (measured.mean, measured.mean)
-    low = measured.mean - math.hypot(measured.mean - low, printed)
-    high = measured.mean + math.hypot(high - measured.mean, printed)
+    low = measured.mean - math.hypot(measured.mean - low, published_half)
+    high = measured.mean + math.hypot(high - measured.mean, published_half)
     slack = rounding + SLACK * abs(published)
-    half = (high - low) / 2
-    reasons = [*notes]
-    difference = ""
+    verdict, difference = HOLDS, ""
     if not low - slack <= published <= high + slack:
-        verdict = DIFFERS
-        difference = _difference(published, measured)
+        verdict, difference = DIFFERS, _difference(published, measured)
         reasons.append(reason)
-    elif half > WIDEST * abs(span if span is not None else published) + slack - rounding:
+    elif (high - low) / 2 > WIDEST * abs(published if span is None else span) + slack - rounding:
         verdict = INCONCLUSIVE
         reasons.append(TOO_WIDE)
-    else:
-        verdict = HOLDS
     if bounds is None:
         reasons.append(NO_INTERVAL)
-    return _claim(rule, about, published, measured, verdict, reasons, difference, bounds=bounds)
+    return _claim(rule, about, published, [measured], verdict, reasons, difference, bounds=bounds)
 
 
-def at_most(about: About, *, published: float, measured: Measured, reason: str = "") -> Claim:
+def at_most(about: About, published: float, measured: Measured, *, reason: str = "") -> Claim:
     """``in bounds`` if the interval stays below a published upper bound, ``differs`` above it."""
     return _bounded("at_most", about, published, (-math.inf, published), measured, reason)
 
 
-def at_least(about: About, *, published: float, measured: Measured, reason: str = "") -> Claim:
+def at_least(about: About, published: float, measured: Measured, *, reason: str = "") -> Claim:
     """``in bounds`` if the interval stays above a published lower bound, ``differs`` below it."""
     return _bounded("at_least", about, published, (published, math.inf), measured, reason)
 
 
 def in_range(
-    about: About, *, published: Sequence[float], measured: Measured, reason: str = ""
+    about: About, published: Sequence[float], measured: Measured, *, reason: str = ""
 ) -> Claim:
     """``in bounds`` if the interval lies in a published range, ``differs`` outside of it."""
     low, high = published
@@ -221,61 +226,75 @@ def _bounded(
     rule: str,
     about: About,
     published: float | str,
-    bounds: tuple[float, float],
+    bounds: Interval,
     measured: Measured,
     reason: str,
 ) -> Claim:
     low, high = _checked(measured).interval or (measured.mean, measured.mean)
     least, most = bounds
-    reasons, difference = [], ""
-    if least <= low and high <= most:
-        verdict = IN_BOUNDS
-    elif high < least or low > most:
+    verdict, reasons, difference = IN_BOUNDS, [], ""
+    if high < least or low > most:
         verdict = DIFFERS
         difference = _difference(least if high < least else most, measured)
         reasons.append(reason)
-    else:
+    elif low < least or high > most:
         verdict = INCONCLUSIVE
         reasons.append(OVER_THE_BOUND)
     if measured.interval is None:
         reasons.append(NO_INTERVAL)
-    return _claim(rule, about, published, measured, verdict, reasons, difference)
+    return _claim(rule, about, published, [measured], verdict, reasons, difference)
 
 
 def equal(
     about: About,
-    *,
     published: float,
     measured: Measured,
+    *,
     places: int | None = None,
     reason: str = "",
 ) -> Claim:
     """``equal`` if every replication gives exactly the published value, else ``differs``.
 
-    For counts that follow from the algorithm alone. ``places`` is how many decimals are printed:
+    For counts that follow from the algorithm alone. ``places`` is how many decimals are published:
     values are then rounded to as many before they are compared.
     """
     values = _checked(measured).values
     if places is not None:
         values = tuple(round(value, places) for value in values)
-    same = all(math.isclose(value, published, rel_tol=SLACK, abs_tol=SLACK) for value in values)
-    if same:
-        return _claim("equal", about, published, measured, EQUAL, [])
+    if all(math.isclose(value, published, rel_tol=SLACK, abs_tol=SLACK) for value in values):
+        return _claim("equal", about, published, [measured], EQUAL, [])
     difference = _difference(published, measured)
-    return _claim("equal", about, published, measured, DIFFERS, [reason], difference)
+    return _claim("equal", about, published, [measured], DIFFERS, [reason], difference)
+
+
+def kept(about: About, runs: Sequence[Run], against: Sequence[str], *, reason: str = "") -> Claim:
+    """``equal`` if the audits of all these runs count nothing of what is ``against`` a guarantee.
+
+    The audit reads broadcasts and deliveries alone and shares no code with the protocol; it is in
+    the results of experiments with ``trace=True``.
+    """
+
+    @ranged(0)
+    def broken(run: Run) -> float:
+        audit = run["audit"]
+        if audit is None or not audit["deliveries"]:
+            raise InternalError(f"{about}: a run without a trace, or without deliveries")
+        return float(sum(audit[name] for name in against))
+
+    return equal(about, 0, measure(broken, runs), reason=reason)
 
 
 def same_sign(
     about: About,
-    *,
     published: float,
     measured: Measured,
+    *,
     is_size: bool = True,
     reason: str = "",
 ) -> Claim:
     """``same trend`` if the measured interval lies on the published value's side of zero.
 
-    ``inconclusive`` if it lies on both sides. Not ``is_size``: print gives the direction alone.
+    ``inconclusive`` if it lies on both sides. Not ``is_size``: only the direction is published.
     """
     low, high = _checked(measured).interval or (measured.mean, measured.mean)
     agrees = (low > 0 and published > 0) or (high < 0 and published < 0)
@@ -296,13 +315,13 @@ def same_sign(
     if not is_size and published:
         printed = ABOVE if published > 0 else BELOW
     reasons.append(reason)
-    return _claim("same_sign", about, printed, measured, verdict, reasons, difference, size=size)
+    return _claim("same_sign", about, printed, [measured], verdict, reasons, difference, size=size)
 
 
 def same_order(
-    about: About, *, published: Sequence[float], measured: Sequence[Measured], reason: str = ""
+    about: About, published: Sequence[float], measured: Sequence[Measured], *, reason: str = ""
 ) -> Claim:
-    """``same trend`` if each step from a value to the next goes the same way as in print.
+    """``same trend`` if each step from a value to the next goes the same way as published.
 
     Means are compared. A step that goes another way is ``inconclusive`` if the intervals of the
     two overlap; where those of others do, the reason says so.
@@ -314,80 +333,49 @@ def same_order(
     steps = zip(_steps(published), _steps(means), overlaps, strict=True)
     wrong = [overlap for wanted, found, overlap in steps if wanted != found]
     verdict = SAME_TREND if not wrong else INCONCLUSIVE if all(wrong) else DIFFERS
-    reasons = []
-    if any(overlaps):
-        reasons.append("the intervals of neighbours overlap")
-    return _made(
-        "same_order",
-        about,
-        published=_order(published),
-        measured=_order(means),
-        verdict=verdict,
-        fitted=dict.fromkeys(mark for one in measured for mark in one.fitted),
-        reasons=[*reasons, reason],
-        difference="differs in order" if verdict == DIFFERS else "",
-        evidence=measured,
+    reasons = ["the intervals of neighbours overlap"] if any(overlaps) else []
+    difference = "differs in order" if verdict == DIFFERS else ""
+    return _claim(
+        "same_order", about, _order(published), measured, verdict, [*reasons, reason], difference
     )
 
 
 def irreproducible(
-    about: About, *, published: float | str, measured: Measured | None = None, reason: str
+    about: About, published: float | str, measured: Measured | None = None, *, reason: str
 ) -> Claim:
-    """``irreproducible``: no run can give this, because the print contradicts itself: how?"""
+    """``irreproducible``: no run can give this, because the paper contradicts itself."""
     if not reason.strip():
         raise InternalError(f"{about}: irreproducible needs a reason")
-    return _claim("irreproducible", about, published, measured, IRREPRODUCIBLE, [reason])
+    evidence = [] if measured is None else [measured]
+    return _claim("irreproducible", about, published, evidence, IRREPRODUCIBLE, [reason])
 
 
-def finding(about: About, *, measured: Measured, reason: str = "") -> Claim:
-    """``finding``: measured, and nothing is published to set beside it."""
+def finding(about: About, measured: Measured, *, reason: str = "") -> Claim:
+    """``finding``: measured, and nothing is published to compare it with."""
     reasons = [reason]
     if _checked(measured).interval is None:
         reasons.append(NO_INTERVAL)
-    return _claim("finding", about, None, measured, FINDING, reasons)
+    return _claim("finding", about, None, [measured], FINDING, reasons)
 
 
 def _claim(
     rule: str,
     about: About,
     published: float | str | None,
-    measured: Measured | None,
+    evidence: Sequence[Measured],
     verdict: str,
     reasons: Sequence[str],
     difference: str = "",
     *,
-    bounds: tuple[float, float] | None = None,
+    bounds: Interval | None = None,
     size: float | None = None,
 ) -> Claim:
-    return _made(
-        rule,
-        about,
-        published=published,
-        measured=None if measured is None else measured.mean,
-        bounds=bounds or (None if measured is None else measured.interval),
-        verdict=verdict,
-        size=size,
-        fitted=() if measured is None else measured.fitted,
-        reasons=reasons,
-        difference=difference,
-        evidence=() if measured is None else (measured,),
-    )
-
-
-def _made(
-    rule: str,
-    about: About,
-    *,
-    published: float | str | None,
-    measured: float | str | None,
-    verdict: str,
-    fitted: Iterable[str],
-    reasons: Sequence[str],
-    difference: str,
-    evidence: Sequence[Measured],
-    bounds: tuple[float, float] | None = None,
-    size: float | None = None,
-) -> Claim:
+    """The claim; several measured values are an order."""
+    measured: float | str | None = None
+    if len(evidence) == 1:
+        measured, bounds = evidence[0].mean, bounds or evidence[0].interval
+    elif evidence:
+        measured = _order([one.mean for one in evidence])
     low, high = bounds or (None, None)
     return Claim(
         *about,
@@ -397,7 +385,7 @@ def _made(
         high=high,
         verdict=verdict,
         size=size,
-        fitted="; ".join(fitted),
+        fitted="; ".join(dict.fromkeys(mark for one in evidence for mark in one.fitted)),
         rule=rule,
         difference=difference,
         reasons=tuple(filter(None, reasons)),

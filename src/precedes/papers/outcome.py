@@ -12,11 +12,9 @@ from precedes.compiled import sources_digest
 from precedes.errors import InternalError, UserError
 from precedes.papers.bibliography import Reference
 from precedes.papers.claims import VERDICTS, Claim
-from precedes.papers.fitted import marked
-from precedes.papers.headlines import Story, story
-from precedes.papers.measured import ORIGIN, Origin, Results
+from precedes.papers.measured import ORIGIN, Origin, Results, marked
 from precedes.papers.registry import SCALES, Paper, load, papers
-from precedes.papers.shown import Figure, Table
+from precedes.papers.shown import Figure, Story, Table, story
 from precedes.pipeline.plan import expand
 from precedes.pipeline.sweep import run_experiments
 from precedes.sim.experiment import Experiment

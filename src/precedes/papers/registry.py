@@ -11,7 +11,7 @@ import importlib
 import inspect
 import pkgutil
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import SimpleNamespace
@@ -20,10 +20,8 @@ from typing import TYPE_CHECKING, Any, Final
 from precedes.errors import UserError
 from precedes.papers.bibliography import Reference
 from precedes.papers.claims import Claim
-from precedes.papers.fitted import Fitted
-from precedes.papers.headlines import Headlines
-from precedes.papers.measured import Results
-from precedes.papers.shown import Figure, Table
+from precedes.papers.measured import Fitted, Results
+from precedes.papers.shown import Figure, Headlines, Table
 
 if TYPE_CHECKING:
     from precedes.sim.experiment import Experiment
@@ -33,22 +31,22 @@ SCALES: Final = ("quick", "full")
 EXPORTS: Final = {
     "PAPER": "__init__",
     "REFERENCE": "__init__",
-    "PUBLISHED": "published",
+    "PUBLISHED": "__init__",
     "FITTED": "experiments",
     "experiments": "experiments",
     "claims": "claims",
-    "HEADLINES": "headlines",
+    "HEADLINES": "shown",
     "tables": "shown",
     "figures": "shown",
 }
-FUNCTIONS: Final = {
+_PARAMETERS: Final = {
     "experiments": "scale",
     "claims": "results",
     "tables": "results",
     "figures": "results",
 }
 # An experiment's name becomes a part of file names.
-NAME: Final = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
+_NAME: Final = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
 
 
 class PaperError(UserError):
@@ -57,17 +55,17 @@ class PaperError(UserError):
 
 @dataclass(frozen=True)
 class Paper:
-    """A paper as the rest of the package sees it."""
+    """A paper as the rest of the package sees it; fields are named after the exports."""
 
     number: str
     reference: Reference
     published: Mapping[str, Any]
     fitted: Sequence[Fitted]
     experiments: Callable[[str], list[Experiment]]
-    claims: Callable[[Results], list[Claim]]
+    claims: Callable[[Results], Iterable[Claim]]
     headlines: Headlines
-    tables: Callable[[Results], list[Table]]
-    figures: Callable[[Results], list[Figure]]
+    tables: Callable[[Results], Iterable[Table]]
+    figures: Callable[[Results], Iterable[Figure]]
 
 
 @functools.cache
@@ -110,43 +108,53 @@ def load(name: str) -> Paper:
 
 def check(exports: SimpleNamespace, *, number: str) -> Paper:
     """The paper that exports make, or a PaperError that says what is missing."""
+    for what in _faults(exports, number):
+        raise PaperError(f"paper {number!r} (precedes.papers.p{number}): {what}")
+    fields = {name.lower(): getattr(exports, name) for name in EXPORTS if name != "PAPER"}
+    return Paper(number=number, **fields)
 
-    def fail(what: str) -> PaperError:
-        return PaperError(f"paper {number!r} (precedes.papers.p{number}): {what}")
 
+def _faults(exports: SimpleNamespace, number: str) -> Iterable[str]:
+    """What is not as the contract has it; a fault is reported before what depends on it is read."""
     for export, file in EXPORTS.items():
         if not hasattr(exports, export):
-            raise fail(f"{export} is missing in {file}.py; see 'precedes docs papers'")
+            yield f"{export} is missing in {file}.py; see 'precedes docs papers'"
     if not re.fullmatch("[0-9]{3}", number) or number != exports.PAPER:
-        raise fail(f"PAPER must be the three digits of the folder's name, not {exports.PAPER!r}")
+        yield f"PAPER must be the three digits of the folder's name, not {exports.PAPER!r}"
     if not isinstance(exports.REFERENCE, Reference) or not exports.REFERENCE.title.strip():
-        raise fail("REFERENCE must be a Reference with a title")
+        yield "REFERENCE must be a Reference with a title"
     if not isinstance(exports.PUBLISHED, dict) or not exports.PUBLISHED:
-        raise fail("PUBLISHED must be a dict of the printed values, by table and figure")
+        yield "PUBLISHED must be a dict of the printed values, by table and figure"
     for path, leaf in leaves(exports.PUBLISHED):
         if isinstance(leaf, bool) or not isinstance(leaf, (int, float, str)):
-            raise fail(f"PUBLISHED holds numbers and text in dicts and lists, not {leaf!r} {path}")
+            yield f"PUBLISHED holds numbers and text in dicts and lists, not {leaf!r} {path}"
     if not all(isinstance(one, Fitted) for one in exports.FITTED):
-        raise fail("FITTED must hold a Fitted for each parameter chosen by a look at print")
+        yield "FITTED must hold a Fitted for each parameter chosen by a look at print"
     if not isinstance(exports.HEADLINES, Headlines) or not exports.HEADLINES.statements:
-        raise fail("HEADLINES must be Headlines with a statement")
-    for name, parameter in FUNCTIONS.items():
+        yield "HEADLINES must be Headlines with a statement"
+    for name, parameter in _PARAMETERS.items():
         function = getattr(exports, name)
         if not callable(function) or list(inspect.signature(function).parameters) != [parameter]:
-            raise fail(f"{name} must be a function of one argument, {parameter}")
+            yield f"{name} must be a function of one argument, {parameter}"
     for scale in SCALES:
-        _check_experiments(exports.experiments(scale), scale, fail)
-    return Paper(
-        number=number,
-        reference=exports.REFERENCE,
-        published=exports.PUBLISHED,
-        fitted=exports.FITTED,
-        experiments=exports.experiments,
-        claims=exports.claims,
-        headlines=exports.HEADLINES,
-        tables=exports.tables,
-        figures=exports.figures,
-    )
+        yield from _experiment_faults(exports.experiments(scale), f"experiments({scale!r})")
+
+
+def _experiment_faults(found: Any, where: str) -> Iterable[str]:
+    from precedes.sim.experiment import Experiment
+
+    if not isinstance(found, list) or not found:
+        yield f"{where} must return a list of Experiment, and not an empty one"
+    for experiment in found:
+        if not isinstance(experiment, Experiment):
+            yield f"{where} must return Experiment, not {type(experiment).__name__}"
+        if not _NAME.fullmatch(experiment.name):
+            yield f"{where}: a name is lower case, like 'table-1', not {experiment.name!r}"
+        if not experiment.scenarios:
+            yield f"{where}: {experiment.name} has no scenarios"
+    names = [experiment.name for experiment in found]
+    if len(set(names)) < len(names):
+        yield f"{where} names two experiments alike: {', '.join(names)}"
 
 
 def leaves(data: Any, path: tuple[Any, ...] = ()) -> list[tuple[tuple[Any, ...], Any]]:
@@ -158,21 +166,3 @@ def leaves(data: Any, path: tuple[Any, ...] = ()) -> list[tuple[tuple[Any, ...],
     else:
         return [(path, data)]
     return [found for key, inner in items for found in leaves(inner, (*path, key))]
-
-
-def _check_experiments(found: Any, scale: str, fail: Callable[[str], PaperError]) -> None:
-    from precedes.sim.experiment import Experiment
-
-    where = f"experiments({scale!r})"
-    if not isinstance(found, list) or not found:
-        raise fail(f"{where} must return a list of Experiment, and not an empty one")
-    for experiment in found:
-        if not isinstance(experiment, Experiment):
-            raise fail(f"{where} must return Experiment, not {type(experiment).__name__}")
-        if not NAME.fullmatch(experiment.name):
-            raise fail(f"{where}: a name is lower case, like 'table-1', not {experiment.name!r}")
-        if not experiment.scenarios:
-            raise fail(f"{where}: {experiment.name} has no scenarios")
-    names = [experiment.name for experiment in found]
-    if len(set(names)) < len(names):
-        raise fail(f"{where} names two experiments alike: {', '.join(names)}")

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from precedes.papers.fitted import Fitted
-from precedes.papers.p000.published import PUBLISHED
+from precedes.papers.measured import Fitted
+from precedes.papers.p000 import PUBLISHED
 from precedes.sim import Scenario
 from precedes.sim.experiment import Experiment
 
@@ -14,6 +14,7 @@ SIZES: Final = tuple(PUBLISHED["Table 1"])
 SMALLEST: Final = 8
 MIDDLE: Final = 256  # the group of Tables 2 and 3 and of Figure 6
 LARGEST: Final = 1024
+HOW: Final = {"with": "with", "alone": "without"}  # kinds of runs: with aggregation or without
 # Ways to read "a Poisson distribution with interval rate 1000", and a standard deviation.
 READINGS: Final = {
     "A": {"workload": "window:500", "delay": "normal:100:25"},

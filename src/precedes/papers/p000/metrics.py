@@ -1,4 +1,4 @@
-"""What is read from the runs: from their results, and from the events of those that are traced.
+"""Readers of the runs: of their results, and of the events of those that are traced.
 
 Every node broadcasts once, so its number names a message. Two runs of one seed have the same
 broadcasts. For Figure 8 the messages of the run with aggregation that arrived somewhere in a packet
@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -19,30 +19,14 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
+from precedes.papers.claims import About
 from precedes.papers.measured import Measured, Results, Run, measure, ranged, select
+from precedes.papers.p000 import PAPER
 from precedes.papers.p000.experiments import MIDDLE, named
 from precedes.stores import Address
 from precedes.trace.schema import KIND_NAMES
 
-TABLE_2: Final = {
-    "1": (1, 1),
-    "2": (2, 2),
-    "3": (3, 3),
-    "4": (4, 4),
-    "5": (5, 5),
-    "over 5": (6, 99),
-}
-TABLE_3: Final = {
-    "up to 100": (0, 1),
-    "101 to 200": (1, 2),
-    "201 to 300": (2, 3),
-    "301 to 400": (3, 4),
-    "over 400": (4, 99),
-}
-OVER_1400: Final = (14, 99)
-FIGURE_6: Final = {"0": "0", "1 to 4": "1_to_4", "5 to 9": "5_to_9"}
-FIGURE_6_STEPS: Final = ((0, 0), (1, 4), *((low, low + 4) for low in range(5, 60, 5)))
-# By the least number of messages.
+# The steps of Figure 9 by the least number of messages.
 FIGURE_9_STEPS: Final = {
     0: "up_to_50",
     51: "51_to_100",
@@ -51,6 +35,7 @@ FIGURE_9_STEPS: Final = {
     201: "201_to_250",
     251: "over_250",
 }
+FIGURE_6_STEPS: Final = ((0, 0), (1, 4), *((low, low + 4) for low in range(5, 60, 5)))
 PARTS: Final = 10  # of the broadcasts of a run, in their order
 
 # Quantities of Figure 8.
@@ -68,29 +53,25 @@ Read = Callable[[Run], float]
 # --- Which runs ---
 
 
-def sized(results: Results, kind: str, reading: str, nodes: int) -> list[Run]:
-    """The runs of a kind under a reading with so many nodes."""
-    return select(results[named(kind, reading)], nodes=nodes)
+class Runs(NamedTuple):
+    """The runs under one reading of the start times."""
 
+    results: Results
+    reading: str
 
-def measured_at(
-    results: Results, read: Read, kind: str, reading: str, nodes: int = MIDDLE
-) -> Measured:
-    """One quantity of these runs."""
-    return measure(read, sized(results, kind, reading, nodes))
+    def about(self, item: str, key: str) -> About:
+        """What a claim under this reading is about."""
+        return About(PAPER, item, f"{key}, reading {self.reading}")
 
+    def of(self, kind: str, nodes: int = MIDDLE) -> list[Run]:
+        """The runs of a kind with so many nodes."""
+        return select(self.results[named(kind, self.reading)], nodes=nodes)
 
-def compared(
-    read: Callable[[Run, Run], float],
-    results: Results,
-    kinds: Sequence[str],
-    reading: str,
-    nodes: int = MIDDLE,
-) -> Measured:
-    """One quantity of two kinds of runs, seed by seed: as many as both have."""
-    one, other = (sized(results, kind, reading, nodes) for kind in kinds)
-    count = min(len(one), len(other))
-    return measure(read, one[:count], other[:count])
+    def measure(self, read: Callable[..., float], *kinds: str, nodes: int = MIDDLE) -> Measured:
+        """One quantity of these runs; of two kinds seed by seed, as many as both have."""
+        lists = [self.of(kind, nodes) for kind in kinds]
+        count = min(map(len, lists))
+        return measure(read, *(runs[:count] for runs in lists))
 
 
 def growth(read: Read, small: Sequence[Run], large: Sequence[Run]) -> Measured:
@@ -434,3 +415,80 @@ def _means_of(rows: Rows, node: Int64s, source: Int64s) -> dict[str, float]:
         HELD: float((delivered_us - received_us).mean()) / 1000,
         DELIVERY: float((delivered_us - born_us).mean()) / 1000,
     }
+
+
+# --- What is published of one run of 256 nodes ---
+
+
+class Item(NamedTuple):
+    """A published value: its key in claims, its reader, half a unit of its last place, its runs."""
+
+    key: str
+    read: Callable[..., float]
+    rounding: float
+    kinds: tuple[str, ...] = ("with",)
+
+
+_MESSAGES: Final = {
+    "1": (1, 1),
+    "2": (2, 2),
+    "3": (3, 3),
+    "4": (4, 4),
+    "5": (5, 5),
+    "over 5": (6, 99),
+}
+_HUNDREDS: Final = {
+    "up to 100": (0, 1),
+    "101 to 200": (1, 2),
+    "201 to 300": (2, 3),
+    "301 to 400": (3, 4),
+    "over 400": (4, 99),
+}
+
+
+def _by_bytes(how: str, kind: str) -> dict[str, Item]:
+    """A column of Table 3; the columns change places, as only aggregation makes larger packets."""
+    return {
+        name: Item(
+            f"% of packets of {name} bytes, {how} (swapped)", with_bytes(*steps), 0.005, (kind,)
+        )
+        for name, steps in _HUNDREDS.items()
+    }
+
+
+# By the names in PUBLISHED.
+ITEMS: Final[Mapping[str, Mapping[str, Item]]] = {
+    "Table 2": {
+        name: Item(f"% of packets with {name} messages", with_messages(*bounds), 0.005)
+        for name, bounds in _MESSAGES.items()
+    },
+    "Table 2, aggregated": {
+        name: Item(f"% of aggregated packets with {name} messages", of_aggregated(*bounds), 0.005)
+        for name, bounds in _MESSAGES.items()
+        if name != "1"
+    },
+    "section 5.1": {
+        "two or three": Item("% of aggregated packets with 2 or 3", of_aggregated(2, 3), 0.5),
+        "largest packet": Item("messages in the largest packet", largest, 0.5),
+        "packets of 15": Item("packets with 15 messages", packets_of(15), 0.5),
+    },
+    "Table 3, with": _by_bytes("with", "with"),
+    "Table 3, without": _by_bytes("without", "alone"),
+    "section 5.2": {
+        "larger": Item(
+            "% of packets larger than any without aggregation",
+            larger_than_any,
+            0.005,
+            ("packets", "packets-alone"),
+        ),
+        "over 1400": Item("% of packets over 1400 bytes", with_bytes(14, 99), 0.005),
+        "cut": Item("packets cut at the MTU", cut_at_mtu, 0.5, ("packets",)),
+    },
+    "Figure 6": {
+        "0": Item("% of messages with 0 dependencies", needing("0"), 0.5),
+        "1 to 4": Item("% of messages with 1 to 4 dependencies", needing("1_to_4"), 0.05),
+        "5 to 9": Item("% of messages with 5 to 9 dependencies", needing("5_to_9"), 0.05),
+        "over 12": Item("% of messages with over 12 dependencies", needing_over_12, 0.5),
+        "most": Item("dependencies of the message with most", extra("dependencies_max"), 0.0),
+    },
+}

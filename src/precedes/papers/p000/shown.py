@@ -1,12 +1,14 @@
-"""Tables and figures of de Araujo et al. 2018, published beside measured."""
+"""Tables, figures and headlines of de Araujo et al. 2018, published and measured."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from typing import Final
 
 from precedes.papers.measured import Results
-from precedes.papers.p000 import metrics
+from precedes.papers.p000 import PUBLISHED, metrics
 from precedes.papers.p000.experiments import (
+    HOW,
     LARGEST,
     MIDDLE,
     PACKETS_SIZES,
@@ -15,148 +17,178 @@ from precedes.papers.p000.experiments import (
     SIZES,
     SMALLEST,
 )
-from precedes.papers.p000.metrics import (
-    FIGURE_6,
-    FIGURE_6_STEPS,
-    FIGURE_9_STEPS,
-    TABLE_2,
-    TABLE_3,
-    Read,
-    compared,
-    measured_at,
-)
-from precedes.papers.p000.published import PUBLISHED
+from precedes.papers.p000.metrics import FIGURE_6_STEPS, FIGURE_9_STEPS, ITEMS, Read, Runs
 from precedes.papers.shown import (
     Cell,
     Figure,
+    Headlines,
     Printed,
     Series,
+    Statement,
     Table,
     measured_series,
     published_series,
 )
 
-# Kinds of runs as they are called here.
-HOW = {"with": "with", "alone": "without"}
+
+def _readings(key: str) -> dict[str, str]:
+    return {f"reading {name}": f"{key}, reading {name}" for name in READINGS}
+
+
+HEADLINES: Final = Headlines(
+    statements=(
+        Statement(
+            says=f"aggregation saves {{}} of the packets of {LARGEST:,} nodes",
+            short="packets saved, 1,024 nodes",
+            item="Table 1",
+            keys=_readings(f"% fewer packets, {LARGEST} nodes"),
+            unit="%",
+        ),
+        Statement(
+            says=f"it changes the mean time to delivery among {LARGEST:,} nodes by {{}}",
+            short="change of delivery latency",
+            item="Figure 7",
+            keys=_readings(f"% that aggregation adds to delivery, {LARGEST} nodes"),
+            unit="%",
+        ),
+        Statement(
+            says="{} of the messages of 256 nodes depend on no other",
+            short="messages without dependencies",
+            item="Figure 6",
+            keys=_readings(ITEMS["Figure 6"]["0"].key),
+            unit="%",
+        ),
+        Statement(
+            says="{} deliveries are out of causal order",
+            short="deliveries out of causal order",
+            item="Guarantees",
+            keys=_readings("deliveries out of causal order, with"),
+        ),
+    ),
+    figures=("Packets saved", "Figure 6"),
+    readings="Three readings of the start times, which print leaves open, and of the delay. A: "
+    "starts uniform on (0, 500), delays N(100, 25). B: uniform on (0, 600), N(100, 50). C: a "
+    "triangle on (0, 600), N(100, 25).",
+)
 
 
 def tables(results: Results) -> list[Table]:
-    """Tables 1 to 3, and the shares printed with Figure 6."""
-    return [*_table_1(results), _table_2(results), _table_3(results), _figure_6_values(results)]
+    """Tables 1 to 3, and the shares published with Figure 6."""
 
+    def row(table: str, name: str, published: float) -> list[Cell]:
+        one = ITEMS[table][name]
+        return _cells(results, published, one.read, *one.kinds)
 
-def figures(results: Results) -> list[Figure]:
-    """Figures 1 and 6 to 11, and Table 1 as a plot."""
-    return [
-        _saved(results),
-        _figure_1(results),
-        _figure_6(results),
-        *(_figure_7(results, reading) for reading in READINGS),
-        *(_figure_8(results, reading) for reading in READINGS),
-        _figure_9(results),
-        _figure_10(results),
-        *(_figure_11(results, reading) for reading in READINGS),
+    of_aggregated = PUBLISHED["Table 2, aggregated"]
+    table_2: list[tuple[Cell, ...]] = []
+    for name, share in PUBLISHED["Table 2"].items():
+        third: list[Cell] = [None] * (1 + len(READINGS))
+        if name in of_aggregated:
+            third = row("Table 2, aggregated", name, of_aggregated[name])
+        table_2.append((name, *row("Table 2", name, share), *third))
+    table_3 = [
+        (name, *row("Table 3, with", name, with_), *row("Table 3, without", name, without))
+        for name, (with_, without) in PUBLISHED["Table 3"].items()
     ]
+    figure_6 = [
+        (name, *row("Figure 6", name, PUBLISHED["Figure 6"][name])) for name in ITEMS["Figure 6"]
+    ]
+    return [
+        *_table_1(results),
+        Table(
+            "Table 2",
+            ("messages", *_header("% of all", "% of aggregated")),
+            tuple(table_2),
+            "Packets of 256 nodes.",
+        ),
+        Table(
+            "Table 3",
+            ("bytes", *_header("with", "without")),
+            tuple(table_3),
+            "% of packets, 256 nodes. The printed columns have changed places, as the paper's text "
+            "has them.",
+        ),
+        Table(
+            "Figure 6, values",
+            ("dependencies", *_header("%")),
+            tuple(figure_6),
+            "% of messages with so many dependencies, and the most of a message.",
+        ),
+    ]
+
+
+def _table_1(results: Results) -> list[Table]:
+    counts, shares = [], []
+    for nodes, (alone, together, fewer, aggregated) in PUBLISHED["Table 1"].items():
+        packets = Runs(results, "A").measure(metrics.packets, "alone", nodes=nodes)
+        with_ = _cells(results, together, metrics.packets, "with", nodes=nodes)
+        counts.append((nodes, Printed(alone), packets, *with_))
+        saved = _cells(results, fewer, metrics.fewer_packets, "with", nodes=nodes)
+        many = _cells(results, aggregated, metrics.aggregated, "with", nodes=nodes)
+        shares.append((nodes, *saved, *many))
+    without = ("without, published", "without, measured")
+    return [
+        Table("Table 1", ("nodes", *without, *_header("with")), tuple(counts), "Packets."),
+        Table(
+            "Table 1, shares",
+            ("nodes", *_header("% fewer", "% aggregated")),
+            tuple(shares),
+            "Packets saved, and packets with more than one message.",
+        ),
+    ]
+
+
+def _cells(
+    results: Results,
+    published: float,
+    read: Callable[..., float],
+    *kinds: str,
+    nodes: int = MIDDLE,
+) -> list[Cell]:
+    """A published value and what each reading gives."""
+    measured = [Runs(results, one).measure(read, *kinds, nodes=nodes) for one in READINGS]
+    return [Printed(published), *measured]
 
 
 def _header(*groups: str) -> tuple[str, ...]:
     return tuple(f"{group}, {name}" for group in groups for name in ("published", *READINGS))
 
 
-def _cells(
-    results: Results, published: float, read: Read, kind: str = "with", nodes: int = MIDDLE
-) -> tuple[Cell, ...]:
-    """A published value and what each reading gives."""
-    return (
-        Printed(published),
-        *(measured_at(results, read, kind, reading, nodes) for reading in READINGS),
-    )
-
-
-def _table_1(results: Results) -> list[Table]:
-    counts: list[tuple[Cell, ...]] = []
-    shares: list[tuple[Cell, ...]] = []
-    for nodes, (alone, together, fewer, aggregated) in PUBLISHED["Table 1"].items():
-        packets = measured_at(results, metrics.packets, "alone", "A", nodes)
-        cells = _cells(results, together, metrics.packets, nodes=nodes)
-        counts.append((nodes, Printed(alone), packets, *cells))
-        saved = _cells(results, fewer, metrics.fewer_packets, nodes=nodes)
-        cells = _cells(results, aggregated, metrics.aggregated, nodes=nodes)
-        shares.append((nodes, *saved, *cells))
-    header = ("nodes", "without, published", "without, measured", *_header("with"))
+def figures(results: Results) -> list[Figure]:
+    """Figures 1 and 6 to 11, and Table 1 as a plot."""
+    every = [Runs(results, reading) for reading in READINGS]
     return [
-        Table("Table 1", header, tuple(counts), "Packets."),
-        Table(
-            name="Table 1, shares",
-            header=("nodes", *_header("% fewer", "% aggregated")),
-            rows=tuple(shares),
-            note="Packets saved, and packets with more than one message.",
-        ),
+        _saved(every),
+        _figure_1(every),
+        _figure_6(every),
+        *map(_figure_7, every),
+        *map(_figure_8, every),
+        _figure_9(every),
+        _figure_10(every),
+        *map(_figure_11, every),
     ]
 
 
-def _table_2(results: Results) -> Table:
-    rows: list[tuple[Cell, ...]] = []
-    for name, bounds in TABLE_2.items():
-        cells = _cells(results, PUBLISHED["Table 2"][name], metrics.with_messages(*bounds))
-        third: tuple[Cell, ...] = (None,) * (1 + len(READINGS))
-        if name in PUBLISHED["Table 2, aggregated"]:
-            share = PUBLISHED["Table 2, aggregated"][name]
-            third = _cells(results, share, metrics.of_aggregated(*bounds))
-        rows.append((name, *cells, *third))
-    header = ("messages", *_header("% of all", "% of aggregated"))
-    return Table("Table 2", header, tuple(rows), "Packets of 256 nodes.")
-
-
-def _table_3(results: Results) -> Table:
-    rows: list[tuple[Cell, ...]] = []
-    for name, bounds in TABLE_3.items():
-        with_, without = PUBLISHED["Table 3"][name]
-        size = metrics.with_bytes(*bounds)
-        alone = _cells(results, without, size, "alone")
-        rows.append((name, *_cells(results, with_, size), *alone))
-    return Table(
-        name="Table 3",
-        header=("bytes", *_header("with", "without")),
-        rows=tuple(rows),
-        note="% of packets, 256 nodes. The printed columns have changed places, as the paper's "
-        "text has them.",
+def _over(
+    runs: Runs, label: str, kind: str, points: Iterable[tuple[float, Read]], nodes: int = MIDDLE
+) -> Series:
+    """A line of these runs: places on the x axis, and what is read there."""
+    return measured_series(
+        label, [(x, runs.measure(read, kind, nodes=nodes)) for x, read in points]
     )
 
 
-def _figure_6_values(results: Results) -> Table:
-    values = {name: metrics.needing(key) for name, key in FIGURE_6.items()}
-    values |= {"over 12": metrics.needing_over_12, "most": metrics.extra("dependencies_max")}
-    rows = ((name, *_cells(results, PUBLISHED["Figure 6"][name], values[name])) for name in values)
-    note = "% of messages with so many dependencies, and the most of a message."
-    return Table("Figure 6, values", ("dependencies", *_header("%")), tuple(rows), note)
-
-
-def _over(
-    results: Results,
-    label: str,
-    kind: str,
-    reading: str,
-    points: Iterable[tuple[float, Read]],
-    nodes: int = MIDDLE,
-) -> Series:
-    """A line of these runs: places on the x axis, and what is read there."""
-    found = [(x, measured_at(results, read, kind, reading, nodes)) for x, read in points]
-    return measured_series(label, found)
-
-
 def _by_nodes(
-    results: Results, label: str, read: Read, kind: str, reading: str, sizes: Sequence[int]
+    runs: Runs, label: str, read: Callable[..., float], kinds: Sequence[str], sizes: Sequence[int]
 ) -> Series:
     """One quantity of these runs over the number of nodes."""
-    found = [(nodes, measured_at(results, read, kind, reading, nodes)) for nodes in sizes]
-    return measured_series(label, found)
+    return measured_series(label, [(n, runs.measure(read, *kinds, nodes=n)) for n in sizes])
 
 
-def _saved(results: Results) -> Figure:
+def _saved(every: Sequence[Runs]) -> Figure:
     fewer = [
-        _by_nodes(results, f"reading {name}", metrics.fewer_packets, "with", name, SIZES)
-        for name in READINGS
+        _by_nodes(runs, f"reading {runs.reading}", metrics.fewer_packets, ["with"], SIZES)
+        for runs in every
     ]
     printed = [(nodes, row[2]) for nodes, row in PUBLISHED["Table 1"].items()]
     return Figure(
@@ -171,15 +203,15 @@ def _saved(results: Results) -> Figure:
     )
 
 
-def _figure_1(results: Results) -> Figure:
+def _figure_1(every: Sequence[Runs]) -> Figure:
     points = [
         (100 * (part + 0.5) / metrics.PARTS, metrics.reception_of_part(part))
         for part in range(metrics.PARTS)
     ]
     series = [
-        _over(results, f"{how}, {reading}", kind, reading, points)
+        _over(runs, f"{how}, {runs.reading}", kind, points)
         for kind, how in (("shared", "one tree"), ("with", "a tree for each"))
-        for reading in READINGS
+        for runs in every
     ]
     return Figure(
         name="Figure 1",
@@ -192,9 +224,9 @@ def _figure_1(results: Results) -> Figure:
     )
 
 
-def _figure_6(results: Results) -> Figure:
+def _figure_6(every: Sequence[Runs]) -> Figure:
     points = [(low, metrics.depending_on(low, high)) for low, high in FIGURE_6_STEPS]
-    series = [_over(results, f"reading {name}", "with", name, points) for name in READINGS]
+    series = [_over(runs, f"reading {runs.reading}", "with", points) for runs in every]
     low = {"0": 0, "1 to 4": 1, "5 to 9": 5}
     printed = [(low[name], PUBLISHED["Figure 6"][name]) for name in low]
     return Figure(
@@ -209,15 +241,15 @@ def _figure_6(results: Results) -> Figure:
     )
 
 
-def _figure_7(results: Results, reading: str) -> Figure:
+def _figure_7(runs: Runs) -> Figure:
     series = [
-        _by_nodes(results, f"{what}, {how} aggregation", value, kind, reading, (SMALLEST, *SIZES))
-        for what, value in (("reception", metrics.reception), ("delivery", metrics.delivery))
+        _by_nodes(runs, f"{what}, {how} aggregation", read, [kind], (SMALLEST, *SIZES))
+        for what, read in (("reception", metrics.reception), ("delivery", metrics.delivery))
         for kind, how in HOW.items()
     ]
     return Figure(
-        name=f"Figure 7, reading {reading}",
-        title=f"Mean latency, reading {reading}",
+        name=f"Figure 7, reading {runs.reading}",
+        title=f"Mean latency, reading {runs.reading}",
         x_label="nodes",
         y_label="units of time",
         series=tuple(series),
@@ -227,30 +259,18 @@ def _figure_7(results: Results, reading: str) -> Figure:
     )
 
 
-def _figure_8(results: Results, reading: str) -> Figure:
+def _figure_8(runs: Runs) -> Figure:
+    kinds = ("packets", "packets-alone")
     series = [
-        measured_series(
-            f"{what}, {how} aggregation",
-            [
-                (
-                    nodes,
-                    compared(
-                        metrics.pair_mean(what, place),
-                        results,
-                        ("packets", "packets-alone"),
-                        reading,
-                        nodes,
-                    ),
-                )
-                for nodes in PACKETS_SIZES
-            ],
+        _by_nodes(
+            runs, f"{what}, {how} aggregation", metrics.pair_mean(what, place), kinds, PACKETS_SIZES
         )
         for what in (metrics.RECEPTION, metrics.DELIVERY)
         for place, how in enumerate(HOW.values())
     ]
     return Figure(
-        name=f"Figure 8, reading {reading}",
-        title=f"Mean latency of messages in packets of two, reading {reading}",
+        name=f"Figure 8, reading {runs.reading}",
+        title=f"Mean latency of messages in packets of two, reading {runs.reading}",
         x_label="nodes",
         y_label="units of time",
         series=tuple(series),
@@ -260,11 +280,11 @@ def _figure_8(results: Results, reading: str) -> Figure:
     )
 
 
-def _figure_9(results: Results) -> Figure:
+def _figure_9(every: Sequence[Runs]) -> Figure:
     points = [(low, metrics.extra(f"nodes_waiting_{key}")) for low, key in FIGURE_9_STEPS.items()]
     series = [
-        _over(results, f"{how}, {reading}", kind, reading, points, LARGEST)
-        for reading in READINGS
+        _over(runs, f"{how}, {runs.reading}", kind, points, LARGEST)
+        for runs in every
         for kind, how in HOW.items()
     ]
     printed = PUBLISHED["Figure 9"]
@@ -286,12 +306,12 @@ def _figure_9(results: Results) -> Figure:
     )
 
 
-def _figure_10(results: Results) -> Figure:
+def _figure_10(every: Sequence[Runs]) -> Figure:
     points = [(size, metrics.largest_between(size, size)) for size in range(2, 25)]
     series = [
-        _over(results, f"{what}, {reading}", kind, reading, points, LARGEST)
+        _over(runs, f"{what}, {runs.reading}", kind, points, LARGEST)
         for kind, what in (("with", "50 bytes"), ("small", "5 bytes"))
-        for reading in READINGS
+        for runs in every
     ]
     return Figure(
         name="Figure 10",
@@ -304,18 +324,18 @@ def _figure_10(results: Results) -> Figure:
     )
 
 
-def _figure_11(results: Results, reading: str) -> Figure:
+def _figure_11(runs: Runs) -> Figure:
     series = [
-        _by_nodes(results, f"{what}, {trees}", value, kind, reading, SHARED_SIZES)
-        for what, value in (
+        _by_nodes(runs, f"{what}, {trees}", read, [kind], SHARED_SIZES)
+        for what, read in (
             ("aggregated packets", metrics.aggregations),
             ("delayed messages", metrics.extra("delayed")),
         )
         for kind, trees in (("with", "a tree for each"), ("shared", "one tree"))
     ]
     return Figure(
-        name=f"Figure 11, reading {reading}",
-        title=f"One tree for all, or one for each source, reading {reading}",
+        name=f"Figure 11, reading {runs.reading}",
+        title=f"One tree for all, or one for each source, reading {runs.reading}",
         x_label="nodes",
         y_label="packets or messages",
         series=tuple(series),

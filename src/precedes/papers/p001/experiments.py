@@ -5,8 +5,8 @@ from __future__ import annotations
 import random
 from typing import Any, Final
 
-from precedes.papers.fitted import Fitted
-from precedes.papers.p001.published import CASES
+from precedes.papers.measured import Fitted
+from precedes.papers.p001 import CASES
 from precedes.sim import Fault, Scenario
 from precedes.sim.experiment import Experiment
 

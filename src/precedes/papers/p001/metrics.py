@@ -1,4 +1,4 @@
-"""What is read from the runs."""
+"""Readers of the runs."""
 
 from __future__ import annotations
 
@@ -13,9 +13,24 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from precedes.intervals import student_t
-from precedes.papers.fitted import fitted_reader
-from precedes.papers.measured import Measured, Results, Run, measure, pooled, ranged, select
-from precedes.papers.p001.experiments import PROFILE, SETTINGS, SIZES, TESTS, shared_trees
+from precedes.papers.measured import (
+    Measured,
+    Results,
+    Run,
+    fitted_reader,
+    measure,
+    pooled,
+    ranged,
+    select,
+)
+from precedes.papers.p001.experiments import (
+    PROFILE,
+    SETTINGS,
+    SIZES,
+    TESTS,
+    TREES,
+    shared_trees,
+)
 from precedes.stores import Address
 
 REACTION_MS: Final = 0.1  # a source that is done reacts no more: its last 0.1 does not count
@@ -132,30 +147,33 @@ def not_once(run: Run) -> float:
 
 
 class Column(NamedTuple):
-    """Where the cells of a printed table come from."""
+    """Where the cells of a published table come from."""
 
     experiment: str
     read: Callable[[Run], float]
-    places: int  # decimals in print
+    places: int  # published decimals
+    rows: tuple[int, ...] = SIZES  # processes, or trees in Table 2
+
+    @property
+    def axis(self) -> str:
+        """What the rows are."""
+        return "trees" if self.experiment == "trees" else "processes"
+
+    def cell(self, results: Results, case: str, row: int) -> Measured:
+        """A cell of the table."""
+        wanted = {"workload": shared_trees(row)} if self.axis == "trees" else {"nodes": row}
+        return measure(self.read, runs_of(results, self.experiment, case, **wanted))
 
 
 COLUMNS: Final = {
-    "Table 2, latency": Column("trees", latency_ms, 1),
-    "Table 2, messages": Column("trees", messages, 0),
+    "Table 2, latency": Column("trees", latency_ms, 1, TREES),
+    "Table 2, messages": Column("trees", messages, 0, TREES),
     "Table 3, FF": Column("fault-free", latency_ms, 1),
     "Table 3, FY": Column("one-crash", latency_ms, 1),
     "Table 4, FF": Column("fault-free", messages, 0),
     "Table 4, FY": Column("one-crash", messages, 0),
     "Table 5": Column("crashes", latency_ms, 1),
 }
-
-
-def cell(results: Results, item: str, case: str, row: int) -> Measured:
-    """A cell of a table: the row is a number of trees in Table 2, of processes in the others."""
-    experiment, read, _ = COLUMNS[item]
-    if experiment == "trees":
-        return measure(read, runs_of(results, experiment, case, workload=shared_trees(row)))
-    return measure(read, runs_of(results, experiment, case, nodes=row))
 
 
 def runs_of(results: Results, experiment: str, case: str, **wanted: Any) -> list[Run]:

@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
 
-from precedes.papers.fitted import Fitted
+from precedes.papers.measured import Fitted
 from precedes.parts.sizing import size
 from precedes.sim import Scenario
 from precedes.sim.experiment import Experiment, grid

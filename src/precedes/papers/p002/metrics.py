@@ -1,4 +1,4 @@
-"""What is read from the runs."""
+"""Readers of the runs."""
 
 from __future__ import annotations
 
@@ -28,12 +28,7 @@ INCREMENTS: Final = 2
 
 def out_of_order(count: str) -> Callable[[Run], float]:
     """A reader of what was out of causal order: distinct messages, or deliveries."""
-
-    @ranged(0)
-    def read(run: Run) -> float:
-        return float(run["violations"][count])
-
-    return read
+    return ranged(0)(lambda run: float(run["violations"][count]))
 
 
 def fewer(count: str) -> Callable[[Run, Run], float]:
@@ -48,12 +43,7 @@ def times_fewer(count: str) -> Callable[[Run, Run], float]:
     One more of each is counted, so that none is no division by zero.
     """
     errors = out_of_order(count)
-
-    @ranged(0)
-    def read(few: Run, many: Run) -> float:
-        return (errors(many) + 1) / (errors(few) + 1)
-
-    return read
+    return ranged(0)(lambda few, many: (errors(many) + 1) / (errors(few) + 1))
 
 
 @ranged(0, 1)

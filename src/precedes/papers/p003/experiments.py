@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from precedes.papers.fitted import Fitted
-from precedes.papers.p003.published import PUBLISHED
+from precedes.papers.measured import Fitted
+from precedes.papers.p003 import PUBLISHED
 from precedes.sim import Scenario
 from precedes.sim.experiment import Experiment, grid
 
@@ -47,7 +47,8 @@ TABLE_2_RUNS: Final = {
 REQUEST_LOADS: Final = {"peeling": (30.0, 60.0, 90.0, 110.0, 140.0), "literal": (30.0, 45.0, 60.0)}
 REQUEST_ENTRIES: Final = (20, 25, 50)
 
-# Where the printed protocol tips over; not in the paper.
+# Where the published protocol tips over; not in the paper.
+RISING: Final = {"rising-printed": "as printed", "rising-grace": "with grace and retries"}
 RISING_LOADS: Final = (45.0, 60.0, 75.0, 90.0, 110.0)
 RISING_ENTRIES: Final = 25
 
@@ -172,10 +173,10 @@ def _beside_print(clock: Scenario, full: bool, seeds: range) -> list[Experiment]
     return [
         *(
             Experiment(
-                f"rising-{name}",
+                name,
                 grid(_with(rising, **parameters), vary={"rate": RISING_LOADS}, seeds=seeds),
             )
-            for name, parameters in (("printed", PRINTED), ("grace", {}))
+            for name, parameters in zip(RISING, (PRINTED, {}), strict=True)
         ),
         Experiment("in-turn", grid(_in_turn(full), vary={}, seeds=seeds)),
         Experiment("limits", grid(limited, vary={"hashes": LIMITS}, seeds=seeds)),

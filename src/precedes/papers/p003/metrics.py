@@ -1,11 +1,11 @@
-"""What is read from the runs, and what the formula of precedes size expects."""
+"""Readers of the runs, and what the formula of precedes size expects."""
 
 from __future__ import annotations
 
 import statistics
 from collections.abc import Callable, Sequence
 from itertools import pairwise
-from typing import Final
+from typing import Final, NamedTuple
 
 from precedes.papers.measured import Measured, Results, Run, measure, ranged, select
 from precedes.papers.p003.experiments import (
@@ -53,19 +53,12 @@ def found_by_hash_alone(results: Results, reading: str, counted: str) -> Measure
 
 
 def _wrong(counted: str) -> Callable[[Run], float]:
-    @ranged(0)
-    def read(run: Run) -> float:
-        return float(run["violations"][counted]) * BROADCASTS / run["broadcasts"]
-
-    return read
+    return ranged(0)(lambda run: run["violations"][counted] * BROADCASTS / run["broadcasts"])
 
 
 def _missed(counted: str) -> Callable[[Run], float]:
-    @ranged(0)
-    def read(run: Run) -> float:
-        return float(run["extra"][UNTAGGED[counted]]) * BROADCASTS / run["broadcasts"]
-
-    return read
+    name = UNTAGGED[counted]
+    return ranged(0)(lambda run: run["extra"][name] * BROADCASTS / run["broadcasts"])
 
 
 @ranged(0, 1)
@@ -110,11 +103,7 @@ def false_requests(run: Run) -> float:
 
 def request_rate(results: Results, name: str, unit: float, **wanted: float) -> Measured:
     """Requests for ``unit`` deliveries at a point of an experiment."""
-
-    @ranged(0)
-    def read(run: Run) -> float:
-        return unit * requests(run)
-
+    read = ranged(0)(lambda run: unit * requests(run))
     return measure(read, select(results[name], **wanted))
 
 
@@ -135,11 +124,7 @@ def request_growth(results: Results, name: str) -> Measured:
 
 def mean_requests(results: Results, name: str, unit: float) -> Measured:
     """Table 2: the mean over all groups."""
-
-    @ranged(0)
-    def read(*runs: Run) -> float:
-        return unit * statistics.fmean(map(requests, runs))
-
+    read = ranged(0)(lambda *runs: unit * statistics.fmean(map(requests, runs)))
     return measure(read, *_by_nodes(results, name))
 
 
@@ -216,11 +201,7 @@ def requests_with_unshown(results: Results) -> Measured:
 
 def audited(results: Results, name: str, count: str, **wanted: str) -> Measured:
     """What the audit of traced runs counts."""
-
-    @ranged(0)
-    def read(run: Run) -> float:
-        return float(run["audit"][count])
-
+    read = ranged(0)(lambda run: float(run["audit"][count]))
     return measure(read, select(results[name], **wanted))
 
 
@@ -234,24 +215,28 @@ def longer_messages(results: Results) -> Measured:
     return measure(read, *(select(results["sizes"], nodes=nodes) for nodes in CLOCK_NODES))
 
 
-def error_settings() -> list[tuple[str, int, list[tuple[float, int]]]]:
-    """Experiment, nodes and (load, entries) of all measurements of the error rate."""
-    return [
-        ("load", 200, [(rate, entries) for rate in LOADS for entries in ENTRIES]),
-        ("sized", 2_000, list(SIZED)),
-    ]
+class Errors(NamedTuple):
+    """The share of deliveries out of causal order at a point, measured and by the formula."""
+
+    nodes: int
+    entries: int
+    rate: float
+    measured: Measured
+    expected: float
 
 
-def error_share(results: Results, name: str, rate: float, entries: int) -> Measured:
-    """The share of deliveries out of causal order at a point of an experiment."""
+def errors(results: Results) -> list[Errors]:
+    """The share at each load of 200 nodes, then where the formula of precedes size is checked."""
 
     @ranged(0, 1)
-    def read(run: Run) -> float:
+    def share(run: Run) -> float:
         return float(run["violations"]["deliveries"]) / run["deliveries"]
 
-    return measure(read, select(results[name], rate=rate, entries=entries))
-
-
-def expected_errors(rate: float, entries: int, nodes: int) -> float:
-    """The share that the formula gives."""
-    return error_rate(rate=rate, entries=entries, per_process=PER_PROCESS, nodes=nodes)
+    points = [("load", 200, rate, entries) for rate in LOADS for entries in ENTRIES]
+    points += [("sized", 2_000, rate, entries) for rate, entries in SIZED]
+    found = []
+    for name, nodes, rate, entries in points:
+        measured = measure(share, select(results[name], rate=rate, entries=entries))
+        expected = error_rate(rate=rate, entries=entries, per_process=PER_PROCESS, nodes=nodes)
+        found.append(Errors(nodes, entries, rate, measured, expected))
+    return found

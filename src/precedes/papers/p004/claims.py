@@ -1,11 +1,14 @@
-"""What Wilhelm et al. 2020 print in section V, figures and statements, and what is measured."""
+"""What Wilhelm et al. 2020 publish in section V, figures and statements, and what is measured."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any, Final
+from collections.abc import Iterator, Sequence
+from functools import partial
+from typing import Final
 
 from precedes.papers.claims import (
+    CAUSAL_ORDER,
+    EXACTLY_ONCE,
     About,
     Claim,
     at_least,
@@ -14,13 +17,13 @@ from precedes.papers.claims import (
     finding,
     in_range,
     irreproducible,
+    kept,
     same_order,
     same_sign,
     within,
 )
-from precedes.papers.guarantees import CAUSAL_ORDER, EXACTLY_ONCE, kept
-from precedes.papers.measured import Measured, Results, Run, measure, pooled, select
-from precedes.papers.p004 import PAPER, metrics
+from precedes.papers.measured import Results, Run, measure, pooled, select
+from precedes.papers.p004 import HIGH_ITEM, LOW_ITEM, PAPER, PUBLISHED, metrics
 from precedes.papers.p004.experiments import (
     BANDWIDTHS,
     CELLS,
@@ -30,8 +33,7 @@ from precedes.papers.p004.experiments import (
     UNKNOWN_RADIO,
     WINDOWS,
 )
-from precedes.papers.p004.metrics import Reader, delay_s, extra, less, on_radio, paired, static
-from precedes.papers.p004.published import HIGH_ITEM, LOW_ITEM, PUBLISHED
+from precedes.papers.p004.metrics import delay_s, extra, less, on_radio, paired
 
 SHARED: Final = (
     "most of it is lost where cells overlap, when two stations send at once; how much they overlap "
@@ -61,490 +63,263 @@ MEMORY: Final = (
 )
 
 
-def claims(results: Results) -> list[Claim]:
+def claims(results: Results) -> Iterator[Claim]:
     """All of section V on both radios, and what is measured besides."""
-    found = []
     for radio in RADIOS:
-        found += _low_of_mobile(results, radio)
+        yield from _low(results, radio, "mobile", f"mobile, {radio}")
         for tcp in TCPS:
-            found += _low_of_flooding(results, radio, tcp)
-            found += _against_flooding(results, radio, tcp)
-        found += _high_of_mobile(results, radio)
+            yield from _low(results, radio, "flooding", f"flooding, {tcp}, {radio}", **TCPS[tcp])
+            yield from _against_flooding(results, radio, tcp)
+        yield from _high_of_mobile(results, radio)
         for tcp in TCPS:
-            found += _high_of_flooding(results, radio, tcp)
-        found += _walking(results, radio)
-        found += _faults(results, radio)
-        found += _limit(results, radio)
-        found += _curve(results, radio)
-    return [*found, *_memory(results), *_guarantees(results)]
+            yield from _high_of_flooding(results, radio, tcp)
+        yield from _walking(results, radio)
+        yield from _faults(results, radio)
+        yield from _curve(results, radio)
+    yield from _memory(results)
+    yield from _guarantees(results)
 
 
-# V-A, the low load.
+def _about(item: str, what: str, where: str) -> About:
+    return About(PAPER, item, f"{what}, {where}")
 
 
-def _low_of_mobile(results: Results, radio: str) -> list[Claim]:
-    def read(reader: Reader) -> Measured:
-        return static(results, radio, reader, protocol="mobile")
-
-    printed = PUBLISHED[LOW_ITEM]["mobile"]
-    return [
-        *_figures_of(f"mobile, {radio}", printed, read, places=(0.005, 0.05)),
-        at_most(
-            About(PAPER, LOW_ITEM, f"acknowledgements of a host per s, mobile, {radio}"),
-            published=printed["acks_per_s"],
-            measured=read(extra("acks_per_host_per_s")),
-        ),
-        finding(
-            About(PAPER, LOW_ITEM, f"lost at any antenna in reach, mobile, {radio}"),
-            measured=read(extra("collisions_all")),
-        ),
-    ]
+def _overloaded(radio: str) -> str:
+    """Why what the stations of a radio do at high loads may differ."""
+    return OVERLOAD if RADIOS[radio]["mac"] == "csma" else UNKNOWN_RADIO
 
 
-def _low_of_flooding(results: Results, radio: str, tcp: str) -> list[Claim]:
-    def read(reader: Reader) -> Measured:
-        return static(results, radio, reader, protocol="flooding", **TCPS[tcp])
-
-    printed = PUBLISHED[LOW_ITEM]["flooding"]
-    return [
-        *_figures_of(f"flooding, {tcp}, {radio}", printed, read, places=(0.5, 0.005)),
-        at_least(
-            About(PAPER, LOW_ITEM, f"acknowledgements of a host per s, flooding, {tcp}, {radio}"),
-            published=printed["acks_per_s"],
-            measured=read(extra("acks_per_host_per_s")),
-            reason=ON_DEMAND,
-        ),
-    ]
-
-
-def _figures_of(
-    who: str,
-    printed: dict[str, float],
-    read: Callable[[Reader], Measured],
-    places: tuple[float, float],
-) -> list[Claim]:
-    """What print gives of both algorithms."""
-    reasons = {"collisions": SHARED}
-    if who.startswith("flooding"):
-        reasons["messages_per_delivery"] = NAGLE
-    found = [
-        within(
-            About(PAPER, LOW_ITEM, f"{what}, {who}"),
-            published=printed[key],
-            measured=read(reader),
-            rounding=rounding,
-            reason=reasons.get(key, UNKNOWN_RADIO),
-        )
-        for what, key, reader, rounding in (
-            ("delay in s", "delay_s", delay_s, places[0]),
-            (
-                "messages sent per delivery",
-                "messages_per_delivery",
-                extra("messages_per_delivery"),
-                places[1],
-            ),
-            ("share lost in collisions", "collisions", extra("collisions_intended"), 0.005),
-        )
-    ]
-    about = About(PAPER, LOW_ITEM, f"messages out of order at a host (RBuffer), {who}")
-    measured = read(extra("early_mean"))
-    return [*found, at_most(about, published=printed["early_below"], measured=measured)]
+def _low(results: Results, radio: str, protocol: str, who: str, **tcp: float) -> Iterator[Claim]:
+    """V-A, the low load."""
+    runs = on_radio(results, "static", radio, protocol=protocol, **tcp)
+    printed = PUBLISHED[LOW_ITEM][protocol]
+    is_tcp = protocol == "flooding"
+    ratio = extra("messages_per_delivery")
+    for what, name, read, rounding, reason in (
+        ("delay in s", "delay_s", delay_s, 0.5 if is_tcp else 0.005, UNKNOWN_RADIO),
+        ("messages sent per delivery", "messages_per_delivery", ratio, 0.005 if is_tcp else 0.05,
+         NAGLE if is_tcp else UNKNOWN_RADIO),
+        ("share lost in collisions", "collisions", extra("collisions_intended"), 0.005, SHARED),
+    ):  # fmt: skip
+        about, measured = _about(LOW_ITEM, what, who), measure(read, runs)
+        yield within(about, printed[name], measured, rounding=rounding, reason=reason)
+    about = _about(LOW_ITEM, "messages out of order at a host (RBuffer)", who)
+    yield at_most(about, printed["early_below"], measure(extra("early_mean"), runs))
+    about = _about(LOW_ITEM, "acknowledgements of a host per s", who)
+    acks = measure(extra("acks_per_host_per_s"), runs)
+    if is_tcp:
+        yield at_least(about, printed["acks_per_s"], acks, reason=ON_DEMAND)
+    else:
+        yield at_most(about, printed["acks_per_s"], acks)
+        about = _about(LOW_ITEM, "lost at any antenna in reach", who)
+        yield finding(about, measure(extra("collisions_all"), runs))
 
 
-def _against_flooding(results: Results, radio: str, tcp: str) -> list[Claim]:
+def _against_flooding(results: Results, radio: str, tcp: str) -> Iterator[Claim]:
+    """V-A, the low load: where no name is given, only the direction is published."""
     runs = on_radio(results, "static", radio, protocol="flooding", **TCPS[tcp])
     others = on_radio(results, "static", radio, protocol="mobile")
-    printed = PUBLISHED[LOW_ITEM]
-    mobile, flooding = printed["mobile"], printed["flooding"]
-    where = f"{tcp}, {radio}"
-
-    def gap(key: str) -> float:
-        return float(flooding[key] - mobile[key])
-
-    varies = "variation of SBuffer over time"
-    early = "messages out of order at a host (Fig. 6c)"
-    reasons = {early: NAGLE, varies: UNKNOWN_RADIO}
-    found = [
-        same_sign(
-            About(PAPER, LOW_ITEM, f"flooding less mobile: {what}, {where}"),
-            published=printed["more"] if key is None else gap(key),
-            measured=paired(less(read), runs, others),
-            is_size=key is not None,
-            reason=reasons.get(what, ""),
-        )
-        for what, key, read in (
-            ("delay in s", "delay_s", delay_s),
-            (
-                "messages sent per delivery (Fig. 6d)",
-                "messages_per_delivery",
-                extra("messages_per_delivery"),
-            ),
-            ("share lost in collisions", "collisions", extra("collisions_intended")),
-            ("messages stored at a station (Fig. 6a)", None, extra("stored_mean")),
-            (early, None, extra("early_mean")),
-            ("bytes sent per s (Fig. 6b)", None, extra("bytes_per_s")),
-            ("bytes of a datagram", None, metrics.bytes_per_datagram),
-            ("acknowledgements of a host per s", None, extra("acks_per_host_per_s")),
-            (varies, None, metrics.variation),
-        )
-    ]
-    about = About(PAPER, LOW_ITEM, f"times as many messages stored as with mobile, {where}")
+    printed, where = PUBLISHED[LOW_ITEM], f"{tcp}, {radio}"
+    for what, name, read, reason in (
+        ("delay in s", "delay_s", delay_s, ""),
+        ("messages sent per delivery (Fig. 6d)", "messages_per_delivery",
+         extra("messages_per_delivery"), ""),
+        ("share lost in collisions", "collisions", extra("collisions_intended"), ""),
+        ("messages stored at a station (Fig. 6a)", "", extra("stored_mean"), ""),
+        ("messages out of order at a host (Fig. 6c)", "", extra("early_mean"), NAGLE),
+        ("bytes sent per s (Fig. 6b)", "", extra("bytes_per_s"), ""),
+        ("bytes of a datagram", "", metrics.bytes_per_datagram, ""),
+        ("acknowledgements of a host per s", "", extra("acks_per_host_per_s"), ""),
+        ("variation of SBuffer over time", "", metrics.variation, UNKNOWN_RADIO),
+    ):  # fmt: skip
+        about = _about(LOW_ITEM, f"flooding less mobile: {what}", where)
+        gap = printed["flooding"][name] - printed["mobile"][name] if name else printed["more"]
+        measured = paired(less(read), runs, others)
+        yield same_sign(about, gap, measured, is_size=bool(name), reason=reason)
+    about = _about(LOW_ITEM, "times as many messages stored as with mobile", where)
     times = paired(metrics.times(extra("stored_mean")), runs, others)
-    least = printed["copies_stored"]
-    return [*found, at_least(about, published=least, measured=times, reason=UNKNOWN_RADIO)]
+    yield at_least(about, printed["copies_stored"], times, reason=UNKNOWN_RADIO)
 
 
-# V-A, the high load.
-
-
-def _high_of_mobile(results: Results, radio: str) -> list[Claim]:
-    printed = PUBLISHED[HIGH_ITEM]
+def _high_of_mobile(results: Results, radio: str) -> Iterator[Claim]:
+    """V-A, the high load."""
+    printed, who, reason = PUBLISHED[HIGH_ITEM], f"mobile, {radio}", _overloaded(radio)
     runs = on_radio(results, "load", radio, protocol="mobile")
-    reason = OVERLOAD if RADIOS[radio]["mac"] == "csma" else UNKNOWN_RADIO
-    found = [
-        within(
-            About(PAPER, HIGH_ITEM, f"{what}, mobile, {radio}"),
-            published=printed[key],
-            measured=measure(read, runs),
-            rounding=rounding,
-            reason=reason,
-        )
-        for what, key, read, rounding in (
-            ("delay in s", "delay_s", delay_s, 0.005),
-            ("messages stored at a station", "stored", extra("stored_mean"), 0.5),
-            ("messages out of order at a host", "early", extra("early_mean"), 0.5),
-            ("messages sent per s", "sent_per_s", extra("sent_per_s"), 50.0),
-        )
-    ]
-    return [
-        *found,
-        within(
-            About(PAPER, HIGH_ITEM, f"growth of SBuffer while the load lasts, mobile, {radio}"),
-            published=printed["growth"],
-            measured=measure(metrics.growth("stored"), runs),
-            span=printed["stored"],
-            reason=reason,
-        ),
-        irreproducible(
-            About(PAPER, HIGH_ITEM, f"bytes sent per s, mobile, {radio}"),
-            published=printed["bytes_per_s"],
-            measured=measure(extra("bytes_per_s"), runs),
-            reason=BYTES,
-        ),
-        finding(
-            About(PAPER, HIGH_ITEM, f"bytes of the protocol in a datagram, mobile, {radio}"),
-            measured=measure(extra("control_bytes_per_datagram"), runs),
-        ),
-    ]
+    for what, name, read, rounding in (
+        ("delay in s", "delay_s", delay_s, 0.005),
+        ("messages stored at a station", "stored", extra("stored_mean"), 0.5),
+        ("messages out of order at a host", "early", extra("early_mean"), 0.5),
+        ("messages sent per s", "sent_per_s", extra("sent_per_s"), 50.0),
+    ):
+        about, measured = _about(HIGH_ITEM, what, who), measure(read, runs)
+        yield within(about, printed[name], measured, rounding=rounding, reason=reason)
+    about = _about(HIGH_ITEM, "growth of SBuffer while the load lasts", who)
+    growth = measure(metrics.growth("stored"), runs)
+    yield within(about, printed["growth"], growth, span=printed["stored"], reason=reason)
+    about = _about(HIGH_ITEM, "bytes sent per s", who)
+    sent = measure(extra("bytes_per_s"), runs)
+    yield irreproducible(about, printed["bytes_per_s"], sent, reason=BYTES)
+    about = _about(HIGH_ITEM, "bytes of the protocol in a datagram", who)
+    yield finding(about, measure(extra("control_bytes_per_datagram"), runs))
 
 
-def _high_of_flooding(results: Results, radio: str, tcp: str) -> list[Claim]:
+def _high_of_flooding(results: Results, radio: str, tcp: str) -> Iterator[Claim]:
     """ "Buffers, and delivery delays, which grow indefinitely"; connections that fail."""
-    printed = PUBLISHED[HIGH_ITEM]
+    printed, where = PUBLISHED[HIGH_ITEM], f"flooding, {tcp}, {radio}"
     runs = on_radio(results, "load", radio, protocol="flooding", **TCPS[tcp])
     low = on_radio(results, "static", radio, protocol="flooding", **TCPS[tcp])
     mobile = on_radio(results, "load", radio, protocol="mobile")
-    where = f"flooding, {tcp}, {radio}"
-    measured = (
+    connect = less(extra("connect_ms_max", 0.001))
+    for what, measured in (
         ("growth of SBuffer while the load lasts", measure(metrics.growth("stored"), runs)),
-        (
-            "growth of the delay while the load lasts, in s",
-            measure(metrics.growth("delay_ms", 0.001), runs),
-        ),
+        ("growth of the delay while the load lasts, in s", measure(metrics.delay_growth_s, runs)),
         ("delay above that at 5.6 per s, in s", paired(less(delay_s), runs, low)),
         ("delay above that of mobile, in s", paired(less(delay_s), runs, mobile)),
-        (
-            "longest connect above that at 5.6 per s, in s",
-            paired(less(extra("connect_ms_max", 0.001)), runs, low),
-        ),
-    )
-    found = [
-        same_sign(
-            About(PAPER, HIGH_ITEM, f"{what}, {where}"),
-            published=printed["more"],
-            measured=one,
-            is_size=False,
-        )
-        for what, one in measured
-    ]
+        ("longest connect above that at 5.6 per s, in s", paired(connect, runs, low)),
+    ):
+        yield same_sign(_about(HIGH_ITEM, what, where), printed["more"], measured, is_size=False)
 
     def longest_s(every: Sequence[Run]) -> float:
         return max(float(run["extra"]["connect_ms_max"]) / 1000 for run in every)
 
-    return [
-        *found,
-        at_least(
-            About(PAPER, HIGH_ITEM, f"s until the last host has its connection, {where}"),
-            published=printed["connect_s"],
-            measured=pooled(longest_s, runs),
-            reason=CONNECTS,
-        ),
-    ]
+    about = _about(HIGH_ITEM, "s until the last host has its connection", where)
+    yield at_least(about, printed["connect_s"], pooled(longest_s, runs), reason=CONNECTS)
 
 
-# V-B.
-
-
-def _walking(results: Results, radio: str) -> list[Claim]:
-    item = "Section V-B"
-    printed = PUBLISHED[item]
+def _walking(results: Results, radio: str) -> Iterator[Claim]:
+    """V-B."""
+    printed, reason = PUBLISHED["Section V-B"], _overloaded(radio)
     standing = on_radio(results, "walking", radio, mobility="static")
     walking = on_radio(results, "walking", radio, mobility="waypoint")
-    reason = OVERLOAD if RADIOS[radio]["mac"] == "csma" else UNKNOWN_RADIO
 
     def about(what: str) -> About:
-        return About(PAPER, item, f"{what}, {radio}")
+        return _about("Section V-B", what, radio)
 
-    def beside(reader: Reader) -> Measured:
-        return paired(less(reader), walking, standing)
-
-    found = [
-        within(
-            about("delay in s"),
-            published=printed["delay_s"],
-            measured=measure(delay_s, walking),
-            rounding=0.05,
-            reason=reason,
-        ),
-        same_sign(
-            about("delay that walking adds, in s"),
-            published=printed["penalty_s"],
-            measured=beside(delay_s),
-        ),
-        within(
-            about("growth of the delay while hosts walk, in s"),
-            published=printed["growth"],
-            measured=measure(metrics.growth("delay_ms", 0.001), walking),
-            span=printed["delay_s"],
-            reason=reason,
-        ),
-        in_range(
-            about("share lost in collisions"),
-            published=printed["collisions"],
-            measured=measure(extra("collisions_intended"), walking),
-            reason=SHARED,
-        ),
-        same_sign(
-            about("collisions that walking adds"),
-            published=printed["more"],
-            measured=beside(extra("collisions_intended")),
-            is_size=False,
-        ),
-        at_most(
-            about("s within which half of the deliveries are made"),
-            published=printed["first_repeat_s"],
-            measured=measure(metrics.median_s, walking),
-            reason=reason,
-        ),
-    ]
-    return [
-        *found,
-        *_buffers_walking(about, printed, walking, standing, reason),
-        *_handoffs(about, printed, walking, reason),
-    ]
-
-
-def _buffers_walking(
-    about: Callable[[str], About],
-    printed: dict[str, Any],
-    walking: Sequence[Run],
-    standing: Sequence[Run],
-    reason: str,
-) -> list[Claim]:
-    found = [
-        at_most(
-            about("dozens of messages stored at a station (Fig. 7a)"),
-            published=printed["stored_dozens"],
-            measured=measure(metrics.dozens, walking),
-            reason=reason,
-        ),
-    ]
+    delay = measure(delay_s, walking)
+    yield within(about("delay in s"), printed["delay_s"], delay, rounding=0.05, reason=reason)
+    added = paired(less(delay_s), walking, standing)
+    yield same_sign(about("delay that walking adds, in s"), printed["penalty_s"], added)
+    yield within(
+        about("growth of the delay while hosts walk, in s"),
+        printed["growth"],
+        measure(metrics.delay_growth_s, walking),
+        span=printed["delay_s"],
+        reason=reason,
+    )
+    lost = extra("collisions_intended")
+    share = measure(lost, walking)
+    yield in_range(about("share lost in collisions"), printed["collisions"], share, reason=SHARED)
+    added = paired(less(lost), walking, standing)
+    yield same_sign(about("collisions that walking adds"), printed["more"], added, is_size=False)
+    for what, name, read in (
+        ("s within which half of the deliveries are made", "first_repeat_s", metrics.median_s),
+        ("dozens of messages stored at a station (Fig. 7a)", "stored_dozens", metrics.dozens),
+    ):
+        yield at_most(about(what), printed[name], measure(read, walking), reason=reason)
     for what, name in (
         ("own messages not acknowledged at a host (SBuffer)", "unacknowledged_mean"),
         ("messages of a host out of order at its station (RBuffer)", "station_early_mean"),
     ):
         measured = measure(extra(name), walking)
-        found.append(
-            in_range(about(what), published=printed["buffers"], measured=measured, reason=SELDOM)
-        )
+        yield in_range(about(what), printed["buffers"], measured, reason=SELDOM)
     for what, name in (
         ("messages sent (Fig. 7b)", "sent_per_s"),
         ("messages stored at a station", "stored_mean"),
         ("messages out of order at a host", "early_mean"),
     ):
-        found.append(
-            within(
-                about(f"{what}, times those of standing hosts"),
-                published=printed["as_standing"],
-                measured=paired(metrics.times(extra(name)), walking, standing),
-                rounding=0.1,
-                reason=reason,
-            )
-        )
-    return found
+        times = paired(metrics.times(extra(name)), walking, standing)
+        whose = about(f"{what}, times those of standing hosts")
+        yield within(whose, printed["as_standing"], times, rounding=0.1, reason=reason)
+    discarded = "messages of a handoff that the new station had discarded"
+    most, mean = pooled(metrics.most_discarded, walking), pooled(metrics.discarded, walking)
+    yield at_most(about(f"{discarded}, most"), printed["list_up_to"], most, reason=reason)
+    yield finding(about(f"{discarded}, mean"), mean)
+    beyond = measure(metrics.beyond_the_buffer, walking)
+    longest = about("longest list of a handoff less the fullest SBuffer")
+    yield at_most(longest, printed["list_beyond_buffer"], beyond)
+    yield at_least(
+        about("share of copies that one host of the cell or none has already (V-D)"),
+        PUBLISHED["Section V-D"]["usually"],
+        measure(metrics.one_id_or_none, walking),
+    )
 
 
-def _handoffs(
-    about: Callable[[str], About], printed: dict[str, Any], walking: Sequence[Run], reason: str
-) -> list[Claim]:
-    def longest(runs: Sequence[Run]) -> float:
-        return max(float(run["extra"]["discarded_max"]) for run in runs)
-
-    def each(runs: Sequence[Run]) -> float:
-        handoffs = sum(run["extra"]["handoffs"] for run in runs)
-        return float(sum(run["extra"]["discarded"] for run in runs) / max(handoffs, 1))
-
-    usually = PUBLISHED["Section V-D"]["usually"]
-    return [
-        at_most(
-            about("messages of a handoff that the new station had discarded, most"),
-            published=printed["list_up_to"],
-            measured=pooled(longest, walking),
-            reason=reason,
-        ),
-        finding(
-            about("messages of a handoff that the new station had discarded, mean"),
-            measured=pooled(each, walking),
-        ),
-        at_most(
-            about("longest list of a handoff less the fullest SBuffer"),
-            published=printed["list_beyond_buffer"],
-            measured=measure(metrics.beyond_the_buffer, walking),
-        ),
-        at_least(
-            about("share of copies that one host of the cell or none has already (V-D)"),
-            published=usually,
-            measured=measure(metrics.one_id_or_none, walking),
-        ),
-    ]
-
-
-# V-C.
-
-
-def _faults(results: Results, radio: str) -> list[Claim]:
-    item = "Section V-C"
-    printed = PUBLISHED[item]
+def _faults(results: Results, radio: str) -> Iterator[Claim]:
+    """V-C; "beyond it, messages will not be delivered fast enough": growth after a long fault."""
+    item, printed = "Section V-C", PUBLISHED["Section V-C"]
     runs = on_radio(results, "faults", radio)
-    numbers = range(len(printed["lengths_s"]))
     why = f"; {OVERLOAD}" if RADIOS[radio]["mac"] == "csma" else ""
-    found = [
-        same_order(
-            About(PAPER, item, f"the longer a fault, {what}, {radio}"),
-            published=printed["lengths_s"],
-            measured=[measure(lambda run, n=n, read=read: read(run, n), runs) for n in numbers],
-            reason=f"published are the lengths in s; the rest is in a figure{why}",
-        )
-        for what, read in (
-            ("the more its station stores: peaks", metrics.peak),
-            ("the longer until it is as before: s", metrics.recovery_s),
-        )
-    ]
-    return [
-        *found,
-        same_sign(
-            About(PAPER, item, f"stored at the station of a fault above other stations, {radio}"),
-            published=printed["more"],
-            measured=measure(metrics.above_others, runs),
-            is_size=False,
-        ),
-    ]
-
-
-def _limit(results: Results, radio: str) -> list[Claim]:
-    """ "Beyond it, messages will not be delivered fast enough": growth after a long fault."""
-    item = "Section V-C"
-    printed = PUBLISHED[item]
-    found = []
+    why = f"published are the lengths in s; the rest is in a figure{why}"
+    for what, read in (
+        ("the more its station stores: peaks", metrics.peak),
+        ("the longer until it is as before: s", metrics.recovery_s),
+    ):
+        lengths = printed["lengths_s"]
+        by_fault = [measure(partial(read, number=n), runs) for n in range(len(lengths))]
+        about = _about(item, f"the longer a fault, {what}", radio)
+        yield same_order(about, lengths, by_fault, reason=why)
+    about = _about(item, "stored at the station of a fault above other stations", radio)
+    above = measure(metrics.above_others, runs)
+    yield same_sign(about, printed["more"], above, is_size=False)
     for window in WINDOWS:
         runs = on_radio(results, "limit", radio, window=window)
         where = f"at most {window} sent at once, {radio}"
-        found += [
-            at_least(
-                About(PAPER, item, f"outstanding after a fault of 18 s, {where}"),
-                published=printed["outstanding_max"],
-                measured=measure(metrics.outstanding, runs),
-            ),
-            same_sign(
-                About(PAPER, item, f"growth of these in the 8 s after it, {where}"),
-                published=printed["more"],
-                measured=measure(metrics.grown_since, runs),
-                is_size=False,
-                reason="the limit is a matter of the bandwidth",
-            ),
-        ]
-    return found
+        about = _about(item, "outstanding after a fault of 18 s", where)
+        yield at_least(about, printed["outstanding_max"], measure(metrics.outstanding, runs))
+        yield same_sign(
+            _about(item, "growth of these in the 8 s after it", where),
+            printed["more"],
+            measure(metrics.grown_since, runs),
+            is_size=False,
+            reason="the limit is a matter of the bandwidth",
+        )
 
 
-# V-D, and what the paper promises.
-
-
-def _memory(results: Results) -> list[Claim]:
-    item = "Section V-D"
-    printed = PUBLISHED[item]
-    control = extra("station_control_bytes_max")
-    cells = [select(results["size"], nodes=hosts, stations=cells) for hosts, cells in CELLS]
-    few, many = (select(results["size"], nodes=hosts, stations=cells) for hosts, cells in GROUPS)
-    added = GROUPS[1][0] - GROUPS[0][0]
-    first, second = printed["steps"]
-    return [
-        within(
-            About(PAPER, item, "bytes for 20 more hosts of a cell, times those for 10 more"),
-            published=second / first,
-            measured=measure(
-                lambda one, two, three: (
-                    (control(three) - control(two)) / max(control(two) - control(one), 1)
-                ),
-                *cells,
-            ),
-            rounding=0.05,
-        ),
-        equal(
-            About(PAPER, item, "bytes of a station for a host of other cells"),
-            published=printed["bytes_of_others"],
-            measured=measure(lambda one, two: (control(two) - control(one)) / added, few, many),
-            reason=MEMORY,
-        ),
-        finding(
-            About(PAPER, item, "bytes of the largest host, 280 hosts"),
-            measured=measure(extra("host_bytes_max"), many),
-        ),
-    ]
-
-
-def _guarantees(results: Results) -> list[Claim]:
-    found = []
-    for radio in RADIOS:
-        for who, wanted in (
-            ("mobile, hosts that walk and fail", {"protocol": "mobile"}),
-            *((f"flooding, {tcp}", {"protocol": "flooding", **TCPS[tcp]}) for tcp in TCPS),
-        ):
-            runs = on_radio(results, "traced", radio, **wanted)
-            for what, against in (
-                ("deliveries out of causal order", CAUSAL_ORDER),
-                ("deliveries missing, repeated or of nothing", EXACTLY_ONCE),
-            ):
-                about = About(PAPER, "Guarantees", f"{what}, {who}, {radio}")
-                found.append(kept(about, runs=runs, against=against))
-    return found
-
-
-def _curve(results: Results, radio: str) -> list[Claim]:
-    found = []
+def _curve(results: Results, radio: str) -> Iterator[Claim]:
+    access = radio.partition(" at ")[0]
     for bandwidth in BANDWIDTHS:
         runs = [
             on_radio(results, "bandwidth", radio, protocol=protocol, bandwidth_bps=bandwidth)
             for protocol in ("flooding", "mobile")
         ]
-        access = radio.partition(" at ")[0]
-        about = About(
-            PAPER, "Bandwidth", f"delay of flooding by that of mobile, {access}, {bandwidth:g} b/s"
-        )
-        found.append(
-            finding(
-                about,
-                measured=measure(metrics.times(delay_s), *runs),
-                reason="the paper's factor is 10 at an unknown bandwidth",
-            )
-        )
-    return found
+        key = f"delay of flooding by that of mobile, {access}, {bandwidth:g} b/s"
+        why = "the paper's factor is 10 at an unknown bandwidth"
+        times = measure(metrics.times(delay_s), *runs)
+        yield finding(About(PAPER, "Bandwidth", key), times, reason=why)
+
+
+def _memory(results: Results) -> Iterator[Claim]:
+    item, printed = "Section V-D", PUBLISHED["Section V-D"]
+    control = extra("station_control_bytes_max")
+    cells, groups = (
+        [select(results["size"], nodes=hosts, stations=stations) for hosts, stations in sizes]
+        for sizes in (CELLS, GROUPS)
+    )
+
+    def ratio(one: Run, two: Run, three: Run) -> float:
+        return (control(three) - control(two)) / max(control(two) - control(one), 1)
+
+    def of_other_hosts(few: Run, many: Run) -> float:
+        return (control(many) - control(few)) / (GROUPS[1][0] - GROUPS[0][0])
+
+    first, second = printed["steps"]
+    about = About(PAPER, item, "bytes for 20 more hosts of a cell, times those for 10 more")
+    yield within(about, second / first, measure(ratio, *cells), rounding=0.05)
+    about = About(PAPER, item, "bytes of a station for a host of other cells")
+    others = measure(of_other_hosts, *groups)
+    yield equal(about, printed["bytes_of_others"], others, reason=MEMORY)
+    about = About(PAPER, item, "bytes of the largest host, 280 hosts")
+    yield finding(about, measure(extra("host_bytes_max"), groups[-1]))
+
+
+def _guarantees(results: Results) -> Iterator[Claim]:
+    who = {"mobile, hosts that walk and fail": {"protocol": "mobile"}}
+    who |= {f"flooding, {tcp}": {"protocol": "flooding", **TCPS[tcp]} for tcp in TCPS}
+    for radio in RADIOS:
+        for name, wanted in who.items():
+            runs = on_radio(results, "traced", radio, **wanted)
+            for what, against in (
+                ("deliveries out of causal order", CAUSAL_ORDER),
+                ("deliveries missing, repeated or of nothing", EXACTLY_ONCE),
+            ):
+                yield kept(_about("Guarantees", f"{what}, {name}", radio), runs, against)

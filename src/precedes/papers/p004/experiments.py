@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, Final
 
-from precedes.papers.fitted import Fitted
+from precedes.papers.measured import Fitted
 from precedes.sim import Scenario
 from precedes.sim.experiment import Experiment
 

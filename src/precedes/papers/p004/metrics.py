@@ -1,4 +1,4 @@
-"""What is read from the runs."""
+"""Readers of the runs."""
 
 from __future__ import annotations
 
@@ -25,11 +25,6 @@ def on_radio(results: Results, experiment: str, radio: str, **wanted: object) ->
     if wanted.get("protocol") == "flooding":
         wanted = {**next(iter(TCPS.values())), **wanted}
     return select(results[experiment], mac=RADIOS[radio]["mac"], **wanted)
-
-
-def static(results: Results, radio: str, read: Reader, **wanted: object) -> Measured:
-    """What is read of the runs at the low load."""
-    return measure(read, on_radio(results, "static", radio, **wanted))
 
 
 def less(read: Reader) -> Callable[[Run, Run], float]:
@@ -85,6 +80,9 @@ def growth(name: str, factor: float = 1.0) -> Reader:
     return read
 
 
+delay_growth_s: Final = growth("delay_ms", 0.001)
+
+
 @ranged(0)
 def variation(run: Run) -> float:
     """Of the messages stored at a station over time: the deviation by the mean."""
@@ -108,6 +106,17 @@ def dozens(run: Run) -> float:
 def beyond_the_buffer(run: Run) -> float:
     """How much longer the longest list of a handoff was than the fullest buffer."""
     return float(run["extra"]["undelivered_max"] - run["extra"]["stored_max"])
+
+
+def most_discarded(runs: Sequence[Run]) -> float:
+    """Messages of a handoff that the new station had discarded: the most of any handoff."""
+    return max(float(run["extra"]["discarded_max"]) for run in runs)
+
+
+def discarded(runs: Sequence[Run]) -> float:
+    """The same, of a handoff on average."""
+    handoffs = sum(run["extra"]["handoffs"] for run in runs)
+    return float(sum(run["extra"]["discarded"] for run in runs) / max(handoffs, 1))
 
 
 def one_id_or_none(run: Run) -> float:

@@ -1,6 +1,6 @@
-"""Tables and figures of Wilhelm et al. 2020, published beside measured.
+"""Tables, figures and headlines of Wilhelm et al. 2020, published and measured.
 
-Its plots have no readable values: where the text gives one, it is drawn beside what was measured.
+Its plots have no readable values: where the text gives one, it is drawn with what was measured.
 """
 
 from __future__ import annotations
@@ -8,12 +8,14 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from precedes.papers.measured import Measured, Results, Run, measure
+from precedes.papers.measured import Results, Run, measure
+from precedes.papers.p004 import HIGH_ITEM, LOW_ITEM, PUBLISHED
 from precedes.papers.p004.experiments import (
     BANDWIDTHS,
     FAULT_STATION,
     RADIOS,
     TCPS,
+    UNKNOWN_RADIO,
 )
 from precedes.papers.p004.metrics import (
     Reader,
@@ -23,17 +25,73 @@ from precedes.papers.p004.metrics import (
     on_radio,
     per_delivery_until,
 )
-from precedes.papers.p004.published import HIGH_ITEM, LOW_ITEM, PUBLISHED
 from precedes.papers.shown import (
     Cell,
     Figure,
+    Headlines,
     Printed,
     Series,
+    Statement,
     Table,
     measured_series,
     published_series,
 )
 
+TCP: Final = next(iter(TCPS))
+
+
+def _radios(key: str) -> dict[str, str]:
+    return {radio: f"{key}, {radio}" for radio in RADIOS}
+
+
+HEADLINES: Final = Headlines(
+    statements=(
+        Statement(
+            says="at 5.6 broadcasts per second a delivery takes {} with mobile",
+            short="delay, mobile",
+            item=LOW_ITEM,
+            keys=_radios("delay in s, mobile"),
+            unit="s",
+        ),
+        Statement(
+            says="and {} with flooding over TCP",
+            short="delay, flooding",
+            item=LOW_ITEM,
+            keys=_radios(f"delay in s, flooding, {TCP}"),
+            unit="s",
+        ),
+        Statement(
+            says="mobile sends {} datagrams for a delivery",
+            short="datagrams for a delivery, mobile",
+            item=LOW_ITEM,
+            keys=_radios("messages sent per delivery, mobile"),
+        ),
+        Statement(
+            says="at 35 broadcasts per second its delay is {}",
+            short="delay, mobile, 35 per s",
+            item=HIGH_ITEM,
+            keys=_radios("delay in s, mobile"),
+            unit="s",
+        ),
+        Statement(
+            says="while hosts walk it is {}",
+            short="delay, mobile, walking",
+            item="Section V-B",
+            keys=_radios("delay in s"),
+            unit="s",
+        ),
+        Statement(
+            says="{} deliveries are out of causal order while hosts walk and fail",
+            short="deliveries out of causal order",
+            item="Guarantees",
+            keys=_radios("deliveries out of causal order, mobile, hosts that walk and fail"),
+        ),
+    ),
+    figures=("Bandwidth", "Figure 6d"),
+    readings=f"Two radios: {UNKNOWN_RADIO}.",
+)
+
+PROTOCOLS: Final = ("mobile", "flooding")
 ROWS: Final = (
     ("delay, s", "delay_s", delay_s),
     ("messages sent per delivery", "messages_per_delivery", extra("messages_per_delivery")),
@@ -50,52 +108,55 @@ ROWS: Final = (
 
 def tables(results: Results) -> list[Table]:
     """The two loads of section V-A on both radios, and what a station keeps."""
-    low, high = PUBLISHED[LOW_ITEM], PUBLISHED[HIGH_ITEM]
+    sizes = [
+        extra(f"{name}_max") for name in ("station_bytes", "station_control_bytes", "host_bytes")
+    ]
+    rows: list[tuple[Cell, ...]] = [
+        (
+            float(run["nodes"]),
+            float(run["scenario"]["parameters"]["stations"]),
+            *(measure(size, [run]) for size in sizes),
+        )
+        for run in results["size"]
+    ]
     return [
-        _loads(results, "static", "Section V-A, 5.6 per s", low["mobile"], low["flooding"]),
-        _loads(results, "load", "Section V-A, 35 per s", high, {}),
+        _loads(results, "static", LOW_ITEM, PUBLISHED[LOW_ITEM]),
+        _loads(results, "load", HIGH_ITEM, {"mobile": PUBLISHED[HIGH_ITEM], "flooding": {}}),
         Table(
             name="Section V-D",
             header=("hosts", "stations", "largest station, bytes", "without messages", "host"),
-            rows=tuple(
-                (
-                    float(run["nodes"]),
-                    float(run["scenario"]["parameters"]["stations"]),
-                    *(
-                        measure(extra(f"{name}_max"), [run])
-                        for name in ("station_bytes", "station_control_bytes", "host_bytes")
-                    ),
-                )
-                for run in results["size"]
-            ),
+            rows=tuple(rows),
             note="in numbers of 8 bytes and messages of 148; of one run each",
         ),
     ]
 
 
 def _loads(
-    results: Results,
-    experiment: str,
-    name: str,
-    mobile: dict[str, float],
-    flooding: dict[str, float],
+    results: Results, experiment: str, name: str, published: dict[str, dict[str, float]]
 ) -> Table:
-    header: list[str] = ["", "mobile, published"]
-    header += [f"mobile, {radio}" for radio in RADIOS]
-    header += ["flooding, published"]
-    header += [f"flooding, {tcp}, {radio}" for radio in RADIOS for tcp in TCPS]
+    """A row for each quantity, a column for each protocol, TCP and radio."""
+    runs = {
+        f"mobile, {radio}": on_radio(results, experiment, radio, protocol="mobile")
+        for radio in RADIOS
+    }
+    over_tcp = {
+        f"flooding, {tcp}, {radio}": on_radio(
+            results, experiment, radio, protocol="flooding", **TCPS[tcp]
+        )
+        for radio in RADIOS
+        for tcp in TCPS
+    }
     rows: list[tuple[Cell, ...]] = []
     for label, key, read in ROWS:
-        row: list[Cell] = [label, Printed(mobile[key]) if key in mobile else None]
-        for radio in RADIOS:
-            row.append(measure(read, on_radio(results, experiment, radio, protocol="mobile")))
-        row.append(Printed(flooding[key]) if key in flooding else None)
-        for radio in RADIOS:
-            for tcp in TCPS.values():
-                runs = on_radio(results, experiment, radio, protocol="flooding", **tcp)
-                row.append(measure(read, runs))
+        printed = [
+            Printed(published[one][key]) if key in published[one] else None for one in PROTOCOLS
+        ]
+        row: list[Cell] = [label]
+        for one, of_protocol in zip(printed, (runs, over_tcp), strict=True):
+            row += [one, *(measure(read, found) for found in of_protocol.values())]
         rows.append(tuple(row))
-    return Table(name, tuple(header), tuple(rows), by_row=True)
+    header = ("", "mobile, published", *runs, "flooding, published", *over_tcp)
+    return Table(name, header, tuple(rows), by_row=True)
 
 
 def figures(results: Results) -> list[Figure]:
@@ -107,37 +168,31 @@ def _seconds(runs: Sequence[Run]) -> range:
     return range(1, int(runs[0]["scenario"]["duration_s"]) + 1)
 
 
-def _of(name: str) -> Callable[[int], Reader]:
-    return lambda second: at_second(name, second)
+def _over_time(label: str, runs: Sequence[Run], read: str | Callable[[int], Reader]) -> Series:
+    """A series of the results by its name, or what is read of the runs in each second."""
 
+    def at(second: int) -> Reader:
+        return at_second(read, second) if isinstance(read, str) else read(second)
 
-def _over_time(label: str, runs: Sequence[Run], read: Callable[[int], Reader]) -> Series:
-    points: list[tuple[float, Measured]] = [
-        (float(second), measure(read(second), runs)) for second in _seconds(runs)
-    ]
-    return measured_series(label, points)
+    return measured_series(label, [(float(s), measure(at(s), runs)) for s in _seconds(runs)])
 
 
 def _figure_6(results: Results) -> list[Figure]:
-    def lines(read: Callable[[int], Reader]) -> list[Series]:
-        found = []
-        for radio in RADIOS:
-            runs = on_radio(results, "static", radio, protocol="mobile")
-            found.append(_over_time(f"mobile, {radio}", runs, read))
-        for radio in RADIOS:
-            runs = on_radio(results, "static", radio, protocol="flooding")
-            found.append(_over_time(f"flooding, {radio}", runs, read))
-        return found
+    def lines(read: str | Callable[[int], Reader]) -> list[Series]:
+        return [
+            _over_time(
+                f"{protocol}, {radio}", on_radio(results, "static", radio, protocol=protocol), read
+            )
+            for protocol in PROTOCOLS
+            for radio in RADIOS
+        ]
 
-    printed = PUBLISHED[LOW_ITEM]
     ends = _seconds(results["static"])
-    ratios = [
-        published_series(
-            f"{protocol}, published",
-            [(float(x), printed[protocol]["messages_per_delivery"]) for x in (ends[0], ends[-1])],
-        )
-        for protocol in ("mobile", "flooding")
-    ]
+    ratios = []
+    for protocol in PROTOCOLS:
+        ratio = PUBLISHED[LOW_ITEM][protocol]["messages_per_delivery"]
+        points = [(float(x), ratio) for x in (ends[0], ends[-1])]
+        ratios.append(published_series(f"{protocol}, published", points))
     said = "over time, of mobile and of TCP-Flooding (INET's TCP) on both radios"
     return [
         Figure(
@@ -150,11 +205,11 @@ def _figure_6(results: Results) -> list[Figure]:
             log_y=is_log,
         )
         for letter, title, label, series, is_log, seen in (
-            ("a", "Messages stored at a station", "messages", lines(_of("stored")), True,
+            ("a", "Messages stored at a station", "messages", lines("stored"), True,
              "several times as many with flooding."),
-            ("b", "Bytes sent", "bytes per s", lines(_of("bytes")), False,
+            ("b", "Bytes sent", "bytes per s", lines("bytes"), False,
              "about four times as many with flooding."),
-            ("c", "Messages out of order at a host", "messages", lines(_of("early")), False,
+            ("c", "Messages out of order at a host", "messages", lines("early"), False,
              "less than one with either."),
             ("d", "Datagrams sent per delivery until now", "datagrams",
              [*lines(per_delivery_until), *ratios], True,
@@ -167,12 +222,11 @@ def _figure_7(results: Results) -> list[Figure]:
     buffers, sent = [], []
     for radio in RADIOS:
         walking = on_radio(results, "walking", radio, mobility="waypoint")
+        standing = on_radio(results, "walking", radio, mobility="static")
         for label, name in (("SBuffer of a station", "stored"), ("RBuffer of a host", "early")):
-            line = _over_time(f"{label}, {radio}", walking, _of(name))
-            buffers.append(line)
-        for label, mobility in (("walking", "waypoint"), ("standing", "static")):
-            runs = on_radio(results, "walking", radio, mobility=mobility)
-            sent.append(_over_time(f"{label}, {radio}", runs, _of("sent")))
+            buffers.append(_over_time(f"{label}, {radio}", walking, name))
+        for label, runs in (("walking", walking), ("standing", standing)):
+            sent.append(_over_time(f"{label}, {radio}", runs, "sent"))
     return [
         Figure(
             name="Figure 7a",
@@ -200,12 +254,10 @@ def _figure_8(results: Results) -> Figure:
     lines = []
     for radio in RADIOS:
         runs = on_radio(results, "faults", radio)[:1]
-        for label, name in (
-            (f"station {FAULT_STATION}", "stored_at_fault"),
-            ("all stations, mean", "stored"),
-        ):
-            line = _over_time(f"{label}, {radio}", runs, _of(name))
-            lines.append(line)
+        lines += [
+            _over_time(f"station {FAULT_STATION}, {radio}", runs, "stored_at_fault"),
+            _over_time(f"all stations, mean, {radio}", runs, "stored"),
+        ]
     return Figure(
         name="Figure 8",
         title=f"Messages stored while hosts of station {FAULT_STATION} fail, one run",
@@ -222,16 +274,14 @@ def _figure_8(results: Results) -> Figure:
 def _bandwidths(results: Results) -> Figure:
     lines = []
     for radio in RADIOS:
-        for protocol in ("mobile", "flooding"):
+        for protocol in PROTOCOLS:
             points = []
-            for bandwidth in BANDWIDTHS:
-                runs = on_radio(
-                    results, "bandwidth", radio, protocol=protocol, bandwidth_bps=bandwidth
-                )
-                points.append((bandwidth, measure(delay_s, runs)))
+            for bps in BANDWIDTHS:
+                runs = on_radio(results, "bandwidth", radio, protocol=protocol, bandwidth_bps=bps)
+                points.append((bps, measure(delay_s, runs)))
             lines.append(measured_series(f"{protocol}, {radio.partition(' at ')[0]}", points))
     ends = (BANDWIDTHS[0], BANDWIDTHS[-1])
-    for protocol in ("mobile", "flooding"):
+    for protocol in PROTOCOLS:
         printed = PUBLISHED[LOW_ITEM][protocol]["delay_s"]
         lines.append(published_series(f"{protocol}, published", [(x, printed) for x in ends]))
     return Figure(
