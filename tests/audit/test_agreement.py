@@ -15,7 +15,6 @@ from precedes.audit.hear import hear
 from precedes.audit.order import find_order
 from precedes.audit.table import floors_by_place, number_places, prune
 from precedes.compiled.paced import INTERPRETED_CPU_S, ROWS_MAX, paced
-from precedes.trace.rows import HistoryRows
 from tests.support import executions
 from tests.support.audits import pairs
 
@@ -235,8 +234,7 @@ def test_direct_causes_alone_convict_the_same_nodes(database, execution):
 def test_agrees_on_a_longer_run():
     """Long enough that most generators are dropped as implied by others."""
     execution = executions.run(7, nodes=10, messages=200, order="fifo", loss=0.02)
-    history = execution.history()
-    rows = HistoryRows(history)
+    history = rows = execution.history()
     order = find_order(rows)
     heard = [hear(rows, 0, 10, order=order, bound=rows.counts)]
     places = number_places(order, heard[0].counts)

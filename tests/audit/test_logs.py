@@ -13,7 +13,7 @@ from precedes.audit.hear import hear
 from precedes.audit.order import find_order
 from precedes.errors import UserError
 from precedes.trace import Dialect, History, TraceWriter, read_trace
-from precedes.trace.row_groups import TraceRows, trace_rows
+from precedes.trace.reader import TraceRows, trace_rows
 from precedes.trace.rows import NoOrder
 from tests.support import executions
 from tests.support.audits import write_trace

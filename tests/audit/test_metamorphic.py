@@ -11,7 +11,7 @@ from precedes.sim import Scenario, simulate
 from precedes.sim.runs import open_run
 from precedes.testing import Collector
 from precedes.trace import read_trace
-from precedes.trace.history import DELIVER
+from precedes.trace.rows import DELIVER
 
 ON_THE_AIR = {
     "protocol": "mobile",

@@ -4,6 +4,7 @@ import random
 import sys
 from pathlib import Path
 
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -11,12 +12,11 @@ from hypothesis import strategies as st
 from precedes.audit import audit
 from precedes.audit.hear import hear
 from precedes.audit.order import find_order
-from precedes.audit.stages import Loop, cut_evenly
+from precedes.audit.stages import Runner, cut_evenly
 from precedes.audit.table import floors_by_place, number_places, prune
 from precedes.model import EventKind
-from precedes.trace import read_trace, row_groups
-from precedes.trace.row_groups import trace_rows
-from precedes.trace.rows import HistoryRows
+from precedes.trace import read_trace
+from precedes.trace.reader import trace_rows
 from tests.support import executions
 from tests.support.audits import ExecutionRows, write_rows, write_trace
 from tests.support.executions import BROADCAST, DELIVER, Execution
@@ -72,7 +72,8 @@ def test_the_plan_does_not_matter(seed, ranges, chunk_rows):
     history = anything(seed).history()
     expected = audit(history, witnesses=100)
     references = list(range(history.nodes))[::-1][:ranges]
-    for runner in (Loop(chunk_rows=chunk_rows), Loop(references=references), Loop(references=[])):
+    options = ({"chunk_rows": chunk_rows}, {"references": references}, {"references": []})
+    for runner in (Runner(**option) for option in options):
         assert audit(history, witnesses=100, ranges=ranges, runner=runner) == expected
 
 
@@ -124,7 +125,7 @@ def test_groups_with_a_bridge_agree_with_the_definitions(seed, other):
 
 def kept_a_message(execution):
     """Generators that a message keeps, on average."""
-    rows = HistoryRows(execution.history())
+    rows = execution.history()
     order = find_order(rows)
     heard = [hear(rows, 0, rows.nodes, order=order, bound=rows.counts)]
     places = number_places(order, heard[0].counts)
@@ -147,7 +148,7 @@ def test_a_node_with_nearly_all_rows():
     execution.logs[0] += rows * 60
     expected = executions.judge(execution)
     for ranges in (1, 2, 7):
-        report = audit(execution.history(), ranges=ranges, runner=Loop(chunk_rows=64))
+        report = audit(execution.history(), ranges=ranges, runner=Runner(chunk_rows=64))
         assert (report.violations, report.duplicates) == (
             expected["violations"],
             expected["duplicates"],
@@ -208,7 +209,7 @@ def test_repeated_silent_and_renamed(seed):
 
 
 def test_ranges_cover_all_nodes():
-    rows = HistoryRows(executions.run(1, nodes=9, messages=30, order="causal").history())
+    rows = executions.run(1, nodes=9, messages=30, order="causal").history()
     for ranges in (1, 2, 5, 9, 50):
         spans = cut_evenly(rows, ranges)
         assert [node for first, last in spans for node in range(first, last)] == list(range(9))
@@ -254,9 +255,14 @@ def test_a_node_costs_what_it_has(monkeypatch, closed):
 def test_a_row_group_is_read_once_for_small_runs_and_near_nodes(tmp_path, monkeypatch):
     """Nodes on the path of a witness that share a row group do not read it each."""
     path = write_trace(tmp_path / "t.parquet", chain(60, closed=True))
-    read = row_groups._read
+    read = pq.ParquetFile.read_row_group
     groups = []
-    monkeypatch.setattr(row_groups, "_read", lambda *a: groups.append(a[2]) or read(*a))
+
+    def counted(file, group, **options):
+        groups.append(group)
+        return read(file, group, **options)
+
+    monkeypatch.setattr(pq.ParquetFile, "read_row_group", counted)
     (report,) = audit(path)
     assert report.cycles == 60
     assert len(groups) <= 3  # the index, and once more for the column that the first phase checks

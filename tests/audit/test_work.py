@@ -152,7 +152,7 @@ def test_another_audit_is_refused_and_fresh_starts_over(tmp_path, log, monkeypat
     assert expected == audit(log)
     assert "b/0-2" in parts_in(folder)
     assert "b/0-3" not in parts_in(folder)
-    monkeypatch.setattr(work.parts, "FORMAT", "precedes part 0")
+    monkeypatch.setattr(work.arrays, "MAGIC", b"prcdarr0")
     refused(log, folder, "another version of precedes: `fresh`")
 
 

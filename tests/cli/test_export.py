@@ -7,7 +7,7 @@ import pytest
 from precedes.cli.formats import FORMATS
 from precedes.cli.main import main
 from precedes.trace import FORMATS as READ
-from precedes.trace.exporters import shiviz
+from precedes.trace import export
 from tests.support import commands, logs
 from tests.support.places import ROOT
 
@@ -47,7 +47,7 @@ def test_what_was_exported_is_audited_alike(tmp_path, capsys):
     assert main(["export", str(CHAT), "--to", "shiviz", "--out", str(out)]) == 0
     assert main(["audit", str(CHAT)]) == 1
     expected = capsys.readouterr().out
-    assert main(["audit", str(out), "--parser", shiviz.PARSER]) == 1
+    assert main(["audit", str(out), "--parser", export.PARSER]) == 1
     assert capsys.readouterr().out == expected
 
 
@@ -60,7 +60,7 @@ def test_the_finding_is_in_the_trace(tmp_path):
 
 
 def test_a_large_log_is_shown_around_a_finding(tmp_path, capsys, monkeypatch):
-    monkeypatch.setattr(shiviz, "EVENTS_MAX", 100)
+    monkeypatch.setattr(export, "SHIVIZ_EVENTS_MAX", 100)
     path = tmp_path / "trace.parquet"
     logs.write(path, logs.workload(nodes=6, messages=60), nodes=6)
     error = fails(capsys, "export", path, "--to", "shiviz")

@@ -7,7 +7,7 @@ import pytest
 
 from precedes import compiled
 from precedes.audit import audit
-from precedes.audit.stages import Loop
+from precedes.audit.stages import Runner
 from tests.audit.test_stages import anything, bridged
 from tests.support import edited, executions
 from tests.support.audits import ExecutionRows
@@ -120,7 +120,7 @@ def crossed(heard):
 def judge(execution, seed, references=None):
     """Convict the audit of the first of its numbers that the definitions say otherwise."""
     expected = executions.judge(execution)
-    runner = Loop(chunk_rows=1 + seed % 9, references=references)
+    runner = Runner(chunk_rows=1 + seed % 9, references=references)
     report = audit(ExecutionRows(execution), ranges=1 + seed % 3, runner=runner)
     for name in COUNTS:
         found = getattr(report, name)

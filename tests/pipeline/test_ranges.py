@@ -20,8 +20,8 @@ from precedes.pipeline.audit import audit_files, audit_tables
 from precedes.pipeline.events import read_events, reports_on
 from precedes.pipeline.ranges import audit_run
 from precedes.stores import Address
+from precedes.trace import History
 from precedes.trace.opening import open_rows
-from precedes.trace.rows import HistoryRows
 from tests.support import executions, logs
 
 NODES = 8
@@ -71,7 +71,7 @@ def test_plans_do_not_matter(spark, trace, tmp_path):
 def test_contradictions_are_told_as_by_the_loop(spark, tmp_path):
     """Cycles, phantoms in the order, joins: what is asked for twice, and what is cut."""
     found = executions.scramble(11, nodes=6, messages=12, rows=90)
-    rows = HistoryRows(executions.with_members(found, random.Random(11)).history())
+    rows = executions.with_members(found, random.Random(11)).history()
     expected = audit(rows)
     assert min(expected.cycles, expected.phantom) > 0
     store = PartStore(Address.of(tmp_path))
@@ -129,12 +129,11 @@ def test_the_loop_goes_on_with_the_parts_of_spark(spark, trace, tmp_path, everyt
     assert [part.stat().st_mtime_ns for part in parts[1:]] == times[1:]
 
 
-class Deadly(HistoryRows):
+class Deadly(History):
     """Rows whose first reader is killed."""
 
     def __init__(self, history, marker):
-        super().__init__(history)
-        self.marker = str(marker)
+        vars(self).update(vars(history), marker=str(marker))
 
     def chunks(self, first, last, **options):
         if first > 0 and not os.path.exists(self.marker):

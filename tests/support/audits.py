@@ -2,19 +2,18 @@
 
 import numpy as np
 
-from precedes.audit.stages import Loop, carry_out, cut_evenly
+from precedes.audit.stages import Runner, carry_out, cut_evenly
 from precedes.model import EventKind, Events
 from precedes.trace import TraceWriter
-from precedes.trace.rows import CHUNK_ROWS, Chunk, HistoryRows, Rows
+from precedes.trace.rows import CHUNK_ROWS, Chunk, Rows
 
 KINDS = {"broadcast": EventKind.BROADCAST, "deliver": EventKind.DELIVER}
 
 
 def pairs(history, *, ranges=2):
     """All violating deliveries, as (node, (source, number))."""
-    rows = HistoryRows(history)
-    spans = cut_evenly(rows, ranges)
-    outcome = carry_out(rows, spans, runner=Loop(), violations_max=history.kind.size)
+    spans = cut_evenly(history, ranges)
+    outcome = carry_out(history, spans, runner=Runner(), violations_max=history.kind.size)
     return {(node, (source, seq)) for node, source, seq in outcome.violations}
 
 

@@ -12,7 +12,7 @@ import struct
 from dataclasses import dataclass, field
 
 from precedes.pages import document
-from precedes.viewer import scripts
+from precedes.viewer.page import script, skeleton, style
 
 BROADCAST, DELIVERY, STRANDED, VIOLATION, DROPPED = range(5)
 WAIT_UNKNOWN = 0xFFFFFFFF
@@ -102,7 +102,7 @@ def write(path, *executions, opening=None, cone_events=None):
         "opening": {**opened, **(opening or {})},
         "traces": [execution.head() for execution in executions],
     }
-    body = scripts.skeleton()
+    body = skeleton()
     if cone_events is not None:
         body = body.replace('data-cone-events="200000"', f'data-cone-events="{cone_events}"')
     text = json.dumps(head).replace("<", "\\u003c")
@@ -111,8 +111,8 @@ def write(path, *executions, opening=None, cone_events=None):
         data = base64.b64encode(gzip.compress(execution.packed())).decode()
         kind = "application/octet-stream;base64"
         body += f'<script type="{kind}" id="precedes-events-{k}">{data}</script>\n'
-    body += f'<script type="module">\n{scripts.script()}</script>\n'
-    page = document(title="A made-up trace", body=body, style=scripts.style())
+    body += f'<script type="module">\n{script()}</script>\n'
+    page = document(title="A made-up trace", body=body, style=style())
     path.write_text(page, encoding="utf-8")
     return path
 

@@ -8,9 +8,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from precedes.errors import UserError
 from precedes.trace import Dialect, event_batches, load
-from precedes.trace.importers import lines
+from precedes.trace.importers import batches
 from tests.support import logs
 from tests.support.reading import read_one, refused, rows_of
 
@@ -46,11 +45,6 @@ def test_what_is_not_known_is_asked_for(content):
     refused(content, "say which with `format` .precedes, jsonl, ")
 
 
-def test_a_format_that_is_none():
-    with pytest.raises(UserError, match=r"unknown format 'shivis' .did you mean 'shiviz'"):
-        load(io.BytesIO(b""), "shivis")
-
-
 def test_a_table_through_a_pipe(tmp_path):
     """It is read to and fro, so it is copied, once."""
     path = tmp_path / "pipe"
@@ -63,7 +57,7 @@ def test_a_table_through_a_pipe(tmp_path):
 
 
 def test_a_line_has_a_limit(monkeypatch):
-    monkeypatch.setattr(lines, "LINE_BYTES_MAX", 3 << 20)
+    monkeypatch.setattr(batches, "LINE_BYTES_MAX", 3 << 20)
     long = '{"node": "a", "kind": "send", "text": "' + "x" * (5 << 20) + '"}\n'
     for form in ("jsonl", "otel", "automerge"):
         refused(

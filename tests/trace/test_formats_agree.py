@@ -15,16 +15,13 @@ from precedes.audit import audit
 from precedes.errors import UserError
 from precedes.pipeline.audit import audit_tables_here
 from precedes.trace import EVENTS, Dialect, event_batches, from_arrow, from_pandas, load
-from precedes.trace.exporters import shiviz
-from precedes.trace.exporters.lines import to_csv, to_jsonl
-from precedes.trace.exporters.rows import runs_of
-from precedes.trace.exporters.shiviz import to_shiviz
+from precedes.trace.export import DELIMITER, PARSER, runs_of, to_csv, to_jsonl, to_shiviz
 from tests.support import executions, logs, otlp
 from tests.support.executions import BROADCAST, DELIVER
 from tests.support.seeds import COUNT, blocks, repeat
 
 SEEDS = st.integers(0, 2**32 - 1)
-TOLD = Dialect(parser=shiviz.PARSER)
+TOLD = Dialect(parser=PARSER)
 RENAMED = {"node": "host", "message": "msg_id", "kind": "type", "local_seq": "offset"}
 
 
@@ -210,18 +207,13 @@ def readings(runs, folder, rng):
     """The reports of every batch reader on the same runs."""
     for path, form, said in written(runs, folder, rng):
         yield audit([path], format=form, dialect=Dialect(**said))
-    yield [
-        report
-        for path, said in one_run_each(runs, folder)
-        if path.suffix == ".jsonl"
-        for report in audit([path], dialect=Dialect(**said))
-    ]
-    yield [
-        report
-        for path, said in one_run_each(runs, folder)
-        if path.suffix == ".txt"
-        for report in audit([path], dialect=Dialect(**said))
-    ]
+    for suffix in (".jsonl", ".txt"):
+        yield [
+            report
+            for path, said in one_run_each(runs, folder)
+            if path.suffix == suffix
+            for report in audit([path], dialect=Dialect(**said))
+        ]
     yield audit_tables_here([folder / "parquet"])
     yield audit_tables_here([folder / "log.parquet"])
     whole = as_table([row for rows in runs.values() for row in rows])
@@ -344,7 +336,7 @@ def test_several_runs(tmp_path):
     for form in (to_jsonl, to_csv):
         assert reports(b"".join(form(batches(content), title="log"))) == expected
     clocked = b"".join(to_shiviz(runs_of(batches(content)), title="log"))
-    said = {"parser": shiviz.PARSER, "delimiter": shiviz.DELIMITER}
+    said = {"parser": PARSER, "delimiter": DELIMITER}
     assert reports(clocked, **said) == expected
     assert BROADCAST.encode() in clocked
 
@@ -373,4 +365,4 @@ def test_odd_names_come_back(name):
         assert report_on(b"".join(form(batches(content), title="log"))) == expected
     if len(name.splitlines()) == 1 and name == name.strip():
         clocked = b"".join(to_shiviz(runs_of(batches(content)), title="log"))
-        assert report_on(clocked, parser=shiviz.PARSER) == expected
+        assert report_on(clocked, parser=PARSER) == expected

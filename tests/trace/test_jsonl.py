@@ -1,6 +1,5 @@
 """Logs of JSON lines: order, names, and errors that give the line."""
 
-import gzip
 import json
 
 import pytest
@@ -67,11 +66,6 @@ def test_order_and_names(write):
     assert history.message_sequence.tolist() == [1, 1]
     assert not history.complete
     assert audit.audit(history).verdict == "held"
-
-
-def test_interleaving_of_nodes_does_not_matter(write):
-    by_node = sorted((line for line in GOOD if line), key=lambda line: json.loads(line)["node"])
-    assert rows_of(read_jsonl(write(by_node))) == rows_of(read_jsonl(write(GOOD)))
 
 
 @given(st.integers(0, 2**32 - 1), st.randoms(use_true_random=False))
@@ -155,16 +149,6 @@ def test_crash(write):
     assert audit.audit(read_jsonl(write(lines))).undelivered_at_end == 1
 
 
-@pytest.mark.parametrize("name", ["log.jsonl.gz", "log"])
-def test_gzip(tmp_path, name):
-    path = tmp_path / name
-    path.write_bytes(gzip.compress("\n".join(GOOD).encode()))
-    assert rows_of(read_jsonl(path))["b"] == [(0, "x"), (3, "y")]
-    assert rows_of(load(path)[0])["b"] == [(0, "x"), (3, "y")]
-    path.write_bytes(path.read_bytes()[:-12])
-    refused(path, "cannot read")
-
-
 @pytest.mark.parametrize("text", ["", "\n \n"])
 def test_empty_is_unknown(tmp_path, text):
     path = tmp_path / "log"
@@ -237,11 +221,6 @@ def test_names_cannot_steer_a_terminal(write):
     assert text.splitlines()[-1] == (r"  - node 2 delivered a\x1b[2J\r\nb\u202e\x9b 2 times.")
     assert audit.to_json([report])["witnesses"][0]["message_name"] == name
     refused(write([*lines, lines[0]]), r"message a\\x1b\[2J\\r\\nb.* is broadcast again")
-
-
-def test_missing_file(tmp_path):
-    refused(tmp_path / "none", "there is no log")
-    refused(tmp_path, "is a directory")
 
 
 def numbered(*places):

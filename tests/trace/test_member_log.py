@@ -5,7 +5,7 @@ import struct
 import pytest
 
 from precedes.audit import audit
-from precedes.audit.stages import Loop
+from precedes.audit.stages import Runner
 from precedes.errors import UserError
 from precedes.live.member.node import Node, Settings
 from precedes.model import EventKind
@@ -90,7 +90,7 @@ def test_the_audit_of_a_group_reads_logs_piece_by_piece(tmp_path, monkeypatch, o
     rows = members.MemberRows(tmp_path)
     sizes = [chunk.kind.size for chunk in rows.chunks(0, 5, chunk_rows=7)]
     assert max(sizes) <= 7 < sum(sizes)
-    assert audit(rows, witnesses=100, ranges=3, runner=Loop(chunk_rows=7)) == expected
+    assert audit(rows, witnesses=100, ranges=3, runner=Runner(chunk_rows=7)) == expected
     monkeypatch.delattr(members, "read_members")
     assert audit(tmp_path, witnesses=100) == [expected]
 

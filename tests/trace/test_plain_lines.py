@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from precedes.errors import UserError
 from precedes.trace import load
-from precedes.trace.importers import jsonl, plain_lines
+from precedes.trace.importers import jsonl
 from tests.support.places import ROOT
 
 FIELDS = ("offsets", "kind", "message", "message_source", "message_sequence")
@@ -79,10 +79,10 @@ def logs(draw):
     return data[: len(data) - draw(st.sampled_from([0, 0, 1, 2, 9]))]
 
 
-def reading(data, *, block_bytes=plain_lines.BLOCK_BYTES):
+def reading(data, *, block_bytes=jsonl.BLOCK_BYTES):
     """All that a reader says of a log: its history, or its error."""
     try:
-        with mock.patch.object(plain_lines, "BLOCK_BYTES", block_bytes):
+        with mock.patch.object(jsonl, "BLOCK_BYTES", block_bytes):
             history = load(io.BytesIO(data), "jsonl")[0]
     except UserError as error:
         return str(error)
@@ -91,11 +91,11 @@ def reading(data, *, block_bytes=plain_lines.BLOCK_BYTES):
 
 
 def reading_by_lines(data):
-    with mock.patch.object(plain_lines, "parse", return_value=None):
+    with mock.patch.object(jsonl, "parse", return_value=None):
         return reading(data)
 
 
-@given(logs(), st.sampled_from([60, 300, plain_lines.BLOCK_BYTES]))
+@given(logs(), st.sampled_from([60, 300, jsonl.BLOCK_BYTES]))
 def test_both_readers_say_the_same(data, block_bytes):
     assert reading(data, block_bytes=block_bytes) == reading_by_lines(data)
 
@@ -161,14 +161,14 @@ def test_plain_logs_are_never_read_line_by_line(names, end, monkeypatch):
     expected = reading_by_lines(text.encode())
     monkeypatch.setattr(jsonl._Lines, "_add", no_lines)
     for data in (text, text + end, "\ufeff" + text):
-        for block_bytes in (1000, plain_lines.BLOCK_BYTES):
+        for block_bytes in (1000, jsonl.BLOCK_BYTES):
             assert reading(data.encode(), block_bytes=block_bytes) == expected
 
 
 def test_a_message_that_comes_again_in_a_later_block():
     first = '{"node": "a", "kind": "broadcast", "message": "x"}\n'
     data = (first + "\n" + (PLAIN + "\n") * 50 + first.replace('"a"', '"b"')).encode()
-    for block_bytes in (100, plain_lines.BLOCK_BYTES):
+    for block_bytes in (100, jsonl.BLOCK_BYTES):
         assert reading(data, block_bytes=block_bytes) == (
             "log, line 53: message x is broadcast again; the first time is line 1"
         )

@@ -14,8 +14,7 @@ import pytest
 from precedes.errors import UserError
 from precedes.model import Events
 from precedes.trace import read_trace
-from precedes.trace.spool import Spool
-from precedes.trace.writer import TraceWriter
+from precedes.trace.writer import Spool, TraceWriter
 from tests.support import logs
 from tests.support.places import ROOT
 

@@ -5,7 +5,7 @@ import re
 import pytest
 
 from precedes.pages import read
-from precedes.viewer.scripts import MODULES, joined, script, skeleton
+from precedes.viewer.page import MODULES, joined, script, skeleton
 from tests.support.places import ROOT
 
 SOURCES = ROOT / "src/precedes/viewer"

@@ -12,7 +12,7 @@ from precedes.errors import UserError
 from precedes.model import EventKind
 from precedes.sim import Fault, Scenario, simulate
 from precedes.trace import Dialect, event_batches, read_metadata
-from precedes.trace.exporters.lines import to_csv, to_jsonl
+from precedes.trace.export import to_csv, to_jsonl
 from precedes.trace.member_log import ENDED, OPEN, LogWriter, view_row
 from precedes.viewer import html, window
 from tests.support import logs
@@ -101,7 +101,7 @@ def test_a_trace_by_row_groups_gives_the_same_page(simulated, monkeypatch):
     asked = [{}, {"events": 70}, {"around": "2:3", "events": 40}]
     whole = [html(simulated["unordered"], **one) for one in asked]
     monkeypatch.setattr("precedes.viewer.events.KEPT_ROWS", 0)
-    monkeypatch.setattr("precedes.viewer.judged.HELD_ROWS", 0)
+    monkeypatch.setattr("precedes.viewer.opened.HELD_ROWS", 0)
     monkeypatch.setattr("precedes.viewer.shown.LISTED_FROM_DISK_MAX", 1_000)
     monkeypatch.setattr("precedes.viewer.events.BATCH_ROWS", 17)
     monkeypatch.setattr(window, "SPARE_ROWS", 0)

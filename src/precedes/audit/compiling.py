@@ -17,7 +17,7 @@ from precedes.audit.table import FILL, MEASURE, PRUNE, RESOLVE
 from precedes.compiled import Entry
 from precedes.compiled.paced import is_cached
 from precedes.model import EventKind
-from precedes.trace.assemble import numbered_history
+from precedes.trace.history import numbered_history
 from precedes.trace.tail import Rows
 
 # What a compiler process is told: ``work``.

@@ -18,8 +18,7 @@ from precedes import compiled
 from precedes.audit.bits import NONE, bit, words_for
 from precedes.audit.order import Order
 from precedes.compiled.paced import paced
-from precedes.trace.history import BROADCAST, DELIVER
-from precedes.trace.rows import CHUNK_ROWS, CRASH, JOIN, LEAVE, NoOrder, Rows
+from precedes.trace.rows import BROADCAST, CHUNK_ROWS, CRASH, DELIVER, JOIN, LEAVE, NoOrder, Rows
 
 Number = TypeVar("Number", bound=np.generic)
 

@@ -27,8 +27,7 @@ from precedes.audit.settle import (
     wait,
 )
 from precedes.compiled.paced import paced
-from precedes.trace.history import BROADCAST, DELIVER
-from precedes.trace.rows import CHUNK_ROWS, JOIN, Rows
+from precedes.trace.rows import BROADCAST, CHUNK_ROWS, DELIVER, JOIN, Rows
 
 # Columns of ``tallies``, one row a node.
 DELIVERIES: Final = 0  # at nodes other than the source, phantoms too

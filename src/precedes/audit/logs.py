@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import contextlib
+import copy
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from typing import Final, overload
 
 from precedes.audit.causal_order import WITNESSES, Report, Reports, report_on
-from precedes.audit.stages import Loop, Runner, Span, carry_out, cut_evenly
+from precedes.audit.stages import Runner, Span, carry_out, cut_evenly
 from precedes.audit.work import Kept, Work, code_version, input_version, open_work
 from precedes.errors import UserError
 from precedes.model import Progress
 from precedes.stores import Place
 from precedes.trace.dialect import Dialect
-from precedes.trace.history import History
-from precedes.trace.opening import open_rows
-from precedes.trace.rows import HistoryRows, NoOrder, Rows
+from precedes.trace.opening import gathered, open_rows
+from precedes.trace.rows import NoOrder, Rows
 
 # Rows of a range, about: a minute's work is lost at most when an audit is stopped.
 RANGE_ROWS: Final = 24_000_000
@@ -26,7 +26,7 @@ Logs = Place | list[Place] | tuple[Place, ...]
 
 @overload
 def audit(
-    source: History | Rows,
+    source: Rows,
     *,
     witnesses: int = ...,
     ranges: int | None = ...,
@@ -50,7 +50,7 @@ def audit(
 
 
 def audit(
-    source: History | Rows | Logs,
+    source: Rows | Logs,
     *,
     format: str = "auto",
     dialect: Dialect | None = None,
@@ -69,14 +69,12 @@ def audit(
     ``fresh`` starts over. ``ranges`` is how many parts the nodes of a run are cut into; it changes
     what is done at a time, never the result.
     """
-    if isinstance(source, History):
-        source = HistoryRows(source)
+    plan = _Plan(witnesses=witnesses, ranges=ranges)
     if isinstance(source, Rows):
-        plan = _Plan(witnesses=witnesses, ranges=ranges)
+        source = copy.copy(source)  # with which goes what a history finds out about its rows
         return _audit_run(source, plan, runner=runner, on_rows=_shares(source, progress))
     logs: list[Place] = [*source] if isinstance(source, list | tuple) else [source]
     options = {"format": format, "dialect": asdict(dialect or Dialect()), "witnesses": witnesses}
-    plan = _Plan(witnesses=witnesses, ranges=ranges)
     reports = Reports()
     with opened_work(work, logs, options, fresh=fresh) as kept:
         for number, log in enumerate(logs):
@@ -140,8 +138,8 @@ def _audit_run(
     try:
         return _carry_out(rows, plan, runner, kept, name, on_rows)
     except NoOrder:
-        gathered = rows.gathered()
-    return _carry_out(gathered, plan, runner, kept, f"{name}-gathered", on_rows)
+        rows = gathered(rows)
+    return _carry_out(rows, plan, runner, kept, f"{name}-gathered", on_rows)
 
 
 def _carry_out(
@@ -152,13 +150,12 @@ def _carry_out(
     name: str,
     on_rows: Callable[[int], None] | None,
 ) -> Report:
-    loop = Loop(on_rows=on_rows)
     if kept is None:
-        chosen, spans = runner or loop, plan.spans(rows)
+        chosen, spans = runner or Runner(on_rows=on_rows), plan.spans(rows)
     else:
         store = kept.run(name)
         spans = store.ranges(lambda: plan.spans(rows))
-        chosen = Kept(store, loop, on_rows)
+        chosen = Kept(store, on_rows)
     outcome = carry_out(rows, spans, runner=chosen, violations_max=plan.witnesses)
     return report_on(rows, outcome, witnesses=plan.witnesses)
 

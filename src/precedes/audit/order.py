@@ -16,8 +16,7 @@ from numpy.typing import NDArray
 from precedes import compiled
 from precedes.audit.bits import bit, has_bit, words_for
 from precedes.compiled.paced import paced
-from precedes.trace.history import BROADCAST, DELIVER
-from precedes.trace.rows import Chunk, Rows
+from precedes.trace.rows import BROADCAST, DELIVER, Chunk, Rows
 
 # Nodes that are read for the order, at most, and how much one must add for another to be read.
 REFERENCES_MAX: Final = 8

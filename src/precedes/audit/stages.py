@@ -10,12 +10,12 @@ A run of any size is judged in two passes over its nodes, each node alone:
 
 ``hear``, ``prune`` and ``judge`` are pure functions: of rows, a range and shared arrays they make a
 part. ``Order``, ``Places``, ``Table``, ``Facts`` and the parts are named tuples of plain arrays,
-which ``parts`` turns into bytes and back. So a part depends on the input and its range alone, and
+which ``work`` turns into bytes and back. So a part depends on the input and its range alone, and
 is the same whoever makes it, wherever, in whatever order, however often.
 
 ``carry_out`` is the driver: it holds what is the same for all ranges, and hands the ranges to a
-``Runner``. ``Loop`` does them one after another here; one that has Spark do them, or keeps parts in
-a work folder (``work``), has the same methods. What ``carry_out`` asks for twice is what phantoms
+``Runner``, which does them one after another; one that has Spark do them, or keeps parts in a work
+folder (``work``), is a subclass. What ``carry_out`` asks for twice is what phantoms
 spoilt: ranges whose deliveries name messages that nobody broadcast are heard again, with the counts
 of broadcasts as ``bound``; if the order itself holds phantoms, all of them.
 
@@ -26,7 +26,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Sequence
-from typing import Final, NamedTuple, Protocol, TypeVar
+from typing import Final, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -56,38 +56,8 @@ Number = TypeVar("Number", bound=np.generic)
 MESSAGES_MAX: Final = 2**31 - 2**10  # numbers of messages and places are int32
 
 
-class Runner(Protocol):
-    """Who makes the parts, in the order of the ranges."""
-
-    def order(self, rows: Rows) -> Order:
-        """The order of places."""
-
-    def hear(
-        self, rows: Rows, spans: Sequence[Span], order: Order, bound: NDArray[np.int64]
-    ) -> Sequence[Heard]:
-        """Phase A of these ranges."""
-
-    def prune(
-        self, heard: Sequence[Heard], places: Places, floors: NDArray[np.int32]
-    ) -> Sequence[Pruned]:
-        """Short lists for these parts."""
-
-    def table(self, make: Callable[[], Table]) -> Table:
-        """What ``make`` makes, unless it is there already."""
-
-    def judge(
-        self,
-        rows: Rows,
-        spans: Sequence[Span],
-        table: Table,
-        facts: Facts,
-        violations_max: int,
-    ) -> Sequence[Judged]:
-        """Phase B of these ranges."""
-
-
-class Loop:
-    """One range after another, in this process."""
+class Runner:
+    """Makes the parts, in the order of the ranges: one after another, in this process."""
 
     def __init__(
         self,
@@ -101,13 +71,13 @@ class Loop:
         self._on_rows = on_rows
 
     def order(self, rows: Rows) -> Order:
-        """See ``Runner``."""
+        """The order of places."""
         return find_order(rows, references=self._references)
 
     def hear(
         self, rows: Rows, spans: Sequence[Span], order: Order, bound: NDArray[np.int64]
     ) -> Sequence[Heard]:
-        """See ``Runner``."""
+        """Phase A of these ranges."""
         return [
             hear(
                 rows,
@@ -123,11 +93,11 @@ class Loop:
     def prune(
         self, heard: Sequence[Heard], places: Places, floors: NDArray[np.int32]
     ) -> Sequence[Pruned]:
-        """See ``Runner``."""
+        """Short lists for these parts."""
         return [prune(part, places=places, floors=floors) for part in heard]
 
     def table(self, make: Callable[[], Table]) -> Table:
-        """See ``Runner``."""
+        """What ``make`` makes, unless it is there already."""
         return make()
 
     def judge(
@@ -138,7 +108,7 @@ class Loop:
         facts: Facts,
         violations_max: int,
     ) -> Sequence[Judged]:
-        """See ``Runner``."""
+        """Phase B of these ranges."""
         return [
             judge(
                 rows,

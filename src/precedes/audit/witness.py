@@ -10,8 +10,7 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from precedes.trace.history import BROADCAST, DELIVER
-from precedes.trace.rows import JOIN, Chunk, Rows
+from precedes.trace.rows import BROADCAST, DELIVER, JOIN, Chunk, Rows
 
 NEVER: Final = np.iinfo(np.int64).max
 
@@ -211,7 +210,7 @@ class Explainer:
             named = [(pair, "delivered") for pair in held.phantoms]
             named += [(pair, "joined with") for pair in held.joined_phantoms]
             for (source, seq), verb in named[: limit - len(found)]:
-                label = rows.message_label(source, seq)
+                label = rows.pair_label(source, seq)
                 number = self._source.size + bisect_left(self._known.phantoms, (source, seq))
                 found.append(
                     Witness(
@@ -410,7 +409,7 @@ class Explainer:
         return source, message - int(self._known.base[source]) + 1
 
     def _label(self, message: int) -> str:
-        return self._rows.message_label(*self._pair(message))
+        return self._rows.pair_label(*self._pair(message))
 
     def _number(self, message: int) -> int:
         return self._rows.message_number(message, *self._pair(message))

@@ -4,7 +4,7 @@ A work folder (a path, or the address of one in a store) holds ``plan.json``: th
 versions, the options, and the version of the code. Each run has a folder of its own, by number:
 
     ranges.json               the ranges of nodes, which a resumption keeps on any machine
-    order, a/, prune/, table, b/    parts (``parts``), each whole or not there
+    order, a/, prune/, table, b/    parts (``dump_part``), each whole or not there
 
 Parts are written aside and then put in place. One that is damaged is made again. If the logs, the
 options or the code are others than those of the plan, the folder is refused: its parts are of
@@ -17,23 +17,25 @@ import contextlib
 import json
 import mmap
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from precedes import compiled, files
-from precedes.audit import cycles, hear, judge, order, parts, table
+from precedes.audit import cycles, hear, judge, order, table
 from precedes.audit.hear import Heard
 from precedes.audit.judge import Facts, Judged
 from precedes.audit.order import Order
-from precedes.audit.parts import Damaged, Part
 from precedes.audit.settle import Table
-from precedes.audit.stages import Loop, Span
+from precedes.audit.stages import Runner, Span
 from precedes.audit.table import Places, Pruned
 from precedes.errors import UserError
 from precedes.stores import Address, Lease, Place, StoreError, lease
+from precedes.trace import arrays
 from precedes.trace.rows import Rows
+
+Part = TypeVar("Part", bound=tuple[Any, ...])
 
 PLAN: Final = "plan.json"
 RANGES: Final = "ranges.json"
@@ -45,7 +47,7 @@ def code_version() -> str:
     """What changes when parts may come out differently."""
     entries = (order.COLLECT, hear.HEAR, table.PRUNE, cycles.CYCLES, judge.JUDGE)
     found = {path for entry in entries for path in entry.parts(None, ())}
-    return f"{parts.FORMAT} {compiled.sources_digest(tuple(sorted(found)))}"
+    return f"{arrays.MAGIC.decode()} {compiled.sources_digest(tuple(sorted(found)))}"
 
 
 def input_version(place: Place) -> str:
@@ -144,6 +146,19 @@ def _told(folder: Address) -> Iterator[None]:
         ) from None
 
 
+def dump_part(part: tuple[Any, ...]) -> bytes:
+    """A named tuple of arrays as bytes; equal ones give equal bytes."""
+    columns = part._asdict()  # type: ignore[attr-defined]
+    return arrays.dump(columns, {"kind": type(part).__name__})
+
+
+def _part(kind: type[Part], content: Any, *, check: bool) -> Part:
+    columns, about = arrays.parse(content, check=check)
+    if about["kind"] != kind.__name__:
+        raise arrays.Damaged("it is of another kind")
+    return kind(**columns)
+
+
 class PartStore:
     """The parts of one run, by name.
 
@@ -185,17 +200,17 @@ class PartStore:
         file = self.folder / name
         try:
             if not file.is_local:
-                return parts.parse(kind, bytearray(file.read_bytes()), check=check)
+                return _part(kind, bytearray(file.read_bytes()), check=check)
             with file.open() as opened:
                 # Copied on writing: compiled code takes read-only arrays for another type.
                 mapped = mmap.mmap(opened.fileno(), 0, access=mmap.ACCESS_COPY)
-            return parts.parse(kind, mapped, check=check)
-        except (FileNotFoundError, Damaged, ValueError):
+            return _part(kind, mapped, check=check)
+        except (FileNotFoundError, arrays.Damaged, TypeError, ValueError):
             return None
 
     def save(self, name: str, part: Part) -> Part:
         """Keep a part; returns it as it is kept."""
-        self.put(name, parts.dump(part))
+        self.put(name, dump_part(part))
         return self.load(name, type(part), check=False) or part
 
     def keep(self, name: str, kind: type[Part], make: Callable[[], Part]) -> Part:
@@ -204,20 +219,17 @@ class PartStore:
         return self.save(name, make()) if found is None else found
 
 
-class Kept:
-    """A loop whose parts are kept: those that are there whole are not made again."""
+class Kept(Runner):
+    """A runner whose parts are kept: those that are there whole are not made again."""
 
-    def __init__(
-        self, store: PartStore, within: Loop, on_rows: Callable[[int], None] | None = None
-    ) -> None:
+    def __init__(self, store: PartStore, on_rows: Callable[[int], None] | None = None) -> None:
+        super().__init__(on_rows=on_rows)
         self._store = store
-        self._within = within
-        self._on_rows = on_rows
         self._hearings = 0
 
     def order(self, rows: Rows) -> Order:
         """See ``Runner``."""
-        return self._store.keep("order", Order, lambda: self._within.order(rows))
+        return self._store.keep("order", Order, lambda: super(Kept, self).order(rows))
 
     def hear(
         self, rows: Rows, spans: Sequence[Span], order: Order, bound: NDArray[np.int64]
@@ -225,26 +237,22 @@ class Kept:
         """See ``Runner``."""
         self._hearings += 1
         folder = "a" if self._hearings == 1 else "a-again"
-        found = []
-        for span in spans:
-            part = self._found(f"{folder}/{name_of(span)}", Heard, rows, span)
-            if part is None:
-                (made,) = self._within.hear(rows, [span], order, bound)
-                part = self._store.save(f"{folder}/{name_of(span)}", made)
-            found.append(part)
-        return found
+        make = super().hear
+        return [
+            self._found(folder, Heard, rows, span)
+            or self._store.save(f"{folder}/{name_of(span)}", *make(rows, [span], order, bound))
+            for span in spans
+        ]
 
     def prune(
         self, heard: Sequence[Heard], places: Places, floors: NDArray[np.int32]
     ) -> Sequence[Pruned]:
         """See ``Runner``."""
+        names = [f"prune/{name_of(part.span.tolist())}" for part in heard]
+        make = super().prune
         return [
-            self._store.keep(
-                f"prune/{name_of(tuple(part.span.tolist()))}",
-                Pruned,
-                lambda part=part: self._within.prune([part], places, floors)[0],  # type: ignore[misc]
-            )
-            for part in heard
+            self._store.load(name, Pruned) or self._store.save(name, *make([part], places, floors))
+            for name, part in zip(names, heard, strict=True)
         ]
 
     def table(self, make: Callable[[], Table]) -> Table:
@@ -260,34 +268,36 @@ class Kept:
         violations_max: int,
     ) -> Sequence[Judged]:
         """See ``Runner``."""
-        found = []
-        for span in spans:
-            part = self._found(f"b/{name_of(span)}", Judged, rows, span)
-            if part is None:
-                (made,) = self._within.judge(rows, [span], table, facts, violations_max)
-                part = self._store.save(f"b/{name_of(span)}", made)
-            found.append(part)
-        return found
+        make = super().judge
+        return [
+            self._found("b", Judged, rows, span)
+            or self._store.save(
+                f"b/{name_of(span)}", *make(rows, [span], table, facts, violations_max)
+            )
+            for span in spans
+        ]
 
-    def _found(self, name: str, kind: type[Part], rows: Rows, span: Span) -> Part | None:
+    def _found(self, folder: str, kind: type[Part], rows: Rows, span: Span) -> Part | None:
         """A part of a range that is there, whose rows need not be read."""
-        part = self._store.load(name, kind)
+        part = self._store.load(f"{folder}/{name_of(span)}", kind)
         if part is not None and self._on_rows is not None:
             self._on_rows(int(rows.counts[span[0] : span[1]].sum()))
         return part
 
 
-def name_of(span: Span) -> str:
+def name_of(span: Sequence[int]) -> str:
     """What the part of a range is called, whoever makes it."""
     return f"{span[0]}-{span[1]}"
 
 
 __all__ = [
     "Kept",
+    "Part",
     "PartStore",
     "StoreError",
     "Work",
     "code_version",
+    "dump_part",
     "input_version",
     "name_of",
     "open_work",

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from precedes.audit import Witness
     from precedes.cli.common import Commands
     from precedes.trace import Found, History
-    from precedes.trace.exporters.rows import Mark, RunRows, Spot
+    from precedes.trace.export import Mark, RunRows, Spot
 
 TARGETS: Final = ("shiviz", "perfetto", "jsonl", "csv")
 ROWS: Final = 25
@@ -106,13 +106,13 @@ def _run(options: argparse.Namespace) -> int:
 
 def _pieces(options: argparse.Namespace, title: str, found: Found) -> Iterator[bytes]:
     from precedes.trace import event_batches
-    from precedes.trace.exporters import lines
+    from precedes.trace.export import to_csv, to_jsonl
 
     batches = event_batches(options.path, options.format, dialect=dialect_of(options), found=found)
     if options.to == "jsonl":
-        return lines.to_jsonl(batches, title=title)
+        return to_jsonl(batches, title=title)
     if options.to == "csv":
-        return lines.to_csv(batches, title=title)
+        return to_csv(batches, title=title)
     return _shown(options, title, batches, found)
 
 
@@ -120,14 +120,13 @@ def _shown(
     options: argparse.Namespace, title: str, batches: Iterable[pa.RecordBatch], found: Found
 ) -> Iterator[bytes]:
     """The pieces for tools that show a log, with what the audit says of it."""
+    from precedes.trace import export
     from precedes.trace.collect import histories
-    from precedes.trace.exporters import perfetto, shiviz
-    from precedes.trace.exporters.rows import runs_of, table_of
 
-    limit = shiviz.EVENTS_MAX if options.to == "shiviz" else perfetto.EVENTS_MAX
+    limit = export.SHIVIZ_EVENTS_MAX if options.to == "shiviz" else export.PERFETTO_EVENTS_MAX
     around = options.around_witness
-    table = table_of(batches, title=title, rows_max=limit if around is None else None)
-    runs = runs_of(table)
+    table = export.table_of(batches, title=title, rows_max=limit if around is None else None)
+    runs = export.runs_of(table)
     marks: list[Mark] = []
     if around is not None or options.to == "perfetto":
         marks = _marks(histories(table, found, title=title, complete=options.complete))
@@ -136,8 +135,8 @@ def _shown(
             runs, marks, around, title, ROWS if options.rows is None else options.rows
         )
     if options.to == "shiviz":
-        return shiviz.to_shiviz(runs, title=title)
-    return perfetto.to_perfetto(runs, marks)
+        return export.to_shiviz(runs, title=title)
+    return export.to_perfetto(runs, marks)
 
 
 def _near(
@@ -154,7 +153,7 @@ def _near(
 def _marks(histories: Iterable[History]) -> list[Mark]:
     """What the audit finds in the runs, as it may be shown."""
     from precedes.audit import audit
-    from precedes.trace.exporters.rows import Mark
+    from precedes.trace.export import Mark
 
     found = []
     for history in histories:
@@ -176,7 +175,7 @@ def _spots(history: History, witness: Witness) -> tuple[Spot, ...]:
     """The path of a finding, and where its messages stand at its node."""
     import numpy as np
 
-    from precedes.trace.exporters.rows import Spot
+    from precedes.trace.export import Spot
 
     found = [Spot(step.node_name, step.position) for step in witness.steps]
     here = history.message[history.rows_of(witness.node)]

@@ -115,7 +115,7 @@ def as_json(standing: Standing) -> dict[str, Any]:
 
 def as_line(standing: Standing) -> str:
     """A standing in a line."""
-    from precedes.audit.report import FINDINGS
+    from precedes.audit.causal_order import FINDINGS
 
     report = standing.report
     so_far = "" if standing.is_final or report.verdict == "violated" else " so far"

@@ -24,11 +24,9 @@ from precedes.pipeline.workspace import Workspace, open_workspace
 from precedes.stores import Address, Entry, Place, look
 from precedes.trace import Dialect
 from precedes.trace.blocks.tables import table_files
-from precedes.trace.opening import is_trace
-from precedes.trace.reader import read_metadata
-from precedes.trace.row_groups import trace_rows
+from precedes.trace.opening import LARGE_ROWS, is_trace, row_count, sort_tables
+from precedes.trace.reader import read_metadata, trace_rows
 from precedes.trace.rows import NoOrder, Rows
-from precedes.trace.sorting import LARGE_ROWS, row_count, sort_tables
 from precedes.trace.source import STANDARD_INPUT
 
 READABLE: Final = ("file", "folder")  # by any process, any number of times

@@ -20,8 +20,8 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from precedes.trace import History
-from precedes.trace.history import DELIVER
 from precedes.trace.reader import kind_numbers
+from precedes.trace.rows import DELIVER
 
 # Bins of a histogram: whole microseconds up to 16, then eight to each power of two.
 SUB_BITS: Final = 3

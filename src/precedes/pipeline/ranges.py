@@ -20,11 +20,10 @@ from precedes.audit.hear import Heard, hear
 from precedes.audit.judge import Facts, Judged, judge
 from precedes.audit.logs import RANGE_ROWS
 from precedes.audit.order import Order, find_order
-from precedes.audit.parts import Part
 from precedes.audit.settle import Table
-from precedes.audit.stages import Span, carry_out, cut_evenly
+from precedes.audit.stages import Runner, Span, carry_out, cut_evenly
 from precedes.audit.table import Places, Pruned, prune
-from precedes.audit.work import PartStore, name_of
+from precedes.audit.work import Part, PartStore, name_of
 from precedes.errors import UserError
 from precedes.model import Progress
 from precedes.pipeline import tasks
@@ -32,8 +31,8 @@ from precedes.pipeline.reports import report_of
 from precedes.pipeline.spark import jobs
 from precedes.pipeline.workspace import Workspace
 from precedes.stores import Address
+from precedes.trace.opening import LARGE_ROWS
 from precedes.trace.rows import Rows
-from precedes.trace.sorting import LARGE_ROWS
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -127,7 +126,7 @@ def audit_run(
     return report_on(rows, outcome, witnesses=witnesses)
 
 
-class SparkRunner:
+class SparkRunner(Runner):
     """A ``Runner`` whose parts tasks make."""
 
     def __init__(
@@ -136,6 +135,7 @@ class SparkRunner:
         store: PartStore,
         progress: Progress | None = None,
     ) -> None:
+        super().__init__()
         self._spark = spark
         self._folder = store.folder
         self._store = store

@@ -21,9 +21,9 @@ from precedes.errors import UserError
 from precedes.model import printable
 from precedes.pipeline.spark.session import context_of
 from precedes.stores import Address, Place
-from precedes.trace.assemble import KINDS
 from precedes.trace.detect import event_batches
 from precedes.trace.dialect import RECEIVERS, Dialect
+from precedes.trace.rows import KINDS
 from precedes.trace.schema import EVENTS
 
 if TYPE_CHECKING:

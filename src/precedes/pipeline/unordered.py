@@ -27,7 +27,10 @@ from precedes.pipeline.spark import jobs
 from precedes.stores import Address
 from precedes.trace import Dialect
 from precedes.trace.blocks.log import (
+    NAMES,
     NUMBERS,
+    SortedRows,
+    Stretch,
     merge_nodes,
     name_all,
     name_rest,
@@ -36,7 +39,6 @@ from precedes.trace.blocks.log import (
     translate_block,
 )
 from precedes.trace.blocks.naming import load_naming
-from precedes.trace.blocks.rows import NAMES, SortedRows, Stretch
 from precedes.trace.blocks.tables import table_batches
 from precedes.trace.dialect import Found
 

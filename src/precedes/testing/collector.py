@@ -13,7 +13,8 @@ from precedes.sim import Result, Scenario
 from precedes.sim.engine.rows import KIND, NODE, SEQUENCE, SOURCE
 from precedes.sim.run import Run
 from precedes.trace import History
-from precedes.trace.assemble import JUDGED, numbered_history
+from precedes.trace.history import numbered_history
+from precedes.trace.rows import JUDGED
 
 
 class Collector:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Iterator
-from typing import Any, Final, Protocol
+from collections.abc import Callable, Iterator
+from typing import Final, TypeGuard
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -17,39 +17,29 @@ from precedes.trace.blocks.tables import shown_files
 from precedes.trace.collect import histories
 from precedes.trace.dialect import Dialect, Found
 from precedes.trace.history import History
-from precedes.trace.importers import (
-    automerge,
-    csv_table,
-    edits,
-    jsonl,
-    otel,
-    own,
-    parquet,
-    shiviz,
-)
+from precedes.trace.importers import csv_table, graph, jsonl, otel, parquet, shiviz
 from precedes.trace.members import holds_member_logs, member_batches, read_members
 from precedes.trace.reader import MAGIC, read_opened
 from precedes.trace.schema import METADATA_KEY
-from precedes.trace.source import STANDARD_INPUT, Log, Source, open_log, title_of
-from precedes.trace.unpack import opening_of, unpacked
+from precedes.trace.source import (
+    STANDARD_INPUT,
+    Log,
+    Source,
+    open_log,
+    opening_of,
+    title_of,
+    unpacked,
+)
 
-
-class Importer(Protocol):
-    """Reads a format that is text into batches of ``EVENTS``, as a stream."""
-
-    def __call__(
-        self, text: Any, *, title: str, dialect: Dialect, found: Found
-    ) -> Iterator[pa.RecordBatch]:
-        """The events; what is said of them beside is in ``found`` when all have come."""
-
-
-TEXT: Final[dict[str, Importer]] = {
+# Each reads a format that is text into batches of ``EVENTS``, as a stream; what is said of them
+# beside is in ``found`` when all have come.
+TEXT: Final[dict[str, Callable[..., Iterator[pa.RecordBatch]]]] = {
     "jsonl": jsonl.batches,
     "shiviz": shiviz.batches,
     "csv": csv_table.batches,
     "otel": otel.batches,
-    "edits": edits.batches,
-    "automerge": automerge.batches,
+    "edits": graph.edit_batches,
+    "automerge": graph.change_batches,
 }
 FORMATS: Final = ("auto", "precedes", "jsonl", "members", "parquet", *list(TEXT)[1:])
 TABLES: Final = {
@@ -67,18 +57,16 @@ def load(log: Log, format: str = "auto", *, dialect: Dialect | None = None) -> l
     """
     dialect = _dialect_of(log, dialect)
     if is_members(log, format):
-        return [read_members(_directory(log))]
-    files = _tables_in(log, format)
-    if files is None:
+        return [read_members(log)]
+    found = Found()
+    if _tables_in(log, format) is None:
         with open_log(log) as source:
             chosen = format if format != "auto" else _format_of(source, dialect)
             if chosen == "precedes":
                 return read_opened(source)
-            found = Found()
             rows = _opened(source, chosen, dialect, found)
             return histories(rows, found, title=source.title, complete=dialect.complete)
-    found = Found()
-    rows = _files(files, format, dialect, found)
+    rows = event_batches(log, format, dialect=dialect, found=found)
     return histories(rows, found, title=title_of(log), complete=dialect.complete)
 
 
@@ -93,15 +81,13 @@ def event_batches(
     dialect = _dialect_of(log, dialect)
     found = Found() if found is None else found
     if is_members(log, format):
-        yield from member_batches(_directory(log))
+        yield from member_batches(log)
         return
     files = _tables_in(log, format)
-    if files is not None:
-        yield from _files(files, format, dialect, found)
-        return
-    with open_log(log) as source:
-        chosen = format if format != "auto" else _format_of(source, dialect)
-        yield from _opened(source, chosen, dialect, found)
+    for file in [log] if files is None else files:
+        with open_log(file) as source:
+            chosen = format if format != "auto" else _format_of(source, dialect)
+            yield from _opened(source, chosen, _dialect_of(file, dialect), found)
 
 
 def format_of(log: Place, *, dialect: Dialect | None = None) -> str | None:
@@ -115,7 +101,7 @@ def format_of(log: Place, *, dialect: Dialect | None = None) -> str | None:
         return _format_of(source, Dialect() if dialect is None else dialect)
 
 
-def is_members(log: Log, format: str) -> bool:
+def is_members(log: Log, format: str) -> TypeGuard[Place]:
     """Whether a log is a directory of the logs of a live group's members."""
     if format not in FORMATS:
         hint = meant(format, FORMATS)
@@ -135,11 +121,6 @@ def _dialect_of(log: Log, dialect: Dialect | None) -> Dialect:
     return dialect.at(Address.of(log)) if isinstance(log, str | os.PathLike) else dialect
 
 
-def _directory(log: Log) -> Place:
-    assert isinstance(log, str | os.PathLike)
-    return log
-
-
 def _tables_in(log: Log, format: str) -> list[Address] | None:
     """The tables of a directory, which are one log; None if it is no directory of them."""
     endings = TABLES.get(format)
@@ -154,19 +135,11 @@ def _tables_in(log: Log, format: str) -> list[Address] | None:
     return inside
 
 
-def _files(
-    files: list[Address], format: str, dialect: Dialect, found: Found
-) -> Iterator[pa.RecordBatch]:
-    for path in files:
-        with open_log(path) as source:
-            yield from _opened(source, format, dialect.at(path), found)
-
-
 def _opened(
     source: Source, format: str, dialect: Dialect, found: Found
 ) -> Iterator[pa.RecordBatch]:
     if format == "precedes":
-        return own.batches(source, found=found)
+        return parquet.trace_batches(source, found=found)
     if format == "parquet":
         return parquet.batches(source, dialect=dialect, found=found)
     return TEXT[format](unpacked(source), title=source.title, dialect=dialect, found=found)

@@ -10,7 +10,7 @@ from urllib.parse import unquote
 
 from precedes.errors import UserError, meant
 from precedes.stores import Address
-from precedes.trace.assemble import JUDGED, KINDS
+from precedes.trace.rows import JUDGED, KINDS
 
 ANY: Final = "*"
 IGNORE: Final = "ignore"
@@ -137,3 +137,8 @@ class Found:
 def by_line(node: str, local_seq: int) -> str:
     """The place of a row whose local_seq is the number of its line."""
     return f"line {local_seq}"
+
+
+def by_row(node: str, local_seq: int) -> str:
+    """The place of a row whose local_seq is its number in a table, from 0."""
+    return f"row {local_seq}"

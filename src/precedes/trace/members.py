@@ -17,9 +17,8 @@ import pyarrow as pa
 from precedes.errors import UserError
 from precedes.model import EventKind, Events
 from precedes.stores import Address, Place
-from precedes.trace.assemble import JUDGED, numbered_history
-from precedes.trace.history import History
-from precedes.trace.importers import rows
+from precedes.trace.history import History, numbered_history
+from precedes.trace.importers.batches import EventRows
 from precedes.trace.member_log import (
     BROKEN,
     ENDED,
@@ -32,7 +31,7 @@ from precedes.trace.member_log import (
     read_header,
     read_member_log,
 )
-from precedes.trace.rows import CHUNK_ROWS, CRASH, Chunk, HistoryRows, Rows
+from precedes.trace.rows import CHUNK_ROWS, CRASH, JUDGED, Chunk, Rows
 from precedes.trace.writer import TraceWriter
 
 # What the log of a member says of who wrote it.
@@ -80,8 +79,8 @@ class MemberRows(Rows):
     """The same run, read from the logs piece by piece: of each, a chunk is in memory."""
 
     def __init__(self, directory: Place) -> None:
-        self._directory = Address.of(directory)
-        headers = _headers_of(self._directory)
+        self.address = self.origin = str(Address.of(directory))
+        headers = _headers_of(Address.of(directory))
         self._paths = [path for path, _ in headers]
         self._crashed = [about["status"] != ENDED for _, about in headers]
         self.nodes = len(headers)
@@ -90,7 +89,6 @@ class MemberRows(Rows):
         self.counts = np.array(sizes, np.int64) // ROW_BYTES + self._crashed
         self.complete = not all(self._crashed)
         self.run_id = 0
-        self.origin = str(self._directory)
 
     def chunks(
         self, first: int, last: int, *, chunk_rows: int = CHUNK_ROWS, check: bool = False
@@ -111,16 +109,12 @@ class MemberRows(Rows):
                 crash = (np.full(1, CRASH, np.int8), np.full(1, member, np.int32))
                 yield Chunk(member, np.array([0, 1]), *crash, np.zeros(1, np.int32))
 
-    def gathered(self) -> Rows:
-        """See ``Rows``."""
-        return HistoryRows(read_members(self._directory))
-
 
 def member_batches(directory: Place) -> Iterator[pa.RecordBatch]:
     """The same as common rows, a member at a time; one that did not end with the group crashed."""
     numbers = {number: name for name, number in JUDGED.items()}
     for member, log in enumerate(_logs_of(Address.of(directory))):
-        events = rows.Rows()
+        events = EventRows()
         columns = (log.time_ns, log.kind, log.source, log.sequence)
         for time_ns, kind, source, seq in zip(*(c.tolist() for c in columns), strict=True):
             name = numbers.get(kind)

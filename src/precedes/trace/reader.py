@@ -1,10 +1,16 @@
-"""Reads trace files into histories, whole columns at a time."""
+"""Reads trace files: run by run, by row groups that stay on disk, or whole, as histories.
+
+A file in order has its rows by run, node and local_seq, as the writer leaves them. An index says
+which rows of which group are a node's; where the statistics of a group name one node the group is
+not opened for it. The order of runs and nodes is checked by the index, that of a node's rows when
+they are read first.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
-from typing import Any, Final, NamedTuple
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from typing import Any, Final, NamedTuple, Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -12,42 +18,15 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from precedes.errors import UserError
+from precedes.stores import Address
 from precedes.trace import schema
-from precedes.trace.arrow_arrays import to_numpy
-from precedes.trace.assemble import JUDGED, numbered_history
-from precedes.trace.history import History
-from precedes.trace.source import Log, Source, open_log
+from precedes.trace.arrow_arrays import to_arrow, to_numpy
+from precedes.trace.history import History, numbered_history
+from precedes.trace.rows import CHUNK_ROWS, JUDGED, Chunk, NoOrder, Rows, cut_chunks
+from precedes.trace.source import Log, Source, open_log, title_of
 
 MAGIC: Final = b"PAR1"
 INTEGERS: Final = ("run_id", "node", "local_seq", "source", "seq")
-
-
-class _Columns(NamedTuple):
-    """Rows of broadcasts, deliveries, crashes, joins and leaves, in the order of the file."""
-
-    run_id: NDArray[np.int32]
-    node: NDArray[np.int32]
-    local_seq: NDArray[np.int64]
-    source: NDArray[np.int32]
-    seq: NDArray[np.int32]
-    kind: NDArray[np.int8]
-    time_us: NDArray[np.int64]  # empty unless asked for
-
-    def at(self, rows: NDArray[np.int64]) -> _Columns:
-        """These rows, in this order."""
-        return _Columns._make(column[rows] if column.size else column for column in self)
-
-
-class _Sorted(NamedTuple):
-    """The same in order of (run_id, node, local_seq), with runs and nodes as stretches."""
-
-    stretch_run: NDArray[np.int32]
-    stretch_node: NDArray[np.int32]
-    stretch_rows: NDArray[np.int64]
-    source: NDArray[np.int32]
-    seq: NDArray[np.int32]
-    kind: NDArray[np.int8]
-    time_us: NDArray[np.int64]
 
 
 def read_metadata(log: Log) -> dict[str, Any]:
@@ -71,15 +50,32 @@ def read_opened(source: Source, *, times: bool = False) -> list[History]:
     with opened_parquet(source) as file:
         metadata = schema.decode_metadata(file.schema_arrow.metadata, path=title)
         check_columns(title, file.schema_arrow, times=times)
+        groups = _OpenGroups(title, file, threads=True)
         try:
-            found = _in_order(_batches(title, file, times=times))
-            if found is None:
-                found = _put_in_order(title, list(_batches(title, file, times=times)))
+            try:
+                runs = _runs(groups, _index(groups), metadata, title=title)
+                return [run.history(times=times) for run in runs]
+            except NoOrder:
+                table = _sorted(groups, times=times)
+                runs = _runs(
+                    _Whole(table), _pieces(0, table, table.num_rows), metadata, title=title
+                )
+                return [run.history(times=times) for run in runs]
         except (pa.ArrowException, OSError) as error:
             raise damaged(title, error) from None
-    if found.stretch_node.size and int(found.stretch_node.max()) >= metadata["nodes"]:
-        raise UserError(f"{title}: an event is at a node outside 0..{metadata['nodes'] - 1}")
-    return _split(title, metadata, found)
+
+
+def trace_rows(address: str) -> list[TraceRows]:
+    """The runs of a trace file, in the order of their numbers; a trace without rows is one run.
+
+    Raises ``NoOrder`` if they do not stand by run and node.
+    """
+    groups = _Groups(address, version=_version(address))
+    with open_log(address) as source, opened_parquet(source) as file:
+        metadata = schema.decode_metadata(file.schema_arrow.metadata, path=source.title)
+        check_columns(source.title, file.schema_arrow, times=False)
+        pieces = _index(_OpenGroups(source.title, file))
+        return _runs(groups, pieces, metadata, title=source.title)
 
 
 @contextmanager
@@ -118,27 +114,6 @@ def check_columns(title: str, table_schema: pa.Schema, *, times: bool) -> None:
             raise UserError(f"{title}: the column {name} holds {found} instead of integers")
 
 
-def _batches(title: str, file: pq.ParquetFile, *, times: bool) -> Iterator[_Columns]:
-    """The rows that matter, one batch a row group."""
-    names = [*INTEGERS, "kind", *(["time_us"] if times else [])]
-    for group in range(file.num_row_groups):
-        table = file.read_row_group(group, columns=names)
-        check_cells(title, table)
-        columns = _Columns(
-            run_id=integers(table, "run_id"),
-            node=integers(table, "node"),
-            local_seq=integers(table, "local_seq"),
-            source=integers(table, "source"),
-            seq=integers(table, "seq"),
-            kind=kind_numbers(table.column("kind"), JUDGED),
-            time_us=integers(table, "time_us") if times else np.empty(0, np.int64),
-        )
-        if columns.node.size and int(columns.node.min()) < 0:
-            raise UserError(f"{title}: an event is at a negative node: record it again")
-        kept = np.flatnonzero(columns.kind >= 0)
-        yield columns if kept.size == columns.kind.size else columns.at(kept)
-
-
 def check_cells(title: str, table: pa.Table) -> None:
     """Raise if a cell is empty."""
     for name in table.column_names:
@@ -163,79 +138,277 @@ def kind_numbers(column: pa.ChunkedArray, numbers: Mapping[str, int]) -> NDArray
     return np.concatenate(parts)
 
 
-def _in_order(batches: Iterator[_Columns]) -> _Sorted | None:
-    """The batches joined, or None as soon as a row is out of order."""
-    stretches: list[tuple[NDArray[Any], ...]] = []
-    rows: list[tuple[NDArray[Any], ...]] = []
-    before: tuple[int, int, int] | None = None
-    for batch in batches:
-        if batch.node.size == 0:
-            continue
-        run, node, local_seq = batch.run_id, batch.node, batch.local_seq
-        new = np.concatenate(([True], (run[1:] != run[:-1]) | (node[1:] != node[:-1])))
-        rising = (run[1:] > run[:-1]) | ((run[1:] == run[:-1]) & (node[1:] > node[:-1]))
-        rising |= ~new[1:] & (local_seq[1:] > local_seq[:-1])
-        first = (int(run[0]), int(node[0]), int(local_seq[0]))
-        if not rising.all() or (before is not None and before >= first):
-            return None
-        before = (int(run[-1]), int(node[-1]), int(local_seq[-1]))
-        starts = np.flatnonzero(new)
-        stretches.append((run[starts], node[starts], np.diff(starts, append=node.size)))
-        rows.append((batch.source, batch.seq, batch.kind, batch.time_us))
-    if not rows:
-        none = np.empty(0, np.int32)
-        wide = np.empty(0, np.int64)
-        return _Sorted(none, none, wide, none, none, np.empty(0, np.int8), wide)
-    joined = [np.concatenate(parts) for parts in zip(*stretches, strict=True)]
-    joined += [np.concatenate(parts) for parts in zip(*rows, strict=True)]
-    return _Sorted(*joined)
+class _Pieces(NamedTuple):
+    """Stretches of rows of one node in one row group, in the order of the file."""
+
+    run: NDArray[np.int64]
+    node: NDArray[np.int64]
+    group: NDArray[np.int64]
+    start: NDArray[np.int64]  # the first row in the group
+    rows: NDArray[np.int64]
+
+    def between(self, first: int, last: int) -> _Pieces:
+        """The pieces from one index to another."""
+        return _Pieces(*(column[first:last] for column in self))
 
 
-def _put_in_order(title: str, batches: list[_Columns]) -> _Sorted:
-    """The batches joined and sorted."""
-    joined = _Columns(*(np.concatenate(parts) for parts in zip(*batches, strict=True)))
-    order = np.lexsort((joined.local_seq, joined.node, joined.run_id))
-    ordered = joined.at(order)
-    found = _in_order(iter([ordered]))
-    if found is None:
-        raise UserError(f"{title}: two events of a node share a local_seq: record it again")
+class _Tables(Protocol):
+    """Where the row groups of a trace are."""
+
+    def tables(self, groups: Sequence[int], names: list[str]) -> Iterator[pa.Table]:
+        """These columns, or more, of each of these groups."""
+
+
+class _Whole(NamedTuple):
+    """A table in memory as one row group."""
+
+    table: pa.Table
+
+    def tables(self, groups: Sequence[int], names: list[str]) -> Iterator[pa.Table]:
+        """See ``_Tables``."""
+        yield from [self.table] * len(groups)
+
+
+class _OpenGroups(NamedTuple):
+    """The row groups of an open file."""
+
+    title: str
+    file: pq.ParquetFile
+    threads: bool = False
+
+    def tables(self, groups: Sequence[int], names: list[str]) -> Iterator[pa.Table]:
+        """See ``_Tables``."""
+        for group in groups:
+            try:
+                table = self.file.read_row_group(group, columns=names, use_threads=self.threads)
+            except (pa.ArrowException, OSError) as error:
+                raise damaged(self.title, error) from None
+            check_cells(self.title, table)
+            yield table
+
+
+class _Groups:
+    """The row groups of a trace file, for all its runs.
+
+    The one that was read last is kept: small runs, and the nodes that a witness speaks of, share
+    one with those that are read next.
+    """
+
+    def __init__(self, address: str, *, version: str) -> None:
+        self.address = address
+        self._version = version
+        self._kept: tuple[int, pa.Table] | None = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**vars(self), "_kept": None}
+
+    def tables(self, groups: Sequence[int], names: list[str]) -> Iterator[pa.Table]:
+        """See ``_Tables``."""
+        title = title_of(self.address)
+        if _version(self.address) != self._version:
+            raise UserError(f"{title} has changed while it was read: audit it again")
+        with ExitStack() as stack:
+            opened: _OpenGroups | None = None
+            for group in groups:
+                kept = self._kept
+                if kept is None or kept[0] != group or not {*names} <= {*kept[1].column_names}:
+                    if opened is None:
+                        source = stack.enter_context(open_log(self.address))
+                        opened = _OpenGroups(title, stack.enter_context(opened_parquet(source)))
+                    kept = self._kept = group, next(opened.tables([group], names))
+                yield kept[1]
+
+
+class TraceRows(Rows):
+    """One run of a trace file."""
+
+    def __init__(
+        self, tables: _Tables, pieces: _Pieces, *, nodes: int, complete: bool, run_id: int
+    ) -> None:
+        self._tables = tables
+        self._pieces = pieces
+        self.nodes, self.complete, self.run_id = nodes, complete, run_id
+        self.counts = np.bincount(pieces.node, weights=pieces.rows, minlength=nodes).astype(
+            np.int64
+        )
+
+    def chunks(
+        self, first: int, last: int, *, chunk_rows: int = CHUNK_ROWS, check: bool = False
+    ) -> Iterator[Chunk]:
+        """See ``Rows``."""
+        names = ["kind", "source", "seq", *(["local_seq"] if check else [])]
+        for nodes, offsets, rows in self._stretches(first, last, names):
+            yield from _chunks(nodes, offsets, rows, chunk_rows)
+
+    def _stretches(
+        self, first: int, last: int, names: list[str]
+    ) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64], pa.Table]]:
+        """By row group: nodes, where the rows of each begin, and these; ``local_seq`` must rise."""
+        low, high = np.searchsorted(self._pieces.node, (first, last)).tolist()
+        pieces = self._pieces.between(low, high)
+        before: tuple[int, int] | None = None
+        groups = np.unique(pieces.group).tolist()
+        for group, table in zip(groups, self._tables.tables(groups, names), strict=True):
+            inside = pieces.between(*np.searchsorted(pieces.group, (group, group + 1)).tolist())
+            start = int(inside.start[0])
+            offsets = np.append(inside.start, inside.start[-1] + inside.rows[-1]) - start
+            rows = table.slice(start, int(offsets[-1]))
+            if "local_seq" in names:
+                before = _check_order(inside.node, offsets, rows, before)
+            yield inside.node, offsets, rows
+
+    def history(self, *, times: bool) -> History:
+        """All of it in memory; ``times`` too, which no verdict depends on."""
+        names = ["kind", "source", "seq", "local_seq", *(["time_us"] if times else [])]
+        counts = np.zeros(self.nodes, np.int64)
+        parts = [[np.empty(0, np.int8), *(np.empty(0, np.int32),) * 2, np.empty(0, np.int64)]]
+        for nodes, offsets, table in self._stretches(0, self.nodes, names):
+            kind = kind_numbers(table.column("kind"), JUDGED)
+            time_us = integers(table, "time_us") if times else parts[0][3]
+            columns: list[NDArray[Any]] = [
+                kind,
+                integers(table, "source"),
+                integers(table, "seq"),
+                time_us,
+            ]
+            is_kept = kind >= 0
+            if not is_kept.all():
+                columns = [column[is_kept] if column.size else column for column in columns]
+            counts[nodes] += np.diff(np.concatenate(([0], np.cumsum(is_kept)))[offsets])
+            parts.append(columns)
+        kind, source, seq, time_us = (np.concatenate(part) for part in zip(*parts, strict=True))
+        return numbered_history(
+            nodes=self.nodes,
+            offsets=np.concatenate(([0], np.cumsum(counts))),
+            kind=kind,
+            source=source,
+            seq=seq,
+            title=self.origin,
+            complete=self.complete,
+            time_us=time_us if time_us.size else None,
+            run_id=self.run_id,
+            origin=self.origin,
+        )
+
+
+def _version(address: str) -> str:
+    """What changes with the content of a file."""
+    try:
+        return Address.of(address).version()
+    except FileNotFoundError:
+        return "gone"
+
+
+def _check_order(
+    nodes: NDArray[np.int64],
+    offsets: NDArray[np.int64],
+    table: pa.Table,
+    before: tuple[int, int] | None,
+) -> tuple[int, int]:
+    """Raise if local_seq does not rise within a node; return where the rows end."""
+    local_seq = integers(table, "local_seq")
+    rises = local_seq[1:] > local_seq[:-1]
+    rises[offsets[1:-1] - 1] = True
+    first = (int(nodes[0]), int(local_seq[0]))
+    if not rises.all() or (before is not None and before >= first):
+        raise NoOrder("local_seq does not rise")
+    return int(nodes[-1]), int(local_seq[-1])
+
+
+def _chunks(
+    nodes: NDArray[np.int64], offsets: NDArray[np.int64], table: pa.Table, chunk_rows: int
+) -> Iterator[Chunk]:
+    """Cut the rows of a group; nodes without rows get empty bounds."""
+    first = int(nodes[0])
+    counts = np.zeros(int(nodes[-1]) - first + 1, np.int64)
+    counts[nodes - first] = np.diff(offsets)
+    # Arrow's arrays are read-only, which compiled code takes for another type.
+    kind = kind_numbers(table.column("kind"), JUDGED)
+    source, seq = integers(table, "source").copy(), integers(table, "seq").copy()
+
+    def rows(start: int, stop: int) -> tuple[NDArray[Any], ...]:
+        return kind[start:stop], source[start:stop], seq[start:stop]
+
+    yield from cut_chunks(first, np.concatenate(([0], np.cumsum(counts))), chunk_rows, rows)
+
+
+def _runs(
+    tables: _Tables, pieces: _Pieces, metadata: dict[str, Any], *, title: str
+) -> list[TraceRows]:
+    """The runs of an index; raises ``NoOrder`` if it does not rise."""
+    nodes = metadata["nodes"]
+    if pieces.node.size and int(pieces.node.min()) < 0:
+        raise UserError(f"{title}: an event is at a negative node: record it again")
+    if pieces.node.size and int(pieces.node.max()) >= nodes:
+        raise UserError(f"{title}: an event is at a node outside 0..{nodes - 1}")
+    key = pieces.run * (1 << 32) + pieces.node
+    if np.any(key[1:] < key[:-1]):
+        raise NoOrder("nodes do not rise")
+    runs = np.unique(pieces.run) if pieces.run.size else np.array([metadata["run_id"]])
+    found = []
+    for run_id in runs.tolist():
+        part = pieces.between(*np.searchsorted(pieces.run, (run_id, run_id + 1)).tolist())
+        run = TraceRows(tables, part, nodes=nodes, complete=metadata["complete"], run_id=run_id)
+        run.origin = title
+        run.address = getattr(tables, "address", None)
+        found.append(run)
     return found
 
 
-def _split(title: str, metadata: dict[str, Any], found: _Sorted) -> list[History]:
-    """One history for each run; a trace without rows is one run without events."""
-    row_ends = np.cumsum(found.stretch_rows)
-    runs = np.unique(found.stretch_run) if row_ends.size else np.array([metadata["run_id"]])
-    histories = []
-    for run_id in runs:
-        first, last = np.searchsorted(found.stretch_run, (run_id, run_id + 1))
-        counts = np.zeros(metadata["nodes"], np.int64)
-        np.add.at(counts, found.stretch_node[first:last], found.stretch_rows[first:last])
-        row_end = int(row_ends[last - 1]) if last > first else 0
-        rows = slice(row_end - int(counts.sum()), row_end)
-        offsets = np.concatenate(([0], np.cumsum(counts)))
-        part = found._replace(
-            source=found.source[rows],
-            seq=found.seq[rows],
-            kind=found.kind[rows],
-            time_us=found.time_us[rows],
-        )
-        histories.append(_history(title, metadata, int(run_id), offsets, part))
-    return histories
+def _index(groups: _OpenGroups) -> _Pieces:
+    """Which rows are whose."""
+    file = groups.file
+    columns = {file.schema.column(i).path: i for i in range(len(file.schema))}
+    found = [_Pieces(*(np.empty(0, np.int64) for _ in range(5)))]
+    for group in range(file.num_row_groups):
+        described = file.metadata.row_group(group)
+        if described.num_rows:
+            single = {n: _single(described.column(columns[n])) for n in ("run_id", "node")}
+            names = [name for name, value in single.items() if value is None]
+            table = next(groups.tables([group], names)) if names else None
+            found.append(_pieces(group, table, described.num_rows, single))
+    return _Pieces(*(np.concatenate(parts) for parts in zip(*found, strict=True)))
 
 
-def _history(
-    title: str, metadata: dict[str, Any], run_id: int, offsets: NDArray[np.int64], part: _Sorted
-) -> History:
-    return numbered_history(
-        nodes=metadata["nodes"],
-        offsets=offsets,
-        kind=part.kind,
-        source=part.source,
-        seq=part.seq,
-        title=title,
-        complete=metadata["complete"],
-        time_us=part.time_us if part.time_us.size else None,
-        run_id=run_id,
-        origin=title,
+def _pieces(
+    group: int, table: pa.Table | None, rows: int, single: Mapping[str, int | None] | None = None
+) -> _Pieces:
+    """The pieces of a row group; ``single`` has the columns that hold one value."""
+    values = [(name, (single or {}).get(name)) for name in ("run_id", "node")]
+    run, node = (
+        integers(table, name) if value is None else np.full(1, value) for name, value in values
     )
+    cuts = [np.zeros(min(rows, 1), np.int64)]
+    cuts += [np.flatnonzero(c[1:] != c[:-1]) + 1 for c in (run, node)]
+    start = np.unique(np.concatenate(cuts))
+    return _Pieces(
+        run=run[start if run.size > 1 else np.zeros_like(start)].astype(np.int64),
+        node=node[start if node.size > 1 else np.zeros_like(start)].astype(np.int64),
+        group=np.full(start.size, group),
+        start=start,
+        rows=np.diff(start, append=rows),
+    )
+
+
+def _single(column: Any) -> int | None:
+    """The one value of a column, if its statistics say that there is one."""
+    statistics = column.statistics
+    if statistics is None or not statistics.has_min_max or statistics.null_count != 0:
+        return None
+    return int(statistics.min) if statistics.min == statistics.max else None
+
+
+def _sorted(groups: _OpenGroups, *, times: bool) -> pa.Table:
+    """The rows that are judged in order of run, node and ``local_seq``."""
+    names = [*INTEGERS, "kind", *(["time_us"] if times else [])]
+    parts = []
+    for table in groups.tables(range(groups.file.num_row_groups), names):
+        judged = np.flatnonzero(kind_numbers(table.column("kind"), JUDGED) >= 0)
+        parts.append(table.take(to_arrow(judged)))
+    table = pa.concat_tables(parts).unify_dictionaries().combine_chunks()
+    run, node, local_seq = (integers(table, name) for name in INTEGERS[:3])
+    order = np.lexsort((local_seq, node, run))
+    run, node, local_seq = run[order], node[order], local_seq[order]
+    if np.any((run[1:] == run[:-1]) & (node[1:] == node[:-1]) & (local_seq[1:] == local_seq[:-1])):
+        raise UserError(f"{groups.title}: two events of a node share a local_seq: record it again")
+    return table.take(to_arrow(order))

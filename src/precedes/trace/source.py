@@ -1,20 +1,24 @@
 """Opens a log once, wherever it is: in a file, a store, a pipe, standard input, a file object.
 
 The first bytes tell the format. They are read ahead and given back, since a pipe can be read only
-once.
+once. Text may be compressed: gzip and zstd are known by their first bytes too.
 """
 
 from __future__ import annotations
 
 import errno
+import gzip
 import io
 import os
 import shutil
 import sys
 import tempfile
+import zlib
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
 from typing import Any, BinaryIO, Final
+
+import pyarrow as pa
 
 from precedes.errors import UserError
 from precedes.stores import Address, Place
@@ -25,6 +29,12 @@ Log = Place | BinaryIO
 STANDARD_INPUT: Final = Address.of("-")
 OPENING_BYTES: Final = 4096
 BUFFER_BYTES: Final = 1 << 17
+
+GZIP_MAGIC: Final = b"\x1f\x8b"
+ZSTD_MAGIC: Final = b"\x28\xb5\x2f\xfd"
+# Frames without content, which pzstd and seekable files begin with: 0x184D2A50 to 5F.
+ZSTD_SKIPPABLE: Final = tuple(bytes((n, 0x2A, 0x4D, 0x18)) for n in range(0x50, 0x60))
+BOM: Final = b"\xef\xbb\xbf"  # Windows editors put it before UTF-8
 
 
 class Source:
@@ -147,3 +157,49 @@ def title_of(log: Log) -> str:
         return "standard input" if address == STANDARD_INPUT else str(address)
     name = getattr(log, "name", None)
     return name if isinstance(name, str) else "log"
+
+
+def unpacked(source: Source) -> io.BufferedReader:
+    """The text of a log, of all the parts if it was compressed in several.
+
+    What is cut short or damaged raises an OSError or EOFError when it is read.
+    """
+    if source.opening.startswith(GZIP_MAGIC):
+        return io.BufferedReader(_Gunzipped(source.stream), BUFFER_BYTES)
+    if source.opening.startswith((ZSTD_MAGIC, *ZSTD_SKIPPABLE)):
+        return io.BufferedReader(_Unzstd(source.stream), BUFFER_BYTES)
+    return source.stream
+
+
+def opening_of(text: io.BufferedReader) -> bytes:
+    """How the text begins, which is left to be read."""
+    return text.peek(BUFFER_BYTES).removeprefix(BOM)
+
+
+class _Gunzipped(io.RawIOBase):
+    def __init__(self, packed: io.BufferedReader) -> None:
+        self._file = gzip.GzipFile(fileobj=packed)
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        try:
+            part = self._file.read1(len(buffer))
+        except zlib.error as error:
+            raise OSError(str(error)) from None
+        buffer[: len(part)] = part
+        return len(part)
+
+
+class _Unzstd(io.RawIOBase):
+    def __init__(self, packed: io.BufferedReader) -> None:
+        self._file = pa.CompressedInputStream(pa.PythonFile(packed, mode="r"), "zstd")
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        part = self._file.read(len(buffer))
+        buffer[: len(part)] = part
+        return len(part)

@@ -1,4 +1,9 @@
-"""Writes a run's events as one trace file, in bounded memory and all or nothing."""
+"""Writes a run's events as one trace file, in bounded memory and all or nothing.
+
+A run is recorded in order of time and stored in order of nodes. Each chunk is sorted by node
+when it comes; merging then needs one contiguous piece of every chunk for each range of nodes,
+so memory holds one chunk and one row group, however long the run.
+"""
 
 from __future__ import annotations
 
@@ -7,22 +12,23 @@ import errno
 import os
 import shutil
 import weakref
+from collections.abc import Iterator
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Final, Self
+from typing import Any, Final, NamedTuple, Self
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
+from numpy.typing import NDArray
 
 from precedes.errors import UserError
 from precedes.files import own_directory
 from precedes.model import NODES_MAX, Events
 from precedes.stores import Address, Place
 from precedes.stores.address import scratch_directory
-from precedes.trace import schema
+from precedes.trace import arrays, schema
 from precedes.trace.arrow_arrays import strings, to_arrow
-from precedes.trace.spool import CHUNK_ROWS, Group, Spool
 
 # Readers skip and share work by row group; a million rows are some 4 MB of file.
 GROUP_ROWS: Final = 1_000_000
@@ -40,6 +46,9 @@ _HINTS: Final = {
     errno.ENOTDIR: "its directory is a file: choose another",
     errno.EISDIR: "give the name of a file",
 }
+
+# About 25 MB of spooled events; fewer, larger chunks make the pieces of the merge longer.
+CHUNK_ROWS: Final = 1 << 20
 
 
 class TraceWriter:
@@ -108,12 +117,12 @@ class TraceWriter:
             raise UserError(f"an event is of a kind outside 0..{len(schema.KIND_NAMES) - 1}")
         try:
             spool.add(
-                time_us=time_ns.astype(np.int64) // NANOSECONDS_PER_US,
-                packet=packet.astype(np.int64, copy=False),
-                source=source.astype(np.int32, copy=False),
-                sequence=sequence.astype(np.int32, copy=False),
-                kind=kind.astype(np.int8, copy=False),
-                node=node.astype(np.uint16),
+                time_ns.astype(np.int64) // NANOSECONDS_PER_US,
+                packet.astype(np.int64, copy=False),
+                source.astype(np.int32, copy=False),
+                sequence.astype(np.int32, copy=False),
+                kind.astype(np.int8, copy=False),
+                node.astype(np.uint16),
             )
         except OSError as error:
             self.abort()
@@ -215,3 +224,128 @@ def _user_error(path: Address, error: OSError) -> UserError:
     reason = os.strerror(error.errno) if error.errno else str(error).splitlines()[0]
     hint = _HINTS.get(error.errno or 0, "choose another path")
     return UserError(f"cannot write the trace {path}: {reason}; {hint}")
+
+
+class Chunk(NamedTuple):
+    """Events sorted by node, each node's in order of time; arrays or views of a file."""
+
+    bounds: NDArray[np.int64]  # node p's rows are bounds[p] to bounds[p + 1]
+    time_us: NDArray[np.int64]
+    packet: NDArray[np.int64]  # -1 for none; empty if there is none at all
+    source: NDArray[np.int32]
+    sequence: NDArray[np.int32]
+    kind: NDArray[np.int8]
+
+
+class Group(NamedTuple):
+    """Rows of the trace, sorted by (node, local_seq)."""
+
+    node: NDArray[np.int32]
+    local_seq: NDArray[np.int64]
+    time_us: NDArray[np.int64]
+    packet: NDArray[np.int64]
+    source: NDArray[np.int32]
+    sequence: NDArray[np.int32]
+    kind: NDArray[np.int8]
+
+
+class Spool:
+    """Takes events in order of time and gives them back in order of nodes."""
+
+    def __init__(self, directory: Path, *, nodes: int, chunk_rows: int = CHUNK_ROWS) -> None:
+        self._directory = directory
+        self._nodes = nodes
+        self._chunk_rows = chunk_rows
+        self._waiting: list[tuple[NDArray[Any], ...]] = []
+        self._waiting_rows = 0
+        self._chunks: list[Chunk] = []
+
+    def add(self, *columns: NDArray[Any]) -> None:
+        """Take a copy of events: columns as in ``Chunk``, then nodes; full chunks go to disk."""
+        node = columns[-1]
+        at = 0
+        while at < node.size:
+            taken = min(self._chunk_rows - self._waiting_rows, node.size - at)
+            self._waiting.append(tuple(column[at : at + taken].copy() for column in columns))
+            self._waiting_rows += taken
+            at += taken
+            if self._waiting_rows == self._chunk_rows:
+                self._chunks.append(self._store(self._sorted()))
+
+    def groups(self, *, group_rows: int) -> Iterator[Group]:
+        """All the events, in groups of about ``group_rows`` rows."""
+        if self._waiting_rows:
+            self._chunks.append(self._sorted())
+        totals = np.zeros(self._nodes, np.int64)
+        for chunk in self._chunks:
+            totals += np.diff(chunk.bounds)
+        ends = np.cumsum(totals)
+        first = 0
+        while first < self._nodes:
+            before = int(ends[first - 1]) if first else 0
+            last = int(np.searchsorted(ends, before + group_rows, side="right"))
+            last = max(last, first + 1)
+            if last == first + 1:
+                yield from self._one_node(first, group_rows)
+            elif ends[last - 1] > before:
+                yield self._several_nodes(first, last)
+            first = last
+
+    def _sorted(self) -> Chunk:
+        """The waiting events as one chunk."""
+        columns = [np.concatenate(parts) for parts in zip(*self._waiting, strict=True)]
+        self._waiting = []
+        self._waiting_rows = 0
+        node = columns.pop()
+        # Nodes fit 16 bits, for which NumPy's stable sort is a radix sort.
+        order = np.argsort(node, kind="stable")
+        bounds = np.zeros(self._nodes + 1, np.int64)
+        np.cumsum(np.bincount(node, minlength=self._nodes), out=bounds[1:])
+        if int(columns[1].max()) < 0:
+            columns[1] = columns[1][:0]
+        return Chunk(bounds, *(column[order] if column.size else column for column in columns))
+
+    def _store(self, chunk: Chunk) -> Chunk:
+        """The same chunk as views of a file."""
+        path = self._directory / f"chunk-{len(self._chunks):06d}"
+        arrays.save(path, chunk._asdict())
+        return Chunk(**arrays.mapped(path)[0])
+
+    def _several_nodes(self, first: int, last: int) -> Group:
+        """One group of all the rows of nodes ``first`` up to and without ``last``."""
+        pieces = [_piece(chunk, first, last) for chunk in self._chunks]
+        columns = [np.concatenate(parts) for parts in zip(*pieces, strict=True)]
+        node = columns[0]
+        if len(pieces) > 1:
+            order = np.argsort(node, kind="stable")
+            columns = [column[order] for column in columns]
+            node = columns[0]
+        starts = np.searchsorted(node, np.arange(first, last, dtype=np.uint16))
+        local_seq = np.arange(node.size) - starts[node - np.uint16(first)]
+        return Group(node.astype(np.int32), local_seq, *columns[1:])
+
+    def _one_node(self, node: int, group_rows: int) -> Iterator[Group]:
+        """The rows of one node, which may be more than a group holds."""
+        waiting: list[tuple[NDArray[Any], ...]] = []
+        rows = 0
+        done = 0
+        for i, chunk in enumerate(self._chunks):
+            piece = _piece(chunk, node, node + 1)
+            waiting.append(piece)
+            rows += piece[0].size
+            if rows >= group_rows or (rows > 0 and i == len(self._chunks) - 1):
+                columns = [np.concatenate(parts) for parts in zip(*waiting, strict=True)]
+                local_seq = np.arange(done, done + rows)
+                yield Group(columns[0].astype(np.int32), local_seq, *columns[1:])
+                waiting = []
+                done += rows
+                rows = 0
+
+
+def _piece(chunk: Chunk, first: int, last: int) -> tuple[NDArray[Any], ...]:
+    bounds = chunk.bounds[first : last + 1]
+    nodes = np.arange(first, last, dtype=np.uint16)
+    rows = slice(int(bounds[0]), int(bounds[-1]))
+    if chunk.packet.size == 0:
+        chunk = chunk._replace(packet=np.broadcast_to(np.int64(-1), chunk.time_us.shape))
+    return (np.repeat(nodes, np.diff(bounds)), *(column[rows] for column in chunk[1:]))

@@ -14,11 +14,9 @@ from precedes.audit import Step, Witness
 from precedes.audit.witness import tell
 from precedes.errors import UserError
 from precedes.viewer import window
-from precedes.viewer.depth import give_depths
-from precedes.viewer.events import BROADCAST, DELIVER, RECEIVE, UNTIMED, Events
-from precedes.viewer.judged import Judged
-from precedes.viewer.opened import Opened
-from precedes.viewer.pack import DELIVERY, VIOLATION
+from precedes.viewer.events import BROADCAST, DELIVER, RECEIVE, UNTIMED, Events, give_depths
+from precedes.viewer.opened import Judged, Opened
+from precedes.viewer.page import DELIVERY, VIOLATION
 from precedes.viewer.shown import show, spots_of
 from precedes.viewer.waits import UNKNOWN_WAIT
 from precedes.viewer.window import Asked, Spot

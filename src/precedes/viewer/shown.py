@@ -9,8 +9,7 @@ from numpy.typing import NDArray
 
 from precedes.audit import Witness
 from precedes.errors import UserError
-from precedes.viewer import pack, window
-from precedes.viewer.depth import give_depths
+from precedes.viewer import page, window
 from precedes.viewer.events import (
     BROADCAST,
     DELIVER,
@@ -19,12 +18,11 @@ from precedes.viewer.events import (
     RECEIVE,
     Chunk,
     Events,
+    give_depths,
     node_numbers,
 )
-from precedes.viewer.judged import Judged
-from precedes.viewer.left_out import left_out
 from precedes.viewer.marks import marks_of
-from precedes.viewer.opened import Opened
+from precedes.viewer.opened import Judged, Opened
 from precedes.viewer.waits import pending, waits_of
 from precedes.viewer.window import Asked, Extent, Spot
 
@@ -46,7 +44,7 @@ class Opening(NamedTuple):
 class Shown(NamedTuple):
     """A run as a page has it, and what it opens on."""
 
-    packed: pack.Packed
+    packed: page.Packed
     opening: Opening
 
 
@@ -69,7 +67,7 @@ def show(run: Opened, asked: Asked, *, beside: Shown | None = None) -> Shown:
     if beside is not None:
         asked = _as(beside, asked)
     lanes = node_numbers(events, list(asked.nodes)) if asked.nodes else [*range(len(events.nodes))]
-    if len(lanes) > pack.LANES_MAX:
+    if len(lanes) > page.LANES_MAX:
         raise UserError(f"{events.title} has {len(lanes):,} nodes: name some of them")
     chosen = np.zeros(len(events.nodes), np.bool_)
     chosen[lanes] = True
@@ -213,7 +211,7 @@ class _Drawn:
         self._lanes = lanes
         self._extent = extent
         self._timed = timed
-        self._lane_of = np.full(len(events.nodes) + 1, pack.NO_LANE, np.int64)
+        self._lane_of = np.full(len(events.nodes) + 1, page.NO_LANE, np.int64)
         self._lane_of[lanes] = np.arange(len(lanes))
         self.rows = rows
 
@@ -321,24 +319,24 @@ class _Drawn:
     def _names(self) -> list[str] | None:
         events = self._events
         lanes = [int(self._lane_of[events.origin_of(key)[0]]) for key in self._keys]
-        if not events.replaces_names and pack.NO_LANE not in lanes:
+        if not events.replaces_names and page.NO_LANE not in lanes:
             return None
         return [events.name_of(key) for key in self._keys]
 
-    def _packed(self, head: dict[str, Any], waits: NDArray[np.uint32]) -> pack.Packed:
+    def _packed(self, head: dict[str, Any], waits: NDArray[np.uint32]) -> page.Packed:
         rows = self.rows
         kinds = {
-            BROADCAST: pack.BROADCAST,
-            DELIVER: pack.DELIVERY,
-            RECEIVE: pack.PENDING,
-            DISCARD: pack.DROPPED,
+            BROADCAST: page.BROADCAST,
+            DELIVER: page.DELIVERY,
+            RECEIVE: page.PENDING,
+            DISCARD: page.DROPPED,
         }
         table = np.zeros(128, np.uint8)
         table[[*kinds]] = [*kinds.values()]
         kind = table[rows.kind]
-        kind[self._wrong] = pack.VIOLATION
+        kind[self._wrong] = page.VIOLATION
         origins = [self._events.origin_of(key) for key in self._keys]
-        return pack.Packed(
+        return page.Packed(
             head=head,
             time_us=self.time_us.astype(np.float64),
             message=np.searchsorted(np.unique(rows.message), rows.message).astype(np.uint32),
@@ -387,3 +385,36 @@ def _monotone(rows: Chunk) -> tuple[NDArray[np.int64], int]:
     for part in np.split(np.arange(rows.node.size), ends):
         np.maximum.accumulate(time_us[part], out=time_us[part[0] : part[-1] + 1])
     return time_us, int(np.count_nonzero(time_us != rows.time_us))
+
+
+def left_out(
+    events: Events, extent: Extent, lanes: list[int], time_us: NDArray[np.int64], shown: int
+) -> dict[str, Any] | None:
+    """None if nothing is; ``before_us`` and ``after_us`` are how much time is missing there."""
+    missing = extent.events - shown
+    kept = set(lanes)
+    absent = [name for node, name in enumerate(events.nodes) if node not in kept]
+    if missing == 0 and not absent:
+        return None
+    before = max(0, int(time_us[0]) - extent.begin_us)
+    after = max(0, extent.end_us - int(time_us[-1]))
+    sentence = f"{missing:,} of {extent.events:,} events are left out"
+    parts = []
+    if before:
+        parts.append(f"before {_ms(int(time_us[0]))}")
+    if after:
+        parts.append(f"after {_ms(int(time_us[-1]))}")
+    if absent:
+        more = ", ..." if len(absent) > 5 else ""
+        parts.append(f"at {len(absent):,} nodes ({', '.join(absent[:5])}{more})")
+    return {
+        "events": missing,
+        "lanes": absent,
+        "before_us": before,
+        "after_us": after,
+        "sentence": f"{sentence}: {', '.join(parts)}." if parts else f"{sentence}.",
+    }
+
+
+def _ms(time_us: int) -> str:
+    return f"{time_us / 1000:,.3f}".rstrip("0").rstrip(".") + " ms"

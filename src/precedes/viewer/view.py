@@ -5,21 +5,26 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from contextlib import ExitStack
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
+
+import numpy as np
 
 from precedes.errors import UserError
 from precedes.stores import Address, Place
 from precedes.trace import Dialect
 from precedes.trace.source import Log
-from precedes.viewer.match import check_match
+from precedes.viewer.events import BROADCAST, Events
 from precedes.viewer.opened import opened
 from precedes.viewer.page import page
 from precedes.viewer.picture import picture_of
-from precedes.viewer.shown import Opening, Shown, show
+from precedes.viewer.shown import Opening, show
 from precedes.viewer.svg import svg
 from precedes.viewer.window import Asked
 
 TRACES_MAX = 2
+
+NAMES_MAX: Final = 3
+DRAWN: Final = ("seed", "workload", "rate", "messages", "duration_s", "skew")  # make broadcasts
 
 
 class View(NamedTuple):
@@ -43,15 +48,7 @@ def view(
     A log is whatever ``precedes.trace.load`` takes. A log larger than memory is cut while it is
     read; more than ``asked.events`` events are cut to those around what is looked at.
     """
-    shown = shown_of(sources, asked or Asked(), format=format, dialect=dialect)
-    text = page(shown, command=command)
-    return View(text, shown[0].opening, [one.packed.head for one in shown])
-
-
-def shown_of(
-    sources: Log | Sequence[Log], asked: Asked, *, format: str, dialect: Dialect | None
-) -> list[Shown]:
-    """What is shown of one log or two."""
+    asked = asked or Asked()
     logs: list[Any] = [*sources] if isinstance(sources, list | tuple) else [sources]
     if not 1 <= len(logs) <= TRACES_MAX:
         raise UserError(f"a page shows one log, or two of one scenario, not {len(logs)}")
@@ -62,7 +59,9 @@ def shown_of(
         if len(runs) == TRACES_MAX:
             check_match(runs[0].events, runs[1].events)
         first = show(runs[0], asked)
-        return [first, *(show(run, asked, beside=first) for run in runs[1:])]
+        shown = [first, *(show(run, asked, beside=first) for run in runs[1:])]
+    text = page(shown, command=command)
+    return View(text, first.opening, [one.packed.head for one in shown])
 
 
 def picture(
@@ -108,3 +107,50 @@ def write(out: Place, text: str) -> None:
         raise UserError(
             f"cannot write {os.fspath(address)}: {reason}; choose another file"
         ) from None
+
+
+def check_match(one: Events, other: Events) -> None:
+    """Raise unless the nodes are the same, and the messages that each of them broadcast.
+
+    A log that ends earlier than the other may lack the last messages of a node.
+    """
+    if set(one.nodes) != set(other.nodes):
+        odd = sorted(set(one.nodes) ^ set(other.nodes))
+        more = ", ..." if len(odd) > NAMES_MAX else ""
+        raise UserError(
+            f"{one.title} and {other.title} are not of one scenario: {len(one.nodes):,} and "
+            f"{len(other.nodes):,} nodes, of which only one has {', '.join(odd[:NAMES_MAX])}{more}"
+        )
+    for name in DRAWN:
+        mine, others = one.scenario.get(name), other.scenario.get(name)
+        if one.scenario and other.scenario and mine != others:
+            raise UserError(
+                f"{one.title} and {other.title} are not of one scenario: {name} is {mine} in one "
+                f"and {others} in the other"
+            )
+    first, second = _sent(one), _sent(other)
+    for node in one.nodes:
+        for a, b in zip(first.get(node, []), second.get(node, []), strict=False):
+            if a != b:
+                raise UserError(
+                    f"{one.title} and {other.title} are not of one scenario: node {node} broadcast "
+                    f"{a} in one and {b} in the other"
+                )
+    if not any(set(first.get(node, [])) & set(second.get(node, [])) for node in one.nodes):
+        raise UserError(
+            f"{one.title} and {other.title} are not of one scenario: no message is in both"
+        )
+
+
+def _sent(events: Events) -> dict[str, list[str]]:
+    """The names of what each node broadcast, in order."""
+    found: dict[str, list[tuple[int, int]]] = {}
+    for chunk in events.chunks():
+        sent = chunk.at(np.flatnonzero(chunk.kind == BROADCAST))
+        columns = (sent.node.tolist(), sent.local_seq.tolist(), sent.message.tolist())
+        for node, local_seq, message in zip(*columns, strict=True):
+            found.setdefault(events.nodes[node], []).append((local_seq, message))
+    return {
+        node: [events.name_of(message) for _, message in sorted(rows)]
+        for node, rows in found.items()
+    }

@@ -14,8 +14,8 @@ from precedes.errors import UserError
 from precedes.sim import Fault, Scenario, simulate
 from precedes.sim.radio.mobility import Mobility, read_positions, station_places, tree_of
 from precedes.trace import load, read_trace
-from precedes.trace.history import DELIVER
-from precedes.trace.tables import history_of
+from precedes.trace.rows import DELIVER
+from precedes.trace.tables import from_arrow
 from tests.support.radio import Bench
 
 
@@ -183,7 +183,7 @@ def test_a_run_keeps_causal_order_as_the_audit_sees_it(tmp_path, mac):
     assert report.deliveries == result.deliveries
     for again in (
         load(io.BytesIO(as_lines(path)), "jsonl")[0],
-        history_of(as_events(path), run_id=0),
+        *from_arrow(as_events(path)),
     ):
         other = audit(again)
         assert (other.verdict, other.deliveries) == ("held", report.deliveries)

@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 from precedes.audit import audit
 from precedes.errors import UserError
 from precedes.pipeline.audit import audit_tables_here
-from precedes.trace.blocks import arrays, labels
+from precedes.trace import arrays
+from precedes.trace.blocks import labels
 from precedes.trace.blocks.labels import find, index_labels
 from precedes.trace.blocks.log import sort_events
 from precedes.trace.blocks.merge import Merger
@@ -196,9 +197,7 @@ def test_a_long_node_is_merged_in_stretches(tmp_path):
         (rows,) = sort_events(batches, tmp_path, block_rows=64, chunk_rows=16)
         seq = np.concatenate([chunk.seq for chunk in rows.chunks(0, 1)])
         assert seq.tolist() == list(range(1, count + 1))
-        assert [rows.message_label(0, at + 1) for at in range(count)] == list(
-            map(str, range(count))
-        )
+        assert [rows.pair_label(0, at + 1) for at in range(count)] == list(map(str, range(count)))
 
 
 def test_names_that_share_a_digest_are_told_apart(monkeypatch):
@@ -272,7 +271,7 @@ def test_blocks_hold_no_files(tmp_path, monkeypatch):
 
 def test_a_mapped_file_is_read_again_after_it_was_forgotten(tmp_path):
     arrays.save(tmp_path / "file", {"first": np.arange(9), "second": np.arange(7, dtype=np.int8)})
-    found = arrays.load(tmp_path / "file")
+    found, _ = arrays.load(tmp_path / "file")
     own = np.arange(100_000)
     for array in (*found.values(), own):
         arrays.forget(array)

@@ -126,7 +126,7 @@ def test_what_is_no_graph(content, match):
 
 
 def test_editing_traces_have_a_limit(monkeypatch):
-    monkeypatch.setattr("precedes.trace.importers.edits.FILE_BYTES_MAX", 50)
+    monkeypatch.setattr("precedes.trace.importers.graph.FILE_BYTES_MAX", 50)
     refused(edits((0, [])), "has more than 0 MB, and an editing trace is read whole")
 
 

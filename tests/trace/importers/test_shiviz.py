@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from precedes.audit import audit
-from precedes.trace.importers import lines, shiviz
+from precedes.trace.importers import batches, shiviz
 from tests.support.reading import read, read_one, refused, rows_of
 
 
@@ -207,7 +207,7 @@ def test_blocks_make_no_difference(seed):
     expected = [(h.run_id, rows_of(h), h.skipped) for h in read(text, **said)]
     with (
         mock.patch.object(shiviz, "EVENT_CHARS_MAX", 150),
-        mock.patch.object(lines, "BLOCK_BYTES", rng.randrange(1, 200)),
+        mock.patch.object(batches, "BLOCK_BYTES", rng.randrange(1, 200)),
         mock.patch.object(shiviz, "blocks", small_blocks),
     ):
         found = [(h.run_id, rows_of(h), h.skipped) for h in read(text, **said)]
@@ -216,7 +216,7 @@ def test_blocks_make_no_difference(seed):
 
 
 def small_blocks(text, *, title):
-    return lines.blocks(text, title=title, block_bytes=lines.BLOCK_BYTES)
+    return batches.blocks(text, title=title, block_bytes=batches.BLOCK_BYTES)
 
 
 def test_an_expression_that_swallows_the_log():

@@ -18,7 +18,6 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from precedes.audit.causal_order import WITNESSES
-from precedes.audit.growing import snapshot
 from precedes.audit.growing.auditor import (
     BYTES_MAX,
     Auditor,
@@ -30,9 +29,10 @@ from precedes.audit.growing.auditor import (
 from precedes.audit.witness import Witness
 from precedes.errors import UserError
 from precedes.stores import Place
+from precedes.trace import arrays
 from precedes.trace.arrow_arrays import to_numpy
+from precedes.trace.collect import BadCell, rows_of
 from precedes.trace.dialect import ONE_RUN, RECEIVERS, refuse_receivers
-from precedes.trace.named_rows import BadCell, rows_of
 from precedes.trace.tail import NO_ROWS
 from precedes.trace.tail.naming import Naming
 
@@ -80,8 +80,8 @@ class BatchAuditor:
             node_label=lambda node: self._naming.names[node],
             message_label=self._naming.message_label,
         )
-        if (found := snapshot.read(self._place)) is not None:
-            arrays, about = found
+        if (found := arrays.get(self._place)) is not None:
+            columns, about = found
             if about["title"] != self._title:
                 raise UserError(f"{self._place} is of another stream, {about['title']}")
             if about.get("options") != self._options:
@@ -93,7 +93,7 @@ class BatchAuditor:
             self._naming.unpack(about["naming"])
             self._held = pa.table(about["held"], SCHEMA)
             self._told = [Witness(**{**told, "steps": ()}) for told in about["told"]]
-            self._auditor.unpack(arrays, about["auditor"])
+            self._auditor.unpack(columns, about["auditor"])
             self._auditor.feed(NO_ROWS, nodes=self._auditor.nodes, labels=self._naming.labels)
         self._is_whole = True
 
@@ -128,7 +128,7 @@ class BatchAuditor:
 
     def keep(self) -> None:
         """Write the state, with the number of the batch."""
-        arrays, about = self._auditor.pack()
+        columns, about = self._auditor.pack()
         told = [{**vars(witness), "steps": []} for witness in self._told]
         mine = {
             "title": self._title,
@@ -140,7 +140,7 @@ class BatchAuditor:
             "told": told,
             "auditor": about,
         }
-        snapshot.write(self._place, arrays, mine)
+        arrays.put(self._place, columns, mine)
         self._is_whole = True
 
     def standing(self) -> Standing:

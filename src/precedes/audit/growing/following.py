@@ -13,7 +13,6 @@ from typing import Any, Final
 import numpy as np
 
 from precedes.audit.causal_order import VIOLATED, WITNESSES
-from precedes.audit.growing import snapshot
 from precedes.audit.growing.auditor import (
     BYTES_MAX,
     Auditor,
@@ -26,9 +25,8 @@ from precedes.audit.growing.kernel import BROADCAST, MASK, SHIFT
 from precedes.audit.logs import audit
 from precedes.audit.witness import Explainer, Known, Witness
 from precedes.errors import UserError
-from precedes.trace import History
+from precedes.trace import History, arrays
 from precedes.trace.dialect import Dialect
-from precedes.trace.rows import HistoryRows
 from precedes.trace.tail import NO_ROWS, Rows, Tail, open_tail, ticks
 
 SAVE_EVERY_S: Final = 30.0
@@ -275,7 +273,7 @@ class Follower:
         node, source = (
             tail.node_in(history, one) for one in (violation.node, violation.message >> SHIFT)
         )
-        explainer = Explainer(HistoryRows(history), _known(history))
+        explainer = Explainer(history, _known(history))
         witness = explainer.violation(node, source, violation.message & MASK)
         missed = witness.earlier_name
         never = f"node {who} delivered {what} but never delivered {missed}, which precedes it"
@@ -288,17 +286,17 @@ class Follower:
 
     def save(self, path: str) -> None:
         """Keep all that is needed to go on."""
-        arrays, about = self._auditor.pack()
+        columns, about = self._auditor.pack()
         mine = {"auditor": about, "tail": self.tail.pack(), "patience": self._patience}
         of = {"title": self.tail.title, "options": self.tail.options}
-        snapshot.write(path, arrays, {**mine, **of})
+        arrays.put(path, columns, {**mine, **of})
 
     def restore(self, path: str) -> None:
         """Go on where a state was kept, if there is one."""
-        found = snapshot.read(path)
+        found = arrays.get(path)
         if found is None:
             return
-        arrays, about = found
+        columns, about = found
         if about["title"] != self.tail.title:
             raise UserError(f"{path} is of another log, {about['title']}: name another directory")
         if about.get("options") != self.tail.options:
@@ -309,7 +307,7 @@ class Follower:
         self.tail.unpack(about["tail"])
         self._patience = about["patience"]
         self._auditor = self._make()
-        self._auditor.unpack(arrays, about["auditor"])
+        self._auditor.unpack(columns, about["auditor"])
         self._feed(NO_ROWS)  # so that it knows who waits
 
 

@@ -13,8 +13,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from precedes.trace.arrays import split_texts
 from precedes.trace.arrow_arrays import flags, to_arrow
-from precedes.trace.blocks.arrays import split_texts
 
 WORD_BYTES: Final = 8
 PRIME: Final = np.uint64(0x9E3779B97F4A7C15)

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from precedes.errors import UserError
-from precedes.trace.blocks.arrays import forget
+from precedes.trace.arrays import forget
 from precedes.trace.blocks.naming import PHANTOM, SEQ_BITS, Naming, Phantoms, Translation
 from precedes.trace.blocks.pack import Block, run_title
 

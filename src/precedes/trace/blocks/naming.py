@@ -12,7 +12,6 @@ Names of messages are held once in memory, with some 60 bytes each; more of them
 from __future__ import annotations
 
 import itertools
-import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final, NamedTuple
@@ -24,13 +23,12 @@ from numpy.typing import NDArray
 
 from precedes.errors import UserError
 from precedes.model import printable
+from precedes.trace import arrays
 from precedes.trace.arrow_arrays import flags, strings, to_arrow, to_numpy
-from precedes.trace.assemble import in_order
-from precedes.trace.blocks import arrays
 from precedes.trace.blocks.labels import LabelIndex, Twice, find, index_labels
 from precedes.trace.blocks.pack import Block, run_title
 from precedes.trace.collect import RUN_NUMBER
-from precedes.trace.history import INDEX_MAX
+from precedes.trace.history import INDEX_MAX, in_order
 
 SEQ_BITS: Final = 32
 PHANTOM: Final = (1 << 28) - 1  # stands for the source of a message that nobody broadcast
@@ -204,70 +202,15 @@ def name_phantoms(translations: Sequence[Translation], runs: int) -> Phantoms:
 
 
 def save_naming(path: Path, naming: Naming) -> None:
-    """Write all but the runs' ids as arrays, and these as JSON."""
-    index = naming.labels
-    node, node_text = arrays.split_texts(naming.node)
-    label, label_text = arrays.split_texts(index.label)
-    arrays.save(
-        path,
-        {
-            "runs": np.frombuffer(json.dumps(naming.runs).encode(), np.uint8),
-            "node": node,
-            "node_text": node_text,
-            "label": label,
-            "label_text": label_text,
-            "group": index.group,
-            "digest": index.digest,
-            "place": index.place,
-            "salt": np.array([index.salt]),
-            **{name: getattr(naming, name) for name in _PLAIN},
-        },
-    )
-
-
-_PLAIN: Final = ("run_first", "rows", "low", "high", "sent_first", "key_first", "key_node")
+    """Write the names and numbers of a log."""
+    columns = {**naming._asdict(), **naming.labels._asdict()}
+    about = {name: columns.pop(name) for name in ("runs", "salt")}
+    del columns["labels"]
+    arrays.save(path, columns, about)
 
 
 def load_naming(path: Path) -> Naming:
     """What ``save_naming`` wrote, as views of its file."""
-    found = arrays.load(path)
-    index = LabelIndex(
-        group=found["group"],
-        label=arrays.joined_texts(found["label"], found["label_text"]),
-        digest=found["digest"],
-        place=found["place"],
-        salt=int(found["salt"][0]),
-    )
-    return Naming(
-        runs=json.loads(found["runs"].tobytes()),
-        node=arrays.joined_texts(found["node"], found["node_text"]),
-        labels=index,
-        **{name: found[name] for name in _PLAIN},
-    )
-
-
-def save_translation(path: Path, one: Translation) -> None:
-    """Write the numbers of a block's messages."""
-    label, label_text = arrays.split_texts(one.unknown_label)
-    columns = {**one._asdict(), "unknown_label": label, "unknown_label_text": label_text}
-    arrays.save(path, columns)
-
-
-def load_translation(path: Path) -> Translation:
-    """What ``save_translation`` wrote, as views of its file."""
-    found = arrays.load(path)
-    label = arrays.joined_texts(found["unknown_label"], found.pop("unknown_label_text"))
-    return Translation(**{**found, "unknown_label": label})
-
-
-def save_phantoms(path: Path, phantoms: Phantoms) -> None:
-    """Write the messages that nobody broadcast."""
-    label, label_text = arrays.split_texts(phantoms.label)
-    arrays.save(path, {**phantoms._asdict(), "label": label, "label_text": label_text})
-
-
-def load_phantoms(path: Path) -> Phantoms:
-    """What ``save_phantoms`` wrote, as views of its file."""
-    found = arrays.load(path)
-    label = arrays.joined_texts(found["label"], found.pop("label_text"))
-    return Phantoms(**{**found, "label": label})
+    columns, about = arrays.load(path)
+    labels = {name: columns.pop(name) for name in LabelIndex._fields if name in columns}
+    return Naming(**columns, runs=about["runs"], labels=LabelIndex(**labels, salt=about["salt"]))

@@ -7,7 +7,6 @@ names once each. Positions further apart than 2**32 take 8 bytes instead of 4.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -18,10 +17,8 @@ from numpy.typing import NDArray
 from precedes.errors import UserError
 from precedes.model import printable
 from precedes.trace.arrow_arrays import flags, nanoseconds, strings, to_arrow, to_numpy
-from precedes.trace.assemble import CRASH, JOIN, JUDGED, KINDS, LEAVE, NO_MESSAGE
-from precedes.trace.blocks import arrays
 from precedes.trace.dialect import refuse_receivers, refuse_twins
-from precedes.trace.history import BROADCAST
+from precedes.trace.rows import BROADCAST, CRASH, JOIN, JUDGED, KINDS, LEAVE, NO_MESSAGE
 
 # Rows of a block, as far as batches allow: about 100 bytes a row are held while one is packed.
 BLOCK_ROWS: Final = 1 << 20
@@ -48,9 +45,6 @@ class Block(NamedTuple):
     label_run: NDArray[np.int32]  # message: position in ``runs``
     label: pa.Array  # message
     sent: NDArray[np.int64]  # the rows that are broadcasts
-
-
-TEXTS: Final = ("runs", "key_node", "label")
 
 
 def checked_columns(schema: pa.Schema, *, title: str = "the table of events") -> list[str]:
@@ -155,22 +149,6 @@ def pack(table: pa.Table) -> Block | None:
         label=label,
         sent=np.flatnonzero(kinds == BROADCAST),
     )
-
-
-def save_block(path: Path, block: Block) -> None:
-    """Write a block, whole or not at all."""
-    columns = block._asdict()
-    for name in TEXTS:
-        columns[name], columns[f"{name}_text"] = arrays.split_texts(columns[name])
-    arrays.save(path, columns)
-
-
-def load_block(path: Path) -> Block:
-    """A block that ``save_block`` wrote, as views of its file."""
-    columns: dict[str, Any] = {**arrays.load(path)}
-    for name in TEXTS:
-        columns[name] = arrays.joined_texts(columns[name], columns.pop(f"{name}_text"))
-    return Block(**columns)
 
 
 class _Coded(NamedTuple):

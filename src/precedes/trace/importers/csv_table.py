@@ -13,8 +13,8 @@ import pyarrow as pa
 from precedes.errors import UserError
 from precedes.trace.arrow_arrays import integers, strings
 from precedes.trace.dialect import Dialect, Found, by_line
+from precedes.trace.importers.batches import BATCH_ROWS
 from precedes.trace.importers.columns import BadRow, chosen_columns, events_of
-from precedes.trace.importers.rows import BATCH_ROWS
 
 SEPARATORS: Final = (",", ";", "\t", "|")
 TYPED: Final = {"tab": "\t", "\\t": "\t"}  # what people write for it

@@ -1,4 +1,10 @@
-"""Rows from causal graphs: authors whose changes name the changes they build upon.
+"""Reads causal graphs: authors whose changes name the changes they build upon.
+
+An editing trace is one JSON object with the transactions of people typing together (docs/formats.md
+says where they come from): each names its ``agent``, and its ``parents`` by their places in the
+list. Changes of Automerge documents are a JSON object a line: ``actor``'s change with the number
+``seq``; ``deps`` are the latest changes of others that it builds upon, by actor and seq, or by
+their ``hash`` as later versions write them.
 
 A change is a message that its author broadcasts; just before it the author delivers those of its
 ancestors that are new to it, in the order of the file. An author whose change does not build upon
@@ -7,17 +13,28 @@ its last one has forked: it goes on as another node, ``author#2``.
 
 from __future__ import annotations
 
+import io
+import json
 from array import array
+from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Final
+from datetime import datetime
+from typing import Any, Final
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
 from precedes.errors import UserError
-from precedes.trace.importers.rows import Rows
+from precedes.model import printable
+from precedes.trace.dialect import Dialect, Found
+from precedes.trace.importers.batches import EventRows, blocks
 
 ENTRIES_MAX: Final = 1 << 27  # a gigabyte
+
+# The file is one JSON value, and is read whole; Python takes about ten times as much for it.
+FILE_BYTES_MAX: Final = 256 << 20
+SECOND_MAX: Final = 2**43
 
 
 @dataclass
@@ -59,7 +76,7 @@ class Graph:
         return len(self._nodes) - len(self._branches)
 
     def add(
-        self, rows: Rows, *, author: str, parents: list[int], label: str, time_us: int | None
+        self, rows: EventRows, *, author: str, parents: list[int], label: str, time_us: int | None
     ) -> None:
         """The next change, with the deliveries before it."""
         number = self._goes_on(author, parents)
@@ -114,7 +131,7 @@ class Graph:
         self._nodes.append(_Node(name))
         return mine[-1]
 
-    def _deliver(self, rows: Rows, number: int, past: NDArray[np.int64]) -> None:
+    def _deliver(self, rows: EventRows, number: int, past: NDArray[np.int64]) -> None:
         node = self._nodes[number]
         known = np.zeros(past.size, np.int64)
         known[: node.known.size] = node.known[: past.size]
@@ -126,7 +143,9 @@ class Graph:
             self._row(rows, node, "deliver", self._labels[change], None)
         node.known = np.maximum(past, known)
 
-    def _row(self, rows: Rows, node: _Node, kind: str, label: str, time_us: int | None) -> None:
+    def _row(
+        self, rows: EventRows, node: _Node, kind: str, label: str, time_us: int | None
+    ) -> None:
         rows.add(
             run_id=self._run_id,
             node=node.name,
@@ -136,3 +155,165 @@ class Graph:
             time_us=time_us,
         )
         node.rows += 1
+
+
+def edit_batches(
+    text: io.BufferedReader, *, title: str, dialect: Dialect, found: Found
+) -> Iterator[pa.RecordBatch]:
+    """Each transaction as a broadcast, after deliveries of its new ancestors."""
+    graph, rows = Graph(dialect.one_run, title=title), EventRows()
+    for number, transaction in enumerate(_transactions(text, title)):
+        try:
+            parents = [int(parent) for parent in transaction["parents"]]
+            author = transaction["agent"]
+        except (KeyError, TypeError, ValueError):
+            raise _edit_error(title, number, 'needs "parents" and "agent"') from None
+        if isinstance(author, bool) or not isinstance(author, int | str):
+            raise _edit_error(title, number, f"has the agent {author!r}, no name or number")
+        if any(not 0 <= parent < number for parent in parents):
+            raise _edit_error(title, number, "has a parent that does not stand before it")
+        graph.add(
+            rows,
+            author=str(author),
+            parents=parents,
+            label=str(number),
+            time_us=_edit_time_us(transaction.get("time")),
+        )
+        if rows.full:
+            yield rows.take()
+    if graph.forks:
+        found.note(dialect.one_run, forked(graph.forks))
+    yield rows.take()
+
+
+def forked(forks: int) -> str:
+    """What to say of authors that forked."""
+    times = "once" if forks == 1 else f"{forks:,} times"
+    return f"authors forked {times}: what does not build upon their last change is a node name#2"
+
+
+def _transactions(text: io.BufferedReader, title: str) -> list[Any]:
+    content = text.read(FILE_BYTES_MAX + 1)
+    if len(content) > FILE_BYTES_MAX:
+        raise UserError(
+            f"{title} has more than {FILE_BYTES_MAX >> 20} MB, and an editing trace is read whole: "
+            "write it as JSON lines"
+        )
+    try:
+        found = json.loads(content.decode("utf-8-sig"))
+    except (ValueError, RecursionError) as error:
+        raise UserError(f"{title} is no JSON value, as an editing trace is: {error}") from None
+    transactions = found.get("txns") if isinstance(found, dict) else None
+    if not isinstance(transactions, list):
+        raise UserError(f'{title} is no editing trace: it has no list "txns"')
+    if found.get("kind", "concurrent") != "concurrent" or (
+        transactions and isinstance(transactions[0], dict) and "parents" not in transactions[0]
+    ):
+        raise UserError(
+            f"{title} is a sequential editing trace: without parents there is no order to judge; "
+            "take the concurrent one"
+        )
+    return transactions
+
+
+def _edit_time_us(value: object) -> int | None:
+    if not isinstance(value, str):
+        return None
+    try:
+        moment = datetime.fromisoformat(value)
+    except ValueError:
+        return None
+    return round(moment.timestamp() * 1_000_000) if moment.tzinfo is not None else None
+
+
+def _edit_error(title: str, number: int, what: str) -> UserError:
+    return UserError(f"{title}, transaction {number}: {what}")
+
+
+def change_batches(
+    text: io.BufferedReader, *, title: str, dialect: Dialect, found: Found
+) -> Iterator[pa.RecordBatch]:
+    """Each change as a broadcast, after deliveries of its new ancestors."""
+    changes, rows = _Changes(title, dialect.one_run), EventRows()
+    for block in blocks(text, title=title):
+        for number, line in enumerate(io.BytesIO(block.text), start=block.first):
+            if not line.isspace():
+                changes.add(rows, number, line)
+            if rows.full:
+                yield rows.take()
+    if changes.graph.forks:
+        found.note(dialect.one_run, forked(changes.graph.forks))
+    yield rows.take()
+
+
+class _Changes:
+    """The changes so far, by what later ones call them."""
+
+    def __init__(self, title: str, run_id: str) -> None:
+        self._title = title
+        self.graph = Graph(run_id, title=title)
+        self._by_name: dict[tuple[str, int], int] = {}
+        self._by_hash: dict[str, int] = {}
+
+    def add(self, rows: EventRows, number: int, line: bytes) -> None:
+        """Take a line."""
+        change = self._object(number, line)
+        actor, seq, deps = change.get("actor"), change.get("seq"), change.get("deps", {})
+        if not isinstance(actor, str) or type(seq) is not int or seq < 1:
+            raise self._error(number, 'needs "actor", a string, and "seq", 1 or more')
+        if not isinstance(deps, dict | list):
+            raise self._error(number, '"deps" is neither an object nor a list')
+        if (actor, seq) in self._by_name:
+            raise self._error(number, f"{_label(actor, seq)} is there twice")
+        if isinstance(deps, list):
+            parents = [self._known(self._by_hash, number, str(name), str(name)) for name in deps]
+        else:
+            names = [(str(name), self._count(number, of)) for name, of in deps.items()]
+            names += [(actor, seq - 1)] if seq > 1 else []
+            parents = [
+                self._known(self._by_name, number, name, _label(*name))
+                for name in dict.fromkeys(names)
+            ]
+        at = len(self.graph)
+        time = change.get("time")
+        is_time = isinstance(time, int) and 0 < time < SECOND_MAX
+        self.graph.add(
+            rows,
+            author=actor,
+            parents=parents,
+            label=_label(actor, seq),
+            time_us=int(time or 0) * 1_000_000 if is_time else None,
+        )
+        self._by_name[actor, seq] = at
+        if isinstance(change.get("hash"), str):
+            self._by_hash[change["hash"]] = at
+
+    def _known(self, table: dict[Any, int], number: int, name: Any, label: str) -> int:
+        if name not in table:
+            raise self._error(
+                number,
+                f"builds upon {printable(label)}, which does not stand before it: write changes "
+                "after those they build upon",
+            )
+        return table[name]
+
+    def _count(self, number: int, value: object) -> int:
+        if type(value) is not int:
+            raise self._error(number, f'"deps" says {value!r}, no whole number')
+        return value
+
+    def _object(self, number: int, line: bytes) -> dict[str, Any]:
+        try:
+            found = json.loads(line)
+        except (ValueError, RecursionError) as error:
+            raise self._error(number, f"not a JSON object ({error})") from None
+        if not isinstance(found, dict):
+            raise self._error(number, "not a JSON object")
+        return found
+
+    def _error(self, number: int, what: str) -> UserError:
+        return UserError(f"{self._title}, line {number}: {what}")
+
+
+def _label(actor: str, seq: int) -> str:
+    return f"{actor}:{seq}"

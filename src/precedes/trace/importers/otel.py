@@ -27,8 +27,7 @@ from precedes.errors import UserError
 from precedes.model import printable
 from precedes.trace.arrow_arrays import repeated, strings, to_arrow
 from precedes.trace.dialect import Dialect, Found
-from precedes.trace.importers.lines import blocks
-from precedes.trace.importers.rows import BATCH_ROWS
+from precedes.trace.importers.batches import BATCH_ROWS, blocks
 from precedes.trace.schema import EVENTS
 
 SPANS_MAX: Final = 100_000_000

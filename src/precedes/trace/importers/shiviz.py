@@ -30,8 +30,7 @@ from precedes.errors import UserError
 from precedes.model import printable
 from precedes.trace.arrow_arrays import repeated, strings, to_arrow
 from precedes.trace.dialect import Dialect, Found, by_line
-from precedes.trace.importers.lines import blocks
-from precedes.trace.importers.rows import BATCH_ROWS, Rows
+from precedes.trace.importers.batches import BATCH_ROWS, EventRows, blocks
 from precedes.trace.schema import EVENTS
 
 # ShiViz takes the first unless told otherwise; GoVector writes the second. Without the anchor each
@@ -284,7 +283,7 @@ class _Told:
 
     def batches(self, run_id: str) -> Iterator[pa.RecordBatch]:
         """The run's rows."""
-        rows = Rows()
+        rows = EventRows()
         for host, place, kind, message in self._events:
             rows.add(run_id=run_id, node=host, local_seq=place, kind=kind, message=message)
             if rows.full:

@@ -23,26 +23,23 @@ from precedes.errors import UserError
 from precedes.model import printable
 from precedes.stores import Address
 from precedes.trace.arrow_arrays import to_numpy
-from precedes.trace.collect import histories
+from precedes.trace.collect import BadCell, NamedRows, histories, rows_of
 from precedes.trace.detect import TEXT
 from precedes.trace.dialect import Dialect, Found
 from precedes.trace.history import History
 from precedes.trace.importers import csv_table, jsonl
-from precedes.trace.importers.lines import BLOCK_BYTES, LINE_BYTES_MAX, Block
-from precedes.trace.named_rows import BadCell, NamedRows, rows_of
+from precedes.trace.importers.batches import BLOCK_BYTES, LINE_BYTES_MAX, Block
 from precedes.trace.schema import EVENTS
-from precedes.trace.tail.end import End
-from precedes.trace.tail.file import GrowingFile
+from precedes.trace.source import BOM, GZIP_MAGIC, ZSTD_MAGIC
 from precedes.trace.tail.naming import Naming
-from precedes.trace.tail.rows import NO_ROWS, Rows
-from precedes.trace.unpack import BOM, GZIP_MAGIC, ZSTD_MAGIC
+from precedes.trace.tail.rows import NO_ROWS, GrowingFile, Rows, Tail
 
 SUFFIXES: Final = {"jsonl": (".jsonl",), "csv": (".csv", ".tsv")}
 LINE_END: Final = re.compile(rb"\r\n|\r|\n")  # of a table; elsewhere a line ends with \n
 FIRST_PLACE: Final = -(2**63)
 
 
-class LinesTail:
+class LinesTail(Tail):
     """Lines as a growing log; nodes and messages are numbered as they appear."""
 
     is_closed = False
@@ -50,31 +47,21 @@ class LinesTail:
     def __init__(self, path: Path, format: str, dialect: Dialect) -> None:
         self.title = str(path)
         self._path, self._format, self._dialect = path, format, dialect
+        self.options = {
+            "format": format,
+            "columns": dict(dialect.columns),
+            "kinds": dict(dialect.kinds),
+            "delimiter": dialect.delimiter,
+        }
         self._files: dict[str, _LinesFile] = {}
         self._naming = Naming()
         self._owner: dict[str, str] = {}  # node: the file that has its lines
         self._found = Found()  # whether rows have positions: all, or none
 
     @property
-    def options(self) -> dict[str, Any]:
-        """How it is read."""
-        dialect = self._dialect
-        return {
-            "format": self._format,
-            "columns": dict(dialect.columns),
-            "kinds": dict(dialect.kinds),
-            "delimiter": dialect.delimiter,
-        }
-
-    @property
     def run_id(self) -> int | str:
         """The one run in it."""
         return self._naming.run_id
-
-    @property
-    def nodes(self) -> int:
-        """How many nodes have appeared."""
-        return len(self._naming.names)
 
     @property
     def labels(self) -> NDArray[np.int64]:
@@ -102,18 +89,6 @@ class LinesTail:
         """Size of all files now."""
         self._find()
         return sum(file.written_bytes() for file in self._files.values())
-
-    def end(self) -> End:
-        """Whether lines are missing cannot be known."""
-        return End(False, [])
-
-    def is_over(self, *, quiet_s: float) -> bool:
-        """Lines say nothing of their end."""
-        return False
-
-    def gone(self) -> list[int]:
-        """Nodes without more rows: no line says so but a crash or a leave."""
-        return []
 
     def node_label(self, node: int) -> str:
         """A node's name."""
@@ -157,6 +132,7 @@ class LinesTail:
         for name, place in about["files"].items():
             self._add(self._home() / name).unpack(place)
         self._naming.unpack(about["naming"])
+        self.nodes = len(self._naming.names)
         self._owner, self._found.has_order = about["owner"], about["has_order"]
 
     def _home(self) -> Path:
@@ -202,6 +178,7 @@ class LinesTail:
                     "which come first is not known, so a node's lines must be in one file"
                 )
         rows = self._naming.rows(found, file.where)
+        self.nodes = len(self._naming.names)
         file.advance(block)
         return rows
 

@@ -13,35 +13,37 @@ from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from precedes.errors import UserError
 from precedes.model import EventKind
 from precedes.trace import member_log
-from precedes.trace.assemble import JUDGED
 from precedes.trace.history import History
 from precedes.trace.members import read_members
-from precedes.trace.tail.end import End
-from precedes.trace.tail.file import GrowingFile
-from precedes.trace.tail.rows import NO_MESSAGE, NO_ROWS, SHIFT, Rows, label_of, message_of
+from precedes.trace.rows import JUDGED
+from precedes.trace.tail.rows import (
+    NO_MESSAGE,
+    NO_ROWS,
+    SHIFT,
+    End,
+    GrowingFile,
+    Rows,
+    Tail,
+    message_of,
+)
 
 READ_BYTES: Final = member_log.ROW_BYTES << 17  # of a member at a time
 QUIET_S: Final = 10.0  # without a row, after a member has ended: the others were killed
 JUDGED_KINDS: Final = np.array(sorted(JUDGED.values()), np.int8)
-NO_LABELS: Final[NDArray[np.int64]] = np.empty(0, np.int64)
 
 
-class MemberTail:
+class MemberTail(Tail):
     """All members' logs as one growing log; the nodes are the members."""
 
     is_closed = True
-    labels = NO_LABELS
-    options: Final = {"format": "members"}
-    run_id: Final = 0
 
     def __init__(self, directory: Path) -> None:
         self.title = str(directory)
-        self.nodes = 0
+        self.options = {"format": "members"}
         self._directory = directory
         self._files: dict[int, GrowingFile] = {}
         self._about: dict[int, dict[str, Any]] = {}
@@ -81,22 +83,6 @@ class MemberTail:
         """Members that will write no more rows."""
         return [m for m, status in self._status.items() if status != member_log.OPEN]
 
-    def finish(self) -> Rows:
-        """What is left at the end: of members nothing, half a row is of a killed one."""
-        return NO_ROWS
-
-    def node_label(self, node: int) -> str:
-        """A member's name for people."""
-        return str(node)
-
-    def message_label(self, message: int) -> str:
-        """A message's name for people."""
-        return label_of(message)
-
-    def size_bytes(self) -> int:
-        """What names take."""
-        return 0
-
     def rewind(self) -> None:
         """Read all again."""
         self._sent = {}
@@ -106,10 +92,6 @@ class MemberTail:
     def history(self) -> History:
         """What the batch audit reads; rows that were written since then among it."""
         return read_members(self._directory)
-
-    def node_in(self, history: History, node: int) -> int:
-        """A member as a history numbers it: as here."""
-        return node
 
     def pack(self) -> dict[str, Any]:
         """Where it is, as plain values."""

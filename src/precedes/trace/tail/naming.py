@@ -15,10 +15,9 @@ from numpy.typing import NDArray
 
 from precedes.errors import UserError
 from precedes.model import printable
-from precedes.trace.collect import RUN_NUMBER
+from precedes.trace.collect import RUN_NUMBER, NamedRows
 from precedes.trace.dialect import ONE_RUN
-from precedes.trace.history import BROADCAST
-from precedes.trace.named_rows import NamedRows
+from precedes.trace.rows import BROADCAST
 from precedes.trace.tail.rows import NO_MESSAGE, SHIFT, Rows, message_of
 
 NAME_BYTES: Final = 200

@@ -1,0 +1,184 @@
+"""Named columns in one file or buffer: a head in JSON, the columns, and, of a buffer, a digest.
+
+A column is an array, or an Arrow array of texts without nulls. Each begins at a multiple of 64
+bytes, so that it is used where it lies: a file is mapped into memory, and no column is copied. What
+is cut short or damaged is refused.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import hashlib
+import json
+import mmap
+import os
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from precedes.errors import UserError
+from precedes.files import aside
+from precedes.stores import Address, Place
+
+MAGIC: Final = b"prcdarr1"
+HEAD_AT: Final = len(MAGIC) + 8  # behind its length
+ALIGNED: Final = 64
+DIGEST_BYTES: Final = 32
+TEXT: Final = "text"
+
+Columns = dict[str, Any]
+About = dict[str, Any]
+
+
+class Damaged(Exception):
+    """These bytes do not hold columns, or not all of them."""
+
+
+def dump(columns: Mapping[str, Any], about: Mapping[str, Any] | None = None) -> bytes:
+    """Columns, and values that JSON can hold, as bytes; equal ones give equal bytes."""
+    pieces = [*_pieces(columns, about or {})]
+    digest = hashlib.blake2b(digest_size=DIGEST_BYTES)
+    for piece in pieces:
+        digest.update(piece)
+    return b"".join([*pieces, digest.digest()])
+
+
+def parse(content: Any, *, check: bool = True) -> tuple[Columns, About]:
+    """What is in a buffer; arrays lie there, and can be written to if it can.
+
+    Without ``check`` the digest is not looked at.
+    """
+    whole = np.frombuffer(content, np.uint8)
+    body, digest = whole[:-DIGEST_BYTES], whole[-DIGEST_BYTES:]
+    if check and hashlib.blake2b(body.data, digest_size=DIGEST_BYTES).digest() != digest.tobytes():
+        raise Damaged("its digest is another")
+    return _columns(body)
+
+
+def save(path: Path, columns: Mapping[str, Any], about: Mapping[str, Any] | None = None) -> None:
+    """Write a file without a digest, which is there whole or not at all."""
+    with aside(path) as temporary, temporary.open("wb") as file:
+        for piece in _pieces(columns, about or {}):
+            file.write(piece)
+
+
+def load(path: Path) -> tuple[Columns, About]:
+    """``mapped``, with UserErrors for what is not there or damaged."""
+    try:
+        return mapped(path)
+    except OSError as error:
+        reason = os.strerror(error.errno) if error.errno else str(error)
+        raise UserError(f"cannot read {path}: {reason}") from None
+    except Damaged as error:
+        raise UserError(f"{path} is damaged ({error}): start over") from None
+
+
+def put(place: Place, columns: Mapping[str, Any], about: Mapping[str, Any]) -> None:
+    """Write a state to go on from after a restart; it is there whole, or as it was before."""
+    address = Address.of(place)
+    address.parent.make_folder()
+    address.put(dump(columns, about), sync=True)
+
+
+def get(place: Place) -> tuple[Columns, About] | None:
+    """What ``put`` wrote there; None if there is nothing."""
+    address = Address.of(place)
+    if not address.is_file():
+        return None
+    try:
+        return parse(bytearray(address.read_bytes()))
+    except (Damaged, ValueError):
+        raise UserError(f"{address} is damaged: remove it, to begin anew") from None
+
+
+def _pieces(columns: Mapping[str, Any], about: Mapping[str, Any]) -> Iterator[bytes | memoryview]:
+    described: list[tuple[str, str, list[int]]] = []
+    arrays: list[NDArray[Any]] = []
+    for name, column in columns.items():
+        if isinstance(column, pa.Array):
+            described.append((name, TEXT, [len(column)]))
+            arrays += split_texts(column)
+        else:
+            array = np.ascontiguousarray(column)
+            described.append((name, array.dtype.str, list(array.shape)))
+            arrays.append(array)
+    head = json.dumps({"columns": described, "about": about}).encode()
+    yield MAGIC + len(head).to_bytes(HEAD_AT - len(MAGIC), "little")
+    yield head + bytes(-(HEAD_AT + len(head)) % ALIGNED)
+    for array in arrays:
+        yield array.reshape(-1).view(np.uint8).data
+        yield bytes(-array.nbytes % ALIGNED)
+
+
+def _columns(body: NDArray[np.uint8]) -> tuple[Columns, About]:
+    at = 0
+
+    def take(dtype: str, shape: list[int]) -> NDArray[Any]:
+        nonlocal at
+        at += -at % ALIGNED
+        size_bytes = np.dtype(dtype).itemsize * int(np.prod(shape, dtype=np.int64))
+        part = body[at : at + size_bytes]
+        at += size_bytes
+        return np.asarray(part.view(dtype)).reshape(shape)
+
+    try:
+        if body[: len(MAGIC)].tobytes() != MAGIC:
+            raise Damaged("another kind of file")
+        at = HEAD_AT + int.from_bytes(body[len(MAGIC) : HEAD_AT].tobytes(), "little")
+        head = json.loads(body[HEAD_AT:at].tobytes())
+        found: Columns = {}
+        for name, dtype, shape in head["columns"]:
+            if dtype == TEXT:
+                offsets = take("<i8", [shape[0] + 1])
+                found[name] = joined_texts(offsets, take("u1", [int(offsets[-1])]))
+            else:
+                found[name] = take(dtype, shape)
+        return found, head["about"]
+    except (KeyError, TypeError, ValueError) as error:
+        raise Damaged(str(error)) from None
+
+
+class _Mapped(np.ndarray[Any, np.dtype[np.uint8]]):
+    """The bytes of a file that is mapped into memory."""
+
+
+def mapped(path: Path) -> tuple[Columns, About]:
+    """What ``save`` wrote, as views of the file that cannot be written to.
+
+    It takes no file handle, of which a process may have 1,024: Python's mmap keeps one each.
+    """
+    with pa.memory_map(str(path)) as file:
+        return _columns(np.frombuffer(file.read_buffer(), np.uint8).view(_Mapped))
+
+
+def forget(array: NDArray[Any]) -> None:
+    """Let go of the memory that the file behind a view takes; it is read again when needed."""
+    base: Any = array
+    whole: _Mapped | None = None
+    while isinstance(base, np.ndarray):
+        whole = base if isinstance(base, _Mapped) else whole
+        base = base.base
+    if whole is not None:
+        size = ctypes.c_size_t(whole.nbytes)
+        ctypes.CDLL(None).madvise(ctypes.c_void_p(whole.ctypes.data), size, mmap.MADV_DONTNEED)
+
+
+def split_texts(texts: pa.Array) -> tuple[NDArray[np.int64], NDArray[np.uint8]]:
+    """Strings without nulls as offsets and bytes."""
+    wide = texts.cast(pa.large_string())
+    _, offsets, data = wide.buffers()
+    ends = np.frombuffer(offsets, np.int64)[wide.offset : wide.offset + len(wide) + 1]
+    if len(wide) == 0 or data is None:
+        return np.zeros(len(wide) + 1, np.int64), np.empty(0, np.uint8)
+    whole = np.frombuffer(data, np.uint8)
+    return ends - ends[0], whole[int(ends[0]) : int(ends[-1])]
+
+
+def joined_texts(offsets: NDArray[np.int64], data: NDArray[np.uint8]) -> pa.Array:
+    """The strings that ``split_texts`` took apart, without a copy."""
+    buffers = [None, pa.py_buffer(np.ascontiguousarray(offsets)), pa.py_buffer(data)]
+    return pa.Array.from_buffers(pa.large_string(), offsets.size - 1, buffers)
