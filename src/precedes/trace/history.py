@@ -293,24 +293,15 @@ def numbered_history(
     """
     bare = (kind == CRASH) | (kind == LEAVE) | ((kind == JOIN) & (seq == 0))
     if not bare.any():
-        index = index_messages(offsets, kind, source, seq, title=title)
-        message = index.message
+        table = _messages(offsets, kind, source, seq, title=title)
     else:
         kept = ~bare
         inside = offsets - np.searchsorted(np.flatnonzero(bare), offsets)
-        index = index_messages(inside, kind[kept], source[kept], seq[kept], title=title)
+        table = _messages(inside, kind[kept], source[kept], seq[kept], title=title)
         message = np.full(kind.size, NO_MESSAGE, np.int32)
-        message[kept] = index.message
-    return _history(
-        offsets=offsets,
-        kind=kind,
-        message=message,
-        message_source=index.source,
-        message_sequence=index.sequence,
-        message_names=index.names,
-        phantom_names=index.phantom_names,
-        **fields,
-    )
+        message[kept] = table["message"]
+        table["message"] = message
+    return _history(offsets=offsets, kind=kind, **table, **fields)
 
 
 def named_history(
@@ -410,25 +401,18 @@ def _members(
     }
 
 
-class MessageIndex(NamedTuple):
-    """The message of every row, and the table of messages; phantoms come last."""
-
-    message: NDArray[np.int32]  # row
-    source: NDArray[np.int32]
-    sequence: NDArray[np.int32]
-    names: list[str] | None  # only if a ``seq`` is not the position among its source's
-    phantom_names: dict[int, str]
-
-
-def index_messages(
+def _messages(
     offsets: NDArray[np.int64],
     kind: NDArray[np.int8],
     source: NDArray[np.int32],
     seq: NDArray[np.int32],
     *,
     title: str,
-) -> MessageIndex:
-    """Number the broadcasts in the order of rows, and find them again in the deliveries."""
+) -> dict[str, Any]:
+    """Number the broadcasts in the order of rows, and find them again in the deliveries.
+
+    Phantoms come last. Names are there only if a ``seq`` is not the position among its source's.
+    """
     nodes = offsets.size - 1
     rows = np.flatnonzero(kind == BROADCAST)
     node = np.searchsorted(offsets, rows, side="right") - 1
@@ -452,13 +436,13 @@ def index_messages(
     unknown, inverse = np.unique(_keys(source[phantom], seq[phantom]), return_inverse=True)
     message[phantom] = rows.size + inverse
     labels = [f"{key >> 32}:{(key & 0xFFFFFFFF) - 2**31}" for key in unknown.tolist()]
-    return MessageIndex(
-        message=message,
-        source=np.concatenate((node, np.full(len(labels), -1))).astype(np.int32),
-        sequence=np.concatenate((rank, np.zeros(len(labels)))).astype(np.int32),
-        names=None if names is None else names + labels,
-        phantom_names={rows.size + i: label for i, label in enumerate(labels)},
-    )
+    return {
+        "message": message,
+        "message_source": np.concatenate((node, np.full(len(labels), -1))).astype(np.int32),
+        "message_sequence": np.concatenate((rank, np.zeros(len(labels)))).astype(np.int32),
+        "message_names": None if names is None else names + labels,
+        "phantom_names": {rows.size + i: label for i, label in enumerate(labels)},
+    }
 
 
 def _by_rank(

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from precedes.errors import UserError
 from precedes.stores import Address
 from precedes.trace import schema
-from precedes.trace.arrow_arrays import to_arrow, to_numpy
+from precedes.trace.arrow_arrays import strings, to_arrow, to_numpy
 from precedes.trace.history import History, numbered_history
 from precedes.trace.rows import CHUNK_ROWS, JUDGED, Chunk, NoOrder, Rows, cut_chunks
 from precedes.trace.source import Log, Source, open_log, title_of
@@ -261,16 +261,12 @@ class TraceRows(Rows):
         """All of it in memory; ``times`` too, which no verdict depends on."""
         names = ["kind", "source", "seq", "local_seq", *(["time_us"] if times else [])]
         counts = np.zeros(self.nodes, np.int64)
-        parts = [[np.empty(0, np.int8), *(np.empty(0, np.int32),) * 2, np.empty(0, np.int64)]]
+        types = (np.int8, np.int32, np.int32, np.int64)
+        parts: list[list[NDArray[Any]]] = [[np.empty(0, dtype) for dtype in types]]
         for nodes, offsets, table in self._stretches(0, self.nodes, names):
             kind = kind_numbers(table.column("kind"), JUDGED)
             time_us = integers(table, "time_us") if times else parts[0][3]
-            columns: list[NDArray[Any]] = [
-                kind,
-                integers(table, "source"),
-                integers(table, "seq"),
-                time_us,
-            ]
+            columns = [kind, integers(table, "source"), integers(table, "seq"), time_us]
             is_kept = kind >= 0
             if not is_kept.all():
                 columns = [column[is_kept] if column.size else column for column in columns]
@@ -341,9 +337,7 @@ def _runs(
         raise UserError(f"{title}: an event is at a negative node: record it again")
     if pieces.node.size and int(pieces.node.max()) >= nodes:
         raise UserError(f"{title}: an event is at a node outside 0..{nodes - 1}")
-    key = pieces.run * (1 << 32) + pieces.node
-    if np.any(key[1:] < key[:-1]):
-        raise NoOrder("nodes do not rise")
+    _check_rising(pieces)
     runs = np.unique(pieces.run) if pieces.run.size else np.array([metadata["run_id"]])
     found = []
     for run_id in runs.tolist():
@@ -353,6 +347,12 @@ def _runs(
         run.address = getattr(tables, "address", None)
         found.append(run)
     return found
+
+
+def _check_rising(pieces: _Pieces) -> None:
+    key = pieces.run * (1 << 32) + pieces.node
+    if np.any(key[1:] < key[:-1]):
+        raise NoOrder("nodes do not rise")
 
 
 def _index(groups: _OpenGroups) -> _Pieces:
@@ -367,6 +367,7 @@ def _index(groups: _OpenGroups) -> _Pieces:
             names = [name for name, value in single.items() if value is None]
             table = next(groups.tables([group], names)) if names else None
             found.append(_pieces(group, table, described.num_rows, single))
+            _check_rising(found[-1])
     return _Pieces(*(np.concatenate(parts) for parts in zip(*found, strict=True)))
 
 
@@ -378,9 +379,12 @@ def _pieces(
     run, node = (
         integers(table, name) if value is None else np.full(1, value) for name, value in values
     )
-    cuts = [np.zeros(min(rows, 1), np.int64)]
-    cuts += [np.flatnonzero(c[1:] != c[:-1]) + 1 for c in (run, node)]
-    start = np.unique(np.concatenate(cuts))
+    is_first = np.zeros(rows, np.bool_)
+    is_first[:1] = True
+    for column in (run, node):
+        if column.size > 1:
+            is_first[1:] |= column[1:] != column[:-1]
+    start = np.flatnonzero(is_first)
     return _Pieces(
         run=run[start if run.size > 1 else np.zeros_like(start)].astype(np.int64),
         node=node[start if node.size > 1 else np.zeros_like(start)].astype(np.int64),
@@ -400,15 +404,20 @@ def _single(column: Any) -> int | None:
 
 def _sorted(groups: _OpenGroups, *, times: bool) -> pa.Table:
     """The rows that are judged in order of run, node and ``local_seq``."""
-    names = [*INTEGERS, "kind", *(["time_us"] if times else [])]
+    names = [*INTEGERS, *(["time_us"] if times else [])]
     parts = []
-    for table in groups.tables(range(groups.file.num_row_groups), names):
-        judged = np.flatnonzero(kind_numbers(table.column("kind"), JUDGED) >= 0)
-        parts.append(table.take(to_arrow(judged)))
-    table = pa.concat_tables(parts).unify_dictionaries().combine_chunks()
-    run, node, local_seq = (integers(table, name) for name in INTEGERS[:3])
-    order = np.lexsort((local_seq, node, run))
-    run, node, local_seq = run[order], node[order], local_seq[order]
-    if np.any((run[1:] == run[:-1]) & (node[1:] == node[:-1]) & (local_seq[1:] == local_seq[:-1])):
+    for table in groups.tables(range(groups.file.num_row_groups), [*names, "kind"]):
+        kind = kind_numbers(table.column("kind"), JUDGED)
+        kept = np.flatnonzero(kind >= 0)
+        parts.append([kind[kept], *(integers(table, name)[kept] for name in names)])
+    columns = [np.concatenate(part) for part in zip(*parts, strict=True)]
+    parts.clear()
+    order = np.lexsort(columns[3:0:-1])
+    for at, column in enumerate(columns):
+        columns[at] = column[order]
+    kind, *columns = columns
+    if np.all([column[1:] == column[:-1] for column in columns[:3]], axis=0).any():
         raise UserError(f"{groups.title}: two events of a node share a local_seq: record it again")
-    return table.take(to_arrow(order))
+    found = {name: to_arrow(column) for name, column in zip(names, columns, strict=True)}
+    kinds = strings(schema.KIND_NAMES)
+    return pa.table({**found, "kind": pa.DictionaryArray.from_arrays(to_arrow(kind), kinds)})
