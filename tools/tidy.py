@@ -75,7 +75,7 @@ MAY_IMPORT = {
 }
 FREE = frozenset({"cli", "testing", "__init__", "__main__"})  # may import all but protocols
 
-# Modules that only these parts of the package may import. The pipeline knocks at a Spark master
+# Modules that only these parts of the package may import. The pipeline connects to a Spark master
 # before Spark waits a minute for it; whatever else is sent or received is live's.
 OWNERS = {
     "numba": ("compiled",),

@@ -5,10 +5,8 @@ import os
 import re
 import shutil
 import signal
-import socket
 import subprocess
 import sys
-import threading
 import time
 from pathlib import Path
 
@@ -195,28 +193,6 @@ def test_nobody_at_the_master(tmp_path):
     assert done.returncode == 2
     assert len(done.stderr.splitlines()) == 1, done.stderr
     assert "'nonsense' is no Spark master" in done.stderr
-
-
-def test_something_else_at_the_master(tmp_path):
-    """A web server, say: Spark itself would try for two minutes."""
-    experiment, out = runs.write(tmp_path), tmp_path / "out"
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        thread = threading.Thread(target=answer_as_a_web_server, args=[server])
-        thread.start()
-        master = f"spark://127.0.0.1:{server.getsockname()[1]}"
-        done = commands.run("sweep", experiment, "--out", out, "--master", master)
-        thread.join()
-    assert (done.returncode, done.stdout) == (2, "")
-    assert len(done.stderr.splitlines()) == 1
-    assert f"no Spark master at {master}" in done.stderr
-    assert "what listens there is no Spark master" in done.stderr
-
-
-def answer_as_a_web_server(server):
-    connection, _ = server.accept()
-    with connection:
-        connection.recv(100)
-        connection.sendall(b"HTTP/1.1 400 Bad Request\r\n\r\n")
 
 
 # A notebook's session, with Spark's own settings: a task that fails once ends its job.

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import socket
-import struct
 from typing import Final
 from urllib.parse import urlsplit
 
@@ -24,16 +23,6 @@ FAILURES_MAX: Final = 8
 
 # Reaching a master takes milliseconds; Spark itself would try for a minute.
 CONNECT_S: Final = 5.0
-
-# A question that every server of Spark's answers with a failure: for a stream that is not there.
-_STREAM: Final = b"/files/none"
-KNOCK: Final = struct.pack(f">QBI{len(_STREAM)}s", 13 + len(_STREAM), 6, len(_STREAM), _STREAM)
-STREAM_FAILURE: Final = 8
-TLS_ALERT: Final = b"\x15\x03"  # what a master that asks for TLS answers
-
-# How every client of HTTP/2 begins: the preface and empty settings. A server answers with its own.
-PREFACE: Final = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes([0, 0, 0, 4, 0, 0, 0, 0, 0])
-SETTINGS_FRAME: Final = 4
 
 
 def with_retries(master: str) -> str:
@@ -90,32 +79,11 @@ def check_reachable(master: str) -> None:
         parts = urlsplit(f"//{address}")
         try:
             where = (parts.hostname or "", parts.port or PORTS[scheme])
-            with socket.create_connection(where, timeout=CONNECT_S) as connection:
-                if _is_asked_for(connection, scheme):
-                    return
-            failures.append(f"{address}: what listens there is no {_kind(scheme)}")
+            socket.create_connection(where, timeout=CONNECT_S).close()
+            return
         except ValueError:
             failures.append(f"{address} is no HOST:PORT")
         except OSError as error:
             failures.append(f"{address}: {error.strerror or error}")
-    raise UserError(f"no {_kind(scheme)} at {master} ({'; '.join(failures)}): check `master`")
-
-
-def _kind(scheme: str) -> str:
-    return "Spark Connect server" if scheme == CONNECT else "Spark master"
-
-
-def _is_asked_for(connection: socket.socket, scheme: str) -> bool:
-    """Whether a server speaks the protocol of its scheme, or TLS, within ``CONNECT_S``."""
-    try:
-        connection.sendall(PREFACE if scheme == CONNECT else KNOCK)
-        answer = b""
-        while len(answer) < 9 and (more := connection.recv(9 - len(answer))):
-            answer += more
-    except OSError:
-        return False
-    if answer.startswith(TLS_ALERT):
-        return True
-    if scheme == CONNECT:
-        return answer[3:4] == bytes([SETTINGS_FRAME])
-    return answer[8:] == bytes([STREAM_FAILURE])
+    kind = "Spark Connect server" if scheme == CONNECT else "Spark master"
+    raise UserError(f"no {kind} at {master} ({'; '.join(failures)}): check `master`")
