@@ -1,42 +1,112 @@
-"""The bar for whoever calls Python: drawn in a notebook or on a terminal, and then gone."""
+"""Bars and spinners: drawn in a notebook or on a terminal, and then gone; a pipe has none."""
 
 import io
+import os
+import re
+import subprocess
 import sys
+import time
 from types import SimpleNamespace
 
 import pytest
 
-from precedes import ProgressBar, progress, simulate
+from precedes import ProgressBar, simulate
+from precedes.progress import EVERY_S
+from tests.support import terminals
 
+ERASE = "\x1b[2K"
+COLOUR = re.compile(r"\x1b\[[0-9;]*[34][0-9;]*m")
+QUIET = "from precedes import console; console.set_level(console.Level.QUIET)\n"
 
-@pytest.fixture(autouse=True)
-def clock(monkeypatch):
-    """A clock on which every look takes a second."""
-    seconds = iter(range(10_000))
-    monkeypatch.setattr(progress, "time", SimpleNamespace(monotonic=lambda: next(seconds)))
-
-
-class Terminal(io.StringIO):
-    def isatty(self):
-        return True
-
-
-def test_on_a_terminal_it_is_a_line_that_goes_away(monkeypatch):
-    monkeypatch.setattr(sys, "stderr", Terminal())
-    bar = ProgressBar("work")
-    for share in (0.0, 0.5, 1.0):
+BAR = """
+import sys, time
+from precedes.progress import EVERY_S, ProgressBar
+with ProgressBar("work [1]", first_s=float(sys.argv[1])) as bar:
+    for share in (0.25, 0.5):
         bar(share)
-    first, half, end = sys.stderr.getvalue().split("\r")[1:]
-    assert first == f"work [{' ' * 30}]   0%"
-    assert half == f"work [{'=' * 15}{' ' * 15}]  50%"
-    assert end == "\x1b[2K"
+        time.sleep(EVERY_S)
+print("done")
+"""
+
+# A loop that compiles in a moment, in a file: Numba caches nothing else.
+LOOP = """
+from precedes import compiled, progress
+def run(x):
+    return x + 1
+progress.show_waiting()
+with progress.ProgressBar("work", first_s=0) as bar:
+    bar(0.5)
+    print(compiled.Entry(run, label="a small loop").compiled()(1))
+"""
+COMPILING = "compiling a small loop for first use (some seconds; then cached)"
 
 
-def test_in_a_pipe_it_is_nothing(monkeypatch):
-    monkeypatch.setattr(sys, "stderr", io.StringIO())
-    for share in (0.2, 1.0):
-        ProgressBar("work")(share)
-    assert sys.stderr.getvalue() == ""
+def test_a_bar_is_drawn_and_taken_away():
+    out, shown = terminals.run("-c", BAR, 0)
+    assert out == "done\n"
+    assert "work [1]" in shown
+    assert shown.index(" 25%") < shown.index(" 50%") < shown.rindex(ERASE)
+    assert COLOUR.search(shown)
+    without = terminals.run("-c", BAR, 0, NO_COLOR="1")[1]
+    assert " 50%" in without
+    assert not COLOUR.search(without)
+
+
+def test_short_work_and_a_quiet_command_have_no_bar_and_no_spinner(tmp_path):
+    assert terminals.run("-c", BAR, 60) == ("done\n", "")
+    assert terminals.run("-c", QUIET + BAR, 0) == ("done\n", "")
+    script = tmp_path / "loop.py"
+    script.write_text(QUIET + LOOP)
+    assert terminals.run(script, PRECEDES_CACHE=str(tmp_path / "cache")) == ("2\n", "")
+
+
+@pytest.mark.parametrize("forced", ["", "1"])
+def test_a_pipe_has_no_bar(forced, monkeypatch):
+    monkeypatch.setenv("FORCE_COLOR", forced)  # Rich would take it for a terminal
+    done = subprocess.run([sys.executable, "-c", BAR, "0"], capture_output=True, text=True)
+    assert (done.stdout, done.stderr) == ("done\n", "")
+
+
+def test_a_spinner_turns_while_a_loop_is_compiled(tmp_path):
+    """Below the bar, if there is one; from the cache there is nothing to wait for."""
+    script = tmp_path / "loop.py"
+    script.write_text(LOOP)
+    cache = {"PRECEDES_CACHE": str(tmp_path / "cache")}
+    out, shown = terminals.run(script, **cache)
+    assert out == "2\n"
+    assert COMPILING in shown
+    assert re.search(r"0:\d\d:\d\d", shown)
+    assert shown.rindex(COMPILING) < shown.rindex(ERASE)
+    out, shown = terminals.run(script, **cache)
+    assert out == "2\n"
+    assert COMPILING not in shown
+
+
+def test_a_pipe_is_told_in_a_line_that_something_is_compiled(tmp_path):
+    script = tmp_path / "loop.py"
+    script.write_text(LOOP)
+    done = subprocess.run(
+        [sys.executable, script], capture_output=True, text=True, check=True,
+        env={**os.environ, "PRECEDES_CACHE": str(tmp_path / "cache")},
+    )  # fmt: skip
+    assert (done.stdout, done.stderr) == ("2\n", f"precedes: {COMPILING}\n")
+
+
+def test_a_bar_whose_work_fails_stays_and_the_next_one_is_alone(monkeypatch):
+    class Terminal(io.StringIO):
+        def isatty(self):
+            return True
+
+    monkeypatch.setattr(sys, "stderr", Terminal())
+    monkeypatch.setenv("TERM", "xterm-256color")
+    ProgressBar("failed", first_s=0)(0.5)
+    failed = sys.stderr.getvalue()
+    assert failed.rindex("failed") > failed.rindex(ERASE)
+    bar = ProgressBar("simulate vector", first_s=0)
+    simulate("vector", nodes=4, messages=400, tier="interpreted", progress=bar)
+    shown = sys.stderr.getvalue().removeprefix(failed)
+    assert shown.rindex("simulate vector ") < shown.rindex(ERASE)
+    assert "failed" not in shown
 
 
 def test_in_a_notebook_it_is_one_output_that_ends_empty(monkeypatch):
@@ -54,19 +124,11 @@ def test_in_a_notebook_it_is_one_output_that_ends_empty(monkeypatch):
     ipython = SimpleNamespace(get_ipython=lambda: shell)
     monkeypatch.setitem(sys.modules, "IPython", ipython)
     monkeypatch.setitem(sys.modules, "IPython.display", SimpleNamespace(display=display))
-    bar = ProgressBar("<b>")
+    bar = ProgressBar("<b>", first_s=0)
     for share in (0.25, 0.5, 1.0):
         bar(share)
+        time.sleep(EVERY_S)
     assert [how for how, _ in shown] == ["display", "update", "update"]
     assert '<progress max="1" value="0.250"' in shown[0][1]
     assert "&lt;b&gt;" in shown[0][1]
     assert shown[-1][1] == ""
-
-
-def test_a_simulation_draws_it(monkeypatch):
-    monkeypatch.setattr(sys, "stderr", Terminal())
-    progress_seen = ProgressBar("simulate vector")
-    simulate("vector", nodes=4, messages=400, tier="interpreted", progress=progress_seen)
-    text = sys.stderr.getvalue()
-    assert "simulate vector [" in text
-    assert text.endswith("\x1b[2K")

@@ -18,12 +18,12 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from precedes.cli.terminal import Bar
 from precedes.errors import UserError
 from precedes.pages.charts import picture
 from precedes.papers.claims import VERDICTS
 from precedes.papers.outcome import Outcome, counts, reproduce
 from precedes.pipeline.plan import expand
+from precedes.progress import ProgressBar
 from precedes.provenance import versions
 from precedes.report import Environment, write_report
 from precedes.sim.experiment import Experiment
@@ -140,11 +140,11 @@ def main() -> None:
     else:
         out.mkdir(parents=True, exist_ok=True)
         clock = Clock(out / "seconds.txt")
-        with Bar("record") as bar:
+        with ProgressBar("record") as bar:
 
             def progress(share: float) -> None:
                 clock.note()
-                bar.update(share)
+                bar(share)
 
             outcomes = reproduce([], directory=out, scale="full", progress=progress)
         environment = Environment(command=COMMAND, date=f"{datetime.date.today()}")

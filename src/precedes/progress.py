@@ -1,12 +1,27 @@
-"""A bar for whoever calls Python: in a notebook or on a terminal, and nowhere else."""
+"""What a person sees while work goes on: a bar, and a spinner for what has no known end.
+
+Rich is imported when there is something to draw. Nothing is drawn in a pipe, or by a command that
+is to be quiet.
+"""
 
 from __future__ import annotations
 
 import contextlib
+import functools
+import io
+import math
 import sys
 import time
+from collections.abc import Iterator, Sequence
 from html import escape
-from typing import Any, Final
+from typing import IO, TYPE_CHECKING, Any, Final, cast
+
+from precedes import waiting
+from precedes.console import is_quiet, is_verbose, phase, write_error
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.progress import Progress, ProgressColumn
 
 FIRST_S: Final = 0.5  # short work needs no bar
 EVERY_S: Final = 0.1
@@ -18,29 +33,57 @@ class ProgressBar:
 
     A function that takes ``progress`` calls it with the share that is done. In a notebook the bar
     is an output of the cell, on a terminal a line on standard error; elsewhere nothing is drawn. If
-    the work fails, the bar stays where it was.
+    the work fails, the bar stays where it was; ``with ProgressBar("simulate") as bar:`` removes it
+    in any case, at the end of the block.
     """
 
-    def __init__(self, label: str = "") -> None:
+    def __init__(self, label: str = "", *, first_s: float = FIRST_S) -> None:
+        """``first_s``: draw nothing before so many seconds."""
         self.label = label
-        self._next_s = time.monotonic() + FIRST_S
+        self._next_s = time.monotonic() + first_s
+        self._is_managed = False
         self._drawn: _Cell | _Line | None = None
 
-    def __call__(self, share: float) -> None:
-        """Show the share that is done, some times a second."""
-        now_s = time.monotonic()
-        if share >= 1.0:
-            if self._drawn is not None:
-                self._drawn.clear()
-                self._drawn = None
+    def __enter__(self) -> ProgressBar:
+        self._is_managed = True
+        return self
+
+    def __call__(self, share: float, *, label: str | None = None) -> None:
+        """Show the share that is done, some times a second; ``label`` is another from here on."""
+        if share >= 1.0 and not self._is_managed:
+            self._clear()
             return
+        if label is not None and label != self.label:
+            self.label = label
+            self._next_s = self._next_s if self._drawn is None else 0.0
+        now_s = time.monotonic()
         if now_s < self._next_s:
             return
         self._next_s = now_s + EVERY_S
         if self._drawn is None:
-            self._drawn = _place()
+            self._drawn = self._place()
         if self._drawn is not None:
             self._drawn.draw(self.label, max(0.0, share))
+
+    def _place(self) -> _Cell | _Line | None:
+        """Where the bar can be drawn, if anywhere."""
+        # IPython is there already if this is one of its cells.
+        ipython = sys.modules.get("IPython")
+        shell = ipython.get_ipython() if ipython is not None else None
+        if shell is not None and getattr(shell, "kernel", None) is not None:
+            return _Cell(sys.modules["IPython.display"].display)
+        if _is_terminal() and not is_quiet():
+            # A bar that was left as it is must not be drawn again above the next one.
+            return _Line(_console() if self._is_managed else _make_console())
+        return None
+
+    def _clear(self) -> None:
+        if self._drawn is not None:
+            self._drawn.clear()
+            self._drawn = None
+
+    def __exit__(self, *_error: object) -> None:
+        self._clear()
 
 
 class _Cell:
@@ -66,28 +109,103 @@ class _Cell:
 
 
 class _Line:
-    """A line of a terminal, which is written over."""
+    """A line of a terminal, with the time that is left by the pace so far."""
+
+    def __init__(self, console: Console) -> None:
+        from rich import progress
+
+        columns = (
+            _label(),
+            progress.BarColumn(bar_width=WIDTH),
+            progress.TaskProgressColumn(),
+            progress.TimeRemainingColumn(compact=True),
+        )
+        self._progress = _start("", columns, console=console, total=1.0)
 
     def draw(self, label: str, share: float) -> None:
-        done = round(share * WIDTH)
-        self._write(f"\r{label} [{'=' * done}{' ' * (WIDTH - done)}] {share:4.0%}")
+        (task,) = self._progress.task_ids
+        self._progress.update(task, completed=share, description=label, refresh=True)
 
     def clear(self) -> None:
-        self._write("\r\x1b[2K")
-
-    def _write(self, text: str) -> None:
-        with contextlib.suppress(OSError, ValueError):  # a courtesy
-            sys.stderr.write(text)
-            sys.stderr.flush()
+        self._progress.stop()
 
 
-def _place() -> _Cell | _Line | None:
-    """Where a bar can be drawn, if anywhere."""
-    # IPython is there already if this is one of its cells.
-    ipython = sys.modules.get("IPython")
-    shell = ipython.get_ipython() if ipython is not None else None
-    if shell is not None and getattr(shell, "kernel", None) is not None:
-        return _Cell(sys.modules["IPython.display"].display)
-    if sys.stderr is not None and sys.stderr.isatty():
-        return _Line()
-    return None
+def show_waiting() -> None:
+    """Have a spinner turn, on a terminal, while loops are compiled or Spark starts.
+
+    A quiet command waits without a word, a verbose one says how long it did.
+    """
+    if is_quiet():
+        waiting.show_with(lambda _label: contextlib.nullcontext())
+    elif is_verbose():
+        waiting.show_with(phase)
+    elif _is_terminal():
+        waiting.show_with(_spinner)
+
+
+@contextlib.contextmanager
+def _spinner(label: str) -> Iterator[None]:
+    from rich import progress
+
+    columns = (progress.SpinnerColumn(), _label(), progress.TimeElapsedColumn())
+    drawn = _start(label, columns, console=_console(), total=None)
+    try:
+        yield
+    finally:
+        drawn.stop()
+
+
+def _label() -> ProgressColumn:
+    from rich.progress import TextColumn
+
+    return TextColumn("{task.description}", markup=False)
+
+
+def _start(
+    label: str, columns: Sequence[ProgressColumn], *, console: Console, total: float | None
+) -> Progress:
+    from rich.progress import Progress
+
+    drawn = Progress(
+        *columns,
+        console=console,
+        # A bar has no thread: nobody would end it if the work failed.
+        auto_refresh=total is None,
+        transient=True,
+        speed_estimate_period=math.inf,
+        # They may lead elsewhere than to this terminal.
+        redirect_stdout=False,
+        redirect_stderr=False,
+    )
+    drawn.add_task(label, total=total)
+    drawn.start()
+    console.show_cursor(True)  # as it is to be after a failure
+    drawn.refresh()  # below another drawing it would wait for that one's next turn
+    return drawn
+
+
+def _make_console() -> Console:
+    from rich.console import Console
+
+    return Console(file=cast(IO[str], _Stderr()))
+
+
+# One for bars and spinners: drawings of one console can stand below each other.
+_console = functools.cache(_make_console)
+
+
+class _Stderr(io.TextIOBase):
+    """Standard error for Rich: what cannot be written there is dropped."""
+
+    encoding = property(lambda self: getattr(sys.stderr, "encoding", "utf-8"))
+
+    def write(self, text: str) -> int:
+        write_error(text)
+        return len(text)
+
+    def isatty(self) -> bool:
+        return True
+
+
+def _is_terminal() -> bool:
+    return sys.stderr is not None and sys.stderr.isatty()

@@ -69,7 +69,7 @@ def test_it_goes_on_after_an_interrupt(tmp_path, engine, monkeypatch, capsys):
             raise KeyboardInterrupt
 
     with monkeypatch.context() as patched:
-        patched.setattr("precedes.cli.terminal.Bar.update", update)
+        patched.setattr("precedes.progress.ProgressBar.__call__", update)
         assert main([*words.split(), "--out", str(tmp_path)]) == 130
     assert "finished runs are kept" in capsys.readouterr().err
     before = {path.name: path.stat().st_mtime_ns for path in records.glob("run-*.json")}

@@ -18,10 +18,11 @@ from precedes.cli.common import (
 )
 from precedes.cli.follow import add_follow_options
 from precedes.cli.formats import add_format_options, dialect_of
-from precedes.cli.terminal import VERDICTS, Bar, show_text
+from precedes.cli.terminal import VERDICTS, show_text
 from precedes.cli.view import add_picture_options, check_pictures, write_pictures
 from precedes.console import phase
 from precedes.errors import Exit, UserError
+from precedes.progress import ProgressBar
 from precedes.stores import Address
 
 if TYPE_CHECKING:
@@ -141,7 +142,7 @@ def _reports(options: argparse.Namespace) -> list[Report]:
             return _on_spark(paths, options, dialect)
     if tables:
         return audit_tables_here(paths, witnesses=options.witnesses)
-    with phase("audit"), Bar("audit") as bar:
+    with phase("audit"), ProgressBar("audit") as bar:
         return audit(
             list(paths),
             format=options.format,
@@ -149,7 +150,7 @@ def _reports(options: argparse.Namespace) -> list[Report]:
             witnesses=options.witnesses,
             work=options.work,
             fresh=options.fresh,
-            progress=bar.update,
+            progress=bar,
         )
 
 
@@ -160,12 +161,16 @@ def _on_spark(
     from precedes.pipeline.audit import audit_files, audit_tables
     from precedes.pipeline.spark.session import open_session
 
-    with phase("audit, on Spark"), Bar("audit") as bar, open_session(**spark_of(options)) as spark:
+    with (
+        phase("audit, on Spark"),
+        ProgressBar("audit") as bar,
+        open_session(**spark_of(options)) as spark,
+    ):
         kept = {"witnesses": options.witnesses, "work": options.work, "fresh": options.fresh}
         if options.format == EVENTS:
-            return audit_tables(spark, paths, progress=bar.update, **kept)
+            return audit_tables(spark, paths, progress=bar, **kept)
         return audit_files(
-            spark, paths, format=options.format, dialect=dialect, progress=bar.update, **kept
+            spark, paths, format=options.format, dialect=dialect, progress=bar, **kept
         )
 
 

@@ -18,9 +18,10 @@ from precedes.cli.common import (
     spark_of,
     spark_told,
 )
-from precedes.cli.terminal import Bar, show_text
+from precedes.cli.terminal import show_text
 from precedes.console import complain, note, phase, say, show
 from precedes.errors import Exit, UserError
+from precedes.progress import ProgressBar
 from precedes.stores import Address
 
 if TYPE_CHECKING:
@@ -95,10 +96,8 @@ def _run(options: argparse.Namespace) -> int:
         f"protocols, about {max(round(planned.about_s), 1)} s once they are compiled"
     )
     try:
-        with spark_told(options), phase("compare"), Bar("compare") as bar:
-            comparison = carry_out_plan(
-                planned, out=options.out, progress=bar.update, **spark_of(options)
-            )
+        with spark_told(options), phase("compare"), ProgressBar("compare") as bar:
+            comparison = carry_out_plan(planned, out=options.out, progress=bar, **spark_of(options))
         index = None
         if options.out is not None:
             with phase("write the page"):

@@ -23,10 +23,11 @@ from precedes.cli.common import (
     show_json,
 )
 from precedes.cli.follow import Told
-from precedes.cli.terminal import VERDICTS, Bar, show_text
+from precedes.cli.terminal import VERDICTS, show_text
 from precedes.cli.texts import cluster_text
 from precedes.console import is_quiet, is_verbose, note, show
 from precedes.errors import Exit, UserError
+from precedes.progress import ProgressBar
 from precedes.provenance import made_by
 
 if TYPE_CHECKING:
@@ -175,7 +176,7 @@ def _cluster(options: argparse.Namespace) -> int:
         tier=options.tier,
     )
     watch = Told(is_json=options.json, is_brief=True).tell if options.follow else None
-    with Bar("cluster") as bar:
+    with ProgressBar("cluster") as bar:
         phases = _Phases(bar)
         found = run(
             Cluster(**cluster), directory=options.trace, watch=watch, progress=phases.update
@@ -191,7 +192,7 @@ def _cluster(options: argparse.Namespace) -> int:
 class _Phases:
     """A cluster by its phases: drawn on a terminal, and noted with the seconds that each took."""
 
-    def __init__(self, bar: Bar) -> None:
+    def __init__(self, bar: ProgressBar) -> None:
         self._bar = bar
         self._phase = ""
         self._began_s = 0.0
@@ -201,11 +202,11 @@ class _Phases:
         self.change(phase)
         label = f"cluster, {phase}"
         if planned_s is None:
-            self._bar.update(0.0 if phase == "starting" else 1.0, label=label)
+            self._bar(0.0 if phase == "starting" else 1.0, label=label)
         else:
             taken_s = min(taken_s, planned_s)
             label = f"{label}, {taken_s:.0f} of {planned_s:g} s"
-            self._bar.update(taken_s / planned_s, label=label)
+            self._bar(taken_s / planned_s, label=label)
 
     def change(self, phase: str) -> None:
         """Another phase has begun; none, if it is empty."""

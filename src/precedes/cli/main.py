@@ -14,9 +14,9 @@ from typing import Any, Final, NoReturn
 
 from precedes import console
 from precedes.cli.common import examples
-from precedes.cli.terminal import show_waiting
 from precedes.console import Level, one_line, show, tell
 from precedes.errors import Exit, meant
+from precedes.progress import show_waiting
 
 VERSION: Final = "--version"
 

@@ -18,9 +18,10 @@ from precedes.cli.common import (
     spark_of,
     spark_told,
 )
-from precedes.cli.terminal import Bar, show_text
+from precedes.cli.terminal import show_text
 from precedes.console import note, phase
 from precedes.errors import Exit
+from precedes.progress import ProgressBar
 
 if TYPE_CHECKING:
     from precedes.cli.common import Commands
@@ -79,12 +80,12 @@ def _run(options: argparse.Namespace) -> int:
             "this needs what is not installed: pip install 'precedes[reproduce]'"
         ) from None
     began_s = time.monotonic()
-    with spark_told(options), phase("reproduce"), Bar("reproduce") as bar:
+    with spark_told(options), phase("reproduce"), ProgressBar("reproduce") as bar:
         outcomes = reproduce(
             options.paper,
             directory=options.out,
             scale="full" if options.full else "quick",
-            progress=bar.update,
+            progress=bar,
             **spark_of(options),
         )
     for outcome in outcomes:

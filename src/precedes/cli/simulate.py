@@ -18,10 +18,11 @@ from precedes.cli.common import (
     parameters_of,
     show_json,
 )
-from precedes.cli.terminal import Bar, show_text
+from precedes.cli.terminal import show_text
 from precedes.console import is_verbose, note, phase, say
 from precedes.delays import DELAY_HELP
 from precedes.errors import Exit, UserError
+from precedes.progress import ProgressBar
 from precedes.sim.scenario import Scenario, from_toml
 from precedes.sim.workloads import WORKLOAD_HELP, replayed
 from precedes.stores import Address
@@ -97,12 +98,12 @@ def _run(options: argparse.Namespace) -> int:
         say(line)
     label = f"simulate {scenario.protocol}"
     _note_code(scenario, options.tier)
-    with phase(label), Bar(label) as bar:
+    with phase(label), ProgressBar(label) as bar:
         result = simulate(
             scenario,
             trace=trace,
             packets=options.packets,
-            progress=bar.update,
+            progress=bar,
             tier=options.tier,
         )
     if options.json:

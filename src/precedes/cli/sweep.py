@@ -15,9 +15,10 @@ from precedes.cli.common import (
     spark_of,
     spark_told,
 )
-from precedes.cli.terminal import Bar, show_table
+from precedes.cli.terminal import show_table
 from precedes.console import complain, note, phase, say, show
 from precedes.errors import Exit
+from precedes.progress import ProgressBar
 from precedes.stores import Address
 
 if TYPE_CHECKING:
@@ -64,8 +65,8 @@ def _run(options: argparse.Namespace) -> int:
     note(f"{options.experiment}: {len(experiment.scenarios):,} runs")
     label = f"sweep {experiment.name}"
     try:
-        with spark_told(options), phase(label), Bar(label) as bar:
-            done = run_sweep(experiment, options.out, progress=bar.update, **spark_of(options))
+        with spark_told(options), phase(label), ProgressBar(label) as bar:
+            done = run_sweep(experiment, options.out, progress=bar, **spark_of(options))
         note(f"{len(done.found):,} runs are finished, {done.kept:,} of them before this")
     except KeyboardInterrupt:
         complain(
