@@ -5,7 +5,6 @@ import json
 
 import pytest
 
-from precedes.comparison.files import write_files
 from precedes.comparison.load import load_of
 from precedes.comparison.page import page
 from precedes.comparison.ranking import ranked, recommend
@@ -97,7 +96,7 @@ def test_the_files_agree_with_the_result(written):
 
 def test_the_same_result_gives_the_same_page(written, tmp_path):
     comparison, index = written
-    again = write_files(comparison, tmp_path, command="precedes compare <&>").local
+    again = comparison.write(tmp_path, command="precedes compare <&>").local
     assert again.read_text() == index.read_text()
 
 

@@ -223,5 +223,5 @@ def test_percent(share, text):
 
 def test_an_interval_is_no_point():
     seen = Errors("violated", 9, 9, 99, 0.1184, 0.1179, 0.1191)
-    shown = _interval(row("a", errors=seen), None)
+    shown = _interval(seen)
     assert shown.replace("\N{NO-BREAK SPACE}", " ") == "11.8 % to 11.9 %"

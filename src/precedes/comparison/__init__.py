@@ -6,26 +6,10 @@ carried out by Spark or by processes of this machine (``carry``, ``worker``); re
 tables (``tables``) and as a page (``page``). ``comparing`` is all of that.
 """
 
-from typing import TYPE_CHECKING
-
-from precedes.lazy import exports
-
-if TYPE_CHECKING:
-    from precedes.comparison.comparing import Plan, carry_out_plan, compare, plan
-    from precedes.comparison.ranking import Recommendation, Standing
-    from precedes.comparison.result import Comparison
-    from precedes.comparison.rows import Row
-
-_HOMES = {
-    "Comparison": ".result",
-    "Plan": ".comparing",
-    "Recommendation": ".ranking",
-    "Row": ".rows",
-    "Standing": ".ranking",
-    "carry_out_plan": ".comparing",
-    "compare": ".comparing",
-    "plan": ".comparing",
-}
+from precedes.comparison.comparing import Plan, carry_out_plan, compare, plan
+from precedes.comparison.ranking import Recommendation, Standing
+from precedes.comparison.result import Comparison
+from precedes.comparison.rows import Row
 
 __all__ = [
     "Comparison",
@@ -37,5 +21,3 @@ __all__ = [
     "compare",
     "plan",
 ]
-
-__getattr__, __dir__ = exports(__name__, _HOMES)

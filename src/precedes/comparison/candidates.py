@@ -9,7 +9,7 @@ from dataclasses import astuple, dataclass, replace
 from typing import Any, Final
 
 from precedes import catalogue, delays, registry
-from precedes.comparison.load import Load
+from precedes.comparison.load import Load, has_crash
 from precedes.errors import UserError
 from precedes.parts import sizing
 from precedes.sim import Scenario
@@ -65,15 +65,6 @@ class Excluded:
     why: str
 
 
-@dataclass(frozen=True)
-class Clock:
-    """A clock of fixed size for a load, by the formula of ``precedes size``."""
-
-    entries: int
-    error: float
-    delay: str  # normal delays, which stand in for those of the load
-
-
 def candidates_of(load: Load) -> tuple[list[Candidate], list[Excluded]]:
     """What is run, and what is not: of all protocols, or of those that were asked for.
 
@@ -127,17 +118,17 @@ def parameters_for(
     aim = _aim(name, given, error)
     found: dict[str, Any] = {}
     if name in CLOCKS:
-        clock = clock_for(scenario, aim)
+        entries, delay = _clock_for(scenario, aim)
         if name == "dcs":
             found |= {
                 "error": aim,
-                "delay": clock.delay,
-                "component_entries": max(math.ceil(clock.entries / COMPONENTS), COMPONENT_MIN),
+                "delay": delay,
+                "component_entries": max(math.ceil(entries / COMPONENTS), COMPONENT_MIN),
             }
         else:
-            found |= {"entries": clock.entries, "per_process": sizing.PER_PROCESS}
+            found |= {"entries": entries, "per_process": sizing.PER_PROCESS}
         if _checks(name, given):
-            mean_ms = sizing.delay_ms(clock.delay)[0]
+            mean_ms = sizing.delay_ms(delay)[0]
             needed = LOG_S * scenario.rate
             log = max(LOG_MIN, min(1 << math.ceil(math.log2(max(needed, 1))), LOG_MAX))
             found |= {"grace_ms": max(round(mean_ms), 1), "log": log}
@@ -153,15 +144,17 @@ def _aim(name: str, given: Mapping[str, Any], error: float | None) -> float:
     return CHECKED_ERROR if _checks(name, given) else error or ERROR
 
 
-def clock_for(scenario: Scenario, error: float) -> Clock:
-    """The clock that ``precedes size`` finds for a load, or one of as many entries as nodes."""
+def _clock_for(scenario: Scenario, error: float) -> tuple[int, str]:
+    """The entries of a clock by ``precedes size`` for a load, and the normal delays of that load.
+
+    If no clock of any size will do, it has as many entries as there are nodes.
+    """
     delay = stand_in(scenario.delay)
     try:
         found = sizing.size(rate=scenario.rate, nodes=scenario.nodes, error=error, delay=delay)
-        entries = found.entries
-    except UserError:  # no clock of any size
-        entries = max(scenario.nodes, sizing.PER_PROCESS)
-    return Clock(entries=entries, error=error, delay=delay)
+    except UserError:
+        return max(scenario.nodes, sizing.PER_PROCESS), delay
+    return found.entries, delay
 
 
 def stand_in(delay: str) -> str:
@@ -221,13 +214,9 @@ def _why_not(candidate: Candidate, load: Load, *, named: bool) -> str | None:
     broken = outside(scenario)
     if broken:
         return "; ".join(BROKEN[name] for name in broken)
-    if load.scenario.faults and not protocol.survives_crashes and _crashes(load.scenario):
+    if not protocol.survives_crashes and has_crash(load.scenario):
         return "it does not survive crashes: who is asked for what is missing may be gone"
     return _too_wide(candidate, load)
-
-
-def _crashes(scenario: Scenario) -> bool:
-    return any(fault.kind == "crash" for fault in scenario.faults)
 
 
 def _too_wide(candidate: Candidate, load: Load) -> str | None:
@@ -236,7 +225,7 @@ def _too_wide(candidate: Candidate, load: Load) -> str | None:
     if candidate.protocol not in CLOCKS or chosen:
         return None
     aim = _aim(candidate.protocol, candidate.given, load.error)
-    entries, nodes = clock_for(load.scenario, aim).entries, load.scenario.nodes
+    entries, nodes = _clock_for(load.scenario, aim)[0], load.scenario.nodes
     if entries < nodes:
         return None
     least = "at least " if entries == nodes else ""
@@ -248,23 +237,12 @@ def _too_wide(candidate: Candidate, load: Load) -> str | None:
 
 def _told_apart(candidates: list[Candidate]) -> list[Candidate]:
     """Labels of their own: several candidates of one protocol are named by what differs."""
-    counts: dict[str, int] = {}
+    found: dict[str, Candidate] = {}
     for one in candidates:
-        counts[one.label] = counts.get(one.label, 0) + 1
-    seen: dict[str, int] = {}
-    found = []
-    for one in candidates:
-        if counts[one.label] == 1:
-            found.append(one)
-            continue
-        same = [other for other in candidates if other.label == one.label]
-        names = sorted({name for other in same for name in other.parameters})
-        varied = [
-            name for name in names if len({str(other.parameters.get(name)) for other in same}) > 1
-        ]
+        same = [other.parameters for other in candidates if other.label == one.label]
+        names = sorted({name for parameters in same for name in parameters})
+        varied = [name for name in names if len({str(each.get(name)) for each in same}) > 1]
         words = ",".join(f"{name}={one.parameters.get(name)}" for name in varied)
-        label = f"{one.label}[{words}]"
-        seen[label] = seen.get(label, 0) + 1
-        if seen[label] == 1:
-            found.append(replace(one, label=label))
-    return found
+        label = f"{one.label}[{words}]" if len(same) > 1 else one.label
+        found.setdefault(label, replace(one, label=label))
+    return list(found.values())

@@ -10,13 +10,13 @@ from typing import Any, Final
 
 from precedes.comparison.candidates import Candidate, Excluded, candidates_of, parameters_for
 from precedes.comparison.carry import Carried, carry_out, work_s, workers
-from precedes.comparison.load import NODES_MAX, Load, load_of, with_crashes, with_nodes
+from precedes.comparison.load import NODES_MAX, Load, has_crash, load_of, with_crashes, with_nodes
 from precedes.comparison.ranking import ranked, recommend
 from precedes.comparison.result import Comparison
 from precedes.comparison.rows import Row, row_of
 from precedes.errors import UserError
 from precedes.model import Progress
-from precedes.pipeline.directory import Record, trace_path
+from precedes.pipeline.directory import trace_path
 from precedes.pipeline.plan import PlannedRun, expand
 from precedes.provenance import made_by
 from precedes.sim import Scenario
@@ -100,14 +100,14 @@ def _experiments(load: Load, candidates: Sequence[Candidate]) -> list[Experiment
     ]
     found = [Experiment(LOADED, tuple(loaded), trace=True)]
     first = load.seeds[0]
-    if not _has_crash(load.scenario) and load.scenario.nodes > 2:
+    if not has_crash(load.scenario) and load.scenario.nodes > 2:
         crashed = with_crashes(load.scenario, 1).replace(seed=first)
         found.append(
             Experiment(CRASHED, tuple(one.scenario(crashed) for one in candidates), trace=True)
         )
     sized = [
         _sized(one, load, nodes).replace(seed=first)
-        for nodes in other_sizes(load.scenario)
+        for nodes in _other_sizes(load.scenario)
         for one in candidates
     ]
     if sized:
@@ -115,11 +115,7 @@ def _experiments(load: Load, candidates: Sequence[Candidate]) -> list[Experiment
     return found
 
 
-def _has_crash(scenario: Scenario) -> bool:
-    return any(fault.kind == "crash" for fault in scenario.faults)
-
-
-def other_sizes(scenario: Scenario) -> list[int]:
+def _other_sizes(scenario: Scenario) -> list[int]:
     """Two other sizes of the group at which the load makes sense: half and twice, or below."""
     nodes = scenario.nodes
     if replayed(scenario.workload) is not None:
@@ -190,19 +186,15 @@ def _rows(
         crashed = by_experiment.get(CRASHED)
         own = crashed[number] if crashed else runs[0]
         sized = by_experiment.get(SIZED, [])[number :: len(planned.candidates)]
-        found = {run.scenario.nodes: _found(carried, run) for run in sized}
-        has_crash = bool(crashed) or _has_crash(planned.load.scenario)
+        others = {run.scenario.nodes: carried.found.get(run.run_id) for run in sized}
+        is_crashed = bool(crashed) or has_crash(planned.load.scenario)
         rows.append(
             row_of(
                 candidate,
                 records,
-                crash=_found(carried, own) if has_crash else None,
-                others={size: record for size, record in found.items() if record is not None},
+                crash=carried.found.get(own.run_id) if is_crashed else None,
+                others={size: record for size, record in others.items() if record is not None},
                 trace=str(trace_path(directory, runs[0].name)) if kept else None,
             )
         )
     return rows, failed
-
-
-def _found(carried: Carried, run: PlannedRun) -> Record | None:
-    return carried.found.get(run.run_id)

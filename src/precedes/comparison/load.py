@@ -87,7 +87,6 @@ def load_of(
     table; of a scenario's the parameters belong to its own protocol.
     """
     found = _Found() if file is None else _from_file(file)
-    values = _as_floats(values)
     if found.base is None:
         for name in ("nodes", "rate"):
             if values.get(name) is None:
@@ -103,15 +102,6 @@ def load_of(
     if crashes:
         scenario = with_crashes(scenario, crashes)
     return Load(scenario=scenario, seeds=chosen, error=error, asked=asked, given=found.given)
-
-
-def _as_floats(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Whole numbers where others may stand: 50 and 50.0 are the same load, with the same runs."""
-    floats = {item.name for item in fields(Scenario) if str(item.type).startswith("float")}
-    return {
-        name: float(value) if name in floats and type(value) is int else value
-        for name, value in values.items()
-    }
 
 
 def _each_once(names: Sequence[str]) -> tuple[str, ...]:
@@ -209,6 +199,11 @@ def with_crashes(scenario: Scenario, count: int) -> Scenario:
             )
         )
     return scenario.replace(faults=(*scenario.faults, *faults))
+
+
+def has_crash(scenario: Scenario) -> bool:
+    """Whether a node crashes in it."""
+    return any(fault.kind == "crash" for fault in scenario.faults)
 
 
 def with_nodes(load: Load, nodes: int) -> Scenario:

@@ -14,14 +14,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any, Final
 
-from precedes.comparison.rows import Row, percent
+from precedes.comparison.rows import COSTS, Row, percent
 
 GUARANTEES: Final = ("causal", "probable", "none")
-COSTS: Final = ("bytes_per_delivery", "packets_per_delivery", "latency_p99_ms")
 WORDS: Final = {
     "bytes_per_delivery": "the bytes",
     "packets_per_delivery": "the packets",
@@ -63,32 +63,29 @@ class Recommendation:
     sentence: str
     alternatives: tuple[Alternative, ...]
 
-    def as_dict(self) -> dict[str, Any]:
-        """Plain values."""
-        return asdict(self)
-
 
 def ranked(rows: Sequence[Row], *, error: float | None) -> list[tuple[Row, Standing]]:
     """Rows in their order, each with its standing."""
-    serving = sorted((row for row in rows if why_not(row, error) is None), key=_place)
-    failing = sorted((row for row in rows if why_not(row, error) is not None), key=_low_place)
+    reasons = {row.label: _why_not(row, error) for row in rows}
+    serving = sorted((row for row in rows if reasons[row.label] is None), key=_place)
+    failing = sorted((row for row in rows if reasons[row.label] is not None), key=_low_place)
     found = []
     for number, row in enumerate(serving, start=1):
         first = serving[0]
         why = "the first by the rule" if row is first else _against(row, first)
-        ratio = cost(row) / cost(first)
-        front = not any(dominates(other, row) for other in serving)
-        found.append((row, Standing(row.label, number, ratio, front, why)))
+        front = not any(_dominates(other, row) for other in serving)
+        standing = Standing(row.label, number, _cost(row) / _cost(first), front, why)
+        found.append((row, standing))
     for row in failing:
-        why = why_not(row, error) or ""
-        found.append((row, Standing(row.label, None, None, False, why)))
+        found.append((row, Standing(row.label, None, None, False, reasons[row.label] or "")))
     return found
 
 
-def why_not(row: Row, error: float | None) -> str | None:
+def _why_not(row: Row, error: float | None) -> str | None:
     """Why a row does not serve the load; None: it does."""
     seen = row.errors
-    if row.deliveries == 0 or seen.share is None or cost_parts(row) is None:
+    costs = [getattr(row, name) for name in COSTS]
+    if row.deliveries == 0 or seen.share is None or None in costs:
         return "nothing was delivered, so there is nothing to judge"
     if row.lost:
         return f"{percent(row.lost / (row.lost + row.deliveries))} of deliveries never come"
@@ -107,18 +104,9 @@ def why_not(row: Row, error: float | None) -> str | None:
     return None
 
 
-def cost_parts(row: Row) -> tuple[float, ...] | None:
-    """Bytes, packets and latency of a delivery; None if one is not known."""
-    parts = tuple(getattr(row, name) for name in COSTS)
-    return None if None in parts else parts
-
-
-def cost(row: Row) -> float:
+def _cost(row: Row) -> float:
     """The cost of a delivery, the product of its three parts, in its first digits."""
-    product = 1.0
-    for part in cost_parts(row) or ():
-        product *= part
-    return _told(product)
+    return _told(math.prod(getattr(row, name) or 1.0 for name in COSTS))
 
 
 def _told(value: float) -> float:
@@ -126,17 +114,15 @@ def _told(value: float) -> float:
     return float(f"{value:.{DIGITS}g}")
 
 
-def dominates(one: Row, other: Row) -> bool:
+def _dominates(one: Row, other: Row) -> bool:
     """Whether one row is as good in all three costs and better in one, in the first digits."""
     pairs = [(_told(getattr(one, name)), _told(getattr(other, name))) for name in COSTS]
     return all(a <= b for a, b in pairs) and any(a < b for a, b in pairs)
 
 
 def _place(row: Row) -> tuple[Any, ...]:
-    parts = cost_parts(row)
-    assert parts is not None
-    size, packets, latency = parts
-    return cost(row), GUARANTEES.index(row.guarantee), size, latency, packets, row.label
+    size, packets, latency = (getattr(row, name) for name in COSTS)
+    return _cost(row), GUARANTEES.index(row.guarantee), size, latency, packets, row.label
 
 
 def _low_place(row: Row) -> tuple[Any, ...]:
@@ -145,7 +131,7 @@ def _low_place(row: Row) -> tuple[Any, ...]:
         GUARANTEES.index(row.guarantee),
         row.lost,
         1.0 if share is None else share,
-        cost(row),
+        _cost(row),
         row.label,
     )
 

@@ -2,24 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import csv
+import io
+import json
+import re
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from html import escape
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from precedes import frames
 from precedes.comparison import tables
 from precedes.comparison.candidates import Excluded
 from precedes.comparison.load import Load
+from precedes.comparison.page import page
 from precedes.comparison.ranking import Recommendation, Standing
 from precedes.comparison.rows import Row
+from precedes.pipeline.directory import make_folder, write_aside
 from precedes.stores import Address, Place
 
 if TYPE_CHECKING:
     import pandas
     import pyarrow as pa
 
-FORMAT = 1
+FORMAT: Final = 1
+INDEX: Final = "index.html"
+VIEWS: Final = "views"
+# A diagram shows what is worth seeing first; the whole trace is in ``runs``.
+VIEW_EVENTS: Final = 10_000
 
 
 @dataclass(frozen=True)
@@ -40,7 +50,7 @@ class Comparison:
             "precedes": dict(self.made_by),
             "format": FORMAT,
             "load": self.load.as_dict(),
-            "recommendation": self.recommendation.as_dict(),
+            "recommendation": asdict(self.recommendation),
             "rows": [{**asdict(place), **row.as_dict()} for row, place in places],
             "excluded": [asdict(one) for one in self.excluded],
         }
@@ -57,10 +67,47 @@ class Comparison:
         return tables.to_latex(self)
 
     def write(self, out: Place, *, command: str = "") -> Address:
-        """Write a page, tables and diagrams into a directory; where the page is."""
-        from precedes.comparison.files import write_files
+        """Write a page, tables and diagrams into a directory; where the page is.
 
-        return write_files(self, out, command=command)
+        Each file is written whole or not at all.
+        """
+        folder = Address.of(out)
+        make_folder(folder)
+        links = self._write_views(folder, command)
+        sizes = [
+            {"protocol": row.label, **asdict(point)} for row in self.rows for point in row.points
+        ]
+        latency = [
+            {"protocol": row.label, "low_us": low, "high_us": high, "deliveries": count}
+            for row in self.rows
+            for low, high, count in row.histogram
+        ]
+        texts = {
+            "comparison.json": json.dumps(self.as_dict(), indent=1) + "\n",
+            "table.md": self.to_markdown(),
+            "table.tex": self.to_latex(),
+            "table.csv": _csv(tables.flat(self)),
+            "sizes.csv": _csv(sizes),
+            "latency.csv": _csv(latency),
+            INDEX: page(self, links=links, command=command),  # last: what it links to is there
+        }
+        for name, text in texts.items():
+            write_aside(folder / name, text.encode())
+        return folder / INDEX
+
+    def _write_views(self, folder: Address, command: str) -> dict[str, str]:
+        """Write a diagram of one run of each row; where they are, by label."""
+        from precedes.viewer import write_view
+
+        make_folder(folder / VIEWS)
+        links = {}
+        for row in self.rows:
+            if row.trace is None or row.deliveries == 0:
+                continue
+            name = f"{VIEWS}/{re.sub(r'[^A-Za-z0-9+.-]+', '-', row.label).strip('-')}.html"
+            write_view(Address.of(row.trace), folder / name, events=VIEW_EVENTS, command=command)
+            links[row.label] = name
+        return links
 
     def to_arrow(self) -> pa.Table:
         """A row a protocol, numbers as numbers."""
@@ -75,3 +122,12 @@ class Comparison:
     def _repr_html_(self) -> str:
         words = escape(self.recommendation.sentence)
         return frames.shown(f"<p><strong>{words}</strong></p>", frames.framed(tables.to_html(self)))
+
+
+def _csv(rows: Sequence[dict[str, Any]]) -> str:
+    text = io.StringIO()
+    if rows:
+        writer = csv.DictWriter(text, list(rows[0]), lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(rows)
+    return text.getvalue()

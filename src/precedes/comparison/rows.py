@@ -13,8 +13,8 @@ from precedes.pipeline.directory import Record
 
 PACKET_STEP_BYTES: Final = 100  # of ``Result.packets_by_bytes``
 PACKET_STEPS: Final = 15
-# Costs whose growth with the group is fitted, by their names in ``Point``.
-GROWING: Final = ("bytes_per_delivery", "packets_per_delivery", "latency_p99_ms")
+# What a delivery costs, by the names in ``Row`` and ``Point``.
+COSTS: Final = ("bytes_per_delivery", "packets_per_delivery", "latency_p99_ms")
 
 
 @dataclass(frozen=True)
@@ -39,6 +39,11 @@ class Crash:
     violations: int  # of order, by the audit
 
     @property
+    def share_lost(self) -> float:
+        """The share of the deliveries that were due."""
+        return self.lost / max(self.due, 1)
+
+    @property
     def is_harmless(self) -> bool:
         """Whether survivors miss nothing, and have it in order."""
         return self.lost == 0 and self.violations == 0
@@ -47,7 +52,7 @@ class Crash:
         order = f", {self.violations:,} out of order" if self.violations else ""
         if self.lost == 0:
             return f"nothing lost{order}"
-        return f"{percent(self.lost / max(self.due, 1))} lost{order}"
+        return f"{percent(self.share_lost)} lost{order}"
 
 
 @dataclass(frozen=True)
@@ -88,6 +93,11 @@ class Row:
     histogram: tuple[tuple[int, int, int], ...] = field(repr=False)  # low_us, high_us, deliveries
     trace: str | None = None
 
+    @property
+    def parameters_text(self) -> str:
+        """The parameters as ``NAME=VALUE``, by name."""
+        return " ".join(f"{name}={value}" for name, value in sorted(self.parameters.items()))
+
     def as_dict(self) -> dict[str, Any]:
         """Plain values; where traces are is not part of a result."""
         found = asdict(self)
@@ -103,7 +113,12 @@ def percent(share: float, *, digits: int = 2) -> str:
     return f"{value:.{decimals}f} %" if value else "0"
 
 
-def errors_of(records: Sequence[Record]) -> Errors:
+def power(exponent: float) -> str:
+    """An exponent in two digits; minus zero is zero."""
+    return f"{round(exponent, 2) + 0.0:.2f}"
+
+
+def _errors_of(records: Sequence[Record]) -> Errors:
     """What the audits of runs say together.
 
     Errors come in clusters: a message that slips through is out of order at many nodes at once.
@@ -152,7 +167,7 @@ def row_of(
         broadcasts=sum(result["broadcasts"] for result in results),
         deliveries=deliveries,
         lost=lost,
-        errors=errors_of(records),
+        errors=_errors_of(records),
         latency_p50_ms=_mean_ms([one["p50"] for one in measured]),
         latency_p99_ms=_mean_ms([one["p99"] for one in measured]),
         wait_ms=None if lost else _wait_ms(results),
@@ -162,9 +177,9 @@ def row_of(
         pending_messages=pending,
         pending_bytes=None if message_bytes is None else pending * message_bytes,
         cpu_us_per_delivery=min(cpu, default=None),
-        crash=None if crash is None else crash_of(crash),
+        crash=None if crash is None else _crash_of(crash),
         points=known,
-        exponents={name: _exponent(known, name) for name in GROWING} if len(known) > 1 else {},
+        exponents={name: _exponent(known, name) for name in COSTS} if len(known) > 1 else {},
         histogram=_added([record["measures"]["latency_histogram"] for record in records]),
         trace=trace,
     )
@@ -204,7 +219,7 @@ def _largest_packet(results: Sequence[Mapping[str, Any]]) -> int | None:
     return steps * PACKET_STEP_BYTES if steps <= PACKET_STEPS else None
 
 
-def crash_of(record: Record) -> Crash:
+def _crash_of(record: Record) -> Crash:
     """What a run with a crash, or with several, left undone among the survivors."""
     result, scenario = record["result"], record["result"]["scenario"]
     gone = {fault["node"] for fault in scenario["faults"] if fault["kind"] == "crash"}

@@ -9,7 +9,7 @@ from html import escape
 from typing import TYPE_CHECKING, Any, Final
 
 from precedes.comparison.ranking import Standing
-from precedes.comparison.rows import Row, percent
+from precedes.comparison.rows import Errors, Row, percent, power
 
 if TYPE_CHECKING:
     from precedes.comparison.result import Comparison
@@ -27,33 +27,41 @@ CPU_NOTE: Final = (
 
 @dataclass(frozen=True)
 class Column:
-    """A column: its name, its unit, how a cell is written; ``short`` is for a terminal."""
+    """A column: its name in CSV files and DataFrames, its title and unit in tables.
 
-    title: str
-    unit: str
-    cell: Callable[[Row, Standing], str]
-    short: str | None = None  # None: not on a terminal
+    Without a name, a title or a ``short`` title it is not in files, in tables or on a terminal.
+    Its values are those attributes of rows that its name, or the path ``of``, names.
+    """
+
+    name: str
+    title: str = ""
+    unit: str = ""
+    text: str | Callable[[Any], str] = "{}"
+    short: str = ""
     left: bool = False
     kind: str = ""  # of its cells on a page, if they are no plain numbers or words
+    unknown: str = UNKNOWN  # the text of None
+    of: str = ""
+
+    def value(self, row: Row, place: Standing) -> Any:
+        """Its value as a number or a text, None if that is not known."""
+        first, *others = (self.of or self.name).split(".")
+        found: Any = place if first == "place" else getattr(row, first)
+        for name in others:
+            if found is not None:
+                is_table = isinstance(found, Mapping)
+                found = found.get(name) if is_table else getattr(found, name)
+        return found
+
+    def cell(self, row: Row, place: Standing) -> str:
+        """Its value as it is shown."""
+        value = self.value(row, place)
+        if value is None:
+            return self.unknown
+        return self.text.format(value) if isinstance(self.text, str) else self.text(value)
 
 
-def _number(name: str, form: str) -> Callable[[Row, Standing], str]:
-    def cell(row: Row, _place: Standing) -> str:
-        value = getattr(row, name)
-        return UNKNOWN if value is None else form.format(value)
-
-    return cell
-
-
-def _errors(row: Row, _place: Standing) -> str:
-    seen = row.errors
-    if seen.share is None:
-        return UNKNOWN
-    return "0" if seen.violations == 0 else percent(seen.share)
-
-
-def _interval(row: Row, _place: Standing) -> str:
-    seen = row.errors
+def _interval(seen: Errors) -> str:
     if seen.low is None or seen.high is None:
         return UNKNOWN
     for digits in (2, 3, 4):
@@ -65,64 +73,57 @@ def _interval(row: Row, _place: Standing) -> str:
     return f"{low} to {high}"
 
 
-def _largest(row: Row, _place: Standing) -> str:
-    size = row.largest_packet_bytes
-    return "> 1,500" if size is None else f"{size:,}"
-
-
-def _crash(row: Row, _place: Standing) -> str:
-    return UNKNOWN if row.crash is None else str(row.crash)
-
-
-def _crash_short(row: Row, _place: Standing) -> str:
-    if row.crash is None:
-        return UNKNOWN
-    return percent(row.crash.lost / max(row.crash.due, 1))
-
-
-def _exponent(row: Row, _place: Standing) -> str:
-    value = row.exponents.get("bytes_per_delivery")
-    return UNKNOWN if value is None else f"{round(value, 2) + 0.0:.2f}"  # no -0.00
-
-
-def _rank(_row: Row, place: Standing) -> str:
-    return UNKNOWN if place.rank is None else str(place.rank)
-
-
-def _cost(_row: Row, place: Standing) -> str:
-    return UNKNOWN if place.cost is None else f"{place.cost:.2f}"
-
-
-def _guarantee(row: Row, _place: Standing) -> str:
-    return row.guarantee
-
-
 COLUMNS: Final = (
-    Column("rank", "", _rank, short=" "),
-    Column("protocol", "", lambda row, _: row.label, short=" protocol", left=True),
-    Column("guarantee", "of order", _guarantee, short=" order", left=True),
-    Column("cost", "times the first", _cost, short="cost x"),
-    Column("errors", "of deliveries", _errors, short="errors share"),
-    Column("95 % interval", "of deliveries", _interval, kind="interval"),
-    Column("latency p50", "ms", _number("latency_p50_ms", "{:,.1f}"), short="p50 ms"),
-    Column("latency p99", "ms", _number("latency_p99_ms", "{:,.1f}"), short="p99 ms"),
-    Column("wait for order", "ms", _number("wait_ms", "{:,.2f}"), short="wait ms"),
+    Column("rank", "rank", short=" ", of="place.rank"),
+    Column("protocol", "protocol", short=" protocol", left=True, of="label"),
+    Column("guarantee", "guarantee", "of order", short=" order", left=True),
+    Column("cost", "cost", "times the first", "{:.2f}", "cost x", of="place.cost"),
+    Column("front", of="place.front"),
+    Column("verdict", of="errors.verdict"),
+    Column("violations", of="errors.violations"),
+    Column("deliveries"),
+    Column("error_share", "errors", "of deliveries", percent, "errors share", of="errors.share"),
+    Column("error_low", of="errors.low"),
+    Column("error_high", of="errors.high"),
+    Column("", "95 % interval", "of deliveries", _interval, kind="interval", of="errors"),
+    Column("lost"),
+    Column("latency_p50_ms", "latency p50", "ms", "{:,.1f}", "p50 ms"),
+    Column("latency_p99_ms", "latency p99", "ms", "{:,.1f}", "p99 ms"),
+    Column("wait_ms", "wait for order", "ms", "{:,.2f}", "wait ms"),
+    Column("bytes_per_delivery", "size", "bytes a delivery", "{:,.0f}", "bytes each"),
+    Column("packets_per_delivery", "packets", "a delivery", "{:.2f}", "packets each"),
     Column(
-        "size", "bytes a delivery", _number("bytes_per_delivery", "{:,.0f}"), short="bytes each"
+        "largest_packet_bytes",
+        "largest packet",
+        "bytes, at most",
+        "{:,}",
+        "packet bytes",
+        unknown="> 1,500",
     ),
+    Column("pending_messages", "pending", "messages a node", "{:,}", "pending msgs"),
+    Column("pending_bytes", "pending", "bytes a node", "{:,.0f}"),
+    Column("cpu_us_per_delivery", "CPU, simulated", "us a delivery", "{:.2f}"),
     Column(
-        "packets", "a delivery", _number("packets_per_delivery", "{:.2f}"), short="packets each"
+        "bytes_exponent",
+        "bytes grow as",
+        "N to the",
+        power,
+        "bytes ~N^",
+        of="exponents.bytes_per_delivery",
     ),
-    Column("largest packet", "bytes, at most", _largest, short="packet bytes"),
-    Column("pending", "messages a node", _number("pending_messages", "{:,}"), short="pending msgs"),
-    Column("pending", "bytes a node", _number("pending_bytes", "{:,.0f}")),
-    Column("CPU, simulated", "us a delivery", _number("cpu_us_per_delivery", "{:.2f}")),
-    Column("bytes grow as", "N to the", _exponent, short="bytes ~N^"),
-    Column("a node crashes", "", _crash, left=True),
-    Column("a crash", "lost", _crash_short, short="crash lost"),
+    Column("packets_exponent", of="exponents.packets_per_delivery"),
+    Column("latency_exponent", of="exponents.latency_p99_ms"),
+    Column("", "a node crashes", left=True, of="crash"),
+    Column("", text=percent, short="crash lost", of="crash.share_lost"),
+    Column("crash_lost", of="crash.lost"),
+    Column("crash_due", of="crash.due"),
+    Column("crash_violations", of="crash.violations"),
+    Column("runs"),
+    Column("parameters", of="parameters_text"),
+    Column("why", of="place.why"),
 )
-SHOWN: Final = tuple(one for one in COLUMNS if one.title != "a crash")
-BRIEF: Final = tuple(one for one in COLUMNS if one.short is not None)
+SHOWN: Final = tuple(one for one in COLUMNS if one.title)
+BRIEF: Final = tuple(one for one in COLUMNS if one.short)
 LEGEND: Final = (
     "cost: bytes x packets x p99 latency, over the first; errors: by the audit; wait: from arrival "
     "to delivery; each: per delivery; packet: the largest, up to; pending: at a node, at most; "
@@ -161,20 +162,25 @@ def to_text(comparison: Comparison, *, width: int = WIDTH) -> str:
         parts += ["\n".join(_aligned(pairs, width)), _wrapped(LEGEND, width)]
     labels = [one.label for one in comparison.rows] + [one.label for one in comparison.excluded]
     margin = max(map(len, labels), default=0)
-    reasons = {
-        "why not the others:": [(row.label, place.why) for row, place in pairs[1:]],
-        "not run:": [(one.label, one.why) for one in comparison.excluded],
-    }
-    if comparison.recommendation.label is None:
-        reasons["why not the others:"] = [(row.label, place.why) for row, place in pairs]
-    for title, lines in reasons.items():
-        if lines:
-            told = [
-                _wrapped(why, width, first=f"  {label:{margin}}  ", then=" " * (margin + 4))
-                for label, why in lines
-            ]
-            parts.append("\n".join([title, *told]))
+    for title, lines in reasons(comparison).items():
+        told = [
+            _wrapped(why, width, first=f"  {label:{margin}}  ", then=" " * (margin + 4))
+            for label, why in lines
+        ]
+        parts.append("\n".join([f"{title.lower()}:", *told]))
     return "\n\n".join(parts)
+
+
+def reasons(comparison: Comparison) -> dict[str, list[tuple[str, str]]]:
+    """Why protocols are not recommended, by label, under the titles of two lists."""
+    recommended = comparison.recommendation.label
+    lists = {
+        "Why not the others": [
+            (one.label, one.why) for one in comparison.standings if one.label != recommended
+        ],
+        "Not run": [(one.label, one.why) for one in comparison.excluded],
+    }
+    return {title: lines for title, lines in lists.items() if lines}
 
 
 def _aligned(pairs: Sequence[tuple[Row, Standing]], width: int) -> list[str]:
@@ -182,7 +188,7 @@ def _aligned(pairs: Sequence[tuple[Row, Standing]], width: int) -> list[str]:
     columns = list(BRIEF)
     for dropped in (None, *DROPPED):
         columns = [one for one in columns if one.short != dropped]
-        titles = [(one.short or "").split(" ") for one in columns]
+        titles = [one.short.split(" ") for one in columns]
         cells = [[title[0] for title in titles], [title[-1] for title in titles]]
         cells += [[one.cell(row, place) for one in columns] for row, place in pairs]
         widths = [max(len(line[number]) for line in cells) for number in range(len(columns))]
@@ -204,7 +210,7 @@ def _titled(column: Column) -> str:
     return f"{column.title} ({column.unit})" if column.unit else column.title
 
 
-def cells_of(comparison: Comparison) -> list[list[str]]:
+def _cells_of(comparison: Comparison) -> list[list[str]]:
     """The head and the rows of the full table, as text."""
     pairs = _pairs(comparison)
     head = [_titled(one) for one in SHOWN]
@@ -213,7 +219,7 @@ def cells_of(comparison: Comparison) -> list[list[str]]:
 
 def to_markdown(comparison: Comparison) -> str:
     """The full table in Markdown, with the recommendation above it."""
-    head, *rows = cells_of(comparison)
+    head, *rows = _cells_of(comparison)
     rule = [":---" if one.left else "---:" for one in SHOWN]
     lines = [f"| {' | '.join(map(_markdown, line))} |" for line in (head, rule, *rows)]
     words = [f"**{_markdown(comparison.recommendation.sentence)}**", f"Load: {comparison.load}."]
@@ -232,7 +238,7 @@ def _markdown(text: str) -> str:
 
 def to_latex(comparison: Comparison) -> str:
     """The full table in LaTeX, for ``\\usepackage{booktabs}``; wide: use a landscape page."""
-    head, *rows = cells_of(comparison)
+    head, *rows = _cells_of(comparison)
     kinds = "".join("l" if one.left else "r" for one in SHOWN)
     lines = [" & ".join(map(_latex, line)) + r" \\" for line in (head, *rows)]
     body = "\n".join(lines[1:])
@@ -298,42 +304,6 @@ def _side(column: Column) -> str:
 
 
 def flat(comparison: Comparison) -> list[dict[str, Any]]:
-    """A row a protocol with one number or text in each cell, for frames and CSV."""
-    found = []
-    for row, place in _pairs(comparison):
-        crash = row.crash
-        found.append(
-            {
-                "rank": place.rank,
-                "protocol": row.label,
-                "guarantee": row.guarantee,
-                "cost": place.cost,
-                "front": place.front,
-                "verdict": row.errors.verdict,
-                "violations": row.errors.violations,
-                "deliveries": row.deliveries,
-                "error_share": row.errors.share,
-                "error_low": row.errors.low,
-                "error_high": row.errors.high,
-                "lost": row.lost,
-                "latency_p50_ms": row.latency_p50_ms,
-                "latency_p99_ms": row.latency_p99_ms,
-                "wait_ms": row.wait_ms,
-                "bytes_per_delivery": row.bytes_per_delivery,
-                "packets_per_delivery": row.packets_per_delivery,
-                "largest_packet_bytes": row.largest_packet_bytes,
-                "pending_messages": row.pending_messages,
-                "pending_bytes": row.pending_bytes,
-                "cpu_us_per_delivery": row.cpu_us_per_delivery,
-                "bytes_exponent": row.exponents.get("bytes_per_delivery"),
-                "packets_exponent": row.exponents.get("packets_per_delivery"),
-                "latency_exponent": row.exponents.get("latency_p99_ms"),
-                "crash_lost": None if crash is None else crash.lost,
-                "crash_due": None if crash is None else crash.due,
-                "crash_violations": None if crash is None else crash.violations,
-                "runs": row.runs,
-                "parameters": " ".join(f"{k}={v}" for k, v in sorted(row.parameters.items())),
-                "why": place.why,
-            }
-        )
-    return found
+    """A row a protocol with one number or text in each cell, for DataFrames and CSV."""
+    named = [one for one in COLUMNS if one.name]
+    return [{one.name: one.value(row, place) for one in named} for row, place in _pairs(comparison)]
