@@ -112,7 +112,7 @@ def tell(error: BaseException, *, debug: bool, spelt: Mapping[str, str] | None =
     if debug:
         write_error("".join(traceback.format_exception(error)))
     if isinstance(error, KeyboardInterrupt):
-        complain("interrupted; nothing was left half-written")
+        complain(str(error) or "interrupted; nothing was left half-written")
         return Exit.INTERRUPTED
     if isinstance(error, MemoryError):
         complain("out of memory: use fewer nodes or messages")

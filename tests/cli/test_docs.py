@@ -8,7 +8,7 @@ import stat
 import pytest
 
 from precedes import sources
-from precedes.cli import docs, examples, share
+from precedes.cli import docs
 from precedes.cli.main import main
 from precedes.errors import UserError
 from tests.support import terminals
@@ -46,7 +46,7 @@ def misleading(text):
 
 
 # The command itself says where pages are, and finding a clone is its business.
-FINDS_PAGES = {"cli/docs.py", "cli/share.py"}
+FINDS_PAGES = "cli/docs.py"
 
 
 def test_messages_name_pages_that_can_be_shown():
@@ -54,7 +54,7 @@ def test_messages_name_pages_that_can_be_shown():
     for path in sources.files():
         text = path.read_text(encoding="utf-8")
         named += len(NAMED.findall(text))
-        if path.relative_to(sources.PACKAGE).as_posix() not in FINDS_PAGES:
+        if path.relative_to(sources.PACKAGE).as_posix() != FINDS_PAGES:
             assert list(misleading(text)) == [], path
     assert named > 5
 
@@ -90,14 +90,6 @@ def test_the_list_has_every_page(capsys):
     assert set(docs.pages()) <= set(words)
 
 
-def test_a_page_that_is_not_there(capsys):
-    assert main(["docs", "formts"]) == 2
-    assert capsys.readouterr().err == (
-        "precedes: there is no page 'formts' (did you mean 'formats'?): "
-        "'precedes docs' lists them all\n"
-    )
-
-
 def test_a_terminal_gets_the_pager(tmp_path):
     pager = tmp_path / "pager"
     pager.write_text("#!/bin/sh\necho paged; head -n 1\n")
@@ -118,11 +110,11 @@ def test_pages_lie_beside_the_package_or_in_it(tmp_path, monkeypatch):
     monkeypatch.setattr(sources, "PACKAGE", package)
     monkeypatch.setattr(sources, "SHARE", package / "share")
     with pytest.raises(UserError, match="install precedes from its wheel"):
-        share.folder()
+        docs.share()
     for folder in (tmp_path, package / "share"):
         (folder / "docs").mkdir(parents=True)
         (folder / "docs/README.md").touch()
-        assert share.folder() == folder
+        assert docs.share() == folder
 
 
 def test_examples_are_copied_where_pages_expect_them(tmp_path, capsys):
@@ -132,7 +124,7 @@ def test_examples_are_copied_where_pages_expect_them(tmp_path, capsys):
         for path in (tmp_path / "new").rglob("*")
         if path.is_file()
     }
-    assert copied == {name: (ROOT / name).read_bytes() for name in examples.examples()}
+    assert copied == {name: (ROOT / name).read_bytes() for name in docs.examples()}
     assert {"examples/chat.jsonl", "experiments/sweep.toml", "examples/logs/chat.txt"} <= set(
         copied
     )

@@ -3,22 +3,12 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Final
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, Any, Final
 
-from precedes.cli import follow
-from precedes.cli.common import (
-    add_json,
-    add_spark,
-    examples,
-    format_noted,
-    show_json,
-    spark_of,
-    spark_told,
-)
-from precedes.cli.follow import add_follow_options
-from precedes.cli.formats import add_format_options, dialect_of
-from precedes.cli.terminal import VERDICTS, show_text
+from precedes.cli import common, follow
+from precedes.cli.formats import add_format_options, dialect_of, format_noted
+from precedes.cli.terminal import VERDICTS
 from precedes.cli.view import add_picture_options, check_pictures, write_pictures
 from precedes.console import phase
 from precedes.errors import Exit, UserError
@@ -27,31 +17,24 @@ from precedes.stores import Address
 
 if TYPE_CHECKING:
     from precedes.audit import Report, Witness
-    from precedes.cli.common import Commands
-    from precedes.trace import Dialect
 
 WITNESSES: Final = 5  # that of `precedes.audit`, which would take its time to import
 EVENTS: Final = "events"  # tables that Spark reads, of any size and in any order
 
 # How the names of logs end, among what else a directory holds.
-ENDINGS: Final = tuple(
-    ending + packed
-    for ending, packings in {
-        ".parquet": ("",),
-        ".jsonl": ("", ".gz", ".zst"),
-        ".csv": ("", ".gz", ".zst"),
-    }.items()
-    for packed in packings
+ENDINGS: Final = (
+    *(".parquet", ".jsonl", ".jsonl.gz", ".jsonl.zst"),
+    *(".csv", ".csv.gz", ".csv.zst"),
 )
 
 
-def add(commands: Commands) -> None:
+def add(commands: common.Commands) -> None:
     """Add the command."""
     parser = commands.add_parser(
         "audit",
         help="check causal order in logs, with a witness for what is wrong",
         description="Check causal order. Exit status 0: held, 1: violated, 3: unknown.",
-        epilog=examples(
+        epilog=common.examples(
             ("audit examples/chat.jsonl", "a log of your own system"),
             ("audit examples/logs/chat.log --json", "of ShiViz, for programs"),
         ),
@@ -63,19 +46,9 @@ def add(commands: Commands) -> None:
         help="traces, logs, directories of them (paths or URLs), or - (standard input)",
     )
     add_format_options(parser, more=[EVENTS])
-    add_audit_options(parser)
-    add_spark(parser, help="use Spark, on this master")
-    add_follow_options(parser)
-    add_picture_options(parser)
-    add_json(parser)
-    parser.set_defaults(run=_run)
-
-
-def add_audit_options(parser: argparse.ArgumentParser) -> None:
-    """How much is told, and what is kept of an audit that is stopped."""
     parser.add_argument(
         "--witnesses",
-        type=count,
+        type=_count,
         default=WITNESSES,
         metavar="K",
         help=f"at most so many of each kind, and run ({WITNESSES})",
@@ -86,9 +59,14 @@ def add_audit_options(parser: argparse.ArgumentParser) -> None:
         help="keep what is done, or followed, here: the same command goes on from there",
     )
     parser.add_argument("--fresh", action="store_true", help="start over in --work")
+    common.add_spark(parser, help="use Spark, on this master")
+    follow.add_options(parser)
+    add_picture_options(parser)
+    common.add_json(parser)
+    parser.set_defaults(run=_run)
 
 
-def count(text: str) -> int:
+def _count(text: str) -> int:
     """A number of things, for argparse."""
     if not text.isdecimal():
         raise argparse.ArgumentTypeError(f"{text!r} is not a whole number, 0 or more")
@@ -103,16 +81,13 @@ def _run(options: argparse.Namespace) -> int:
 
     reports = _reports(options)
     combined = to_json(reports)
-    if options.json:
-        show_json(combined)
-    else:
-        witnesses = [witness for report in reports for witness in report.witnesses]
-        show_text(to_text(reports).rstrip(), VERDICTS, names=_names(witnesses))
+    names = _names(witness for report in reports for witness in report.witnesses)
+    common.answer(options, combined, to_text(reports).rstrip(), VERDICTS, names=names)
     write_pictures(options, reports)
     return Exit.of(combined["verdict"])
 
 
-def _names(witnesses: Sequence[Witness]) -> Iterator[str]:
+def _names(witnesses: Iterable[Witness]) -> Iterator[str]:
     """What sentences call nodes and messages: names of a log may hold spaces."""
     for witness in witnesses:
         yield from (witness.node_name, witness.message_name, witness.earlier_name or "")
@@ -123,7 +98,7 @@ def _names(witnesses: Sequence[Witness]) -> Iterator[str]:
 def _reports(options: argparse.Namespace) -> list[Report]:
     """What the audit says of each run: few and small logs here, others on Spark."""
     from precedes.audit import audit
-    from precedes.pipeline.audit import audit_tables_here, is_for_spark
+    from precedes.pipeline.audit import audit_files, audit_tables, audit_tables_here, is_for_spark
     from precedes.pipeline.directory import logs_in
     from precedes.trace.blocks.tables import table_files
 
@@ -137,41 +112,29 @@ def _reports(options: argparse.Namespace) -> list[Report]:
     for path in paths:
         format_noted(path, options.format, dialect)
     asked = options.conf or options.ui or (tables and options.work)
-    if asked or is_for_spark(paths, master=options.master):
-        with spark_told(options):
-            return _on_spark(paths, options, dialect)
-    if tables:
+    on_spark = asked or is_for_spark(paths, master=options.master)
+    if tables and not on_spark:
         return audit_tables_here(paths, witnesses=options.witnesses)
-    with phase("audit"), ProgressBar("audit") as bar:
-        return audit(
-            list(paths),
-            format=options.format,
-            dialect=dialect,
-            witnesses=options.witnesses,
-            work=options.work,
-            fresh=options.fresh,
-            progress=bar,
-        )
-
-
-def _on_spark(
-    paths: Sequence[Address], options: argparse.Namespace, dialect: Dialect
-) -> list[Report]:
-    """The reports on logs, by Spark; ``events`` are tables that hold many runs in any order."""
-    from precedes.pipeline.audit import audit_files, audit_tables
+    kept: dict[str, Any] = {
+        "witnesses": options.witnesses,
+        "work": options.work,
+        "fresh": options.fresh,
+    }
+    read: dict[str, Any] = {} if tables else {"format": options.format, "dialect": dialect}
+    if not on_spark:
+        with phase("audit"), ProgressBar("audit") as bar:
+            return audit(list(paths), progress=bar, **read, **kept)
     from precedes.pipeline.spark.session import open_session
 
+    judge: Any = audit_tables if tables else audit_files
     with (
+        common.spark_told(options),
         phase("audit, on Spark"),
         ProgressBar("audit") as bar,
-        open_session(**spark_of(options)) as spark,
+        open_session(**common.spark_of(options)) as spark,
     ):
-        kept = {"witnesses": options.witnesses, "work": options.work, "fresh": options.fresh}
-        if options.format == EVENTS:
-            return audit_tables(spark, paths, progress=bar, **kept)
-        return audit_files(
-            spark, paths, format=options.format, dialect=dialect, progress=bar, **kept
-        )
+        reports: list[Report] = judge(spark, paths, progress=bar, **read, **kept)
+        return reports
 
 
 def named_logs(paths: list[Address], *, format: str = "auto") -> list[Address]:

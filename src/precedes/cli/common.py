@@ -1,4 +1,4 @@
-"""Options that several commands share, each said once.
+"""Options that several commands share, each said once, and how results are printed.
 
 Defaults are those of what the commands call; help texts name them.
 """
@@ -7,22 +7,60 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import dataclasses
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from precedes.console import is_verbose, note, say, show
-from precedes.errors import UserError
+from precedes.cli.terminal import show_text
+from precedes.console import say, show
+from precedes.delays import DELAY_HELP
+from precedes.errors import Exit, UserError
+from precedes.sim.scenario import Scenario
+from precedes.sim.workloads import WORKLOAD_HELP
 from precedes.stores import Address, local_path
 
 if TYPE_CHECKING:
-    from precedes.trace import Dialect
-
     Commands = argparse._SubParsersAction[argparse.ArgumentParser]
 
 
 COLUMNS: Final = 80  # of a terminal that nobody has made wider
+
+# Fields of a scenario as options: the name of a value, and what it is.
+SCENARIO: Final = {
+    "nodes": ("N", "size of the group"),
+    "messages": ("K", "broadcasts in all"),
+    "duration_s": ("S", "or: seconds of broadcasting"),
+    "rate": ("R", f"broadcasts per second ({Scenario.rate:g})"),
+    "workload": ("W", f"{WORKLOAD_HELP} (default: {Scenario.workload})"),
+    "delay": ("D", f"{DELAY_HELP} (default: {Scenario.delay})"),
+    "loss": ("P", "probability to lose a packet"),
+    "duplication": ("P", "probability to repeat one"),
+    "fifo": ("", "links keep the order of packets"),
+    "payload_bytes": ("BYTES", f"of a message ({Scenario.payload_bytes})"),
+    "mtu_bytes": ("BYTES", "cut packets of several messages here"),
+    "seed": ("S", f"one seed, one run ({Scenario.seed})"),
+}
+
+
+def add_scenario(parser: argparse.ArgumentParser, *names: str, **helps: str) -> None:
+    """Options for fields of a scenario, to be read with ``given_of``; ``helps`` are other ones."""
+    kinds = {item.name: str(item.type).partition(" ")[0] for item in dataclasses.fields(Scenario)}
+    types = {"int": int, "float": float, "str": str}
+    for name in names:
+        metavar, text = SCENARIO[name]
+        kind: dict[str, Any] = {"action": "store_true", "default": None}
+        if kinds[name] in types:
+            kind = {"type": types[kinds[name]], "metavar": metavar}
+        option = f"--{name.removesuffix('_s').removesuffix('_bytes')}"
+        parser.add_argument(option, dest=name, help=helps.get(name, text), **kind)
+
+
+def given_of(options: argparse.Namespace, kind: type, *more: str) -> dict[str, Any]:
+    """The options that set fields of a dataclass, and ``more``: what is not said has a default."""
+    names = {*more, *(item.name for item in dataclasses.fields(kind))}
+    return {name: one for name, one in vars(options).items() if name in names and one is not None}
 
 
 def add_json(parser: argparse.ArgumentParser, *, help: str = "print JSON") -> None:
@@ -37,13 +75,20 @@ def show_json(found: Mapping[str, Any], *, indent: int | None = None) -> None:
     show(json.dumps({**found, "precedes": made_by()}, indent=indent))
 
 
-def format_noted(path: Address, format: str, dialect: Dialect) -> None:
-    """Note which log is read, and as what."""
-    if is_verbose():
-        from precedes.trace.detect import format_of
-
-        found = format if format != "auto" else format_of(path, dialect=dialect)
-        note(f"{path}: {found or 'looked at when it is read'}")
+def answer(
+    options: argparse.Namespace,
+    found: Mapping[str, Any],
+    text: str,
+    styles: Mapping[str, str] | None = None,
+    *,
+    names: Iterable[str] = (),
+) -> int:
+    """Print a result, for programs or as ``show_text`` does; the status of success."""
+    if options.json:
+        show_json(found)
+    else:
+        show_text(text, styles, names=names)
+    return Exit.DONE
 
 
 def examples(*lines: tuple[str, str]) -> str:
@@ -62,29 +107,21 @@ def folder(text: str) -> Address:
     """The address of a directory that is there or can be made, for argparse."""
     found = Address.of(text)
     if found.is_local:
-        _refuse_file(found.local)
+        # Whoever uses it says why it cannot be used.
+        with contextlib.suppress(OSError):
+            if found.local.exists() and not found.local.is_dir():
+                raise argparse.ArgumentTypeError(f"{found.local} is a file: name a directory")
     return found
 
 
 def local_folder(text: str) -> Path:
     """As ``folder``, on this machine alone."""
-    found = local_path(text)
-    _refuse_file(found)
-    return found
+    return folder(str(local_path(text))).local
 
 
-def _refuse_file(path: Path) -> None:
-    try:
-        is_file = path.exists() and not path.is_dir()
-    except OSError:  # who uses it says why it cannot be used
-        return
-    if is_file:
-        raise argparse.ArgumentTypeError(f"{path} is a file: name a directory")
-
-
-def add_out(parser: argparse.ArgumentParser, *, help: str) -> None:
-    """Where the files go that a command makes."""
-    parser.add_argument("--out", type=folder, required=True, metavar="DIR", help=help)
+def listed(text: str) -> list[str]:
+    """Names between commas, for argparse with ``action="extend"``."""
+    return [name for name in text.split(",") if name]
 
 
 def add_spark(parser: argparse.ArgumentParser, *, help: str) -> None:
@@ -100,7 +137,7 @@ def add_spark(parser: argparse.ArgumentParser, *, help: str) -> None:
 
 
 def add_conf(parser: argparse.ArgumentParser) -> None:
-    """Settings of Spark's, to be read with ``settings_of``."""
+    """Settings of Spark's, to be read with ``pairs_of``."""
     parser.add_argument(
         "--conf",
         action="append",
@@ -110,14 +147,9 @@ def add_conf(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def settings_of(options: argparse.Namespace) -> dict[str, str]:
-    """The settings of Spark's that were given."""
-    return _pairs(options.conf, "--conf")
-
-
 def spark_of(options: argparse.Namespace) -> dict[str, Any]:
     """The cluster and its settings, as arguments of what opens a session."""
-    settings = settings_of(options)
+    settings = pairs_of(options, "conf")
     if options.ui:
         settings["spark.ui.enabled"] = "true"
     return {"master": options.master, "settings": settings or None}
@@ -135,70 +167,43 @@ def spark_told(options: argparse.Namespace) -> Iterator[None]:
         yield
 
 
+@contextlib.contextmanager
+def kept_in(out: Address | None) -> Iterator[None]:
+    """Say of an interrupt what is kept of runs, if anything is."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        kept = f"finished runs are kept in {out}, and the same command goes on"
+        kept = kept if out else "nothing was kept: --out DIR would"
+        raise KeyboardInterrupt(f"interrupted; {kept}") from None
+
+
 def add_tier(parser: argparse.ArgumentParser) -> None:
     """How a protocol runs: ``options.tier``."""
-    tier = parser.add_mutually_exclusive_group()
-    tier.add_argument(
-        "--interpreted",
-        dest="tier",
-        action="store_const",
-        const="interpreted",
-        default="auto",
-        help="run as plain Python, for a debugger",
-    )
-    tier.add_argument(
-        "--compiled",
-        dest="tier",
-        action="store_const",
-        const="compiled",
-        default="auto",
-        help="wait for the compiler at first use",
-    )
-
-
-def add_trace(parser: argparse.ArgumentParser, *, help: str, local: bool = False) -> None:
-    """Where events are kept; ``local``: on this machine alone."""
-    kind = local_folder if local else folder
-    parser.add_argument("--trace", type=kind, metavar="DIR", help=help)
-
-
-def add_rate(parser: argparse.ArgumentParser, *, help: str, required: bool = False) -> None:
-    """The load of the whole group."""
-    parser.add_argument("--rate", type=float, required=required, metavar="R", help=help)
-
-
-def add_members(parser: argparse.ArgumentParser, *, help: str, required: bool = False) -> None:
-    """The size of a live group."""
-    parser.add_argument("-n", "--members", type=int, required=required, metavar="N", help=help)
-
-
-def add_protocol(parser: argparse.ArgumentParser) -> None:
-    """What members of a live group speak."""
-    parser.add_argument("--protocol", metavar="P", help="vector (default), vcube, ...")
+    group = parser.add_mutually_exclusive_group()
+    helps = {
+        "interpreted": "run as plain Python, for a debugger",
+        "compiled": "wait for the compiler at first use",
+    }
+    for tier, text in helps.items():
+        group.add_argument(
+            f"--{tier}", dest="tier", action="store_const", const=tier, default="auto", help=text
+        )
 
 
 def add_parameters(parser: argparse.ArgumentParser) -> None:
-    """Parameters of the protocol, to be read with ``parameters_of``."""
+    """Parameters of the protocol, to be read with ``pairs_of``."""
     parser.add_argument(
         "--set", action="append", default=[], metavar="NAME=VALUE", help="a protocol parameter"
     )
 
 
-def given(**values: Any) -> dict[str, Any]:
-    """The values that are not None: what is not said has the default of what it is handed to."""
-    return {name: value for name, value in values.items() if value is not None}
-
-
-def parameters_of(options: argparse.Namespace) -> dict[str, str]:
-    """The protocol parameters that were given."""
-    return _pairs(options.set, "--set")
-
-
-def _pairs(texts: list[str], option: str) -> dict[str, str]:
+def pairs_of(options: argparse.Namespace, name: str) -> dict[str, str]:
+    """What was given as ``NAME=VALUE`` with the option of this name."""
     values = {}
-    for text in texts:
-        name, equals, value = text.partition("=")
-        if not equals or not name:
-            raise UserError(f"{option} takes NAME=VALUE, not {text!r}")
-        values[name] = value
+    for text in getattr(options, name):
+        key, equals, value = text.partition("=")
+        if not equals or not key:
+            raise UserError(f"--{name} takes NAME=VALUE, not {text!r}")
+        values[key] = value
     return values

@@ -5,33 +5,30 @@ from __future__ import annotations
 import argparse
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
-from precedes.cli.common import add_json, examples, folder, local_folder, show_json
+from precedes.cli import common
 from precedes.console import show
 from precedes.errors import Exit
 from precedes.stores import Address, local_path
 
-if TYPE_CHECKING:
-    from precedes.cli.common import Commands
-
 SHELLS: Final = ("bash", "zsh", "tcsh")
 
 
-def add(commands: Commands) -> None:
+def add(commands: common.Commands) -> None:
     """Add the command."""
     parser = commands.add_parser(
         "completion",
         help="print a script that completes commands, options and protocols in a shell",
         description="Print a script for a shell to read at its start: see 'precedes docs shell'. "
         'In bash, with a line in ~/.bashrc: eval "$(precedes completion bash)"',
-        epilog=examples(
+        epilog=common.examples(
             ("completion bash", "for bash"),
             ("completion zsh --json", "for zsh, as the text of an object"),
         ),
     )
     parser.add_argument("shell", choices=SHELLS, metavar="|".join(SHELLS))
-    add_json(parser)
+    common.add_json(parser)
     parser.set_defaults(run=_run)
 
 
@@ -44,7 +41,7 @@ def _run(options: argparse.Namespace) -> int:
 
     parser: Any = make_parser()
     for action in _actions(parser):
-        if action.type in (Path, local_path, local_folder, Address.of, folder):
+        if action.type in (Path, local_path, common.local_folder, Address.of, common.folder):
             action.complete = shtab.DIRECTORY if action.metavar == "DIR" else shtab.FILE
         elif action.dest == "protocol":
             action.choices = names()
@@ -52,7 +49,7 @@ def _run(options: argparse.Namespace) -> int:
             action.choices = list(pages())
     script = shtab.complete(parser, shell=options.shell)
     if options.json:
-        show_json({"shell": options.shell, "script": script})
+        common.show_json({"shell": options.shell, "script": script})
     else:
         show(script)
     return Exit.DONE

@@ -1,47 +1,69 @@
-"""``precedes docs``: the pages of the documentation, as they were when this was installed."""
+"""``precedes docs`` and ``precedes examples``: what comes with the package, as installed."""
 
 from __future__ import annotations
 
 import argparse
+import json
 import re
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-from precedes.cli import share
-from precedes.cli.common import add_json, examples, show_json
-from precedes.cli.terminal import show_text
+from precedes import sources
+from precedes.cli import common
 from precedes.console import show
 from precedes.errors import Exit, UserError, meant
 
-if TYPE_CHECKING:
-    from precedes.cli.common import Commands
-
 INDEX: Final = "index"
 PROTOCOLS: Final = "protocols"
-STYLES: Final = {r"(?m)^(?!and )\S+": "bold"}
+FOLDERS: Final = ("examples", "experiments")
 
 
-def add(commands: Commands) -> None:
-    """Add the command."""
+def add(commands: common.Commands) -> None:
+    """Add the commands."""
     parser = commands.add_parser(
         "docs",
         help="list the pages of the documentation, or show one",
         description="List the pages of the documentation, or show one: on a terminal in your "
         "pager, in a pipe as it is.",
-        epilog=examples(
+        epilog=common.examples(
             ("docs", "a line for each page"),
             ("docs live", "the page on live groups"),
         ),
     )
     parser.add_argument("page", nargs="?", metavar="NAME", help="of a page, or of a protocol")
-    add_json(parser)
-    parser.set_defaults(run=_run)
+    common.add_json(parser)
+    parser.set_defaults(run=_docs)
+    parser = commands.add_parser(
+        "examples",
+        help="list the examples, or copy them into a directory",
+        description="List programs, logs and scenario files that come with precedes, or copy them "
+        "into DIR/examples and DIR/experiments, where the pages expect them. A file of yours is "
+        "never replaced.",
+        epilog=common.examples(
+            ("examples", "a line for each file"),
+            ("examples .", "copies them here"),
+        ),
+    )
+    parser.add_argument("directory", nargs="?", type=common.local_folder, metavar="DIR")
+    common.add_json(parser)
+    parser.set_defaults(run=_examples)
+
+
+def share() -> Path:
+    """A folder with README.md, docs/, examples/ and experiments/: in a wheel, or in a clone."""
+    repository = sources.PACKAGE.parents[1]
+    for found in (sources.SHARE, repository):
+        if (found / "docs" / "README.md").is_file():
+            return found
+    raise UserError(
+        f"the pages and examples are not in {sources.PACKAGE}: install precedes from its wheel"
+    )
 
 
 def pages() -> dict[str, Path]:
     """The file of each page by its name, the pages of protocols last."""
-    root = share.folder()
+    root = share()
     found = {INDEX: root / "docs" / "README.md"}
     folders = (root / "docs", root, root / "docs" / PROTOCOLS)
     for path in (path for folder in folders for path in sorted(folder.glob("*.md"))):
@@ -61,18 +83,14 @@ def page(name: str) -> Path:
     return found[short]
 
 
-def _run(options: argparse.Namespace) -> int:
+def _docs(options: argparse.Namespace) -> int:
     if options.page is None:
-        if options.json:
-            listed = [{"name": name, "path": str(path)} for name, path in pages().items()]
-            show_json({"pages": listed})
-        else:
-            show_text(_listed(), STYLES)
-        return Exit.DONE
+        listed = [{"name": name, "path": str(path)} for name, path in pages().items()]
+        return common.answer(options, {"pages": listed}, _listed(), {r"(?m)^(?!and )\S+": "bold"})
     path = page(options.page)
     text = path.read_text(encoding="utf-8")
     if options.json:
-        show_json({"name": path.stem.lower(), "path": str(path), "text": text})
+        common.show_json({"name": path.stem.lower(), "path": str(path), "text": text})
     elif sys.stdin is not None and sys.stdin.isatty() and sys.stdout.isatty():
         import pydoc
 
@@ -97,3 +115,60 @@ def _listed() -> str:
             title = file.readline().lstrip("# ").rstrip()
         lines.append(f"{name:{width}}  {about.get(name, title)}")
     return "\n".join([*lines, f"and of protocols: {', '.join(protocols)}"])
+
+
+def examples() -> dict[str, Path]:
+    """The file of each example by its path below the directory that it is copied into."""
+    root = share()
+    files = [path for name in FOLDERS for path in sorted((root / name).rglob("*"))]
+    return {
+        path.relative_to(root).as_posix(): path
+        for path in files
+        if path.is_file() and "__pycache__" not in path.parts
+    }
+
+
+def _examples(options: argparse.Namespace) -> int:
+    found, directory = examples(), options.directory
+    abouts = {name: _about(path) for name, path in found.items()}
+    if directory is None:
+        width = max(map(len, found))
+        text = "\n".join(f"{name:{width}}  {about}".rstrip() for name, about in abouts.items())
+    else:
+        _copy(found, directory)
+        text = f"{len(found)} files in {', '.join(str(directory / name) for name in FOLDERS)}"
+    values = {
+        "directory": None if directory is None else str(directory),
+        "examples": [{"name": name, "about": about} for name, about in abouts.items()],
+    }
+    styles = {r"(?m)^\S+": "bold"} if directory is None else None
+    return common.answer(options, values, text, styles)
+
+
+def _copy(found: dict[str, Path], directory: Path) -> None:
+    """Copy examples; if a file is there that is not the same, nothing is copied."""
+    from precedes.files import make_directory, write_aside
+
+    contents = {directory / name: path.read_bytes() for name, path in found.items()}
+    for path, content in contents.items():
+        if path.exists() and not (path.is_file() and path.read_bytes() == content):
+            raise UserError(f"{path} is there and is not the example: name another directory")
+    for path, content in contents.items():
+        if not path.exists():
+            make_directory(path.parent)
+            write_aside(path, content)
+
+
+def _about(path: Path) -> str:
+    """The first sentence of a program or a scenario file, or the title of a notebook.
+
+    Logs say nothing of themselves.
+    """
+    text = path.read_text(encoding="utf-8")
+    if path.suffix == ".ipynb":
+        return str(json.loads(text)["cells"][0]["source"][0]).removeprefix("# ").strip()
+    first = re.match(r'"""(.*)|((?:# .*\n)+)', text)
+    if first is None:
+        return ""
+    words = " ".join((first[1] or first[2].replace("# ", "")).split())
+    return re.split(r"(?<!al)\.(?: |$)", words)[0]

@@ -8,8 +8,8 @@ import sys
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Final
 
-from precedes.cli.common import add_json, examples, format_noted, show_json
-from precedes.cli.formats import add_format_options, dialect_of
+from precedes.cli import common
+from precedes.cli.formats import add_format_options, dialect_of, format_noted
 from precedes.console import OutputFailed, phase, say
 from precedes.errors import Exit, UserError
 from precedes.stores import Address
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from precedes.audit import Witness
-    from precedes.cli.common import Commands
     from precedes.trace import Found, History
     from precedes.trace.export import Mark, RunRows, Spot
 
@@ -28,13 +27,13 @@ WITNESSES_MAX: Final = 100
 STANDARD: Final = Address.of("-")
 
 
-def add(commands: Commands) -> None:
+def add(commands: common.Commands) -> None:
     """Add the command."""
     parser = commands.add_parser(
         "export",
         help="write a log for other tools: ShiViz, Perfetto, JSON lines, CSV",
         description="Write a log in another format, to a file or to standard output.",
-        epilog=examples(
+        epilog=common.examples(
             ("export examples/chat.jsonl --to shiviz", "to a terminal"),
             ("export examples/chat.jsonl --to csv --out chat.csv", "to a file"),
         ),
@@ -61,7 +60,7 @@ def add(commands: Commands) -> None:
         help=f"how near: rows of its nodes before and after ({ROWS})",
     )
     add_format_options(parser)
-    add_json(parser, help="with --out: print JSON about the file")
+    common.add_json(parser, help="with --out: print JSON about the file")
     parser.set_defaults(run=_run)
 
 
@@ -86,12 +85,11 @@ def _run(options: argparse.Namespace) -> int:
     skipped = sum(found.skipped.values())
     if skipped:
         say(f"{skipped:,} lines or records of {title_of(options.path)} were skipped")
-    for notes in found.notes.values():
-        for note in notes:
-            say(note)
+    notes = [note for several in found.notes.values() for note in several]
+    for note in notes:
+        say(note)
     if options.json:
-        notes = [note for several in found.notes.values() for note in several]
-        show_json(
+        common.show_json(
             {
                 "log": title_of(options.path),
                 "to": options.to,

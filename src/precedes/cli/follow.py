@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 WAITS_TOLD: Final = 3
 
 
-def add_follow_options(parser: argparse.ArgumentParser) -> None:
+def add_options(parser: argparse.ArgumentParser) -> None:
     """The options of the audit of a growing log."""
     parser.add_argument(
         "--follow",
@@ -93,7 +93,7 @@ class Told:
             text = json.dumps({**as_json(standing), "precedes": made_by()})
         else:
             lines = [f"  - {printable(witness.sentence)}" for witness in new]
-            text = "\n".join([as_line(standing), *lines])
+            text = "\n".join([_as_line(standing), *lines])
         if text != self._last:
             self._last = text
             show(text) if self._is_json else show_text(text, VERDICTS)
@@ -113,7 +113,7 @@ def as_json(standing: Standing) -> dict[str, Any]:
     }
 
 
-def as_line(standing: Standing) -> str:
+def _as_line(standing: Standing) -> str:
     """A standing in a line."""
     from precedes.audit.causal_order import FINDINGS
 

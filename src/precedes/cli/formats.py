@@ -6,23 +6,18 @@ import argparse
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
+from precedes.cli.common import listed
+from precedes.console import is_verbose, note
 from precedes.errors import UserError
+from precedes.stores import Address
 
 if TYPE_CHECKING:
     from precedes.trace import Dialect
 
 # Those of `precedes.trace`, which would take its time to import.
 FORMATS: Final = (
-    "auto",
-    "precedes",
-    "jsonl",
-    "members",
-    "parquet",
-    "shiviz",
-    "csv",
-    "otel",
-    "edits",
-    "automerge",
+    *("auto", "precedes", "jsonl", "members", "parquet"),
+    *("shiviz", "csv", "otel", "edits", "automerge"),
 )
 
 
@@ -52,7 +47,8 @@ def add_format_options(parser: argparse.ArgumentParser, *, more: Sequence[str] =
     )
     group.add_argument(
         "--node-by",
-        action="append",
+        type=listed,
+        action="extend",
         default=[],
         metavar="ATTRIBUTE,...",
         help="otel: what makes a node (service.instance.id)",
@@ -79,10 +75,19 @@ def dialect_of(options: argparse.Namespace, *, pictured: bool = False) -> Dialec
         delimiter=options.delimiter,
         columns=columns,
         kinds=kinds,
-        node_by=tuple(name for text in options.node_by for name in text.split(",") if name),
+        node_by=tuple(options.node_by),
         complete=options.complete,
         pictured=pictured,
     )
+
+
+def format_noted(path: Address, format: str, dialect: Dialect) -> None:
+    """Note which log is read, and as what."""
+    if is_verbose():
+        from precedes.trace.detect import format_of
+
+        found = format if format != "auto" else format_of(path, dialect=dialect)
+        note(f"{path}: {found or 'looked at when it is read'}")
 
 
 def _pairs(texts: Sequence[str], option: str) -> list[tuple[str, str]]:

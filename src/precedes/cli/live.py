@@ -8,48 +8,34 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from precedes.cli.common import (
-    add_json,
-    add_members,
-    add_parameters,
-    add_protocol,
-    add_rate,
-    add_tier,
-    add_trace,
-    examples,
-    given,
-    local_folder,
-    parameters_of,
-    show_json,
-)
+from precedes.cli import common
 from precedes.cli.follow import Told
-from precedes.cli.terminal import VERDICTS, show_text
+from precedes.cli.terminal import VERDICTS
 from precedes.cli.texts import cluster_text
-from precedes.console import is_quiet, is_verbose, note, show
+from precedes.console import is_quiet, is_verbose, note
 from precedes.errors import Exit, UserError
 from precedes.progress import ProgressBar
 from precedes.provenance import made_by
 
 if TYPE_CHECKING:
-    from precedes.cli.common import Commands
     from precedes.live.config import Config
 
 
-def add(commands: Commands) -> None:
+def add(commands: common.Commands) -> None:
     """Add the commands of live groups."""
     _add_node(commands)
     _add_cluster(commands)
     _add_keys(commands)
 
 
-def _add_node(commands: Commands) -> None:
+def _add_node(commands: common.Commands) -> None:
     parser = commands.add_parser(
         "node",
         help="take part in a live group: broadcast lines, print what is delivered",
         description="Lines from standard input are broadcast, delivered ones printed. A file "
         "describes the group (see 'precedes docs live'), or --member and --address once for each "
         "member.",
-        epilog=examples(
+        epilog=common.examples(
             ("node --group examples/group.toml --member 0", "in a terminal"),
             ("node --group examples/group.toml --member 1", "in another one"),
         ),
@@ -59,69 +45,81 @@ def _add_node(commands: Commands) -> None:
         "--member", type=int, required=True, metavar="I", help="who this is, from 0"
     )
     parser.add_argument(
-        "--address", action="append", default=[], metavar="HOST:PORT", help="of member 0, 1, ..."
+        "--address",
+        dest="addresses",
+        action="append",
+        metavar="HOST:PORT",
+        help="of member 0, 1, ...",
     )
-    add_protocol(parser)
-    add_parameters(parser)
+    parser.add_argument("--protocol", metavar="P", help="vector (default), vcube, ...")
+    common.add_parameters(parser)
     parser.add_argument("--keys", type=Path, metavar="DIR", help="keys made by 'precedes keys'")
-    parser.add_argument("--insecure", action="store_true", help="listen beyond loopback in clear")
-    add_trace(parser, help="log this member's events there", local=True)
+    parser.add_argument(
+        "--insecure", action="store_true", default=None, help="listen beyond loopback in clear"
+    )
+    parser.add_argument(
+        "--trace", type=common.local_folder, metavar="DIR", help="log this member's events there"
+    )
     parser.add_argument("--metrics", metavar="HOST:PORT", help="serve /metrics and /health")
-    add_tier(parser)
-    add_json(parser, help="print deliveries as JSON lines")
+    common.add_tier(parser)
+    common.add_json(parser, help="print deliveries as JSON lines")
     parser.set_defaults(run=_node)
 
 
-def _add_cluster(commands: Commands) -> None:
+def _add_cluster(commands: common.Commands) -> None:
     parser = commands.add_parser(
         "cluster",
         help="run a group of processes on this machine, with load and faults, and audit it",
         description="Run a group of processes on this machine, and audit what they logged. Exit "
         "status 0: the protocol kept what it promises, 1: it did not, 3: unknown, or "
         "members were late.",
-        epilog=examples(
+        epilog=common.examples(
             ("cluster -n 3 --seconds 1", "as fast as it can"),
             ("cluster -n 5 --rate 200 --faults 7", "with drawn faults"),
         ),
     )
-    add_members(parser, help="processes (8)")
-    add_protocol(parser)
-    add_parameters(parser)
+    parser.add_argument("-n", "--members", type=int, metavar="N", help="processes (8)")
+    parser.add_argument("--protocol", metavar="P", help="vector (default), vcube, ...")
+    common.add_parameters(parser)
     parser.add_argument("--seconds", type=float, metavar="S", help="of load (10)")
-    add_rate(parser, help="broadcasts/s of all; none: most")
-    parser.add_argument("--payload", type=int, metavar="BYTES", help="(100)")
+    parser.add_argument("--rate", type=float, metavar="R", help="broadcasts/s of all; none: most")
+    parser.add_argument("--payload", dest="payload_bytes", type=int, metavar="BYTES", help="(100)")
     parser.add_argument("--window", type=int, metavar="W", help="messages (512)")
     parser.add_argument(
         "--faults", type=int, metavar="SEED", help="kills, pauses, cuts, partitions"
     )
-    parser.add_argument("--evict-after", type=float, metavar="S", help="patience (5)")
+    parser.add_argument(
+        "--evict-after", dest="evict_after_s", type=float, metavar="S", help="patience (5)"
+    )
     parser.add_argument("--secure", action="store_true", help="mutual TLS, with keys made for it")
-    add_trace(parser, help="keep the logs of all members", local=True)
+    parser.add_argument(
+        "--trace", type=common.local_folder, metavar="DIR", help="keep the logs of all members"
+    )
     parser.add_argument(
         "--follow", action="store_true", help="audit while it runs: a violation is told at once"
     )
-    add_tier(parser)
-    add_json(parser)
+    common.add_tier(parser)
+    common.add_json(parser)
     parser.set_defaults(run=_cluster)
 
 
-def _add_keys(commands: Commands) -> None:
+def _add_keys(commands: common.Commands) -> None:
     parser = commands.add_parser(
         "keys",
         help="make a test authority and a key for each member of a group",
         description="Make a test authority and a key for each member of a group: for "
         "'precedes node --keys DIR', see 'precedes docs live'.",
-        epilog=examples(
+        epilog=common.examples(
             ("keys keys -n 3", "for members 0 to 2"),
             ("keys keys -n 3 --days 1 --force", "in their place, for a day"),
         ),
     )
-    parser.add_argument("directory", type=local_folder, metavar="DIR")
-    add_members(parser, required=True, help="how many")
+    parser.add_argument("directory", type=common.local_folder, metavar="DIR")
+    parser.add_argument("-n", "--members", type=int, required=True, metavar="N", help="how many")
     parser.add_argument("--name", default="group", metavar="NAME", help="of the group (group)")
     parser.add_argument("--days", type=int, default=30, metavar="D", help="until they expire (30)")
     parser.add_argument("--force", action="store_true", help="replace keys that are there")
-    add_json(parser)
+    common.add_json(parser)
     parser.set_defaults(run=_keys)
 
 
@@ -140,52 +138,33 @@ def _config(options: argparse.Namespace) -> Config:
     from precedes.live.config import Config, from_toml
     from precedes.live.net.security import Security
 
-    keys, member = options.keys, options.member
-    more = given(
-        protocol=options.protocol,
-        parameters=parameters_of(options) or None,
-        trace=None if options.trace is None else str(options.trace),
-        metrics=options.metrics,
-        # What is not said is up to the group's file.
-        tier=None if options.tier == "auto" else options.tier,
-        insecure=options.insecure or None,
-        addresses=tuple(options.address) or None,
-        security=None if keys is None else Security.in_directory(keys, member=member),
-    )
+    given = common.given_of(options, Config)
+    if options.tier == "auto":  # that is up to the group's file
+        del given["tier"]
+    if options.trace is not None:
+        given["trace"] = str(options.trace)
+    if parameters := common.pairs_of(options, "set"):
+        given["parameters"] = parameters
+    if options.keys is not None:
+        given["security"] = Security.in_directory(options.keys, member=options.member)
     if options.group is not None:
-        return from_toml(options.group, member=member, **more)
-    if not options.address:
+        return from_toml(options.group, **given)
+    if not options.addresses:
         raise UserError("name the group with --group FILE, or --address once for each member")
-    return Config(**{"member": member, **more})
+    return Config(**given)
 
 
 def _cluster(options: argparse.Namespace) -> int:
     from precedes.live.cluster.run import Cluster, run
 
-    cluster = given(
-        members=options.members,
-        protocol=options.protocol,
-        parameters=parameters_of(options),
-        seconds=options.seconds,
-        rate=options.rate,
-        payload_bytes=options.payload,
-        window=options.window,
-        faults=options.faults,
-        evict_after_s=options.evict_after,
-        secure=options.secure,
-        tier=options.tier,
-    )
+    parameters = common.pairs_of(options, "set")
+    cluster = Cluster(**common.given_of(options, Cluster), parameters=parameters)
     watch = Told(is_json=options.json, is_brief=True).tell if options.follow else None
     with ProgressBar("cluster") as bar:
         phases = _Phases(bar)
-        found = run(
-            Cluster(**cluster), directory=options.trace, watch=watch, progress=phases.update
-        )
+        found = run(cluster, directory=options.trace, watch=watch, progress=phases.update)
         phases.change("")
-    if options.json:
-        show_json(found)
-    else:
-        show_text(cluster_text(found), VERDICTS)
+    common.answer(options, found, cluster_text(found), VERDICTS)
     return Exit.of(found["verdict"])
 
 
@@ -230,17 +209,12 @@ def _keys(options: argparse.Namespace) -> int:
             f"{existing[0]} is there already: name another directory, or replace it with --force"
         )
     make_keys(options.directory, group=options.name, members=options.members, days=options.days)
-    if options.json:
-        files = key_files(options.directory, options.members)
-        show_json(
-            {
-                "directory": str(options.directory),
-                "group": options.name,
-                "members": options.members,
-                "days": options.days,
-                "files": [path.name for path in files],
-            }
-        )
-    else:
-        show(f"authority and keys of {options.members:,} members in {options.directory}")
-    return Exit.DONE
+    found = {
+        "directory": str(options.directory),
+        "group": options.name,
+        "members": options.members,
+        "days": options.days,
+        "files": [path.name for path in key_files(options.directory, options.members)],
+    }
+    text = f"authority and keys of {options.members:,} members in {options.directory}"
+    return common.answer(options, found, text)

@@ -6,6 +6,7 @@ No command's module imports what the command needs before it runs: help comes at
 from __future__ import annotations
 
 import argparse
+import importlib
 import itertools
 import signal
 import sys
@@ -13,12 +14,18 @@ from collections.abc import Sequence
 from typing import Any, Final, NoReturn
 
 from precedes import console
-from precedes.cli.common import examples
+from precedes.cli import common
 from precedes.console import Level, one_line, show, tell
 from precedes.errors import Exit, meant
 from precedes.progress import show_waiting
+from precedes.provenance import versions
 
 VERSION: Final = "--version"
+# The modules of the commands, in the order of the help.
+COMMANDS: Final = (
+    *("protocols", "simulate", "sweep", "audit", "view", "compare", "export", "size", "reproduce"),
+    *("live", "spark", "compile", "docs", "completion"),
+)
 
 
 class _HelpFormatter(argparse.HelpFormatter):
@@ -61,22 +68,20 @@ class _Parser(argparse.ArgumentParser):
         self.register("type", int, _whole_number)
         self.register("type", float, _number)
         # Without defaults, a command leaves alone what stands before it.
-        self.add_argument(
-            *("-v", "--verbose"),
-            default=argparse.SUPPRESS,
-            dest="level",
-            action="store_const",
-            const=Level.VERBOSE,
-            help="say on standard error what is done",
+        levels = (
+            ("-v", "--verbose", Level.VERBOSE, "say on standard error what is done"),
+            ("-q", "--quiet", Level.QUIET, "say nothing there but errors, and show no progress"),
         )
-        self.add_argument(
-            *("-q", "--quiet"),
-            default=argparse.SUPPRESS,
-            dest="level",
-            action="store_const",
-            const=Level.QUIET,
-            help="say nothing there but errors, and show no progress",
-        )
+        for short, long, level, text in levels:
+            self.add_argument(
+                short,
+                long,
+                default=argparse.SUPPRESS,
+                dest="level",
+                action="store_const",
+                const=level,
+                help=text,
+            )
         self.add_argument(
             "--debug",
             default=argparse.SUPPRESS,
@@ -150,17 +155,25 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
 
 
 def _make_version_parser() -> argparse.ArgumentParser:
-    from precedes.cli import version
-
     parser = _Parser(
         prog=f"precedes {VERSION}",
-        description=version.DESCRIPTION,
-        epilog=examples((VERSION, "for people"), (f"{VERSION} --json", "for programs")),
+        description="What runs here; 'sources' is the code_version of the traces that it writes.",
+        epilog=common.examples((VERSION, "for people"), (f"{VERSION} --json", "for programs")),
     )
     parser.add_argument(VERSION, action="store_true", help=argparse.SUPPRESS)
-    parser.add_argument("--json", action="store_true", help="print JSON")
-    parser.set_defaults(run=version.run, command=VERSION)
+    common.add_json(parser)
+    parser.set_defaults(run=_version, command=VERSION)
     return parser
+
+
+def _version(options: argparse.Namespace) -> int:
+    """Print what runs here, to report a defect or to compare machines."""
+    found = versions()
+    values = {name: value for name, value in found.items() if name != "sources"}
+    first = f"precedes {found.pop('precedes')}"
+    width = max(map(len, found))
+    lines = [f"{name:{width}}  {value or 'not installed'}" for name, value in found.items()]
+    return common.answer(options, values, "\n".join([first, *lines]))
 
 
 def make_parser() -> argparse.ArgumentParser:
@@ -168,7 +181,7 @@ def make_parser() -> argparse.ArgumentParser:
     parser = _Parser(
         prog="precedes",
         description="Causal broadcast: simulate, audit, compare.",
-        epilog=examples(
+        epilog=common.examples(
             ("simulate vector --nodes 20 --messages 1000", "one run"),
             ("audit --help", "options and examples of a command"),
         ),
@@ -177,48 +190,9 @@ def make_parser() -> argparse.ArgumentParser:
         VERSION, action="store_true", help="print versions and a digest of the sources ([--json])"
     )
     commands = parser.add_subparsers(dest="command", metavar="COMMAND")
-    for command in _commands():
-        command.add(commands)
+    for name in COMMANDS:
+        importlib.import_module(f"precedes.cli.{name}").add(commands)
     return parser
-
-
-def _commands() -> tuple[Any, ...]:
-    """The modules of the commands, in the order of the help."""
-    from precedes.cli import (
-        audit,
-        compare,
-        compile,
-        completion,
-        docs,
-        examples,
-        export,
-        live,
-        protocols,
-        reproduce,
-        simulate,
-        size,
-        spark,
-        sweep,
-        view,
-    )
-
-    return (
-        protocols,
-        simulate,
-        sweep,
-        audit,
-        view,
-        compare,
-        export,
-        size,
-        reproduce,
-        live,
-        spark,
-        compile,
-        docs,
-        examples,
-        completion,
-    )
 
 
 def run() -> NoReturn:

@@ -5,32 +5,31 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING, Final
 
-from precedes.cli.common import add_json, examples, show_json
+from precedes.cli import common
 from precedes.cli.terminal import show_text
 from precedes.console import complain
 from precedes.errors import Exit
 
 if TYPE_CHECKING:
-    from precedes.cli.common import Commands
     from precedes.registry import Protocol
 
 
 STYLES: Final = {r"(?m)^\S+": "bold", r"(?m)^ +\w+=\S*": "cyan"}
 
 
-def add(commands: Commands) -> None:
+def add(commands: common.Commands) -> None:
     """Add the command."""
     parser = commands.add_parser(
         "protocols",
         help="list the protocols and their parameters",
         description="List the protocols: what they promise, what they assume of the network, and "
         "their parameters with defaults, to be set with --set NAME=VALUE.",
-        epilog=examples(
+        epilog=common.examples(
             ("protocols", "what there is"),
             ("protocols --json", "the same, for programs"),
         ),
     )
-    add_json(parser)
+    common.add_json(parser)
     parser.set_defaults(run=_run)
 
 
@@ -47,7 +46,7 @@ def _run(options: argparse.Namespace) -> int:
             }
             for p in protocols
         ]
-        show_json({"protocols": rows}, indent=2)
+        common.show_json({"protocols": rows}, indent=2)
         return Exit.DONE
     width = max(len(p.name) for p in protocols)
     lines = []

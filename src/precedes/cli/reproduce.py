@@ -9,22 +9,11 @@ import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-from precedes.cli.common import (
-    add_json,
-    add_out,
-    add_spark,
-    examples,
-    show_json,
-    spark_of,
-    spark_told,
-)
-from precedes.cli.terminal import show_text
+from precedes.cli import common
 from precedes.console import note, phase
-from precedes.errors import Exit
 from precedes.progress import ProgressBar
 
 if TYPE_CHECKING:
-    from precedes.cli.common import Commands
     from precedes.papers.outcome import Outcome
     from precedes.stores import Address
 
@@ -38,14 +27,14 @@ FILES: Final = {
 }
 
 
-def add(commands: Commands) -> None:
+def add(commands: common.Commands) -> None:
     """Add the command."""
     parser = commands.add_parser(
         "reproduce",
         help="regenerate published figures beside the printed values",
         description="Run the experiments of papers on Spark, set what is measured beside what is "
         "printed, and write a page of it.",
-        epilog=examples(
+        epilog=common.examples(
             ("reproduce --out report", "all papers, in minutes"),
             ("reproduce vcube --full --out report", "one, as long as the paper's runs"),
         ),
@@ -54,9 +43,11 @@ def add(commands: Commands) -> None:
     scale = parser.add_mutually_exclusive_group()
     scale.add_argument("--quick", action="store_true", help="few seeds, short runs (default)")
     scale.add_argument("--full", action="store_true", help="many seeds, runs as in the papers")
-    add_out(parser, help="for the report")
-    add_spark(parser, help="the Spark master to run on")
-    add_json(parser)
+    parser.add_argument(
+        "--out", type=common.folder, required=True, metavar="DIR", help="for the report"
+    )
+    common.add_spark(parser, help="the Spark master to run on")
+    common.add_json(parser)
     parser.set_defaults(run=_run)
 
 
@@ -80,13 +71,13 @@ def _run(options: argparse.Namespace) -> int:
             "this needs what is not installed: pip install 'precedes[reproduce]'"
         ) from None
     began_s = time.monotonic()
-    with spark_told(options), phase("reproduce"), ProgressBar("reproduce") as bar:
+    with common.spark_told(options), phase("reproduce"), ProgressBar("reproduce") as bar:
         outcomes = reproduce(
             options.paper,
             directory=options.out,
             scale="full" if options.full else "quick",
             progress=bar,
-            **spark_of(options),
+            **common.spark_of(options),
         )
     for outcome in outcomes:
         note(f"paper {outcome.paper}: {outcome.runs:,} runs, {len(outcome.claims):,} claims")
@@ -94,11 +85,8 @@ def _run(options: argparse.Namespace) -> int:
         environment = Environment(command=_command(options), date=f"{datetime.date.today()}")
         index = write_report(outcomes, options.out, environment=environment)
     seconds = time.monotonic() - began_s
-    if options.json:
-        show_json(_found(outcomes, seconds=seconds, directory=options.out))
-    else:
-        show_text(screen(outcomes, seconds=seconds, page=str(index)), {})
-    return Exit.DONE
+    found = _found(outcomes, seconds=seconds, directory=options.out)
+    return common.answer(options, found, screen(outcomes, seconds=seconds, page=str(index)))
 
 
 def _found(outcomes: Sequence[Outcome], *, seconds: float, directory: Address) -> dict[str, Any]:

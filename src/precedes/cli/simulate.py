@@ -5,33 +5,17 @@ from __future__ import annotations
 import argparse
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from precedes.cli.common import (
-    add_json,
-    add_parameters,
-    add_rate,
-    add_tier,
-    add_trace,
-    examples,
-    given,
-    parameters_of,
-    show_json,
-)
-from precedes.cli.terminal import show_text
+from precedes.cli import common
 from precedes.console import is_verbose, note, phase, say
-from precedes.delays import DELAY_HELP
-from precedes.errors import Exit, UserError
+from precedes.errors import UserError
 from precedes.progress import ProgressBar
 from precedes.sim.scenario import Scenario, from_toml
-from precedes.sim.workloads import WORKLOAD_HELP, replayed
+from precedes.sim.workloads import replayed
 from precedes.stores import Address
 
-if TYPE_CHECKING:
-    from precedes.cli.common import Commands
 
-
-def add(commands: Commands) -> None:
+def add(commands: common.Commands) -> None:
     """Add the command."""
     parser = commands.add_parser(
         "simulate",
@@ -39,7 +23,7 @@ def add(commands: Commands) -> None:
         description="Run a protocol in the simulator. Delays are in ms; the rate is of the group.",
         epilog="Faults, bandwidth, skew and more: in a scenario file, see 'precedes docs "
         "scenarios'.\n\n"
-        + examples(
+        + common.examples(
             ("simulate vector --nodes 20 --messages 1000", "one run"),
             ("simulate unordered --nodes 9 --messages 300 --trace t", "with events"),
             ("simulate --scenario experiments/crash.toml --json", "from a file"),
@@ -49,40 +33,29 @@ def add(commands: Commands) -> None:
     parser.add_argument(
         "--scenario", type=Address.of, metavar="FILE", help="start from a TOML file"
     )
-    parser.add_argument("--nodes", type=int, metavar="N", help="size of the group")
-    parser.add_argument("--messages", type=int, metavar="K", help="broadcasts in all")
+    common.add_scenario(parser, "nodes", "messages", "duration_s", "rate", "workload", "delay")
     parser.add_argument(
-        "--duration",
-        dest="duration_s",
-        type=float,
-        metavar="S",
-        help="or: seconds of broadcasting",
+        "--per-link",
+        dest="per",
+        action="store_const",
+        const="link",
+        help="draw a delay once for each link",
     )
-    add_rate(parser, help="broadcasts per second (100)")
+    common.add_scenario(parser, "loss", "duplication", "fifo", "mtu_bytes", "seed")
+    common.add_parameters(parser)
     parser.add_argument(
-        "--workload",
-        metavar="W",
-        help=f"{WORKLOAD_HELP} (default: {Scenario.workload})",
+        "--no-oracle",
+        dest="oracle",
+        action="store_false",
+        default=None,
+        help="do not count errors: faster",
     )
     parser.add_argument(
-        "--delay",
-        metavar="D",
-        help=f"{DELAY_HELP} (default: {Scenario.delay})",
+        "--trace", type=common.folder, metavar="DIR", help="write the trace into DIR"
     )
-    parser.add_argument("--per-link", action="store_true", help="draw a delay once for each link")
-    parser.add_argument("--loss", type=float, metavar="P", help="probability to lose a packet")
-    parser.add_argument("--duplication", type=float, metavar="P", help="probability to repeat one")
-    parser.add_argument("--fifo", action="store_true", help="links keep the order of packets")
-    parser.add_argument(
-        "--mtu", type=int, metavar="BYTES", help="cut packets of several messages here"
-    )
-    parser.add_argument("--seed", type=int, metavar="S", help="one seed, one run (1)")
-    add_parameters(parser)
-    parser.add_argument("--no-oracle", action="store_true", help="do not count errors: faster")
-    add_trace(parser, help="write the trace into DIR")
     parser.add_argument("--packets", action="store_true", help="with --trace: packets too")
-    add_tier(parser)
-    add_json(parser)
+    common.add_tier(parser)
+    common.add_json(parser)
     parser.set_defaults(run=_run)
 
 
@@ -100,17 +73,10 @@ def _run(options: argparse.Namespace) -> int:
     _note_code(scenario, options.tier)
     with phase(label), ProgressBar(label) as bar:
         result = simulate(
-            scenario,
-            trace=trace,
-            packets=options.packets,
-            progress=bar,
-            tier=options.tier,
+            scenario, trace=trace, packets=options.packets, progress=bar, tier=options.tier
         )
-    if options.json:
-        show_json({**result.as_dict(), "trace": None if trace is None else str(trace)})
-    else:
-        show_text(run_text(result, trace=trace), {})
-    return Exit.DONE
+    found = {**result.as_dict(), "trace": None if trace is None else str(trace)}
+    return common.answer(options, found, run_text(result, trace=trace))
 
 
 def _note_code(scenario: Scenario, tier: str) -> None:
@@ -136,30 +102,15 @@ def scenario_of(options: argparse.Namespace) -> Scenario:
     """The scenario of the options, on top of a file if one is named."""
     from precedes.sim.inputs.graph import read_graph
 
-    values = given(
-        protocol=options.protocol,
-        nodes=options.nodes,
-        messages=options.messages,
-        duration_s=options.duration_s,
-        rate=options.rate,
-        workload=options.workload,
-        delay=options.delay,
-        per="link" if options.per_link else None,
-        loss=options.loss,
-        duplication=options.duplication,
-        fifo=options.fifo or None,
-        mtu_bytes=options.mtu,
-        seed=options.seed,
-        oracle=False if options.no_oracle else None,
-        parameters=parameters_of(options) or None,
-    )
+    values = common.given_of(options, Scenario)
+    values["parameters"] = common.pairs_of(options, "set")
     if options.scenario is not None:
         note(f"{options.scenario}: a scenario")
         base = from_toml(options.scenario)
         same = values.get("protocol", base.protocol) == base.protocol
         # The file's parameters are those of its own protocol.
         inherited = base.parameters if same else {}
-        values["parameters"] = {**inherited, **values.get("parameters", {})}
+        values["parameters"] = {**inherited, **values["parameters"]}
         return base.replace(**values)
     if "protocol" not in values:
         raise UserError("name a protocol, or a scenario with --scenario FILE")

@@ -5,16 +5,13 @@ from __future__ import annotations
 import argparse
 import os
 import re
-from typing import TYPE_CHECKING, NoReturn
+from typing import NoReturn
 
-from precedes.cli.common import add_conf, add_json, examples, settings_of, show_json
+from precedes.cli import common
 from precedes.stores import local_path
 
-if TYPE_CHECKING:
-    from precedes.cli.common import Commands
 
-
-def add(commands: Commands) -> None:
+def add(commands: common.Commands) -> None:
     """Add the command that starts a master, a worker or a server."""
     parser = commands.add_parser(
         "spark",
@@ -22,7 +19,7 @@ def add(commands: Commands) -> None:
         description="Start a daemon of Spark's; it runs until it is ended (Ctrl-C, or SIGTERM, "
         "after which executors end too). Messages go to standard error. See 'precedes docs "
         "pipeline'.",
-        epilog=examples(
+        epilog=common.examples(
             ("spark master", "on this machine, at spark://127.0.0.1:7077"),
             ("spark worker spark://127.0.0.1:7077", "that takes its tasks"),
         ),
@@ -32,14 +29,14 @@ def add(commands: Commands) -> None:
         daemon.add_argument(
             "--host", default="127.0.0.1", metavar="ADDRESS", help="to listen on (127.0.0.1)"
         )
-        add_json(daemon, help="print JSON about the process, then be it")
+        common.add_json(daemon, help="print JSON about the process, then be it")
 
 
-def _add_master(daemons: Commands) -> argparse.ArgumentParser:
+def _add_master(daemons: common.Commands) -> argparse.ArgumentParser:
     parser = daemons.add_parser(
         "master",
         help="gives workers to applications",
-        epilog=examples(
+        epilog=common.examples(
             ("spark master", "at spark://127.0.0.1:7077"),
             ("spark master --port 0 --host 192.0.2.7", "for others, on a free port"),
         ),
@@ -51,11 +48,11 @@ def _add_master(daemons: Commands) -> argparse.ArgumentParser:
     return parser
 
 
-def _add_worker(daemons: Commands) -> argparse.ArgumentParser:
+def _add_worker(daemons: common.Commands) -> argparse.ArgumentParser:
     parser = daemons.add_parser(
         "worker",
         help="runs tasks",
-        epilog=examples(
+        epilog=common.examples(
             ("spark worker spark://127.0.0.1:7077", "of this machine"),
             ("spark worker spark://192.0.2.7:7077 --cores 2", "two tasks at once"),
         ),
@@ -83,11 +80,11 @@ def _add_pages(parser: argparse.ArgumentParser) -> None:
     parser.set_defaults(run=_run)
 
 
-def _add_connect(daemons: Commands) -> argparse.ArgumentParser:
+def _add_connect(daemons: common.Commands) -> argparse.ArgumentParser:
     parser = daemons.add_parser(
         "connect",
         help="runs what clients send: sc://HOST:PORT",
-        epilog=examples(
+        epilog=common.examples(
             ("spark connect", "on all cores"),
             ("spark connect --master spark://127.0.0.1:7077", "on a cluster"),
         ),
@@ -98,7 +95,7 @@ def _add_connect(daemons: Commands) -> argparse.ArgumentParser:
     parser.add_argument(
         "--master", default="local[*]", metavar="URL", help="where tasks run (local[*])"
     )
-    add_conf(parser)
+    common.add_conf(parser)
     parser.set_defaults(run=_run_server)
     return parser
 
@@ -106,16 +103,13 @@ def _add_connect(daemons: Commands) -> argparse.ArgumentParser:
 def _run(options: argparse.Namespace) -> NoReturn:
     from precedes.pipeline.spark import daemons
 
+    names = ("webui_port", "port", "cores", "memory", "work_dir")
     daemons.become(
         options.daemon,
         host=options.host,
-        webui_port=options.webui_port,
-        port=getattr(options, "port", None),
-        cores=getattr(options, "cores", None),
-        memory=getattr(options, "memory", None),
-        work_dir=getattr(options, "work_dir", None),
         master=getattr(options, "master", None),
         announce=lambda: _announce(options),
+        **{name: getattr(options, name, None) for name in names},
     )
 
 
@@ -126,7 +120,7 @@ def _run_server(options: argparse.Namespace) -> NoReturn:
         host=options.host,
         port=options.port,
         master=options.master,
-        settings=settings_of(options),
+        settings=common.pairs_of(options, "conf"),
         announce=lambda: _announce(options),
     )
 
@@ -135,4 +129,4 @@ def _announce(options: argparse.Namespace) -> None:
     """Tell a program what this process becomes; a port that Spark chooses is not known yet."""
     if options.json:
         daemon, host, port = options.daemon, options.host, options.port or None
-        show_json({"daemon": daemon, "host": host, "port": port, "process": os.getpid()})
+        common.show_json({"daemon": daemon, "host": host, "port": port, "process": os.getpid()})

@@ -4,25 +4,14 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
-from precedes.cli.common import (
-    add_json,
-    add_out,
-    add_spark,
-    examples,
-    show_json,
-    spark_of,
-    spark_told,
-)
+from precedes.cli import common
 from precedes.cli.terminal import show_table
-from precedes.console import complain, note, phase, say, show
+from precedes.console import note, phase, say, show
 from precedes.errors import Exit
 from precedes.progress import ProgressBar
 from precedes.stores import Address
-
-if TYPE_CHECKING:
-    from precedes.cli.common import Commands
 
 # Of the many metrics in the summary, those that are printed.
 SHOWN: Final = {
@@ -33,22 +22,28 @@ SHOWN: Final = {
 }
 
 
-def add(commands: Commands) -> None:
+def add(commands: common.Commands) -> None:
     """Add the command."""
     parser = commands.add_parser(
         "sweep",
         help="run an experiment file: protocols, parameters, seeds, on all cores or a cluster",
         description="Run a scenario file with a [sweep] table (see 'precedes docs pipeline') on "
         "Spark. The same command goes on after an interrupt. Exit status 3 if runs failed.",
-        epilog=examples(
+        epilog=common.examples(
             ("sweep experiments/sweep.toml --out out", "all cores"),
             ("sweep experiments/sweep.toml --out out --master local[2]", "two"),
         ),
     )
     parser.add_argument("experiment", type=Address.of, metavar="EXPERIMENT.toml")
-    add_out(parser, help="for records, traces and tables")
-    add_spark(parser, help="a Spark master (local[*]: all cores)")
-    add_json(parser)
+    parser.add_argument(
+        "--out",
+        type=common.folder,
+        required=True,
+        metavar="DIR",
+        help="for records, traces and tables",
+    )
+    common.add_spark(parser, help="a Spark master (local[*]: all cores)")
+    common.add_json(parser)
     parser.set_defaults(run=_run)
 
 
@@ -64,19 +59,18 @@ def _run(options: argparse.Namespace) -> int:
         say(line)
     note(f"{options.experiment}: {len(experiment.scenarios):,} runs")
     label = f"sweep {experiment.name}"
-    try:
-        with spark_told(options), phase(label), ProgressBar(label) as bar:
-            done = run_sweep(experiment, options.out, progress=bar, **spark_of(options))
-        note(f"{len(done.found):,} runs are finished, {done.kept:,} of them before this")
-    except KeyboardInterrupt:
-        complain(
-            f"interrupted; finished runs are kept in {options.out}, and the same command goes on"
-        )
-        return Exit.INTERRUPTED
+    with (
+        common.kept_in(options.out),
+        common.spark_told(options),
+        phase(label),
+        ProgressBar(label) as bar,
+    ):
+        done = run_sweep(experiment, options.out, progress=bar, **common.spark_of(options))
+    note(f"{len(done.found):,} runs are finished, {done.kept:,} of them before this")
     total = len({run.run_id for run in done.runs})
     summary = _summary(options.out)
     if options.json:
-        show_json(
+        common.show_json(
             {
                 "directory": str(options.out),
                 "runs": total,

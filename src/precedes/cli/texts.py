@@ -20,46 +20,32 @@ UNKNOWN: Final = "-"
 def run_text(result: Result, *, trace: Address | None = None) -> str:
     """A simulated run."""
     each = result.bytes_sent / result.packets if result.packets else 0.0
+    lost = "an unknown number" if result.lost is None else f"{result.lost:,}"
+    twice = "" if result.duplicates is None else f", {result.duplicates:,} twice"
+    wrong, latency = result.violations, result.latency
+    times = {
+        "to receive": (latency.reception_mean, None, None),
+        "to deliver": (latency.delivery_mean, latency.p50, latency.p99),
+    }
     lines = [
         f"{result.protocol}: {result.nodes:,} nodes, seed {result.seed}, "
         f"{result.simulated_s:,.1f} s simulated",
         *_counts(
             ("broadcasts", result.broadcasts, ""),
-            ("deliveries", result.deliveries, _deliveries(result)),
-            _out_of_order(result),
+            ("deliveries", result.deliveries, f"{lost} lost{twice}"),
+            ("out of order", None, "not counted (--no-oracle)")
+            if wrong is None
+            else ("out of order", wrong.deliveries, f"deliveries, of {wrong.messages:,} messages"),
             ("packets", result.packets, f"with {result.messages_sent:,} messages"),
             ("bytes sent", result.bytes_sent, f"{each:,.1f} a packet"),
             ("pending", result.pending_max, "messages at a node, at most"),
         ),
-        *_latency_table(result),
+        *_times("latency, ms", ("mean", "p50", "p99"), times),
         f"{'time':{LABEL}}{result.cpu_s:.2f} s of CPU",
     ]
     if trace is not None:
         lines.append(f"{'trace':{LABEL}}{trace}")
     return "\n".join(lines)
-
-
-def _deliveries(result: Result) -> str:
-    lost = "an unknown number" if result.lost is None else f"{result.lost:,}"
-    if result.duplicates is None:
-        return f"{lost} lost"
-    return f"{lost} lost, {result.duplicates:,} twice"
-
-
-def _out_of_order(result: Result) -> Count:
-    if result.violations is None:
-        return "out of order", None, "not counted (--no-oracle)"
-    of = f"deliveries, of {result.violations.messages:,} messages"
-    return "out of order", result.violations.deliveries, of
-
-
-def _latency_table(result: Result) -> list[str]:
-    latency = result.latency
-    rows = {
-        "to receive": (latency.reception_mean, None, None),
-        "to deliver": (latency.delivery_mean, latency.p50, latency.p99),
-    }
-    return _times("latency, ms", ("mean", "p50", "p99"), rows)
 
 
 def cluster_text(found: Mapping[str, Any]) -> str:

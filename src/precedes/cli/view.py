@@ -10,16 +10,15 @@ from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any, Final
 
 from precedes import waiting
-from precedes.cli.common import add_json, examples, format_noted, show_json
-from precedes.cli.formats import add_format_options, dialect_of
-from precedes.console import say, show
-from precedes.errors import Exit, UserError
+from precedes.cli import common
+from precedes.cli.formats import add_format_options, dialect_of, format_noted
+from precedes.console import say
+from precedes.errors import UserError
 from precedes.stores import Address
 
 if TYPE_CHECKING:
     from precedes.audit import Report
-    from precedes.cli.common import Commands
-    from precedes.viewer import Asked, View
+    from precedes.viewer import View
 
 EVENTS: Final = 100_000  # that of `precedes.viewer`, which would take its time to import
 ENDING: Final = ".view.html"
@@ -27,14 +26,14 @@ STANDARD_INPUT: Final = "-"
 MS_MAX: Final = 1e12
 
 
-def add(commands: Commands) -> None:
+def add(commands: common.Commands) -> None:
     """Add the command."""
     parser = commands.add_parser(
         "view",
         help="draw who told whom what, and when: a page that opens from disk",
         description="Write the space-time diagram of a log, or of two of one scenario, as a page. "
         "It opens on the first violation, or where most happens.",
-        epilog=examples(
+        epilog=common.examples(
             ("view examples/chat.jsonl", "a page that opens on what is wrong"),
             ("view examples/waits.jsonl --around m2 --svg waits.svg", "a message and its wait"),
         ),
@@ -49,24 +48,29 @@ def add(commands: Commands) -> None:
         metavar="FILE.html",
         help=f"the page (the log's name with {ENDING}, here; one that is there is replaced)",
     )
-    add_svg(parser)
-    add_choice_options(parser)
+    _add_svg(parser)
+    _add_choice(parser)
     add_format_options(parser)
-    add_json(parser)
+    common.add_json(parser)
     parser.set_defaults(run=_run)
 
 
-def add_choice_options(parser: argparse.ArgumentParser) -> None:
-    """What is to be seen, to be read with ``asked_of``."""
+def _add_choice(parser: argparse.ArgumentParser) -> None:
+    """What is to be seen, by the fields of ``Asked``."""
     aim = parser.add_mutually_exclusive_group()
     aim.add_argument("--around", metavar="NAME", help="open on this message, such as 3:7")
     aim.add_argument(
         "--violation", type=int, metavar="K", help="open on this finding of the audit, from 1"
     )
-    parser.add_argument("--from-ms", type=_ms, metavar="A", help="begin here")
-    parser.add_argument("--to-ms", type=_ms, metavar="B", help="end here")
+    parser.add_argument("--from-ms", dest="from_us", type=_ms, metavar="A", help="begin here")
+    parser.add_argument("--to-ms", dest="to_us", type=_ms, metavar="B", help="end here")
     parser.add_argument(
-        "--nodes", action="append", default=[], metavar="A,B,...", help="only these nodes"
+        "--nodes",
+        type=common.listed,
+        action="extend",
+        default=[],
+        metavar="A,B,...",
+        help="only these nodes",
     )
     parser.add_argument(
         "--events",
@@ -89,28 +93,14 @@ def _ms(text: str) -> int:
     return round(value * 1000)
 
 
-def asked_of(options: argparse.Namespace) -> Asked:
-    """What is to be seen."""
-    from precedes.viewer import Asked
-
-    return Asked(
-        around=options.around,
-        violation=options.violation,
-        from_us=options.from_ms,
-        to_us=options.to_ms,
-        nodes=tuple(name for text in options.nodes for name in text.split(",") if name),
-        events=options.events,
-        run=options.run_id,
-    )
-
-
 def _run(options: argparse.Namespace) -> int:
-    from precedes.viewer import picture, view, write
+    from precedes.viewer import Asked, picture, view, write
 
     logs = [options.trace, *([] if options.other is None else [options.other])]
     if STANDARD_INPUT in map(str, logs) and (len(logs) > 1 or (options.svg and options.out)):
         raise UserError("standard input can be read only once: name a file")
-    asked = asked_of(options)
+    chosen = {"nodes": tuple(options.nodes), "run": options.run_id}
+    asked = Asked(**{**common.given_of(options, Asked), **chosen})
     dialect = dialect_of(options, pictured=True)
     read: dict[str, Any] = {"format": options.format, "dialect": dialect}
     for log in logs:
@@ -120,19 +110,19 @@ def _run(options: argparse.Namespace) -> int:
             raise UserError("a small picture is of one log: leave out the other, or --svg")
         with _reading(logs[0]):
             drawn = picture(logs[0], asked, **read)
-        if options.out is None:
-            write(options.svg, drawn)
-            return _tell(options, {"svg": str(options.svg)}, [f"{options.svg}: a picture"])
-    with _reading(*logs):
-        found = view(logs, asked, command=shlex.join(["precedes", *sys.argv[1:]]), **read)
-    out = options.out or _page_name(logs)
-    write(out, found.text)
-    lines, about = told(out, found), described(out, found)
+    about: dict[str, Any] = {}
+    lines: list[str] = []
+    if options.out is not None or options.svg is None:
+        with _reading(*logs):
+            found = view(logs, asked, command=shlex.join(["precedes", *sys.argv[1:]]), **read)
+        out = options.out or _page_name(logs)
+        write(out, found.text)
+        about, lines = _described(out, found), _told(out, found)
     if options.svg is not None:
         write(options.svg, drawn)
-        lines.append(f"{options.svg}: a picture")
         about["svg"] = str(options.svg)
-    return _tell(options, about, lines)
+        lines.append(f"{options.svg}: a picture")
+    return common.answer(options, about, "\n".join(lines))
 
 
 def _reading(*logs: Address) -> AbstractContextManager[object]:
@@ -140,22 +130,13 @@ def _reading(*logs: Address) -> AbstractContextManager[object]:
     return waiting.shown(f"reading {' and '.join(map(str, logs))}")
 
 
-def _tell(options: argparse.Namespace, about: dict[str, Any], lines: list[str]) -> int:
-    if options.json:
-        show_json(about)
-    else:
-        show("\n".join(lines))
-    return Exit.DONE
-
-
 def _page_name(logs: list[Address]) -> Address:
-    """What a page is called that nobody has named, in the directory one stands in."""
-    stems = [log.name.partition(".")[0] or "log" for log in logs]
-    named = ["log" if str(log) == STANDARD_INPUT else s for log, s in zip(logs, stems, strict=True)]
-    return Address.of("-".join(named) + ENDING)
+    """Default output path: in the current directory, named like the logs."""
+    names = ["" if str(log) == STANDARD_INPUT else log.name.partition(".")[0] for log in logs]
+    return Address.of("-".join(name or "log" for name in names) + ENDING)
 
 
-def described(out: Address, found: View) -> dict[str, Any]:
+def _described(out: Address, found: View) -> dict[str, Any]:
     """A page for programs: where it is, what it opens on, what it holds and what it lacks."""
     kept = ("title", "protocol", "verdict", "summary", "events", "messages", "left_out")
     return {
@@ -166,7 +147,7 @@ def described(out: Address, found: View) -> dict[str, Any]:
     }
 
 
-def told(out: Address, found: View) -> list[str]:
+def _told(out: Address, found: View) -> list[str]:
     """The same for people."""
     opening = found.opening
     head = found.traces[0]
@@ -193,10 +174,10 @@ def add_picture_options(parser: argparse.ArgumentParser) -> None:
         metavar="FILE.html",
         help="write a page that opens on the first violation ('precedes view')",
     )
-    add_svg(parser)
+    _add_svg(parser)
 
 
-def add_svg(parser: argparse.ArgumentParser) -> None:
+def _add_svg(parser: argparse.ArgumentParser) -> None:
     """The small picture."""
     parser.add_argument(
         "--svg", type=Address.of, metavar="FILE", help="write a small picture of it, as SVG"
@@ -230,7 +211,7 @@ def write_pictures(options: argparse.Namespace, reports: Sequence[Report]) -> No
         with _reading(log):
             found = view(log, asked, command=shlex.join(["precedes", *sys.argv[1:]]), **read)
         write(options.view, found.text)
-        for line in told(options.view, found):
+        for line in _told(options.view, found):
             say(line)
     if options.svg is not None:
         try:

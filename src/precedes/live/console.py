@@ -51,7 +51,8 @@ async def _take_part(config: Config, *, head: dict[str, str] | None) -> None:
             naming.cancel()
             say(f"member {config.member} is ready")
             if head is not None:
-                show(json.dumps(_opening(config, head)))
+                about = {"member": config.member, "members": len(config.addresses)}
+                show(json.dumps({**about, "protocol": config.protocol, "precedes": head}))
             tasks = [
                 asyncio.create_task(_broadcast_lines(group)),
                 asyncio.create_task(_print(group, json_lines=head is not None)),
@@ -130,15 +131,6 @@ async def _print(group: Group, *, json_lines: bool) -> None:
     async for batch in group.batches():
         shown = [_json(message) if json_lines else _text(message) for message in batch]
         show("\n".join(shown))
-
-
-def _opening(config: Config, head: dict[str, str]) -> dict[str, object]:
-    return {
-        "member": config.member,
-        "members": len(config.addresses),
-        "protocol": config.protocol,
-        "precedes": head,
-    }
 
 
 def _text(message: Message) -> str:
