@@ -65,8 +65,3 @@ def test_each_shell_has_a_script_that_knows_the_commands(script, shell):
         assert word in text
     if shell != "tcsh" and shutil.which(shell):  # tcsh has no way to look without running
         subprocess.run([shell, "-n", path], check=True, timeout=60)
-
-
-def test_another_shell_is_a_mistake(capsys):
-    assert main(["completion", "fish"]) == 2
-    assert "choose from bash, zsh, tcsh" in capsys.readouterr().err

@@ -6,6 +6,7 @@ import shutil
 import pytest
 
 from precedes.cli.main import main
+from tests.support.commands import fails
 from tests.support.places import ROOT
 
 LOGS = ROOT / "examples" / "logs"
@@ -18,14 +19,6 @@ TEXT = ["--parser", r"^\S+ (?<host>\w+) +(?<kind>\w+) ?(?<message>.*)$", *KINDS]
 def report(capsys, *arguments, status):
     assert main(["audit", "--json", *map(str, arguments)]) == status
     return json.loads(capsys.readouterr().out)
-
-
-def refused(capsys, *arguments):
-    assert main(["audit", *map(str, arguments)]) == 2
-    captured = capsys.readouterr()
-    assert captured.out == ""
-    assert len(captured.err.splitlines()) == 1
-    return captured.err
 
 
 @pytest.mark.parametrize(
@@ -88,7 +81,7 @@ def test_logs_in_a_directory(tmp_path, capsys):
     shutil.copy(LOGS / "edits.json", tmp_path / "two.json")
     (tmp_path / ".hidden").write_text("?")
     assert report(capsys, tmp_path, "--format", "edits", status=0)["runs"] == 2
-    assert "holds no traces or logs" in refused(capsys, tmp_path)
+    assert "holds no traces or logs" in fails(capsys, "audit", tmp_path)
 
 
 @pytest.mark.parametrize(
@@ -109,4 +102,4 @@ def test_logs_in_a_directory(tmp_path, capsys):
     ],
 )
 def test_mistakes(name, said, match, capsys):
-    assert match in refused(capsys, LOGS / name, *said)
+    assert match in fails(capsys, "audit", LOGS / name, *said)

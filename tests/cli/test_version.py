@@ -6,7 +6,6 @@ import re
 import sys
 
 import pyarrow.parquet
-import pytest
 
 import precedes
 from precedes.cli.main import main
@@ -57,19 +56,6 @@ def test_what_is_not_installed_is_said(capsys, monkeypatch):
     monkeypatch.setattr("precedes.provenance.sources_digest", lambda: "0")
     assert main(["--version"]) == 0
     assert re.search(r"^pyspark +not installed$", capsys.readouterr().out, re.MULTILINE)
-
-
-@pytest.mark.parametrize(
-    ("line", "told"),
-    [
-        ("--version simulate", "unrecognized arguments: simulate; see 'precedes --version --help'"),
-        ("--version --jsn", "did you mean '--json'?"),
-        ("simulate --version", "unrecognized arguments: --version"),
-    ],
-)
-def test_it_stands_alone(line, told, capsys):
-    assert main(line.split()) == 2
-    assert told in capsys.readouterr().err
 
 
 def test_java_is_read_not_run(tmp_path, monkeypatch):
