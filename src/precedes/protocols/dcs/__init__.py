@@ -92,7 +92,7 @@ def _stamp(state: State, here: int, slot: int, host: Host) -> None:
     dcs.series.sent_count[interval] += 1
 
 
-@compiled.function(inline=False)
+@compiled.function()
 def _record(state: State, here: int, slot: int, host: Host) -> None:
     """Lines 1 and 6: count a delivery, by increments, never by maxima."""
     dcs, part = state.dcs, state.dcs.part

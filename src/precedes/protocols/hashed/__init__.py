@@ -191,7 +191,7 @@ def on_rsp(state: State, here: int, sender: int, tag: int, value: int, host: Hos
         state.counts.requests_unanswered[0] += 1
 
 
-@compiled.function(inline=False)
+@compiled.function()
 def record(state: State, here: int, slot: int, host: Host) -> None:
     """Lines 3 and 19 to 21: count a delivery, by increments, never by maxima."""
     source = host.source_of(slot)
@@ -271,7 +271,7 @@ def examine(state: State, here: int, row: int, host: Host) -> bool:
 # --- Algorithm 3 ---
 
 
-@compiled.function(inline=False)
+@compiled.function()
 def error_detector(state: State, here: int, slot: int, host: Host) -> bool:
     """Whether no set R of own deliveries is found that the sender lacked."""
     source = host.source_of(slot)
