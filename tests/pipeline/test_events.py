@@ -144,7 +144,7 @@ def judged(frame):
             (history,) = from_arrow(rows.filter(pc.equal(rows.column("run_id"), run_id)))
             found[run_id] = audit(history).verdict
         except UserError as error:
-            found[run_id] = "refused" if "local_seq is as in row" in str(error) else str(error)
+            found[run_id] = "refused" if "share the local_seq" in str(error) else str(error)
     return found
 
 
