@@ -181,10 +181,11 @@ def test_the_readme_from_top_to_bottom(installed):
     """The members of the live example as processes, then the commands whose output is shown."""
     code, output = blocks(PAGES["README.md"])[1:3]
     assert (code.language, output.language) == ("python", "text")
-    (installed.place / "member.py").write_text(code.text)
+    installed.precedes("examples .")
+    assert (installed.place / "examples/member.py").read_text().endswith(code.text)
     members = [
         subprocess.Popen(
-            ["timeout", "60", installed.bin / "python", "member.py", str(number)],
+            ["timeout", "60", installed.bin / "python", "examples/member.py", str(number)],
             cwd=installed.place,
             stdout=subprocess.PIPE,
             text=True,
@@ -198,7 +199,6 @@ def test_the_readme_from_top_to_bottom(installed):
             member.terminate()  # `timeout` passes it on
             member.communicate()
     assert "".join(lines) == output.text
-    installed.precedes("examples .")
     commands = [(line, text) for line, text in shown(PAGES["README.md"]) if text is not None]
     assert "audit" in {shlex.split(line)[1] for line, _ in commands}
     for line, text in commands:

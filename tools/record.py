@@ -4,8 +4,8 @@
 
 OUT, by default build/record, has the runs; stopped at any place and called again, it goes on there.
 What is kept goes into docs/record: the claims, the page and its tables, what it took, by which
-versions, and the pictures that README shows. With --kept nothing is run: the page is made anew from
-the runs that docs/record/environment.json names by the digest of their sources.
+versions, and the pictures of docs/findings.md. With --kept nothing is run: the page is made again
+from the runs that docs/record/environment.json names by the digest of their sources.
 """
 
 import argparse
@@ -31,7 +31,7 @@ from precedes.sim.experiment import Experiment
 ROOT = Path(__file__).resolve().parent.parent
 KEPT = ROOT / "docs" / "record"
 FILES = ("claims.csv", "runs.csv", "timings.csv", "summary.txt", "index.html")
-# README's pictures: paper and figure.
+# The pictures of docs/findings.md: paper and figure.
 PICTURES = {"packets.svg": ("000", "Packets saved"), "latency.svg": ("001", "Figure 3, latency")}
 COMMAND = "precedes reproduce --full --out build/record"
 
