@@ -16,8 +16,8 @@ BUNDLED = "bundled (packets)"
 
 def rate_of_bundled(nodes):
     """Packets per CPU-second of a whole call, setting up included."""
-    from precedes.papers.p001 import experiments
     from precedes.sim import simulate
+    from precedes_papers.p001 import experiments
 
     start = time.process_time()
     result = simulate(experiments.scenario("NO-AGGR", nodes))
@@ -26,8 +26,8 @@ def rate_of_bundled(nodes):
 
 def cpu_of_cells():
     """CPU seconds of every fault-free cell of Rodrigues et al. 2018."""
-    from precedes.papers.p001 import CASES, experiments
     from precedes.sim import simulate
+    from precedes_papers.p001 import CASES, experiments
 
     start = time.process_time()
     for nodes in experiments.SIZES:

@@ -37,8 +37,8 @@ def rate(messages, *, oracle, detector):
 
 def child(what):
     """One run in this process: the random load, or a bell in a group of this size."""
-    from precedes.papers.p002.experiments import over_time, round_experiment
     from precedes.sim import simulate
+    from precedes_papers.p002.experiments import over_time, round_experiment
 
     rounds = {s.nodes: s for s in round_experiment().scenarios}
     simulate(rounds[GROUPS[0]])  # load what was compiled before

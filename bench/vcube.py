@@ -17,7 +17,7 @@ REPEATS = 3
 
 def scenario(nodes, *, tolerant, oracle):
     """A run of de Araujo et al. 2018."""
-    from precedes.papers.p000 import experiments
+    from precedes_papers.p000 import experiments
 
     first = experiments.READINGS["A"]
     return experiments.scenario(nodes, first, 1, oracle=oracle, tolerant=tolerant)

@@ -58,7 +58,7 @@ def test_no_function_hides_a_module():
 
 
 # Pages show the commands that made them.
-PAGES = ("cli/", "comparison/page", "report/", "share/", "viewer/page")
+PAGES = ("cli/", "comparison/page", "share/", "viewer/page")
 # What writes command lines: for Spark and Java, and such as repeat a run.
 COMMANDS = {
     "console.py",

@@ -90,6 +90,17 @@ def test_import_to_the_right_is_found(plant, file, line):
     assert "may not import precedes." in finding
 
 
+def test_the_papers_stand_on_top(plant):
+    """Their package imports what runs and audits, not what shows or serves it."""
+    file = "src/precedes_papers/rules.py"
+    assert (
+        plant({file: f"{DOCUMENTED}from precedes.pipeline import sweep\nfrom . import shown\n"})
+        == []
+    )
+    (finding,) = plant({file: f"{DOCUMENTED}from precedes import live\n"})
+    assert finding == f"{file}:2: precedes_papers may not import precedes.live"
+
+
 @pytest.mark.parametrize(
     ("file", "line", "what"),
     [
@@ -135,7 +146,9 @@ def test_second_name_of_a_module_nearby_is_found(plant):
     assert finding.endswith("module precedes.sim.state is called words here")
 
 
-@pytest.mark.parametrize("module", ["numba", "pyspark.sql", "socket", "asyncio"])
+@pytest.mark.parametrize(
+    "module", ["numba", "pyspark.sql", "socket", "asyncio", "precedes_papers.rules"]
+)
 def test_import_of_an_owned_module_is_found(plant, module):
     body = f"{DOCUMENTED}def late():\n    '''Imports late.'''\n    import {module}\n"
     (finding,) = plant({"src/precedes/sim/run.py": body})

@@ -237,12 +237,12 @@ def test_every_page_and_every_link_is_there(installed):
 
 REPORT = """
 import sys
-from precedes.papers.bibliography import Reference
-from precedes.papers.claims import About, equal
-from precedes.papers.measured import Measured
-from precedes.papers.outcome import Outcome
-from precedes.papers.shown import Figure, published_series
-from precedes.report import write_report
+from precedes_papers.registry import Reference
+from precedes_papers.rules import About, equal
+from precedes_papers.measured import Measured
+from precedes_papers.outcome import Outcome
+from precedes_papers.shown import Figure, published_series
+from precedes_papers.report import write_report
 reference = Reference(("Doe, Jane",), "A paper", "A paper", 1999, "Somewhere", ("vector",))
 line = published_series("paper", [(3.0, 9.0)])
 figure = Figure("Figure 1", "t", "nodes", "ms", (line,), alt="latency")

@@ -20,13 +20,13 @@ from typing import Any
 
 from precedes.errors import UserError
 from precedes.pages.charts import picture
-from precedes.papers.claims import VERDICTS
-from precedes.papers.outcome import Outcome, counts, reproduce
 from precedes.pipeline.plan import expand
 from precedes.progress import ProgressBar
 from precedes.provenance import versions
-from precedes.report import Environment, write_report
 from precedes.sim.experiment import Experiment
+from precedes_papers.outcome import Outcome, counts, reproduce
+from precedes_papers.report import Environment, write_report
+from precedes_papers.rules import VERDICTS
 
 ROOT = Path(__file__).resolve().parent.parent
 KEPT = ROOT / "docs" / "record"

@@ -60,8 +60,8 @@ def digest(paths: Iterable[Path], *, more: str = "") -> str:
 # What no run depends on: how runs are asked for, compared with print and shown. Listed, because to
 # follow all imports takes a fifth of a second; a test compares it with what runs do import.
 BESIDE_RUNS: Final = frozenset(
-    {"cli", "comparison", "console.py", "live", "pages", "papers", "progress.py", "provenance.py"}
-    | {"report", "testing", "viewer"}
+    {"cli", "comparison", "console.py", "live", "pages", "progress.py", "provenance.py"}
+    | {"testing", "viewer"}
 )
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from precedes.cli.main import main
-from precedes.papers.registry import check
+from precedes_papers.registry import check
 from tests.support import commands, edited
 from tests.support.commands import fails
 from tests.support.places import ROOT
@@ -376,7 +376,7 @@ def test_names_that_the_locale_cannot_write_are_escaped(tmp_path):
 @pytest.mark.usefixtures("engine")
 def test_reproduce_prints_one_screen_and_where_the_page_is(tmp_path, capsys, monkeypatch):
     module = paper_module()
-    monkeypatch.setattr("precedes.papers.outcome.load", lambda n: check(module, number=n))
+    monkeypatch.setattr("precedes_papers.outcome.load", lambda n: check(module, number=n))
     out = tmp_path / "report"
     assert main(["reproduce", "900", "--full", "--out", str(out)]) == 0
     captured = capsys.readouterr()

@@ -163,7 +163,7 @@ VERSION = "from precedes.compiled import sources_digest; print(sources_digest())
 def test_an_edit_beside_runs(tree):
     """Finished runs stay what they are after an edit of what only asks for them or shows them."""
     version = tree.run("-c", VERSION)[0]
-    for name in ("cli/main.py", "papers/p000/claims.py", "report/page.py"):
+    for name in ("cli/main.py", "viewer/page.py"):
         with (tree.package / name).open("a") as file:
             file.write("# edited\n")
     assert tree.run("-c", VERSION)[0] == version

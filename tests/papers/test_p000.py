@@ -9,13 +9,13 @@ import pyarrow.parquet as pq
 import pytest
 
 from precedes.model import EventKind
-from precedes.papers.claims import DIFFERS, EQUAL, HOLDS, IN_BOUNDS, INCONCLUSIVE, SAME_TREND
-from precedes.papers.measured import measure
-from precedes.papers.p000 import PUBLISHED, metrics
-from precedes.papers.p000.claims import claims
-from precedes.papers.p000.experiments import FIXED, READINGS, experiments, named, scenario
-from precedes.papers.p000.metrics import ITEMS, Runs
 from precedes.sim import simulate
+from precedes_papers.measured import measure
+from precedes_papers.p000 import PUBLISHED, metrics
+from precedes_papers.p000.claims import claims
+from precedes_papers.p000.experiments import FIXED, READINGS, experiments, named, scenario
+from precedes_papers.p000.metrics import ITEMS, Runs
+from precedes_papers.rules import DIFFERS, EQUAL, HOLDS, IN_BOUNDS, INCONCLUSIVE, SAME_TREND
 from tests.support import synthetic
 
 # % fewer packets and % of packets aggregated that another implementation gives for reading A.

@@ -4,9 +4,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from precedes.papers.p001 import CASES, PUBLISHED, experiments, metrics
-from precedes.papers.p001.experiments import SETTINGS
 from precedes.sim import simulate
+from precedes_papers.p001 import CASES, PUBLISHED, experiments, metrics
+from precedes_papers.p001.experiments import SETTINGS
 from tests.support.bundled_model import Model
 
 pytestmark = pytest.mark.usefixtures("engine")

@@ -6,11 +6,11 @@ import math
 
 import pytest
 
-from precedes.papers.claims import DIFFERS, EQUAL, IN_BOUNDS, INCONCLUSIVE, SAME_TREND
-from precedes.papers.p002 import experiments, metrics
-from precedes.papers.p002.claims import claims
-from precedes.papers.p002.experiments import LOADS, SIZES, TARGETS
 from precedes.sim import simulate
+from precedes_papers.p002 import experiments, metrics
+from precedes_papers.p002.claims import claims
+from precedes_papers.p002.experiments import LOADS, SIZES, TARGETS
+from precedes_papers.rules import DIFFERS, EQUAL, IN_BOUNDS, INCONCLUSIVE, SAME_TREND
 from tests.support.synthetic import results as made_up
 
 

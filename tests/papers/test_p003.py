@@ -11,11 +11,11 @@ import statistics
 import pytest
 
 from precedes import simulate
-from precedes.papers.claims import DIFFERS, EQUAL, HOLDS, IN_BOUNDS, SAME_TREND
-from precedes.papers.p003 import PUBLISHED, experiments, metrics
-from precedes.papers.p003.claims import claims
-from precedes.papers.registry import load
 from precedes.testing import observe
+from precedes_papers.p003 import PUBLISHED, experiments, metrics
+from precedes_papers.p003.claims import claims
+from precedes_papers.registry import load
+from precedes_papers.rules import DIFFERS, EQUAL, HOLDS, IN_BOUNDS, SAME_TREND
 from tests.support import synthetic
 
 SEEDS = range(1, 4)
@@ -272,7 +272,7 @@ def test_the_clock_alone_errs_and_has_one_size(results):
 
 def test_what_the_number_of_hashes_takes_part_in_is_fitted(drawn):
     """It is the one thing that was chosen by a look at print."""
-    from precedes.papers.outcome import judge
+    from precedes_papers.outcome import judge
 
     found = judge(load("003"), drawn, scale="quick").claims
     marked = {claim.key for claim in found if claim.fitted}

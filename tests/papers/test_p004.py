@@ -5,9 +5,12 @@ import statistics
 import pytest
 
 from precedes.audit import audit
-from precedes.papers.measured import select
-from precedes.papers.p004.claims import claims
-from precedes.papers.p004.experiments import (
+from precedes.pipeline.execute import counts_and_findings
+from precedes.sim import simulate
+from precedes.trace import read_trace
+from precedes_papers.measured import select
+from precedes_papers.p004.claims import claims
+from precedes_papers.p004.experiments import (
     HIGH,
     LOW,
     RADIOS,
@@ -16,11 +19,8 @@ from precedes.papers.p004.experiments import (
     experiments,
     scenario,
 )
-from precedes.papers.p004.metrics import delay_s, extra, growth, peak, recovery_s
-from precedes.papers.p004.shown import figures, tables
-from precedes.pipeline.execute import counts_and_findings
-from precedes.sim import simulate
-from precedes.trace import read_trace
+from precedes_papers.p004.metrics import delay_s, extra, growth, peak, recovery_s
+from precedes_papers.p004.shown import figures, tables
 from tests.support.synthetic import results as made_up
 
 ALOHA, SENSE = RADIOS.values()

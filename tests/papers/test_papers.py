@@ -10,16 +10,16 @@ import random
 import pytest
 
 from precedes.errors import InternalError, UserError
-from precedes.papers import registry
-from precedes.papers.claims import VERDICTS, About, finding
-from precedes.papers.measured import Fitted, Measured, marked, measure
-from precedes.papers.outcome import judge, reproduce
-from precedes.papers.registry import PaperError, check, leaves, load, papers
-from precedes.papers.shown import Headlines, Printed
 from precedes.parts.sizing import error_rate
-from precedes.report.files import claims_csv
 from precedes.sim import Result, Scenario
 from precedes.sim.experiment import Experiment
+from precedes_papers import registry
+from precedes_papers.measured import Fitted, Measured, marked, measure
+from precedes_papers.outcome import judge, reproduce
+from precedes_papers.registry import PaperError, check, leaves, load, papers
+from precedes_papers.report.files import claims_csv
+from precedes_papers.rules import VERDICTS, About, finding
+from precedes_papers.shown import Headlines, Printed
 from tests.support.small_paper import paper_module
 from tests.support.synthetic import results
 
@@ -198,7 +198,7 @@ SMALL = Experiment("a", (Scenario(protocol="vector", nodes=2),))
 def test_a_broken_module_is_refused(changes, says):
     with pytest.raises(PaperError, match=says) as caught:
         check(paper_module(**changes), number="900")
-    assert "precedes.papers.p900" in str(caught.value)
+    assert "precedes_papers.p900" in str(caught.value)
 
 
 def test_made_up_results_look_like_real_ones():
@@ -249,7 +249,7 @@ def test_a_paper_named_twice_is_reproduced_once(tmp_path):
 
 def test_results_in_another_order_are_refused(tmp_path, monkeypatch):
     module = paper_module()
-    monkeypatch.setattr("precedes.papers.outcome.load", lambda n: check(module, number=n))
+    monkeypatch.setattr("precedes_papers.outcome.load", lambda n: check(module, number=n))
 
     def backwards(experiments, directory, *, master, settings, progress):
         return {name: runs[::-1] for name, runs in results(experiments, seed=1).items()}

@@ -8,8 +8,8 @@ import pytest
 from precedes import Scenario, simulate
 from precedes.cli.main import main
 from precedes.errors import UserError
-from precedes.papers.p003 import experiments
 from precedes.parts.sizing import error_rate, size
+from precedes_papers.p003 import experiments
 from tests.support.places import ROOT
 
 # Entries for a load and an error in a group of 2,000, and measured shares of errors, from an

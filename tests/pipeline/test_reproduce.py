@@ -1,9 +1,9 @@
 """Reproducing a paper on Spark."""
 
-from precedes.papers import registry
-from precedes.papers.claims import EQUAL, HOLDS
-from precedes.papers.outcome import counts, reproduce
-from precedes.papers.registry import check
+from precedes_papers import registry
+from precedes_papers.outcome import counts, reproduce
+from precedes_papers.registry import check
+from precedes_papers.rules import EQUAL, HOLDS
 from tests.support.small_paper import paper_module
 
 
@@ -11,7 +11,7 @@ def test_reproduce_runs_and_resumes(spark, tmp_path, monkeypatch):
     """A real run of a small paper: finished runs are used again, half of them at a time."""
     monkeypatch.setattr(registry, "papers", lambda: ("900",))
     module = paper_module()
-    monkeypatch.setattr("precedes.papers.outcome.load", lambda n: check(module, number=n))
+    monkeypatch.setattr("precedes_papers.outcome.load", lambda n: check(module, number=n))
     master = spark.conf.get("spark.master")
     shares = []
     first = reproduce(["900", "900"], directory=tmp_path, master=master, progress=shares.append)

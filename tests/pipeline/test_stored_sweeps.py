@@ -9,7 +9,6 @@ import pytest
 
 from precedes.audit import audit
 from precedes.cli.main import main
-from precedes.papers.registry import check
 from precedes.pipeline import Experiment, audit_files, run_experiments, run_sweep
 from precedes.pipeline.directory import hold
 from precedes.pipeline.sweep import RunsFailed
@@ -17,6 +16,7 @@ from precedes.pipeline.views import open_tables
 from precedes.sim import Scenario
 from precedes.stores import Address
 from precedes.trace import load
+from precedes_papers.registry import check
 from tests.support import commands, runs
 from tests.support.small_paper import paper_module
 
@@ -152,7 +152,7 @@ def test_a_process_that_dies_of_a_run_in_a_store(spark, bucket, tmp_path):
 
 def test_a_report_in_a_store(spark, bucket, tmp_path, monkeypatch, capsys):
     module = paper_module()
-    monkeypatch.setattr("precedes.papers.outcome.load", lambda n: check(module, number=n))
+    monkeypatch.setattr("precedes_papers.outcome.load", lambda n: check(module, number=n))
     places = [Address.of(tmp_path / "report"), Address.of(f"{bucket}/deep/report")]
     for place in places:
         assert main(["reproduce", "900", "--out", str(place)]) == 0

@@ -5,9 +5,9 @@ import pytest
 
 from precedes.errors import UserError
 from precedes.model import EventKind
-from precedes.papers.p001 import experiments
 from precedes.registry import load
 from precedes.sim import Fault, Scenario, simulate
+from precedes_papers.p001 import experiments
 from tests.support.crashing import check, check_trace, run, schedule
 from tests.support.seeds import repeat
 

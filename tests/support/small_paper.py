@@ -2,10 +2,12 @@
 
 from types import SimpleNamespace
 
-from precedes.papers.bibliography import Reference
-from precedes.papers.claims import About, equal
-from precedes.papers.measured import measure
-from precedes.papers.shown import (
+from precedes.sim import Scenario
+from precedes.sim.experiment import Experiment
+from precedes_papers.measured import measure
+from precedes_papers.registry import Reference
+from precedes_papers.rules import About, equal
+from precedes_papers.shown import (
     Figure,
     Headlines,
     Printed,
@@ -14,8 +16,6 @@ from precedes.papers.shown import (
     measured_series,
     published_series,
 )
-from precedes.sim import Scenario
-from precedes.sim.experiment import Experiment
 
 REFERENCE = Reference(
     authors=("Doe, Jane",),

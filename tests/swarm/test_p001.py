@@ -2,7 +2,7 @@
 
 import pytest
 
-from precedes.papers.p001 import CASES, PUBLISHED, experiments
+from precedes_papers.p001 import CASES, PUBLISHED, experiments
 from tests.papers.test_p001 import cell, check_fault_free
 
 pytestmark = [pytest.mark.swarm, pytest.mark.usefixtures("engine")]

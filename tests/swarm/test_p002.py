@@ -5,9 +5,9 @@ import statistics
 import pytest
 
 from precedes.audit import audit
-from precedes.papers.p002 import experiments, metrics
 from precedes.sim import simulate
 from precedes.trace import load as load_trace
+from precedes_papers.p002 import experiments, metrics
 
 pytestmark = [pytest.mark.swarm, pytest.mark.usefixtures("engine")]
 

@@ -3,9 +3,9 @@
 import pytest
 
 from precedes.audit import audit
-from precedes.papers.p003 import experiments
 from precedes.sim import simulate
 from precedes.trace import load as load_trace
+from precedes_papers.p003 import experiments
 from tests.support.seeds import FIRST
 
 pytestmark = [pytest.mark.swarm, pytest.mark.usefixtures("engine")]

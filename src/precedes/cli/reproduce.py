@@ -14,8 +14,8 @@ from precedes.console import note, phase
 from precedes.progress import ProgressBar
 
 if TYPE_CHECKING:
-    from precedes.papers.outcome import Outcome
     from precedes.stores import Address
+    from precedes_papers.outcome import Outcome
 
 FILES: Final = {
     "page": "index.html",
@@ -60,9 +60,9 @@ def _command(options: argparse.Namespace) -> str:
 
 def _run(options: argparse.Namespace) -> int:
     from precedes.errors import UserError
-    from precedes.papers.outcome import reproduce
     from precedes.pipeline.spark.session import require_pyspark
-    from precedes.report import Environment, screen, write_report
+    from precedes_papers.outcome import reproduce
+    from precedes_papers.report import Environment, screen, write_report
 
     try:
         require_pyspark()
@@ -124,7 +124,7 @@ def _found(outcomes: Sequence[Outcome], *, seconds: float, directory: Address) -
 
 def _verdicts(outcomes: Sequence[Outcome]) -> dict[str, int]:
     """Claims by verdict, fitted ones among them."""
-    from precedes.papers.outcome import counts
+    from precedes_papers.outcome import counts
 
     found, fitted = (counts(outcomes, fitted=which) for which in (False, True))
     return {verdict: found[verdict] + fitted[verdict] for verdict in found}

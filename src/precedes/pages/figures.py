@@ -29,7 +29,7 @@ class Point:
 
 @dataclass(frozen=True)
 class Series:
-    """A line of a figure; papers make theirs with the functions of ``papers.shown``."""
+    """A line of a figure; papers make theirs with ``precedes_papers.shown``."""
 
     label: str
     kind: Literal["measured", "published", "model"]

@@ -1,0 +1,136 @@
+"""The one question of the report as a picture: how far from the published is the measured value?
+
+A dot is a claim, in the row of its verdict, at measured over published; it leads to its row.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Final, NamedTuple
+
+from precedes_papers.report.claims import Row
+from precedes_papers.report.index import Index
+from precedes_papers.rules import FINDING, VERDICTS, Claim
+
+WIDTH: Final = 960.0
+LABEL: Final = 150.0  # for the names of verdicts
+ZERO: Final = 190.0  # the place of what is 0, or has the other sign
+LEFT, RIGHT = 240.0, 770.0  # of the axis
+MIDDLE: Final = (LEFT + RIGHT) / 2
+NO_RATIO: Final = 875.0  # the middle of what has no number to be divided by
+FARTHEST: Final = 32.0  # times; what is farther stands at the end
+PITCH: Final = 4.8  # from dot to dot
+STACK_MAX: Final = 14  # dots above each other; more stand beside them
+
+
+class Dot(NamedTuple):
+    """A claim and its place in its row."""
+
+    paper: Index
+    claim: Claim
+    column: int
+    height: int
+
+    @property
+    def x(self) -> float:
+        """Its place from left to right."""
+        return self.column * PITCH
+
+    @property
+    def up(self) -> float:
+        """Its place above the line of its row."""
+        return PITCH * (self.height + 0.5)
+
+    @property
+    def said(self) -> str:
+        """The claim in words."""
+        claim, row = self.claim, Row(self.claim)
+        return (
+            f"{self.paper.outcome.reference.citation}, {claim.item}: {claim.key}. "
+            f"Printed {row.published or 'nothing'}, measured {row.measured or 'nothing'}: "
+            f"{claim.said}"
+        )
+
+
+class Picture(NamedTuple):
+    """Rows of dots by verdict, each with the height of its line, and the height of the picture."""
+
+    rows: list[tuple[str, list[Dot], float]]
+    height: float
+
+    @property
+    def ticks(self) -> list[tuple[float, str]]:
+        """Places and labels of the axis, which is logarithmic."""
+        return [
+            (MIDDLE + e / 5 * (RIGHT - LEFT) / 2, f"1/{2**-e}" if e < 0 else str(2**e))
+            for e in range(-5, 6)
+        ]
+
+    @property
+    def said(self) -> str:
+        """The picture in words."""
+        found = "; ".join(f"{len(dots)} {verdict}" for verdict, dots, _ in self.rows)
+        return (
+            "A dot for each claim, in the row of its verdict, at measured over printed on a "
+            f"logarithmic axis: {found}. Each leads to its row in the lists below."
+        )
+
+
+def picture(indices: Sequence[Index]) -> Picture:
+    """The picture; findings have nothing to be compared with and are left out."""
+    rows, y = [], 34.0
+    for verdict in VERDICTS:
+        dots = _stacked(indices, verdict) if verdict != FINDING else []
+        if dots:
+            y += 14 + PITCH * max(3, max(dot.height for dot in dots) + 1)
+            dots.sort(key=lambda dot: (dot.column, dot.height))
+            rows.append((verdict, dots, y))
+    return Picture(rows, y + 12)
+
+
+def _ratio(claim: Claim) -> float | None:
+    """Measured over published; None if one is not a number, or only the published value is 0."""
+    if not isinstance(claim.published, (int, float)):
+        return None
+    if not isinstance(claim.measured, (int, float)):
+        return None
+    if claim.published == 0:
+        return 1.0 if claim.measured == 0 else None
+    return claim.measured / claim.published
+
+
+def _place(claim: Claim) -> float:
+    ratio = _ratio(claim)
+    if ratio is None:
+        return NO_RATIO
+    if ratio <= 0:
+        return ZERO
+    share = math.log(min(max(ratio, 1 / FARTHEST), FARTHEST)) / math.log(FARTHEST)
+    return MIDDLE + share * (RIGHT - LEFT) / 2
+
+
+def _stacked(indices: Sequence[Index], verdict: str) -> list[Dot]:
+    """Dots of a row, those at one place above each other, and beside it if there are too many."""
+    heights: dict[int, int] = {}
+    found = []
+    claims = [
+        (index, claim)
+        for index in indices
+        for claim in index.outcome.claims
+        if claim.verdict == verdict
+    ]
+    for index, claim in sorted(claims, key=lambda pair: abs(_place(pair[1]) - MIDDLE)):
+        place = _place(claim)
+        most = 8 if place == NO_RATIO and len(claims) < 80 else STACK_MAX
+        wanted = round(place / PITCH)
+        column = next(
+            wanted + aside
+            for distance in range(1000)
+            for aside in (distance, -distance)
+            if heights.get(wanted + aside, 0) < most
+        )
+        height = heights.get(column, 0)
+        heights[column] = height + 1
+        found.append(Dot(index, claim, column, height))
+    return found

@@ -1,0 +1,140 @@
+"""The report as one page: plain HTML and inline SVG, without outside resources.
+
+All of it works without scripts; the script adds a search in lists and what a chart's marks say.
+The template page.html has the HTML; here is what it is made of.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from functools import partial
+from typing import Final
+
+import jinja2
+
+from precedes.pages import document, read
+from precedes.pages.charts import Link, svg
+from precedes_papers.outcome import Outcome, counts
+from precedes_papers.registry import Reference
+from precedes_papers.report import dots, tables
+from precedes_papers.report.claims import MARKS, Row, by_item, value, why
+from precedes_papers.report.environment import Environment, seeds_of
+from precedes_papers.report.index import Index, anchor, command_of, file_of, filter_of, slug
+from precedes_papers.rules import (
+    DIFFERS,
+    EQUAL,
+    FINDING,
+    FITTED_MEANING,
+    HOLDS,
+    IN_BOUNDS,
+    INCONCLUSIVE,
+    IRREPRODUCIBLE,
+    MEANINGS,
+    SAME_TREND,
+    VERDICTS,
+)
+from precedes_papers.shown import Figure, Table
+
+AGREEING: Final = (HOLDS, EQUAL, IN_BOUNDS, SAME_TREND)
+COUNTS: Final = ("No", "One", "Two", "Three", "Four", "Five", "Six", "Seven", "Eight", "Nine")
+
+
+def page(outcomes: Sequence[Outcome], environment: Environment) -> str:
+    """The whole page."""
+    indices = [Index(outcome) for outcome in outcomes]
+    judged = [claim for one in outcomes for claim in one.claims if claim.verdict != FINDING]
+    total = counts(outcomes)
+    context = {
+        "indices": indices,
+        "outcomes": outcomes,
+        "total": total,
+        "judged": len(judged),
+        "agreeing": sum(total[verdict] for verdict in AGREEING),
+        "fitted": sum(bool(claim.fitted) for claim in judged),
+        "papers": COUNTS[len(outcomes)] if len(outcomes) < len(COUNTS) else str(len(outcomes)),
+        "picture": dots.picture(indices),
+        "facts": environment.facts(outcomes),
+        "digest": (environment.versions.get("sources") or "")[:12],
+        "script": read("precedes_papers.report", "page.js"),
+    }
+    body = _template().render(context)
+    style = f"{read('precedes_papers.report', 'page.css')}{_filters()}"
+    return document(title="precedes: published and measured", body=body, style=style)
+
+
+def _template() -> jinja2.Template:
+    """The template with what it may call."""
+    environment = jinja2.Environment(
+        loader=jinja2.FunctionLoader(partial(read, "precedes_papers.report")),
+        autoescape=True,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        undefined=jinja2.StrictUndefined,
+    )
+    for function in (
+        Row, anchor, by_item, command_of, counts, file_of, filter_of, seeds_of, slug, value, why,
+        chart, entry, everything,
+    ):  # fmt: skip
+        environment.globals[function.__name__] = function
+    environment.globals |= {
+        "DIFFERS": DIFFERS,
+        "FINDING": FINDING,
+        "FITTED_MEANING": FITTED_MEANING,
+        "INCONCLUSIVE": INCONCLUSIVE,
+        "IRREPRODUCIBLE": IRREPRODUCIBLE,
+        "MARKS": MARKS,
+        "MEANINGS": MEANINGS,
+        "VERDICTS": VERDICTS,
+        "dots": dots,
+        "tables": tables,
+    }
+    return environment.get_template("page.html")
+
+
+def _filters() -> str:
+    """Style that hides all claims but those of the verdict jumped to, and marks its link."""
+    rules = []
+    for verdict in VERDICTS:
+        kind = slug(verdict)
+        at = f'.claims:has(.filter[id$="-{kind}"]:target)'
+        rules.append(
+            f"{at} .claim:not(.{kind}), {at} tbody:not(:has(.{kind})) {{ display: none; }}"
+        )
+        rules.append(f"{at} .filters a.{kind} {{ outline-width: 2px; }}")
+    return "\n".join(rules) + "\n"
+
+
+def chart(index: Index, figure: Figure, name: str) -> str:
+    """A figure as SVG whose marks lead to the claims about them."""
+    links = {}
+    for place, series in enumerate(figure.series):
+        for number, point in enumerate(series.points):
+            claim = None if point.source is None else index.claim_of(figure.name, point.source)
+            if claim is not None:
+                links[place, number] = Link(f"#{index.place(claim)}", claim.said)
+    return svg(figure, name=name, command=command_of(index.outcome), links=links)
+
+
+def everything(outcome: Outcome) -> list[Table | Figure]:
+    """Tables and figures in the order of the paper, but for the figures of its headlines."""
+    others = [one for one in outcome.figures if one.name not in outcome.story.figures]
+    return sorted([*outcome.tables, *others], key=lambda one: _order(one.name))
+
+
+def _order(name: str) -> tuple[int, int]:
+    """Tables before figures, each by its published number, then what is not in the paper."""
+    found = re.match(r"(Table|Figure|Section) ([0-9]+|[IVX]+)", name)
+    if not found:
+        return 3, 0
+    number = int(found[2]) if found[2].isdigit() else 0
+    return ("Table", "Figure", "Section").index(found[1]), number
+
+
+def entry(reference: Reference) -> list[tuple[str, str]]:
+    """A paper in the bibliography: its texts, each with the address it links to, or ""."""
+    links = {f"doi:{reference.doi}": f"https://doi.org/{reference.doi}"} if reference.doi else {}
+    if reference.hal:
+        links[f"HAL {reference.hal}"] = f"https://hal.science/{reference.hal}"
+    names = "|".join(map(re.escape, links)) or "$"
+    return [(text, links.get(text, "")) for text in re.split(f"({names})", str(reference))]

@@ -1,0 +1,157 @@
+"""What a report shows of a paper: tables, figures, and headlines, its main statements.
+
+A headline names the claims that judge it and has no numbers of its own: what is published and what
+was measured are read from the claims.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from precedes.errors import InternalError
+from precedes.pages.figures import Figure, Point, Series
+from precedes_papers.measured import Measured
+from precedes_papers.rules import Claim
+
+__all__ = [
+    "Cell",
+    "Figure",
+    "Headlines",
+    "Point",
+    "Printed",
+    "Series",
+    "Statement",
+    "Story",
+    "Table",
+    "Told",
+    "evidence_of",
+    "measured_series",
+    "model_series",
+    "published_series",
+    "seeds_of",
+    "story",
+]
+
+
+@dataclass(frozen=True)
+class Printed:
+    """A published value in a table."""
+
+    value: float
+
+
+# Text and plain numbers name the row or come from a model; None: nothing to show.
+Cell = str | float | Printed | Measured | None
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table of the report, and its file ``tables/PAPER-NAME.csv``."""
+
+    name: str  # "Table 1"
+    header: tuple[str, ...]
+    rows: tuple[tuple[Cell, ...], ...]
+    note: str = ""
+    by_row: bool = False  # a row is one quantity: its numbers are written alike, not a column's
+
+    def __post_init__(self) -> None:
+        for row in self.rows:
+            if len(row) != len(self.header):
+                raise InternalError(f"{self.name}: a row of {len(row)} under {self.header}")
+
+
+def measured_series(label: str, points: Sequence[tuple[float, Measured]]) -> Series:
+    """Means over replications, with their intervals."""
+    found = []
+    for x, measured in points:
+        if not isinstance(measured, Measured):
+            raise InternalError(f"{label}: a measured point needs a Measured, not {measured!r}")
+        low, high = measured.interval or (None, None)
+        found.append(Point(x, measured.mean, low, high, seeds_of(measured), evidence_of(measured)))
+    return Series(label, "measured", _some(label, found))
+
+
+def seeds_of(measured: Measured) -> str:
+    """The seeds and experiments that it comes from, in words."""
+    seeds = sorted({origin.seed for origin in measured.origins})
+    if not seeds:
+        return ""
+    names = list(dict.fromkeys(origin.experiment for origin in measured.origins))
+    whole = seeds == list(range(seeds[0], seeds[-1] + 1))
+    text = f"{seeds[0]} to {seeds[-1]}" if whole else ", ".join(map(str, seeds))
+    which = f"seed {seeds[0]}" if len(seeds) == 1 else f"seeds {text}"
+    return f"{which} of {' and '.join(names)}"
+
+
+def evidence_of(measured: Measured) -> Hashable:
+    """What tells it from all else that was measured: values, and the runs they come from."""
+    return measured.values, measured.origins
+
+
+def published_series(label: str, points: Sequence[tuple[float, float]]) -> Series:
+    """What the paper prints; drawn dashed."""
+    return Series(label, "published", _some(label, [Point(x, y) for x, y in points]))
+
+
+def model_series(label: str, points: Sequence[tuple[float, float]]) -> Series:
+    """What a formula predicts; drawn dotted."""
+    return Series(label, "model", _some(label, [Point(x, y) for x, y in points]))
+
+
+def _some(label: str, points: Sequence[Point]) -> tuple[Point, ...]:
+    if not points:
+        raise InternalError(f"{label}: a series without points")
+    return tuple(sorted(points, key=lambda point: point.x))
+
+
+@dataclass(frozen=True)
+class Statement:
+    """Something that a paper says: ``says`` has ``{}`` where the published value stands."""
+
+    says: str  # "aggregation saves {} of the packets of 1,024 nodes"
+    short: str  # "packets saved, 1,024 nodes": a line of the terminal begins with it
+    item: str  # "Table 1"
+    keys: Mapping[str, str]  # by reading, "" if there is one alone
+    unit: str = ""  # follows a number: "%", "s"
+
+
+@dataclass(frozen=True)
+class Headlines:
+    """The statements, the most important first, and the names of the two most telling figures."""
+
+    statements: tuple[Statement, ...] = ()
+    figures: tuple[str, ...] = ()
+    readings: str = ""  # what the readings are, or what else holds for all tables
+
+
+class Told(NamedTuple):
+    """A statement with the claims that judge it, by reading."""
+
+    statement: Statement
+    claims: Mapping[str, Claim]
+
+
+@dataclass(frozen=True)
+class Story:
+    """The headlines of a paper with their claims."""
+
+    told: tuple[Told, ...] = ()
+    figures: tuple[str, ...] = ()
+    readings: str = ""
+
+
+def story(headlines: Headlines, claims: Iterable[Claim], figures: Iterable[str]) -> Story:
+    """Find the claims and figures that are named; one that is not there is an error."""
+    found = {(claim.item, claim.key): claim for claim in claims}
+    told = []
+    for one in headlines.statements:
+        for key in one.keys.values():
+            if (one.item, key) not in found:
+                raise InternalError(f"a headline names no claim: {one.item}, {key}")
+        told.append(Told(one, {reading: found[one.item, key] for reading, key in one.keys.items()}))
+    missing = set(headlines.figures) - set(figures)
+    if missing:
+        raise InternalError(f"headlines name no figure: {', '.join(sorted(missing))}")
+    return Story(tuple(told), headlines.figures, headlines.readings)
