@@ -17,7 +17,7 @@ from precedes.stores import Address, Place
 from precedes_papers.measured import ORIGIN, Origin, Results, marked
 from precedes_papers.registry import SCALES, Paper, Reference, load, papers
 from precedes_papers.rules import VERDICTS, Claim
-from precedes_papers.shown import Figure, Story, Table, story
+from precedes_papers.shown import Claims, Figure, Story, Table, story
 
 Runner = Callable[..., dict[str, list[dict[str, Any]]]]
 
@@ -99,13 +99,12 @@ def reproduce(
 def judge(paper: Paper, results: Results, *, scale: str) -> Outcome:
     """Claims, tables and figures of a paper from the results of its experiments."""
     results = marked(results, paper.fitted)
-    claims, figures = tuple(paper.claims(results)), tuple(paper.figures(results))
-    tables = tuple(paper.tables(results))
-    if any(claim.paper != paper.number for claim in claims):
-        raise InternalError(f"paper {paper.number} makes claims about another paper")
-    _check_unique(f"{paper.number}: claims", [(one.item, one.key) for one in claims])
-    names = [figure.name for figure in figures]
-    _check_unique(f"{paper.number}: tables and figures", [*(one.name for one in tables), *names])
+    claims = Claims(paper.claims(results))
+    shown = list(paper.shown(results, claims))
+    twice = [name for name, count in Counter(one.name for one in shown).items() if count > 1]
+    if twice:
+        raise InternalError(f"{paper.number}: tables and figures: {twice[0]} is there twice")
+    figures = tuple(one for one in shown if isinstance(one, Figure))
     return Outcome(
         paper=paper.number,
         reference=paper.reference,
@@ -114,10 +113,10 @@ def judge(paper: Paper, results: Results, *, scale: str) -> Outcome:
             Timing(name, len(runs), sum(run["cpu_s"] for run in runs))
             for name, runs in results.items()
         ),
-        claims=claims,
-        tables=tables,
+        claims=tuple(claims),
+        tables=tuple(one for one in shown if isinstance(one, Table)),
         figures=figures,
-        story=story(paper.headlines, claims, names),
+        story=story(paper.headlines, claims, [figure.name for figure in figures]),
         origins=tuple(run[ORIGIN] for runs in results.values() for run in runs),
     )
 
@@ -149,9 +148,3 @@ def _aligned(
     if [(run["protocol"], run["nodes"], run["seed"]) for run in runs] != wanted:
         raise InternalError(f"{experiment.name}: results are not in the order of the scenarios")
     return [{**run, "run": name} for run, name in zip(runs, names, strict=True)]
-
-
-def _check_unique(what: str, names: Sequence[Any]) -> None:
-    twice = [name for name, count in Counter(names).items() if count > 1]
-    if twice:
-        raise InternalError(f"{what}: {twice[0]} is there twice")

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Final
 from precedes.errors import UserError
 from precedes_papers.measured import Fitted, Results
 from precedes_papers.rules import Claim
-from precedes_papers.shown import Figure, Headlines, Table
+from precedes_papers.shown import Claims, Figure, Headlines, Table
 
 if TYPE_CHECKING:
     from precedes.sim.experiment import Experiment
@@ -28,21 +28,18 @@ if TYPE_CHECKING:
 SCALES: Final = ("quick", "full")
 # What a package exports, and in which of its files.
 EXPORTS: Final = {
-    "PAPER": "__init__",
     "REFERENCE": "__init__",
     "PUBLISHED": "__init__",
     "FITTED": "experiments",
     "experiments": "experiments",
-    "claims": "claims",
-    "HEADLINES": "shown",
-    "tables": "shown",
-    "figures": "shown",
+    "claims": "items",
+    "HEADLINES": "items",
+    "shown": "items",
 }
 _PARAMETERS: Final = {
-    "experiments": "scale",
-    "claims": "results",
-    "tables": "results",
-    "figures": "results",
+    "experiments": ["scale"],
+    "claims": ["results"],
+    "shown": ["results", "claims"],
 }
 # An experiment's name becomes a part of file names.
 _NAME: Final = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
@@ -101,8 +98,7 @@ class Paper:
     experiments: Callable[[str], list[Experiment]]
     claims: Callable[[Results], Iterable[Claim]]
     headlines: Headlines
-    tables: Callable[[Results], Iterable[Table]]
-    figures: Callable[[Results], Iterable[Figure]]
+    shown: Callable[[Results, Claims], Iterable[Table | Figure]]
 
 
 @functools.cache
@@ -147,7 +143,7 @@ def check(exports: SimpleNamespace, *, number: str) -> Paper:
     """The paper that exports make, or a PaperError that says what is missing."""
     for what in _faults(exports, number):
         raise PaperError(f"paper {number!r} (precedes_papers.p{number}): {what}")
-    fields = {name.lower(): getattr(exports, name) for name in EXPORTS if name != "PAPER"}
+    fields = {name.lower(): getattr(exports, name) for name in EXPORTS}
     return Paper(number=number, **fields)
 
 
@@ -156,8 +152,6 @@ def _faults(exports: SimpleNamespace, number: str) -> Iterable[str]:
     for export, file in EXPORTS.items():
         if not hasattr(exports, export):
             yield f"{export} is missing in {file}.py; see 'precedes docs papers'"
-    if not re.fullmatch("[0-9]{3}", number) or number != exports.PAPER:
-        yield f"PAPER must be the three digits of the folder's name, not {exports.PAPER!r}"
     if not isinstance(exports.REFERENCE, Reference) or not exports.REFERENCE.title.strip():
         yield "REFERENCE must be a Reference with a title"
     if not isinstance(exports.PUBLISHED, dict) or not exports.PUBLISHED:
@@ -169,10 +163,10 @@ def _faults(exports: SimpleNamespace, number: str) -> Iterable[str]:
         yield "FITTED must hold a Fitted for each parameter chosen by a look at print"
     if not isinstance(exports.HEADLINES, Headlines) or not exports.HEADLINES.statements:
         yield "HEADLINES must be Headlines with a statement"
-    for name, parameter in _PARAMETERS.items():
+    for name, parameters in _PARAMETERS.items():
         function = getattr(exports, name)
-        if not callable(function) or list(inspect.signature(function).parameters) != [parameter]:
-            yield f"{name} must be a function of one argument, {parameter}"
+        if not callable(function) or list(inspect.signature(function).parameters) != parameters:
+            yield f"{name} must be a function of {' and '.join(parameters)}"
     for scale in SCALES:
         yield from _experiment_faults(exports.experiments(scale), f"experiments({scale!r})")
 

@@ -10,7 +10,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import InitVar, dataclass
 from itertools import pairwise
-from typing import Final, NamedTuple
+from typing import Final
 
 from precedes.errors import InternalError
 from precedes.pages.numbers import number
@@ -71,12 +71,9 @@ Interval = tuple[float, float]
 _SEAL: Final = object()
 
 
-class About(NamedTuple):
-    """What a claim is about; no two claims of a report share all three."""
-
-    paper: str
-    item: str  # "Table 1"
-    key: str  # the cell or point within it
+# What a claim is about: a published item, a cell or point of it, and the reading of the paper that
+# was run, if there are several. No two claims of a paper are about the same.
+About = tuple[str, str] | tuple[str, str, str]  # "Table 1", "packets, 16 nodes", "reading A"
 
 
 @dataclass(frozen=True)
@@ -90,9 +87,9 @@ class Claim:
     why; ``evidence`` is what was measured, with the runs it comes from.
     """
 
-    paper: str
     item: str
-    key: str
+    statement: str
+    reading: str
     published: float | str | None
     measured: float | str | None
     low: float | None
@@ -109,6 +106,11 @@ class Claim:
     def __post_init__(self, seal: object) -> None:
         if seal is not _SEAL:
             raise InternalError("a Claim is made by one of the rules of precedes_papers.rules")
+
+    @property
+    def key(self) -> str:
+        """The statement with its reading: with the item, the name of the claim."""
+        return f"{self.statement}, {self.reading}" if self.reading else self.statement
 
     @property
     def reason(self) -> str:
@@ -377,8 +379,11 @@ def _claim(
     elif evidence:
         measured = _order([one.mean for one in evidence])
     low, high = bounds or (None, None)
+    item, statement, *reading = about
     return Claim(
-        *about,
+        item=item,
+        statement=statement,
+        reading="".join(reading),
         published=published,
         measured=measured,
         low=low,

@@ -6,8 +6,8 @@ was measured are read from the claims.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from precedes.errors import InternalError
@@ -17,6 +17,7 @@ from precedes_papers.rules import Claim
 
 __all__ = [
     "Cell",
+    "Claims",
     "Figure",
     "Headlines",
     "Point",
@@ -106,6 +107,44 @@ def _some(label: str, points: Sequence[Point]) -> tuple[Point, ...]:
     return tuple(sorted(points, key=lambda point: point.x))
 
 
+class Claims:
+    """The claims of a paper by item and key, of which tables, figures and headlines are made."""
+
+    def __init__(self, claims: Iterable[Claim]) -> None:
+        self._found: dict[tuple[str, str], Claim] = {}
+        for claim in claims:
+            if (claim.item, claim.key) in self._found:
+                raise InternalError(f"the claim {claim.item}, {claim.key} is there twice")
+            self._found[claim.item, claim.key] = claim
+
+    def __iter__(self) -> Iterator[Claim]:
+        return iter(self._found.values())
+
+    def of(self, item: str, statement: str, reading: str = "") -> Claim:
+        """The claim of this item and statement under a reading."""
+        key = f"{statement}, {reading}" if reading else statement
+        if (item, key) not in self._found:
+            raise InternalError(f"there is no claim {item}, {key}")
+        return self._found[item, key]
+
+    def measured(self, item: str, statement: str, reading: str = "") -> Measured:
+        """The value that it judges."""
+        (one,) = self.of(item, statement, reading).evidence
+        return one
+
+    def cells(self, item: str, statement: str, readings: Iterable[str] = ("",)) -> list[Cell]:
+        """What is published of a statement, and what was measured under each reading."""
+        claims = [self.of(item, statement, reading) for reading in readings]
+        published = claims[0].published
+        printed = Printed(published) if isinstance(published, (int, float)) else None
+        return [printed, *(claim.evidence[0] for claim in claims)]
+
+    def line(self, label: str, item: str, points: Mapping[float, str], reading: str = "") -> Series:
+        """The measured values of statements as a line, by their place on the x axis."""
+        found = [(x, self.measured(item, one, reading)) for x, one in points.items()]
+        return measured_series(label, found)
+
+
 @dataclass(frozen=True)
 class Statement:
     """Something that a paper says: ``says`` has ``{}`` where the published value stands."""
@@ -113,7 +152,8 @@ class Statement:
     says: str  # "aggregation saves {} of the packets of 1,024 nodes"
     short: str  # "packets saved, 1,024 nodes": a line of the terminal begins with it
     item: str  # "Table 1"
-    keys: Mapping[str, str]  # by reading, "" if there is one alone
+    statement: str  # of its claims
+    readings: Mapping[str, str] = field(default_factory=lambda: {"": ""})  # by their short names
     unit: str = ""  # follows a number: "%", "s"
 
 
@@ -142,15 +182,18 @@ class Story:
     readings: str = ""
 
 
-def story(headlines: Headlines, claims: Iterable[Claim], figures: Iterable[str]) -> Story:
+def story(headlines: Headlines, claims: Claims, figures: Iterable[str]) -> Story:
     """Find the claims and figures that are named; one that is not there is an error."""
-    found = {(claim.item, claim.key): claim for claim in claims}
-    told = []
-    for one in headlines.statements:
-        for key in one.keys.values():
-            if (one.item, key) not in found:
-                raise InternalError(f"a headline names no claim: {one.item}, {key}")
-        told.append(Told(one, {reading: found[one.item, key] for reading, key in one.keys.items()}))
+    told = [
+        Told(
+            one,
+            {
+                name: claims.of(one.item, one.statement, reading)
+                for name, reading in one.readings.items()
+            },
+        )
+        for one in headlines.statements
+    ]
     missing = set(headlines.figures) - set(figures)
     if missing:
         raise InternalError(f"headlines name no figure: {', '.join(sorted(missing))}")

@@ -12,8 +12,8 @@ from precedes.model import EventKind
 from precedes.sim import simulate
 from precedes_papers.measured import measure
 from precedes_papers.p000 import PUBLISHED, metrics
-from precedes_papers.p000.claims import claims
 from precedes_papers.p000.experiments import FIXED, READINGS, experiments, named, scenario
+from precedes_papers.p000.items import claims
 from precedes_papers.p000.metrics import ITEMS, Runs
 from precedes_papers.rules import DIFFERS, EQUAL, HOLDS, IN_BOUNDS, INCONCLUSIVE, SAME_TREND
 from tests.support import synthetic

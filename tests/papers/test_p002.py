@@ -8,8 +8,8 @@ import pytest
 
 from precedes.sim import simulate
 from precedes_papers.p002 import experiments, metrics
-from precedes_papers.p002.claims import claims
 from precedes_papers.p002.experiments import LOADS, SIZES, TARGETS
+from precedes_papers.p002.items import claims
 from precedes_papers.rules import DIFFERS, EQUAL, IN_BOUNDS, INCONCLUSIVE, SAME_TREND
 from tests.support.synthetic import results as made_up
 
@@ -86,7 +86,7 @@ def test_growth_beyond_linear_is_judged_by_the_least_clocks(power, verdict):
     found = judged(figure_5=sized(share))
     for target in TARGETS[2:]:
         for load in LOADS[1:]:
-            key = f"growth of the least clock to {load:g}/s at {target:g}"
+            key = f"growth of the least clock at {target:g}, to {load:g}/s"
             assert found["Figure 5", key].verdict == verdict
     for load in LOADS:
         claim = found["Figure 5", f"least entries by accuracy at {load:g}/s"]
@@ -131,10 +131,10 @@ def test_clocks_and_errors_that_follow_the_peaks():
         # As many errors at any time: a fifth of them at the peaks, fewer than of the broadcasts.
         (text, "share of errors at the peaks, fixed, random load"): DIFFERS,
         (text, "errors less load at peaks, fixed, random load"): DIFFERS,
-        (text, "messages, fixed less dcs, random load"): SAME_TREND,
+        (text, "out of order, fixed less dcs, messages, random load"): SAME_TREND,
     }.items():
         assert found[key].verdict == verdict, key
-    times = found[text, "times fewer messages out of order, dcs, random load"]
+    times = found[text, "times fewer out of order, messages, random load"]
     assert times.published == 6
     assert times.measured == pytest.approx(7, rel=0.02)
 
@@ -239,6 +239,6 @@ def test_few_seeds_decide_nothing_about_counts_of_one_run():
         "bell", load=RATES[:20], entries=SIZES_THEN[:20], violations=[1] * 20, wrong=50
     )
     runs[1]["violations"] = {"messages": 75, "deliveries": 900}
-    claim = judged(bell=runs)["Section V-B1", "messages out of order, dcs, one bell"]
+    claim = judged(bell=runs)["Section V-B1", "out of order, dcs, messages, one bell"]
     assert claim.verdict == INCONCLUSIVE
     assert claim.rule == "one_run"

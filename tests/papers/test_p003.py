@@ -13,7 +13,7 @@ import pytest
 from precedes import simulate
 from precedes.testing import observe
 from precedes_papers.p003 import PUBLISHED, experiments, metrics
-from precedes_papers.p003.claims import claims
+from precedes_papers.p003.items import claims
 from precedes_papers.registry import load
 from precedes_papers.rules import DIFFERS, EQUAL, HOLDS, IN_BOUNDS, SAME_TREND
 from tests.support import synthetic

@@ -9,7 +9,7 @@ from precedes.pipeline.execute import counts_and_findings
 from precedes.sim import simulate
 from precedes.trace import read_trace
 from precedes_papers.measured import select
-from precedes_papers.p004.claims import claims
+from precedes_papers.p004 import items
 from precedes_papers.p004.experiments import (
     HIGH,
     LOW,
@@ -19,8 +19,9 @@ from precedes_papers.p004.experiments import (
     experiments,
     scenario,
 )
+from precedes_papers.p004.items import claims
 from precedes_papers.p004.metrics import delay_s, extra, growth, peak, recovery_s
-from precedes_papers.p004.shown import figures, tables
+from precedes_papers.shown import Claims, Table
 from tests.support.synthetic import results as made_up
 
 ALOHA, SENSE = RADIOS.values()
@@ -259,15 +260,16 @@ def test_a_traced_run_with_handoffs_and_faults_keeps_what_is_claimed(tmp_path):
 
 
 def test_figures_6_to_8_and_both_loads_are_shown(results):
-    shown = {figure.name: figure for figure in figures(results)}
-    assert [*shown] == [
+    found = list(items.shown(results, Claims(claims(results))))
+    assert [one.name for one in found if isinstance(one, Table)] == [
+        "Section V-A, 5.6 per s", "Section V-A, 35 per s", "Section V-D",
+    ]  # fmt: skip
+    figures = found[3:]
+    assert [figure.name for figure in figures] == [
         "Figure 6a", "Figure 6b", "Figure 6c", "Figure 6d", "Figure 7a", "Figure 7b", "Figure 8",
         "Bandwidth",
     ]  # fmt: skip
-    for name, figure in shown.items():
+    for figure in figures:
         for radio in RADIOS:
             access = radio.partition(" at ")[0]
-            assert any(access in series.label for series in figure.series), (name, radio)
-    assert [table.name for table in tables(results)] == [
-        "Section V-A, 5.6 per s", "Section V-A, 35 per s", "Section V-D",
-    ]  # fmt: skip
+            assert any(access in series.label for series in figure.series), (figure.name, radio)

@@ -18,7 +18,7 @@ from precedes_papers.measured import Fitted, Measured, marked, measure
 from precedes_papers.outcome import judge, reproduce
 from precedes_papers.registry import PaperError, check, leaves, load, papers
 from precedes_papers.report.files import claims_csv
-from precedes_papers.rules import VERDICTS, About, finding
+from precedes_papers.rules import VERDICTS, finding
 from precedes_papers.shown import Headlines, Printed
 from tests.support.small_paper import paper_module
 from tests.support.synthetic import results
@@ -99,7 +99,7 @@ def test_the_test_above_finds_a_mixture():
     module = paper_module()
     module.claims = lambda results: [
         finding(
-            About("900", "Table 1", "deliveries"),
+            ("Table 1", "deliveries"),
             measured=measure(lambda run: module.PUBLISHED["Table 1"][0], results["table-1"]),
         )
     ]
@@ -162,7 +162,7 @@ def test_a_paper_makes_the_same_of_the_same_results(number, scale):
             or isinstance(claim.measured, str)
             or math.isfinite(claim.measured)
         )
-    lines = claims_csv(first.claims).splitlines()
+    lines = claims_csv([first]).splitlines()
     names = "paper,item,key,published,measured,low,high,verdict,size,fitted,rule,reason,experiments"
     assert lines[0] == names
 
@@ -177,17 +177,16 @@ SMALL = Experiment("a", (Scenario(protocol="vector", nodes=2),))
 @pytest.mark.parametrize(
     ("changes", "says"),
     [
-        ({"PAPER": None}, "PAPER is missing"),
-        ({"PAPER": "901"}, "three digits of the folder's name"),
         ({"REFERENCE": None}, "REFERENCE is missing in __init__.py"),
         ({"REFERENCE": "A paper"}, "REFERENCE must be a Reference"),
         ({"PUBLISHED": {}}, "PUBLISHED must be a dict"),
         ({"PUBLISHED": {"Table 1": [None]}}, "PUBLISHED holds numbers and text"),
         ({"PUBLISHED": {"Table 1": {"a": True}}}, "PUBLISHED holds numbers and text"),
-        ({"HEADLINES": None}, "HEADLINES is missing in shown.py"),
+        ({"HEADLINES": None}, "HEADLINES is missing in items.py"),
         ({"HEADLINES": Headlines()}, "HEADLINES must be Headlines with a statement"),
-        ({"figures": None}, r"figures is missing in shown.py"),
-        ({"claims": lambda: []}, "claims must be a function of one argument, results"),
+        ({"shown": None}, r"shown is missing in items.py"),
+        ({"claims": lambda: []}, "claims must be a function of results"),
+        ({"shown": lambda results: []}, "shown must be a function of results and claims"),
         ({"experiments": returns([])}, "not an empty one"),
         ({"experiments": returns([3])}, "must return Experiment, not int"),
         ({"experiments": returns([Experiment("A b", SMALL.scenarios)])}, "lower case"),
@@ -218,11 +217,11 @@ def test_claims_that_cannot_be_told_apart_are_refused():
     paper = check(module, number="900")
     with pytest.raises(InternalError, match="is there twice"):
         judge(paper, results(paper.experiments("quick"), seed=1), scale="quick")
-    module.claims = lambda results: [
-        finding(About("901", "a", "b"), measured=measure(lambda run: 1.0, results["table-1"]))
-    ]
+    module.claims = once
+    shows = module.shown
+    module.shown = lambda results, claims: shows(results, claims) * 2
     paper = check(module, number="900")
-    with pytest.raises(InternalError, match="about another paper"):
+    with pytest.raises(InternalError, match="Table 1 is there twice"):
         judge(paper, results(paper.experiments("quick"), seed=1), scale="quick")
 
 

@@ -12,9 +12,9 @@ from precedes.sim import Scenario
 from precedes.sim.experiment import Experiment
 from precedes_papers import rules
 from precedes_papers.measured import Measured, measure, pooled, ranged, select
-from precedes_papers.rules import AT_MOST_ONCE, CAUSAL_ORDER, EXACTLY_ONCE, About, Claim, kept
+from precedes_papers.rules import AT_MOST_ONCE, CAUSAL_ORDER, EXACTLY_ONCE, Claim, kept
 
-ABOUT = About("003", "Table 1", "cell")
+ABOUT = ("Table 1", "cell")
 
 
 def of(*values: float) -> Measured:
@@ -261,7 +261,7 @@ def test_a_finding_publishes_nothing():
 
 def test_only_the_rules_and_results_make_claims_and_measurements():
     with pytest.raises(InternalError, match="made by one of the rules"):
-        Claim(*ABOUT, 1.0, 1.0, None, None, "holds", None, "", "within", "", (), (), seal=None)
+        Claim(*ABOUT, "", 1.0, 1.0, None, None, "holds", None, "", "within", "", (), (), seal=None)
     with pytest.raises(InternalError, match="from results"):
         Measured((1.0,), seal=None)
     with pytest.raises(InternalError, match="must come from"):

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from precedes.stores import Address
 from precedes.trace.schema import KIND_NAMES
 from precedes_papers.measured import Measured, Results, Run, measure, ranged, select
-from precedes_papers.p000 import PAPER
+from precedes_papers.p000 import PUBLISHED
 from precedes_papers.p000.experiments import MIDDLE, named
 from precedes_papers.rules import About
 
@@ -59,9 +59,9 @@ class Runs(NamedTuple):
     results: Results
     reading: str
 
-    def about(self, item: str, key: str) -> About:
+    def about(self, item: str, statement: str) -> About:
         """What a claim under this reading is about."""
-        return About(PAPER, item, f"{key}, reading {self.reading}")
+        return item, statement, f"reading {self.reading}"
 
     def of(self, kind: str, nodes: int = MIDDLE) -> list[Run]:
         """The runs of a kind with so many nodes."""
@@ -421,21 +421,20 @@ def _means_of(rows: Rows, node: Int64s, source: Int64s) -> dict[str, float]:
 
 
 class Item(NamedTuple):
-    """A published value: its key in claims, its reader, half a unit of its last place, its runs."""
+    """A published value: the item and key of its claims, its reader, half a unit of its last place.
 
+    ``kinds`` are the runs that it is read from.
+    """
+
+    item: str
     key: str
     read: Callable[..., float]
     rounding: float
     kinds: tuple[str, ...] = ("with",)
 
 
-_MESSAGES: Final = {
-    "1": (1, 1),
-    "2": (2, 2),
-    "3": (3, 3),
-    "4": (4, 4),
-    "5": (5, 5),
-    "over 5": (6, 99),
+_MESSAGES: Final = {"1": (1, 1), "2": (2, 2), "3": (3, 3), "4": (4, 4), "5": (5, 5)} | {
+    "over 5": (6, 99)
 }
 _HUNDREDS: Final = {
     "up to 100": (0, 1),
@@ -444,51 +443,69 @@ _HUNDREDS: Final = {
     "301 to 400": (3, 4),
     "over 400": (4, 99),
 }
+# Table 3 as the paper's text has it: the columns change places, as only aggregation makes larger
+# packets.
+COLUMNS: Final = {"Table 3, with": 0, "Table 3, without": 1}
 
 
-def _by_bytes(how: str, kind: str) -> dict[str, Item]:
-    """A column of Table 3; the columns change places, as only aggregation makes larger packets."""
+def published(table: str, name: str) -> float:
+    """The published value of an item."""
+    if table in COLUMNS:
+        return float(PUBLISHED["Table 3"][name][COLUMNS[table]])
+    return float(PUBLISHED[table][name])
+
+
+def _of_messages(key: str, read: Callable[[int, int], Read], first: int) -> dict[str, Item]:
     return {
-        name: Item(
-            f"% of packets of {name} bytes, {how} (swapped)", with_bytes(*steps), 0.005, (kind,)
-        )
+        name: Item("Table 2", key.format(name), read(low, high), 0.005)
+        for name, (low, high) in _MESSAGES.items()
+        if low >= first
+    }
+
+
+def _of_bytes(how: str, kind: str) -> dict[str, Item]:
+    key = f"% of packets of {{}} bytes, {how} (swapped)"
+    return {
+        name: Item("Table 3", key.format(name), with_bytes(*steps), 0.005, (kind,))
         for name, steps in _HUNDREDS.items()
     }
 
 
 # By the names in PUBLISHED.
 ITEMS: Final[Mapping[str, Mapping[str, Item]]] = {
-    "Table 2": {
-        name: Item(f"% of packets with {name} messages", with_messages(*bounds), 0.005)
-        for name, bounds in _MESSAGES.items()
-    },
-    "Table 2, aggregated": {
-        name: Item(f"% of aggregated packets with {name} messages", of_aggregated(*bounds), 0.005)
-        for name, bounds in _MESSAGES.items()
-        if name != "1"
-    },
+    "Table 2": _of_messages("% of packets with {} messages", with_messages, 1),
+    "Table 2, aggregated": _of_messages(
+        "% of aggregated packets with {} messages", of_aggregated, 2
+    ),
     "section 5.1": {
-        "two or three": Item("% of aggregated packets with 2 or 3", of_aggregated(2, 3), 0.5),
-        "largest packet": Item("messages in the largest packet", largest, 0.5),
-        "packets of 15": Item("packets with 15 messages", packets_of(15), 0.5),
+        name: Item("Table 2", key, read, 0.5)
+        for name, key, read in (
+            ("two or three", "% of aggregated packets with 2 or 3", of_aggregated(2, 3)),
+            ("largest packet", "messages in the largest packet", largest),
+            ("packets of 15", "packets with 15 messages", packets_of(15)),
+        )
     },
-    "Table 3, with": _by_bytes("with", "with"),
-    "Table 3, without": _by_bytes("without", "alone"),
+    "Table 3, with": _of_bytes("with", "with"),
+    "Table 3, without": _of_bytes("without", "alone"),
     "section 5.2": {
         "larger": Item(
+            "Table 3",
             "% of packets larger than any without aggregation",
             larger_than_any,
             0.005,
             ("packets", "packets-alone"),
         ),
-        "over 1400": Item("% of packets over 1400 bytes", with_bytes(14, 99), 0.005),
-        "cut": Item("packets cut at the MTU", cut_at_mtu, 0.5, ("packets",)),
+        "over 1400": Item("Table 3", "% of packets over 1400 bytes", with_bytes(14, 99), 0.005),
+        "cut": Item("Table 3", "packets cut at the MTU", cut_at_mtu, 0.5, ("packets",)),
     },
     "Figure 6": {
-        "0": Item("% of messages with 0 dependencies", needing("0"), 0.5),
-        "1 to 4": Item("% of messages with 1 to 4 dependencies", needing("1_to_4"), 0.05),
-        "5 to 9": Item("% of messages with 5 to 9 dependencies", needing("5_to_9"), 0.05),
-        "over 12": Item("% of messages with over 12 dependencies", needing_over_12, 0.5),
-        "most": Item("dependencies of the message with most", extra("dependencies_max"), 0.0),
+        name: Item("Figure 6", key, read, rounding)
+        for name, key, read, rounding in (
+            ("0", "% of messages with 0 dependencies", needing("0"), 0.5),
+            ("1 to 4", "% of messages with 1 to 4 dependencies", needing("1_to_4"), 0.05),
+            ("5 to 9", "% of messages with 5 to 9 dependencies", needing("5_to_9"), 0.05),
+            ("over 12", "% of messages with over 12 dependencies", needing_over_12, 0.5),
+            ("most", "dependencies of the message with most", extra("dependencies_max"), 0.0),
+        )
     },
 }

@@ -6,7 +6,7 @@ import itertools
 import math
 import statistics
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final, NamedTuple
 
 import pyarrow as pa
@@ -32,6 +32,9 @@ from precedes_papers.p001.experiments import (
     TREES,
     shared_trees,
 )
+
+Reader = Callable[[Run], float]
+Pair = Callable[[Run, Run], float]
 
 REACTION_MS: Final = 0.1  # a source that is done reacts no more: its last 0.1 does not count
 TICK_MS: Final = 0.1
@@ -107,6 +110,18 @@ def _profile(run: Run, what: str) -> list[float]:
     return [run["extra"][f"profile_{what}_{place}"] for place in range(PROFILE["profile_slices"])]
 
 
+def profile_of(what: str, runs: Sequence[Run]) -> Iterator[tuple[int, Reader]]:
+    """Readers of the mean items or bytes of a packet of p0, by slice of time with packets."""
+    for place in range(PROFILE["profile_slices"]):
+        if all(run["extra"][f"profile_packets_{place}"] for run in runs):
+
+            def read(run: Run, place: int = place) -> float:
+                extra = run["extra"]
+                return float(extra[f"profile_{what}_{place}"] / extra[f"profile_packets_{place}"])
+
+            yield place, read
+
+
 def half_width(runs: Sequence[Run]) -> float:
     """Half of the 95 % interval of the mean latency, of as many drawings as the paper has."""
     spread = statistics.stdev(latency_ms(run) for run in runs)
@@ -150,7 +165,7 @@ class Column(NamedTuple):
     """Where the cells of a published table come from."""
 
     experiment: str
-    read: Callable[[Run], float]
+    read: Reader
     places: int  # published decimals
     rows: tuple[int, ...] = SIZES  # processes, or trees in Table 2
 

@@ -16,6 +16,8 @@ from precedes_papers.p002.experiments import (
     SHIFT_S,
 )
 
+Reader = Callable[[Run], float]
+
 COUNTS: Final = ("messages", "deliveries")
 ROUNDS: Final = ("deactivate", "remove")
 STEP_S: Final = 10  # of a series
@@ -26,7 +28,7 @@ DELAY_S: Final = 0.1  # the mean
 INCREMENTS: Final = 2
 
 
-def out_of_order(count: str) -> Callable[[Run], float]:
+def out_of_order(count: str) -> Reader:
     """A reader of what was out of causal order: distinct messages, or deliveries."""
     return ranged(0)(lambda run: float(run["violations"][count]))
 
@@ -136,7 +138,7 @@ def header_bytes(run: Run) -> float:
     return (float(run["bytes_sent"]) - packets - payload) / run["messages_sent"]
 
 
-def over_intervals(name: str, first_s: int, last_s: int) -> Callable[[Run], float]:
+def over_intervals(name: str, first_s: int, last_s: int) -> Reader:
     """A reader of the mean of a series over the intervals from one time to another."""
 
     @ranged(0)
@@ -147,7 +149,7 @@ def over_intervals(name: str, first_s: int, last_s: int) -> Callable[[Run], floa
     return read
 
 
-def per_second(name: str, first_s: int, last_s: int) -> Callable[[Run], float]:
+def per_second(name: str, first_s: int, last_s: int) -> Reader:
     """A reader of what a series counts in a second, from one time to another."""
     read = over_intervals(name, first_s, last_s)
     return ranged(0)(lambda run: read(run) / STEP_S)
@@ -215,13 +217,16 @@ def _at_peaks(counts: Sequence[float], load: Sequence[float]) -> float:
     return near / max(sum(counts), 1)
 
 
-before_shift = per_second("violations", 0, SHIFT_S)
-after_shift = per_second("violations", SHIFT_S, MOVED_S)
-after_moves = per_second("violations", MOVED_S, REBALANCED_S)
-after_rebalancing = per_second("violations", REBALANCED_S, SHIFT_END_S)
+# Of Figure 10: errors per second.
+PHASES: Final = {
+    "before 50 s": per_second("violations", 0, SHIFT_S),
+    "from 50 to 70 s": per_second("violations", SHIFT_S, MOVED_S),
+    "from 70 to 90 s": per_second("violations", MOVED_S, REBALANCED_S),
+    "after 90 s": per_second("violations", REBALANCED_S, SHIFT_END_S),
+}
 
 
-def round_packets(kind: str) -> Callable[[Run], float]:
+def round_packets(kind: str) -> Reader:
     """A reader of the packets of a round of a kind, for each other process."""
 
     def read(run: Run) -> float:

@@ -6,7 +6,7 @@ import contextlib
 import csv
 import io
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any, Final
 
 from precedes.errors import InternalError, UserError
@@ -21,7 +21,7 @@ from precedes_papers.rules import Claim
 from precedes_papers.shown import Figure, Printed, Table
 
 CLAIM_FIELDS: Final = (
-    "paper", "item", "key", "published", "measured", "low", "high", "verdict", "size", "fitted",
+    "item", "key", "published", "measured", "low", "high", "verdict", "size", "fitted",
     "rule", "reason", "experiments",
 )  # fmt: skip
 # Files of tables that a report wrote: others in the folder are not ours to remove.
@@ -40,7 +40,7 @@ def write_report(
     """
     directory = Address.of(directory)
     texts = {f"tables/{name}.csv": text for name, text in _tables(outcomes)}
-    texts["claims.csv"] = claims_csv(claim for outcome in outcomes for claim in outcome.claims)
+    texts["claims.csv"] = claims_csv(outcomes)
     texts["runs.csv"] = runs_csv(outcomes)
     texts["timings.csv"] = timings_csv(outcomes)
     texts["summary.txt"] = summary(outcomes)
@@ -64,10 +64,14 @@ def _write(texts: dict[str, str], directory: Address) -> None:
                 raise IsADirectoryError(0, f"{path} is a directory")
 
 
-def claims_csv(claims: Iterable[Claim]) -> str:
+def claims_csv(outcomes: Sequence[Outcome]) -> str:
     """The claims, a line each, under the names of their fields."""
-    rows = [[getattr(claim, name) for name in CLAIM_FIELDS] for claim in claims]
-    return _csv(CLAIM_FIELDS, rows)
+    rows = [
+        [outcome.paper, *(getattr(claim, name) for name in CLAIM_FIELDS)]
+        for outcome in outcomes
+        for claim in outcome.claims
+    ]
+    return _csv(("paper", *CLAIM_FIELDS), rows)
 
 
 def runs_csv(outcomes: Sequence[Outcome]) -> str:

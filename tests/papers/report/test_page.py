@@ -10,7 +10,7 @@ from precedes_papers.measured import measure, ranged
 from precedes_papers.outcome import judge
 from precedes_papers.registry import check, load
 from precedes_papers.report import Environment, write_report
-from precedes_papers.rules import About, finding, same_sign, within
+from precedes_papers.rules import finding, same_sign, within
 from tests.support.browser import (
     SCHEMES,
     WIDTHS,
@@ -195,14 +195,14 @@ def test_reasons_once_points_no_interval_and_directions(small, tmp_path):
     reason = "print does not say how long the runs are"
     claims = (
         *(
-            within(About("900", "Table 1", f"cell {n}"), published=9, measured=of(count, 1, 2),
+            within(("Table 1", f"cell {n}"), published=9, measured=of(count, 1, 2),
                    reason=reason)
             for n in range(8)
         ),
-        within(About("900", "Table 1", "same"), published=240, measured=of(count, 240, 240)),
-        same_sign(About("900", "Table 1", "more"), published=1, measured=of(count, 3, 4),
+        within(("Table 1", "same"), published=240, measured=of(count, 240, 240)),
+        same_sign(("Table 1", "more"), published=1, measured=of(count, 3, 4),
                   is_size=False),
-        finding(About("900", "Table 1", "found"), measured=of(count, 0, 0, 1)),
+        finding(("Table 1", "found"), measured=of(count, 0, 0, 1)),
     )  # fmt: skip
     outcome = dataclasses.replace(small, claims=claims, story=type(small.story)())
     text = write_report([outcome], tmp_path).local.read_text(encoding="utf-8")

@@ -15,7 +15,7 @@ from precedes_papers.outcome import Outcome, Timing, judge
 from precedes_papers.registry import Reference, load
 from precedes_papers.report import write_report
 from precedes_papers.report.files import summary
-from precedes_papers.rules import VERDICTS, About, finding, irreproducible, same_order, within
+from precedes_papers.rules import VERDICTS, finding, irreproducible, same_order, within
 from precedes_papers.shown import (
     Figure,
     Printed,
@@ -38,7 +38,7 @@ def of(*values):
 def outcomes():
     """One made-up outcome of a paper of the package, and one with what is awkward to print."""
     paper = load("003")
-    about = [About("900", NASTY, f"{key} {NASTY}") for key in "abcd"]
+    about = [(NASTY, f"{key} {NASTY}") for key in "abcd"]
     lines = (
         measured_series(NASTY, [(1.0, of(0.0)), (10.0, of(2.0, 3.0)), (100.0, of(1.0, 9.0))]),
         published_series(NASTY, [(1.0, 1.0), (10.0, 0.0)]),

@@ -9,7 +9,7 @@ from precedes_papers.outcome import judge
 from precedes_papers.registry import load
 from precedes_papers.report import screen
 from precedes_papers.rules import VERDICTS
-from precedes_papers.shown import Headlines, Statement, story
+from precedes_papers.shown import Claims, Headlines, Statement, story
 from tests.support.synthetic import results
 
 
@@ -58,8 +58,8 @@ def test_a_long_name_is_cut(outcome):
 
 def test_a_headline_without_its_claim_or_figure_is_refused(outcome):
     names = [figure.name for figure in outcome.figures]
-    statement = Statement(says="{}", short="s", item="Table 1", keys={"": "no such key"})
-    with pytest.raises(InternalError, match="names no claim: Table 1, no such key"):
-        story(Headlines((statement,)), outcome.claims, names)
+    statement = Statement(says="{}", short="s", item="Table 1", statement="no such key")
+    with pytest.raises(InternalError, match="there is no claim Table 1, no such key"):
+        story(Headlines((statement,)), Claims(outcome.claims), names)
     with pytest.raises(InternalError, match="name no figure: Figure 99"):
-        story(Headlines((), ("Figure 99",)), outcome.claims, names)
+        story(Headlines((), ("Figure 99",)), Claims(outcome.claims), names)
