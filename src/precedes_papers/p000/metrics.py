@@ -127,7 +127,7 @@ def with_messages(low: int, high: int) -> Read:
     return ranged(0, 100)(lambda run: _share(run["packets_by_messages"], low, high + 1))
 
 
-def of_aggregated(low: int, high: int) -> Read:
+def _of_aggregated(low: int, high: int) -> Read:
     """% of the packets with two messages or more that have so many."""
     return ranged(0, 100)(lambda run: _share(run["packets_by_messages"][2:], low - 2, high - 1))
 
@@ -475,12 +475,12 @@ def _of_bytes(how: str, kind: str) -> dict[str, Item]:
 ITEMS: Final[Mapping[str, Mapping[str, Item]]] = {
     "Table 2": _of_messages("% of packets with {} messages", with_messages, 1),
     "Table 2, aggregated": _of_messages(
-        "% of aggregated packets with {} messages", of_aggregated, 2
+        "% of aggregated packets with {} messages", _of_aggregated, 2
     ),
     "section 5.1": {
         name: Item("Table 2", key, read, 0.5)
         for name, key, read in (
-            ("two or three", "% of aggregated packets with 2 or 3", of_aggregated(2, 3)),
+            ("two or three", "% of aggregated packets with 2 or 3", _of_aggregated(2, 3)),
             ("largest packet", "messages in the largest packet", largest),
             ("packets of 15", "packets with 15 messages", packets_of(15)),
         )
