@@ -100,7 +100,7 @@ def _note_code(scenario: Scenario, tier: str) -> None:
 
 def scenario_of(options: argparse.Namespace) -> Scenario:
     """The scenario of the options, on top of a file if one is named."""
-    from precedes.sim.inputs.graph import read_graph
+    from precedes.sim.inputs.broadcasts import read_graph
 
     values = common.given_of(options, Scenario)
     values["parameters"] = common.pairs_of(options, "set")

@@ -15,22 +15,19 @@ from precedes.machine import reserve_bytes, resident_bytes
 from precedes.model import NANOSECONDS_PER_S, TIME_NS_MAX, Progress
 from precedes.parts import pool
 from precedes.sim import memory, summary
-from precedes.sim.engine import (
-    faults,
-    histogram,
-    layout,
-    loop,
-    network,
-    oracle,
-    packets,
-    queue,
-    rows,
-)
+from precedes.sim.engine import layout, loop, network, oracle, packets, queue, rows
 from precedes.sim.engine.rows import Writer
-from precedes.sim.engine.world import World, allocate_host, allocate_messages, allocate_nodes
-from precedes.sim.inputs import broadcasts, normals
-from precedes.sim.inputs.faults import make_faults
-from precedes.sim.inputs.network import draw_ns, make_network
+from precedes.sim.engine.world import (
+    FAULT_NODE,
+    FAULT_TIME_NS,
+    LATENCY_BINS,
+    World,
+    allocate_host,
+    allocate_messages,
+    allocate_nodes,
+)
+from precedes.sim.inputs import broadcasts
+from precedes.sim.inputs.network import MANY, draw_ns, make_faults, make_network
 from precedes.sim.memory import nbytes
 from precedes.sim.result import Result
 from precedes.sim.scenario import Scenario
@@ -106,7 +103,7 @@ class Run:
             inbox=np.zeros(2 * 64, np.int64),
             item_class=np.array(self.protocol.items, np.int64),
             delivered=np.zeros((n, n) if crashes else (0, 0), np.int64),
-            latency=np.zeros(histogram.BINS, np.int64),
+            latency=np.zeros(LATENCY_BINS, np.int64),
             trace=np.zeros((CHUNK_ROWS + 4 * n if recording else 0, 6), np.int64),
         )
         registers = world.host.registers
@@ -136,8 +133,8 @@ class Run:
             for node in range(self.scenario.nodes):
                 queue.push_one(world.queue, 0, layout.START | node, 0)
         for row in range(len(world.faults.schedule)):
-            time_ns = int(world.faults.schedule[row, faults.TIME_NS])
-            node = int(world.faults.schedule[row, faults.NODE])
+            time_ns = int(world.faults.schedule[row, FAULT_TIME_NS])
+            node = int(world.faults.schedule[row, FAULT_NODE])
             queue.push_one(world.queue, time_ns, layout.FAULT | node, row)
         if len(world.workload.issue):
             time_ns, node = world.workload.issue[0].tolist()
@@ -173,7 +170,12 @@ class Run:
             self.state,
             scenario=self.scenario,
             protocol=self.protocol,
-            echo=self._echo(),
+            # With what was drawn for it.
+            echo={
+                **self.scenario.echo(),
+                "parameters": vars(self.parameters),
+                "drawn": self.drawn,
+            },
             cpu_s=switch.clock.cpu_s(),
             wall_s=switch.clock.wall_s(),
         )
@@ -257,7 +259,7 @@ class Run:
         # More than before if nothing had been used: one effect needs more than there was.
         count = max(DRAWS, 8 * self.scenario.nodes, 2 * len(delay_ns), 2 * len(chances))
         if links.matrix_ns.size == 0:
-            many = is_compiled and int(self.world.host.registers[layout.PACKETS]) >= normals.WORTH
+            many = is_compiled and int(self.world.host.registers[layout.PACKETS]) >= MANY
             more_ns = draw_ns(self.delay, self.generators[0], count - len(delay_ns), many=many)
             delay_ns = np.concatenate([delay_ns, more_ns])
         if not setting[network.PLAIN]:
@@ -342,14 +344,6 @@ class Run:
     def crashed(self) -> list[int]:
         """The nodes that have crashed so far."""
         return summary.crashed(self.world)
-
-    def _echo(self) -> dict[str, Any]:
-        """The scenario as the result gives it, with what was drawn for it."""
-        return {
-            **self.scenario.echo(),
-            "parameters": vars(self.parameters),
-            "drawn": self.drawn,
-        }
 
 
 def work(protocol: str) -> Work:

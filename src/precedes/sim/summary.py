@@ -10,9 +10,8 @@ from numpy.typing import NDArray
 from precedes import contract
 from precedes.model import NANOSECONDS_PER_MS, NANOSECONDS_PER_S
 from precedes.registry import Protocol
-from precedes.sim.engine import histogram, layout, queue
-from precedes.sim.engine.faults import FOR_EVER_NS
-from precedes.sim.engine.world import World
+from precedes.sim.engine import layout, queue
+from precedes.sim.engine.world import FOR_EVER_NS, World, latency_percentile_ms
 from precedes.sim.result import Latency, Result, Violations
 from precedes.sim.scenario import Scenario
 
@@ -33,6 +32,8 @@ def sum_up(
     violations = Violations(
         int(registers[layout.VIOLATIONS]), int(registers[layout.VIOLATING_MESSAGES])
     )
+    timed = _trimmed(registers[layout.VIOLATIONS_TIMED : layout.REGISTERS])
+    series = {"violations": [float(count) for count in timed]} if oracle else {}
     return Result(
         protocol=protocol.name,
         nodes=scenario.nodes,
@@ -56,7 +57,7 @@ def sum_up(
         simulated_s=int(registers[contract.NOW_NS]) / NANOSECONDS_PER_S,
         complete=int(world.queue.mark[queue.SIZE]) == 0,
         extra={**_extra(registers, oracle=oracle), **protocol.extra(state)},
-        series={**_series(registers, oracle=oracle), **protocol.series(state)},
+        series={**series, **protocol.series(state)},
         scenario=echo,
     )
 
@@ -98,8 +99,8 @@ def _latency(registers: NDArray[np.int64], bins: NDArray[np.int64]) -> Latency:
         delivery_mean=mean_ms(
             int(registers[layout.DELIVERY_NS]), int(registers[layout.DELIVERIES])
         ),
-        p50=histogram.percentile_ms(bins, 0.50),
-        p99=histogram.percentile_ms(bins, 0.99),
+        p50=latency_percentile_ms(bins, 0.50),
+        p99=latency_percentile_ms(bins, 0.99),
     )
 
 
@@ -115,14 +116,6 @@ def _extra(registers: NDArray[np.int64], *, oracle: bool) -> dict[str, float]:
         found["untagged_violations"] = int(registers[layout.UNTAGGED_VIOLATIONS])
         found["untagged_messages"] = int(registers[layout.UNTAGGED_MESSAGES])
     return found
-
-
-def _series(registers: NDArray[np.int64], *, oracle: bool) -> dict[str, list[float]]:
-    """What ``Result.series`` has of every protocol."""
-    if not oracle:
-        return {}
-    timed = registers[layout.VIOLATIONS_TIMED : layout.REGISTERS]
-    return {"violations": [float(count) for count in _trimmed(timed)]}
 
 
 def _trimmed(counts: NDArray[np.int64]) -> list[int]:

@@ -7,8 +7,7 @@ from typing import Any, Final
 from precedes import compiled, contract
 from precedes.contract import Host, Int64s
 from precedes.model import EventKind
-from precedes.sim.engine import histogram, layout, network, oracle, packets, queue, rows, workload
-from precedes.sim.engine.faults import FOR_EVER_NS
+from precedes.sim.engine import layout, network, oracle, packets, queue, rows, workload
 from precedes.sim.engine.layout import (
     ARRIVAL,
     DRAW,
@@ -22,7 +21,7 @@ from precedes.sim.engine.layout import (
     TIMER,
 )
 from precedes.sim.engine.network import Network
-from precedes.sim.engine.world import World
+from precedes.sim.engine.world import FOR_EVER_NS, World, latency_bin
 
 RECEIVE_KIND: Final = int(EventKind.RECEIVE)
 DELIVER_KIND: Final = int(EventKind.DELIVER)
@@ -122,7 +121,7 @@ def count_delivery(world: World, node: int, slot: int, source: int, latency_ns: 
     registers = world.host.registers
     registers[layout.DELIVERIES] += 1
     registers[layout.DELIVERY_NS] += latency_ns
-    world.latency[histogram.latency_bin(latency_ns)] += 1
+    world.latency[latency_bin(latency_ns)] += 1
     verdict = oracle.IN_ORDER
     if oracle.is_on(world.oracle):
         sequence = int(world.host.name[2 * slot + contract.SEQUENCE])

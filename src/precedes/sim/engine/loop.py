@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from precedes import compiled, contract
 from precedes.model import EventKind
-from precedes.sim.engine import faults, layout, oracle, packets, queue, rows, workload
+from precedes.sim.engine import layout, oracle, packets, queue, rows, workload
 from precedes.sim.engine.effects import carry_out, count_delivery, crash
 from precedes.sim.engine.layout import (
     ARRIVAL,
@@ -30,7 +30,16 @@ from precedes.sim.engine.layout import (
     TIMER,
 )
 from precedes.sim.engine.queue import Queue
-from precedes.sim.engine.world import World
+from precedes.sim.engine.world import (
+    CRASH,
+    FAULT_KIND,
+    FAULT_NODE,
+    FAULT_OTHER,
+    FAULT_UNTIL_NS,
+    FOR_EVER_NS,
+    PAUSE,
+    World,
+)
 
 # Events between the look ahead and the event itself.
 AHEAD: Final = 12
@@ -212,17 +221,17 @@ def _issue(world: World, state: Any, node: int, label: int) -> int:
 def _fail(world: World, row: int) -> int:
     """A line of the fault schedule comes true."""
     schedule = world.faults.schedule
-    node = schedule[row, faults.NODE]
-    until_ns = schedule[row, faults.UNTIL_NS]
-    if schedule[row, faults.KIND] == faults.CRASH:
+    node = schedule[row, FAULT_NODE]
+    until_ns = schedule[row, FAULT_UNTIL_NS]
+    if schedule[row, FAULT_KIND] == CRASH:
         if not queue.has_room(world.queue, world.node.shape[0]):
             return GROW_QUEUE
         crash(world, node)
-    elif schedule[row, faults.KIND] == faults.PAUSE:
+    elif schedule[row, FAULT_KIND] == PAUSE:
         blocked_ns = world.node[node, layout.BLOCKED_UNTIL_NS]
         world.node[node, layout.BLOCKED_UNTIL_NS] = max(blocked_ns, until_ns)
     else:
-        world.network.cut_until_ns[node, schedule[row, faults.OTHER]] = until_ns
+        world.network.cut_until_ns[node, schedule[row, FAULT_OTHER]] = until_ns
     return FINISHED
 
 
@@ -232,7 +241,7 @@ def _hold_back(world: World, kind: int, node: int, what: int) -> int:
     if not queue.has_room(world.queue, 2):
         return GROW_QUEUE
     until_ns = world.node[node, layout.BLOCKED_UNTIL_NS]
-    if until_ns < faults.FOR_EVER_NS:
+    if until_ns < FOR_EVER_NS:
         if kind == ISSUE:
             # The broadcasts after it do not wait for this node.
             kind = ISSUE_LATE

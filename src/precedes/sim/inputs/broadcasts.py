@@ -1,8 +1,12 @@
-"""Drawing a workload: from a scenario to its schedule of broadcasts."""
+"""Drawing a workload: from a scenario, or a causal graph, to its schedule of broadcasts."""
 
 from __future__ import annotations
 
+import gzip
+import json
 from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
@@ -13,12 +17,10 @@ from precedes.model import NANOSECONDS_PER_MS, NANOSECONDS_PER_S, TIME_NS_MAX
 from precedes.sim import workloads
 from precedes.sim.engine import workload
 from precedes.sim.engine.workload import Workload
-from precedes.sim.inputs.graph import read_graph
 from precedes.sim.scenario import Scenario
 from precedes.sim.workloads import (
     TARGET_SECONDS,
     Bell,
-    Burst,
     Kind,
     Random,
     Replay,
@@ -46,34 +48,6 @@ def make_workload(scenario: Scenario, generator: np.random.Generator, drawn: Dra
     if isinstance(kind, workloads.Replay):
         return _replay(kind, scenario, drawn)
     times_ns, nodes = _draw(kind, scenario, generator, drawn)
-    return _scheduled(scenario, times_ns, nodes)
-
-
-def _draw(kind: Kind, scenario: Scenario, generator: np.random.Generator, drawn: Drawn) -> Times:
-    """Times in ns, in any order, and the node of each."""
-    match kind:
-        case workloads.Poisson():
-            return _poisson(scenario, generator)
-        case workloads.Periodic():
-            return _periodic(scenario, generator)
-        # Both are windows, too.
-        case workloads.Exponential():
-            return _starts(kind, scenario, generator.standard_exponential)
-        case workloads.Triangle():
-            return _starts(kind, scenario, lambda count: generator.random((2, count)).mean(axis=0))
-        case workloads.Window():
-            return _starts(kind, scenario, generator.random)
-        case workloads.Burst():
-            return _burst(kind)
-        case workloads.Varying():
-            return _profile(kind, scenario, generator, drawn)
-        case workloads.Shift():
-            return _shift(kind, scenario, generator)
-    raise InternalError(f"nobody draws {kind}")
-
-
-def _scheduled(scenario: Scenario, times_ns: Floats, nodes: NDArray[np.int64]) -> Workload:
-    """A workload of broadcasts in order of time, cut to the scenario's length."""
     order = np.argsort(times_ns, kind="stable")
     stop_ns = TIME_NS_MAX
     if scenario.duration_s is not None:
@@ -86,6 +60,35 @@ def _scheduled(scenario: Scenario, times_ns: Floats, nodes: NDArray[np.int64]) -
         child=np.zeros(0, np.int32),
         replay=np.zeros(workload.FIRST_READY, np.int64),
     )
+
+
+def _draw(kind: Kind, scenario: Scenario, generator: np.random.Generator, drawn: Drawn) -> Times:
+    """Times in ns, in any order, and the node of each."""
+    match kind:
+        case workloads.Poisson():
+            times_ns = _poisson_times(
+                generator, scenario.rate, count=scenario.messages, duration_s=scenario.duration_s
+            )
+            return times_ns, _senders(scenario, generator, len(times_ns))
+        case workloads.Periodic():
+            return _periodic(scenario, generator)
+        # Both are windows, too.
+        case workloads.Exponential():
+            return _starts(kind, scenario, generator.standard_exponential)
+        case workloads.Triangle():
+            return _starts(kind, scenario, lambda count: generator.random((2, count)).mean(axis=0))
+        case workloads.Window():
+            return _starts(kind, scenario, generator.random)
+        case workloads.Burst():
+            # The first so many nodes send so many messages each (Rodrigues et al. 2018, 6.2).
+            _check_length(kind.nodes * kind.each)
+            nodes = np.tile(np.arange(int(kind.nodes), dtype=np.int64), int(kind.each))
+            return np.zeros(len(nodes)), nodes
+        case workloads.Varying():
+            return _profile(kind, scenario, generator, drawn)
+        case workloads.Shift():
+            return _shift(kind, scenario, generator)
+    raise InternalError(f"nobody draws {kind}")
 
 
 def _check_length(broadcasts: float) -> None:
@@ -123,13 +126,6 @@ def _poisson_times(
     _check_length(count)
     gaps_s = generator.standard_exponential(count) / rate
     return np.cumsum(gaps_s) * NANOSECONDS_PER_S
-
-
-def _poisson(scenario: Scenario, generator: np.random.Generator) -> Times:
-    times_ns = _poisson_times(
-        generator, scenario.rate, count=scenario.messages, duration_s=scenario.duration_s
-    )
-    return times_ns, _senders(scenario, generator, len(times_ns))
 
 
 def _profile(
@@ -222,13 +218,6 @@ def _starts(kind: Window, scenario: Scenario, draw: Callable[[int], Floats]) -> 
     return draw(len(nodes)) * kind.ms * NANOSECONDS_PER_MS, nodes
 
 
-def _burst(kind: Burst) -> Times:
-    """The first so many nodes send so many messages each at once (Rodrigues et al. 2018, 6.2)."""
-    _check_length(kind.nodes * kind.each)
-    nodes = np.tile(np.arange(int(kind.nodes), dtype=np.int64), int(kind.each))
-    return np.zeros(len(nodes)), nodes
-
-
 def _replay(kind: Replay, scenario: Scenario, drawn: Drawn) -> Workload:
     graph = read_graph(kind.path)
     if graph.agents > scenario.nodes:
@@ -252,3 +241,64 @@ def first_of_replay(given: Workload) -> list[tuple[int, int]]:
     free = free[: int(given.replay[workload.LEFT])]
     given.replay[workload.LEFT] -= len(free)
     return [(label, int(given.event[label, workload.AGENT])) for label in free]
+
+
+@dataclass(frozen=True)
+class CausalGraph:
+    """Events in file order; ``event`` has one row more, which ends the last one's children."""
+
+    agents: int
+    event: NDArray[np.int64]
+    child: NDArray[np.int32]
+
+
+def read_graph(path: Path) -> CausalGraph:
+    """The graph of an editing trace: ``{"txns": [{"agent": 0, "parents": [..]}, ..]}``.
+
+    An event is broadcast by its agent once the agent has delivered the event's parents; an
+    agent's own events keep their order in the file, which is part of the causal order.
+    """
+    try:
+        raw = path.read_bytes()
+        table = json.loads(gzip.decompress(raw) if raw[:2] == b"\x1f\x8b" else raw)
+    except OSError as error:
+        raise UserError(f"cannot read the graph in {path}: {error.strerror or error}") from None
+    except (ValueError, EOFError) as error:
+        raise UserError(f"{path} is not JSON: {error}") from None
+    if not isinstance(table, dict) or not isinstance(table.get("txns"), list):
+        raise UserError(f"{path} is no editing trace: it has no list 'txns'")
+    return _graph(table["txns"], path)
+
+
+def _graph(events: list[Any], path: Path) -> CausalGraph:
+    children: list[list[int]] = [[] for _ in events]
+    rows = np.zeros((len(events) + 1, 3), np.int64)
+    previous: dict[int, int] = {}
+    for number, event in enumerate(events):
+        agent, parents = _read_event(event, number, path)
+        waits = set(parents)
+        if agent in previous:
+            waits.add(previous[agent])
+        previous[agent] = number
+        rows[number, workload.AGENT] = agent
+        rows[number, workload.MISSING] = len(waits)
+        for parent in sorted(waits):
+            children[parent].append(number)
+    rows[1:, workload.FIRST_CHILD] = np.cumsum([len(row) for row in children], dtype=np.int64)
+    flat = [child for row in children for child in row]
+    agents = max(previous, default=-1) + 1
+    return CausalGraph(agents=agents, event=rows, child=np.array(flat, np.int32))
+
+
+def _read_event(event: Any, number: int, path: Path) -> tuple[int, list[int]]:
+    try:
+        agent, parents = event["agent"], event["parents"]
+        valid = isinstance(agent, int) and 0 <= agent < 1 << 20
+        valid = valid and all(isinstance(p, int) and 0 <= p < number for p in parents)
+    except (TypeError, KeyError):
+        valid = False
+    if not valid:
+        raise UserError(
+            f"{path}: txns[{number}] needs an agent and parents among the events before it"
+        )
+    return agent, parents

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from precedes.model import NANOSECONDS_PER_MS, NANOSECONDS_PER_S, EventKind, Events
-from precedes.sim.engine import histogram
 from precedes.sim.engine.rows import Writer
+from precedes.sim.engine.world import LATENCY_BINS, latency_bin, latency_percentile_ms
 from precedes.sim.result import Latency, Result, Violations
 
 if TYPE_CHECKING:
@@ -176,7 +176,7 @@ class Measures:
         self.born_ns: list[int] = []
         self.deliveries_of: list[int] = []
         self.living = [False] * hosts
-        self.histogram = np.zeros(histogram.BINS, np.int64)
+        self.histogram = np.zeros(LATENCY_BINS, np.int64)
         self.bins: dict[int, int] = {}
         self.deliveries = self.own = self.latency_ns = 0
         self.measured_deliveries = self.measured_latency = self.measured_latency_ns = 0
@@ -323,13 +323,13 @@ class Measures:
 
     def _latency(self) -> Latency:
         for place, count in self.bins.items():
-            self.histogram[histogram.latency_bin((place << 16) + (1 << 15))] += count
+            self.histogram[latency_bin((place << 16) + (1 << 15))] += count
         mean = self.latency_ns / self.deliveries / NANOSECONDS_PER_MS if self.deliveries else None
         return Latency(
             reception_mean=None,
             delivery_mean=mean,
-            p50=histogram.percentile_ms(self.histogram, 0.50),
-            p99=histogram.percentile_ms(self.histogram, 0.99),
+            p50=latency_percentile_ms(self.histogram, 0.50),
+            p99=latency_percentile_ms(self.histogram, 0.99),
         )
 
     def _connects(self) -> dict[str, float]:
