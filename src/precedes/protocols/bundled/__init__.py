@@ -8,7 +8,7 @@ clusters below that of j: it sends the message (TREE) to the first fault-free pr
 answers j (ACK) when all of these have answered. The source is done (COMPLETE) when its own
 children have answered. When a child crashes, the next fault-free process of its cluster takes its
 place. Items to the same target wait up to ``delay_max_ms`` to leave in one packet of at most
-``payload_max_bytes`` (CHECK_BUNDLE, in ``bundles``).
+``payload_max_bytes`` (CHECK_BUNDLE, in ``state``).
 
 Assumes that packets between correct processes arrive, and a failure detector that suspects just
 the crashed: the host's (``on_crash``), or with ``tests`` that of ``parts.tester``, which fences.

@@ -1,4 +1,7 @@
-"""Parameters and state of ``bundled``: what a process awaits, has delivered and bundles."""
+"""Parameters and state of ``bundled``: what a process awaits, has delivered and bundles.
+
+Source: Rodrigues et al. 2018, Algorithm 2: ack_set, rcv_base and rcv_win, CHECK_BUNDLE.
+"""
 
 from __future__ import annotations
 
@@ -7,17 +10,14 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from precedes.contract import Capacity, Group, Int32s, Int64s
+from precedes import compiled
+from precedes.compiled import ZERO
+from precedes.contract import Capacity, Group, Host, Int32s, Int64s
 from precedes.errors import UserError
 from precedes.model import DELAY_MS_MAX, NANOSECONDS_PER_MS
-from precedes.parts import tester, topology
+from precedes.parts import pool, tester, topology
 from precedes.parts.pool import NONE
 from precedes.parts.tester import Detector
-
-from . import ack_set, bundles, delivered
-from .ack_set import AckSet
-from .bundles import Bundles
-from .delivered import Delivered
 
 # Tags of items.
 TREE: Final = 0
@@ -27,6 +27,23 @@ ACK: Final = 1
 COMPLETIONS: Final = 0
 LAST_COMPLETION_NS: Final = 1
 RETRANSMISSIONS: Final = 2
+
+# Counters are plain arrays, not columns: each column is one more array in the tuples that Numba
+# hands over by value at every call out of line.
+
+# Places in ``sent``.
+PACKETS: Final = 0
+BYTES: Final = 1
+
+# Columns of ``profile``, and their names in a result.
+PROFILE_PACKETS: Final = 0
+PROFILE_ITEMS: Final = 1
+PROFILE_BYTES: Final = 2
+PROFILE: Final = ("packets", "items", "bytes")
+
+TARGET_BITS: Final = 16
+TARGET_MASK: Final = (1 << TARGET_BITS) - 1
+GENERATION_MASK: Final = (1 << 30) - 1
 
 
 @dataclass(frozen=True)
@@ -56,6 +73,302 @@ class Parameters:
         tester.check(interval_ms=self.interval_ms, timeout_ms=self.timeout_ms, rounds=self.rounds)
 
 
+class Awaited(NamedTuple):
+    """Answers that a parent waits for."""
+
+    slot: Int32s  # the message
+    parent: Int32s  # who is to be answered; the process itself if it is the source
+    clusters: Int32s  # bit s: the child in cluster s has not answered
+    link: Int32s  # next row of this message here
+    following: Int32s  # next and previous row of this process
+    previous: Int32s
+    mark: Int64s
+
+
+class Ends(NamedTuple):
+    """The list of all rows of a process."""
+
+    first: Int32s
+    last: Int32s
+
+
+@compiled.methods(apart=("add_row", "remove_row"))
+class AckSet(NamedTuple):
+    """Who still has to answer for which message: ack_set.
+
+    There it is a set of triples (parent, child, message). At any time a process has one child in
+    each of its clusters, so that a parent's triples of a message are one row: the clusters that
+    have not answered, as bits. The rows of a message are linked, and so are those of a process, in
+    order of their beginning, for the rare case that all have to be looked through.
+    """
+
+    first: Int32s  # here, slot -> the first row of the message, or NONE
+    ends: Ends  # here
+    rows: Awaited
+
+    def row_of(self, here: int, slot: int, parent: int) -> int:
+        """The row in which this parent waits for this message, or NONE."""
+        row = self.first[here, slot]
+        while row != NONE and self.rows.parent[row] != parent:
+            row = self.rows.link[row]
+        return row
+
+    def clusters_of(self, here: int, slot: int) -> int:
+        """The clusters that have not answered for this message, whoever of the parents asked."""
+        clusters = 0
+        row = self.first[here, slot]
+        while row != NONE:
+            clusters |= self.rows.clusters[row]
+            row = self.rows.link[row]
+        return clusters
+
+    def asks_first(self, here: int, row: int, s: int) -> bool:
+        """Whether this row is the first of its message that waits for cluster s."""
+        first = self.first[here, self.rows.slot[row]]
+        while self.rows.clusters[first] & (1 << s) == 0:
+            first = self.rows.link[first]
+        return first == row
+
+    def add_row(self, here: int, slot: int, parent: int, clusters: int) -> None:
+        """A row more: the parent waits for these clusters."""
+        rows, ends = self.rows, self.ends
+        row = pool.take(rows)
+        rows.slot[row] = slot
+        rows.parent[row] = parent
+        rows.clusters[row] = clusters
+        rows.link[row] = self.first[here, slot]
+        self.first[here, slot] = row
+        rows.following[row] = NONE
+        rows.previous[row] = ends.last[here]
+        if ends.last[here] == NONE:
+            ends.first[here] = row
+        else:
+            rows.following[ends.last[here]] = row
+        ends.last[here] = row
+
+    def remove_row(self, here: int, row: int) -> None:
+        """The row is over: take it out of both lists."""
+        rows, ends = self.rows, self.ends
+        slot = rows.slot[row]
+        if self.first[here, slot] == row:
+            self.first[here, slot] = rows.link[row]
+        else:
+            before = self.first[here, slot]
+            while rows.link[before] != row:
+                before = rows.link[before]
+            rows.link[before] = rows.link[row]
+        following, previous = rows.following[row], rows.previous[row]
+        if previous == NONE:
+            ends.first[here] = following
+        else:
+            rows.following[previous] = following
+        if following == NONE:
+            ends.last[here] = previous
+        else:
+            rows.previous[following] = previous
+        pool.give_back(rows, row)
+
+
+class Early(NamedTuple):
+    """Messages delivered beyond a gap."""
+
+    sequence: Int32s
+    link: Int32s
+    mark: Int64s
+
+
+class Sources(NamedTuple):
+    """What a process has delivered of a source."""
+
+    base: Int32s  # how many of its messages have been delivered without a gap
+    early: Int32s  # rows of those delivered beyond the gap
+
+
+@compiled.methods(apart=("is_new", "forget_early"))
+class Delivered(NamedTuple):
+    """Which messages each process has delivered (rcv_base and rcv_win; lines 12-13 and 18-31).
+
+    The count starts at 0, before the first message, so that a first message out of order is no
+    special case: the printed lines leave the window unread until the first message has come, and
+    deliver it twice.
+    """
+
+    source: Sources  # here, process
+    rows: Early
+
+    def is_new(self, here: int, source: int, sequence: int) -> bool:
+        """Whether the source's message has not been delivered; from now on it has."""
+        base, early, rows = self.source.base[here], self.source.early[here], self.rows
+        if sequence <= base[source]:
+            return False
+        row = early[source]
+        while row != NONE:
+            if rows.sequence[row] == sequence:
+                return False
+            row = rows.link[row]
+        if sequence > base[source] + 1:
+            added = pool.take(rows)
+            rows.link[added] = early[source]
+            rows.sequence[added] = sequence
+            early[source] = added
+            return True
+        base[source] = sequence
+        while early[source] != NONE and self._close_gap(here, source):
+            base[source] += 1
+        return True
+
+    def _close_gap(self, here: int, source: int) -> bool:
+        """Whether the message after those without a gap was early; its row is given back."""
+        early, rows = self.source.early[here], self.rows
+        row, before = int(early[source]), NONE
+        while row != NONE and rows.sequence[row] != self.source.base[here, source] + 1:
+            before, row = row, int(rows.link[row])
+        if row == NONE:
+            return False
+        if before == NONE:
+            early[source] = rows.link[row]
+        else:
+            rows.link[before] = rows.link[row]
+        pool.give_back(rows, row)
+        return True
+
+    def forget_early(self, here: int, source: int) -> None:
+        """Give the rows of a source back that will not be asked for again."""
+        early = self.source.early[here]
+        while early[source] != NONE:
+            row = int(early[source])
+            early[source] = self.rows.link[row]
+            pool.give_back(self.rows, row)
+
+
+class Items(NamedTuple):
+    """Items in bundles."""
+
+    tag: Int32s
+    slot: Int32s
+    link: Int32s
+    mark: Int64s
+
+
+class Bundle(NamedTuple):
+    """The items that wait for a target, and their timer."""
+
+    first: Int32s
+    last: Int32s
+    size_bytes: Int32s
+    generation: Int32s
+
+
+@compiled.methods(apart=("_check_bundle", "flush", "discard"))
+class Bundles(NamedTuple):
+    """Items that wait to be sent together: a bundle for every target, with a timer.
+
+    CHECK_BUNDLE (lines 36-50) and the timer (70-72). A bundle leaves when it is full or when its
+    first item has waited ``delay_ns``. Every item in a bundle is one reference to its message,
+    taken when it enters and ended when it leaves. A timer cannot be cancelled, so each one
+    carries the generation of its bundle: a generation is odd while a timer runs, and starting or
+    stopping one begins the next.
+
+    From every process to every process, not only to neighbours as line 7 has it: after crashes a
+    process may have to acknowledge to any other.
+    """
+
+    bundle: Bundle  # here, target
+    rows: Items
+    item_bytes: Int64s  # tag -> size of an item
+    payload_max_bytes: int
+    delay_ns: int
+    items: Int64s  # tag -> items sent or bundled
+    sent: Int64s  # packets and their bytes
+    profile: Int64s  # slice of time -> packets, items, bytes of one process; the last is open
+    profile_here: int
+    profile_ns: int
+
+    def check_bundle(self, here: int, target: int, tag: int, slot: int, host: Host) -> None:
+        """Send an item to the target now or in a bundle."""
+        # One type of numbers for all callers, also for constants: what follows is compiled once.
+        self._check_bundle(here + ZERO, target + ZERO, tag + ZERO, slot + ZERO, host)
+
+    def _check_bundle(self, here: int, target: int, tag: int, slot: int, host: Host) -> None:
+        item_bytes = self.item_bytes[tag]
+        max_bytes = self.payload_max_bytes
+        self.items[tag] += 1
+        if item_bytes >= max_bytes:
+            host.send(target, tag, slot)
+            self._count_sent(here, 1, item_bytes, host)
+            return
+        total_bytes = self.bundle.size_bytes[here, target] + item_bytes
+        if total_bytes == max_bytes:
+            self._add_item(here, target, tag, slot, host)
+            self.flush(here, target, host)
+            return
+        if total_bytes > max_bytes:
+            self.flush(here, target, host)
+        self._add_item(here, target, tag, slot, host)
+        generation = self.bundle.generation[here]
+        if generation[target] & 1 == 0:
+            generation[target] = (generation[target] + 1) & GENERATION_MASK
+            key = int(generation[target]) << TARGET_BITS | target
+            host.set_timer(key, self.delay_ns)
+
+    def _add_item(self, here: int, target: int, tag: int, slot: int, host: Host) -> None:
+        host.keep(slot)
+        bundle, rows = self.bundle, self.rows
+        row = pool.take(rows)
+        rows.link[row] = NONE
+        rows.tag[row] = tag
+        rows.slot[row] = slot
+        if bundle.first[here, target] == NONE:
+            bundle.first[here, target] = row
+        else:
+            rows.link[bundle.last[here, target]] = row
+        bundle.last[here, target] = row
+        bundle.size_bytes[here, target] += self.item_bytes[tag]
+
+    def flush(self, here: int, target: int, host: Host) -> None:
+        """Send a bundle that is not empty, and stop its timer."""
+        rows = self.rows
+        row = int(self.bundle.first[here, target])
+        host.open_packet(target)
+        count = 0
+        while row != NONE:
+            host.put(int(rows.tag[row]), int(rows.slot[row]))
+            count += 1
+            row = rows.link[row]
+        self._count_sent(here, count, int(self.bundle.size_bytes[here, target]), host)
+        self.discard(here, target, host)
+
+    def discard(self, here: int, target: int, host: Host) -> None:
+        """Empty a bundle without sending it, and stop its timer."""
+        bundle, rows = self.bundle, self.rows
+        row = int(bundle.first[here, target])
+        while row != NONE:
+            following = int(rows.link[row])
+            host.drop(int(rows.slot[row]))
+            pool.give_back(rows, row)
+            row = following
+        bundle.first[here, target] = bundle.last[here, target] = NONE
+        bundle.size_bytes[here, target] = 0
+        generation = bundle.generation[here]
+        if generation[target] & 1 == 1:
+            generation[target] = (generation[target] + 1) & GENERATION_MASK
+
+    def expire(self, here: int, key: int, host: Host) -> None:
+        """A timer has run out: send the bundle, unless the timer had been stopped."""
+        target = key & TARGET_MASK
+        if self.bundle.generation[here, target] == key >> TARGET_BITS:
+            self.flush(here, target, host)
+
+    def _count_sent(self, here: int, items: int, size_bytes: int, host: Host) -> None:
+        self.sent[PACKETS] += 1
+        self.sent[BYTES] += size_bytes
+        if here == self.profile_here:
+            place = min(host.now_ns() // self.profile_ns, len(self.profile) - 1)
+            self.profile[place, PROFILE_PACKETS] += 1
+            self.profile[place, PROFILE_ITEMS] += items
+            self.profile[place, PROFILE_BYTES] += size_bytes
+
+
 class Trees(NamedTuple):
     """What a process awaits, has delivered and bundles, and its view."""
 
@@ -82,26 +395,37 @@ class State(NamedTuple):
 
 def allocate(parameters: Parameters, group: Group, capacity: Capacity) -> State:
     """A state for the hosted processes of a group."""
-    nodes, hosted = group.nodes, len(group.hosted)
+    nodes, hosted, reserve_bytes = group.nodes, len(group.hosted), capacity.reserve_bytes
     dimension = topology.dimension(nodes)
     child = np.full((hosted, dimension + 1), NONE, np.int64)
     for here, me in enumerate(group.hosted.tolist()):
         for s in range(1, dimension + 1):
             child[here, s] = topology.first_present(me, s, nodes)
+    ends = pool.columns(Ends, hosted)
+    source, bundle = pool.columns(Sources, hosted, nodes), pool.columns(Bundle, hosted, nodes)
+    for heads in (ends.first, ends.last, source.early, bundle.first, bundle.last):
+        heads[:] = NONE
+    watched = np.flatnonzero(np.asarray(group.hosted) == parameters.profile_node)
+    profile_here = int(watched[0]) if len(watched) else NONE
     trees = Trees(
-        awaited=ack_set.allocate(hosted, capacity),
-        bundles=bundles.allocate(
-            hosted=group.hosted,
-            nodes=nodes,
-            capacity=capacity,
-            item_bytes=(parameters.tree_bytes, parameters.ack_bytes),
+        awaited=AckSet(
+            first=np.full((hosted, capacity.slots), NONE, np.int32),
+            ends=ends,
+            rows=pool.reserve(Awaited, reserve_bytes),
+        ),
+        bundles=Bundles(
+            bundle=bundle,
+            rows=pool.reserve(Items, reserve_bytes),
+            item_bytes=np.array([parameters.tree_bytes, parameters.ack_bytes], np.int64),
             payload_max_bytes=parameters.payload_max_bytes,
             delay_ns=round(parameters.delay_max_ms * NANOSECONDS_PER_MS),
-            profile_node=parameters.profile_node,
+            items=np.zeros(2, np.int64),
+            sent=np.zeros(2, np.int64),
+            profile=np.zeros((parameters.profile_slices * (profile_here != NONE), 3), np.int64),
+            profile_here=profile_here,
             profile_ns=round(parameters.profile_ms * NANOSECONDS_PER_MS),
-            profile_slices=parameters.profile_slices,
         ),
-        delivered=delivered.allocate(hosted, nodes, capacity),
+        delivered=Delivered(source=source, rows=pool.reserve(Early, reserve_bytes)),
         crashed=np.zeros((hosted, nodes), np.int32),
         child=child,
         counter=np.zeros(3, np.int64),
@@ -132,11 +456,11 @@ def extra(state: State) -> dict[str, float]:
         "retransmissions": int(counter[RETRANSMISSIONS]),
         "trees": int(bundled.items[TREE]),
         "acks": int(bundled.items[ACK]),
-        "bundles": int(bundled.sent[bundles.PACKETS]),
-        "bundle_bytes": int(bundled.sent[bundles.BYTES]),
+        "bundles": int(bundled.sent[PACKETS]),
+        "bundle_bytes": int(bundled.sent[BYTES]),
     }
     for place, row in enumerate(bundled.profile.tolist()):
-        for name, value in zip(bundles.PROFILE, row, strict=True):
+        for name, value in zip(PROFILE, row, strict=True):
             found[f"profile_{name}_{place}"] = value
     if tester.is_on(state.detector):
         found |= tester.counters(state.detector)
