@@ -27,8 +27,8 @@ from precedes.testing.conformance import (
     check_scenario,
     conformance,
 )
-from precedes.testing.failures import Breach, Failure, Kind
 from precedes.testing.scenarios import random_scenario
+from precedes.testing.watch import Breach, Failure, Kind
 
 __all__ = [
     "Breach",

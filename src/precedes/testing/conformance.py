@@ -15,9 +15,8 @@ from precedes.sim.engine.rows import KIND, NODE, SEQUENCE, SOURCE, TIME_NS
 from precedes.sim.run import Run
 from precedes.sim.runs import outside
 from precedes.testing.collector import Observed, observe, observe_run
-from precedes.testing.failures import Breach, Failure, Kind, require
 from precedes.testing.scenarios import random_scenario
-from precedes.testing.watch import Watch
+from precedes.testing.watch import Breach, Failure, Kind, Watch, require
 
 HISTORY_KINDS = (EventKind.BROADCAST, EventKind.DELIVER, EventKind.CRASH)
 
@@ -123,20 +122,16 @@ def assert_conforms(
 def _failure(scenario: Scenario, error: Exception, options: str) -> Failure:
     kind = error.kind if isinstance(error, Breach) else Kind.RAISED
     raised = type(error).__name__ if kind == Kind.RAISED else ""
+    # As one would write it: without the defaults.
+    usual = vars(Scenario(protocol="vector", nodes=2)) | {"protocol": None, "nodes": None}
+    given = [f"{k}={v!r}" for k, v in vars(scenario).items() if v != usual[k]]
     text = (
         f"seed {scenario.seed}: {f'{raised}: ' if raised else ''}{error}\n"
         f"  repeat: python -m precedes.testing {scenario.protocol} --seed {scenario.seed} "
         f"--schedules 1{options}\n"
-        f"  {_text(scenario)}"
+        f"  Scenario({', '.join(given)})"
     )
     return Failure(kind, scenario.seed, text, raised)
-
-
-def _text(scenario: Scenario) -> str:
-    """A scenario as one would write it: without the defaults."""
-    usual = vars(Scenario(protocol="vector", nodes=2)) | {"protocol": None, "nodes": None}
-    given = [f"{k}={v!r}" for k, v in vars(scenario).items() if v != usual[k]]
-    return f"Scenario({', '.join(given)})"
 
 
 def check_scenario(scenario: Scenario, *, compiled: bool = True) -> Observed:

@@ -1,10 +1,14 @@
-"""The contract's rules, checked between the host and the handlers of a protocol."""
+"""The contract's rules, checked between the host and the handlers of a protocol, and what can be
+wrong with it, by kinds that a test can tell apart.
+"""
 
 from __future__ import annotations
 
 import contextlib
+import enum
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
@@ -14,7 +18,51 @@ from precedes import compiled, contract
 from precedes.contract import Host
 from precedes.model import EventKind
 from precedes.registry import Protocol
-from precedes.testing.failures import Kind, require
+
+
+class Kind(enum.StrEnum):
+    """What a failure is about; its text says the rest."""
+
+    ORDER = "order"  # a delivery is out of causal order, which the protocol promises
+    TWICE = "twice"  # a message was delivered twice
+    LOST = "lost"  # a message was never delivered
+    PHANTOM = "phantom"  # a message was delivered that nobody had broadcast
+    REFERENCE = "reference"  # references to messages are not ended once each
+    OWN = "own"  # a node delivers its own message
+    FIELDS = "fields"  # what travels with a message changed after it had been sent
+    EFFECT = "effect"  # a handler asks for what no host can do
+    DIFFERENT = "different"  # runs differ that must be the same
+    COUNTS = "counts"  # the simulator and the audit count differently
+    IDLE = "idle"  # nothing was delivered, so nothing was checked
+    RAISED = "raised"  # the protocol, or its host because of it, raised an error
+
+
+class Breach(AssertionError):
+    """A rule of the contract, or a promise of the protocol, is broken."""
+
+    def __init__(self, kind: Kind, text: str) -> None:
+        super().__init__(text)
+        self.kind = kind
+
+
+@dataclass(frozen=True)
+class Failure:
+    """A schedule on which a protocol failed; as text, what to know and how to repeat it."""
+
+    kind: Kind
+    seed: int
+    text: str
+    raised: str = ""  # the class of the error, if ``kind`` is RAISED
+
+    def __str__(self) -> str:
+        return self.text
+
+
+def require(condition: bool, kind: Kind, text: str) -> None:
+    """Breach with this text unless the condition holds, also under ``python -O``."""
+    if not condition:
+        raise Breach(kind, text)
+
 
 HANDLERS: Final[tuple[Callable[..., None], ...]] = (
     contract.broadcast,
