@@ -74,19 +74,6 @@ def test_trees_reach_everybody_once(nodes):
             assert len(children) == len(mine)
 
 
-@pytest.mark.parametrize("d", range(1, 9))
-def test_powers_of_two_agree_with_the_bits(d):
-    """Parent and height as the closed forms give them."""
-    nodes = 2**d
-    for root in range(0, nodes, 1 + nodes // 16):
-        for i in range(nodes):
-            if i == root:
-                continue
-            low = (i ^ root) & -(i ^ root)
-            assert trees.parent(i, root, nodes) == i ^ low
-            assert topology.height(i, root, nodes) == low.bit_length() - 1
-
-
 @given(st.data())
 def test_fault_free_members_in_order(data):
     nodes = data.draw(st.integers(2, 70))

@@ -9,7 +9,6 @@ from precedes import contract, simulate
 from precedes.errors import UserError
 from precedes.parts.hash_check import set_hash
 from precedes.protocols.dcs import rounds
-from precedes.protocols.dcs.state import CARRIES
 from precedes.registry import load
 from precedes.sim import Fault, Scenario
 from precedes.sim.run import Run
@@ -290,18 +289,3 @@ def test_seals_tell_sets_kinds_indexes_and_generations_apart():
     state.dcs.part.hash[0, 1] = hashed
     seen.add(rounds.seal(state.dcs, 0, 1, 0))
     assert len(seen) == 10
-
-
-@pytest.mark.parametrize("detector", ["none", "hash"])
-def test_what_waits_is_examined_after_a_broadcast(detector):
-    """A message waits for an entry that the process raises by a broadcast of its own."""
-    state, host = state_and_host(spread=1, detector=detector)
-    host.name[:4] = 1, 1, 0, 1
-    state.own[:] = 0
-    state.stamp[0, CARRIES] = 1
-    state.need[0, 0] = 1
-    state.past[0] = set_hash.encipher(state.dcs.key, 0, 1) if detector == "hash" else 0
-    contract.receive(state, 0, 1, packet((0, 0)), 1, host)
-    assert host.registers[contract.LENGTH] == 0, "it does not wait"
-    contract.broadcast(state, 0, 1, host)
-    assert contract.ends(host.effects, int(host.registers[contract.LENGTH]), 0)

@@ -1,9 +1,12 @@
-"""`vcube`: its paper's worked examples, its invariants, its own slow original."""
+"""`vcube`: its invariants, with and without crashes, and its specification.
+
+The worked examples of the paper are transcripts (tests/protocols/test_transcripts.py).
+"""
 
 import numpy as np
 import pytest
 
-from precedes import contract, registry
+from precedes import registry
 from precedes.contract import Capacity, Group
 from precedes.errors import UserError
 from precedes.model import EventKind
@@ -13,108 +16,7 @@ from precedes.sim import Fault, Scenario, simulate
 from precedes.sim.engine.rows import NODE, PACKET, SEQUENCE, SOURCE
 from precedes.testing import check_same, observe
 from tests.support import trees, vcube_checks
-
-
-class Node:
-    """One process of a group of 8, handed packets by hand."""
-
-    def __init__(self, number, **parameters):
-        parameters = vcube.Parameters(**{"tolerant": False, **parameters})
-        group = Group(nodes=8, hosted=np.array([number], np.int32), seed=1)
-        capacity = Capacity(slots=16, reserve_bytes=1 << 16)
-        self.state = vcube.allocate(parameters, group, capacity)
-        self.host = contract.allocate_host(capacity, seed=1)
-        self.slots = {}
-
-    def message(self, source, sequence, **needs):
-        """Name a message and its stamp: ``m2=1`` needs one message of node 2."""
-        slot = self.slots[source, sequence] = len(self.slots)
-        self.host.name[2 * slot : 2 * slot + 2] = source, sequence
-        entries = [(int(name[1:]), count) for name, count in needs.items()]
-        self.state.stamp[slot, 0] = len(entries)
-        self.state.stamp[slot, 2 : 2 + 2 * len(entries)] = np.array(entries).reshape(-1)
-
-    def receive(self, sender, *messages):
-        """Hand over a packet; what is sent (target, messages) and delivered then."""
-        inbox = np.zeros(32, np.int64)
-        inbox[1 : 2 * len(messages) : 2] = [self.slots[name] for name in messages]
-        self.host.registers[contract.LENGTH] = 0
-        contract.receive(self.state, 0, sender, inbox, len(messages), self.host)
-        words = self.host.effects[: self.host.registers[contract.LENGTH]].tolist()
-        by_slot = {slot: name for name, slot in self.slots.items()}
-        sent, delivered = [], []
-        while words:
-            if words[0] == contract.SEND:
-                end = 3 + 2 * words[2]
-                sent.append((words[1], [by_slot[slot] for slot in words[4:end:2]]))
-                del words[:end]
-            else:
-                assert words[0] == contract.DELIVER
-                delivered.append(by_slot[words[1]])
-                del words[:2]
-        return sent, delivered
-
-
-def test_node_4_holds_for_5_and_not_for_6():
-    """Section 4.3: m2 -> m1 -> m0, and node 4 receives m0 first."""
-    four = Node(4)
-    four.message(2, 1)
-    four.message(1, 1, m2=1)
-    four.message(0, 1, m2=1, m1=1)
-    assert four.receive(0, (0, 1)) == ([(6, [(0, 1)])], [])
-    # Not waiting for m1, which node 5 sends to node 4 and not the other way round.
-    assert four.receive(6, (2, 1)) == ([(5, [(0, 1), (2, 1)])], [(2, 1)])
-    assert four.receive(5, (1, 1)) == ([], [(1, 1), (0, 1)])
-
-
-def test_without_the_wait_the_messages_travel_alone():
-    """The same when node 4 receives m2 before m0, and without aggregation."""
-    four = Node(4)
-    four.message(2, 1)
-    four.message(0, 1, m2=1)
-    assert four.receive(6, (2, 1)) == ([(5, [(2, 1)])], [(2, 1)])
-    assert four.receive(0, (0, 1)) == ([(5, [(0, 1)]), (6, [(0, 1)])], [(0, 1)])
-    alone = Node(4, aggregation=False)
-    alone.message(2, 1)
-    alone.message(0, 1, m2=1)
-    assert alone.receive(0, (0, 1)) == ([(5, [(0, 1)]), (6, [(0, 1)])], [])
-    assert alone.receive(6, (2, 1)) == ([(5, [(2, 1)])], [(2, 1), (0, 1)])
-
-
-def test_three_messages_of_node_2_and_one_of_node_0():
-    """Section 4.4: all but the second message of node 2 have arrived; then it does."""
-    four = Node(4)
-    four.message(2, 1)
-    four.message(2, 2)
-    four.message(2, 3)
-    four.message(0, 1, m2=3)
-    assert four.receive(6, (2, 1)) == ([(5, [(2, 1)])], [(2, 1)])
-    assert four.receive(6, (2, 3)) == ([], [])
-    assert four.receive(0, (0, 1)) == ([(6, [(0, 1)])], [])
-    sent, delivered = four.receive(6, (2, 2))
-    assert sent == [(5, [(2, 3), (0, 1), (2, 2)])], "one packet, what triggered it last"
-    assert delivered == [(2, 2), (2, 3), (0, 1)]
-
-
-def test_nothing_is_sent_to_node_6_again():
-    """Section 4.4, second example: the messages of node 0 wait for node 5 alone."""
-    four = Node(4)
-    four.message(2, 1)
-    four.message(0, 1, m2=1)
-    four.message(0, 2)
-    assert four.receive(0, (0, 1)) == ([(6, [(0, 1)])], [])
-    assert four.receive(0, (0, 2)) == ([(6, [(0, 2)])], [])
-    sent, delivered = four.receive(6, (2, 1))
-    assert sent == [(5, [(0, 1), (0, 2), (2, 1)])]
-    assert delivered == [(2, 1), (0, 1), (0, 2)]
-
-
-def test_a_packet_is_taken_in_whole_before_anything_is_sent():
-    """Two messages of one source in the wrong order leave together."""
-    four = Node(4)
-    four.message(2, 1)
-    four.message(2, 2)
-    assert four.receive(6, (2, 2), (2, 1)) == ([(5, [(2, 2), (2, 1)])], [(2, 1), (2, 2)])
+from tests.support.seeds import repeat
 
 
 @pytest.mark.parametrize("seed", range(24))
@@ -132,7 +34,36 @@ def test_behaves_as_its_specification(seed):
 
 @pytest.mark.usefixtures("engine")
 class TestCompiled:
-    """Invariants, on compiled runs."""
+    """Invariants on compiled runs, most of them by the trace alone."""
+
+    def test_everything_once_in_order_and_over_no_edge_twice(self):
+        for seed in range(1000, 1200):
+            scenario = vcube_checks.scenario(seed)
+            with repeat(f"seed {seed}, {scenario}"):
+                vcube_checks.check_everything(scenario, observe(scenario, packets=True))
+
+    @pytest.mark.parametrize("nodes", [64, 100, 128])
+    def test_larger_groups(self, nodes):
+        for seed in range(2):
+            scenario = vcube_checks.scenario(seed, nodes=nodes, workload="window:300:2")
+            vcube_checks.check_everything(scenario, observe(scenario, packets=True))
+
+    def test_survivors_of_crashes_agree(self):
+        crashed = discarded = 0
+        for seed in range(1000, 1250):
+            scenario = vcube_checks.with_crashes(seed)
+            with repeat(f"seed {seed}, {scenario}"):
+                seen = observe(scenario)
+                crashed += vcube_checks.check_survivors(scenario, seen)
+            discarded += seen.result.extra["discarded"]
+        assert crashed > 1000, "too few crashes to show anything"
+        assert discarded > 50, "too few messages died with their sources to show anything"
+
+    def test_small_groups_that_crash_in_a_hurry(self):
+        for seed in range(1000, 1200):
+            scenario = vcube_checks.with_few_left(seed)
+            with repeat(f"seed {seed}, {scenario}"):
+                vcube_checks.check_survivors(scenario, observe(scenario))
 
     @pytest.mark.parametrize("nodes", [2, 3, 16, 37, 64, 100, 128])
     def test_delivery_is_not_later_with_aggregation(self, nodes):
@@ -252,10 +183,15 @@ def test_bad_parameters(given, message):
         registry.load("vcube").make_parameters(given)
 
 
+def state_of(*hosted, tolerant=False):
+    """The state of these processes of a group of 8."""
+    group = Group(nodes=8, hosted=np.array(hosted, np.int32), seed=1)
+    parameters = vcube.Parameters(tolerant=tolerant)
+    return vcube.allocate(parameters, group, Capacity(slots=16, reserve_bytes=1))
+
+
 def test_nodes_are_counted_by_what_waited_at_them():
-    group = Group(nodes=8, hosted=np.arange(8, dtype=np.int32), seed=1)
-    parameters = vcube.Parameters(tolerant=False)
-    state = vcube.allocate(parameters, group, Capacity(slots=16, reserve_bytes=1))
+    state = state_of(*range(8))
     state.process.waiting_max[:] = [0, 50, 51, 100, 101, 200, 250, 251]
     names = ("up_to_50", "51_to_100", "101_to_150", "151_to_200", "201_to_250", "over_250")
     counts = vcube.extra(state)
@@ -265,7 +201,7 @@ def test_nodes_are_counted_by_what_waited_at_them():
 @pytest.mark.parametrize("tolerant", [False, True])
 def test_one_hosted_process_is_counted_once(tolerant):
     """Its tables have a second row, which is nobody's."""
-    counts = vcube.extra(Node(4, tolerant=tolerant).state)
+    counts = vcube.extra(state_of(4, tolerant=tolerant))
     assert sum(count for name, count in counts.items() if name.startswith("nodes_waiting")) == 1
     assert counts["waiting_at_end"] == counts["kept_at_end"] == 0
 
