@@ -1,4 +1,7 @@
-"""Every network model does what its name says, measured in traces of fixed seeds."""
+"""Every network model does what its name says, measured in traces of fixed seeds.
+
+And packets: queues of their senders, packets that are long, and room for those in flight.
+"""
 
 import gzip
 import math
@@ -9,8 +12,10 @@ import pytest
 from precedes.errors import UserError
 from precedes.model import EventKind
 from precedes.sim import Scenario, simulate
-from precedes.sim.engine.rows import NODE, PACKET, SEQUENCE, SOURCE, TIME_NS
-from tests.support import traces
+from precedes.sim.engine.rows import KIND, NODE, PACKET, SEQUENCE, SOURCE, TIME_NS
+from precedes.sim.run import Run
+from precedes.testing import Collector
+from tests.support import edited, traces
 from tests.support.places import BATCHES
 
 pytestmark = pytest.mark.usefixtures("engine")
@@ -356,3 +361,88 @@ def test_packets_are_counted_by_their_messages():
     assert sum(n * count for n, count in enumerate(result.packets_by_messages)) == (
         result.messages_sent
     )
+
+
+def test_timers_come_before_packets_that_were_queued(tmp_path):
+    """A timer that ends when a packet sent before it was set arrives: with a queue it is first."""
+    timed = edited.protocol(
+        tmp_path,
+        "unordered",
+        (BROADCAST, "host.send_all(...)", "host.send_all(...); host.set_timer(slot, 12_000_000)"),
+        ("", "", ON_TIMER),
+    )
+    both = {"nodes": 2, "workload": "window:0", "tier": "interpreted"}
+    plain = traces.run(timed, delay="constant:12", **both)
+    queued = traces.run(timed, delay="constant:10", transmission_ms=2.0, **both)
+    for seen, first in ((plain, EventKind.DELIVER), (queued, EventKind.COMPLETE)):
+        rows = seen.rows[(seen.rows[:, NODE] == 1) & (seen.rows[:, TIME_NS] > 0)]
+        assert rows[0, KIND] == first
+        assert (rows[:, TIME_NS] // 2 * 2 == 12_000_000).all()
+
+
+BROADCAST = "broadcast(state, here, slot, host)"
+ON_TIMER = """
+@handler(State)
+def on_timer(state: State, here: int, key: int, host: Host) -> None:
+    host.note(6, here)
+"""
+
+
+def test_the_second_channel_has_a_queue_of_its_own(tmp_path):
+    """Three broadcasts at once, the second one aside: it waits for nobody, nobody waits for it."""
+    aside = edited.protocol(
+        tmp_path,
+        "unordered",
+        (BROADCAST, "host.send_all(...)", SEND_SECOND_ASIDE),
+    )
+    one = {"nodes": 2, "workload": "burst:1:3", "delay": "constant:30", "tier": "interpreted"}
+    seen = traces.run(aside, transmission_ms=2.0, **one)
+    assert traces.delays_ms(seen).tolist() == pytest.approx([32.0, 32.0, 34.0], abs=ODD_MS)
+    assert traces.delays_ms(traces.run(aside, **one)).tolist() == [30.0, 30.0, 30.0]
+    queued = {"transmission_ms": 2.0, **one}
+    assert traces.delays_ms(traces.run(**queued)).tolist() == pytest.approx(
+        [32.0, 34.0, 36.0], abs=ODD_MS
+    )
+
+
+SEND_SECOND_ASIDE = """
+if host.sequence_of(slot) == 2:
+    host.open_packet_aside(1 - here)
+    host.put(DATA, slot)
+else:
+    host.send_all(...)
+"""
+
+
+BATCHED = Scenario(
+    protocol=BATCHES,
+    nodes=2,
+    messages=400,
+    rate=100_000.0,
+    parameters={"collect_us": 3_000},
+)
+
+
+def rows_of(scenario):
+    collector = Collector()
+    run = Run(scenario, writer=collector, packets=True)
+    run.go(tier="interpreted")
+    return run, collector.rows()
+
+
+def test_a_packet_longer_than_a_chunk_of_the_trace(monkeypatch):
+    run, expected = rows_of(BATCHED)
+    assert run.state.count[:, 6].max() > 64, "longer than what there was room for"
+    monkeypatch.setattr("precedes.sim.run.CHUNK_ROWS", 200)
+    _, rows = rows_of(BATCHED)
+    assert (rows == expected).all()
+
+
+def test_many_packets_in_flight_are_no_long_packet():
+    """What is taken in at once would otherwise outgrow the trace, which then fills for ever."""
+    run = Run(BATCHED, writer=Collector())
+    before = run.world.inbox.size
+    for _ in range(6):
+        run._grow_packets()
+    assert run.world.inbox.size == before
+    assert len(run.world.packets.packet) > 10_000
