@@ -98,7 +98,7 @@ for seed in range(1, 31):
     plain, handed = (make(seed), np.zeros(5, np.int64)), (make(seed), np.zeros(5, np.int64))
     assert ENTRY.bind(body, *handed)() == ENTRY.bind(probe, *plain)(), seed
     assert str(handed) == str(plain), seed
-print(type(builder.by_reference((make(1),))[0]).__name__)
+print(type(builder.by_reference((make(1),), (0,))[0]).__name__)
 """
 OTHER_ORDER = ("", '(..., "nitems", "itemsize", ...)', '(..., "itemsize", "nitems", ...)')
 OLD = ("", "TESTED: Final = ...", "TESTED: Final = ((0, 50), (0, 60))")

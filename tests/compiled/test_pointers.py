@@ -50,7 +50,7 @@ def probe(outer: Outer, found: np.ndarray) -> int:
     return outer.inner.table[1, 2]
 
 
-ENTRY = compiled.Entry(probe, label="a test", by_reference=True)
+ENTRY = compiled.Entry(probe, label="a test", by_reference=("outer",))
 
 
 def make(seed: int) -> Outer:
@@ -95,7 +95,7 @@ def test_compiled_code_sees_and_changes_what_python_does(seed):
 )
 def test_another_layout_is_noticed(monkeypatch, fields):
     assert pointers.is_laid_out_as_expected()
-    assert isinstance(builder.by_reference((make(1),))[0], Reference)
+    assert isinstance(builder.by_reference((make(1),), (0,))[0], Reference)
     monkeypatch.setattr(pointers, "FIELDS", fields)
     assert not pointers.is_laid_out_as_expected()
 

@@ -122,7 +122,7 @@ def check_trace(rows, correct):
 
 def check_rest(state, correct, crashed):
     """Correct processes await nothing, bundle nothing, and have no timer running."""
-    awaited, bundles, delivered = state.trees.awaited, state.trees.bundles, state.trees.delivered
+    awaited, bundles, delivered = state.awaited, state.bundles, state.delivered
     bundle, early = bundles.bundle, delivered.source.early
     hold((awaited.first[correct] == -1).all(), "awaited", "something is still awaited")
     hold((awaited.ends.first[correct] == -1).all(), "rows", "a row was not given back")

@@ -155,12 +155,12 @@ def _types(made: Any, arguments: Any) -> tuple[Any, ...]:
     return tuple(map(made.typeof_pyval, arguments))
 
 
-def by_reference(arguments: tuple[Any, ...]) -> tuple[Any, ...]:
-    """The arguments, tuples of arrays among them as references where those can be had."""
-    reference = _reference()
+def by_reference(arguments: tuple[Any, ...], places: tuple[int, ...]) -> tuple[Any, ...]:
+    """The arguments, those in these places as references where those can be had."""
+    reference = _reference() if places else None
     if reference is None:
         return arguments
-    return tuple(reference(x) if isinstance(x, tuple) else x for x in arguments)
+    return tuple(reference(x) if i in places else x for i, x in enumerate(arguments))
 
 
 @functools.cache

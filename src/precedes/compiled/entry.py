@@ -60,10 +60,13 @@ class Entry(Generic[P, R]):
     protocol) can take part in the digest through ``own``.
     """
 
-    def __init__(self, body: Callable[P, R], *, label: str, by_reference: bool = False) -> None:
+    def __init__(
+        self, body: Callable[P, R], *, label: str, by_reference: tuple[str, ...] = ()
+    ) -> None:
+        """``by_reference`` names the tuples of arrays of which only the address is handed over."""
         self.interpreted = body
         self.label = label
-        self._by_reference = by_reference
+        self._by_reference = tuple(map(body.__code__.co_varnames.index, by_reference))
         self._dispatchers: dict[tuple[type | None, tuple[Path, ...]], Callable[P, R]] = {}
 
     def compiled(self, key: type | None = None, *, own: tuple[Path, ...] = ()) -> Callable[P, R]:
@@ -105,8 +108,7 @@ class Entry(Generic[P, R]):
             return None
         from precedes.compiled import builder
 
-        handed = builder.by_reference(arguments) if self._by_reference else arguments
-        return body if builder.is_compiled(body, handed) else None
+        return body if builder.is_compiled(body, self.handed(*arguments)) else None
 
     def load(
         self, key: type | None, own: tuple[Path, ...], arguments: tuple[Any, ...], directory: Path
@@ -114,7 +116,7 @@ class Entry(Generic[P, R]):
         """The compiled form for arguments of these types, if a directory holds it."""
         from precedes.compiled import builder
 
-        handed = builder.by_reference(arguments) if self._by_reference else arguments
+        handed = self.handed(*arguments)
         body = builder.load(self.interpreted, handed, label=self.label, directory=directory)
         if body is not None:
             self._dispatchers[key, own] = body
@@ -129,10 +131,9 @@ class Entry(Generic[P, R]):
         """
         from precedes.compiled import builder
 
-        handed = builder.by_reference(arguments) if self._by_reference else arguments
         body = self.compiled(key, own=own)
         with interruptible():
-            builder.compile_for(body, handed, own=own)
+            builder.compile_for(body, self.handed(*arguments), own=own)
         return body
 
     def prepare(
@@ -140,8 +141,8 @@ class Entry(Generic[P, R]):
     ) -> Callable[P, R]:
         """The compiled form for arguments of these types: loaded, or compiled here and now.
 
-        An entry that takes its tuples by reference is called through ``bind``. While another
-        process compiles the same, this one waits.
+        An entry that takes tuples by reference is called through ``bind``, or with what ``handed``
+        returns. While another process compiles the same, this one waits.
         """
         if (body := self.ready(key, own, arguments)) is not None:
             return body
@@ -154,6 +155,12 @@ class Entry(Generic[P, R]):
         with locked(directory, self.interpreted):
             return self.compile(key, own, arguments)
 
+    def handed(self, *arguments: Any) -> tuple[Any, ...]:
+        """The first arguments as the compiled form takes them, some by reference if possible."""
+        from precedes.compiled import builder
+
+        return builder.by_reference(arguments, self._by_reference)
+
     def bind(self, body: Callable[..., R], *arguments: Any) -> Callable[[], R]:
         """A body, interpreted or as ``prepare`` returned it, with its arguments.
 
@@ -163,6 +170,6 @@ class Entry(Generic[P, R]):
         if body is not self.interpreted:
             from precedes.compiled import builder
 
-            arguments = builder.by_reference(arguments) if self._by_reference else arguments
+            arguments = self.handed(*arguments)
             body = builder.entry_point(body, arguments)
         return functools.partial(body, *arguments)

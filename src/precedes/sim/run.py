@@ -149,7 +149,7 @@ class Run:
             before_bytes = resident_bytes()  # nothing else tells what plain Python takes
             for turn in itertools.count(1):
                 try:
-                    status = switch.body(self.world, self.state, switch.slice_events)
+                    status = switch.turn(self.world, self.state)
                 except MemoryError:
                     pool.check_end(self.state)
                     raise

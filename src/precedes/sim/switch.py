@@ -86,11 +86,22 @@ class Switch:
         self._ahead_cpu_s = ahead_cpu_s
         self._code = code_of(protocol, name=name)
         self._shown = contextlib.ExitStack()
+        self._given: Any = None
+        self._handed: Any = None
 
     @property
     def is_interpreted(self) -> bool:
         """Whether the loop is not compiled as yet."""
         return self.body is loop.run
+
+    def turn(self, world: World, state: Any) -> int:
+        """Run the loop for a slice."""
+        if self.is_interpreted:
+            return self.body(world, state, self.slice_events)
+        if state is not self._given:
+            # To write down where its arrays are takes as long as a thousand events.
+            self._given, self._handed = state, loop.ENTRY.handed(world, state)[1]
+        return self.body(world, self._handed, self.slice_events)
 
     def begin(self, world: World, state: Any) -> None:
         """Choose what the run begins with; its time counts from here."""

@@ -121,4 +121,4 @@ def _broadcast(member: Member, state: Any, position: int) -> int:
     return DONE
 
 
-ENTRY: Final = compiled.Entry(run, label="a live member", by_reference=True)
+ENTRY: Final = compiled.Entry(run, label="a live member", by_reference=("member", "state"))

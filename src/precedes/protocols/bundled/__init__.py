@@ -37,7 +37,6 @@ from .state import (
     TREE,
     Parameters,
     State,
-    Trees,
     allocate,
     extra,
 )
@@ -63,61 +62,61 @@ def start(state: State, here: int, host: Host) -> None:
 def broadcast(state: State, here: int, slot: int, host: Host) -> None:
     if tester.is_fenced(state.detector, here):
         return
-    me = state.trees.hosted[here]
-    state.trees.delivered.source.base[here, me] = host.sequence_of(slot)
-    _forward(state.trees, here, me, state.trees.dimension, slot, host)
+    me = state.hosted[here]
+    state.delivered.source.base[here, me] = host.sequence_of(slot)
+    _forward(state, here, me, state.dimension, slot, host)
 
 
 @compiled.function(inline=False)
-def _forward(trees: Trees, here: int, parent: int, top: int, slot: int, host: Host) -> None:
+def _forward(state: State, here: int, parent: int, top: int, slot: int, host: Host) -> None:
     """FORWARD (lines 32-35): have clusters top..1 covered for the parent.
 
     A child that has been asked for another parent and has not answered is not asked again.
     """
-    asked = trees.awaited.clusters_of(here, slot)
+    asked = state.awaited.clusters_of(here, slot)
     clusters = 0
     for s in range(top, 0, -1):
-        child = trees.child[here, s]
+        child = state.child[here, s]
         if child != NONE:
             clusters |= 1 << s
             if asked & (1 << s) == 0:
-                trees.bundles.check_bundle(here, child, TREE, slot, host)
+                state.bundles.check_bundle(here, child, TREE, slot, host)
     if clusters == 0:
-        _finish(trees, here, parent, slot, host)
+        _finish(state, here, parent, slot, host)
         return
-    if trees.awaited.first[here, slot] == NONE:
+    if state.awaited.first[here, slot] == NONE:
         host.keep(slot)  # it may have to be sent again
-    trees.awaited.add_row(here, slot, parent, clusters)
+    state.awaited.add_row(here, slot, parent, clusters)
 
 
 @compiled.function(inline=False)
-def _check_acks(trees: Trees, here: int, row: int, s: int, host: Host) -> None:
+def _check_acks(state: State, here: int, row: int, s: int, host: Host) -> None:
     """CHECK_ACKS (lines 51-55): cluster s is covered, or has nobody left, for this row's parent."""
-    rows = trees.awaited.rows
+    rows = state.awaited.rows
     clusters = rows.clusters[row]
     if clusters == 1 << s:
         parent, slot = int(rows.parent[row]), int(rows.slot[row])
-        trees.awaited.remove_row(here, row)
-        _finish(trees, here, parent, slot, host)
+        state.awaited.remove_row(here, row)
+        _finish(state, here, parent, slot, host)
     else:
         rows.clusters[row] = clusters & ~(1 << s)
 
 
 @compiled.function(inline=False)
-def _finish(trees: Trees, here: int, parent: int, slot: int, host: Host) -> None:
+def _finish(state: State, here: int, parent: int, slot: int, host: Host) -> None:
     """All that a parent asked for is covered."""
-    if parent == trees.hosted[here]:
-        trees.counter[COMPLETIONS] += 1
-        trees.counter[LAST_COMPLETION_NS] = host.now_ns()
+    if parent == state.hosted[here]:
+        state.counter[COMPLETIONS] += 1
+        state.counter[LAST_COMPLETION_NS] = host.now_ns()
         host.note(COMPLETE_KIND, slot)
     else:
-        trees.bundles.check_bundle(here, parent, ACK, slot, host)
+        state.bundles.check_bundle(here, parent, ACK, slot, host)
 
 
 @compiled.function()
-def _forget(trees: Trees, here: int, slot: int, host: Host) -> None:
+def _forget(state: State, here: int, slot: int, host: Host) -> None:
     """Let the message go when nobody waits for it; line 53 does so when one parent is done."""
-    if trees.awaited.first[here, slot] == NONE:
+    if state.awaited.first[here, slot] == NONE:
         host.drop(slot)
 
 
@@ -138,24 +137,24 @@ def _take_packet(
         slot = value_of(inbox, i)
         if tag_of(inbox, i) == ACK:
             if not fenced:
-                _receive_ack(state.trees, here, sender, slot, host)
+                _receive_ack(state, here, sender, slot, host)
         elif fenced:
             host.drop(slot)
         else:
-            _receive_tree(state.trees, here, sender, slot, host)
+            _receive_tree(state, here, sender, slot, host)
 
 
 @compiled.function(inline=False)
-def _receive_tree(trees: Trees, here: int, sender: int, slot: int, host: Host) -> None:
+def _receive_tree(state: State, here: int, sender: int, slot: int, host: Host) -> None:
     """TREE from ``sender`` (lines 62-65 and 10-17): deliver, cover the clusters below, answer."""
     source = host.source_of(slot)
-    if trees.crashed[here, sender] != 0 or trees.crashed[here, source] != 0:
+    if state.crashed[here, sender] != 0 or state.crashed[here, source] != 0:
         host.drop(slot)
         return
-    is_new = trees.delivered.is_new(here, source, host.sequence_of(slot))
-    if trees.awaited.row_of(here, slot, sender) == NONE:
-        top = topology.cluster(trees.hosted[here], sender) - 1
-        _forward(trees, here, sender, top, slot, host)
+    is_new = state.delivered.is_new(here, source, host.sequence_of(slot))
+    if state.awaited.row_of(here, slot, sender) == NONE:
+        top = topology.cluster(state.hosted[here], sender) - 1
+        _forward(state, here, sender, top, slot, host)
     if is_new:
         host.deliver(slot)
     else:
@@ -163,18 +162,18 @@ def _receive_tree(trees: Trees, here: int, sender: int, slot: int, host: Host) -
 
 
 @compiled.function(inline=False)
-def _receive_ack(trees: Trees, here: int, sender: int, slot: int, host: Host) -> None:
+def _receive_ack(state: State, here: int, sender: int, slot: int, host: Host) -> None:
     """ACK from ``sender`` (lines 66-69): it covers its cluster, whoever of the parents asked."""
-    rows = trees.awaited.rows
-    row = int(trees.awaited.first[here, slot])
-    s = topology.cluster(trees.hosted[here], sender)
-    if row == NONE or trees.child[here, s] != sender:
+    rows = state.awaited.rows
+    row = int(state.awaited.first[here, slot])
+    s = topology.cluster(state.hosted[here], sender)
+    if row == NONE or state.child[here, s] != sender:
         return
     while row != NONE:
         following = int(rows.link[row])
-        _check_acks(trees, here, row, s, host)
+        _check_acks(state, here, row, s, host)
         row = following
-    _forget(trees, here, slot, host)
+    _forget(state, here, slot, host)
 
 
 @handler(State)
@@ -182,61 +181,61 @@ def on_timer(state: State, here: int, key: int, host: Host) -> None:
     if tester.is_fenced(state.detector, here):
         return
     if tester.crash_of(key) >= 0:
-        _crash(state.trees, here, tester.crash_of(key), host)
+        _crash(state, here, tester.crash_of(key), host)
     elif tester.owns_timer(key):
         tester.on_expiry(state.detector, here, key, host)
     else:
-        state.trees.bundles.expire(here, key, host)
+        state.bundles.expire(here, key, host)
 
 
 @handler(State)
 def on_crash(state: State, here: int, crashed: int, host: Host) -> None:
     if not tester.is_on(state.detector):
-        _crash(state.trees, here, crashed, host)
+        _crash(state, here, crashed, host)
 
 
 @compiled.function(inline=False)
-def _crash(trees: Trees, here: int, crashed: int, host: Host) -> None:
+def _crash(state: State, here: int, crashed: int, host: Host) -> None:
     """CRASH (lines 73-87): forget what the crashed one asked for, replace it as a child."""
-    if trees.crashed[here, crashed] != 0:
+    if state.crashed[here, crashed] != 0:
         return
-    trees.crashed[here, crashed] = 1
-    trees.bundles.discard(here, crashed, host)
-    trees.delivered.forget_early(here, crashed)
+    state.crashed[here, crashed] = 1
+    state.bundles.discard(here, crashed, host)
+    state.delivered.forget_early(here, crashed)
     # First what nobody waits for any more: the rows left then tell who has to ask the next child.
-    rows = trees.awaited.rows
-    row = int(trees.awaited.ends.first[here])
+    rows = state.awaited.rows
+    row = int(state.awaited.ends.first[here])
     while row != NONE:
         following = int(rows.following[row])
         slot = int(rows.slot[row])
         if rows.parent[row] == crashed or host.source_of(slot) == crashed:
-            trees.awaited.remove_row(here, row)
-            _forget(trees, here, slot, host)
+            state.awaited.remove_row(here, row)
+            _forget(state, here, slot, host)
         row = following
-    me = trees.hosted[here]
+    me = state.hosted[here]
     s = topology.cluster(me, crashed)
-    if trees.child[here, s] == crashed:
-        view = trees.crashed[here]
-        trees.child[here, s] = topology.first_correct(me, s, view, trees.nodes)
-        _replace(trees, here, s, host)
+    if state.child[here, s] == crashed:
+        view = state.crashed[here]
+        state.child[here, s] = topology.first_correct(me, s, view, state.nodes)
+        _replace(state, here, s, host)
 
 
 @compiled.function(inline=False)
-def _replace(trees: Trees, here: int, s: int, host: Host) -> None:
+def _replace(state: State, here: int, s: int, host: Host) -> None:
     """The child in cluster s has changed: ask the new one, or stop waiting if there is none."""
-    child = trees.child[here, s]
-    rows = trees.awaited.rows
-    row = int(trees.awaited.ends.first[here])
+    child = state.child[here, s]
+    rows = state.awaited.rows
+    row = int(state.awaited.ends.first[here])
     while row != NONE:
         following = int(rows.following[row])
         slot = int(rows.slot[row])
         if rows.clusters[row] & (1 << s) != 0:
             if child == NONE:
-                _check_acks(trees, here, row, s, host)
-                _forget(trees, here, slot, host)
-            elif trees.awaited.asks_first(here, row, s):
-                trees.counter[RETRANSMISSIONS] += 1
-                trees.bundles.check_bundle(here, child, TREE, slot, host)
+                _check_acks(state, here, row, s, host)
+                _forget(state, here, slot, host)
+            elif state.awaited.asks_first(here, row, s):
+                state.counter[RETRANSMISSIONS] += 1
+                state.bundles.check_bundle(here, child, TREE, slot, host)
         row = following
 
 

@@ -28,9 +28,6 @@ COMPLETIONS: Final = 0
 LAST_COMPLETION_NS: Final = 1
 RETRANSMISSIONS: Final = 2
 
-# Counters are plain arrays, not columns: each column is one more array in the tuples that Numba
-# hands over by value at every call out of line.
-
 # Places in ``sent``.
 PACKETS: Final = 0
 BYTES: Final = 1
@@ -73,7 +70,7 @@ class Parameters:
         tester.check(interval_ms=self.interval_ms, timeout_ms=self.timeout_ms, rounds=self.rounds)
 
 
-class Awaited(NamedTuple):
+class _Awaited(NamedTuple):
     """Answers that a parent waits for."""
 
     slot: Int32s  # the message
@@ -104,7 +101,7 @@ class AckSet(NamedTuple):
 
     first: Int32s  # here, slot -> the first row of the message, or NONE
     ends: Ends  # here
-    rows: Awaited
+    rows: _Awaited
 
     def row_of(self, here: int, slot: int, parent: int) -> int:
         """The row in which this parent waits for this message, or NONE."""
@@ -169,7 +166,7 @@ class AckSet(NamedTuple):
         pool.give_back(rows, row)
 
 
-class Early(NamedTuple):
+class _Early(NamedTuple):
     """Messages delivered beyond a gap."""
 
     sequence: Int32s
@@ -194,7 +191,7 @@ class Delivered(NamedTuple):
     """
 
     source: Sources  # here, process
-    rows: Early
+    rows: _Early
 
     def is_new(self, here: int, source: int, sequence: int) -> bool:
         """Whether the source's message has not been delivered; from now on it has."""
@@ -241,7 +238,7 @@ class Delivered(NamedTuple):
             pool.give_back(self.rows, row)
 
 
-class Items(NamedTuple):
+class _Items(NamedTuple):
     """Items in bundles."""
 
     tag: Int32s
@@ -274,7 +271,7 @@ class Bundles(NamedTuple):
     """
 
     bundle: Bundle  # here, target
-    rows: Items
+    rows: _Items
     item_bytes: Int64s  # tag -> size of an item
     payload_max_bytes: int
     delay_ns: int
@@ -369,8 +366,8 @@ class Bundles(NamedTuple):
             self.profile[place, PROFILE_BYTES] += size_bytes
 
 
-class Trees(NamedTuple):
-    """What a process awaits, has delivered and bundles, and its view."""
+class State(NamedTuple):
+    """What a process awaits, has delivered and bundles, its view, and its detector."""
 
     awaited: AckSet
     bundles: Bundles
@@ -379,18 +376,9 @@ class Trees(NamedTuple):
     child: Int64s  # here, s -> the process that it takes for the first fault-free of cluster s
     counter: Int64s
     hosted: Int64s
+    detector: Detector
     nodes: int
     dimension: int
-
-
-class State(NamedTuple):
-    """Broadcasts, and apart from them the detector.
-
-    Numba hands tuples over by value: functions that need no detector take ``trees`` alone.
-    """
-
-    trees: Trees
-    detector: Detector
 
 
 def allocate(parameters: Parameters, group: Group, capacity: Capacity) -> State:
@@ -407,15 +395,15 @@ def allocate(parameters: Parameters, group: Group, capacity: Capacity) -> State:
         heads[:] = NONE
     watched = np.flatnonzero(np.asarray(group.hosted) == parameters.profile_node)
     profile_here = int(watched[0]) if len(watched) else NONE
-    trees = Trees(
+    return State(
         awaited=AckSet(
             first=np.full((hosted, capacity.slots), NONE, np.int32),
             ends=ends,
-            rows=pool.reserve(Awaited, reserve_bytes),
+            rows=pool.reserve(_Awaited, reserve_bytes),
         ),
         bundles=Bundles(
             bundle=bundle,
-            rows=pool.reserve(Items, reserve_bytes),
+            rows=pool.reserve(_Items, reserve_bytes),
             item_bytes=np.array([parameters.tree_bytes, parameters.ack_bytes], np.int64),
             payload_max_bytes=parameters.payload_max_bytes,
             delay_ns=round(parameters.delay_max_ms * NANOSECONDS_PER_MS),
@@ -425,16 +413,11 @@ def allocate(parameters: Parameters, group: Group, capacity: Capacity) -> State:
             profile_here=profile_here,
             profile_ns=round(parameters.profile_ms * NANOSECONDS_PER_MS),
         ),
-        delivered=Delivered(source=source, rows=pool.reserve(Early, reserve_bytes)),
+        delivered=Delivered(source=source, rows=pool.reserve(_Early, reserve_bytes)),
         crashed=np.zeros((hosted, nodes), np.int32),
         child=child,
         counter=np.zeros(3, np.int64),
         hosted=np.array(group.hosted, np.int64),
-        nodes=nodes,
-        dimension=dimension,
-    )
-    return State(
-        trees=trees,
         detector=tester.make_detector(
             group=group,
             interval_ms=parameters.interval_ms,
@@ -444,12 +427,14 @@ def allocate(parameters: Parameters, group: Group, capacity: Capacity) -> State:
             own_channel=parameters.own_channel,
             on=parameters.tests,
         ),
+        nodes=nodes,
+        dimension=dimension,
     )
 
 
 def extra(state: State) -> dict[str, float]:
     """Completed broadcasts and what was sent for them, without the detector's packets."""
-    counter, bundled = state.trees.counter, state.trees.bundles
+    counter, bundled = state.counter, state.bundles
     found = {
         "completions": int(counter[COMPLETIONS]),
         "last_completion_ms": int(counter[LAST_COMPLETION_NS]) / NANOSECONDS_PER_MS,
