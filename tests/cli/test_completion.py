@@ -5,7 +5,7 @@ import subprocess
 
 import pytest
 
-from precedes.cli.completion import SHELLS
+from precedes.cli.docs import SHELLS
 from precedes.cli.main import main
 
 BASH = """

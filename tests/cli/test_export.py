@@ -2,12 +2,12 @@
 
 import json
 
-from precedes.cli.formats import FORMATS
+from precedes.cli.common import FORMATS
 from precedes.cli.main import main
 from precedes.trace import FORMATS as READ
 from precedes.trace import export
 from tests.support import commands, logs
-from tests.support.commands import fails
+from tests.support.commands import fails, output
 from tests.support.places import ROOT
 
 CHAT = ROOT / "examples" / "chat.jsonl"
@@ -31,10 +31,8 @@ def test_a_file_and_standard_output_are_the_same(tmp_path, capfdbinary):
 def test_what_was_exported_is_audited_alike(tmp_path, capsys):
     out = tmp_path / "chat.log"
     assert main(["export", str(CHAT), "--to", "shiviz", "--out", str(out)]) == 0
-    assert main(["audit", str(CHAT)]) == 1
-    expected = capsys.readouterr().out
-    assert main(["audit", str(out), "--parser", export.PARSER]) == 1
-    assert capsys.readouterr().out == expected
+    expected = output(capsys, "audit", CHAT, status=1)
+    assert output(capsys, "audit", out, "--parser", export.PARSER, status=1) == expected
 
 
 def test_the_finding_is_in_the_trace(tmp_path):
@@ -53,8 +51,7 @@ def test_a_large_log_is_shown_around_a_finding(tmp_path, capsys, monkeypatch):
     assert "more than 100 events" in error
     assert "--around-witness 1" in error
     near = ["export", str(path), "--to", "shiviz", "--around-witness", "1", "--rows", "3"]
-    assert main(near) == 0
-    events = capsys.readouterr().out.splitlines()[::2]
+    events = output(capsys, *near).splitlines()[::2]
     assert 2 <= len(events) <= 100
     assert main(["audit", str(path), "--json"]) == 1
     witness = next(

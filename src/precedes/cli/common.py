@@ -1,4 +1,4 @@
-"""Options that several commands share, each said once, and how results are printed.
+"""What commands share: how options are declared, those of several commands, printing of results.
 
 Defaults are those of what the commands call; help texts name them.
 """
@@ -9,12 +9,12 @@ import argparse
 import contextlib
 import dataclasses
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from precedes.cli.terminal import show_text
-from precedes.console import say, show
+from precedes.console import is_verbose, note, say, show
 from precedes.delays import DELAY_HELP
 from precedes.errors import Exit, UserError
 from precedes.sim.scenario import Scenario
@@ -22,10 +22,18 @@ from precedes.sim.workloads import WORKLOAD_HELP
 from precedes.stores import Address, local_path
 
 if TYPE_CHECKING:
+    from precedes.trace import Dialect
+
     Commands = argparse._SubParsersAction[argparse.ArgumentParser]
 
 
 COLUMNS: Final = 80  # of a terminal that nobody has made wider
+
+# Those of `precedes.trace`, which would take its time to import.
+FORMATS: Final = (
+    *("auto", "precedes", "jsonl", "members", "parquet"),
+    *("shiviz", "csv", "otel", "edits", "automerge"),
+)
 
 # Fields of a scenario as options: the name of a value, and what it is.
 SCENARIO: Final = {
@@ -42,6 +50,41 @@ SCENARIO: Final = {
     "mtu_bytes": ("BYTES", "cut packets of several messages here"),
     "seed": ("S", f"one seed, one run ({Scenario.seed})"),
 }
+
+
+def command(
+    commands: Commands,
+    name: str,
+    run: Callable[[argparse.Namespace], int],
+    *lines: tuple[str, str],
+    help: str,
+    description: str,
+    notes: str = "",
+) -> argparse.ArgumentParser:
+    """Add a command: what runs it, its examples and help, and notes that stand before examples."""
+    epilog = notes + examples(*lines)
+    parser = commands.add_parser(name, help=help, description=description, epilog=epilog)
+    parser.set_defaults(run=run)
+    return parser
+
+
+def option(
+    parser: argparse._ActionsContainer,
+    name: str,
+    metavar: str | None,
+    help: str | None,
+    kind: Callable[[str], Any] = str,
+    default: Any = None,
+    **more: Any,
+) -> None:
+    """Add an option, or an argument, that takes a value."""
+    parser.add_argument(name, metavar=metavar, help=help, type=kind, default=default, **more)
+
+
+def flag(parser: argparse._ActionsContainer, name: str, help: str, **more: Any) -> None:
+    """Add an option without a value: it sets true, or the ``const`` that is given."""
+    action = "store_const" if "const" in more else "store_true"
+    parser.add_argument(name, action=action, help=help, **more)
 
 
 def add_scenario(parser: argparse.ArgumentParser, *names: str, **helps: str) -> None:
@@ -65,7 +108,7 @@ def given_of(options: argparse.Namespace, kind: type, *more: str) -> dict[str, A
 
 def add_json(parser: argparse.ArgumentParser, *, help: str = "print JSON") -> None:
     """Results for programs."""
-    parser.add_argument("--json", action="store_true", help=help)
+    flag(parser, "--json", help)
 
 
 def show_json(found: Mapping[str, Any], *, indent: int | None = None) -> None:
@@ -126,25 +169,16 @@ def listed(text: str) -> list[str]:
 
 def add_spark(parser: argparse.ArgumentParser, *, help: str) -> None:
     """The cluster that does the work, to be read with ``spark_of`` inside ``spark_told``."""
-    parser.add_argument("--master", metavar="URL", help=help)
+    option(parser, "--master", "URL", help)
     add_conf(parser)
-    parser.add_argument(
-        "--ui", action="store_true", help="start Spark's own page, print its address"
-    )
-    parser.add_argument(
-        "--timings", action="store_true", help="say on standard error what Spark's jobs took"
-    )
+    flag(parser, "--ui", "start Spark's own page, print its address")
+    flag(parser, "--timings", "say on standard error what Spark's jobs took")
 
 
 def add_conf(parser: argparse.ArgumentParser) -> None:
     """Settings of Spark's, to be read with ``pairs_of``."""
-    parser.add_argument(
-        "--conf",
-        action="append",
-        default=[],
-        metavar="NAME=VALUE",
-        help="a setting of Spark's, such as spark.executor.memory=4g",
-    )
+    help = "a setting of Spark's, such as spark.executor.memory=4g"
+    option(parser, "--conf", "NAME=VALUE", help, action="append", default=[])
 
 
 def spark_of(options: argparse.Namespace) -> dict[str, Any]:
@@ -185,17 +219,14 @@ def add_tier(parser: argparse.ArgumentParser) -> None:
         "interpreted": "run as plain Python, for a debugger",
         "compiled": "wait for the compiler at first use",
     }
-    for tier, text in helps.items():
-        group.add_argument(
-            f"--{tier}", dest="tier", action="store_const", const=tier, default="auto", help=text
-        )
+    for tier, help in helps.items():
+        flag(group, f"--{tier}", help, dest="tier", const=tier, default="auto")
 
 
 def add_parameters(parser: argparse.ArgumentParser) -> None:
     """Parameters of the protocol, to be read with ``pairs_of``."""
-    parser.add_argument(
-        "--set", action="append", default=[], metavar="NAME=VALUE", help="a protocol parameter"
-    )
+    help = "a protocol parameter"
+    option(parser, "--set", "NAME=VALUE", help, action="append", default=[])
 
 
 def pairs_of(options: argparse.Namespace, name: str) -> dict[str, str]:
@@ -207,3 +238,59 @@ def pairs_of(options: argparse.Namespace, name: str) -> dict[str, str]:
             raise UserError(f"--{name} takes NAME=VALUE, not {text!r}")
         values[key] = value
     return values
+
+
+def add_format_options(parser: argparse.ArgumentParser, *, more: Sequence[str] = ()) -> None:
+    """How a log is read, for ``dialect_of``; ``more`` are formats of this command alone."""
+    parser.add_argument("--format", default="auto", choices=(*FORMATS, *more))
+    group = parser.add_argument_group("logs of other systems ('precedes docs formats')")
+    several: dict[str, Any] = {"action": "append", "default": []}
+    option(group, "--parser", "EXPR", "shiviz: finds an event; groups host, clock, kind, ...")
+    option(group, "--delimiter", "EXPR", "shiviz: stands between runs; csv: between cells")
+    help = "csv, parquet: what columns are called, as node=host,message=id"
+    option(group, "--columns", "OURS=THEIRS,...", help, **several)
+    help = "what kinds are called, as deliver=recv,ignore=ack; ignore=* takes the rest"
+    option(group, "--kinds", "OURS=THEIRS,...", help, **several)
+    help = "otel: what makes a node (service.instance.id)"
+    option(group, "--node-by", "ATTRIBUTE,...", help, listed, [], action="extend")
+    flag(group, "--complete", "the log has ended: what is undelivered is lost")
+
+
+def dialect_of(options: argparse.Namespace, *, pictured: bool = False) -> Dialect:
+    """What was said about the log; ``pictured``: arrivals and drops are read too."""
+    from precedes.trace import Dialect
+
+    kinds: dict[str, str] = {}
+    for ours, theirs in _renamed(options.kinds, "--kinds"):
+        if kinds.setdefault(theirs, ours) != ours:
+            raise UserError(f"--kinds says that {theirs!r} is {kinds[theirs]} and {ours}: choose")
+    columns: dict[str, str] = {}
+    for ours, theirs in _renamed(options.columns, "--columns"):
+        if columns.setdefault(ours, theirs) != theirs:
+            raise UserError(f"--columns names two for {ours}: choose one")
+    return Dialect(
+        parser=options.parser,
+        delimiter=options.delimiter,
+        columns=columns,
+        kinds=kinds,
+        node_by=tuple(options.node_by),
+        complete=options.complete,
+        pictured=pictured,
+    )
+
+
+def _renamed(texts: Sequence[str], option: str) -> Iterator[tuple[str, str]]:
+    for part in (part for text in texts for part in text.split(",")):
+        ours, _, theirs = part.partition("=")
+        if not ours or not theirs:
+            raise UserError(f"{option} takes OURS=THEIRS, not {part!r}")
+        yield ours.strip(), theirs.strip()
+
+
+def format_noted(path: Address, format: str, dialect: Dialect) -> None:
+    """Note which log is read, and as what."""
+    if is_verbose():
+        from precedes.trace.detect import format_of
+
+        found = format if format != "auto" else format_of(path, dialect=dialect)
+        note(f"{path}: {found or 'looked at when it is read'}")

@@ -9,6 +9,7 @@ import sys
 from typing import Any, Final
 
 from precedes.cli import common
+from precedes.cli.common import option
 from precedes.cli.terminal import show_text
 from precedes.console import note, phase, say, show
 from precedes.errors import Exit, UserError
@@ -26,44 +27,32 @@ FORMATS: Final = ("text", "markdown", "latex")
 
 def add(commands: common.Commands) -> None:
     """Add the command."""
-    parser = commands.add_parser(
+    parser = common.command(
+        commands,
         "compare",
+        _run,
+        ("compare --nodes 100 --rate 50 --out compared", "with a page"),
+        ("compare --nodes 500 --rate 200 --error 1e-3 --json", "errors are allowed"),
         help="which protocol for my load: run all that can serve it, audit, rank",
         description="Run every protocol that can serve a load, with parameters for that load, "
         "audit the order of every run, rank them by a rule (see 'precedes docs compare'), and "
         "recommend one in a sentence. With --out the same command goes on after an interrupt.",
-        epilog=common.examples(
-            ("compare --nodes 100 --rate 50 --out compared", "with a page"),
-            ("compare --nodes 500 --rate 200 --error 1e-3 --json", "errors are allowed"),
-        ),
     )
-    parser.add_argument(
-        "file", nargs="?", type=Address.of, metavar="FILE.toml", help="a scenario or an experiment"
-    )
+    option(parser, "file", "FILE.toml", "a scenario or an experiment", Address.of, nargs="?")
     scenario = ("nodes", "rate", "delay", "workload", "loss", "duplication", "fifo")
     rate = "broadcasts per second of the whole group"
     common.add_scenario(parser, *scenario, "payload_bytes", rate=rate)
-    parser.add_argument("--crashes", type=int, metavar="K", help="nodes that crash while they send")
+    option(parser, "--crashes", "K", "nodes that crash while they send", int)
     common.add_scenario(parser, "messages", "duration_s", messages="broadcasts of a run")
-    parser.add_argument(
-        "--protocols",
-        type=lambda text: text.split(","),
-        metavar="A,B",
-        help="compare these alone, whatever they need",
-    )
-    parser.add_argument(
-        "--error", type=float, metavar="E", help="allow this share of errors, as 1e-4"
-    )
-    parser.add_argument("--seeds", type=int, metavar="K", help="runs of each protocol (5)")
-    parser.add_argument(
-        "--out", type=Address.of, metavar="DIR", help="for runs, the page and the tables"
-    )
-    common.add_spark(
-        parser, help="a Spark master for the runs (default: processes of this machine)"
-    )
+    help = "compare these alone, whatever they need"
+    option(parser, "--protocols", "A,B", help, lambda text: text.split(","))
+    option(parser, "--error", "E", "allow this share of errors, as 1e-4", float)
+    option(parser, "--seeds", "K", "runs of each protocol (5)", int)
+    option(parser, "--out", "DIR", "for runs, the page and the tables", Address.of)
+    help = "a Spark master for the runs (default: processes of this machine)"
+    common.add_spark(parser, help=help)
     common.add_json(parser)
-    parser.add_argument("--format", choices=FORMATS, metavar="F", help="text, markdown or latex")
-    parser.set_defaults(run=_run)
+    option(parser, "--format", "F", "text, markdown or latex", choices=FORMATS)
 
 
 def _run(options: argparse.Namespace) -> int:
@@ -98,10 +87,8 @@ def _show(comparison: Any, options: argparse.Namespace) -> None:
 
     if options.json:
         common.show_json(comparison.as_dict())
-    elif options.format == "markdown":
-        show(comparison.to_markdown(), end="")
-    elif options.format == "latex":
-        show(comparison.to_latex(), end="")
+    elif options.format in ("markdown", "latex"):
+        show(getattr(comparison, f"to_{options.format}")(), end="")
     else:
         # A pipe has all columns.
         width = shutil.get_terminal_size().columns if sys.stdout.isatty() else tables.WIDTH

@@ -1,4 +1,4 @@
-"""``precedes docs`` and ``precedes examples``: what comes with the package, as installed."""
+"""``precedes docs``, ``examples`` and ``completion``: what comes with the package, as installed."""
 
 from __future__ import annotations
 
@@ -6,48 +6,72 @@ import argparse
 import json
 import re
 import sys
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from precedes import sources
 from precedes.cli import common
+from precedes.cli.common import option
+from precedes.cli.terminal import in_columns
 from precedes.console import show
 from precedes.errors import Exit, UserError, meant
+from precedes.files import make_directory, write_aside
+from precedes.stores import Address, local_path
 
 INDEX: Final = "index"
 PROTOCOLS: Final = "protocols"
 FOLDERS: Final = ("examples", "experiments")
+SHELLS: Final = ("bash", "zsh", "tcsh")
 
 
 def add(commands: common.Commands) -> None:
-    """Add the commands."""
-    parser = commands.add_parser(
+    """Add ``precedes docs``."""
+    parser = common.command(
+        commands,
         "docs",
+        _docs,
+        ("docs", "a line for each page"),
+        ("docs live", "the page on live groups"),
         help="list the pages of the documentation, or show one",
         description="List the pages of the documentation, or show one: on a terminal in your "
         "pager, in a pipe as it is.",
-        epilog=common.examples(
-            ("docs", "a line for each page"),
-            ("docs live", "the page on live groups"),
-        ),
     )
-    parser.add_argument("page", nargs="?", metavar="NAME", help="of a page, or of a protocol")
+    option(parser, "page", "NAME", "of a page, or of a protocol", nargs="?")
     common.add_json(parser)
-    parser.set_defaults(run=_docs)
-    parser = commands.add_parser(
+
+
+def add_examples(commands: common.Commands) -> None:
+    """Add ``precedes examples``."""
+    parser = common.command(
+        commands,
         "examples",
+        _examples,
+        ("examples", "a line for each file"),
+        ("examples .", "copies them here"),
         help="list the examples, or copy them into a directory",
         description="List programs, logs and scenario files that come with precedes, or copy them "
         "into DIR/examples and DIR/experiments, where the pages expect them. A file of yours is "
         "never replaced.",
-        epilog=common.examples(
-            ("examples", "a line for each file"),
-            ("examples .", "copies them here"),
-        ),
     )
-    parser.add_argument("directory", nargs="?", type=common.local_folder, metavar="DIR")
+    option(parser, "directory", "DIR", None, common.local_folder, nargs="?")
     common.add_json(parser)
-    parser.set_defaults(run=_examples)
+
+
+def add_completion(commands: common.Commands) -> None:
+    """Add ``precedes completion``."""
+    parser = common.command(
+        commands,
+        "completion",
+        _completion,
+        ("completion bash", "for bash"),
+        ("completion zsh --json", "for zsh, as the text of an object"),
+        help="print a script that completes commands, options and protocols in a shell",
+        description="Print a script for a shell to read at its start: see 'precedes docs shell'. "
+        'In bash, with a line in ~/.bashrc: eval "$(precedes completion bash)"',
+    )
+    parser.add_argument("shell", choices=SHELLS, metavar="|".join(SHELLS))
+    common.add_json(parser)
 
 
 def share() -> Path:
@@ -102,19 +126,17 @@ def _docs(options: argparse.Namespace) -> int:
 
 def _listed() -> str:
     """A line for each page: its name, and what the index or its title says of it."""
-    found = pages()
+    found, lines, protocols = pages(), {}, []
     index = found[INDEX].read_text(encoding="utf-8")
     about = dict(re.findall(r"^\| \[([\w-]+)\.md\]\([^)]*\) \| ([^|]*) \|$", index, re.MULTILINE))
-    width = max(map(len, found))
-    lines, protocols = [], []
     for name, path in found.items():
         if path.parent.name == PROTOCOLS:
             protocols.append(name)
             continue
         with path.open(encoding="utf-8") as file:
             title = file.readline().lstrip("# ").rstrip()
-        lines.append(f"{name:{width}}  {about.get(name, title)}")
-    return "\n".join([*lines, f"and of protocols: {', '.join(protocols)}"])
+        lines[name] = about.get(name, title)
+    return "\n".join([*in_columns(lines), f"and of protocols: {', '.join(protocols)}"])
 
 
 def examples() -> dict[str, Path]:
@@ -132,8 +154,7 @@ def _examples(options: argparse.Namespace) -> int:
     found, directory = examples(), options.directory
     abouts = {name: _about(path) for name, path in found.items()}
     if directory is None:
-        width = max(map(len, found))
-        text = "\n".join(f"{name:{width}}  {about}".rstrip() for name, about in abouts.items())
+        text = "\n".join(in_columns(abouts))
     else:
         _copy(found, directory)
         text = f"{len(found)} files in {', '.join(str(directory / name) for name in FOLDERS)}"
@@ -147,8 +168,6 @@ def _examples(options: argparse.Namespace) -> int:
 
 def _copy(found: dict[str, Path], directory: Path) -> None:
     """Copy examples; if a file is there that is not the same, nothing is copied."""
-    from precedes.files import make_directory, write_aside
-
     contents = {directory / name: path.read_bytes() for name, path in found.items()}
     for path, content in contents.items():
         if path.exists() and not (path.is_file() and path.read_bytes() == content):
@@ -172,3 +191,34 @@ def _about(path: Path) -> str:
         return ""
     words = " ".join((first[1] or first[2].replace("# ", "")).split())
     return re.split(r"(?<!al)\.(?: |$)", words)[0]
+
+
+def _completion(options: argparse.Namespace) -> int:
+    import shtab
+
+    from precedes.catalogue import names
+    from precedes.cli.main import make_parser
+
+    parser: Any = make_parser()
+    for action in _actions(parser):
+        if action.type in (Path, local_path, common.local_folder, Address.of, common.folder):
+            action.complete = shtab.DIRECTORY if action.metavar == "DIR" else shtab.FILE
+        elif action.dest == "protocol":
+            action.choices = names()
+        elif action.dest == "page":
+            action.choices = list(pages())
+    script = shtab.complete(parser, shell=options.shell)
+    if options.json:
+        common.show_json({"shell": options.shell, "script": script})
+    else:
+        show(script)
+    return Exit.DONE
+
+
+def _actions(parser: argparse.ArgumentParser) -> Iterator[Any]:
+    """The options and arguments of a parser and of its commands."""
+    for action in parser._actions:
+        yield action
+        if isinstance(action, argparse._SubParsersAction):
+            for command in action.choices.values():
+                yield from _actions(command)

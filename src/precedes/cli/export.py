@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Final
 
 from precedes.cli import common
-from precedes.cli.formats import add_format_options, dialect_of, format_noted
+from precedes.cli.common import option
 from precedes.console import OutputFailed, phase, say
 from precedes.errors import Exit, UserError
 from precedes.stores import Address
@@ -29,39 +29,23 @@ STANDARD: Final = Address.of("-")
 
 def add(commands: common.Commands) -> None:
     """Add the command."""
-    parser = commands.add_parser(
+    parser = common.command(
+        commands,
         "export",
+        _run,
+        ("export examples/chat.jsonl --to shiviz", "to a terminal"),
+        ("export examples/chat.jsonl --to csv --out chat.csv", "to a file"),
         help="write a log for other tools: ShiViz, Perfetto, JSON lines, CSV",
         description="Write a log in another format, to a file or to standard output.",
-        epilog=common.examples(
-            ("export examples/chat.jsonl --to shiviz", "to a terminal"),
-            ("export examples/chat.jsonl --to csv --out chat.csv", "to a file"),
-        ),
     )
-    parser.add_argument("path", type=Address.of, metavar="LOG", help="a trace, a log, or -")
+    option(parser, "path", "LOG", "a trace, a log, or -", Address.of)
     parser.add_argument("--to", required=True, choices=TARGETS)
-    parser.add_argument(
-        "--out",
-        type=Address.of,
-        default=STANDARD,
-        metavar="FILE",
-        help="instead of standard output",
-    )
-    parser.add_argument(
-        "--around-witness",
-        type=int,
-        metavar="N",
-        help="shiviz, perfetto: only what is near the N-th finding of the audit, from 1",
-    )
-    parser.add_argument(
-        "--rows",
-        type=int,
-        metavar="K",
-        help=f"how near: rows of its nodes before and after ({ROWS})",
-    )
-    add_format_options(parser)
+    option(parser, "--out", "FILE", "instead of standard output", Address.of, STANDARD)
+    help = "shiviz, perfetto: only what is near the N-th finding of the audit, from 1"
+    option(parser, "--around-witness", "N", help, int)
+    option(parser, "--rows", "K", f"how near: rows of its nodes before and after ({ROWS})", int)
+    common.add_format_options(parser)
     common.add_json(parser, help="with --out: print JSON about the file")
-    parser.set_defaults(run=_run)
 
 
 def _run(options: argparse.Namespace) -> int:
@@ -74,7 +58,7 @@ def _run(options: argparse.Namespace) -> int:
         raise UserError(f"--around-witness is for {' and '.join(TARGETS[:2])}: leave it out")
     if options.json and options.out == STANDARD:
         raise UserError("--json tells of a file, and the log goes to standard output: add --out")
-    format_noted(options.path, options.format, dialect_of(options))
+    common.format_noted(options.path, options.format, common.dialect_of(options))
     found = Found()
     pieces = _begun(_pieces(options, title_of(options.path), found))
     if options.out == STANDARD:
@@ -106,7 +90,9 @@ def _pieces(options: argparse.Namespace, title: str, found: Found) -> Iterator[b
     from precedes.trace import event_batches
     from precedes.trace.export import to_csv, to_jsonl
 
-    batches = event_batches(options.path, options.format, dialect=dialect_of(options), found=found)
+    batches = event_batches(
+        options.path, options.format, dialect=common.dialect_of(options), found=found
+    )
     if options.to == "jsonl":
         return to_jsonl(batches, title=title)
     if options.to == "csv":

@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from precedes.cli import common
-from precedes.cli.follow import Told
+from precedes.cli.audit import Told
+from precedes.cli.common import flag, option
 from precedes.cli.terminal import VERDICTS
 from precedes.cli.texts import cluster_text
 from precedes.console import is_quiet, is_verbose, note
@@ -21,106 +22,80 @@ if TYPE_CHECKING:
     from precedes.live.config import Config
 
 
-def add(commands: common.Commands) -> None:
-    """Add the commands of live groups."""
-    _add_node(commands)
-    _add_cluster(commands)
-    _add_keys(commands)
-
-
-def _add_node(commands: common.Commands) -> None:
-    parser = commands.add_parser(
+def add_node(commands: common.Commands) -> None:
+    """Add ``precedes node``."""
+    parser = common.command(
+        commands,
         "node",
+        _node,
+        ("node --group examples/group.toml --member 0", "in a terminal"),
+        ("node --group examples/group.toml --member 1", "in another one"),
         help="take part in a live group: broadcast lines, print what is delivered",
         description="Lines from standard input are broadcast, delivered ones printed. A file "
         "describes the group (see 'precedes docs live'), or --member and --address once for each "
         "member.",
-        epilog=common.examples(
-            ("node --group examples/group.toml --member 0", "in a terminal"),
-            ("node --group examples/group.toml --member 1", "in another one"),
-        ),
     )
-    parser.add_argument("--group", type=Path, metavar="FILE", help="a TOML file that all share")
-    parser.add_argument(
-        "--member", type=int, required=True, metavar="I", help="who this is, from 0"
-    )
-    parser.add_argument(
-        "--address",
-        dest="addresses",
-        action="append",
-        metavar="HOST:PORT",
-        help="of member 0, 1, ...",
-    )
-    parser.add_argument("--protocol", metavar="P", help="vector (default), vcube, ...")
+    option(parser, "--group", "FILE", "a TOML file that all share", Path)
+    option(parser, "--member", "I", "who this is, from 0", int, required=True)
+    help = "of member 0, 1, ..."
+    option(parser, "--address", "HOST:PORT", help, dest="addresses", action="append")
+    option(parser, "--protocol", "P", "vector (default), vcube, ...")
     common.add_parameters(parser)
-    parser.add_argument("--keys", type=Path, metavar="DIR", help="keys made by 'precedes keys'")
-    parser.add_argument(
-        "--insecure", action="store_true", default=None, help="listen beyond loopback in clear"
-    )
-    parser.add_argument(
-        "--trace", type=common.local_folder, metavar="DIR", help="log this member's events there"
-    )
-    parser.add_argument("--metrics", metavar="HOST:PORT", help="serve /metrics and /health")
+    option(parser, "--keys", "DIR", "keys made by 'precedes keys'", Path)
+    flag(parser, "--insecure", "listen beyond loopback in clear", default=None)
+    option(parser, "--trace", "DIR", "log this member's events there", common.local_folder)
+    option(parser, "--metrics", "HOST:PORT", "serve /metrics and /health")
     common.add_tier(parser)
     common.add_json(parser, help="print deliveries as JSON lines")
-    parser.set_defaults(run=_node)
 
 
-def _add_cluster(commands: common.Commands) -> None:
-    parser = commands.add_parser(
+def add_cluster(commands: common.Commands) -> None:
+    """Add ``precedes cluster``."""
+    parser = common.command(
+        commands,
         "cluster",
+        _cluster,
+        ("cluster -n 3 --seconds 1", "as fast as it can"),
+        ("cluster -n 5 --rate 200 --faults 7", "with drawn faults"),
         help="run a group of processes on this machine, with load and faults, and audit it",
         description="Run a group of processes on this machine, and audit what they logged. Exit "
         "status 0: the protocol kept what it promises, 1: it did not, 3: unknown, or "
         "members were late.",
-        epilog=common.examples(
-            ("cluster -n 3 --seconds 1", "as fast as it can"),
-            ("cluster -n 5 --rate 200 --faults 7", "with drawn faults"),
-        ),
     )
     parser.add_argument("-n", "--members", type=int, metavar="N", help="processes (8)")
-    parser.add_argument("--protocol", metavar="P", help="vector (default), vcube, ...")
+    option(parser, "--protocol", "P", "vector (default), vcube, ...")
     common.add_parameters(parser)
-    parser.add_argument("--seconds", type=float, metavar="S", help="of load (10)")
-    parser.add_argument("--rate", type=float, metavar="R", help="broadcasts/s of all; none: most")
-    parser.add_argument("--payload", dest="payload_bytes", type=int, metavar="BYTES", help="(100)")
-    parser.add_argument("--window", type=int, metavar="W", help="messages (512)")
-    parser.add_argument(
-        "--faults", type=int, metavar="SEED", help="kills, pauses, cuts, partitions"
-    )
-    parser.add_argument(
-        "--evict-after", dest="evict_after_s", type=float, metavar="S", help="patience (5)"
-    )
-    parser.add_argument("--secure", action="store_true", help="mutual TLS, with keys made for it")
-    parser.add_argument(
-        "--trace", type=common.local_folder, metavar="DIR", help="keep the logs of all members"
-    )
-    parser.add_argument(
-        "--follow", action="store_true", help="audit while it runs: a violation is told at once"
-    )
+    option(parser, "--seconds", "S", "of load (10)", float)
+    option(parser, "--rate", "R", "broadcasts/s of all; none: most", float)
+    option(parser, "--payload", "BYTES", "(100)", int, dest="payload_bytes")
+    option(parser, "--window", "W", "messages (512)", int)
+    option(parser, "--faults", "SEED", "kills, pauses, cuts, partitions", int)
+    option(parser, "--evict-after", "S", "patience (5)", float, dest="evict_after_s")
+    flag(parser, "--secure", "mutual TLS, with keys made for it")
+    option(parser, "--trace", "DIR", "keep the logs of all members", common.local_folder)
+    flag(parser, "--follow", "audit while it runs: a violation is told at once")
     common.add_tier(parser)
     common.add_json(parser)
-    parser.set_defaults(run=_cluster)
 
 
-def _add_keys(commands: common.Commands) -> None:
-    parser = commands.add_parser(
+def add_keys(commands: common.Commands) -> None:
+    """Add ``precedes keys``."""
+    parser = common.command(
+        commands,
         "keys",
+        _keys,
+        ("keys keys -n 3", "for members 0 to 2"),
+        ("keys keys -n 3 --days 1 --force", "in their place, for a day"),
         help="make a test authority and a key for each member of a group",
         description="Make a test authority and a key for each member of a group: for "
         "'precedes node --keys DIR', see 'precedes docs live'.",
-        epilog=common.examples(
-            ("keys keys -n 3", "for members 0 to 2"),
-            ("keys keys -n 3 --days 1 --force", "in their place, for a day"),
-        ),
     )
-    parser.add_argument("directory", type=common.local_folder, metavar="DIR")
+    option(parser, "directory", "DIR", None, common.local_folder)
     parser.add_argument("-n", "--members", type=int, required=True, metavar="N", help="how many")
-    parser.add_argument("--name", default="group", metavar="NAME", help="of the group (group)")
-    parser.add_argument("--days", type=int, default=30, metavar="D", help="until they expire (30)")
-    parser.add_argument("--force", action="store_true", help="replace keys that are there")
+    option(parser, "--name", "NAME", "of the group (group)", default="group")
+    option(parser, "--days", "D", "until they expire (30)", int, 30)
+    flag(parser, "--force", "replace keys that are there")
     common.add_json(parser)
-    parser.set_defaults(run=_keys)
 
 
 def _node(options: argparse.Namespace) -> int:

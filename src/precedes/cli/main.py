@@ -10,21 +10,24 @@ import importlib
 import itertools
 import signal
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Final, NoReturn
 
 from precedes import console
 from precedes.cli import common
+from precedes.cli.terminal import in_columns
 from precedes.console import Level, one_line, show, tell
 from precedes.errors import Exit, meant
 from precedes.progress import show_waiting
 from precedes.provenance import versions
 
 VERSION: Final = "--version"
-# The modules of the commands, in the order of the help.
+# What adds the commands, in the order of the help.
 COMMANDS: Final = (
-    *("protocols", "simulate", "sweep", "audit", "view", "compare", "export", "size", "reproduce"),
-    *("live", "spark", "compile", "docs", "completion"),
+    *("protocols.add", "simulate.add", "sweep.add", "audit.add", "view.add", "compare.add"),
+    *("export.add", "protocols.add_size", "reproduce.add"),
+    *("live.add_node", "live.add_cluster", "live.add_keys", "spark.add", "compile.add"),
+    *("docs.add", "docs.add_examples", "docs.add_completion"),
 )
 
 
@@ -33,28 +36,22 @@ class _HelpFormatter(argparse.HelpFormatter):
 
     def _fill_text(self, text: str, width: int, indent: str) -> str:
         lines: list[str] = []
-
-        def is_laid_out(line: str) -> bool:
-            return line[:1] in ("", " ")
-
-        for is_set, group in itertools.groupby(text.splitlines(), is_laid_out):
+        for is_set, group in itertools.groupby(text.splitlines(), lambda x: x[:1] in ("", " ")):
             paragraph = "\n".join(group)
             lines.append(paragraph if is_set else super()._fill_text(paragraph, width, indent))
         return "\n".join(lines)
 
 
-def _whole_number(text: str) -> int:
-    try:
-        return int(text)
-    except ValueError:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number") from None
+def _number(kind: type, name: str) -> Callable[[str], Any]:
+    """A type for argparse whose error calls what it takes by this name."""
 
+    def read(text: str) -> Any:
+        try:
+            return kind(text)
+        except ValueError:
+            raise argparse.ArgumentTypeError(f"{text!r} is not a {name}") from None
 
-def _number(text: str) -> float:
-    try:
-        return float(text)
-    except ValueError:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number") from None
+    return read
 
 
 class _Parser(argparse.ArgumentParser):
@@ -65,29 +62,18 @@ class _Parser(argparse.ArgumentParser):
 
     def __init__(self, **settings: Any) -> None:
         super().__init__(**settings, allow_abbrev=False, formatter_class=_HelpFormatter)
-        self.register("type", int, _whole_number)
-        self.register("type", float, _number)
+        self.register("type", int, _number(int, "whole number"))
+        self.register("type", float, _number(float, "number"))
         # Without defaults, a command leaves alone what stands before it.
-        levels = (
-            ("-v", "--verbose", Level.VERBOSE, "say on standard error what is done"),
-            ("-q", "--quiet", Level.QUIET, "say nothing there but errors, and show no progress"),
-        )
-        for short, long, level, text in levels:
+        unset: dict[str, Any] = {"default": argparse.SUPPRESS}
+        for names, level, text in (
+            (("-v", "--verbose"), Level.VERBOSE, "say on standard error what is done"),
+            (("-q", "--quiet"), Level.QUIET, "say nothing there but errors, and show no progress"),
+        ):
             self.add_argument(
-                short,
-                long,
-                default=argparse.SUPPRESS,
-                dest="level",
-                action="store_const",
-                const=level,
-                help=text,
+                *names, dest="level", action="store_const", const=level, help=text, **unset
             )
-        self.add_argument(
-            "--debug",
-            default=argparse.SUPPRESS,
-            action="store_true",
-            help="add to an error where it comes from",
-        )
+        common.flag(self, "--debug", "add to an error where it comes from", **unset)
 
     def parse_known_args(  # type: ignore[override]
         self, args: Sequence[str] | None = None, namespace: Any = None
@@ -98,20 +84,17 @@ class _Parser(argparse.ArgumentParser):
             name = extra[0].partition("=")[0]
             hint = meant(name, self._option_string_actions)
             self.error(f"unrecognized arguments: {' '.join(extra)}{hint}")
-        found.spelt = {**self._spelt(), **getattr(found, "spelt", {})}
-        return found, extra
-
-    def _spelt(self) -> dict[str, str]:
-        """The options of this parser, by the names of arguments that they stand for."""
+        # The options of this parser, by the names of arguments that they stand for.
         named = [(action.dest, action.option_strings) for action in self._actions]
-        return {dest: options[-1] for dest, options in named if options}
+        own = {dest: options[-1] for dest, options in named if options}
+        found.spelt = {**own, **getattr(found, "spelt", {})}
+        return found, extra
 
     def _check_value(self, action: argparse.Action, value: Any) -> None:
         if action.choices is not None and value not in action.choices:
             known = list(map(str, action.choices))
-            text = (
-                f"there is no {value!r}{meant(str(value), known)}: choose from {', '.join(known)}"
-            )
+            hint = meant(str(value), known)
+            text = f"there is no {value!r}{hint}: choose from {', '.join(known)}"
             raise argparse.ArgumentError(action, text)
 
     def _print_message(self, message: str, file: Any = None) -> None:
@@ -171,8 +154,7 @@ def _version(options: argparse.Namespace) -> int:
     found = versions()
     values = {name: value for name, value in found.items() if name != "sources"}
     first = f"precedes {found.pop('precedes')}"
-    width = max(map(len, found))
-    lines = [f"{name:{width}}  {value or 'not installed'}" for name, value in found.items()]
+    lines = in_columns({name: value or "not installed" for name, value in found.items()})
     return common.answer(options, values, "\n".join([first, *lines]))
 
 
@@ -191,7 +173,8 @@ def make_parser() -> argparse.ArgumentParser:
     )
     commands = parser.add_subparsers(dest="command", metavar="COMMAND")
     for name in COMMANDS:
-        importlib.import_module(f"precedes.cli.{name}").add(commands)
+        module, _, add = name.partition(".")
+        getattr(importlib.import_module(f"precedes.cli.{module}"), add)(commands)
     return parser
 
 

@@ -7,6 +7,7 @@ import json
 from pathlib import Path
 
 from precedes.cli import common
+from precedes.cli.common import flag, option
 from precedes.console import is_verbose, note, phase, say
 from precedes.errors import UserError
 from precedes.progress import ProgressBar
@@ -17,46 +18,29 @@ from precedes.stores import Address
 
 def add(commands: common.Commands) -> None:
     """Add the command."""
-    parser = commands.add_parser(
+    parser = common.command(
+        commands,
         "simulate",
+        _run,
+        ("simulate vector --nodes 20 --messages 1000", "one run"),
+        ("simulate unordered --nodes 9 --messages 300 --trace t", "with events"),
+        ("simulate --scenario experiments/crash.toml --json", "from a file"),
         help="run a protocol in the simulator",
         description="Run a protocol in the simulator. Delays are in ms; the rate is of the group.",
-        epilog="Faults, bandwidth, skew and more: in a scenario file, see 'precedes docs "
-        "scenarios'.\n\n"
-        + common.examples(
-            ("simulate vector --nodes 20 --messages 1000", "one run"),
-            ("simulate unordered --nodes 9 --messages 300 --trace t", "with events"),
-            ("simulate --scenario experiments/crash.toml --json", "from a file"),
-        ),
+        notes="Faults, bandwidth, skew and more: in a scenario file, see 'precedes docs "
+        "scenarios'.\n\n",
     )
-    parser.add_argument("protocol", nargs="?", help="a name, or a file (.py) or folder of your own")
-    parser.add_argument(
-        "--scenario", type=Address.of, metavar="FILE", help="start from a TOML file"
-    )
+    option(parser, "protocol", None, "a name, or a file (.py) or folder of your own", nargs="?")
+    option(parser, "--scenario", "FILE", "start from a TOML file", Address.of)
     common.add_scenario(parser, "nodes", "messages", "duration_s", "rate", "workload", "delay")
-    parser.add_argument(
-        "--per-link",
-        dest="per",
-        action="store_const",
-        const="link",
-        help="draw a delay once for each link",
-    )
+    flag(parser, "--per-link", "draw a delay once for each link", dest="per", const="link")
     common.add_scenario(parser, "loss", "duplication", "fifo", "mtu_bytes", "seed")
     common.add_parameters(parser)
-    parser.add_argument(
-        "--no-oracle",
-        dest="oracle",
-        action="store_false",
-        default=None,
-        help="do not count errors: faster",
-    )
-    parser.add_argument(
-        "--trace", type=common.folder, metavar="DIR", help="write the trace into DIR"
-    )
-    parser.add_argument("--packets", action="store_true", help="with --trace: packets too")
+    flag(parser, "--no-oracle", "do not count errors: faster", dest="oracle", const=False)
+    option(parser, "--trace", "DIR", "write the trace into DIR", common.folder)
+    flag(parser, "--packets", "with --trace: packets too")
     common.add_tier(parser)
     common.add_json(parser)
-    parser.set_defaults(run=_run)
 
 
 def _run(options: argparse.Namespace) -> int:

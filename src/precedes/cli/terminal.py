@@ -79,6 +79,12 @@ def _fitting(line: str, width: int) -> list[str]:
     )
 
 
+def in_columns(rows: Mapping[str, str]) -> list[str]:
+    """Lines with a name and what is said of it, in two columns."""
+    width = max(map(len, rows), default=0)
+    return [f"{name:{width}}  {about}".rstrip() for name, about in rows.items()]
+
+
 def show_table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
     """Print rows under their titles: names to the left, numbers to the right.
 

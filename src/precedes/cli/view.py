@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from precedes import waiting
 from precedes.cli import common
-from precedes.cli.formats import add_format_options, dialect_of, format_noted
+from precedes.cli.common import option
 from precedes.console import say
 from precedes.errors import UserError
 from precedes.stores import Address
@@ -24,62 +24,37 @@ EVENTS: Final = 100_000  # that of `precedes.viewer`, which would take its time 
 ENDING: Final = ".view.html"
 STANDARD_INPUT: Final = "-"
 MS_MAX: Final = 1e12
+SVG_HELP: Final = "write a small picture of it, as SVG"
 
 
 def add(commands: common.Commands) -> None:
     """Add the command."""
-    parser = commands.add_parser(
+    parser = common.command(
+        commands,
         "view",
+        _run,
+        ("view examples/chat.jsonl", "a page that opens on what is wrong"),
+        ("view examples/waits.jsonl --around m2 --svg waits.svg", "a message and its wait"),
         help="draw who told whom what, and when: a page that opens from disk",
         description="Write the space-time diagram of a log, or of two of one scenario, as a page. "
         "It opens on the first violation, or where most happens.",
-        epilog=common.examples(
-            ("view examples/chat.jsonl", "a page that opens on what is wrong"),
-            ("view examples/waits.jsonl --around m2 --svg waits.svg", "a message and its wait"),
-        ),
     )
-    parser.add_argument("trace", type=Address.of, metavar="TRACE", help="a trace, a log, or -")
-    parser.add_argument(
-        "other", type=Address.of, nargs="?", metavar="OTHER", help="one to set beside it, in step"
-    )
-    parser.add_argument(
-        "--out",
-        type=Address.of,
-        metavar="FILE.html",
-        help=f"the page (the log's name with {ENDING}, here; one that is there is replaced)",
-    )
-    _add_svg(parser)
-    _add_choice(parser)
-    add_format_options(parser)
-    common.add_json(parser)
-    parser.set_defaults(run=_run)
-
-
-def _add_choice(parser: argparse.ArgumentParser) -> None:
-    """What is to be seen, by the fields of ``Asked``."""
+    option(parser, "trace", "TRACE", "a trace, a log, or -", Address.of)
+    option(parser, "other", "OTHER", "one to set beside it, in step", Address.of, nargs="?")
+    help = f"the page (the log's name with {ENDING}, here; one that is there is replaced)"
+    option(parser, "--out", "FILE.html", help, Address.of)
+    option(parser, "--svg", "FILE", SVG_HELP, Address.of)
     aim = parser.add_mutually_exclusive_group()
-    aim.add_argument("--around", metavar="NAME", help="open on this message, such as 3:7")
-    aim.add_argument(
-        "--violation", type=int, metavar="K", help="open on this finding of the audit, from 1"
-    )
-    parser.add_argument("--from-ms", dest="from_us", type=_ms, metavar="A", help="begin here")
-    parser.add_argument("--to-ms", dest="to_us", type=_ms, metavar="B", help="end here")
-    parser.add_argument(
-        "--nodes",
-        type=common.listed,
-        action="extend",
-        default=[],
-        metavar="A,B,...",
-        help="only these nodes",
-    )
-    parser.add_argument(
-        "--events",
-        type=int,
-        default=EVENTS,
-        metavar="N",
-        help=f"hold at most so many events ({EVENTS:,}); the page says what it leaves out",
-    )
-    parser.add_argument("--run", dest="run_id", metavar="ID", help="of a log with several runs")
+    option(aim, "--around", "NAME", "open on this message, such as 3:7")
+    option(aim, "--violation", "K", "open on this finding of the audit, from 1", int)
+    option(parser, "--from-ms", "A", "begin here", _ms, dest="from_us")
+    option(parser, "--to-ms", "B", "end here", _ms, dest="to_us")
+    option(parser, "--nodes", "A,B,...", "only these nodes", common.listed, [], action="extend")
+    help = f"hold at most so many events ({EVENTS:,}); the page says what it leaves out"
+    option(parser, "--events", "N", help, int, EVENTS)
+    option(parser, "--run", "ID", "of a log with several runs", dest="run_id")
+    common.add_format_options(parser)
+    common.add_json(parser)
 
 
 def _ms(text: str) -> int:
@@ -101,10 +76,10 @@ def _run(options: argparse.Namespace) -> int:
         raise UserError("standard input can be read only once: name a file")
     chosen = {"nodes": tuple(options.nodes), "run": options.run_id}
     asked = Asked(**{**common.given_of(options, Asked), **chosen})
-    dialect = dialect_of(options, pictured=True)
+    dialect = common.dialect_of(options, pictured=True)
     read: dict[str, Any] = {"format": options.format, "dialect": dialect}
     for log in logs:
-        format_noted(log, options.format, dialect)
+        common.format_noted(log, options.format, dialect)
     if options.svg is not None:
         if options.other is not None:
             raise UserError("a small picture is of one log: leave out the other, or --svg")
@@ -168,20 +143,9 @@ def _told(out: Address, found: View) -> list[str]:
 
 def add_picture_options(parser: argparse.ArgumentParser) -> None:
     """Pages and pictures of what an audit found, for ``check_pictures`` and ``write_pictures``."""
-    parser.add_argument(
-        "--view",
-        type=Address.of,
-        metavar="FILE.html",
-        help="write a page that opens on the first violation ('precedes view')",
-    )
-    _add_svg(parser)
-
-
-def _add_svg(parser: argparse.ArgumentParser) -> None:
-    """The small picture."""
-    parser.add_argument(
-        "--svg", type=Address.of, metavar="FILE", help="write a small picture of it, as SVG"
-    )
+    help = "write a page that opens on the first violation ('precedes view')"
+    option(parser, "--view", "FILE.html", help, Address.of)
+    option(parser, "--svg", "FILE", SVG_HELP, Address.of)
 
 
 def check_pictures(options: argparse.Namespace, *, follows: bool, is_table: bool) -> None:
@@ -206,7 +170,7 @@ def write_pictures(options: argparse.Namespace, reports: Sequence[Report]) -> No
     report = (wrong or reports)[0]
     log = Address.of(report.origin)
     asked = Asked(run=str(report.run_id))
-    read = {"format": options.format, "dialect": dialect_of(options, pictured=True)}
+    read = {"format": options.format, "dialect": common.dialect_of(options, pictured=True)}
     if options.view is not None:
         with _reading(log):
             found = view(log, asked, command=shlex.join(["precedes", *sys.argv[1:]]), **read)

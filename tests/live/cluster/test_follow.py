@@ -5,7 +5,7 @@ import json
 import pytest
 
 from precedes.audit import audit
-from precedes.cli.follow import as_json
+from precedes.cli.audit import as_json
 from precedes.live.cluster.run import Cluster, run
 from precedes.trace import read_members
 from tests.support.edited import protocol
