@@ -89,7 +89,7 @@ OWNERS = {
     "cryptography": ("live.net",),
     "isal": ("live.net",),
     "prometheus_client": ("live",),
-    "jinja2": ("precedes_papers.report",),
+    "jinja2": ("pages",),
     "precedes_papers": ("precedes_papers", "cli.reproduce"),
     "rich": ("cli", "progress"),
     "shtab": ("cli",),

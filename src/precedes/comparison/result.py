@@ -15,7 +15,7 @@ from precedes import frames
 from precedes.comparison import tables
 from precedes.comparison.candidates import Excluded
 from precedes.comparison.load import Load
-from precedes.comparison.page import page
+from precedes.comparison.page import page, table
 from precedes.comparison.ranking import Recommendation, Standing
 from precedes.comparison.rows import Row
 from precedes.pipeline.directory import make_folder, write_aside
@@ -121,7 +121,7 @@ class Comparison:
 
     def _repr_html_(self) -> str:
         words = escape(self.recommendation.sentence)
-        return frames.shown(f"<p><strong>{words}</strong></p>", frames.framed(tables.to_html(self)))
+        return frames.shown(f"<p><strong>{words}</strong></p>", frames.framed(table(self)))
 
 
 def _csv(rows: Sequence[dict[str, Any]]) -> str:

@@ -1,11 +1,10 @@
-"""The table of a comparison as text, Markdown, LaTeX, HTML and plain values: one set of cells."""
+"""The table of a comparison as text, Markdown, LaTeX and plain values: one set of cells."""
 
 from __future__ import annotations
 
 import textwrap
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from html import escape
 from typing import TYPE_CHECKING, Any, Final
 
 from precedes.comparison.ranking import Standing
@@ -132,7 +131,8 @@ LEGEND: Final = (
 )
 
 
-def _pairs(comparison: Comparison) -> list[tuple[Row, Standing]]:
+def pairs(comparison: Comparison) -> list[tuple[Row, Standing]]:
+    """Rows in their order, each with its standing."""
     return list(zip(comparison.rows, comparison.standings, strict=True))
 
 
@@ -153,13 +153,13 @@ def to_text(comparison: Comparison, *, width: int = WIDTH) -> str:
     A narrow one gets fewer columns of the table, and at least ``WIDTH_MIN`` characters.
     """
     width = min(max(width, WIDTH_MIN), WIDTH)
-    pairs = _pairs(comparison)
+    ranked = pairs(comparison)
     parts = [
         _wrapped(comparison.recommendation.sentence, width),
         _wrapped(f"load: {comparison.load}", width),
     ]
-    if pairs:
-        parts += ["\n".join(_aligned(pairs, width)), _wrapped(LEGEND, width)]
+    if ranked:
+        parts += ["\n".join(_aligned(ranked, width)), _wrapped(LEGEND, width)]
     labels = [one.label for one in comparison.rows] + [one.label for one in comparison.excluded]
     margin = max(map(len, labels), default=0)
     for title, lines in reasons(comparison).items():
@@ -183,14 +183,14 @@ def reasons(comparison: Comparison) -> dict[str, list[tuple[str, str]]]:
     return {title: lines for title, lines in lists.items() if lines}
 
 
-def _aligned(pairs: Sequence[tuple[Row, Standing]], width: int) -> list[str]:
+def _aligned(ranked: Sequence[tuple[Row, Standing]], width: int) -> list[str]:
     """Rows below a head of two lines: what it is, and its unit."""
     columns = list(BRIEF)
     for dropped in (None, *DROPPED):
         columns = [one for one in columns if one.short != dropped]
         titles = [one.short.split(" ") for one in columns]
         cells = [[title[0] for title in titles], [title[-1] for title in titles]]
-        cells += [[one.cell(row, place) for one in columns] for row, place in pairs]
+        cells += [[one.cell(row, place) for one in columns] for row, place in ranked]
         widths = [max(len(line[number]) for line in cells) for number in range(len(columns))]
         least = sum(widths) + len(widths) - 1
         if least <= width:
@@ -206,15 +206,10 @@ def _aligned(pairs: Sequence[tuple[Row, Standing]], width: int) -> list[str]:
     return lines
 
 
-def _titled(column: Column) -> str:
-    return f"{column.title} ({column.unit})" if column.unit else column.title
-
-
 def _cells_of(comparison: Comparison) -> list[list[str]]:
     """The head and the rows of the full table, as text."""
-    pairs = _pairs(comparison)
-    head = [_titled(one) for one in SHOWN]
-    return [head, *([one.cell(row, place) for one in SHOWN] for row, place in pairs)]
+    head = [f"{one.title} ({one.unit})" if one.unit else one.title for one in SHOWN]
+    return [head, *([one.cell(row, place) for one in SHOWN] for row, place in pairs(comparison))]
 
 
 def to_markdown(comparison: Comparison) -> str:
@@ -272,38 +267,7 @@ def _latex(text: str) -> str:
     return "".join(LATEX.get(letter, letter) for letter in text)
 
 
-def to_html(comparison: Comparison, *, links: Mapping[str, str] | None = None) -> str:
-    """The full table in HTML; ``links`` are pages of rows by label."""
-    titles = "".join(
-        f'<th scope="col"{_side(one)}>{escape(one.title)}'
-        f'<span class="unit">{escape(one.unit) or "&nbsp;"}</span></th>'
-        for one in SHOWN
-    )
-    lines = []
-    for row, place in _pairs(comparison):
-        words = []
-        for one in SHOWN:
-            text = escape(one.cell(row, place))
-            if one.title == "protocol":
-                if links and row.label in links:
-                    text = f'<a href="{escape(links[row.label])}">{text}</a>'
-                words.append(f'<th scope="row">{text}</th>')
-            else:
-                words.append(f"<td{_side(one)}>{text}</td>")
-        kind = "first" if place.rank == 1 else "unfit" if place.rank is None else "fit"
-        lines.append(f'<tr class="{kind}">{"".join(words)}</tr>')
-    body = "\n".join(lines)
-    return (
-        f'<table class="ranked"><thead><tr>{titles}</tr></thead>\n<tbody>\n{body}\n</tbody></table>'
-    )
-
-
-def _side(column: Column) -> str:
-    kinds = ["words" if column.left else "number", column.kind]
-    return f' class="{" ".join(filter(None, kinds))}"'
-
-
 def flat(comparison: Comparison) -> list[dict[str, Any]]:
     """A row a protocol with one number or text in each cell, for DataFrames and CSV."""
     named = [one for one in COLUMNS if one.name]
-    return [{one.name: one.value(row, place) for one in named} for row, place in _pairs(comparison)]
+    return [{one.name: one.value(row, place) for one in named} for row, place in pairs(comparison)]

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from functools import partial
 from html import escape
 from importlib import resources
+from typing import TYPE_CHECKING, Any
 
-__all__ = ["colours", "document", "read"]
+if TYPE_CHECKING:
+    import jinja2
+
+__all__ = ["colours", "document", "read", "template"]
 
 
 def document(*, title: str, body: str, style: str = "", head: str = "") -> str:
@@ -39,6 +44,21 @@ def colours() -> str:
 def read(package: str, name: str) -> str:
     """A file of text that stands beside the modules of a package: a style, a script."""
     return resources.files(package).joinpath(name).read_text(encoding="utf-8")
+
+
+def template(package: str, name: str, **values: Any) -> jinja2.Template:
+    """A template beside the modules of a package, and what it may call; texts are escaped."""
+    import jinja2
+
+    environment = jinja2.Environment(
+        loader=jinja2.FunctionLoader(partial(read, package)),
+        autoescape=True,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        undefined=jinja2.StrictUndefined,
+    )
+    environment.globals |= values
+    return environment.get_template(name)
 
 
 def _base() -> str:

@@ -8,12 +8,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from functools import partial
 from typing import Final
 
-import jinja2
-
-from precedes.pages import document, read
+from precedes.pages import document, read, template
 from precedes.pages.charts import Link, svg
 from precedes_papers.outcome import Outcome, counts
 from precedes_papers.registry import Reference
@@ -58,26 +55,11 @@ def page(outcomes: Sequence[Outcome], environment: Environment) -> str:
         "digest": (environment.versions.get("sources") or "")[:12],
         "script": read("precedes_papers.report", "page.js"),
     }
-    body = _template().render(context)
-    style = f"{read('precedes_papers.report', 'page.css')}{_filters()}"
-    return document(title="precedes: published and measured", body=body, style=style)
-
-
-def _template() -> jinja2.Template:
-    """The template with what it may call."""
-    environment = jinja2.Environment(
-        loader=jinja2.FunctionLoader(partial(read, "precedes_papers.report")),
-        autoescape=True,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        undefined=jinja2.StrictUndefined,
-    )
-    for function in (
+    functions = (
         Row, anchor, by_item, command_of, counts, file_of, filter_of, seeds_of, slug, value, why,
         chart, entry, everything,
-    ):  # fmt: skip
-        environment.globals[function.__name__] = function
-    environment.globals |= {
+    )  # fmt: skip
+    values = {
         "DIFFERS": DIFFERS,
         "FINDING": FINDING,
         "FITTED_MEANING": FITTED_MEANING,
@@ -88,8 +70,11 @@ def _template() -> jinja2.Template:
         "VERDICTS": VERDICTS,
         "dots": dots,
         "tables": tables,
+        **{function.__name__: function for function in functions},
     }
-    return environment.get_template("page.html")
+    body = template("precedes_papers.report", "page.html", **values).render(context)
+    style = f"{read('precedes_papers.report', 'page.css')}{_filters()}"
+    return document(title="precedes: published and measured", body=body, style=style)
 
 
 def _filters() -> str:
