@@ -27,13 +27,7 @@ from precedes.trace.rows import KINDS
 from precedes.trace.schema import decode_metadata
 from precedes.trace.source import open_log
 
-BROADCAST: Final = int(EventKind.BROADCAST)
-RECEIVE: Final = int(EventKind.RECEIVE)
-DELIVER: Final = int(EventKind.DELIVER)
-DISCARD: Final = int(EventKind.DISCARD)
-CRASH: Final = int(EventKind.CRASH)
-JOIN: Final = int(EventKind.JOIN)
-LEAVE: Final = int(EventKind.LEAVE)
+BROADCAST, _, RECEIVE, DELIVER, CRASH, DISCARD, _, _, JOIN, LEAVE = [*map(int, EventKind)][:10]
 SHOWN: Final = (BROADCAST, DELIVER, DISCARD)  # what is an event of a picture; receptions may be
 
 UNTIMED: Final = np.iinfo(np.int64).min
@@ -64,14 +58,8 @@ class Chunk(NamedTuple):
 
 def joined(chunks: list[Chunk]) -> Chunk:
     """The rows of several chunks."""
-    empty = Chunk(
-        node=np.empty(0, np.int32),
-        local_seq=np.empty(0, np.int64),
-        time_us=np.empty(0, np.int64),
-        kind=np.empty(0, np.int8),
-        message=np.empty(0, np.int64),
-    )
-    parts = [empty, *chunks]
+    types = (np.int32, np.int64, np.int64, np.int8, np.int64)
+    parts = [Chunk._make(np.empty(0, kind) for kind in types), *chunks]
     return Chunk._make(np.concatenate(columns) for columns in zip(*parts, strict=True))
 
 
@@ -256,15 +244,11 @@ class NamedEvents(Events):
 
     def _learn(self) -> None:
         """Find the nodes, and who broadcast what: the first time that the log is read."""
-        sent: list[Chunk] = []
-        for chunk in self.chunks():
-            sent.append(chunk.at(chunk.kind == BROADCAST))
+        sent = [chunk.at(chunk.kind == BROADCAST) for chunk in self.chunks()]
         # Only now are all nodes known, and with them their order.
         names = list(self._codes)
         self.nodes = in_order(names)
-        place = self._numbers
-        rank = np.array([place[name] for name in names], np.int32)
-        self._rank = rank
+        rank = self._rank = np.array([self._numbers[name] for name in names], np.int32)
         if self._kept is not None:
             self._kept = [chunk._replace(node=rank[chunk.node]) for chunk in self._kept]
         rows = joined(sent)
@@ -388,11 +372,8 @@ def _depths(
                 waiting[what].append(lane)
                 break
             is_event = kinds[row] in (BROADCAST, DELIVER)
-            before = (
-                max(reached[lane], sent.get(what, 0)) if kinds[row] == DELIVER else reached[lane]
-            )
-            reached[lane] = before + is_event
-            depth[row] = reached[lane]
+            before = sent.get(what, 0) if kinds[row] == DELIVER else 0
+            depth[row] = reached[lane] = max(reached[lane], before) + is_event
             at[lane] += 1
             if kinds[row] == BROADCAST:
                 sent[what] = reached[lane]

@@ -140,7 +140,7 @@ def judge(rows: Rows) -> Judged:
     except NoOrder:
         rows = gathered(rows)
         outcome = _outcome(rows)
-    others = report_on(rows, replace_violations(outcome, []), witnesses=OTHERS_MAX).witnesses
+    others = report_on(rows, outcome._replace(violations=[]), witnesses=OTHERS_MAX).witnesses
     return Judged(
         rows=rows,
         report=report_on(rows, outcome, witnesses=0),
@@ -153,11 +153,6 @@ def judge(rows: Rows) -> Judged:
 def _outcome(rows: Rows) -> Outcome:
     spans = cut_evenly(rows, 1 + int(rows.counts.sum()) // RANGE_ROWS)
     return carry_out(rows, spans, runner=Runner(), violations_max=MARKED_MAX)
-
-
-def replace_violations(outcome: Outcome, violations: list[tuple[int, int, int]]) -> Outcome:
-    """The same outcome with other deliveries to explain."""
-    return outcome._replace(violations=violations)
 
 
 def choose_run(runs: list[Rows], run: str | None, *, title: str) -> Judged:

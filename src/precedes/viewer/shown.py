@@ -182,7 +182,8 @@ def _rows(
     if asked.from_us is not None or asked.to_us is not None:
         first = extent.begin_us if asked.from_us is None else asked.from_us
         last = extent.end_us if asked.to_us is None else asked.to_us
-        rows, _ = window.between(events, chosen, first, last, asked.events)
+        within = (first, last)
+        rows = window.nearest(events, chosen, first, asked.events, within_us=within)
         if not rows.node.size:
             span = f"{extent.begin_us / 1000:,.3f} to {extent.end_us / 1000:,.3f} ms"
             raise UserError(f"{events.title} has no events in that window: it goes from {span}")

@@ -73,44 +73,33 @@ def extent_of(events: Events, shown: NDArray[np.bool_]) -> Extent:
     return Extent(total, chosen, receptions, untimed, begin, end)
 
 
-def nearest(events: Events, shown: NDArray[np.bool_], centre_us: int, limit: int) -> Chunk:
-    """The events that are nearest in time to a point, at most so many."""
+def nearest(
+    events: Events,
+    shown: NDArray[np.bool_],
+    centre_us: int,
+    limit: int,
+    *,
+    within_us: tuple[float, float] = (-np.inf, np.inf),
+) -> Chunk:
+    """The events of a window that are nearest in time to a point, at most so many."""
     kept: list[Chunk] = []
     rows = 0
+
+    def cut() -> Chunk:
+        whole = joined(kept)
+        if whole.node.size <= limit:
+            return whole
+        distance = np.abs(whole.time_us - centre_us)
+        return whole.at(np.lexsort((whole.local_seq, whole.node, distance))[:limit])
+
     for chunk in events.chunks():
-        part = chunk.at(np.isin(chunk.kind, SHOWN) & shown[chunk.node])
-        kept.append(part)
-        rows += part.node.size
+        inside = (chunk.time_us >= within_us[0]) & (chunk.time_us <= within_us[1])
+        kept.append(chunk.at(inside & np.isin(chunk.kind, SHOWN) & shown[chunk.node]))
+        rows += kept[-1].node.size
         if rows > 2 * limit + SPARE_ROWS:
-            kept = [_cut(joined(kept), centre_us, limit)]
+            kept[:] = [cut()]
             rows = limit
-    return _cut(joined(kept), centre_us, limit)
-
-
-def between(
-    events: Events, shown: NDArray[np.bool_], from_us: int, to_us: int, limit: int
-) -> tuple[Chunk, int]:
-    """The first events of a window, at most so many, and how many it holds."""
-    kept: list[Chunk] = []
-    rows = total = 0
-    for chunk in events.chunks():
-        inside = (chunk.time_us >= from_us) & (chunk.time_us <= to_us)
-        part = chunk.at(inside & np.isin(chunk.kind, SHOWN) & shown[chunk.node])
-        kept.append(part)
-        rows += part.node.size
-        total += part.node.size
-        if rows > 2 * limit + SPARE_ROWS:
-            kept = [_cut(joined(kept), from_us, limit)]
-            rows = limit
-    return _cut(joined(kept), from_us, limit), total
-
-
-def _cut(rows: Chunk, centre_us: int, limit: int) -> Chunk:
-    if rows.node.size <= limit:
-        return rows
-    distance = np.abs(rows.time_us - centre_us)
-    order = np.lexsort((rows.local_seq, rows.node, distance))
-    return rows.at(order[:limit])
+    return cut()
 
 
 def busiest_us(events: Events, shown: NDArray[np.bool_], extent: Extent) -> int:
