@@ -10,6 +10,7 @@ from precedes.cli.main import main
 from precedes.stores import Address
 from precedes.trace import TraceWriter, load, read_trace
 from tests.support import commands, runs
+from tests.support.commands import output
 
 SMALL = ("simulate", "unordered", "--nodes", "4", "--messages", "20", "--seed", "3")
 
@@ -23,10 +24,8 @@ def here(tmp_path, monkeypatch):
 
 @pytest.mark.usefixtures("engine")
 def test_a_trace_in_a_store_is_audited_there(here, bucket, capsys):
-    assert main([*SMALL, "--trace", "traces"]) == 0
-    said = capsys.readouterr().out.splitlines()[-1].split()[-1]
-    assert main([*SMALL, "--trace", f"{bucket}/deep/traces"]) == 0
-    there = capsys.readouterr().out.splitlines()[-1].split()[-1]
+    said = output(capsys, *SMALL, "--trace", "traces").splitlines()[-1].split()[-1]
+    there = output(capsys, *SMALL, "--trace", f"{bucket}/deep/traces").splitlines()[-1].split()[-1]
     assert there == f"{bucket}/deep/{said}"
     assert Address.of(there).read_bytes() == Path(said).read_bytes()
     found = []
@@ -42,8 +41,7 @@ def test_json_lines_are_read_from_a_store(bucket, capsys):
     rows = [("a", "broadcast", "m"), ("a", "broadcast", "n"), ("b", "deliver", "n")]
     lines = [json.dumps(dict(zip(("node", "kind", "message"), row, strict=True))) for row in rows]
     log.put("\n".join(lines).encode())
-    assert main(["audit", str(log)]) == 1
-    assert "never delivered m, which precedes it" in capsys.readouterr().out
+    assert "never delivered m, which precedes it" in output(capsys, "audit", log, status=1)
 
 
 @pytest.mark.usefixtures("engine")

@@ -15,7 +15,7 @@ import pytest
 from precedes.cli.main import main
 from precedes_papers.registry import check
 from tests.support import commands, edited
-from tests.support.commands import fails
+from tests.support.commands import fails, output, parsed
 from tests.support.places import ROOT
 from tests.support.signals import heed_interrupts
 from tests.support.small_paper import paper_module
@@ -57,28 +57,23 @@ def test_reproduce_says_how_to_install_what_it_needs(tmp_path):
 
 
 def test_simulate_and_audit(tmp_path, capsys):
-    assert main(["simulate", "vector", *SMALL, "--trace", str(tmp_path), "--json"]) == 0
-    result = json.loads(capsys.readouterr().out)
+    result = parsed(capsys, "simulate", "vector", *SMALL, "--trace", tmp_path, "--json")
     assert set(result) >= set(SIMULATE_KEYS.split())
     assert set(result["violations"]) == {"deliveries", "messages"}
     assert set(result["latency"]) == {"reception_mean", "delivery_mean", "p50", "p99"}
     assert result["deliveries"] == 160
-    assert main(["audit", str(tmp_path), "--json"]) == 0
-    report = json.loads(capsys.readouterr().out)
+    report = parsed(capsys, "audit", tmp_path, "--json")
     assert set(report) >= set(AUDIT_KEYS.split())
     assert (report["verdict"], report["deliveries"]) == ("held", 160)
 
 
 def test_the_negative_control_is_convicted(tmp_path, capsys):
     arguments = [*SMALL[:3], "300", *SMALL[4:]]
-    assert main(["simulate", "unordered", *arguments, "--trace", str(tmp_path), "--json"]) == 0
-    result = json.loads(capsys.readouterr().out)
-    assert main(["audit", str(tmp_path), "--json"]) == 1
-    report = json.loads(capsys.readouterr().out)
+    result = parsed(capsys, "simulate", "unordered", *arguments, "--trace", tmp_path, "--json")
+    report = parsed(capsys, "audit", tmp_path, "--json", status=1)
     assert report["verdict"] == "violated"
     assert report["violations"] == result["violations"]["deliveries"] > 0
-    assert main(["audit", str(tmp_path)]) == 1
-    text = capsys.readouterr().out
+    text = output(capsys, "audit", tmp_path, status=1)
     assert text.startswith("violated")
     assert "precedes" in text
 
@@ -86,14 +81,15 @@ def test_the_negative_control_is_convicted(tmp_path, capsys):
 def test_an_audit_goes_on_in_its_work_folder(tmp_path, capsys):
     arguments = [*SMALL[:3], "300", *SMALL[4:]]
     log, work = str(tmp_path / "log"), tmp_path / "work"
-    assert main(["simulate", "unordered", *arguments, "--trace", log]) == 0
-    capsys.readouterr()
-    assert main(["audit", log, "--witnesses", "2"]) == 1
-    text = capsys.readouterr().out
+    output(capsys, "simulate", "unordered", *arguments, "--trace", log)
+    line = ["audit", log, "--witnesses", "2"]
+    text = output(capsys, *line, status=1)
     assert text.count("  - ") == 2
     for more in ([], [], ["--fresh"]):
-        assert main(["audit", log, "--witnesses", "2", "--work", str(work), *more]) == 1
-        assert capsys.readouterr().out == text
+        assert (
+            output(capsys, "audit", log, "--witnesses", "2", "--work", work, *more, status=1)
+            == text
+        )
     assert (work / "run-0" / "table").is_file()
     for wrong, said in [
         (["--work", str(work)], "was begun with other options: --fresh starts over"),
@@ -107,8 +103,7 @@ def test_an_audit_goes_on_in_its_work_folder(tmp_path, capsys):
 def test_an_empty_log_is_unknown(tmp_path, capsys):
     log = tmp_path / "empty.jsonl"
     log.write_text("")
-    assert main(["audit", str(log), "--json"]) == 3
-    assert json.loads(capsys.readouterr().out)["verdict"] == "unknown"
+    assert parsed(capsys, "audit", log, "--json", status=3)["verdict"] == "unknown"
 
 
 @pytest.mark.usefixtures("engine")
@@ -391,8 +386,7 @@ def test_reproduce_prints_one_screen_and_where_the_page_is(tmp_path, capsys, mon
     assert "  equal: Table 1, deliveries: published 20, measured 20\n" in summary
     with (out / "claims.csv").open() as file:
         assert file.readlines()[1] == "900,Table 1,deliveries,20,20,20,20,equal,,,equal,,table-1\n"
-    assert main(["reproduce", "900", "--full", "--out", str(out), "--json"]) == 0
-    told = json.loads(capsys.readouterr().out)
+    told = parsed(capsys, "reproduce", "900", "--full", "--out", out, "--json")
     (paper,) = told["papers"]
     assert (paper["paper"], paper["citation"], paper["runs"]) == ("900", "Doe 1999", 3)
     assert told["verdicts"] == paper["verdicts"]

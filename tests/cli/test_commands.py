@@ -14,6 +14,7 @@ from precedes.cli.main import main, make_parser, parse
 from precedes.console import Level
 from precedes.provenance import made_by
 from tests.support import commands
+from tests.support.commands import output
 from tests.support.places import ROOT
 
 EXAMPLE = re.compile(r"^  (precedes .*?)(?:(?:  +|\n {6})(\S.*))?$", re.MULTILINE)
@@ -98,8 +99,7 @@ def test_an_example_parses(line, place):
 @pytest.mark.parametrize("line", [line for line in EXAMPLES if is_quick(line)])
 def test_an_example_runs(line, place, capsys):
     if "--force" in line:  # in place of what is there
-        assert main(shlex.split(line.replace(" --force", ""))[1:]) == 0
-        capsys.readouterr()
+        output(capsys, *shlex.split(line.replace(" --force", ""))[1:])
     if "cluster" in line:  # it forks
         done = commands.run(*shlex.split(line)[1:])
         status, out, error = done.returncode, done.stdout, done.stderr

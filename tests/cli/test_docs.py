@@ -12,6 +12,7 @@ from precedes.cli import docs
 from precedes.cli.main import main
 from precedes.errors import UserError
 from tests.support import terminals
+from tests.support.commands import output
 from tests.support.places import ROOT
 
 NAMED = re.compile(r"'precedes docs ([\w-]+)'")
@@ -80,8 +81,8 @@ def test_every_page_has_a_name_of_its_own():
 
 
 def test_a_page_comes_as_it_is(capsys):
-    assert main(["docs", "trace-format"]) == 0
-    assert capsys.readouterr().out == (ROOT / "docs/trace-format.md").read_text(encoding="utf-8")
+    text = (ROOT / "docs/trace-format.md").read_text(encoding="utf-8")
+    assert output(capsys, "docs", "trace-format") == text
 
 
 def test_the_list_has_every_page(capsys):
@@ -128,8 +129,7 @@ def test_examples_are_copied_where_pages_expect_them(tmp_path, capsys):
     assert {"examples/chat.jsonl", "experiments/sweep.toml", "examples/logs/chat.txt"} <= set(
         copied
     )
-    assert main(["examples"]) == 0
-    assert set(copied) <= set(capsys.readouterr().out.split())
+    assert set(copied) <= set(output(capsys, "examples").split())
 
 
 def test_a_file_of_the_user_is_never_replaced(tmp_path, capsys):

@@ -6,7 +6,7 @@ import shutil
 import pytest
 
 from precedes.cli.main import main
-from tests.support.commands import fails
+from tests.support.commands import fails, output
 from tests.support.places import ROOT
 
 LOGS = ROOT / "examples" / "logs"
@@ -49,8 +49,7 @@ def test_skipped_lines_are_unknown(tmp_path, capsys):
     path.write_text('a {"a": 1}\nhello\nb {"a": 1, "b": 1}\nhello\nwho knows\n')
     found = report(capsys, path, status=3)
     assert (found["verdict"], found["skipped"], found["deliveries"]) == ("unknown", 1, 1)
-    assert main(["audit", str(path)]) == 3
-    shown = capsys.readouterr().out
+    shown = output(capsys, "audit", path, status=3)
     assert "1 line or record of the log skipped, so that nothing is said to have held" in shown
 
 
@@ -60,8 +59,7 @@ def test_notes_are_told(tmp_path, capsys):
     path.write_text(json.dumps({"kind": "concurrent", "txns": transactions}))
     (note,) = report(capsys, path, status=0)["notes"]
     assert note["note"].startswith("authors forked once")
-    assert main(["audit", str(path)]) == 0
-    assert "  authors forked once" in capsys.readouterr().out
+    assert "  authors forked once" in output(capsys, "audit", path)
 
 
 def test_a_directory_of_tables_is_one_log_if_it_is_said(tmp_path, capsys):

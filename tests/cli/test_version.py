@@ -1,7 +1,6 @@
 """`precedes --version`: true, and told without importing or starting what it tells of."""
 
 import importlib.metadata
-import json
 import re
 import sys
 
@@ -11,13 +10,12 @@ import precedes
 from precedes.cli.main import main
 from precedes.provenance import java_version
 from precedes.trace import read_metadata
-from tests.support.commands import run
+from tests.support.commands import output, parsed, run
 from tests.support.places import ROOT
 
 
 def test_the_versions_are_those_that_are_installed(capsys):
-    assert main(["--version", "--json"]) == 0
-    told = json.loads(capsys.readouterr().out)
+    told = parsed(capsys, "--version", "--json")
     for name in ("numpy", "numba", "llvmlite", "pyarrow", "pyspark"):
         assert told[name] == importlib.metadata.version(name)
     assert told["pyarrow"] == pyarrow.__version__
@@ -26,10 +24,8 @@ def test_the_versions_are_those_that_are_installed(capsys):
 
 
 def test_text_for_people(capsys):
-    assert main(["--json", "--version"]) == 0
-    told = json.loads(capsys.readouterr().out)
-    assert main(["--version"]) == 0
-    first, *lines = capsys.readouterr().out.splitlines()
+    told = parsed(capsys, "--json", "--version")
+    first, *lines = output(capsys, "--version").splitlines()
     made_by = told.pop("precedes")
     assert first == f"precedes {made_by['version']}"
     told["sources"] = made_by["sources"]
@@ -42,8 +38,7 @@ def test_the_digest_is_that_of_traces(tmp_path, capsys):
     assert main([*line.split(), str(tmp_path)]) == 0
     (trace,) = tmp_path.iterdir()
     capsys.readouterr()
-    assert main(["--version", "--json"]) == 0
-    told = json.loads(capsys.readouterr().out)["precedes"]
+    told = parsed(capsys, "--version", "--json")["precedes"]
     written = read_metadata(trace)
     assert told == {"version": written["version"], "sources": written["code_version"]}
 
@@ -54,8 +49,7 @@ def test_what_is_not_installed_is_said(capsys, monkeypatch):
 
     monkeypatch.setattr("precedes.provenance.importlib.metadata.version", version)
     monkeypatch.setattr("precedes.provenance.sources_digest", lambda: "0")
-    assert main(["--version"]) == 0
-    assert re.search(r"^pyspark +not installed$", capsys.readouterr().out, re.MULTILINE)
+    assert re.search(r"^pyspark +not installed$", output(capsys, "--version"), re.MULTILINE)
 
 
 def test_java_is_read_not_run(tmp_path, monkeypatch):

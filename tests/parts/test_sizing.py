@@ -1,6 +1,5 @@
 """The sizing formula: against measured points, and as a command."""
 
-import json
 import re
 
 import pytest
@@ -10,6 +9,7 @@ from precedes.cli.main import main
 from precedes.errors import UserError
 from precedes.parts.sizing import error_rate, size
 from precedes_papers.p003 import experiments
+from tests.support.commands import output, parsed
 from tests.support.places import ROOT
 
 # Entries for a load and an error in a group of 2,000, and measured shares of errors, from an
@@ -130,12 +130,10 @@ def test_nonsense_is_refused(changes, what):
 
 
 def test_the_command(capsys):
-    assert main(["size", "--rate", "100", "--error", "1e-4", "--nodes", "2000", "--json"]) == 0
-    found = json.loads(capsys.readouterr().out)
+    found = parsed(capsys, "size", "--rate", "100", "--error", "1e-4", "--nodes", "2000", "--json")
     assert found["entries"] == 75
     assert found["checked"]
-    assert main(["size", "--rate", "3000", "--entries", "50", "--nodes", "20"]) == 0
-    text = capsys.readouterr().out
+    text = output(capsys, "size", "--rate", "3000", "--entries", "50", "--nodes", "20")
     assert "this is outside" in text
     assert "use vector" in text
     assert main(["size", "--rate", "100", "--nodes", "2000"]) == 2

@@ -1,5 +1,6 @@
-"""Commands of ours: in a process of their own, or mistakes in this one."""
+"""Commands of ours: in a process of their own or in this one, and mistakes."""
 
+import json
 import subprocess
 import sys
 
@@ -15,6 +16,17 @@ def run(*arguments, **options):
     """Run a command to its end."""
     given = {"capture_output": True, "text": True, "timeout": 300, **options}
     return subprocess.run(command(*arguments), check=False, **given)
+
+
+def output(capsys, *arguments, status=0):
+    """What a command prints, in this process."""
+    assert main([str(argument) for argument in arguments]) == status
+    return capsys.readouterr().out
+
+
+def parsed(capsys, *arguments, status=0):
+    """The object that a command prints, in this process."""
+    return json.loads(output(capsys, *arguments, status=status))
 
 
 def fails(capsys, *arguments):

@@ -9,6 +9,7 @@ import pytest
 
 from precedes.cli.main import main
 from tests.support import logs
+from tests.support.commands import output, parsed
 from tests.support.places import ROOT
 from tests.support.unpacked import head_of, traces_of
 
@@ -27,19 +28,16 @@ def names(folder):
 
 
 def test_a_page_beside_nothing(here, capsys):
-    assert main(["view", str(CHAT)]) == 0
-    first, second = capsys.readouterr().out.splitlines()
+    first, second = output(capsys, "view", CHAT).splitlines()
     assert first.startswith("chat.view.html: 6 events, ")
     assert second.startswith("opens on violation 1: node eve delivered answer before question")
     assert names(here) == ["chat.view.html"]
-    assert main(["view", str(CHAT), "--out", "x.html", "--around", "answer"]) == 0
-    assert "the message" in capsys.readouterr().out
+    assert "the message" in output(capsys, "view", CHAT, "--out", "x.html", "--around", "answer")
     assert names(here) == ["chat.view.html", "x.html"]
 
 
 def test_json(here, capsys):
-    assert main(["view", str(CHAT), "--json", "--nodes", "ann,eve"]) == 0
-    found = json.loads(capsys.readouterr().out)
+    found = parsed(capsys, "view", CHAT, "--json", "--nodes", "ann,eve")
     page = (here / found["path"]).read_text(encoding="utf-8")
     assert found["bytes"] == len(page.encode())
     assert {**found["opening"], "trace": 0} == head_of(page)["opening"]
@@ -81,8 +79,7 @@ def test_an_audit_of_many_draws_the_first_that_is_violated(here, capsys):
     lines = CHAT.read_text().splitlines()
     (here / "a.jsonl").write_text("\n".join(lines[:2]))
     shutil.copy(CHAT, here / "b.jsonl")
-    assert main(["audit", "a.jsonl", "b.jsonl", "--view", "out.html"]) == 1
-    capsys.readouterr()
+    output(capsys, "audit", "a.jsonl", "b.jsonl", "--view", "out.html", status=1)
     (trace,) = traces_of((here / "out.html").read_text(encoding="utf-8"))
     assert trace.head["title"] == "b.jsonl"
 

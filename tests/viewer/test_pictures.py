@@ -5,10 +5,10 @@ import xml.etree.ElementTree as ElementTree
 
 import pytest
 
-from precedes.cli.main import main
 from precedes.sim import Scenario, simulate
 from precedes.viewer import Asked, picture
 from tests.support.browser import SCHEMES, complaints, overlapping, show, without_words
+from tests.support.commands import output
 from tests.support.places import ROOT
 
 CHAT, WAITS = ROOT / "examples" / "chat.jsonl", ROOT / "examples" / "waits.jsonl"
@@ -28,8 +28,7 @@ def texts(drawn):
 def test_pictures_of_the_pages_are_what_the_command_draws(name, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(ROOT)
     out = tmp_path / "picture.svg"
-    assert main(["view", *PICTURES[name], "--svg", str(out)]) == 0
-    capsys.readouterr()
+    output(capsys, "view", *PICTURES[name], "--svg", out)
     assert out.read_bytes() == (ROOT / name).read_bytes(), f"precedes view ... --svg {name}"
 
 
