@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from precedes.errors import InternalError, PeerError, PrecedesError, UserError
     from precedes.progress import ProgressBar
     from precedes.sim import Fault, Result, Scenario, simulate
-    from precedes.trace import from_arrow, from_pandas, load
+    from precedes.trace import EventHandler, from_arrow, from_pandas, load
     from precedes.viewer.inline import Diagram, view
 
 __version__ = "0.2.0"
@@ -28,6 +28,7 @@ __version__ = "0.2.0"
 _HOMES = {
     "Comparison": ".comparison",
     "Diagram": ".viewer.inline",
+    "EventHandler": ".trace",
     "Fault": ".sim",
     "InternalError": ".errors",
     "PeerError": ".errors",
@@ -47,6 +48,7 @@ _HOMES = {
 __all__ = [
     "Comparison",
     "Diagram",
+    "EventHandler",
     "Fault",
     "InternalError",
     "PeerError",

@@ -7,6 +7,7 @@ from precedes.lazy import exports
 if TYPE_CHECKING:
     from precedes.trace.detect import FORMATS, event_batches, load
     from precedes.trace.dialect import Dialect, Found
+    from precedes.trace.event_handler import EventHandler
     from precedes.trace.history import History
     from precedes.trace.members import join, read_members
     from precedes.trace.reader import read_metadata, read_trace
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 _HOMES = {
     "Dialect": ".dialect",
     "EVENTS": ".schema",
+    "EventHandler": ".event_handler",
     "FORMATS": ".detect",
     "Found": ".dialect",
     "History": ".history",
@@ -40,6 +42,7 @@ __all__ = [
     "SCHEMA",
     "SCHEMA_VERSION",
     "Dialect",
+    "EventHandler",
     "Found",
     "History",
     "TraceWriter",
