@@ -252,6 +252,26 @@ def test_reports_are_combined():
     assert audit.to_text([good, bad]).startswith("violated: 2 runs, 73 deliveries\n")
 
 
+@pytest.mark.parametrize(
+    ("deliveries", "violations", "messages", "headline"),
+    [
+        (1, 0, 0, "violated: 1 delivery\n"),
+        (1, 1, 1, "violated: 1 of 1 delivery out of causal order\n"),
+        (4, 1, 1, "violated: 1 of 4 deliveries out of causal order\n"),
+        (4000, 3, 1, "violated: 3 of 4,000 deliveries out of causal order\n  1 message affected\n"),
+    ],
+)
+def test_the_headline_says_how_much_is_wrong(deliveries, violations, messages, headline):
+    counts = {"violations": violations, "violating_messages": messages, "lost": 1}
+    good = audit.audit(correct(1).history())
+    report = replace(good, verdict="violated", deliveries=deliveries, **counts)
+    assert audit.to_text([report]) == f"{headline}  1 delivery lost\n"
+    first = headline.splitlines()[0].removeprefix("violated: ")
+    assert f"1 run, {first}</p>" in report._repr_html_()
+    both = audit.to_text([replace(report, notes=("odd",), origin="a"), good])
+    assert f"\na: violated, {first}, 1 delivery lost\n" in both
+
+
 def test_history_that_compiled_code_could_not_index_is_refused():
     history = correct(1).history()
     fields = {

@@ -38,7 +38,7 @@ def test_what_is_saved_is_the_page(tmp_path):
     diagram.save(tmp_path / "chat.html")
     assert (tmp_path / "chat.html").read_text(encoding="utf-8") == viewer.html(CHAT)
     assert repr(diagram).startswith("Diagram(")
-    assert "violated: 4 deliveries" in repr(diagram)
+    assert "violated: 1 of 4 deliveries out of causal order" in repr(diagram)
     with pytest.raises(UserError, match="is a directory"):
         diagram.save(tmp_path)
 

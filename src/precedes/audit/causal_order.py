@@ -20,7 +20,7 @@ The rules, all from each node's own order of broadcasts and deliveries:
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from html import escape
 from typing import TYPE_CHECKING, Any, Final
@@ -131,12 +131,12 @@ def shown(reports: Sequence[Report]) -> str:
     ]
     word = combined_verdict(reports)
     runs = "1 run" if len(reports) == 1 else f"{len(reports):,} runs"
-    deliveries = sum(report.deliveries for report in reports)
+    deliveries = counted_deliveries(_total(reports, "deliveries"), _total(reports, "violations"))
     head = ("log", "run", "verdict", "deliveries", *WRONG)
     witnesses = [witness for report in reports for witness in report.witnesses][:WITNESSES]
     told = [f"<li>{escape(printable(witness.sentence))}</li>" for witness in witnesses]
     return frames.shown(
-        frames.verdict(word, f"{runs}, {deliveries:,} deliveries"),
+        frames.verdict(word, f"{runs}, {deliveries}"),
         frames.table(head, rows) if rows else "",
         f"<ul>{''.join(told)}</ul>" if told else "",
     )
@@ -250,11 +250,11 @@ def to_text(reports: Sequence[Report]) -> str:
     """
     runs = f"{len(reports)} runs, " if len(reports) != 1 else ""
     deliveries = _total(reports, "deliveries")
-    lines = [f"{combined_verdict(reports)}: {runs}{_counted(deliveries, 'delivery', 'deliveries')}"]
-    for name, (one, many) in FINDINGS.items():
-        total = _total(reports, name)
-        if total:
-            lines.append(f"  {_counted(total, one, many)}{_of_messages(reports, name)}")
+    violations, messages = (_total(reports, n) for n in ("violations", "violating_messages"))
+    lines = [f"{combined_verdict(reports)}: {runs}{counted_deliveries(deliveries, violations)}"]
+    if messages != violations:
+        lines.append(f"  {_counted(messages, 'message', 'messages')} affected")
+    lines += [f"  {text}" for text in other_findings({n: _total(reports, n) for n in FINDINGS})]
     unjudged = _total(reports, "unjudged")
     if unjudged:
         counted = _counted(unjudged, "delivery", "deliveries")
@@ -286,19 +286,24 @@ def _counted(count: int, one: str, many: str) -> str:
     return f"{count:,} {one if count == 1 else many}"
 
 
-def _of_messages(reports: Sequence[Report], name: str) -> str:
-    if name != "violations":
-        return ""
-    return f", of {_counted(_total(reports, 'violating_messages'), 'message', 'messages')}"
+def counted_deliveries(deliveries: int, violations: int) -> str:
+    """How many deliveries there are, and how many of them are out of causal order."""
+    text = _counted(deliveries, "delivery", "deliveries")
+    return f"{violations:,} of {text} out of causal order" if violations else text
+
+
+def other_findings(counts: Mapping[str, int]) -> list[str]:
+    """The counts, by the names of ``FINDINGS``, of what is wrong besides violations."""
+    found = {name: words for name, words in FINDINGS.items() if name != "violations"}
+    return [_counted(counts[name], *words) for name, words in found.items() if counts[name]]
 
 
 def _heading(report: Report, reports: Sequence[Report]) -> str:
     """The file, and the run if it has several; then its own verdict and counts."""
     same = [other for other in reports if other.origin == report.origin]
     run = f" run {report.run_id}" if len(same) > 1 or not report.origin else ""
-    counts = [("deliveries", ("delivery", "deliveries")), *FINDINGS.items()]
-    parts = [
-        _counted(count, *words) for name, words in counts if (count := int(getattr(report, name)))
-    ]
+    parts = [report.verdict]
+    if report.deliveries:
+        parts.append(counted_deliveries(report.deliveries, report.violations))
     title = printable(f"{report.origin}{run}".lstrip())
-    return f"{title}: {', '.join([report.verdict, *parts])}"
+    return f"{title}: {', '.join([*parts, *other_findings(vars(report))])}"

@@ -232,19 +232,18 @@ def as_json(standing: Standing) -> dict[str, Any]:
 
 def _as_line(standing: Standing) -> str:
     """A standing in a line."""
-    from precedes.audit.causal_order import FINDINGS
+    from precedes.audit.causal_order import counted_deliveries, other_findings
 
     report = standing.report
     so_far = "" if standing.is_final or report.verdict == "violated" else " so far"
-    parts = [f"{report.deliveries:,} deliveries"]
-    for name, (one, many) in FINDINGS.items():
-        if count := getattr(report, name):
-            parts.append(f"{count:,} {one if count == 1 else many}")
+    parts = [counted_deliveries(report.deliveries, report.violations)]
+    parts += other_findings(vars(report))
     if not standing.is_final and standing.rows_judged < standing.rows_read:
         parts.append(f"{standing.rows_judged:,} of {standing.rows_read:,} rows judged")
     waits = [printable(str(wait)) for wait in standing.waiting]
     if len(waits) > WAITS_TOLD:
-        waits[WAITS_TOLD:] = [f"{len(waits) - WAITS_TOLD} more wait"]
+        more = len(waits) - WAITS_TOLD
+        waits[WAITS_TOLD:] = [f"{more} more {'waits' if more == 1 else 'wait'}"]
     return f"{report.verdict}{so_far}: {'; '.join([', '.join(parts), *waits])}"
 
 

@@ -462,7 +462,7 @@ def test_the_command_goes_on_until_it_is_interrupted(tmp_path, swapped, status):
         process.send_signal(signal.SIGINT)
         rest = process.stdout.read()
     assert process.returncode == status
-    assert first.startswith("violated: 4" if swapped else "held so far: 4 deliveries")
+    assert first.startswith("violated: 1 of 4 " if swapped else "held so far: 4 deliveries")
     assert ("n2 delivered" in rest) == swapped
 
 
