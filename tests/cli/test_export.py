@@ -80,7 +80,7 @@ def test_skipped_lines_are_told(tmp_path, capsys):
     log.write_text('hello\na {"a":1}\nodd\n\nhello\nb {"a":1,"b":1}\n')
     assert main(["export", str(log), "--to", "jsonl"]) == 0
     captured = capsys.readouterr()
-    assert captured.err == f"precedes: 1 lines or records of {log} were skipped\n"
+    assert captured.err == f"precedes: 1 line or record of {log} was skipped\n"
     kinds = [json.loads(line)["kind"] for line in captured.out.splitlines()]
     assert kinds == ["broadcast", "deliver", "broadcast"]
 

@@ -36,6 +36,20 @@ def test_a_page_beside_nothing(here, capsys):
     assert names(here) == ["chat.view.html", "x.html"]
 
 
+@pytest.mark.parametrize(
+    ("more", "lines"),
+    [
+        (["--from-ms", "2", "--to-ms", "4"], ["what was asked for, steps 2 to 4", "before step 2"]),
+        (["--nodes", "ann,bob"], ["the first violation, steps 1 to 4", "at 1 node (eve)"]),
+        (["--events", "3"], ["violation 1: node eve", "1 of 6 events is left out"]),
+    ],
+)
+def test_a_log_without_times_has_steps(here, capsys, more, lines):
+    shown = output(capsys, "view", CHAT, *more)
+    assert all(line in shown for line in lines), shown
+    assert " ms" not in shown
+
+
 def test_json(here, capsys):
     found = parsed(capsys, "view", CHAT, "--json", "--nodes", "ann,eve")
     page = (here / found["path"]).read_text(encoding="utf-8")
@@ -99,7 +113,7 @@ BAD = [
     (["one.jsonl"], "one.jsonl has one node"),
     (["newer.parquet"], "was written by a newer precedes (schema 9"),
     (["none.jsonl"], "there is no log none.jsonl"),
-    ([str(CHAT), "--from-ms", "100"], "has no events in that window: it goes from 1.000 to 5.000"),
+    ([str(CHAT), "--from-ms", "100"], "has no events in that window: it goes from step 1 to 5"),
     ([str(CHAT), "--from-ms", "3", "--to-ms", "2"], "its beginning lies after its end"),
     ([str(CHAT), "--from-ms", "x"], "'x' is not a number of milliseconds"),
     ([str(CHAT), "--around", "answr"], "no message 'answr' (did you mean 'answer'?)"),

@@ -63,9 +63,10 @@ def _run(options: argparse.Namespace) -> int:
     load = common.given_of(options, Scenario, "protocols", "error", "seeds", "crashes")
     planned = plan(options.file, **load)
     told = say if sys.stderr is not None and sys.stderr.isatty() else note
+    runs, protocols = len({run.run_id for run in planned.runs}), len(planned.candidates)
     told(
-        f"{len({run.run_id for run in planned.runs})} runs of {len(planned.candidates)} "
-        f"protocols, about {max(round(planned.about_s), 1)} s once they are compiled"
+        f"{runs} run{'s' * (runs > 1)} of {protocols} protocol{'s' * (protocols > 1)}, about "
+        f"{max(round(planned.about_s), 1)} s once they are compiled"
     )
     index = None
     with common.kept_in(options.out):

@@ -68,7 +68,9 @@ def _run(options: argparse.Namespace) -> int:
             size_bytes = _to_file(options.out, pieces)
     skipped = sum(found.skipped.values())
     if skipped:
-        say(f"{skipped:,} lines or records of {title_of(options.path)} were skipped")
+        what = "line or record" if skipped == 1 else "lines or records"
+        verb = "was" if skipped == 1 else "were"
+        say(f"{skipped:,} {what} of {title_of(options.path)} {verb} skipped")
     notes = [note for several in found.notes.values() for note in several]
     for note in notes:
         say(note)

@@ -191,5 +191,6 @@ def _keys(options: argparse.Namespace) -> int:
         "days": options.days,
         "files": [path.name for path in key_files(options.directory, options.members)],
     }
-    text = f"authority and keys of {options.members:,} members in {options.directory}"
+    members = "1 member" if options.members == 1 else f"{options.members:,} members"
+    text = f"authority and keys of {members} in {options.directory}"
     return common.answer(options, found, text)

@@ -134,11 +134,14 @@ def _told(out: Address, found: View) -> list[str]:
     else:
         first, last = max(opening.from_us, head["begin_us"]), min(opening.to_us, head["end_us"])
         span = f"{first / 1000:,.1f} to {last / 1000:,.1f} ms"
-        what = f"{'the ' if opening.why == 'busiest window' else 'what was '}{opening.why}, {span}"
+        if not head["has_time"]:
+            span = f"steps {first / 1000:,.0f} to {last / 1000:,.0f}"
+        what = f"{'what was' if opening.why == 'asked for' else 'the'} {opening.why}, {span}"
     left = [h["left_out"]["sentence"] for h in found.traces if h["left_out"] is not None]
     events = sum(h["events"] for h in found.traces)
     size = len(found.text.encode()) / 1000
-    return [f"{out}: {events:,} events, {size:,.0f} kB", f"opens on {what}", *left]
+    count = "1 event" if events == 1 else f"{events:,} events"
+    return [f"{out}: {count}, {size:,.0f} kB", f"opens on {what}", *left]
 
 
 def add_picture_options(parser: argparse.ArgumentParser) -> None:

@@ -89,7 +89,8 @@ def _why_not(row: Row, error: float | None) -> str | None:
         return "nothing was delivered, so there is nothing to judge"
     if row.lost:
         return f"{percent(row.lost / (row.lost + row.deliveries))} of deliveries never come"
-    wrong = f"{seen.violations:,} of {seen.deliveries:,} deliveries are out of order"
+    verb = "is" if seen.violations == 1 else "are"
+    wrong = f"{seen.violations:,} of {seen.deliveries:,} deliveries {verb} out of order"
     if row.guarantee == "none":
         return f"it promises no order: {wrong}"
     if row.guarantee == "causal":

@@ -78,6 +78,7 @@ class Events(ABC):
     title: str
     run_id: int | str
     protocol: str | None = None
+    timed: bool = True  # False: ``give_depths`` has put steps in place of times
     tells_waits: bool = False  # what was delivered without a reception did not wait
     nodes: list[str]
     replaces_names: bool  # messages have names of their own
@@ -325,10 +326,10 @@ def node_numbers(events: Events, names: list[str]) -> list[int]:
 
 
 def give_depths(events: Events) -> None:
-    """Have every row's time be its depth in happened-before, ``STEP_US`` apart.
+    """Have every row's time be its depth in happened-before, in steps of ``STEP_US``.
 
     It takes all rows at once: a UserError if there are more than ``ROWS_MAX``. Where a log
-    contradicts itself, a delivery comes before its broadcast.
+    contradicts itself, a delivery comes before its broadcast. The log is not ``timed`` then.
     """
     chunks = []
     rows = 0
@@ -344,6 +345,7 @@ def give_depths(events: Events) -> None:
     whole = whole.at(np.lexsort((whole.local_seq, whole.node)))
     depth = _depths(whole.node, whole.kind, whole.message, len(events.nodes))
     events.keep(whole._replace(time_us=depth * STEP_US))
+    events.timed = False
 
 
 def _depths(

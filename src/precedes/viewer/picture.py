@@ -14,7 +14,7 @@ from precedes.audit import Step, Witness
 from precedes.audit.witness import tell
 from precedes.errors import UserError
 from precedes.viewer import window
-from precedes.viewer.events import BROADCAST, DELIVER, RECEIVE, UNTIMED, Events, give_depths
+from precedes.viewer.events import BROADCAST, DELIVER, RECEIVE, UNTIMED, Events
 from precedes.viewer.opened import Judged, Opened
 from precedes.viewer.page import DELIVERY, VIOLATION
 from precedes.viewer.shown import show, spots_of
@@ -83,12 +83,11 @@ def picture_of(run: Opened, asked: Asked) -> Picture:
     """
     events, judged = run
     shown = show(run, asked)  # refuses what is not there
-    timed = bool(shown.packed.head["has_time"])
     if asked.around is not None:
-        return _Message(events, judged, asked.around, timed=timed).picture()
+        return _Message(events, judged, asked.around).picture()
     if shown.opening.violation is not None:
         number = shown.packed.head["violations"][shown.opening.violation]["number"] - 1
-        return _finding(events, judged.witness(number), timed=timed)
+        return _finding(events, judged.witness(number))
     packed = shown.packed
     known = (packed.wait_us != UNKNOWN_WAIT) & np.isin(packed.kind, (DELIVERY, VIOLATION))
     if not known.any() or not packed.wait_us[known].any():
@@ -102,10 +101,10 @@ def picture_of(run: Opened, asked: Asked) -> Picture:
     if not name:
         source, sequence = packed.message_source[longest], packed.message_sequence[longest]
         name = f"{packed.head['lanes'][source]}:{sequence}"
-    return _Message(events, judged, name, timed=timed).picture()
+    return _Message(events, judged, name).picture()
 
 
-def _finding(events: Events, witness: Witness, *, timed: bool) -> Picture:
+def _finding(events: Events, witness: Witness) -> Picture:
     """A path from cause to effect, and what came too early or too late at the end of it."""
     steps = spots_of(events, witness)
     more = ""
@@ -119,7 +118,7 @@ def _finding(events: Events, witness: Witness, *, timed: bool) -> Picture:
         late = spots_of(events, witness, more=True)[-1:]
         notes[steps[-1]] = "too early"
         notes[late[0]] = "too late"
-    points, path = _points(events, [*steps, *late], notes, timed=timed)
+    points, path = _points(events, [*steps, *late], notes)
     lanes = [*dict.fromkeys(events.nodes[node] for node, _, _ in steps)]
     is_there = any(point.note == "too late" for point in points)
     wrong = [at for at, point in enumerate(points) if point.note == "too early"]
@@ -147,11 +146,10 @@ _TITLES: Final = {
 class _Message:
     """A message at its source, where it waited, and what it waited for there."""
 
-    def __init__(self, events: Events, judged: Judged, name: str, *, timed: bool) -> None:
+    def __init__(self, events: Events, judged: Judged, name: str) -> None:
         self._events = events
         self._judged = judged
         self._name = name
-        self._timed = timed
         key = events.key_of(name)
         assert key is not None, "what is drawn was found before"
         self._key = key
@@ -173,7 +171,7 @@ class _Message:
         spots = [*path, *spots, *((node, DELIVER, key) for node in longest)]
         for _, _, message in path:  # what was waited for, where it was waited for
             spots.append((longest[0], DELIVER, message))
-        points, places = _points(events, [*dict.fromkeys(spots)], {}, timed=self._timed)
+        points, places = _points(events, [*dict.fromkeys(spots)], {})
         points_of = {point.lane for point in points}
         return Picture(
             title=f"What {self._name} waited for" if path else f"The way of {self._name}",
@@ -197,9 +195,8 @@ class _Message:
                 elif kind == DELIVER:
                     done[node] = min(time_us, done.get(node, time_us))
         source = self._events.origin_of(self._key)[0]
-        timed = self._timed
         return {
-            node: max(0, done[node] - came[node]) if timed and node in came else 0
+            node: max(0, done[node] - came[node]) if self._events.timed and node in came else 0
             for node in done
             if node != source
         }
@@ -256,14 +253,11 @@ def _sources(events: Events, points: list[Point]) -> dict[str, str]:
 
 
 def _points(
-    events: Events, spots: list[Spot], notes: dict[Spot, str], *, timed: bool
+    events: Events, spots: list[Spot], notes: dict[Spot, str]
 ) -> tuple[list[Point], dict[Spot, int]]:
     """The events of these spots that are in the log, with arrivals, from left to right."""
-    arrivals = [(n, RECEIVE, m) for n, kind, m in spots if kind == DELIVER and timed]
+    arrivals = [(n, RECEIVE, m) for n, kind, m in spots if kind == DELIVER and events.timed]
     found = window.find(events, [*spots, *arrivals])
-    if not timed:
-        give_depths(events)
-        found = window.find(events, spots)
     points = []
     for spot in dict.fromkeys([*spots, *arrivals]):
         if spot in found:

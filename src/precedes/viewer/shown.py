@@ -16,6 +16,7 @@ from precedes.viewer.events import (
     DISCARD,
     NO_MESSAGE,
     RECEIVE,
+    STEP_US,
     Chunk,
     Events,
     give_depths,
@@ -73,14 +74,13 @@ def show(run: Opened, asked: Asked, *, beside: Shown | None = None) -> Shown:
     chosen[lanes] = True
     extent = window.extent_of(events, chosen)
     _check(events, extent, asked)
-    timed = not extent.untimed
-    if not timed:
+    if extent.untimed:
         give_depths(events)
         extent = window.extent_of(events, chosen)
     aim = _aim(events, judged, asked, chosen)
     rows = _rows(events, chosen, extent, asked, aim)
     rows = window.merged(rows, [r for r in aim.rows if chosen[r.node[0]]])
-    drawn = _Drawn(events, judged, rows, lanes, extent, timed=timed)
+    drawn = _Drawn(events, judged, rows, lanes, extent)
     return drawn.shown(aim, asked, chosen)
 
 
@@ -186,6 +186,8 @@ def _rows(
         rows = window.nearest(events, chosen, first, asked.events, within_us=within)
         if not rows.node.size:
             span = f"{extent.begin_us / 1000:,.3f} to {extent.end_us / 1000:,.3f} ms"
+            if not events.timed:
+                span = f"step {extent.begin_us // STEP_US:,} to {extent.end_us // STEP_US:,}"
             raise UserError(f"{events.title} has no events in that window: it goes from {span}")
         return rows
     centre = aim.centre_us
@@ -204,14 +206,11 @@ class _Drawn:
         rows: Chunk,
         lanes: list[int],
         extent: Extent,
-        *,
-        timed: bool,
     ) -> None:
         self._events = events
         self._judged = judged
         self._lanes = lanes
         self._extent = extent
-        self._timed = timed
         self._lane_of = np.full(len(events.nodes) + 1, page.NO_LANE, np.int64)
         self._lane_of[lanes] = np.arange(len(lanes))
         self.rows = rows
@@ -225,10 +224,10 @@ class _Drawn:
             more = pending(events, chosen, from_us=first, to_us=last, limit=room)
             self.rows = window.merged(self.rows, [more])
         waits = waits_of(events, self.rows, receptions=extent.receptions)
-        if not self._timed:
+        if not events.timed:
             waits[:] = 2**32 - 1
         # After the last event of a run there may be marks still: who is silent is evicted later.
-        is_end = self._timed and asked.to_us is None and last == extent.end_us
+        is_end = events.timed and asked.to_us is None and last == extent.end_us
         until = window.TIME_US_MAX if is_end else last
         marks = marks_of(events, chosen, self.rows, from_us=first, to_us=until)
         time_us, adjusted = _monotone(self.rows)
@@ -243,7 +242,7 @@ class _Drawn:
             "run": str(events.run_id),
             "protocol": events.protocol,
             "lanes": [events.nodes[node] for node in self._lanes],
-            "has_time": self._timed,
+            "has_time": events.timed,
             "adjusted": adjusted,
             "begin_us": float(self.time_us[0]),
             "end_us": float(max([self.time_us[-1], *(mark["time_us"] for mark in marks)])),
@@ -399,15 +398,16 @@ def left_out(
         return None
     before = max(0, int(time_us[0]) - extent.begin_us)
     after = max(0, extent.end_us - int(time_us[-1]))
-    sentence = f"{missing:,} of {extent.events:,} events are left out"
+    sentence = f"{missing:,} of {extent.events:,} events {'is' if missing == 1 else 'are'} left out"
     parts = []
     if before:
-        parts.append(f"before {_ms(int(time_us[0]))}")
+        parts.append(f"before {_moment(int(time_us[0]), timed=events.timed)}")
     if after:
-        parts.append(f"after {_ms(int(time_us[-1]))}")
+        parts.append(f"after {_moment(int(time_us[-1]), timed=events.timed)}")
     if absent:
         more = ", ..." if len(absent) > 5 else ""
-        parts.append(f"at {len(absent):,} nodes ({', '.join(absent[:5])}{more})")
+        nodes = "1 node" if len(absent) == 1 else f"{len(absent):,} nodes"
+        parts.append(f"at {nodes} ({', '.join(absent[:5])}{more})")
     return {
         "events": missing,
         "lanes": absent,
@@ -417,5 +417,7 @@ def left_out(
     }
 
 
-def _ms(time_us: int) -> str:
+def _moment(time_us: int, *, timed: bool) -> str:
+    if not timed:
+        return f"step {time_us // STEP_US:,}"
     return f"{time_us / 1000:,.3f}".rstrip("0").rstrip(".") + " ms"
