@@ -21,6 +21,12 @@ class Mistake(Exception):
     """Of an application."""
 
 
+@pytest.fixture(autouse=True)
+def endless(monkeypatch):
+    """The last frames are awaited for so long that no test passes which awaits what is lost."""
+    monkeypatch.setattr("precedes.live.group.FLUSH_S", LONG_S)
+
+
 @pytest.mark.parametrize("protocol", ["vector", "vcube"])
 async def test_what_was_broadcast_before_an_error_arrives(protocol):
     async with group_of(3, protocol=protocol) as (one, two, three):
@@ -32,9 +38,8 @@ async def test_what_was_broadcast_before_an_error_arrives(protocol):
 
 
 @pytest.mark.parametrize("evict_after_s", [0.3, LONG_S])
-async def test_who_leaves_waits_for_no_acknowledgement(evict_after_s, monkeypatch):
+async def test_who_leaves_waits_for_no_acknowledgement(evict_after_s):
     """Others close the link when they hear of it, and are silent from then on."""
-    monkeypatch.setattr("precedes.live.group.FLUSH_S", LONG_S)
     patience = {"evict_after_s": evict_after_s, "test_every_s": 0.1}
     async with group_of(3, linger_s=0.01, **patience) as (one, two, three):
         events = two.events()
@@ -49,8 +54,7 @@ async def test_who_leaves_waits_for_no_acknowledgement(evict_after_s, monkeypatc
         await until(lambda: two.view == three.view == [1, 2])
 
 
-async def test_members_that_leave_at_the_same_time_do_not_wait_for_each_other(monkeypatch):
-    monkeypatch.setattr("precedes.live.group.FLUSH_S", LONG_S)
+async def test_members_that_leave_at_the_same_time_do_not_wait_for_each_other():
     async with group_of(3) as groups:
         for group in groups:
             await group.broadcast(b"bye")
@@ -95,9 +99,8 @@ def tasks_of(group):
     return [task for task in mine if not task.done()]
 
 
-async def test_a_member_that_is_cancelled_twice_is_gone(tmp_path, monkeypatch):
+async def test_a_member_that_is_cancelled_twice_is_gone(tmp_path):
     """A peer that acknowledges nothing does not keep it, nor does it keep its connections."""
-    monkeypatch.setattr("precedes.live.group.FLUSH_S", LONG_S)
     socks = listeners(2)
     one = Group.open(configs(socks, trace=str(tmp_path))[0], listener=socks[0])
     silent = Impostor(configs(socks)[1], socks)
@@ -122,8 +125,7 @@ async def test_a_member_that_is_cancelled_twice_is_gone(tmp_path, monkeypatch):
     socks[1].close()
 
 
-async def test_a_member_that_is_cancelled_while_it_waits_for_others_is_gone(tmp_path, monkeypatch):
-    monkeypatch.setattr("precedes.live.group.FLUSH_S", LONG_S)
+async def test_a_member_that_is_cancelled_while_it_waits_for_others_is_gone(tmp_path):
     socks = listeners(3)
     given = configs(socks, trace=str(tmp_path), evict_after_s=LONG_S)
     one, two = (Group.open(given[i], listener=socks[i]) for i in (0, 1))

@@ -8,7 +8,7 @@ import pytest
 from precedes.errors import InternalError
 from precedes.live import GroupClosed
 from tests.support import edited
-from tests.support.groups import group_of, leave, take, until
+from tests.support.groups import group_of, leave, leave_all, take, until
 
 
 def sequences(messages):
@@ -97,7 +97,7 @@ async def test_a_consumer_that_iterates_gets_everything_while_the_group_is_left(
         else:
             await until(lambda: len(two._driver.inbox) == 300)
             consumer = asyncio.create_task(consume())
-        await asyncio.gather(*(group.__aexit__(None, None, None) for group in (one, two)))
+        await leave_all((one, two))
         await consumer
         assert sequences(heard) == list(range(1, 301))
 
@@ -109,14 +109,14 @@ async def test_an_iteration_that_ends_on_leaving_holds_nobody_up():
             if message.sequence == 3:
                 break
         async with asyncio.timeout(30.0):
-            await asyncio.gather(*(group.__aexit__(None, None, None) for group in (one, two)))
+            await leave_all((one, two))
 
 
 async def test_an_iteration_after_messages_were_discarded_raises():
     async with group_of(2) as (one, two):
         await one.broadcast_many([b""] * 20)
         await until(lambda: len(two._driver.inbox) == 20)
-        await asyncio.gather(*(group.__aexit__(None, None, None) for group in (one, two)))
+        await leave_all((one, two))
         with pytest.raises(GroupClosed, match="20 messages were discarded"):
             await take(two, 1)
         assert await take(one, 1) == [], "it had none"

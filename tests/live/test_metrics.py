@@ -18,8 +18,10 @@ from precedes.live.prometheus import METRICS
 from tests.support.groups import (
     configs,
     end,
+    enter_all,
     group_of,
     leave,
+    leave_all,
     listeners,
     open_all,
     run,
@@ -100,11 +102,11 @@ async def test_a_registry_of_the_application_has_all_groups_that_are_open():
     socks = listeners(2)
     served = [{}, SERVED]
     groups = open_all(socks, registry=registry, each=lambda member: served[member])
-    await asyncio.gather(*(group.__aenter__() for group in groups))
+    await enter_all(groups)
     found, _ = await scrape(groups[1])
     assert found[("of_the_application",)] == 7
     assert [found["precedes_members", "group", str(member)] for member in (0, 1)] == [2, 2]
-    await asyncio.gather(*(group.__aexit__(None, None, None) for group in groups))
+    await leave_all(groups)
     assert registry.get_sample_value("of_the_application") == 7
     assert [family.name for family in registry.collect()] == ["of_the_application"]
     with pytest.raises(UserError, match="registry"):
@@ -153,7 +155,7 @@ async def test_health_and_an_event_say_that_a_link_is_missing_also_to_member_0()
 
     server = await asyncio.start_server(greet, sock=socks[0])
     two, three = groups = [Group.open(given[i], listener=socks[i]) for i in (1, 2)]
-    await asyncio.gather(*(group.__aenter__() for group in groups))
+    await enter_all(groups)
     assert await ask(three, "/health") == (200, "ready\n")
     events = three.events()
     server.close()

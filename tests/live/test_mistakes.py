@@ -11,8 +11,18 @@ import pytest
 from precedes.errors import UserError
 from precedes.live import Config, Group, GroupClosed
 from precedes.live.config import from_toml
-from precedes.live.net.links import REDIAL_FIRST_S, REDIAL_LAST_S, redial_waits_s
-from tests.support.groups import group_of, listeners, open_all, run, take, until
+from precedes.live.net.links import RETRY_FIRST_S, RETRY_LAST_S, backoff_s
+from tests.support.groups import (
+    enter_all,
+    group_of,
+    leave_all,
+    listeners,
+    open_all,
+    passes,
+    run,
+    take,
+    until,
+)
 
 ADDRESSES = ("127.0.0.1:7000", "127.0.0.1:7001")
 
@@ -86,12 +96,12 @@ async def test_nothing_is_done_with_a_group_before_it_is_entered():
             await misuse
     with pytest.raises(UserError, match="enter the group first"):
         one.broadcast_nowait(b"early")
-    await asyncio.gather(*(group.__aenter__() for group in groups))
+    await enter_all(groups)
     await one.broadcast(b"in time")
     assert [message.payload for message in await take(two, 1)] == [b"in time"]
     with pytest.raises(GroupClosed, match="entered once"):
         await one.__aenter__()
-    await asyncio.gather(*(group.__aexit__(None, None, None) for group in groups))
+    await leave_all(groups)
     with pytest.raises(GroupClosed, match="entered once"):
         await one.__aenter__()
 
@@ -182,10 +192,10 @@ async def test_many_messages_that_are_cut_short_say_how_many_went_out():
 
 def test_redialling_is_drawn_and_slows_down():
     """Members that lost a connection at the same time do not dial at the same time."""
-    several = [list(itertools.islice(redial_waits_s(), 12)) for _ in range(20)]
+    several = [list(itertools.islice(backoff_s(), 12)) for _ in range(20)]
     for waits_s in several:
-        assert REDIAL_FIRST_S / 2 <= waits_s[0] <= 3 * REDIAL_FIRST_S / 2
-        assert all(REDIAL_LAST_S / 2 <= wait_s <= 3 * REDIAL_LAST_S / 2 for wait_s in waits_s[8:])
+        assert RETRY_FIRST_S / 2 <= waits_s[0] <= 3 * RETRY_FIRST_S / 2
+        assert all(RETRY_LAST_S / 2 <= wait_s <= 3 * RETRY_LAST_S / 2 for wait_s in waits_s[8:])
     assert len({waits_s[-1] for waits_s in several}) > 10
 
 
@@ -209,8 +219,7 @@ async def test_calls_from_another_thread_are_refused_and_change_nothing():
                 await asyncio.to_thread(call)
             assert len(one._driver.inbox) == 1, name
         assert one.counts()["broadcasts"] == 0
-        await one.broadcast(b"the group goes on")
-        assert (await take(two, 1))[0].payload == b"the group goes on"
+        await passes(one, two, b"the group goes on")
 
 
 def test_other_threads_broadcast_threadsafe():

@@ -107,7 +107,7 @@ MUTANTS = {
     ),
     # Credit and stability.
     "bytes in flight are not counted": Mutant(
-        where="member.node.Node._promise",
+        where="member.node.Node._number",
         edit=("self._unstable_bytes += size_bytes", ""),
         test=test_node.test_windows_are_bounded_in_bytes_too, given={"many": False},
         reason='assert node.credit == 0, "1200 bytes are in flight"',
@@ -153,7 +153,7 @@ MUTANTS = {
         where="inbox.Inbox.put",
         edit=(
             "self._queue.append(batch)",
-            "(self._queue.append(batch), self._node.take_batch(batch))",
+            "(self._queue.append(batch), self._node.consume_batch(batch))",
         ),
         test=test_driver.test_what_waits_for_the_application_is_not_consumed,
         reason='"consumed by nobody"',
@@ -205,7 +205,7 @@ MUTANTS = {
     ),
     "a farewell is taken for a crash": Mutant(
         where="member.arrivals._accept_record",
-        edit=("outbox.report(...)", ""),
+        edit=("effects.report(...)", ""),
         test=test_promises.test_a_farewell_is_heard_at_once_and_is_no_crash,
         reason='"a farewell was taken for a crash"',
     ),

@@ -4,8 +4,9 @@ import asyncio
 import contextlib
 import socket
 
-from precedes.live import Config, Group, prometheus
+from precedes.live import Config, Group
 from precedes.live.net import wire
+from precedes.live.prometheus import Exposed
 
 LIMIT_S = 60.0
 
@@ -21,11 +22,16 @@ def listeners(count):
     return found
 
 
+def address_of(sock):
+    """The address of a socket that listens."""
+    return "{}:{}".format(*sock.getsockname())
+
+
 def configs(socks, *, each=lambda member: {}, **settings):
     """A configuration for each member; ``each`` has settings of one."""
-    addresses = tuple(f"127.0.0.1:{sock.getsockname()[1]}" for sock in socks)
-    common = {"tier": "interpreted", "linger_s": 1.0, "start_s": 30.0, **settings}
-    return [Config(member=i, addresses=addresses, **common, **each(i)) for i in range(len(socks))]
+    addresses = tuple(map(address_of, socks))
+    common = {"tier": "interpreted", "linger_s": 1.0, "start_s": 30.0, "addresses": addresses}
+    return [Config(**{"member": i, **common, **settings, **each(i)}) for i in range(len(socks))]
 
 
 def open_all(socks, *, registry=None, **settings):
@@ -37,12 +43,12 @@ def open_all(socks, *, registry=None, **settings):
 
 
 @contextlib.asynccontextmanager
-async def group_of(count, *, without=(), **settings):
+async def group_of(count, *, without=(), socks=None, **settings):
     """Members of a group, all entered; ``without`` leaves their places to the test."""
-    socks = listeners(count)
+    socks = socks or listeners(count)
     groups = [group for group in open_all(socks, **settings) if group.member not in without]
     try:
-        await asyncio.gather(*(group.__aenter__() for group in groups))
+        await enter_all(groups)
         yield groups
     finally:
         await close(groups)
@@ -51,21 +57,39 @@ async def group_of(count, *, without=(), **settings):
 
 
 async def close(groups):
+    """Leave all at once, whatever has happened to them."""
+    await leave_all([group for group in groups if not group.is_over], return_exceptions=True)
+
+
+async def enter_all(groups):
+    """Enter all at once."""
+    await asyncio.gather(*(group.__aenter__() for group in groups))
+
+
+async def leave_all(groups, *, return_exceptions=False):
     """Leave all at once, as members of a group that ends do."""
-    await asyncio.gather(
-        *(group.__aexit__(None, None, None) for group in groups if not group.is_over),
-        return_exceptions=True,
-    )
+    leaving = (group.__aexit__(None, None, None) for group in groups)
+    await asyncio.gather(*leaving, return_exceptions=return_exceptions)
 
 
 def exposed(group):
     """The group's metrics as text."""
-    registry = prometheus.new_registry()
-    prometheus.register(registry, group._driver)
+    exposed = Exposed(group._driver)
     try:
-        return prometheus.exposition(registry).decode()
+        return exposed.text().decode()
     finally:
-        prometheus.unregister(registry, group._driver)
+        exposed.close()
+
+
+def frames_in(decoder, data):
+    """The frames that bytes complete in a decoder, with bodies of their own."""
+    found = []
+    while data:
+        room = decoder.room()
+        count = min(len(room), len(data))
+        room[:count], data = data[:count], data[count:]
+        found += [(*header, bytes(body)) for *header, body in decoder.advance(count)]
+    return found
 
 
 async def leave(group):
@@ -97,6 +121,12 @@ async def end(writer):
         await writer.wait_closed()
 
 
+async def passes(sender, receiver, payload=b"fine"):
+    """A message gets from one member to another, and is its next."""
+    await sender.broadcast(payload)
+    assert [message.payload for message in await take(receiver, 1)] == [payload]
+
+
 async def take(group, count):
     """The next messages."""
     found = []
@@ -105,6 +135,72 @@ async def take(group, count):
         if len(found) == count:
             return found
     return found
+
+
+class Proxy:
+    """Passes bytes on between members that dial it and one that it dials, until told otherwise.
+
+    Side 0 is that of the members that dial.
+    """
+
+    def __init__(self, target, *, closes=True):
+        self.target = target.getsockname()
+        self.closes = closes  # whether the end of one connection ends the other
+        self.flip_at = [None, None]  # place of a byte to change in the next chunk of a side
+        self.chunk_bytes, self.every_s = 1 << 16, 0.0
+        self.connections = 0
+        self.writers = []  # of the last connection
+        self._flowing = asyncio.Event()
+        self._flowing.set()
+        self._tasks = []
+        self._ends = []
+
+    async def __aenter__(self):
+        sock = listeners(1)[0]
+        self._server = await asyncio.start_server(self._accept, sock=sock, limit=self.chunk_bytes)
+        self.address = address_of(sock)
+        return self
+
+    async def __aexit__(self, *_):
+        self._server.close()
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        for writer in self._ends:
+            writer.transport.abort()
+
+    def stall(self):
+        """Pass nothing on any more."""
+        self._flowing.clear()
+
+    def _accept(self, reader, writer):
+        self.connections += 1
+        self._ends.append(writer)
+        self._tasks.append(asyncio.create_task(self._serve(reader, writer)))
+
+    async def _serve(self, reader, writer):
+        with contextlib.suppress(OSError):
+            far = await asyncio.open_connection(*self.target, limit=self.chunk_bytes)
+            self._ends.append(far[1])
+            self.writers = [writer, far[1]]
+            await asyncio.gather(self._pass(0, reader, far[1]), self._pass(1, far[0], writer))
+        if self.closes:
+            writer.transport.abort()
+
+    async def _pass(self, side, reader, writer):
+        with contextlib.suppress(OSError):
+            while data := bytearray(await reader.read(self.chunk_bytes)):
+                at = self.flip_at[side]
+                if at is not None and at < len(data):
+                    data[at] ^= 0x40
+                    self.flip_at[side] = None
+                await asyncio.sleep(self.every_s)
+                await self._flowing.wait()
+                if not writer.is_closing():
+                    writer.write(data)
+                    await writer.drain()
+        if self.closes:
+            writer.close()
 
 
 class Impostor:

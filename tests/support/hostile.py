@@ -184,7 +184,7 @@ class Scene:
             found = output.malformed
             names = [name for name, _ in _delivered(output)]
             hold(len(names) == len(set(names)), "twice", lie.name)
-            check_arrays(self.victim, lie)
+            check_arrays(self.victim, lie.name)
             hold({who for who, _ in found} <= {LIAR}, "blamed", f"{lie.name}: {found}")
             hold(all(reason in records.REASONS for _, reason in found), "reason", lie.name)
             hold(found or not lie.must, "believed", lie.name)
@@ -210,7 +210,7 @@ class Scene:
             names += [name for name, _ in _delivered(output)]
             hold(len(names) == len(set(names)), "twice", lie.name)
             hold({who for who, _ in output.malformed} <= {LIAR}, "blamed", lie.name)
-            check_arrays(self.victim, lie)
+            check_arrays(self.victim, lie.name)
 
     # Lies -----------------------------------------------------------------------------------
 
@@ -385,15 +385,15 @@ def _delivered(output):
     ]
 
 
-def check_arrays(node, lie):
+def check_arrays(node, name):
     """Whatever came, the arrays agree with each other, and windows bound them."""
     registers, member = node.registers, node.member
     words = np.asarray(member.message)
     used = words[words[:, arrays.REFERENCES] > 0]
-    hold((words[:, arrays.REFERENCES] >= 0).all(), "references", lie.name)
+    hold((words[:, arrays.REFERENCES] >= 0).all(), "references", name)
     count = member.slots.mark[pool.COUNT]
-    hold(len(used) == count == (member.name[:, 0] != 0).sum(), "slots", lie.name)
-    hold((used[:, arrays.WAITING] >= 0).all(), "waiting", lie.name)
-    hold(used[:, arrays.WAITING].sum() == registers[arrays.PENDING], "pending", lie.name)
+    hold(len(used) == count == (member.name[:, 0] != 0).sum(), "slots", name)
+    hold((used[:, arrays.WAITING] >= 0).all(), "waiting", name)
+    hold(used[:, arrays.WAITING].sum() == registers[arrays.PENDING], "pending", name)
     blocks = -(-used[:, arrays.PAYLOAD_BYTES] // arrays.BLOCK_BYTES)
-    hold(blocks.sum() == member.blocks.mark[pool.COUNT], "blocks", lie.name)
+    hold(blocks.sum() == member.blocks.mark[pool.COUNT], "blocks", name)

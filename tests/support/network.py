@@ -3,7 +3,7 @@
 import random
 
 from precedes.live.member import arrays
-from precedes.live.member.node import FAREWELL, Node, Settings
+from precedes.live.member.node import DEFAULT_ROOM, FAREWELL, Node, Settings
 from tests.support.outputs import show
 
 
@@ -19,6 +19,7 @@ class Network:
         compiled=False,
         tests_at_ns=None,
         on_turn=None,
+        room=DEFAULT_ROOM,
         **settings,
     ):
         self.on_turn = on_turn  # told before each turn of a member how many there were
@@ -28,7 +29,11 @@ class Network:
         self.rng = random.Random(seed)
         self.members = members
         self.nodes = [
-            Node(Settings(member=i, members=members, protocol=protocol, **settings), recording=True)
+            Node(
+                Settings(member=i, members=members, protocol=protocol, **settings),
+                recording=True,
+                room=room,
+            )
             for i in range(members)
         ]
         self.now_ns = 0
@@ -90,7 +95,7 @@ class Network:
 
     def consume(self, i, message):
         """The application takes a message."""
-        self.nodes[i].take(message.sender, 1)
+        self.nodes[i].consume(message.sender, 1)
 
     def kill(self, i):
         """A member stops; of what it sent last, some arrives and some does not."""
@@ -164,7 +169,7 @@ class Lazy(Network):
         waiting = self.untaken[i]
         count = len(waiting) if share is None else self.rng.randrange(len(waiting) + 1)
         for sender in waiting[:count]:
-            self.nodes[i].take(sender, 1)
+            self.nodes[i].consume(sender, 1)
             self.consumed[i][sender] += 1
         del waiting[:count]
         super().step(i, share=share)

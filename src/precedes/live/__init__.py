@@ -11,8 +11,8 @@ if TYPE_CHECKING:
     from precedes.live.config import Config, from_toml
     from precedes.live.driver import Missing
     from precedes.live.errors import Evicted, GroupClosed, GroupLost, SlowMember, WouldBlock
-    from precedes.live.events import Event
     from precedes.live.group import Group
+    from precedes.live.inbox import Event
     from precedes.live.member.output import Batch, Message
     from precedes.live.net.security import Security, make_keys
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 _HOMES = {
     "Batch": ".member.output",
     "Config": ".config",
-    "Event": ".events",
+    "Event": ".inbox",
     "Evicted": ".errors",
     "Group": ".group",
     "GroupClosed": ".errors",

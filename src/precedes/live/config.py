@@ -1,4 +1,4 @@
-"""What a member is told: where the others are, which protocol, and how patient to be."""
+"""Settings of a member: addresses of the group, protocol, bounds and times."""
 
 from __future__ import annotations
 
@@ -20,8 +20,7 @@ from precedes.compiled.tiers import Tier
 from precedes.errors import UserError, meant
 from precedes.live.member.node import Settings
 from precedes.live.net import wire
-from precedes.live.net.address import is_loopback, split_address
-from precedes.live.net.links import LinkSettings
+from precedes.live.net.links import LinkSettings, is_loopback, split_address
 from precedes.live.net.security import Security
 
 SLOW_POLICIES: Final = ("block", "evict", "raise")
@@ -30,7 +29,7 @@ TIMES: Final = (
 )  # fmt: skip
 
 
-# What a setting must be, and in words.
+# Types of settings, and their descriptions.
 KINDS: Final = (
     (("member", "window", "window_bytes", "payload_max_bytes"), Integral, "a whole number"),
     (TIMES, Real, "a number of seconds"),
@@ -48,8 +47,8 @@ KINDS: Final = (
 class Config:
     """One member of a group; all members must agree on all but ``member`` and the last block.
 
-    ``addresses[i]`` is "host:port" of member i. ``key`` is a text that all know; protocols with
-    a hash derive its key from it.
+    ``addresses[i]`` is "host:port" of member i. ``key`` is a secret text of the group; protocols
+    with a hash derive its key from it.
     """
 
     member: int
@@ -58,17 +57,17 @@ class Config:
     protocol: str = "vector"
     parameters: dict[str, Any] = field(default_factory=dict)
     key: str = field(default="", repr=False)
-    window: int = 512  # own messages that some member has not taken yet
+    window: int = 512  # own messages that some member has not consumed yet
     payload_max_bytes: int = 1 << 20
     evict_after_s: float = 5.0  # evict a member that is silent for this long
     test_every_s: float = 0.5
 
     window_bytes: int = 1 << 24  # bytes of own messages that some member has not consumed yet
-    slow: str = "block"  # what to do about a member that takes no messages
+    slow: str = "block"  # what to do about a member that consumes no messages
     slow_after_s: float = 10.0
     quorum: bool = True  # stop when fewer than half of the members are left
     start_s: float = 60.0  # how long to wait for the others
-    drain_s: float = 30.0  # how long to wait at the end until all have the own messages
+    drain_s: float = 30.0  # how long to wait at the end until all have consumed the own messages
     linger_s: float = 5.0  # and how long until all others have finished too
     gap_after_s: float = 1.0  # report waits for messages, credit or a link from this on
     echo: bool = False  # hand out own messages too, in order with those of others
@@ -140,7 +139,7 @@ class Config:
             )
 
     def settings(self) -> Settings:
-        """The part that the node without sockets needs."""
+        """Settings of the node."""
         return Settings(
             member=self.member,
             members=len(self.addresses),
@@ -156,7 +155,7 @@ class Config:
         )
 
     def link_settings(self) -> LinkSettings:
-        """The part that the links need."""
+        """Settings of the links."""
         return LinkSettings(
             member=self.member,
             addresses=self.addresses,
@@ -169,7 +168,7 @@ class Config:
         )
 
     def group_digest(self) -> bytes:
-        """16 bytes that are the same for all who may speak to each other."""
+        """16 bytes that are the same for all members that may connect to each other."""
         return self._digest(b"group")[:16]
 
     def _digest(self, purpose: bytes) -> bytes:

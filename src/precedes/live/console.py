@@ -1,4 +1,4 @@
-"""A member on a terminal: broadcasts the lines of standard input, prints what is delivered."""
+"""A member on a terminal: broadcasts lines of standard input, prints deliveries."""
 
 from __future__ import annotations
 
@@ -15,9 +15,8 @@ from typing import Final
 from precedes.console import complain, say, show
 from precedes.errors import Exit, UserError
 from precedes.live.config import Config
-from precedes.live.group import Group
+from precedes.live.group import Group, run_loop
 from precedes.live.member.output import Message
-from precedes.live.net import loop
 from precedes.model import printable
 
 READ_BYTES: Final = 1 << 16
@@ -28,10 +27,10 @@ NAMED_MAX: Final = 8
 def run(config: Config, *, head: dict[str, str] | None = None) -> int:
     """Take part until the input has ended here and at all others; the exit status.
 
-    With a ``head`` deliveries are printed as JSON lines, the first of which says what prints them.
+    With a ``head`` deliveries are printed as JSON lines, the first of which has the head.
     """
     try:
-        loop.run(_take_part(config, head=head))
+        run_loop(_take_part(config, head=head))
     except (KeyboardInterrupt, asyncio.CancelledError):
         complain(f"interrupted; member {config.member} has left the group")
         return Exit.INTERRUPTED
@@ -68,7 +67,7 @@ async def _take_part(config: Config, *, head: dict[str, str] | None) -> None:
 
 
 async def _name_missing(group: Group) -> None:
-    """Say who has not come, when that changes."""
+    """Print the members that have not come, when that changes."""
     named: list[int] = []
     while True:
         await asyncio.sleep(MISSING_EVERY_S)
@@ -88,10 +87,10 @@ async def _broadcast_lines(group: Group) -> None:
 
 
 async def _lines(size_bytes_max: int) -> AsyncIterator[bytes]:
-    """Lines of the standard input, read as they are taken: without credit they stay in the pipe.
+    """Lines of the standard input; without credit they stay in the pipe.
 
-    A thread reads them, which is all that terminals, pipes and files have in common. It is left
-    behind in the end, and holds no lock then: that of ``sys.stdin`` would abort the interpreter.
+    A thread reads them, which works for terminals, pipes and files alike. It is still blocked in a
+    read at the end, and holds no lock then: that of ``sys.stdin`` would abort the interpreter.
     """
     loop = asyncio.get_running_loop()
     parts: asyncio.Queue[bytes] = asyncio.Queue()
@@ -99,11 +98,17 @@ async def _lines(size_bytes_max: int) -> AsyncIterator[bytes]:
     descriptor = sys.stdin.fileno()
 
     def read() -> None:
+        data = None
         with contextlib.suppress(RuntimeError):  # the loop has ended
-            while data := _read(descriptor):
-                turn.acquire()
+            while data != b"":
+                try:
+                    data = os.read(descriptor, READ_BYTES)
+                except OSError as error:
+                    complain(f"cannot read standard input any more: {error.strerror}")
+                    data = b""
+                if data:
+                    turn.acquire()
                 loop.call_soon_threadsafe(parts.put_nowait, data)
-            loop.call_soon_threadsafe(parts.put_nowait, b"")
 
     threading.Thread(target=read, daemon=True).start()
     rest = b""
@@ -116,15 +121,6 @@ async def _lines(size_bytes_max: int) -> AsyncIterator[bytes]:
         turn.release()
     if rest:
         yield rest
-
-
-def _read(descriptor: int) -> bytes:
-    """What there is of the input, or nothing at its end."""
-    try:
-        return os.read(descriptor, READ_BYTES)
-    except OSError as error:
-        complain(f"cannot read standard input any more: {error.strerror}")
-        return b""
 
 
 async def _print(group: Group, *, json_lines: bool) -> None:

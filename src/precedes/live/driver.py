@@ -1,27 +1,27 @@
-"""What drives a member: a turn of the loop collects input, runs the node, and deals with the rest.
+"""Drives a member: a turn of the loop collects input, runs the node, and handles its output.
 
-Frames, broadcasts and what the application takes are collected; one call of the node handles all
-of it; then rows are logged, frames sent and messages put into the inbox, in this order.
+Frames, broadcasts and consumed messages are collected; one call of the node handles all of it;
+then rows are logged, frames sent and messages put into the inbox, in this order.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import socket
 import threading
 import time
+from collections import OrderedDict
 from collections.abc import Hashable, Iterable, Iterator
 from typing import Final, NamedTuple
 
 from precedes import __version__
 from precedes.compiled import sources_digest
 from precedes.errors import InternalError, PeerError, PrecedesError, UserError
-from precedes.live.bell import Bell, WaitQueue
 from precedes.live.config import Config
 from precedes.live.errors import Evicted, GroupLost
-from precedes.live.events import Event, Events
-from precedes.live.inbox import Inbox
+from precedes.live.inbox import Event, Events, Inbox, Signal
 from precedes.live.member import records
 from precedes.live.member.node import FAREWELL, Node
 from precedes.live.member.output import Output
@@ -34,23 +34,66 @@ from precedes.trace import member_log
 
 log = logging.getLogger("precedes.live")
 
-# Longest delay of an acknowledgement that no frame can carry: far less than anybody waits for
-# credit, and long enough that most of them find a frame.
-TELL_AFTER_S: Final = 0.05
+# Longest delay of an acknowledgement that no frame can carry: far shorter than a wait for credit,
+# and long enough that most of them are carried by a frame.
+ACKNOWLEDGE_AFTER_S: Final = 0.05
 TEND_EVERY_S: Final = 0.1
 GAPS_MAX: Final = 8  # the oldest are reported; the others most likely wait for the same
 
 
 class Missing(NamedTuple):
-    """A message that waits: what it needs first, the last missing one of each source."""
+    """A message that waits, and what it needs: the last missing message of each source."""
 
     message: tuple[int, int]
     age_s: float
     needs: list[tuple[int, int]]
 
 
+class _WaitQueue:
+    """Queue of tasks that are woken in the order in which they joined, each of them once.
+
+    ``join`` gives a place to await, which the task gives back with ``leave`` in any case.
+    """
+
+    __slots__ = ("_waiting", "woken")
+
+    def __init__(self) -> None:
+        self._waiting: OrderedDict[asyncio.Future[None], None] = OrderedDict()
+        self.woken = 0  # places woken and not given back yet
+
+    def __len__(self) -> int:
+        return len(self._waiting) + self.woken
+
+    def join(self, *, first: bool = False) -> asyncio.Future[None]:
+        """A place behind all others, or before them."""
+        place = asyncio.get_running_loop().create_future()
+        self._waiting[place] = None
+        if first:
+            self._waiting.move_to_end(place, last=False)
+        return place
+
+    def leave(self, place: asyncio.Future[None]) -> None:
+        """Give a place back, woken or not."""
+        if place in self._waiting:
+            del self._waiting[place]
+        else:
+            self.woken -= 1
+
+    def wake(self, count: int) -> None:
+        """Wake places from the front, until ``count`` are woken and not given back."""
+        while self._waiting and self.woken < count:
+            place, _ = self._waiting.popitem(last=False)
+            self.woken += 1
+            if not place.done():  # or it was cancelled, and gives its place back in a moment
+                place.set_result(None)
+
+
+def _named(peer: int | None) -> str:
+    return "somebody" if peer is None else f"member {peer}"
+
+
 class Driver:
-    """A node, its links (it is their ``net.owner.Owner``), its log and its inbox.
+    """A node, its links (it is their ``Owner``), its log and its inbox.
 
     ``is_open``: it has links. ``is_entered``: applications may use it. ``is_finishing``: nothing
     more is broadcast here. ``is_over``: it has left the group. ``error``: why it cannot go on, or
@@ -67,26 +110,20 @@ class Driver:
         self.events = Events()
         self.node = Node(config.settings(), recording=config.trace is not None)
         self.tier = Tier(self.node, config.tier)
-        self.inbox = Inbox(
-            self.node,
-            self.metrics,
-            on_taken=self._on_taken,
-            check_caller=self.check_entered,
-            is_at_end=self._is_at_end,
-        )
-        self.changed = Bell()  # stability or the view
-        self.senders = WaitQueue()  # broadcasts that wait for credit
+        self.inbox = Inbox(self)
+        self.changed = Signal()  # stability or the view
+        self.senders = _WaitQueue()  # broadcasts that wait for credit
         self.thread: int | None = None  # the one whose loop runs all of it
         self.error: PrecedesError | None = None
         self.is_open = self.is_entered = self.is_finishing = self.is_over = False
         self.is_scheduled = False  # a turn is due
-        self.last_progress_ns = time.monotonic_ns()  # when all had last taken more than before
+        self.last_progress_ns = time.monotonic_ns()  # when more own messages became stable
         self._last_stable = 0
         self._trace: member_log.LogWriter | None = None
         self._tasks: list[asyncio.Task[None]] = []
-        self._telling: asyncio.TimerHandle | None = None
-        self._untold_ns = 0  # since when others do not know all that was taken here, or 0
-        self._taken, self._eager = 0, self.node.eager
+        self._acknowledging: asyncio.TimerHandle | None = None
+        self._unacknowledged_ns = 0  # since when others lack acknowledgements, or 0
+        self._consumed, self._eager = 0, self.node.eager
         self._timer: asyncio.TimerHandle | None = None
         self._timer_ns = 0
         self._others = [who for who in range(len(config.addresses)) if who != config.member]
@@ -105,22 +142,56 @@ class Driver:
         self.links = Links(self, config.link_settings(), listener)
         self.is_open = True
         if config.trace is not None:
-            about = {"group": config.name, "protocol": config.protocol, "window": config.window}
-            about |= {"version": __version__, "code_version": sources_digest()}
-            # Rows count from when the member was made, some time before its log is.
-            started = {"started_unix_ns": time.time_ns() - self._now_ns()}
+            about = {
+                "group": config.name, "protocol": config.protocol, "window": config.window,
+                "version": __version__, "code_version": sources_digest(),
+                # Rows count from when the member was made, some time before its log is.
+                "started_unix_ns": time.time_ns() - self._now_ns(),
+            }  # fmt: skip
             self._trace = member_log.LogWriter(
-                config.trace,
-                member=self.member,
-                members=len(config.addresses),
-                about={**about, **started},
+                config.trace, member=self.member, members=len(config.addresses), about=about
             )
 
     def tend(self) -> None:
-        """Do the regular duties from now on, and go on compiled when that can be."""
+        """Do the regular duties from now on, and change to the compiled step when it is there."""
         self._beat_ns = time.monotonic_ns()
         for duty in (self._tend(), self.tier.climb()):
             self._tasks.append(self.loop.create_task(duty))
+
+    async def wait_for_neighbours(self) -> None:
+        """Wait until each neighbour has been met; GroupLost if one does not come in ``start_s``.
+
+        The failure detector begins afterwards: until then a member that was met, and has had no
+        connection for ``evict_after_s``, is evicted here.
+        """
+        links, missing = self.links, list[int]()
+        lost_s: dict[int, float] = {}  # since when a member that was met has no connection
+        try:
+            async with asyncio.timeout(self.config.start_s):
+                while True:
+                    neighbours = self.node.neighbours()
+                    missing = [peer for peer in neighbours if not links.link(peer).life]
+                    if not missing:
+                        return
+                    for peer in missing:
+                        links.want(peer)
+                    now_s = time.monotonic()
+                    if self.is_late(time.monotonic_ns()):
+                        lost_s.clear()  # it is this member that was paused
+                    for peer, link in links.links.items():
+                        if peer in links.connections or not link.life or self.is_gone(peer):
+                            lost_s.pop(peer, None)
+                        elif now_s - lost_s.setdefault(peer, now_s) > self.config.evict_after_s:
+                            self.evict(peer)
+                    links.attached.clear()
+                    with contextlib.suppress(TimeoutError):
+                        async with asyncio.timeout(TEND_EVERY_S):
+                            await links.attached.wait()
+                    self.raise_error()
+        except TimeoutError:
+            names = ", ".join(map(str, missing))
+            text = f"member {names} did not come within {self.config.start_s:g} s"
+            raise GroupLost(text) from None
 
     def enter(self) -> None:
         """All neighbours are there: begin to test them, and let applications in."""
@@ -132,7 +203,7 @@ class Driver:
 
     @property
     def _share(self) -> float:
-        """Of an interval: members that do something regular at once would hinder each other."""
+        """Offset within an interval: regular duties of all members at once would collide."""
         return self.member / len(self.config.addresses)
 
     def finish(self) -> None:
@@ -144,8 +215,8 @@ class Driver:
     def leave(self) -> None:
         """End all but the connections: nothing is awaited, so that nothing stays half open.
 
-        Unless all have finished, the others go on without this member at once, not after their
-        patience, and with all that it has broadcast.
+        Unless all have finished, the others go on without this member at once, without waiting for
+        ``evict_after_s``, and with all that it has broadcast.
         """
         is_complete = False
         try:
@@ -153,11 +224,13 @@ class Driver:
                 self.flush(force=True)
             is_complete = self.error is None and self.is_finished
             if self.error is None and not is_complete:
-                self.links.send_all(FAREWELL)
+                for peer, link in list(self.links.links.items()):
+                    if link.life:
+                        self.links.send(peer, FAREWELL)
         finally:
             self.is_over = True
             self.metrics.ready = False
-            for handle in (self._timer, self._telling, *self._tasks):
+            for handle in (self._timer, self._acknowledging, *self._tasks):
                 if handle is not None:
                     handle.cancel()
             self.links.stop_listening()
@@ -184,7 +257,7 @@ class Driver:
 
     @property
     def largest_message_bytes(self) -> int:
-        """The most that a message has taken on the wire so far."""
+        """The largest size of a message on the wire so far."""
         return self.node.largest_message_bytes
 
     def missing(self) -> list[Missing]:
@@ -202,7 +275,7 @@ class Driver:
         return [peer for peer in self.node.neighbours() if peer not in connections]
 
     def lags(self) -> dict[int, int]:
-        """For each link, bytes that have not arrived at its other side."""
+        """For each link, bytes that the other side has not acknowledged."""
         links = list(self.links.links.items()) if self.is_open else []
         return {peer: link.unacknowledged_bytes for peer, link in links}
 
@@ -229,12 +302,12 @@ class Driver:
             )
 
     def raise_error(self) -> None:
-        """Raise why this member has stopped; every time anew, or tracebacks would add up."""
+        """Raise why this member has stopped; a new exception each time, or tracebacks add up."""
         if (error := self.error) is not None:
             raise type(error)(*error.args)
 
-    def _is_at_end(self) -> bool:
-        """Whether nothing more will be delivered; raises if that is not as it should be."""
+    def is_at_end(self) -> bool:
+        """Whether nothing more will be delivered; raises if this member has stopped."""
         self.check_entered()
         self.raise_error()
         return self.is_over or self.is_finished
@@ -245,7 +318,7 @@ class Driver:
     # A turn of the loop ---------------------------------------------------------------------
 
     def on_bodies(self, peer: int, bodies: Iterable[bytes | memoryview]) -> None:
-        """Frames have come from a peer; their bodies are copied."""
+        """Frames of a peer have arrived; their bodies are copied."""
         if self.is_over:
             return
         for body in bodies:
@@ -265,15 +338,17 @@ class Driver:
             self.loop.call_soon(self.flush)
 
     def flush(self, force: bool = False) -> None:
-        """Handle all input, send what comes of it, hand out what is delivered."""
+        """Handle all input, send the resulting frames, hand out deliveries."""
         self.is_scheduled = False
         if self.is_over:
             return
-        self._taken = 0
+        self._consumed = 0
         node, now_ns = self.node, time.monotonic_ns()
-        if now_ns - self._beat_ns > self._patience_ns:
-            self._forgive_own_pause(now_ns)
-        self._vouch(now_ns)
+        self._forgive_own_pause(now_ns)
+        # Any bytes are a sign of life: a reply that is queued behind data evicts nobody.
+        suspect = node.overdue(now_ns - self._start_ns)
+        if suspect is not None and self.links.heard_within(suspect, self.config.evict_after_s):
+            node.vouch_for(suspect)
         # Not what it is afterwards: without the others everything is delivered to all.
         was_finished = self.is_finishing and node.is_finished
         try:
@@ -286,10 +361,10 @@ class Driver:
             log.exception("the step of member %d failed", self.member)
             self._stop(InternalError(f"the step failed: {error!r}"))
             return
-        if not node.has_untold_progress:
-            self._untold_ns = 0
-        elif self._untold_ns == 0:
-            self._tell_soon(now_ns)
+        if not node.owes_acknowledgement:
+            self._unacknowledged_ns = 0
+        elif self._unacknowledged_ns == 0:
+            self._acknowledge_soon(now_ns)
         # Before an own message is sent: nobody delivers what is in no log.
         if (trace := self._trace) and not trace.append(output.trace, at_once=output.broadcasts):
             self._on_trace_failed(trace)
@@ -297,11 +372,23 @@ class Driver:
             self._others = [who for who in node.view if who != self.member]
         if output.frames:
             self._send(output)
-        if output.evicted or output.malformed or node.is_fenced:
-            self._handle_reports(output, was_finished=was_finished)
+        for peer, reason in output.malformed:
+            self.on_peer_error(peer, PeerError(records.REASONS[reason]), "its link")
+            self.links.ban(peer)
+        for who in output.evicted:
+            self._on_evicted(who, left=who in output.left, was_finished=was_finished)
+        if node.is_fenced:
+            self._stop(Evicted("the others have taken this member for dead and go on without it"))
         if output.deliveries:
             self.inbox.put(output.deliveries)
-        self._after_run(now_ns)
+        stable = node.own_stable
+        if stable > self._last_stable or node.is_all_stable:
+            self._last_stable, self.last_progress_ns = stable, now_ns
+        self.changed.notify()
+        self.wake_senders()
+        if self.is_finishing and node.is_finished:
+            self.inbox.news.notify()
+        self._set_timer()
 
     def _send(self, output: Output) -> None:
         send = self.links.send
@@ -318,17 +405,9 @@ class Driver:
                 if not self.node.is_gone(peer):
                     send(peer, body, messages_bytes=messages_bytes.get(peer, 0))
 
-    def _after_run(self, now_ns: int) -> None:
-        """Wake who waits, and set the timer."""
-        node = self.node
-        stable = node.own_stable
-        if stable > self._last_stable or node.is_all_stable:
-            self._last_stable, self.last_progress_ns = stable, now_ns
-        self.changed.ring()
-        self.wake_senders()
-        if self.is_finishing and node.is_finished:
-            self.inbox.news.ring()
-        due_ns = node.next_timer_ns
+    def _set_timer(self) -> None:
+        """Have a turn when the next timer of the node is due."""
+        due_ns = self.node.next_timer_ns
         if due_ns is not None and due_ns != self._timer_ns:
             if self._timer is not None:
                 self._timer.cancel()
@@ -352,56 +431,41 @@ class Driver:
             self.links.forgive(late_ns / NANOSECONDS_PER_S)
             self._beat_ns = now_ns
 
-    def _vouch(self, now_ns: int) -> None:
-        """Any bytes are a sign of life: a reply that waits behind data evicts nobody."""
-        suspect = self.node.overdue(now_ns - self._start_ns)
-        if suspect is not None and self.links.heard_within(suspect, self.config.evict_after_s):
-            self.node.vouch_for(suspect)
+    # Acknowledgements -------------------------------------------------------------------------
 
-    # What was taken is told -----------------------------------------------------------------
-
-    def _on_taken(self, count: int) -> None:
-        """Tell others what was taken: soon, or now if it is much."""
-        self._taken += count
-        if self._taken >= self._eager:
+    def on_consumed(self, count: int) -> None:
+        """The application has consumed messages: acknowledge them soon, or now if it is many."""
+        self._consumed += count
+        if self._consumed >= self._eager:
             self.schedule()
-        elif self._untold_ns == 0:
-            self._tell_soon(time.monotonic_ns())
+        elif self._unacknowledged_ns == 0:
+            self._acknowledge_soon(time.monotonic_ns())
 
-    def _tell_soon(self, now_ns: int) -> None:
-        """From now on there is something that others do not know."""
-        self._untold_ns = now_ns
-        if self._telling is None and not self.is_over:
-            self._telling = self.loop.call_later(TELL_AFTER_S, self._tell_now)
+    def _acknowledge_soon(self, now_ns: int) -> None:
+        """From now on others lack acknowledgements."""
+        self._unacknowledged_ns = now_ns
+        if self._acknowledging is None and not self.is_over:
+            self._acknowledging = self.loop.call_later(ACKNOWLEDGE_AFTER_S, self._acknowledge)
 
-    def _tell_now(self) -> None:
-        """Tell what no other frame has told in the meantime."""
-        self._telling = None
-        if self._untold_ns:
-            wait_s = TELL_AFTER_S - (time.monotonic_ns() - self._untold_ns) / NANOSECONDS_PER_S
-            if wait_s > TELL_AFTER_S / 8:
-                self._telling = self.loop.call_later(wait_s, self._tell_now)
+    def _acknowledge(self) -> None:
+        """Send the acknowledgements that no other frame has carried in the meantime."""
+        self._acknowledging = None
+        if since_ns := self._unacknowledged_ns:
+            waited_s = (time.monotonic_ns() - since_ns) / NANOSECONDS_PER_S
+            wait_s = ACKNOWLEDGE_AFTER_S - waited_s
+            if wait_s > ACKNOWLEDGE_AFTER_S / 8:
+                self._acknowledging = self.loop.call_later(wait_s, self._acknowledge)
             else:
                 self.flush(force=True)
 
-    # What happens to the group --------------------------------------------------------------
-
-    def _handle_reports(self, output: Output, *, was_finished: bool) -> None:
-        """What the step reports: evictions, and mistakes of peers."""
-        for peer, reason in output.malformed:
-            self.on_peer_error(peer, PeerError(records.REASONS[reason]), "its link")
-            self.links.ban(peer)
-        for who in output.evicted:
-            self._on_evicted(who, left=who in output.left, was_finished=was_finished)
-        if self.node.is_fenced:
-            self._stop(Evicted("the others have taken this member for dead and go on without it"))
+    # The view ---------------------------------------------------------------------------------
 
     def _on_evicted(self, who: int, *, left: bool, was_finished: bool) -> None:
         if who == self.member:
             self._stop(Evicted("the others have taken this member out of the view"))
             return
         self.metrics.evictions += not left
-        self.tell(Event("left" if left else "evicted", who, "is out of the view"))
+        self.report(Event("left" if left else "evicted", who, "is out of the view"))
         self._log_view(who, left=left)
         self.links.cut(who)
         view, members = self.node.view, len(self.config.addresses)
@@ -412,20 +476,20 @@ class Driver:
             return
         for peer in self.node.neighbours():
             self.links.want(peer, anyhow=True)
-        self.links.attached.set()  # who waits for its neighbours has others now
+        self.links.attached.set()  # a member that waits for its neighbours has others now
 
     def _stop(self, error: PrecedesError) -> None:
         if self.error is None:
             log.error("member %d stops: %s", self.member, error)
             self.error = error
-            self.tell(Event("lost", self.member, str(error)))
+            self.report(Event("lost", self.member, str(error)))
             if isinstance(error, Evicted):
                 self._log_view(self.member, left=False)
             self._wake()
 
     def _wake(self) -> None:
-        self.inbox.news.ring()
-        self.changed.ring()
+        self.inbox.news.notify()
+        self.changed.notify()
         self.wake_senders()
 
     # Broadcasts that wait for credit ----------------------------------------------------------
@@ -452,8 +516,8 @@ class Driver:
 
     # Events -----------------------------------------------------------------------------------
 
-    def tell(self, event: Event) -> None:
-        """Something happened to the group."""
+    def report(self, event: Event) -> None:
+        """Log an event and hand it to all listeners."""
         log.info("member %d: %s %d %s", self.member, event.kind, event.member, event.text)
         self.events.put(event)
 
@@ -468,14 +532,13 @@ class Driver:
         self.metrics.trace_failed = True
         failure = f"tracing has stopped: {trace.failure} ({trace.path})"
         log.error("%s; the group goes on", failure)
-        self.tell(Event("trace", self.member, failure))
+        self.report(Event("trace", self.member, failure))
 
     def on_peer_error(self, peer: int | None, error: PeerError, where: str) -> None:
-        """Somebody sent what no correct member sends."""
+        """A peer sent what no correct member sends."""
         self.metrics.refusals[error.reason] += 1
         if self.metrics.may_log(peer, where):
-            who = "somebody" if peer is None else f"member {peer}"
-            log.warning("refused %s at %s: %s", who, where, error)
+            log.warning("refused %s at %s: %s", _named(peer), where, error)
         self.events.put(Event("refused", -1 if peer is None else peer, str(error)))
 
     def on_no_handshake(self, where: str) -> None:
@@ -484,14 +547,13 @@ class Driver:
         log.debug("no handshake from %s", where)
 
     def on_damaged(self, peer: int | None, where: str) -> None:
-        """Bytes have changed on the way; what is missing comes again over another connection."""
+        """Checksum mismatch; what is missing is sent again over another connection."""
         self.metrics.damaged += 1
         if self.metrics.may_log(peer, "damaged"):
-            who = "somebody" if peer is None else f"member {peer}"
-            log.warning("what came from %s at %s has changed on the way", who, where)
+            log.warning("checksum mismatch in data from %s at %s", _named(peer), where)
 
     def on_refused(self, peer: int | None, reason: str, *, evicted: bool) -> None:
-        """A peer does not want to speak to this member."""
+        """A peer refuses this member."""
         if self.is_over or self.is_finished:
             return
         if self.metrics.may_log(peer, "refused us"):
@@ -500,7 +562,7 @@ class Driver:
             self._stop(Evicted(f"member {peer} says: {reason}"))
 
     def on_disconnected(self, peer: int, error: Exception | None) -> None:
-        """A connection broke; the link goes on when there is another."""
+        """A connection broke; the link resumes over the next one."""
         self.metrics.disconnections += 1
         log.debug("lost the connection to member %d: %s", peer, error or "closed")
 
@@ -525,7 +587,7 @@ class Driver:
                 lasting = dict(self._find_lasting(now_ns))
                 for subject, event in lasting.items():
                     if subject not in reported:
-                        self.tell(event)
+                        self.report(event)
                 reported = set(lasting)
 
     def _find_lasting(self, now_ns: int) -> Iterator[tuple[Hashable, Event]]:

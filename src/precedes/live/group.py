@@ -5,9 +5,9 @@
         async for message in group:              # causes before effects
             print(message.sender, message.payload)
 
-Everything happens in one asyncio loop: bytes that came in one turn of the loop are handled in
-one call of the step, and what it leaves is sent in one write to each member. Compiling and loading
-the step do not: the first is another process's business, the second a thread's.
+Everything happens in one asyncio loop: bytes that came in one turn of the loop are handled in one
+call of the step, and its output is sent in one write to each member. Only the step is compiled in
+another process, and loaded in a thread.
 """
 
 from __future__ import annotations
@@ -18,32 +18,45 @@ import contextlib
 import operator
 import socket
 import time
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from threading import get_ident
 from types import TracebackType
-from typing import TYPE_CHECKING, Final, Self, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, Final, Self, TypeAlias, TypeVar, cast
 
 from precedes.errors import PrecedesError, UserError
 from precedes.live.config import Config
 from precedes.live.driver import Driver, Missing
 from precedes.live.errors import GroupClosed, GroupLost, SlowMember, WouldBlock
-from precedes.live.events import Event
+from precedes.live.inbox import Event
 from precedes.live.member import records
-from precedes.live.member.outbox import FRAME_BYTES
+from precedes.live.member.effects import FRAME_BYTES
 from precedes.live.member.output import Batch, Message
-from precedes.live.metrics import serve
-from precedes.live.start import wait_for_neighbours
 from precedes.model import NANOSECONDS_PER_S
 
 if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry
     from typing_extensions import Buffer
 
+    from precedes.live.prometheus import Exposed
+
+T = TypeVar("T")
+
 # A message, or its name.
 Name: TypeAlias = Message | tuple[int, int]
 
 # At the end, for the last frames: also over connections that have just broken.
 FLUSH_S: Final = 2.0
+
+
+def run_loop(main: Coroutine[Any, Any, T]) -> T:
+    """As ``asyncio.run``, on uvloop's event loop where it is installed."""
+    new_loop = None
+    with contextlib.suppress(ImportError):
+        import uvloop
+
+        new_loop = uvloop.new_event_loop
+    with asyncio.Runner(loop_factory=new_loop) as runner:
+        return runner.run(main)
 
 
 def _to_bytes(payload: Buffer) -> bytes:
@@ -74,7 +87,7 @@ class Group:
         self._node = driver.node
         self._listener = listener
         self._registry = registry
-        self._server: asyncio.Server | None = None
+        self._exposed: Exposed | None = None
         self._is_used = False
         self._arrival_s: float | None = None  # how long the end waits for the last frames
 
@@ -108,48 +121,24 @@ class Group:
             except OSError as error:
                 address = self.config.addresses[self.member]
                 raise UserError(f"cannot listen at {address}: {error.strerror or error}") from None
-            await self._serve_metrics()
+            if self.config.metrics is not None or self._registry is not None:
+                from precedes.live.prometheus import Exposed
+
+                self._exposed = Exposed(driver, self._registry)
+                if self.config.metrics is not None:
+                    await self._exposed.serve(self.config.metrics)
             driver.tend()
-            await wait_for_neighbours(driver)
+            await driver.wait_for_neighbours()
         except BaseException:
             await self._close()
             raise
         driver.enter()
         return self
 
-    async def _serve_metrics(self) -> None:
-        """Have metrics read from outside, if anybody wants to."""
-        address = self.config.metrics
-        if address is None and self._registry is None:
-            return
-        from precedes.live import prometheus
-
-        registry = self._registry = self._registry or prometheus.new_registry()
-        prometheus.register(registry, self._driver)
-        if address is not None:
-            try:
-                self._server = await serve(
-                    self._driver, address, lambda: prometheus.exposition(registry)
-                )
-            except OSError as error:
-                text = f"cannot serve metrics at {address}: {error.strerror or error}"
-                raise UserError(text) from None
-
-    def _end_metrics(self) -> None:
-        if self._server is not None:
-            self._server.close()
-        if self._registry is not None:
-            from precedes.live import prometheus
-
-            prometheus.unregister(self._registry, self._driver)
-
     @property
     def metrics_address(self) -> tuple[str, int] | None:
         """Where metrics and health are served: host, and the port that was chosen for port 0."""
-        if self._server is None or not self._server.sockets:
-            return None
-        host, port = self._server.sockets[0].getsockname()[:2]
-        return host, port
+        return None if self._exposed is None else self._exposed.address
 
     async def broadcast(
         self,
@@ -159,13 +148,12 @@ class Group:
     ) -> tuple[int, int]:
         """Broadcast a message, after waiting for credit; its name (member, sequence).
 
-        Without credit some member has not taken a whole window of messages: ``slow`` says what
-        happens then. Those who wait are served in the order in which they came. The payload is
-        bytes, or any other buffer, of which the bytes are sent. TimeoutError if there is no credit
-        within ``timeout`` seconds: nothing was broadcast then.
+        Without credit some member has not consumed a whole window of messages: ``slow`` decides
+        what happens then. Broadcasts that wait are served in order. The payload is bytes, or any
+        other buffer, of which the bytes are sent. TimeoutError if there is no credit within
+        ``timeout`` seconds: nothing was broadcast then.
         """
-        data = _to_bytes(payload)
-        self._check_size(len(data))
+        data = self._read_payload(payload)
         if timeout is not None and not timeout >= 0:
             raise UserError(f"timeout must be a number of seconds, or None, not {timeout!r}")
         if self._node.waiting_bytes >= FRAME_BYTES:
@@ -185,10 +173,9 @@ class Group:
     ) -> concurrent.futures.Future[tuple[int, int]]:
         """Broadcast from another thread, as ``broadcast`` does; ``result()`` waits for the name.
 
-        Whoever does not wait for a result before the next call may see the two change places.
+        Two calls of which the first has no result yet may change places.
         """
-        data = _to_bytes(payload)
-        self._check_size(len(data))
+        data = self._read_payload(payload)
         if not self._driver.is_entered:
             self._driver.check_entered()
         sending = self.broadcast(data, timeout=timeout)
@@ -200,8 +187,7 @@ class Group:
 
     def broadcast_nowait(self, payload: Buffer) -> tuple[int, int]:
         """Broadcast a message, or raise WouldBlock if there is no credit."""
-        data = _to_bytes(payload)
-        self._check_size(len(data))
+        data = self._read_payload(payload)
         if not self._may_send():
             raise WouldBlock(f"no credit: member {self.laggard} has not taken enough")
         return self._broadcast(data)
@@ -213,9 +199,9 @@ class Group:
         it ends early, cancelled or with an error, ``broadcast_count`` of that exception says how
         many went out (after ``asyncio.timeout`` it is the cause of the TimeoutError).
         """
-        given = list(payloads)
-        are_bytes = set(map(type, given)) == {bytes}
-        data = cast(list[bytes], given) if are_bytes else list(map(_to_bytes, given))
+        data = cast(list[bytes], list(payloads))
+        if set(map(type, data)) != {bytes}:
+            data = list(map(_to_bytes, data))
         if not data:
             raise UserError("broadcast_many needs at least one payload")
         largest_bytes = max(map(len, data))
@@ -228,11 +214,11 @@ class Group:
                     await asyncio.sleep(0)
                 if not self._may_send() or self._driver.senders:
                     await self._wait_for_credit()
-                # Not what others were woken for, who have not run yet.
+                # Less the credit of broadcasts that were woken and have not run yet.
                 free = max(self._node.credit - self._driver.senders.woken, 1)
-                some = data[done : done + min(free, at_once)]
-                name = self.member, self._node.broadcast_many(some)
-                done += len(some)
+                batch = data[done : done + min(free, at_once)]
+                name = self.member, self._node.broadcast_many(batch)
+                done += len(batch)
                 self._driver.schedule()
         except BaseException as error:
             # No exception of its own: asyncio has to see its CancelledError again.
@@ -240,6 +226,11 @@ class Group:
             error.add_note(f"{done} of {len(data)} messages were broadcast")
             raise
         return name
+
+    def _read_payload(self, payload: Buffer) -> bytes:
+        data = _to_bytes(payload)
+        self._check_size(len(data))
+        return data
 
     def _check_size(self, size_bytes: int) -> None:
         limit = self.config.payload_max_bytes
@@ -277,7 +268,7 @@ class Group:
         return self.member, sequence
 
     async def _wait_for_credit(self) -> None:
-        """Wait until a message may be sent; whatever else happens, only what is taken counts."""
+        """Wait until a message may be sent; ``slow`` applies after a time without progress."""
         config, driver, began_ns = self.config, self._driver, time.monotonic_ns()
         place = driver.begin_wait()
         try:
@@ -291,24 +282,22 @@ class Group:
                 since_ns = max(began_ns, driver.last_progress_ns)
                 waited_s = (time.monotonic_ns() - since_ns) / NANOSECONDS_PER_S
                 if waited_s >= config.slow_after_s:
-                    self._on_slow(waited_s)
+                    who = self.laggard
+                    # With ``echo`` it may be this member itself, which is not evicted for that.
+                    if config.slow == "raise" or who == self.member:
+                        raise SlowMember(who, waited_s)
+                    text = f"has taken no message for {waited_s:.1f} s"
+                    driver.report(Event("slow", who, text))
+                    driver.last_progress_ns = time.monotonic_ns()
+                    waited_s = 0.0
+                    driver.evict(who)
                 await asyncio.wait([place], timeout=max(config.slow_after_s - waited_s, 0.0))
         finally:
             driver.end_wait(place)
 
-    def _on_slow(self, waited_s: float) -> None:
-        """Nobody has taken anything for a while: the member that lags behind is too slow."""
-        who, driver = self.laggard, self._driver
-        # With ``echo`` it may be this member itself, which nobody evicts for that.
-        if self.config.slow == "raise" or who == self.member:
-            raise SlowMember(who, waited_s)
-        driver.tell(Event("slow", who, f"has taken no message for {waited_s:.1f} s"))
-        driver.last_progress_ns = time.monotonic_ns()
-        driver.evict(who)
-
     @property
     def laggard(self) -> int:
-        """The member that has taken the fewest of this member's messages, as far as is known."""
+        """The member that has consumed the fewest of this member's messages, as far as is known."""
         return self._node.laggard
 
     def __aiter__(self) -> AsyncIterator[Message]:
@@ -321,14 +310,14 @@ class Group:
     def on_message(self, callback: Callable[[Message], object]) -> None:
         """Have every message handed to a function as soon as it is delivered.
 
-        Not to an ``async`` one: nothing bounds how many of its calls would be under way. If the
-        function raises, that is counted, and logged ever more seldom.
+        Not to an ``async`` one: nothing would bound the number of its pending calls. Exceptions of
+        the function are counted, and logged at a limited rate.
         """
         self._driver.check_thread()
         self._driver.inbox.add_callback(callback)
 
     def events(self) -> AsyncIterator[Event]:
-        """What happens to the group: members that leave or are suspected, gaps, errors."""
+        """Events of the group: members that leave or are evicted, gaps, errors."""
         self._driver.check_thread()
         return self._driver.events.listen()
 
@@ -346,16 +335,16 @@ class Group:
         return self._driver.missing_links()
 
     def lags(self) -> dict[int, int]:
-        """For each link that was used, bytes that have not arrived at its other side."""
+        """For each link that was used, bytes that its other side has not acknowledged."""
         return self._driver.lags()
 
     def counts(self) -> dict[str, int]:
-        """What this member has counted."""
+        """The counters of this member."""
         return self._node.counts()
 
     @property
     def tier(self) -> str:
-        """How this member takes its steps at the moment: "interpreted" or "compiled"."""
+        """How this member runs its steps at the moment: "interpreted" or "compiled"."""
         return "compiled" if self._driver.tier.is_compiled else "interpreted"
 
     @property
@@ -374,7 +363,7 @@ class Group:
         return self._driver.error
 
     async def stable(self, message: Name) -> None:
-        """Wait until every member in the view has taken the message."""
+        """Wait until every member in the view has consumed the message."""
         driver = self._driver
         driver.check_entered()
         source, sequence = self._read_name(message)
@@ -388,7 +377,7 @@ class Group:
         """Return whether the first message is in the causal past of the second, by its clock.
 
         If neither happened before the other, they are concurrent. The clock of a message is kept
-        from its arrival until every member has taken it: in a callback, and up to the first
+        from its arrival until every member has consumed it: in a callback, and up to the first
         ``await`` after an iteration has handed it out, it is always there.
         """
         self._driver.check_entered()
@@ -407,21 +396,21 @@ class Group:
         return is_before
 
     def _read_name(self, message: Name) -> tuple[int, int]:
-        """The name of a message that there may be, or UserError."""
+        """The name of a message; UserError if there cannot be one of this name."""
         try:
             name = message[:2] if isinstance(message, Message) else message
             source, sequence = map(operator.index, name)
         except (TypeError, ValueError):
             source = sequence = -1
-        known = 0 <= source < len(self.config.addresses) and 1 <= sequence <= records.SEQUENCE_MAX
-        if not known:
+        members, last = len(self.config.addresses), records.SEQUENCE_MAX
+        if not (0 <= source < members and 1 <= sequence <= last):
             raise UserError(f"a message is named (member, sequence), from 0 and 1, not {message!r}")
         if source == self.member and sequence > self._node.broadcasts:
             raise UserError(f"message {source}:{sequence} has not been broadcast")
         return source, sequence
 
     async def finish(self) -> None:
-        """Say that nothing more will be broadcast here; iterations end when all have said so."""
+        """Announce that nothing more will be broadcast here; iterations end when all have."""
         self._driver.check_entered()
         self._driver.finish()
 
@@ -443,13 +432,13 @@ class Group:
             driver.raise_error()
 
     async def _drain(self) -> None:
-        """Wait until all have the own messages, then a little for the others."""
+        """Wait until all have consumed the own messages, then a little for the others."""
         driver, node = self._driver, self._node
         await asyncio.sleep(0)  # a task that was just made to iterate begins to
         driver.inbox.discard()
         await self.finish()
         ends: list[tuple[float, Callable[[], bool]]] = [
-            (self.config.drain_s, lambda: node.is_taken_by_all),
+            (self.config.drain_s, lambda: node.is_consumed_by_all),
             (self.config.linger_s, lambda: driver.is_finished),
         ]
         for limit_s, is_done in ends:
@@ -467,7 +456,8 @@ class Group:
             try:
                 driver.leave()
             finally:
-                self._end_metrics()
+                if self._exposed is not None:
+                    self._exposed.close()
             await self._await_arrival()
         finally:
             driver.links.close()

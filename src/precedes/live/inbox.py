@@ -1,20 +1,86 @@
-"""What a member has delivered and its application has not taken yet."""
+"""What a member hands to its application: messages in the order of their delivery, and events."""
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import inspect
 import logging
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Iterator
+from typing import TYPE_CHECKING, Final, NamedTuple
+from weakref import WeakSet
 
-from precedes.live.bell import Bell
 from precedes.live.errors import GroupClosed
-from precedes.live.member.node import Node
 from precedes.live.member.output import Batch, Message
-from precedes.live.metrics import Metrics
+
+if TYPE_CHECKING:
+    from precedes.live.driver import Driver
 
 log = logging.getLogger("precedes.live")
+
+EVENTS_MAX: Final = 1000  # that wait for one listener; a slow one loses the oldest
+
+
+class Signal(asyncio.Event):
+    """Wakes all tasks that wait for it; those that begin to wait later wait for the next time."""
+
+    def notify(self) -> None:
+        """Wake the tasks that wait now."""
+        self.set()
+        self.clear()
+
+
+class Event(NamedTuple):
+    """Something that happened to the group.
+
+    ``kind`` is evicted, left, slow, blocked, disconnected, gap, refused, trace or lost; ``member``
+    is the member that it is about.
+    """
+
+    kind: str
+    member: int
+    text: str
+
+
+class Events:
+    """Hands every event to every listener; one that the application has dropped is forgotten."""
+
+    def __init__(self) -> None:
+        self.listeners: WeakSet[_Listener] = WeakSet()
+        self.news = Signal()
+        self.is_closed = False
+
+    def put(self, event: Event) -> None:
+        """Hand out an event."""
+        for listener in self.listeners:
+            listener.queue.append(event)
+        self.news.notify()
+
+    def close(self) -> None:
+        """End all iterations: there will be no more events."""
+        self.is_closed = True
+        self.news.notify()
+
+    def listen(self) -> AsyncIterator[Event]:
+        """All events from now on, until the group is closed."""
+        return _Listener(self)
+
+
+class _Listener(AsyncIterator[Event]):
+    """Events from when it was made."""
+
+    def __init__(self, events: Events) -> None:
+        self.queue: deque[Event] = deque(maxlen=EVENTS_MAX)
+        self._events = events
+        events.listeners.add(self)
+
+    async def __anext__(self) -> Event:
+        while not self.queue:
+            if self._events.is_closed:
+                raise StopAsyncIteration
+            await self._events.news.wait()
+        return self.queue.popleft()
 
 
 def _is_async(function: object) -> bool:
@@ -22,28 +88,16 @@ def _is_async(function: object) -> bool:
 
 
 class Inbox:
-    """Messages in the order of their delivery, for iterations or callbacks.
+    """Delivered messages that the application has not consumed, for iterations or callbacks.
 
-    Windows bound it: what is not taken here, its sender gets no credit for. ``on_taken`` hears how
-    many were taken; ``check_caller`` raises if the application may not iterate; ``is_at_end`` says
-    that nothing will follow, or raises why.
+    Windows bound it: a sender gets no credit for messages that are not consumed here.
     """
 
-    def __init__(
-        self,
-        node: Node,
-        metrics: Metrics,
-        *,
-        on_taken: Callable[[int], None],
-        check_caller: Callable[[], None],
-        is_at_end: Callable[[], bool],
-    ) -> None:
-        self.news = Bell()  # something was delivered, or the group is over
-        self._node = node
-        self._metrics = metrics
-        self._on_taken = on_taken
-        self._check_caller = check_caller
-        self._is_at_end = is_at_end
+    def __init__(self, driver: Driver) -> None:
+        self.news = Signal()  # something was delivered, or the group is over
+        self._driver = driver
+        self._node = driver.node
+        self._metrics = driver.metrics
         self._queue: deque[Batch] = deque()
         self._callbacks: tuple[Callable[[Message], object], ...] = ()
         self._iterations = 0  # that have begun and not ended
@@ -61,13 +115,18 @@ class Inbox:
         if self._callbacks or self._is_leaving:
             self._hand_out()
         if self._queue:
-            self.news.ring()
+            self.news.notify()
 
     async def messages(self) -> AsyncIterator[Message]:
         """Messages one by one."""
         with self._iterating():
             while self._queue or await self._has_messages():
-                yield self._pop()
+                message = self._queue[0].pop()
+                if not self._queue[0]:
+                    self._queue.popleft()
+                self._node.consume(message.sender, 1)
+                self._driver.on_consumed(1)
+                yield message
 
     async def batches(self) -> AsyncIterator[Batch]:
         """Messages as they were delivered together."""
@@ -77,7 +136,7 @@ class Inbox:
 
     @contextlib.contextmanager
     def _iterating(self) -> Iterator[None]:
-        self._check_caller()
+        self._driver.check_entered()
         self._iterations += 1
         try:
             yield
@@ -86,14 +145,14 @@ class Inbox:
             self._hand_out()
 
     def discard(self) -> None:
-        """From now on, discard messages that neither an iteration nor a callback takes."""
+        """From now on, discard messages that neither an iteration nor a callback consumes."""
         self._is_leaving = True
         self._hand_out()
 
     async def _has_messages(self) -> bool:
         """Wait for messages; False when there will be none any more."""
         while not self._queue:
-            if self._is_at_end():
+            if self._driver.is_at_end():
                 if self._discarded:
                     raise GroupClosed(
                         f"{self._discarded} messages were discarded on leaving the group, since "
@@ -103,18 +162,10 @@ class Inbox:
             await self.news.wait()
         return True
 
-    def _pop(self) -> Message:
-        message = self._queue[0].pop()
-        if not self._queue[0]:
-            self._queue.popleft()
-        self._node.take(message.sender, 1)
-        self._on_taken(1)
-        return message
-
     def _take_batch(self) -> Batch:
         batch = self._queue.popleft()
-        self._node.take_batch(batch)
-        self._on_taken(len(batch))
+        self._node.consume_batch(batch)
+        self._driver.on_consumed(len(batch))
         return batch
 
     def add_callback(self, callback: Callable[[Message], object]) -> None:
@@ -144,6 +195,7 @@ class Inbox:
             self._is_handing_out = False
 
     def _call_back(self, callback: Callable[[Message], object], message: Message) -> None:
+        """Call it; if that fails, count and log the exception, and go on."""
         try:
             result = callback(message)
             if result is not None and inspect.iscoroutine(result):
@@ -152,12 +204,7 @@ class Inbox:
         except (KeyboardInterrupt, SystemExit):
             raise
         except BaseException:  # also CancelledError: no task of ours is cancelled here
-            self._on_callback_failed(message)
-
-    def _on_callback_failed(self, message: Message) -> None:
-        """Log the exception at hand, not that of every message."""
-        self._metrics.callback_failures += 1
-        if self._metrics.may_log(self._node.settings.member, "callback"):
-            name = f"{message.sender}:{message.sequence}"
-            failures = self._metrics.callback_failures
-            log.exception("a callback failed on %s, failure %d so far", name, failures)
+            self._metrics.callback_failures += 1
+            if self._metrics.may_log(self._node.settings.member, "callback"):
+                name, failures = message[:2], self._metrics.callback_failures
+                log.exception("a callback failed on %d:%d, failure %d so far", *name, failures)

@@ -1,31 +1,47 @@
-"""What a group counts, how it is, and a very small HTTP server that tells both."""
+"""What a group counts outside of its step, its health, and how often it logs."""
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Hashable
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from precedes.live.net.address import split_address
-from precedes.live.seldom import Seldom
 from precedes.model import NANOSECONDS_PER_S
 
 if TYPE_CHECKING:
     from precedes.live.driver import Driver
 
-REQUEST_BYTES_MAX: Final = 8192
-REQUEST_S: Final = 5.0
-TEXT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
+LOG_EVERY_S: Final = 1.0
+LOG_EVERY_S_MAX: Final = 60.0
+# Keys that are told apart; with more of them all are new again.
+LOG_KEYS_MAX: Final = 64
 
-# Connections that are open at once; another one closes the oldest, which is idle or slow.
-REQUESTS_MAX: Final = 64
+
+class RateLimiter:
+    """Rate-limits log lines per key, with exponential backoff."""
+
+    def __init__(self) -> None:
+        self._next_s: dict[Hashable, tuple[float, float]] = {}
+
+    def allows(self, key: Hashable, *, now_s: float) -> bool:
+        """Whether to log now: at once, then after 1 s, 2 s, 4 s, ... up to a minute.
+
+        A key without a line for a minute after that is new again.
+        """
+        due_s, wait_s = self._next_s.get(key, (now_s, LOG_EVERY_S))
+        if now_s < due_s:
+            return False
+        if now_s - due_s > LOG_EVERY_S_MAX:
+            wait_s = LOG_EVERY_S
+        if key not in self._next_s and len(self._next_s) >= LOG_KEYS_MAX:
+            self._next_s.clear()
+        self._next_s[key] = (now_s + wait_s, min(2 * wait_s, LOG_EVERY_S_MAX))
+        return True
 
 
 class Metrics:
-    """What the group counts beside the compiled step."""
+    """What the group counts outside of the compiled step."""
 
     def __init__(self) -> None:
         self.ready = False
@@ -35,18 +51,18 @@ class Metrics:
         self.disconnections = 0
         self.damaged = 0
         self.callback_failures = 0
-        self.blocked_since_ns: int | None = None  # when the wait for credit under way began
+        self.blocked_since_ns: int | None = None  # when the current wait for credit began
         self._blocked_ns = 0  # in waits that have ended
         self.oldest_s = 0.0
         self.refusals: Counter[str] = Counter()  # by reason, of which there is a fixed set
-        self._logged = Seldom()
+        self._limiter = RateLimiter()
 
     @property
     def blocked_s(self) -> float:
-        """Time in which some broadcast waited for credit, the wait under way included."""
+        """Time in which some broadcast waited for credit, the current wait included."""
         since_ns, now_ns = self.blocked_since_ns, time.monotonic_ns()
-        under_way_ns = 0 if since_ns is None else now_ns - since_ns
-        return (self._blocked_ns + under_way_ns) / NANOSECONDS_PER_S
+        current_ns = 0 if since_ns is None else now_ns - since_ns
+        return (self._blocked_ns + current_ns) / NANOSECONDS_PER_S
 
     def end_block(self) -> None:
         """No broadcast waits for credit any more."""
@@ -55,9 +71,9 @@ class Metrics:
         self.blocked_since_ns = None
 
     def may_log(self, peer: int | None, where: str) -> bool:
-        """Whether to log a line about this peer: not too often for each."""
-        place = (peer, "" if peer is None else where)
-        return self._logged.lets(place, now_s=time.monotonic())
+        """Whether to log a line about this peer: rate-limited for each."""
+        key = (peer, "" if peer is None else where)
+        return self._limiter.allows(key, now_s=time.monotonic())
 
 
 class Health(NamedTuple):
@@ -66,12 +82,9 @@ class Health(NamedTuple):
     status: str
     wrong: list[str]  # a line for each
 
-    def __str__(self) -> str:
-        return "".join(f"{line}\n" for line in (self.status, *self.wrong))
-
 
 def health(driver: Driver) -> Health:
-    """How the member is; ready means that all members are in the view and all links are there.
+    """The health of a member; ready means that all members are in the view and all links are there.
 
     A view that has lost members works, but the next loss may end the group.
     """
@@ -91,46 +104,3 @@ def health(driver: Driver) -> Health:
         who = driver.node.laggard
         wrong.append(f"broadcasts have waited for {stalled_s:.1f} s: member {who} holds them back")
     return Health("degraded" if wrong else "ready", wrong)
-
-
-async def serve(driver: Driver, address: str, expose: Callable[[], bytes]) -> asyncio.Server:
-    """Serve ``/metrics`` and ``/health``; nothing else, and nothing is read but the first line."""
-    writers: dict[asyncio.StreamWriter, None] = {}  # of open connections, oldest first
-
-    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        if len(writers) >= REQUESTS_MAX:
-            oldest = next(iter(writers))
-            del writers[oldest]
-            oldest.transport.abort()
-        writers[writer] = None
-        try:
-            with contextlib.suppress(OSError, asyncio.TimeoutError, ValueError):
-                async with asyncio.timeout(REQUEST_S):
-                    if request := await reader.readline():
-                        writer.write(_respond(driver, expose, request))
-                        await writer.drain()
-        finally:
-            writers.pop(writer, None)
-            writer.close()
-
-    host, port = split_address(address)
-    return await asyncio.start_server(answer, host, port, limit=REQUEST_BYTES_MAX)
-
-
-def _respond(driver: Driver, expose: Callable[[], bytes], request: bytes) -> bytes:
-    method, target = (*request.split(), b"", b"")[:2]
-    path = target.partition(b"?")[0]
-    status, body, more = "404 Not Found", b"try /metrics or /health\n", ""
-    if method not in (b"GET", b"HEAD"):
-        status, body, more = "405 Method Not Allowed", b"use GET or HEAD\n", "Allow: GET, HEAD\r\n"
-    elif path == b"/metrics":
-        status, body = "200 OK", expose()
-    elif path == b"/health":
-        found = health(driver)
-        status = "503 Service Unavailable" if found.status == "live" else "200 OK"
-        body = str(found).encode()
-    head = (
-        f"HTTP/1.1 {status}\r\nContent-Type: {TEXT_TYPE}\r\n"
-        f"{more}Content-Length: {len(body)}\r\nConnection: close\r\n\r\n"
-    )
-    return head.encode() + (b"" if method == b"HEAD" else body)

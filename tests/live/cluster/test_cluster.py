@@ -15,9 +15,8 @@ from precedes.cli.texts import cluster_text
 from precedes.errors import Exit, UserError
 from precedes.live import Config
 from precedes.live.cluster import run
-from precedes.live.cluster.disturbed import Spell, disturbances, latencies
-from precedes.live.cluster.faults import draw
-from precedes.live.seldom import Seldom
+from precedes.live.cluster.faults import Outage, disturbances, draw, latencies
+from precedes.live.metrics import RateLimiter
 from precedes.provenance import made_by
 from precedes.trace import load, read_members, read_metadata
 from precedes.trace.member_log import read_member_log
@@ -226,9 +225,9 @@ def test_files_of_others_are_left_alone(tmp_path):
 
 
 def test_latency_with_and_without_the_time_of_a_missing_member():
-    killed = Spell(member=2, since_us=1_000_000)
-    paused = Spell(member=1, since_us=8_000_000, until_us=8_100_000)
-    cut = Spell(member=None, since_us=8_050_000, until_us=8_200_000)
+    killed = Outage(member=2, since_us=1_000_000)
+    paused = Outage(member=1, since_us=8_000_000, until_us=8_100_000)
+    cut = Outage(member=None, since_us=8_050_000, until_us=8_200_000)
     seen = [{"2": 5_900_000}, {"2": 6_000_000}]
     missing = disturbances([paused, killed, cut], seen, end_us=10_000_000)
     assert missing == [(1_000_000, 6_000_000), (8_000_000, 8_200_000)]
@@ -411,14 +410,14 @@ def test_a_node_that_waits_says_for_whom_and_ends_by_a_signal():
         assert one.stderr.read() == "precedes: interrupted; member 0 has left the group\n"
 
 
-def test_the_log_hears_of_what_goes_on_ever_more_seldom():
-    seldom, told = Seldom(), []
+def test_log_lines_of_one_key_are_rate_limited():
+    limiter, logged = RateLimiter(), []
     for tenth in range(36_000):
         now_s = 1000.0 + tenth / 10
-        if seldom.lets("wrong key", now_s=now_s):
-            told.append(now_s - 1000.0)
-    assert told[:5] == [0.0, 1.0, 3.0, 7.0, 15.0]
-    assert len(told) < 70, "one a minute"
-    assert seldom.lets("another", now_s=now_s)
-    assert seldom.lets("wrong key", now_s=now_s + 1000.0)
-    assert seldom.lets("wrong key", now_s=now_s + 1001.0), "as new"
+        if limiter.allows("wrong key", now_s=now_s):
+            logged.append(now_s - 1000.0)
+    assert logged[:5] == [0.0, 1.0, 3.0, 7.0, 15.0]
+    assert len(logged) < 70, "one a minute"
+    assert limiter.allows("another", now_s=now_s)
+    assert limiter.allows("wrong key", now_s=now_s + 1000.0)
+    assert limiter.allows("wrong key", now_s=now_s + 1001.0), "as new"

@@ -4,15 +4,15 @@ import asyncio
 import os
 
 from precedes.live.cluster import process, run
-from precedes.live.member.allocate import MEMBERS_MAX
+from precedes.live.member.node import MEMBERS_MAX
 
 
 def test_every_member_can_say_that_it_is_ready(monkeypatch):
     """Numbers above 255 too, cut into reads of any size; nothing is broken before the last one."""
     ready, tell_ready = os.pipe()
     began = []
-    told = run._Told(lambda *phase: None, load_s=0.0)
-    supervisor = run._Supervisor(list(range(MEMBERS_MAX)), ready, [], None, told)
+    members = list(range(MEMBERS_MAX))
+    supervisor = run._Supervisor(members, ready, [], None, lambda *phase: None, load_s=0.0)
     alive = set(range(MEMBERS_MAX))
     monkeypatch.setattr(process, "ended", lambda number: number not in alive)
 

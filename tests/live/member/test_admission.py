@@ -38,7 +38,7 @@ def hear(protocol, ahead, delivered=0):
     for one in (node, liar):
         one.receive(ABOUT, body_for(body, one.settings.member))
         for batch in one.run(0).deliveries:
-            one.take_batch(batch)
+            one.consume_batch(batch)
     LIES[protocol](liar, ahead)
     liar.broadcast(b"a lie")
     lie = liar.run(0, force=True)

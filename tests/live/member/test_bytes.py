@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from precedes.live.member import allocate, records
+from precedes.live.member import records
+from precedes.live.member.node import DEFAULT_ROOM, Room
 from precedes.registry import linked, load
 from tests.support import bodies, warm
 from tests.support.liars import PARAMETERS
@@ -17,18 +18,13 @@ from tests.support.outputs import difference
 STEPS = 220
 MEMBERS = 6
 # So little room at first that each array grows, most of them several times.
-TIGHT = {"SLOTS_FIRST": 4, "BLOCKS_FIRST": 2, "INPUT_FIRST": 64, "SEGMENTS_FIRST": 1}
+TIGHT = Room(slots=4, blocks=2, input_bytes=64, segments=1)
 
 
-def tighten(patch):
-    for name, value in TIGHT.items():
-        patch.setattr(allocate, name, value)
-
-
-def eventful(protocol, seed, *, compiled=False):
+def eventful(protocol, seed, *, compiled=False, room=DEFAULT_ROOM):
     """A group that grows, tests for crashes, loses one member to a crash and one to a farewell."""
     network = Network(
-        protocol, MEMBERS, seed, compiled=compiled, tests_at_ns=3_000_000,
+        protocol, MEMBERS, seed, compiled=compiled, room=room, tests_at_ns=3_000_000,
         test_interval_ms=40.0, patience_ms=60.0, window=8,
         parameters=PARAMETERS.get(protocol, {}),
     )  # fmt: skip
@@ -61,21 +57,18 @@ def choices():
 
 @pytest.mark.usefixtures("live")
 @pytest.mark.parametrize(("protocol", "seed"), list(choices()))
-def test_the_compiled_step_gives_the_same_bytes(protocol, seed, monkeypatch):
-    tighten(monkeypatch)
-    one, other = (eventful(protocol, seed, compiled=choice) for choice in (False, True))
+def test_the_compiled_step_gives_the_same_bytes(protocol, seed):
+    one, other = (eventful(protocol, seed, compiled=way, room=TIGHT) for way in (False, True))
     print(f"{protocol}, seed {seed}: {len(one.outputs)} runs, {len(one.frames)} bodies")
     assert difference(one.outputs, other.outputs) is None
     assert difference(one.frames, other.frames) is None
-    assert one.nodes[one.alive[0]].capacity.slots > TIGHT["SLOTS_FIRST"], "nothing has grown"
+    assert one.nodes[one.alive[0]].capacity.slots > TIGHT.slots, "nothing has grown"
 
 
 @pytest.fixture(scope="module")
 def seen():
     """The runs of one schedule of each protocol, interpreted."""
-    with pytest.MonkeyPatch.context() as patch:
-        tighten(patch)
-        return {protocol: eventful(protocol, 1) for protocol in linked()}
+    return {protocol: eventful(protocol, 1, room=TIGHT) for protocol in linked()}
 
 
 @pytest.mark.parametrize("protocol", linked())

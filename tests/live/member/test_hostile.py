@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from precedes.live.member import allocate, arrays, records
-from precedes.live.member.node import Node, Settings
+from precedes.live.member import arrays, records
+from precedes.live.member.node import Node, Room, Settings
 from precedes.protocols.dcs import components
 from precedes.protocols.dcs.state import GENERATION_MASK, GENERATIONS
 from precedes.registry import linked, load
@@ -280,12 +280,10 @@ def test_a_message_behind_a_round_is_let_go():
 
 
 @pytest.mark.parametrize("protocol", linked())
-def test_a_packet_of_many_messages_is_no_defect_here(protocol, monkeypatch):
+def test_a_packet_of_many_messages_is_no_defect_here(protocol):
     """Nobody sends so many at once, but they are within the window."""
-    monkeypatch.setattr(allocate, "SLOTS_FIRST", 16)
-    one, other = (
-        Node(Settings(member=i, members=2, protocol=protocol, window=128)) for i in (0, 1)
-    )
+    given = {"members": 2, "protocol": protocol, "window": 128}
+    one, other = (Node(Settings(member=i, **given), room=Room(slots=16)) for i in (0, 1))
     for node in (one, other):
         node.start()
     other.broadcast_many([b""] * 100)

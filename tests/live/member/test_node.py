@@ -182,7 +182,7 @@ def replay(scenario, schedule, delays_ns):
             for t, w in words
         ]
         for batch in output.deliveries:
-            node.take_batch(batch)
+            node.consume_batch(batch)
         for common, own, _ in output.frames:
             for step in range(1, n):
                 j = (i + step) % n

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from precedes.errors import InternalError, UserError
-from precedes.live.member import arrays, outbox, records
+from precedes.live.member import arrays, effects, records
 from precedes.live.member.node import Node, Settings
 from tests.support.groups import group_of, take
 from tests.support.network import Network
@@ -64,7 +64,7 @@ async def test_what_is_no_buffer_is_refused(payload):
 def test_a_step_that_cannot_go_on_says_so():
     node = Node(Settings(member=0, members=3, payload_max_bytes=10))
     node.start()
-    node.broadcast(bytes(outbox.FRAME_BYTES))
+    node.broadcast(bytes(effects.FRAME_BYTES))
     with pytest.raises(InternalError, match="larger than its buffer"):
         node.run(0)
 
@@ -81,10 +81,10 @@ async def test_much_at_once_goes_in_frames_that_are_taken(protocol):
 
 
 @pytest.mark.parametrize("protocol", ["vector", "vcube"])
-@pytest.mark.parametrize("size_bytes", [2000, outbox.FRAME_BYTES + 1])
+@pytest.mark.parametrize("size_bytes", [2000, effects.FRAME_BYTES + 1])
 def test_frames_are_cut_between_records(protocol, size_bytes):
     """None is longer than the bound but for a single record, and few are shorter."""
-    count = max(3 * outbox.FRAME_BYTES // size_bytes, 3)
+    count = max(3 * effects.FRAME_BYTES // size_bytes, 3)
     network = Network(protocol, 2, 1, window=count, payload_max_bytes=size_bytes)
     node = network.nodes[0]
     for _ in range(count):
@@ -92,7 +92,7 @@ def test_frames_are_cut_between_records(protocol, size_bytes):
     frames = node.run(0).frames
     bodies = [common + own.get(1, b"") for common, own, _ in frames]
     assert 3 <= len(bodies) <= 6  # also for stops to make room
-    assert max(map(len, bodies)) <= max(outbox.FRAME_BYTES, size_bytes + 100)
+    assert max(map(len, bodies)) <= max(effects.FRAME_BYTES, size_bytes + 100)
     receiver = network.nodes[1]
     delivered = []
     for body in bodies:
@@ -101,7 +101,7 @@ def test_frames_are_cut_between_records(protocol, size_bytes):
         assert not output.malformed
         delivered += [message.sequence for batch in output.deliveries for message in batch]
         for batch in output.deliveries:
-            receiver.take_batch(batch)
+            receiver.consume_batch(batch)
     assert delivered == list(range(1, count + 1))
 
 
@@ -117,7 +117,7 @@ async def test_a_loop_of_broadcasts_lets_others_run(many):
             asyncio.get_running_loop().call_soon(count)
 
         count()
-        payloads = [bytes(outbox.FRAME_BYTES // 4)] * 40
+        payloads = [bytes(effects.FRAME_BYTES // 4)] * 40
         if many:
             await one.broadcast_many(payloads)
         else:
@@ -137,7 +137,7 @@ async def test_the_last_number_of_a_message():
         one._node.member.heard[:, 0] = one._node.member.behind[:, 0] = before
         for place in (arrays.OWN_SEQUENCE, arrays.OWN_STABLE):
             one._node.registers[place] = before
-        one._node._promised = before
+        one._node._numbered = before
         one._node._count_credit()
         assert one.credit == 2
         with pytest.raises(UserError, match="go on in a new one"):

@@ -2,8 +2,8 @@
 
 import pytest
 
-from precedes.live.member import allocate, credit, effects, outbox, records, step, view
-from precedes.live.member.node import Node, Settings
+from precedes.live.member import credit, effects, records, step, view
+from precedes.live.member.node import Node, Room, Settings
 from tests.support.network import Network
 from tests.support.warm import LIVE
 
@@ -15,25 +15,16 @@ SHORT = 28  # turns of a schedule in which something is relayed
 LONG = [pytest.param(seed, 90, marks=pytest.mark.swarm) for seed in (3, 4, 5)]
 
 
-@pytest.fixture
-def tight(monkeypatch):
-    """Room for next to nothing: all that can grow does so on the way, and frames are cut."""
-    for name, least in (
-        ("SLOTS_FIRST", 4),
-        ("BLOCKS_FIRST", 2),
-        ("INPUT_FIRST", 64),
-        ("SEGMENTS_FIRST", 1),
-        ("TRACE_ROWS", 1),
-        ("PACKETS", 16),
-    ):
-        monkeypatch.setattr(allocate, name, least)
+# Room for next to nothing: all that can grow does so on the way, and frames are cut.
+TIGHT = Room(slots=4, blocks=2, input_bytes=64, segments=1, trace_rows=1, packets=16)
 
 
 def run(protocol, seed, turns, *, on_turn=None):
     """A group that loses a member on the way."""
     network = Network(
-        protocol, MEMBERS, seed, on_turn=on_turn, payload_max_bytes=512, test_interval_ms=7.0
-    )
+        protocol, MEMBERS, seed, on_turn=on_turn, room=TIGHT, payload_max_bytes=512,
+        test_interval_ms=7.0,
+    )  # fmt: skip
     network.random_run(turns, victims=[LOST], until=0.8)
     return network
 
@@ -73,17 +64,17 @@ def grown(network):
     """What has grown since the members were made."""
     node = network.nodes[0]
     sizes = {
-        "slots": node.capacity.slots > allocate.SLOTS_FIRST,
-        "blocks": node.member.blocks.link.size > allocate.BLOCKS_FIRST,
-        "input": len(node.member.input) > allocate.INPUT_FIRST,
-        "segments": len(node.member.segment) > allocate.SEGMENTS_FIRST,
+        "slots": node.capacity.slots > TIGHT.slots,
+        "blocks": node.member.blocks.link.size > TIGHT.blocks,
+        "input": len(node.member.input) > TIGHT.input_bytes,
+        "segments": len(node.member.segment) > TIGHT.segments,
     }
     return {name for name, has_grown in sizes.items() if has_grown}
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
 @pytest.mark.parametrize(("seed", "turns"), [(2, SHORT), *LONG])
-def test_a_switch_in_any_turn_changes_nothing(protocol, seed, turns, tight, live):
+def test_a_switch_in_any_turn_changes_nothing(protocol, seed, turns, live):
     body = compiled_step(protocol)
 
     def switch_at(number):
@@ -117,14 +108,14 @@ def test_a_switch_in_any_turn_changes_nothing(protocol, seed, turns, tight, live
 PLANTED = {
     "a byte of a frame": (records, "write_up", lambda old: lambda *a: old(*a[:4], 0), {"frames"}),
     "a row of a log": (effects, "trace_event", lambda old: lambda *a: None, {"rows"}),
-    "a report": (outbox, "report", lambda old: lambda *a: None, {"reports"}),
+    "a report": (effects, "report", lambda old: lambda *a: None, {"reports"}),
     "credit": (credit, "hear_down", lambda old: lambda *a: None, {"known"}),
     "a relay": (view, "_relay", lambda old: lambda *a: 0, {"frames"}),
 }
 
 
 @pytest.mark.parametrize("planted", PLANTED)
-def test_a_step_that_differs_is_seen(planted, tight, monkeypatch):
+def test_a_step_that_differs_is_seen(planted, monkeypatch):
     """The twin: from some turn on the step is another one, if only a little."""
     module, name, made, expected = PLANTED[planted]
 

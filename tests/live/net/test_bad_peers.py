@@ -2,7 +2,6 @@
 
 import asyncio
 import contextlib
-import dataclasses
 import logging
 import random
 import struct
@@ -11,8 +10,19 @@ import pytest
 
 from precedes.live import Group, GroupLost
 from precedes.live.member import records
-from precedes.live.net.connection import Connection
-from tests.support.groups import Impostor, configs, end, group_of, leave, listeners, take, until
+from precedes.live.net.links import Connection
+from tests.support.groups import (
+    Impostor,
+    configs,
+    end,
+    group_of,
+    leave,
+    leave_all,
+    listeners,
+    passes,
+    take,
+    until,
+)
 from tests.support.liars import LIES, PARAMETERS, broadcast_claiming
 
 GARBAGE = {
@@ -25,7 +35,7 @@ GARBAGE = {
 
 @pytest.mark.parametrize("what", GARBAGE)
 async def test_strangers_are_dropped_and_counted_while_the_group_goes_on(what, monkeypatch):
-    monkeypatch.setattr("precedes.live.net.connection.HANDSHAKE_S", 0.3)
+    monkeypatch.setattr("precedes.live.net.links.HANDSHAKE_S", 0.3)
     async with group_of(2) as (one, two):
         port = one._listener.getsockname()[1]
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
@@ -33,8 +43,7 @@ async def test_strangers_are_dropped_and_counted_while_the_group_goes_on(what, m
         with contextlib.suppress(ConnectionError):
             await reader.read()  # until it is closed
         await end(writer)
-        await two.broadcast(b"fine")
-        assert (await take(one, 1))[0].payload == b"fine"
+        await passes(two, one)
         assert sum(one.metrics.refusals.values()) == 1
 
 
@@ -44,10 +53,10 @@ async def test_handshakes_of_all_kinds_are_counted_under_few_reasons():
         hello = two._driver.links.hello(0)
         for number in range(3, 40):
             for wrong in (
-                dataclasses.replace(hello, member=number),
-                dataclasses.replace(hello, target=number),
-                dataclasses.replace(hello, life=bytes([number] * 16)),
-                dataclasses.replace(hello, group=bytes([number] * 16)),
+                hello._replace(member=number),
+                hello._replace(target=number),
+                hello._replace(life=bytes([number] * 16)),
+                hello._replace(group=bytes([number] * 16)),
                 hello,
             ):
                 data = bytearray(wrong.encode())
@@ -70,7 +79,7 @@ async def test_no_handshake_in_time_is_not_worth_a_warning(dialled, caplog):
     with caplog.at_level(logging.INFO):
         async with group_of(2) as (one, _):
             connection = Connection(one._driver.links, 1 if dialled else None, "its address")
-            connection._too_late()
+            connection._on_handshake_timeout()
             assert one.metrics.refusals == ({} if dialled else {"no handshake": 1})
     assert not any("its address" in line for line in caplog.messages)
 
@@ -115,46 +124,30 @@ async def send_nonsense(make_body, reason, **settings):
         bad.send(1, make_body(bad.config))
         await until(lambda: one.view == two.view == [0, 1])
         assert any(reason in text for text in one.metrics.refusals), one.metrics.refusals
-        await two.broadcast(b"fine")
-        assert (await take(one, 1))[0].payload == b"fine"
+        await passes(two, one)
 
 
-async def test_who_is_evicted_before_it_came_is_not_waited_for():
-    """Member 1 has greeted member 0 and dies before it meets member 3, its other neighbour."""
-    socks = listeners(4)
-    given = configs(socks, protocol="vcube", evict_after_s=0.5, test_every_s=0.1)
-    dead = Impostor(given[1], socks)
-    groups = [Group.open(given[i], listener=socks[i]) for i in (0, 2, 3)]
-    async with asyncio.TaskGroup() as tasks:
-        entering = [tasks.create_task(group.__aenter__()) for group in groups]
-        await dead.connect(0)
-        await asyncio.gather(*entering)
-        assert all(group.view == [0, 2, 3] for group in (groups[0], groups[2]))
-        await groups[2].broadcast(b"fine")
-        assert (await take(groups[0], 1))[0].payload == b"fine"
-        await asyncio.gather(*(g.__aexit__(None, None, None) for g in groups))
-    await end(dead.writer)
-    socks[1].close()
-
-
-async def test_who_was_met_and_dies_before_all_are_there_is_found_out():
-    """Member 1 has greeted member 0 and is gone when member 2 comes, the other one it waits for."""
+@pytest.mark.parametrize("early", [False, True])
+async def test_who_was_met_and_dies_is_not_waited_for(early):
+    """Member 1 has met member 0, never meets member 3, and dies before member 2 comes, or after."""
     socks = listeners(4)
     given = configs(socks, protocol="vcube", evict_after_s=0.5, test_every_s=0.1, start_s=10.0)
     dead = Impostor(given[1], socks)
-    groups = [Group.open(given[i], listener=socks[i]) for i in (0, 2, 3)]
+    one, two, three = groups = [Group.open(given[i], listener=socks[i]) for i in (0, 2, 3)]
     async with asyncio.TaskGroup() as tasks:
-        entering = [tasks.create_task(groups[i].__aenter__()) for i in (0, 2)]
+        entering = [tasks.create_task(group.__aenter__()) for group in (one, three)]
         await dead.connect(0)
-        await end(dead.writer)
-        socks[1].close()
-        await asyncio.sleep(0.2)
-        entering.append(tasks.create_task(groups[1].__aenter__()))
+        if early:
+            await end(dead.writer)
+            socks[1].close()
+            await asyncio.sleep(0.2)
+        entering.append(tasks.create_task(two.__aenter__()))
         await asyncio.gather(*entering)
         await until(lambda: all(group.view == [0, 2, 3] for group in groups))
-        await groups[2].broadcast(b"fine")
-        assert (await take(groups[0], 1))[0].payload == b"fine"
-        await asyncio.gather(*(g.__aexit__(None, None, None) for g in groups))
+        await passes(three, one)
+        await leave_all(groups)
+    await end(dead.writer)
+    socks[1].close()
 
 
 async def test_who_was_met_and_is_lost_is_evicted_by_those_who_wait_for_others():

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from precedes.errors import PeerError
 from precedes.live.net import wire
 from precedes.live.net.link import ACK_AFTER, Link
+from tests.support.groups import frames_in
 
 
 class Pair:
@@ -28,7 +29,7 @@ class Pair:
         frames = wire.Frames(frame_max_bytes=1 << 20)
         queue = self.wire[1 - side]
         for data in queue[:count]:
-            for kind, number, received, body in frames.put(data):
+            for kind, number, received, body in frames_in(frames, data):
                 if self.sides[side].on_frame(kind, number, received):
                     self.got[side].append(body)
         del queue[:count]
@@ -72,7 +73,7 @@ def test_a_side_that_forgets_loses_frames():
         link.put(body)
     link.on_acknowledged(2)
     frames = wire.Frames(frame_max_bytes=1 << 20)
-    ((kind, number, received, _),) = frames.put(b"".join(link.resume(2)))
+    ((kind, number, received, _),) = frames_in(frames, b"".join(link.resume(2)))
     with pytest.raises(PeerError, match="out of sequence"):
         other.on_frame(kind, number, received)
 

@@ -7,9 +7,17 @@ import time
 
 import pytest
 
-from precedes.live import Group
 from precedes.live.net import links, wire
-from tests.support.groups import close, configs, end, group_of, listeners, take, until
+from tests.support.groups import (
+    Proxy,
+    address_of,
+    end,
+    frames_in,
+    group_of,
+    listeners,
+    passes,
+    until,
+)
 
 
 async def test_after_a_link_dialling_begins_with_the_shortest_wait(monkeypatch):
@@ -23,7 +31,7 @@ async def test_after_a_link_dialling_begins_with_the_shortest_wait(monkeypatch):
             waits[place] += 1
             yield 0.001
 
-    monkeypatch.setattr(links, "redial_waits_s", noted)
+    monkeypatch.setattr(links, "backoff_s", noted)
     async with group_of(2) as (one, two):
         dialling = two._driver.links  # the one with the higher number dials
         for times in range(1, 4):
@@ -84,7 +92,7 @@ async def test_idle_connections_are_pinged_and_silent_ones_given_up(heard, said,
         tended.tend(SILENT_S)
         tended.tend(SILENT_S)
         connection.transport, connection.heard_s = kept, time.monotonic()
-        kinds = [kind for kind, *_ in wire.Frames(frame_max_bytes=99).put(recorder.written)]
+        kinds = [kind for kind, *_ in frames_in(wire.Frames(frame_max_bytes=99), recorder.written)]
         assert kinds == ([wire.PING] if sends == "ping" else [])
         assert recorder.is_aborted == (sends == "abort")
 
@@ -115,42 +123,18 @@ async def test_a_handshake_replaces_a_connection_that_has_been_silent(silent, ca
             assert (two._driver.links.connections[0] is kept) != silent
             await end(writer)
             await until(lambda: not two.missing_links() and not one.missing_links())
-            await one.broadcast(b"fine")
-            assert (await take(two, 1))[0].payload == b"fine"
+            await passes(one, two)
     assert caplog.messages == [], "both may dial at once"
-
-
-class HalfOpen:
-    """Passes bytes between a dialling member and another, until one side loses the connection."""
-
-    def __init__(self, target):
-        self.target = target
-        self.writers = []
-
-    async def serve(self, reader, writer):
-        other_reader, other_writer = await asyncio.open_connection(*self.target)
-        self.writers = [writer, other_writer]
-        await asyncio.gather(self._pass(reader, other_writer), self._pass(other_reader, writer))
-
-    async def _pass(self, reader, writer):
-        while data := await reader.read(1 << 16):
-            if not writer.is_closing():
-                writer.write(data)
 
 
 async def test_a_half_open_connection_evicts_nobody():
     """Member 0 has lost the connection; member 1, which dialled it, sends into the void."""
-    socks = listeners(3)
-    cut = HalfOpen(socks[0].getsockname())
-    server = await asyncio.start_server(cut.serve, sock=socks[2])
-    given = configs([socks[2], socks[1]], evict_after_s=240.0, test_every_s=0.1)
-    one, two = groups = [Group.open(c, listener=s) for c, s in zip(given, socks, strict=False)]
-    await asyncio.gather(*(group.__aenter__() for group in groups))
-    cut.writers[1].transport.abort()
-    await until(lambda: one.missing_links() == [1])
-    await one.broadcast(b"fine")
-    assert (await take(two, 1))[0].payload == b"fine"
-    assert one.view == two.view == [0, 1]
-    await close(groups)
-    server.close()
-    await end(cut.writers[0])
+    socks = listeners(2)
+    async with Proxy(socks[0], closes=False) as proxy:
+        each = [{}, {"addresses": (proxy.address, address_of(socks[1]))}]
+        given = {"evict_after_s": 240.0, "test_every_s": 0.1, "each": lambda i: each[i]}
+        async with group_of(2, socks=socks, **given) as (one, two):
+            proxy.writers[1].transport.abort()
+            await until(lambda: one.missing_links() == [1])
+            await passes(one, two)
+            assert one.view == two.view == [0, 1]

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import dataclasses
 import logging
 import shutil
 import socket
@@ -15,9 +16,8 @@ from precedes.live import GroupLost, Security, make_keys
 from precedes.live.config import from_toml
 from precedes.live.metrics import health
 from precedes.live.net import wire
-from precedes.live.net.certificates import Authority
 from precedes.live.net.links import EVICTED
-from precedes.live.net.security import check_name, contexts, member_name
+from precedes.live.net.security import check_name, contexts
 from tests.support.groups import (
     Impostor,
     end,
@@ -25,6 +25,7 @@ from tests.support.groups import (
     group_of,
     listeners,
     open_all,
+    passes,
     run,
     take,
     until,
@@ -40,11 +41,7 @@ pytestmark = [
 
 
 def files(directory, member):
-    return Security(
-        authority=str(directory / "authority.pem"),
-        certificate=str(directory / f"member-{member}.pem"),
-        key=str(directory / f"member-{member}.key"),
-    )
+    return Security.in_directory(directory, member=member)
 
 
 @pytest.fixture
@@ -85,14 +82,8 @@ def wrong_files(case, keys, tmp_path):
         return None
     if case == "of another member":
         return files(keys, 2)
-    certificate, key = Authority("somebody else", days=1).issue("member 1", member_name(NAME, 1))
-    (tmp_path / "wrong.pem").write_bytes(certificate)
-    (tmp_path / "wrong.key").write_bytes(key)
-    return Security(
-        authority=str(keys / "authority.pem"),
-        certificate=str(tmp_path / "wrong.pem"),
-        key=str(tmp_path / "wrong.key"),
-    )
+    make_keys(tmp_path / "others", group=NAME, members=2)
+    return dataclasses.replace(files(tmp_path / "others", 1), authority=str(keys / "authority.pem"))
 
 
 @pytest.mark.parametrize(
@@ -137,8 +128,7 @@ async def test_a_restarted_member_does_not_come_back_in():
         for writer in bad.writers:
             await end(writer)
         assert any("was restarted" in reason for reason in one.metrics.refusals)
-        await two.broadcast(b"still here")
-        assert (await take(one, 1))[0].payload == b"still here"
+        await passes(two, one, b"still here")
 
 
 async def test_files_that_are_not_there_are_named(keys, tmp_path):
@@ -243,8 +233,7 @@ async def test_certificates_that_are_replaced_are_used(keys, tmp_path, caplog):
         before = seen_by(one, 1), seen_by(two, 0)
         shutil.copytree(tmp_path / "new", keys, dirs_exist_ok=True)
         one._driver.links.connections[1].abort()
-        await one.broadcast(b"again")
-        assert (await take(two, 1))[0].payload == b"again"
+        await passes(one, two, b"again")
         assert seen_by(one, 1) != before[0]
         assert seen_by(two, 0) != before[1]
         assert await asyncio.to_thread(shake_hands, one._listener.getsockname(), tmp_path / "new")
@@ -257,20 +246,14 @@ async def test_files_that_cannot_be_used_change_nothing(keys, caplog):
         (keys / "member-0.pem").write_text("half of a certif")
         (keys / "authority.pem").unlink()
         two._driver.links.connections[0].abort()
-        await one.broadcast(b"again")
-        assert (await take(two, 1))[0].payload == b"again"
+        await passes(one, two, b"again")
     said = [line for line in caplog.messages if "what was read before stays in use" in line]
     assert 1 <= len(said) <= 4
 
 
 async def test_a_certificate_that_is_nearly_over_is_said_to_be(tmp_path, caplog):
     """A minute and a half are left of six and a half."""
-    authority = Authority(f"precedes {NAME}", days=90 / 86_400)
-    (tmp_path / "authority.pem").write_bytes(authority.certificate)
-    for member in (0, 1):
-        certificate, key = authority.issue(f"member {member}", member_name(NAME, member))
-        (tmp_path / f"member-{member}.pem").write_bytes(certificate)
-        (tmp_path / f"member-{member}.key").write_bytes(key)
+    make_keys(tmp_path, group=NAME, members=2, days=90 / 86_400)
     caplog.set_level(logging.WARNING)
     async with group_of(2, each=with_keys(tmp_path)) as (one, _):
         await until(lambda: "member-0.pem is good until" in caplog.text)
@@ -308,7 +291,7 @@ def strange_hello(config):
 
 
 async def test_who_is_refused_does_not_stay(keys, monkeypatch):
-    monkeypatch.setattr("precedes.live.net.connection.CLOSE_S", 0.1)
+    monkeypatch.setattr("precedes.live.net.links.CLOSE_S", 0.1)
     async with group_of(2, each=with_keys(keys)) as (one, _):
         context, address = contexts(files(keys, 2)).client, one._listener.getsockname()
         await asyncio.to_thread(linger, address, context, strange_hello(one.config))
@@ -322,7 +305,7 @@ async def test_idle_connections_do_not_keep_a_member_out(secure, keys):
     async with group_of(2, **more) as (one, two):
         address = one._listener.getsockname()
         idle = [await asyncio.open_connection(*address) for _ in range(64)]
-        await until(lambda: len(one._driver.links._strangers) == 64)
+        await until(lambda: len(one._driver.links._unidentified) == 64)
         before = one._driver.links.connections[1]
         two._driver.links.connections[0].abort()
         await until(lambda: one._driver.links.connections.get(1, before) is not before)

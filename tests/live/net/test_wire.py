@@ -12,13 +12,14 @@ from hypothesis import strategies as st
 
 from precedes import contract
 from precedes.errors import PeerError
-from precedes.live.member import arrays
 from precedes.live.member.node import FAREWELL, Node, Settings
 from precedes.live.net import wire
 from precedes.live.net.link import Link
 from precedes.parts import pool
 from precedes.registry import linked, load
 from tests.support import bodies, warm
+from tests.support.groups import frames_in as cut
+from tests.support.hostile import check_arrays
 from tests.support.network import Network
 from tests.support.places import ROOT
 
@@ -201,7 +202,7 @@ def test_frames_come_out_however_the_stream_is_cut():
         frames, found, at = wire.Frames(frame_max_bytes=1000), [], 0
         while at < len(stream):
             size = rng.randrange(1, 300)
-            found += [body for *_, body in frames.put(stream[at : at + size])]
+            found += [body for *_, body in cut(frames, stream[at : at + size])]
             at += size
         assert found == bodies
 
@@ -226,10 +227,16 @@ def test_frames_come_out_of_a_buffer_that_grows_and_shrinks():
     assert len(frames.room()) == wire.BUFFER_BYTES
 
 
+def header(body_bytes):
+    """The header of a frame that claims a body of this size."""
+    data = struct.pack("<IBQQI", wire.OVERHEAD_BYTES + body_bytes, wire.DATA, 1, 0, 0)
+    return data + struct.pack("<I", zlib.crc32(data))
+
+
 def test_a_length_that_is_claimed_takes_no_memory():
     frames = wire.Frames(frame_max_bytes=1 << 24)
     claimed = (1 << 24) - wire.OVERHEAD_BYTES
-    assert not frames.put(wire.frame_header(wire.DATA, 1, 0, claimed, 0) + bytes(60_000))
+    assert not cut(frames, header(claimed) + bytes(60_000))
     assert len(frames.room()) <= 2 * wire.BUFFER_BYTES
 
 
@@ -237,7 +244,7 @@ def test_a_length_that_is_claimed_takes_no_memory():
 def test_a_length_that_is_not_allowed(length):
     frames = wire.Frames(frame_max_bytes=1000)
     with pytest.raises(PeerError, match="longer than allowed"):
-        frames.put(wire.frame_header(wire.DATA, 1, 0, length - wire.OVERHEAD_BYTES, 0))
+        cut(frames, header(length - wire.OVERHEAD_BYTES))
 
 
 def test_a_changed_byte_is_found_wherever_it_is():
@@ -247,7 +254,7 @@ def test_a_changed_byte_is_found_wherever_it_is():
             changed = bytearray(data)
             changed[at] ^= 1 << bit
             with pytest.raises(wire.Damaged):
-                wire.Frames(frame_max_bytes=1000).put(bytes(changed) + data)
+                cut(wire.Frames(frame_max_bytes=1000), bytes(changed) + data)
 
 
 def test_a_changed_greeting_is_not_believed():
@@ -305,7 +312,7 @@ def fuzz(protocol, frames, seed, *, compiled):
             output = node.run(turn * 1_000_000)
             refused += len(output.malformed)
             for delivered in output.deliveries:
-                node.take_batch(delivered)
+                node.consume_batch(delivered)
             done += batch
             check(node)
             if done == frames:
@@ -315,17 +322,9 @@ def fuzz(protocol, frames, seed, *, compiled):
 
 def check(node):
     """Whatever came, the arrays agree with each other, and are no larger than windows allow."""
-    registers, member = node.registers, node.member
-    words = member.message
-    used = words[words[:, arrays.REFERENCES] > 0]
-    assert len(used) == member.slots.mark[pool.COUNT] == (member.name[:, 0] != 0).sum()
-    assert (words[:, arrays.REFERENCES] >= 0).all()
-    assert (used[:, arrays.WAITING] >= 0).all()
-    assert used[:, arrays.WAITING].sum() == registers[arrays.PENDING]
-    blocks = -(-used[:, arrays.PAYLOAD_BYTES] // arrays.BLOCK_BYTES)
-    assert blocks.sum() == member.blocks.mark[pool.COUNT]
-    assert len(used) <= 4 * 3 * node.settings.window
-    assert member.detector.process.number[0] == 3
+    check_arrays(node, "nonsense")
+    assert node.member.slots.mark[pool.COUNT] <= 4 * 3 * node.settings.window
+    assert node.member.detector.process.number[0] == 3
 
 
 @pytest.mark.parametrize("protocol", ["vector", "vcube", "hashed", "bundled"])

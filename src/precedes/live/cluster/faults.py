@@ -3,21 +3,29 @@
 A schedule is drawn from a seed: the same seed gives the same faults at the same times. Every
 connection between two members goes through a relay here, which can break it or hold its bytes
 back, as a network would.
+
+A member that is killed, paused or cut off holds back the others until it is evicted or comes back:
+they have no credit, and messages in flight wait. Such a wait is the patience of the failure
+detector and not the speed of a group, so latency is also measured without it.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import functools
 import random
-from collections.abc import Callable, Coroutine
+from bisect import bisect_left
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from precedes.live.net.address import listen_on_loopback
+from precedes.live.net.links import listen_on_loopback
 
 KINDS: Final = ("kill", "pause", "reset", "partition")
 CHUNK_BYTES: Final = 1 << 16
+
+Interval = tuple[int, int]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,16 +82,6 @@ def draw(
     return sorted(faults, key=lambda fault: fault.at_s)
 
 
-async def _until_one_ends(tasks: list[asyncio.Task[None]]) -> None:
-    """Wait for the first to end, whatever it ends with, and end the others."""
-    try:
-        await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-    finally:
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
-
-
 class Relays:
     """A listening socket for every ordered pair of members, passing bytes on to the second."""
 
@@ -109,33 +107,37 @@ class Relays:
     async def start(self) -> None:
         """Accept connections."""
         for (i, j), sock in self.sockets.items():
-            server = await asyncio.start_server(self._serve(i, j), sock=sock, limit=CHUNK_BYTES)
+            relay = functools.partial(self._relay, frozenset((i, j)), self._targets[j])
+            server = await asyncio.start_server(relay, sock=sock, limit=CHUNK_BYTES)
             self._servers.append(server)
 
-    def _serve(
-        self, i: int, j: int
-    ) -> Callable[[asyncio.StreamReader, asyncio.StreamWriter], Coroutine[Any, Any, None]]:
-        pair = frozenset((i, j))
-
-        async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-            ends = {writer}
+    async def _relay(
+        self,
+        pair: frozenset[int],
+        target: tuple[str, int],
+        reader: asyncio.StreamReader,
+        writer: asyncio.StreamWriter,
+    ) -> None:
+        ends = {writer}
+        try:
+            await self._pass(pair)
+            other_reader, other = await asyncio.open_connection(*target, limit=CHUNK_BYTES)
+            ends.add(other)
+            self._open.setdefault(pair, set()).update(ends)
+            both = (self._pump(pair, reader, other), self._pump(pair, other_reader, writer))
+            pumps = [asyncio.ensure_future(pump) for pump in both]
             try:
-                await self._pass(pair)
-                other_reader, other = await asyncio.open_connection(
-                    *self._targets[j], limit=CHUNK_BYTES
-                )
-                ends.add(other)
-                self._open.setdefault(pair, set()).update(ends)
-                both = (self._pump(pair, reader, other), self._pump(pair, other_reader, writer))
-                await _until_one_ends([asyncio.ensure_future(pump) for pump in both])
-            except (OSError, asyncio.CancelledError):
-                pass  # the end of the run cancels what is still open
+                await asyncio.wait(pumps, return_when=asyncio.FIRST_COMPLETED)
             finally:
-                for end in ends:
-                    self._open.get(pair, set()).discard(end)
-                    end.transport.abort()
-
-        return serve
+                for pump in pumps:
+                    pump.cancel()
+                await asyncio.gather(*pumps, return_exceptions=True)
+        except (OSError, asyncio.CancelledError):
+            pass  # the end of the run cancels what is still open
+        finally:
+            for end in ends:
+                self._open.get(pair, set()).discard(end)
+                end.transport.abort()
 
     async def _pass(self, pair: frozenset[int]) -> None:
         while pair in self._cut:
@@ -151,7 +153,7 @@ class Relays:
             await writer.drain()
 
     def reset(self, one: int, other: int) -> None:
-        """Break all connections between two members, with whatever is on its way."""
+        """Break all connections between two members, with all bytes in flight."""
         for writer in list(self._open.get(frozenset((one, other)), ())):
             writer.transport.abort()
 
@@ -173,3 +175,56 @@ class Relays:
             for writer in list(writers):
                 with contextlib.suppress(OSError):
                     writer.transport.abort()
+
+
+@dataclass(kw_only=True)
+class Outage:
+    """Time in which a member was missing, or several were cut off (None).
+
+    It ends at ``until_us`` (None: not by itself), or earlier, when all others have evicted the
+    member.
+    """
+
+    member: int | None
+    since_us: int
+    until_us: int | None = None
+
+
+def disturbances(
+    outages: Iterable[Outage], evicted_us: Sequence[Mapping[str, int]], *, end_us: int
+) -> list[Interval]:
+    """Times in which members were missing until the end of a run, in order and without overlaps.
+
+    ``evicted_us`` has for each of the others when it has evicted which member.
+    """
+    merged: list[Interval] = []
+    for outage in sorted(outages, key=lambda outage: outage.since_us):
+        since, until = outage.since_us, end_us if outage.until_us is None else outage.until_us
+        seen = [times[str(outage.member)] for times in evicted_us if str(outage.member) in times]
+        until = max((at_us for at_us in seen if since <= at_us <= until), default=until)
+        if merged and since <= merged[-1][1]:
+            since, until = merged[-1][0], max(merged.pop()[1], until)
+        merged.append((since, until))
+    return merged
+
+
+def latencies(samples: Sequence[tuple[int, int]], disturbed: Sequence[Interval]) -> dict[str, Any]:
+    """Quantiles of samples (when sent, how long it took) in us, and of the undisturbed ones."""
+    ends = [until for _, until in disturbed]
+
+    def is_quiet(sent_us: int, took_us: int) -> bool:
+        next_one = bisect_left(ends, sent_us)
+        return next_one == len(ends) or sent_us + took_us < disturbed[next_one][0]
+
+    def quantile_ms(values: Sequence[int], share: float) -> float | None:
+        return values[min(int(share * len(values)), len(values) - 1)] / 1000 if values else None
+
+    every = sorted(took_us for _, took_us in samples)
+    quiet = sorted(took_us for sent_us, took_us in samples if is_quiet(sent_us, took_us))
+    return {
+        "p50_ms": quantile_ms(every, 0.50),
+        "p99_ms": quantile_ms(every, 0.99),
+        "p50_undisturbed_ms": quantile_ms(quiet, 0.50),
+        "p99_undisturbed_ms": quantile_ms(quiet, 0.99),
+        "disturbed_s": sum(until - since for since, until in disturbed) / 1e6,
+    }

@@ -1,37 +1,46 @@
-"""One member of a cluster as a forked process: drive load, count, leave a result."""
+"""Forked processes of a cluster: a member that drives load, and an audit that follows the logs."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import functools
 import json
 import logging
 import os
 import random
+import select
 import signal
 import socket
 import struct
 import sys
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
+from precedes.audit import Standing, follow
+from precedes.audit.growing import prepare
+from precedes.errors import PrecedesError
 from precedes.files import write_aside
 from precedes.live.config import Config
 from precedes.live.errors import Evicted, GroupLost
-from precedes.live.group import Group
-from precedes.live.member.outbox import FRAME_BYTES
-from precedes.live.net import loop
+from precedes.live.group import Group, run_loop
+from precedes.live.member.effects import FRAME_BYTES
 
 # Latencies kept by a member; with more messages, one in two, in four, ... is kept.
 SAMPLES_MAX: Final = 20_000
 STAMP_BYTES: Final = 8
 NUMBER: Final = struct.Struct("<H")  # of a member that is ready
-# Deliveries of all members that are under way at most while they are interpreted: with whole
-# windows messages would take many seconds, and members be silent for as long.
+# Most deliveries of all members in flight while they are interpreted: with whole windows messages
+# would take many seconds, and members be silent for as long.
 DELIVERIES_FEW: Final = 1 << 11
 WARM_UP_S: Final = 1.0
+FOLLOW_EVERY_S: Final = 0.1  # the interval at which members write waiting rows
+FOLLOW_END_S: Final = 60.0  # for the last rows, and the final report
+
+Watch = Callable[[Standing], None]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,28 +56,45 @@ class Task:
     ready: int  # a descriptor that takes the member's number when it is ready
 
 
-def fork(task: Task, listener: socket.socket, others: list[socket.socket]) -> int:
-    """Start the member; its process id. Only for a process without threads."""
+def _fork(run: Callable[[], None], others: list[socket.socket]) -> int:
+    """Run a function in a child without these sockets; its process id.
+
+    Only for a process without threads.
+    """
     sys.stdout.flush()
     sys.stderr.flush()
-    process = os.fork()
-    if process:
-        return process
+    number = os.fork()
+    if number:
+        return number
     status = 1
     try:
         signal.signal(signal.SIGINT, signal.SIG_IGN)
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
         for sock in others:
             sock.close()
+        run()
+        status = 0
+    except BaseException:
+        logging.exception("the process failed")
+    finally:
+        os._exit(status)
+
+
+def fork(task: Task, listener: socket.socket, others: list[socket.socket]) -> int:
+    """Start the member; its process id. Only for a process without threads."""
+
+    def run() -> None:
         logging.basicConfig(
             filename=task.log, level=logging.INFO, format="%(asctime)s %(message)s", force=True
         )
-        _run(task, listener)
-        status = 0
-    except BaseException:
-        logging.exception("the member failed")
-    finally:
-        os._exit(status)
+        if hasattr(os, "SCHED_BATCH"):
+            # Members share the cores: one that receives a frame must not preempt its sender, which
+            # has more to send.
+            os.sched_setscheduler(0, os.SCHED_BATCH, os.sched_param(0))
+        found = run_loop(_live(task, listener))
+        write_aside(task.result, json.dumps(found).encode())
+
+    return _fork(run, others)
 
 
 def ended(process: int) -> bool:
@@ -86,35 +112,25 @@ def end(process: int) -> None:
             os.waitpid(process, 0)
 
 
-def _run(task: Task, listener: socket.socket) -> None:
-    """In the child: the whole life of a member."""
-    if hasattr(os, "SCHED_BATCH"):
-        # Members share the cores: one that gets a frame must not push aside the one that sends
-        # it, which has others to send to.
-        os.sched_setscheduler(0, os.SCHED_BATCH, os.sched_param(0))
-    found = loop.run(_live(task, listener))
-    write_aside(task.result, json.dumps(found).encode())
-
-
 async def _live(task: Task, listener: socket.socket) -> dict[str, Any]:
     group = Group.open(task.config, listener=listener)
-    driver = _Driver(task, group)
+    load = _Load(task, group)
     ended = "all"
     try:
         async with group:
             os.write(task.ready, NUMBER.pack(task.config.member))
-            await driver.drive()
+            await load.drive()
             if not group.is_finished:
                 ended = "left"
     except Evicted:
         ended = "evicted"
     except GroupLost as error:
         ended = f"lost: {error}"
-    return {"ended": ended, **driver.found()}
+    return {"ended": ended, **load.found()}
 
 
-class _Driver:
-    """Broadcasts for some time, takes everything, and measures."""
+class _Load:
+    """Broadcasts for some time, consumes everything, and measures."""
 
     def __init__(self, task: Task, group: Group) -> None:
         self._task = task
@@ -129,9 +145,10 @@ class _Driver:
 
     async def drive(self) -> None:
         """Send and receive at the same time, until all have finished."""
-        self._begin()
+        self._begin(is_warm=False)
         warm_up_s = min(WARM_UP_S, self._task.seconds / 4)
-        warm = asyncio.get_running_loop().call_later(warm_up_s, self._be_warm)
+        begin = functools.partial(self._begin, is_warm=True)
+        warm = asyncio.get_running_loop().call_later(warm_up_s, begin)
         sender = asyncio.create_task(self._send())
         watcher = asyncio.create_task(self._watch())
         if self._task.rate is not None:
@@ -154,13 +171,10 @@ class _Driver:
             if event.kind in ("evicted", "left"):
                 self._evicted_us[event.member] = time.monotonic_ns() // 1000
 
-    def _begin(self) -> None:
+    def _begin(self, *, is_warm: bool) -> None:
+        """Measure from now on; until it is warm, memory is touched for the first time."""
         self._cpu_s, self._active_s = time.process_time(), time.monotonic()
-
-    def _be_warm(self) -> None:
-        """Pages of memory that are touched for the first time are no part of the rate."""
-        self._begin()
-        self._cold, self._is_warm = self._deliveries, True
+        self._cold, self._is_warm = self._deliveries, is_warm
 
     def _take(self, payloads: list[bytes]) -> None:
         """Count, and keep the latency of the first of them."""
@@ -215,3 +229,45 @@ class _Driver:
             "evictions": self._group.metrics.evictions,
             "links": len(self._group.lags()),
         }
+
+
+class Watching:
+    """A process that follows the logs in a directory and hands each standing to ``watch``.
+
+    ``watch`` is called in that process. An error ends it with a line on standard error.
+    """
+
+    def __init__(self, directory: Path, watch: Watch, others: list[socket.socket]) -> None:
+        prepare()
+        stopped, self._stop = os.pipe()
+
+        def run() -> None:
+            """Until the other end is closed, and all that was written is audited."""
+            os.close(self._stop)
+            try:
+                for standing in follow(
+                    str(directory),
+                    format="members",
+                    every_s=FOLLOW_EVERY_S,
+                    is_stopped=lambda: bool(select.select([stopped], [], [], 0)[0]),
+                ):
+                    watch(standing)
+            except Exception as error:
+                text = str(error) if isinstance(error, PrecedesError) else repr(error)
+                with contextlib.suppress(OSError):
+                    print(f"precedes: following ended: {text}", file=sys.stderr, flush=True)
+
+        self._number = _fork(run, others)
+        os.close(stopped)
+
+    def finish(self) -> None:
+        """All members have ended: wait for the final standing."""
+        os.close(self._stop)
+        until_s = time.monotonic() + FOLLOW_END_S
+        while not ended(self._number) and time.monotonic() < until_s:
+            time.sleep(0.02)
+        end(self._number)
+
+    def abandon(self) -> None:
+        """End it."""
+        end(self._number)

@@ -1,4 +1,4 @@
-"""A group of real processes on this machine: start, drive, break, audit.
+"""A group of real processes on this machine: start, load, faults, audit.
 
 If the compiled step is in the cache it is loaded once, then a process is forked for every member:
 they share it in memory and start within milliseconds, 64 as well as 8. Each member logs its events;
@@ -28,19 +28,18 @@ from precedes.compiled import tiers
 from precedes.compiled.tiers import Tier
 from precedes.errors import UserError
 from precedes.live.cluster import process
-from precedes.live.cluster.disturbed import Spell, disturbances, latencies
-from precedes.live.cluster.faults import Fault, Relays, draw
-from precedes.live.cluster.follow import Watch, Watching
+from precedes.live.cluster.faults import Fault, Outage, Relays, disturbances, draw, latencies
+from precedes.live.cluster.process import Watch, Watching
 from precedes.live.config import Config
 from precedes.live.member.node import Node
-from precedes.live.net.address import listen_on_loopback
+from precedes.live.net.links import listen_on_loopback
 from precedes.live.net.security import Security, make_keys
 from precedes.trace import member_log
 
 GROUP: Final = "cluster"
 # What a cluster leaves in its directory.
 LEFT_BEHIND: Final = re.compile(r"member-\d{4,}\.(events|json|log)")
-# Shorter pauses are waited for; ``faults.draw`` has none between this and an eviction.
+# Members wait for shorter pauses; ``faults.draw`` has none between this and an eviction.
 PAUSE_SHORT_S: Final = 0.5
 START_S: Final = 30.0
 # Ends of members whose silence lasted longer than the others' patience.
@@ -49,8 +48,8 @@ LATE: Final = ("evicted", "lost")
 CLIMBING_MAX: Final = 16
 READY_BYTES: Final = 1024 * process.NUMBER.size
 
-# Told a phase (starting, load, settling, audit), the seconds in it and, of load, those planned; not
-# before all members are forked, so that whoever draws it may have a thread.
+# Called with a phase (starting, load, settling, audit), the seconds in it and, of load, those
+# planned; not before all members are forked, so that it may start a thread.
 Phases = Callable[[str, float, float | None], None]
 
 
@@ -102,11 +101,10 @@ def run(
     watch: Watch | None = None,
     progress: Phases | None = None,
 ) -> dict[str, Any]:
-    """Run it, and what came of it: the object that ``precedes cluster --json`` prints.
+    """Run it; returns the object that ``precedes cluster --json`` prints.
 
-    Logs and results stay in ``directory`` if one is given. ``watch`` is handed each standing of an
-    audit that follows the logs, in a process of its own. ``progress`` is told many times a second
-    how far it is.
+    Logs and results stay in ``directory`` if one is given. ``watch`` gets each standing of an audit
+    that follows the logs, in another process. ``progress`` is called many times a second.
     """
     with contextlib.ExitStack() as stack:
         if directory is None:
@@ -120,7 +118,7 @@ def run(
 
 
 def _make_empty(directory: Path) -> None:
-    """Take away what an earlier cluster has left, and nothing else."""
+    """Delete the files of an earlier cluster, and nothing else."""
     try:
         directory.mkdir(parents=True, exist_ok=True)
         found = list(directory.iterdir())
@@ -140,9 +138,23 @@ def _run(
     listeners = [listen_on_loopback() for _ in range(cluster.members)]
     targets = [sock.getsockname() for sock in listeners]
     relays = Relays(cluster.members, targets) if faults else None
+    direct = [f"{host}:{port}" for host, port in targets]
     configs = [
-        _config(
-            cluster, who, relays.addresses(who) if relays else _addresses(targets), directory, keys
+        Config(
+            member=who,
+            addresses=tuple(relays.addresses(who) if relays else direct),
+            name=GROUP,
+            protocol=cluster.protocol,
+            parameters=cluster.parameters,
+            window=cluster.window,
+            payload_max_bytes=max(cluster.payload_bytes, 1024),
+            evict_after_s=cluster.evict_after_s,
+            test_every_s=min(0.5, cluster.evict_after_s / 4),
+            linger_s=2 * cluster.evict_after_s + 5,
+            start_s=START_S,
+            trace=str(directory),
+            tier=cluster.tier,
+            security=None if keys is None else Security.in_directory(keys, member=who),
         )
         for who in range(cluster.members)
     ]
@@ -153,8 +165,8 @@ def _run(
     gc.freeze()
     watching = None if watch is None else Watching(directory, watch, sockets)
     began_s = time.monotonic()
-    ready, tell_ready = os.pipe()
-    supervisor = _Supervisor([], ready, faults, relays, _Told(progress, cluster.seconds))
+    ready, set_ready = os.pipe()
+    supervisor = _Supervisor([], ready, faults, relays, progress, cluster.seconds)
     try:
         for who, config in enumerate(configs):
             others = [sock for sock in sockets if sock is not listeners[who]]
@@ -165,12 +177,12 @@ def _run(
                 payload_bytes=cluster.payload_bytes,
                 result=directory / f"member-{who:04d}.json",
                 log=directory / f"member-{who:04d}.log",
-                ready=tell_ready,
+                ready=set_ready,
             )
             supervisor.processes.append(process.fork(task, listeners[who], others))
         for sock in listeners:
             sock.close()
-        os.close(tell_ready)
+        os.close(set_ready)
         hung = asyncio.run(
             supervisor.supervise(cluster.seconds + 3 * cluster.evict_after_s + cluster.grace_s)
         )
@@ -202,52 +214,8 @@ def _load_step(config: Config) -> None:
         node.load()
 
 
-def _addresses(targets: list[tuple[str, int]]) -> list[str]:
-    return [f"{host}:{port}" for host, port in targets]
-
-
-def _config(
-    cluster: Cluster, who: int, addresses: list[str], directory: Path, keys: Path | None
-) -> Config:
-    return Config(
-        member=who,
-        addresses=tuple(addresses),
-        name=GROUP,
-        protocol=cluster.protocol,
-        parameters=cluster.parameters,
-        window=cluster.window,
-        payload_max_bytes=max(cluster.payload_bytes, 1024),
-        evict_after_s=cluster.evict_after_s,
-        test_every_s=min(0.5, cluster.evict_after_s / 4),
-        linger_s=2 * cluster.evict_after_s + 5,
-        start_s=START_S,
-        trace=str(directory),
-        tier=cluster.tier,
-        security=None if keys is None else Security.in_directory(keys, member=who),
-    )
-
-
-class _Told:
-    """Tells how far a run is, from when its members were ready."""
-
-    def __init__(self, progress: Phases, load_s: float) -> None:
-        self._progress = progress
-        self._load_s = load_s
-        self._began_s = time.monotonic()
-
-    def tell(self, ready_s: float | None) -> None:
-        """``ready_s`` is when all were ready; None as yet."""
-        now_s = time.monotonic()
-        if ready_s is None:
-            self._progress("starting", now_s - self._began_s, None)
-        elif now_s < ready_s + self._load_s:
-            self._progress("load", now_s - ready_s, self._load_s)
-        else:
-            self._progress("settling", now_s - ready_s - self._load_s, None)
-
-
 class _Supervisor:
-    """The processes of a run: waits for them, breaks what the schedule says, notes when."""
+    """The processes of a run: waits for them and causes the scheduled faults."""
 
     def __init__(
         self,
@@ -255,20 +223,23 @@ class _Supervisor:
         ready: int,
         faults: list[Fault],
         relays: Relays | None,
-        told: _Told,
+        progress: Phases,
+        load_s: float,
     ) -> None:
         self.processes = processes
         self.faults = faults
-        self.spells: list[Spell] = []
+        self.outages: list[Outage] = []
         self._ready = ready
         self._relays = relays
-        self._told = told
+        self._progress = progress
+        self._load_s = load_s
+        self._forked_s = time.monotonic()
 
     async def supervise(self, limit_s: float) -> list[int]:
         """Wait until the members have ended; those that did not in time.
 
         The clock of the faults and the limit start when all members that live are ready: how long
-        that takes is up to the machine.
+        that takes depends on the machine.
         """
         if self._relays is not None:
             await self._relays.start()
@@ -287,7 +258,7 @@ class _Supervisor:
                 began_s = time.monotonic()
                 deadline_s = began_s + limit_s
                 tasks = [asyncio.create_task(self._cause(fault)) for fault in self.faults]
-            self._told.tell(began_s)
+            self._report(began_s)
             await asyncio.sleep(0.02)
         for task in tasks:
             task.cancel()
@@ -296,8 +267,18 @@ class _Supervisor:
             await self._relays.close()
         return sorted(left)
 
+    def _report(self, ready_s: float | None) -> None:
+        """Report progress; ``ready_s`` is when all were ready, None before."""
+        now_s = time.monotonic()
+        if ready_s is None:
+            self._progress("starting", now_s - self._forked_s, None)
+        elif now_s < ready_s + self._load_s:
+            self._progress("load", now_s - ready_s, self._load_s)
+        else:
+            self._progress("settling", now_s - ready_s - self._load_s, None)
+
     async def _cause(self, fault: Fault) -> None:
-        """One fault, at its time."""
+        """Apply one fault, at its time."""
         assert self._relays is not None
         await asyncio.sleep(fault.at_s)
         if fault.kind == "reset":
@@ -309,7 +290,7 @@ class _Supervisor:
                 self._relays.heal()
         elif not process.ended(number := self.processes[fault.members[0]]):
             if fault.kind == "kill":
-                self.spells.append(Spell(member=fault.members[0], since_us=_now_us()))
+                self.outages.append(Outage(member=fault.members[0], since_us=_now_us()))
                 os.kill(number, signal.SIGKILL)
                 return
             with self._missing(fault.members[0]):
@@ -323,10 +304,10 @@ class _Supervisor:
     @contextlib.contextmanager
     def _missing(self, member: int | None) -> Iterator[None]:
         """Note a time in which a member is missing."""
-        spell = Spell(member=member, since_us=_now_us())
-        self.spells.append(spell)
+        outage = Outage(member=member, since_us=_now_us())
+        self.outages.append(outage)
         yield
-        spell.until_us = _now_us()
+        outage.until_us = _now_us()
 
 
 def _now_us() -> int:
@@ -334,7 +315,7 @@ def _now_us() -> int:
 
 
 def _log_for_absent(configs: list[Config], directory: Path) -> None:
-    """A member that ended before it had opened its log has crashed, and has done nothing."""
+    """Write the empty log of a member that ended before it had opened one: it has crashed."""
     for config in configs:
         path = member_log.log_path(directory, config.member)
         if not path.exists() or path.stat().st_size < member_log.HEADER_BYTES:
@@ -348,7 +329,7 @@ def _log_for_absent(configs: list[Config], directory: Path) -> None:
 def _sum_up(
     cluster: Cluster, directory: Path, supervisor: _Supervisor, *, hung: list[int], took_s: float
 ) -> dict[str, Any]:
-    """What the members found and what the audit says of it."""
+    """The results of the members and of the audit."""
     faults = supervisor.faults
     found: list[dict[str, Any]] = []
     for who in range(cluster.members):
@@ -359,7 +340,7 @@ def _sum_up(
     verdict = report["verdict"]
     wrong = report["lost"] + report["duplicates"] + report["phantom"] + report["cycles"]
     if guarantee != "causal" and verdict == "violated" and not wrong:
-        verdict = "held"  # of what the protocol promises; the violations are told beside it
+        verdict = "held"  # of what the protocol promises; the violations are reported next to it
     unexpected = [
         who
         for who, member in enumerate(found)
@@ -370,7 +351,7 @@ def _sum_up(
         verdict = "late" if late.issuperset(unexpected) else "violated"
     measured = [member for member in found if member["ended"] == "all"]
     evicted_us = [member["evicted_us"] for member in measured]
-    missing = disturbances(supervisor.spells, evicted_us, end_us=_now_us())
+    missing = disturbances(supervisor.outages, evicted_us, end_us=_now_us())
     cpu_s = sum(member["cpu_s"] for member in measured)
     active_s = max((member["active_s"] for member in measured), default=0.0)
     counted = sum(member["deliveries_measured"] for member in measured)
@@ -400,7 +381,7 @@ def _sum_up(
 
 
 def _excuses(who: int, faults: list[Fault]) -> set[str]:
-    """How else than with all others a member may have ended, given what was done to it."""
+    """Ends of a member that these faults explain, other than with all others."""
     found = set()
     for fault in faults:
         if fault.members == (who,) and fault.kind == "kill":

@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 
 from precedes import contract
 from precedes.contract import Host, Int32s, Int64s
-from precedes.parts import pool
 from precedes.parts.tester import Detector
 
 Bytes = NDArray[np.uint8]
@@ -123,7 +122,7 @@ PACKETS_SENT: Final = SEGMENTS + 22
 RECORDING: Final = SEGMENTS + 23
 OWN_STABLE: Final = SEGMENTS + 24  # own messages that all have consumed
 FORCED: Final = SEGMENTS + 25  # acknowledge even if nothing else is sent
-UNTOLD: Final = SEGMENTS + 26  # whether there is something left to acknowledge
+UNACKNOWLEDGED: Final = SEGMENTS + 26  # whether there is something left to acknowledge
 CLOSING: Final = SEGMENTS + 27  # this member has nothing more to say
 DUPLICATES: Final = SEGMENTS + 28  # relayed messages that had come before
 RELAYED: Final = SEGMENTS + 29
@@ -212,10 +211,3 @@ class Member(NamedTuple):
     branch: Int32s  # branch -> peer
     serves: NDArray[np.uint8]  # source, branch -> whether its messages go there
     detector: Detector
-
-
-def counts(member: Member) -> dict[str, int]:
-    """What has been counted since the start, and what is held now."""
-    registers = member.host.registers
-    found = {name: int(registers[place]) for name, place in COUNTS.items()}
-    return {**found, "messages_kept": int(member.slots.mark[pool.COUNT])}

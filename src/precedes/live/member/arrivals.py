@@ -1,7 +1,7 @@
-"""What arrives from peers: each record is checked, and applied or refused.
+"""Records from peers: each is checked, and applied or refused.
 
 No record is trusted. A peer that sends what no correct member sends is reported, with the reason,
-and the rest of its frame is skipped. Packets come to the inbox here and go on to the protocol, or
+and the rest of its frame is skipped. Packets are read into the inbox and handed to the protocol, or
 to the failure detector, if every item is one that a correct member may send.
 """
 
@@ -12,7 +12,7 @@ from typing import Any
 from precedes import compiled, contract
 from precedes.compiled import ZERO
 from precedes.contract import MESSAGE, REFERENCE, Int64s
-from precedes.live.member import arrays, credit, effects, outbox, records, store, view
+from precedes.live.member import arrays, credit, effects, records, store, view
 from precedes.live.member.arrays import DONE, FLUSH, Member
 from precedes.parts import tester, topology
 from precedes.parts.pool import NONE
@@ -23,7 +23,7 @@ def next_record(member: Member, state: Any, peer: int, at: int) -> int:
     """Accept the record at this place of the frame at hand, or refuse it with all that follow."""
     if member.known[peer, arrays.GONE] != 0:
         return next_segment(member.host.registers)
-    # What answers a packet goes the way that it came: the one by neighbours may be broken.
+    # An answer takes the link on which the packet came: the way by neighbours may be broken.
     member.known[peer, arrays.LINKED] = 1
     after = _accept_record(member, state, peer, at)
     if after >= 0:
@@ -34,7 +34,7 @@ def next_record(member: Member, state: Any, peer: int, at: int) -> int:
 
 @compiled.function(inline=False)
 def next_segment(registers: Int64s) -> int:
-    """Be done with the segment at hand."""
+    """Go on with the next segment."""
     registers[arrays.SEGMENT] += 1
     registers[arrays.POSITION] = 0
     return DONE
@@ -44,16 +44,16 @@ def next_segment(registers: Int64s) -> int:
 def _refuse(member: Member, reason: int) -> int:
     """Report the peer's mistake; the rest of what it sent is skipped."""
     registers = member.host.registers
-    if not outbox.can_report(member, 1):
+    if not effects.can_report(member, 1):
         return FLUSH
     peer = member.segment[registers[arrays.SEGMENT], arrays.WHO]
-    outbox.report(member, arrays.MALFORMED, peer, -reason)
+    effects.report(member, arrays.MALFORMED, peer, -reason)
     return next_segment(registers)
 
 
 @compiled.function(inline=False)
 def _accept_record(member: Member, state: Any, peer: int, at: int) -> int:
-    """Where the next record begins, or why not, as the readers in ``records`` say it."""
+    """Where the next record begins, or a reason below 0, as of the readers in ``records``."""
     end = member.segment[member.host.registers[arrays.SEGMENT], arrays.END]
     kind = records.read(member.input, at, records.KIND_BYTES)
     if kind == records.PACKET:
@@ -72,7 +72,7 @@ def _accept_record(member: Member, state: Any, peer: int, at: int) -> int:
         status = view.evict(member, state, peer)
         if status != DONE:
             return records.STOP + status
-        outbox.report(member, arrays.LEFT, peer, 0)
+        effects.report(member, arrays.LEFT, peer, 0)
         return at + records.KIND_BYTES
     return records.UNKNOWN_RECORD
 
@@ -94,7 +94,7 @@ def _accept_up(member: Member, peer: int, at: int, end: int) -> int:
 
 @compiled.function(inline=False)
 def _accept_down(member: Member, peer: int, at: int, end: int) -> int:
-    """What a source has told goes down its tree: nobody else may say when it has finished."""
+    """A record of a source goes down its tree: nobody else may report that it has finished."""
     if at + records.DOWN_BYTES > end:
         return records.SHORT
     source, stable, finished = records.read_down(member.input, at)
@@ -144,14 +144,11 @@ def _is_legal_route(member: Member, peer: int) -> bool:
             if source != peer or sequence != expected:
                 return False
             expected += 1
-        elif source == me or (tag == 0 and not _comes_along(member, peer, source)):
+        elif source == me or (
+            tag == 0 and route == arrays.TREE and not _comes_down(member, peer, source)
+        ):
             return False
     return True
-
-
-@compiled.function(inline=False)
-def _comes_along(member: Member, peer: int, source: int) -> bool:
-    return member.setting[arrays.ROUTE] != arrays.TREE or _comes_down(member, peer, source)
 
 
 @compiled.function(inline=False)
@@ -206,14 +203,14 @@ def _accept_routed(member: Member, at: int, end: int) -> int:
         return records.UNKNOWN_SOURCE
     if target == me:
         return _accept_inner(member, origin, first, last)
-    hop = outbox.next_hop(member, target)
+    hop = effects.next_hop(member, target)
     if hop != NONE:
         size_bytes = last - at
-        if not outbox.has_room(member, size_bytes, 1):
+        if not effects.has_room(member, size_bytes, 1):
             return records.STOP + FLUSH
-        place = outbox.open_record(member, hop)
+        place = effects.open_record(member, hop)
         compiled.copy_bytes(member.input, at, member.out, place, size_bytes)
-        outbox.close_record(member, place + size_bytes)
+        effects.close_record(member, place + size_bytes)
         member.host.registers[arrays.ROUTED_ON] += 1
     return last
 
@@ -244,12 +241,19 @@ def _accept_inner(member: Member, origin: int, first: int, last: int) -> int:
 def hand_over(member: Member, state: Any) -> int:
     """Give the packet in the inbox to the protocol, or to the failure detector."""
     registers = member.host.registers
+    is_direct = member.setting[arrays.ROUTE] == arrays.DIRECT
     count, sender = registers[arrays.COUNT], registers[arrays.SENDER]
     if not _is_admitted(member, state, sender, count):
-        if sender != member.segment[registers[arrays.SEGMENT], arrays.WHO]:
-            _pass_over(member, count)
-            return DONE
-        status = _refuse(member, records.IMPOSSIBLE)
+        if sender == member.segment[registers[arrays.SEGMENT], arrays.WHO]:
+            status = _refuse(member, records.IMPOSSIBLE)
+        else:
+            # It was routed or relayed by a peer that could not judge it. A relayed message counts
+            # as received, so that those behind it are in their turn.
+            status = DONE
+            if is_direct:
+                slot = contract.value_of(member.inbox, 0)
+                source = member.host.source_of(slot) + ZERO
+                member.known[source, arrays.RECEIVED] = member.host.sequence_of(slot)
         if status == DONE:
             records.give_back(member, count)
         return status
@@ -261,20 +265,21 @@ def hand_over(member: Member, state: Any) -> int:
         contract.receive(state, 0, sender, member.inbox, count, member.host)
     registers[arrays.COUNT] = 0
     registers[arrays.ARRIVED] = count
-    _count_arrival(member, count)
+    # Count what was handed over, and end the references that are not the protocol's.
+    for i in range(count):
+        kind = member.item_class[contract.tag_of(member.inbox, i)]
+        slot = contract.value_of(member.inbox, i)
+        if kind == MESSAGE:
+            registers[arrays.RECEPTIONS] += 1
+            effects.begin_wait(member, slot)
+            if is_direct:
+                source = member.host.source_of(slot) + ZERO
+                sequence = member.host.sequence_of(slot) + ZERO
+                member.known[source, arrays.RECEIVED] = sequence
+                store.keep_until_stable(member, source, sequence, slot)
+        elif kind == REFERENCE:
+            store.end_reference(member, slot)
     return DONE
-
-
-@compiled.function(inline=False)
-def _pass_over(member: Member, count: int) -> None:
-    """Leave out a packet that is not its peer's own: it was routed or relayed by one who could not
-    judge it. A relayed message counts as received, so that those behind it are in their turn.
-    """
-    if member.setting[arrays.ROUTE] == arrays.DIRECT:
-        slot = contract.value_of(member.inbox, 0)
-        source = member.host.source_of(slot) + ZERO
-        member.known[source, arrays.RECEIVED] = member.host.sequence_of(slot)
-    records.give_back(member, count)
 
 
 @compiled.function(inline=False)
@@ -292,21 +297,3 @@ def _is_admitted(member: Member, state: Any, sender: int, count: int) -> bool:
         elif not contract.admits(state, 0, sender, tag, value, member.host):
             return False
     return True
-
-
-@compiled.function(inline=False)
-def _count_arrival(member: Member, count: int) -> None:
-    """Count what was handed over, and end the references that are not the protocol's."""
-    for i in range(count):
-        kind = member.item_class[contract.tag_of(member.inbox, i)]
-        slot = contract.value_of(member.inbox, i)
-        if kind == MESSAGE:
-            member.host.registers[arrays.RECEPTIONS] += 1
-            effects.begin_wait(member, slot)
-            if member.setting[arrays.ROUTE] == arrays.DIRECT:
-                source = member.host.source_of(slot) + ZERO
-                sequence = member.host.sequence_of(slot) + ZERO
-                member.known[source, arrays.RECEIVED] = sequence
-                store.keep_until_stable(member, source, sequence, slot)
-        elif kind == REFERENCE:
-            store.end_reference(member, slot)

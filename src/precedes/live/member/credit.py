@@ -6,8 +6,8 @@ below. So a source learns how many of its messages everybody has consumed from o
 of its neighbours, and sends down the same tree how many are stable. In a mesh the tree is a star
 and the numbers are those of single members.
 
-What has been heard stays true, because nobody consumes less later: after a change of the view the
-most that was heard of a branch counts on, until its new first member knows more.
+A reported number stays true, because nobody consumes less later: after a change of the view the
+highest number of a branch still counts, until its new first member reports more.
 """
 
 from __future__ import annotations
@@ -18,18 +18,18 @@ import numpy as np
 
 from precedes import compiled
 from precedes.compiled import ZERO
-from precedes.live.member import arrays, outbox, records, store
-from precedes.live.member.arrays import Member
+from precedes.live.member import arrays, effects, records, store
+from precedes.live.member.arrays import DONE, FLUSH, Member
 from precedes.parts.pool import NONE
 
 ALL: Final = 1 << 31  # more than anybody can have consumed
-# In ``last_sent``: beside the stable number, that nothing more will come.
+# In ``last_sent``, next to the stable number: the source has finished.
 ENDED: Final = records.SEQUENCE_MAX + 1
 
 
 @compiled.function(inline=False)
 def settle(member: Member) -> None:
-    """Find how many own messages are stable, and let kept ones go that all have."""
+    """Count the own messages that are stable, and drop kept ones that all have."""
     registers = member.host.registers
     me = member.setting[arrays.ME]
     stable = min(_consumed_below(member, me), registers[arrays.OWN_SEQUENCE])
@@ -65,22 +65,18 @@ def _consumed_below(member: Member, source: int) -> int:
 
 
 @compiled.function(inline=False)
-def has_room_to_acknowledge(member: Member) -> bool:
-    """Whether all that ``acknowledge`` may write fits."""
+def acknowledge(member: Member) -> int:
+    """Acknowledge consumption and stability: piggybacked, or alone if much or overdue.
+
+    A frame for every message consumed would double their number. FLUSH if there is no room.
+    """
+    registers = member.host.registers
     count = member.setting[arrays.NODES] * (1 + member.setting[arrays.BRANCHES])
     if member.setting[arrays.ROUTE] != arrays.TREE:
         count = 2 * member.setting[arrays.NODES]
-    return outbox.has_room(member, count * max(records.UP_BYTES, records.DOWN_BYTES), count)
-
-
-@compiled.function(inline=False)
-def acknowledge(member: Member) -> None:
-    """Acknowledge consumption and stability: piggybacked, or alone if much or overdue.
-
-    A frame for every message consumed would double their number.
-    """
-    registers = member.host.registers
-    registers[arrays.UNTOLD] = 0
+    if not effects.has_room(member, count * max(records.UP_BYTES, records.DOWN_BYTES), count):
+        return FLUSH
+    registers[arrays.UNACKNOWLEDGED] = 0
     for source in range(member.setting[arrays.NODES]):
         if source != member.setting[arrays.ME] and member.known[source, arrays.GONE] == 0:
             _send_up(member, source)
@@ -89,6 +85,7 @@ def acknowledge(member: Member) -> None:
             for source in range(member.setting[arrays.NODES]):
                 if member.serves[source, b] != 0 and member.known[source, arrays.GONE] == 0:
                     _send_down(member, member.branch[b] + ZERO, source)
+    return DONE
 
 
 @compiled.function(inline=False)
@@ -108,13 +105,13 @@ def _send_up(member: Member, source: int) -> None:
     if change <= 0:
         return
     if not _goes_now(member, parent, change):
-        member.host.registers[arrays.UNTOLD] = 1
+        member.host.registers[arrays.UNACKNOWLEDGED] = 1
         return
     member.last_sent[parent, source] = consumed
     laggard = member.known[source, arrays.LAGGARD]
-    at = outbox.open_record(member, parent)
+    at = effects.open_record(member, parent)
     at = records.write_up(member.out, at, source, consumed, laggard)
-    outbox.close_record(member, at)
+    effects.close_record(member, at)
 
 
 @compiled.function(inline=False)
@@ -125,17 +122,17 @@ def _send_down(member: Member, peer: int, source: int) -> None:
     if news == member.last_sent[peer, source]:
         return
     if not finished and not _goes_now(member, peer, stable - member.last_sent[peer, source]):
-        member.host.registers[arrays.UNTOLD] = 1
+        member.host.registers[arrays.UNACKNOWLEDGED] = 1
         return
     member.last_sent[peer, source] = news
-    at = outbox.open_record(member, peer)
+    at = effects.open_record(member, peer)
     at = records.write_down(member.out, at, source, stable, int(finished))
-    outbox.close_record(member, at)
+    effects.close_record(member, at)
 
 
 @compiled.function(inline=False)
 def hear_up(member: Member, peer: int, source: int, consumed: int, laggard: int) -> None:
-    """A peer tells what it and those behind it have consumed."""
+    """A peer reports what it and those behind it have consumed."""
     if consumed > member.heard[peer, source]:
         member.heard[peer, source] = consumed
         member.lag[peer, source] = laggard
@@ -143,7 +140,7 @@ def hear_up(member: Member, peer: int, source: int, consumed: int, laggard: int)
 
 @compiled.function(inline=False)
 def hear_down(member: Member, source: int, stable: int, finished: int) -> None:
-    """A peer tells how many messages of a source everybody has consumed."""
+    """A peer reports how many messages of a source everybody has consumed."""
     known = member.known[source]
     known[arrays.STABLE] = max(known[arrays.STABLE], stable)
     if finished != 0:

@@ -1,9 +1,9 @@
 """A live member without sockets or a clock: bytes in, bytes and deliveries out.
 
-``Node`` collects input (frames of peers, own broadcasts, evictions, what the application took)
-and handles all of it in one call of the compiled step. Time is an argument; timers are kept here
-and ``next_timer_ns`` says when ``run`` has to be called at the latest. The same input at the same
-times gives the same output, byte by byte.
+``Node`` collects input (frames of peers, own broadcasts, evictions, messages consumed by the
+application) and handles all of it in one call of the compiled step. Time is an argument; timers are
+kept here and ``next_timer_ns`` is when ``run`` has to be called at the latest. The same input at
+the same times gives the same output, byte by byte.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import struct
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 
@@ -21,31 +21,44 @@ from precedes import contract, registry
 from precedes.compiled import tiers
 from precedes.compiled.recipes import Work
 from precedes.compiled.tiers import Compilation
-from precedes.contract import Capacity, grow
+from precedes.contract import Capacity, Int32s, grow
 from precedes.errors import InternalError, UserError
-from precedes.live.member import allocate, arrays, records, step, store, view
-from precedes.live.member.arrays import Member
+from precedes.live.member import arrays, records, step, store, view
+from precedes.live.member.arrays import Free, Member
+from precedes.live.member.effects import FRAME_BYTES, PIECE_BYTES
 from precedes.live.member.output import FEW, ROW_BYTES, Batch, Output
 from precedes.machine import reserve_bytes
 from precedes.model import NODES_MAX
-from precedes.parts import pool, tester
+from precedes.parts import pool, tester, topology
 from precedes.parts.pool import NONE
 
-# What a step has left once that was taken.
+# A member keeps some arrays of members x members; 1024 take 16 MB, and are far more than a
+# group with one window for everybody is good for.
+MEMBERS_MAX: Final = 1024
+WINDOW_MAX: Final = 1 << 16
+PAYLOAD_BYTES_MAX: Final = 1 << 26
+ITEMS_MAX: Final = 4096
+REPORTS: Final = 64
+TIMERS: Final = 256
+DELIVERIES: Final = 4096
+# What a message takes in a frame beside its fields and its payload, at most.
+BESIDE_BYTES: Final = 64
+
+# Registers of the output of a step, once it was drained.
 NOTHING: Final = np.zeros(arrays.ROWS + 1 - arrays.COMMON_BYTES, np.int64).data
 
-# The body of a frame that says farewell: the others go on at once.
+# The body of a frame with which a member leaves: the others go on at once.
 FAREWELL: Final = bytes([records.LEAVE])
 
 SEGMENT: Final = struct.Struct(f"{arrays.SEGMENT_WORDS}q")
 WORD_BYTES: Final = 8
 TRACE_ROW_BYTES: Final = 2 * WORD_BYTES
 
-# What a compiler process is told.
+# How a compiler process finds ``work``.
 RECIPE: Final = "precedes.live.member.node:work"
 
-# Timers that run out at once, such as the news of a crash, are handled in the same call, in at
-# most so many rounds; one that sets itself for ever is a defect.
+# Timers that run out at once, such as that of a detected crash, are handled in the same call, in at
+# most so many rounds; a timer that always sets itself again is a defect.
 ROUNDS_MAX: Final = 1000
 
 
@@ -66,40 +79,58 @@ class Settings:
     echo: bool = False
 
     def __post_init__(self) -> None:
-        if not 2 <= self.members <= min(allocate.MEMBERS_MAX, NODES_MAX):
-            raise UserError(f"a group has 2 to {allocate.MEMBERS_MAX} members, not {self.members}")
+        if not 2 <= self.members <= min(MEMBERS_MAX, NODES_MAX):
+            raise UserError(f"a group has 2 to {MEMBERS_MAX} members, not {self.members}")
         if not 0 <= self.member < self.members:
             raise UserError(f"there is no member {self.member} in a group of {self.members}")
-        if not 1 <= self.window <= allocate.WINDOW_MAX:
-            raise UserError(
-                f"window must be between 1 and {allocate.WINDOW_MAX}, not {self.window}"
-            )
+        if not 1 <= self.window <= WINDOW_MAX:
+            raise UserError(f"window must be between 1 and {WINDOW_MAX}, not {self.window}")
         if self.window_bytes < 1:
             raise UserError(f"window_bytes must be at least 1, not {self.window_bytes}")
-        if not 0 <= self.payload_max_bytes <= allocate.PAYLOAD_BYTES_MAX:
+        if not 0 <= self.payload_max_bytes <= PAYLOAD_BYTES_MAX:
             raise UserError(
-                f"payload_max_bytes must be between 0 and {allocate.PAYLOAD_BYTES_MAX}, not "
+                f"payload_max_bytes must be between 0 and {PAYLOAD_BYTES_MAX}, not "
                 f"{self.payload_max_bytes}"
             )
+
+
+class Room(NamedTuple):
+    """Initial sizes of arrays; all but the last two grow."""
+
+    slots: int = 1024
+    blocks: int = 2048
+    input_bytes: int = 1 << 18
+    segments: int = 256
+    trace_rows: int = 4096
+    packets: int = 8192  # small ones fill a frame: fewer would have it cut before
+
+
+DEFAULT_ROOM: Final = Room()
 
 
 class Node:
     """One member of a group; see the module.
 
-    As the last ``run`` has left it: ``own_stable``, how many own messages all are known to have
-    taken; ``is_all_stable``, whether those are all; ``has_untold_progress``, whether others do not
-    know yet all that was taken here.
+    After each ``run``: ``own_stable``, the number of own messages that all are known to have
+    consumed; ``is_all_stable``, whether those are all; ``owes_acknowledgement``, whether others do
+    not know yet all that was consumed here.
     """
 
     own_stable: int
     is_all_stable: bool
-    has_untold_progress: bool
+    owes_acknowledgement: bool
 
-    def __init__(self, settings: Settings, *, recording: bool = False, entropy: int = 1) -> None:
+    def __init__(
+        self,
+        settings: Settings,
+        *,
+        recording: bool = False,
+        room: Room = DEFAULT_ROOM,
+    ) -> None:
         self.settings = settings
         self.protocol = registry.load_live(settings.protocol)
         self.parameters = self.protocol.make_parameters(settings.parameters)
-        self.capacity = Capacity(slots=allocate.SLOTS_FIRST, reserve_bytes=reserve_bytes())
+        self.capacity = Capacity(slots=room.slots, reserve_bytes=reserve_bytes())
         self.group = contract.Group(
             nodes=settings.members,
             hosted=np.array([settings.member], np.int32),
@@ -107,9 +138,7 @@ class Node:
             window=settings.window,
         )
         self.state = self._allocate_state()
-        self.member: Member = allocate.make_member(
-            settings, self.protocol, self.state, self.capacity, entropy=entropy
-        )
+        self.member: Member = self._make_member(room)
         self._body: Callable[..., int] = step.run
         self._map_arrays()
         self.registers[arrays.RECORDING] = recording
@@ -117,20 +146,93 @@ class Node:
         self._filled = 0  # bytes of them in the input
         self._broadcasts: list[bytes] = []
         self._timers: list[tuple[int, int, int, int]] = []
-        self._promised = 0  # own messages, broadcast or about to be
-        self._promised_max = 0  # how many there may be of them now
+        self._numbered = 0  # own messages, broadcast or about to be
+        self._numbered_max = 0  # their number that credit allows now
         # Own messages that are not stable, by the calls that broadcast them: the last sequence
         # number of each, and its bytes; then the sum of these.
         self._unstable: deque[tuple[int, int]] = deque()
         self._unstable_bytes = 0
         self._beside_payload_bytes = records.message_bytes_max(self.member)
-        self.waiting_bytes = 0  # what the broadcasts until the next run will take, about
+        self.waiting_bytes = 0  # approximate size of the broadcasts until the next run
         self._no_bound = np.zeros(self.member.bound.size, np.int64).data.cast("B").cast("q")
-        # Who passes a message on to most others gets it first: in a tree the farthest by number.
+        # The member that passes a message on to most others gets it first: the farthest in a tree.
         self._order = sorted(range(settings.members), key=lambda who: -(who ^ settings.member))
         self._serial = 0
         view.place_in_view(self.member)
         self._count_credit()
+
+    def _make_member(self, room: Room) -> Member:
+        """The arrays of a member that has done nothing yet."""
+        settings, protocol, slots = self.settings, self.protocol, self.capacity.slots
+        n, window = settings.members, settings.window
+        route = arrays.ROUTES[protocol.route]
+        branches = topology.dimension(n) if route == arrays.TREE else n
+        setting = np.zeros(arrays.SETTINGS, np.int64)
+        setting[[arrays.NODES, arrays.ME, arrays.ROUTE]] = n, settings.member, route
+        setting[[arrays.WINDOW, arrays.EAGER]] = window, max(window // 8, 1)
+        setting[[arrays.PAYLOAD_MAX, arrays.ITEMS_MAX]] = settings.payload_max_bytes, ITEMS_MAX
+        setting[[arrays.BRANCHES, arrays.ECHO]] = branches, settings.echo
+        fields = self._fields_of(slots)
+        widest_bytes = settings.payload_max_bytes + records.fields_bytes_max(fields) + BESIDE_BYTES
+        packets = n * (n + 1) + n * (1 + branches) + room.packets
+        out_bytes = max(FRAME_BYTES, PIECE_BYTES + widest_bytes + records.UP_BYTES * packets)
+        host = contract.allocate_host(self.capacity, seed=1, registers=arrays.REGISTERS)
+        host.registers[contract.WINDOW] = window
+        return Member(
+            host=host,
+            message=np.zeros((slots, arrays.WORDS), np.int64),
+            slots=_make_free(slots - 1),  # the last slot is for fields that are discarded
+            field=fields,
+            block=np.zeros(room.blocks * arrays.BLOCK_BYTES, np.uint8),
+            blocks=_make_free(room.blocks),
+            name=store.allocate_names(slots),
+            inbox=np.zeros(2 * ITEMS_MAX, np.int64),
+            item_class=np.array([*protocol.items, *tester.ITEMS], np.int64),
+            setting=setting,
+            input=np.zeros(room.input_bytes, np.uint8),
+            segment=np.zeros((room.segments, arrays.SEGMENT_WORDS), np.int64),
+            common=np.zeros(max(FRAME_BYTES, widest_bytes), np.uint8),
+            out=np.zeros(out_bytes, np.uint8),
+            packet=np.zeros((packets, arrays.PACKET_WORDS), np.int64),
+            routed=np.zeros(out_bytes, np.uint8),
+            bound=np.zeros((n, arrays.BOUND_WORDS), np.int64),
+            delivered=np.zeros(max(1 << 18, 2 * widest_bytes), np.uint8),
+            delivery=np.zeros((DELIVERIES, arrays.DELIVERY_WORDS), np.int64),
+            timer=np.zeros((TIMERS, arrays.TIMER_WORDS), np.int64),
+            report=np.zeros((REPORTS, arrays.REPORT_WORDS), np.int64),
+            trace=np.zeros((room.trace_rows + 2 * ITEMS_MAX, 2), np.int64),
+            known=np.zeros((n, arrays.KNOWN_WORDS), np.int64),
+            kept=np.full((n, 2 * window), NONE, np.int32),
+            relayed=np.zeros((n, n), np.int32),
+            heard=np.zeros((n, n), np.int32),
+            lag=np.repeat(np.arange(n, dtype=np.int32)[:, None], n, axis=1).copy(),
+            last_sent=np.zeros((n, n), np.int32),
+            behind=np.zeros((branches, n), np.int32),
+            branch=np.full(branches, NONE, np.int32),
+            serves=np.zeros((n, branches), np.uint8),
+            detector=tester.make_detector(
+                group=self.group,
+                interval_ms=settings.test_interval_ms,
+                timeout_ms=settings.patience_ms,
+                rounds=0,
+                first_tag=len(protocol.items),
+                own_channel=True,
+            ),
+        )
+
+    def _fields_of(self, slots: int) -> tuple[Int32s, ...]:
+        """The message fields of the state as rows of 32-bit words, sharing its memory."""
+        found = []
+        for name in self.protocol.message_fields:
+            array = getattr(self.state, name)
+            itemsize, kind = array.dtype.itemsize, array.dtype.kind
+            if itemsize % 4 or kind not in "iu" or not array.flags.c_contiguous:
+                raise UserError(
+                    f"the message field {name!r} cannot travel: it must be an array of 32- or "
+                    "64-bit integers"
+                )
+            found.append(array.reshape(len(array), -1).view(np.int32))
+        return tuple(found) or (np.zeros((slots, 0), np.int32),)
 
     def prepare(self) -> None:
         """Use the compiled step: loaded from the cache, or compiled, which takes some seconds."""
@@ -153,9 +255,9 @@ class Node:
         return self.compilation.load(self.member, self.state)
 
     def use(self, body: Callable[..., int]) -> None:
-        """Take the steps from the next turn on with this body, compiled or not.
+        """Run the steps from the next turn on with this body, compiled or not.
 
-        It goes on with the same arrays, and leaves the same bytes in them.
+        It works on the same arrays, and leaves the same bytes in them.
         """
         self._body = body
         self._map_arrays()
@@ -181,7 +283,7 @@ class Node:
     # Input ----------------------------------------------------------------------------------
 
     def start(self, *, tests_at_ns: int | None = None) -> None:
-        """Begin: the protocol's own start, and at a given time the first tests for crashes."""
+        """Begin: the start of the protocol, and at a given time the first tests for crashes."""
         self._add(arrays.START)
         if tests_at_ns is not None:
             self._set_timer(tests_at_ns, owner=1, key=0)
@@ -200,29 +302,32 @@ class Node:
         end = self._filled = begin + len(body)
         self._segments = at + 1
         if end > len(self._input):
-            self.member = allocate.with_input(self.member, size_bytes=end)
+            # A batch is as large as what the links had in one turn of the loop.
+            larger = grow(self.member.input, np.zeros(2 * end, np.uint8))
+            self.member = self.member._replace(input=larger)
             self._map_arrays()
         if SEGMENT.size * at == len(self._segment):
-            self.member = allocate.with_segments(self.member)
+            segments = np.zeros((2 * at, arrays.SEGMENT_WORDS), np.int64)
+            self.member = self.member._replace(segment=grow(self.member.segment, segments))
             self._map_arrays()
         if body:
             self._input[begin:end] = body
         SEGMENT.pack_into(self._segment, SEGMENT.size * at, kind, who, begin, end)
 
     def broadcast(self, payload: bytes) -> int:
-        """Broadcast a message; its sequence number. The caller has asked for ``credit``."""
-        if self._promised >= self._promised_max:
+        """Broadcast a message; its sequence number. The caller has checked ``credit``."""
+        if self._numbered >= self._numbered_max:
             raise InternalError("a broadcast without credit")
         self._broadcasts += (len(payload).to_bytes(4, "little"), payload)
         self.waiting_bytes += arrays.BLOCK_BYTES + len(payload)
-        return self._promise(1, len(payload))
+        return self._number(1, len(payload))
 
-    def _promise(self, count: int, size_bytes: int) -> int:
+    def _number(self, count: int, size_bytes: int) -> int:
         """Count messages that the next ``run`` sends; the sequence number of the last."""
-        self._promised += count
-        self._unstable.append((self._promised, size_bytes))
+        self._numbered += count
+        self._unstable.append((self._numbered, size_bytes))
         self._unstable_bytes += size_bytes
-        return self._promised
+        return self._numbered
 
     def broadcast_many(self, payloads: Sequence[bytes]) -> int:
         """Broadcast messages; the sequence number of the last. There is credit for all."""
@@ -234,22 +339,22 @@ class Node:
             joined = length.join(payloads)
             self._broadcasts += (length, joined)
             self.waiting_bytes += arrays.BLOCK_BYTES * len(payloads) + len(joined)
-            self._promise(len(payloads), len(payloads) * len(payloads[0]))
+            self._number(len(payloads), len(payloads) * len(payloads[0]))
         else:
             for payload in payloads:
                 self.broadcast(payload)
-        return self._promised
+        return self._numbered
 
     def evict(self, who: int) -> None:
         """Take a member out of the view."""
         self._add(arrays.EVICT, who)
 
-    def take(self, source: int, count: int) -> None:
-        """The application has taken so many messages of a source."""
+    def consume(self, source: int, count: int) -> None:
+        """The application has consumed so many messages of a source."""
         self._known[source * arrays.KNOWN_WORDS + arrays.CONSUMED] += count
 
-    def take_batch(self, batch: Batch) -> None:
-        """The application has taken a whole batch."""
+    def consume_batch(self, batch: Batch) -> None:
+        """The application has consumed a whole batch."""
         if len(batch) > FEW:
             self.member.known[:, arrays.CONSUMED] += batch.counts(self.settings.members)
             return
@@ -267,26 +372,26 @@ class Node:
         """How many more messages may be broadcast now; the last may exceed ``window_bytes``."""
         if self._unstable_bytes >= self.settings.window_bytes:
             return 0
-        return self._promised_max - self._promised
+        return self._numbered_max - self._numbered
 
     @property
     def is_spent(self) -> bool:
         """Whether all numbers are used that a message may have."""
-        return self._promised >= records.SEQUENCE_MAX
+        return self._numbered >= records.SEQUENCE_MAX
 
     def _count_credit(self) -> None:
         registers = self.registers
         stable = self.own_stable = registers[arrays.OWN_STABLE]
         self.is_all_stable = stable == registers[arrays.OWN_SEQUENCE]
-        self.has_untold_progress = registers[arrays.UNTOLD] != 0
-        self._promised_max = min(stable + self.settings.window, records.SEQUENCE_MAX)
+        self.owes_acknowledgement = registers[arrays.UNACKNOWLEDGED] != 0
+        self._numbered_max = min(stable + self.settings.window, records.SEQUENCE_MAX)
         while self._unstable and self._unstable[0][0] <= stable:
             self._unstable_bytes -= self._unstable.popleft()[1]
 
     @property
     def broadcasts(self) -> int:
         """How many messages were broadcast, those included that the next ``run`` sends."""
-        return self._promised
+        return self._numbered
 
     @property
     def next_timer_ns(self) -> int | None:
@@ -300,12 +405,12 @@ class Node:
 
     @property
     def largest_message_bytes(self) -> int:
-        """The most that a message has taken on the wire so far."""
+        """The largest size of a message on the wire so far."""
         return self.registers[arrays.LARGEST_BYTES] + self._beside_payload_bytes
 
     @property
     def eager(self) -> int:
-        """How many messages taken and untold are told at once."""
+        """Consumed messages from which on they are acknowledged at once."""
         return int(self.member.setting[arrays.EAGER])
 
     # The others -----------------------------------------------------------------------------
@@ -330,16 +435,16 @@ class Node:
 
     @property
     def laggard(self) -> int:
-        """Who has taken the fewest of the own messages, as far as is known."""
+        """The member that has consumed the fewest own messages, as far as is known."""
         return self._known[self.settings.member * arrays.KNOWN_WORDS + arrays.LAGGARD]
 
     def stable(self, source: int) -> int:
-        """How many messages of a member all are known to have taken."""
+        """The number of messages of a member that all are known to have consumed."""
         return self._known[source * arrays.KNOWN_WORDS + arrays.STABLE]
 
     @property
-    def is_taken_by_all(self) -> bool:
-        """Whether it was closed, and all in the view are known to have taken its messages."""
+    def is_consumed_by_all(self) -> bool:
+        """Whether it was closed, and all in the view are known to have consumed its messages."""
         return self._known[self.settings.member * arrays.KNOWN_WORDS + arrays.FINISHED] != 0
 
     @property
@@ -347,7 +452,7 @@ class Node:
         """Whether that holds for all in the view: there is nothing more to deliver."""
         known = self.member.known
         ended = known[:, arrays.FINISHED] | known[:, arrays.GONE]
-        return self.is_taken_by_all and bool(ended.all())
+        return self.is_consumed_by_all and bool(ended.all())
 
     # Running --------------------------------------------------------------------------------
 
@@ -366,7 +471,7 @@ class Node:
                 self._make_room(found)
             self._drain(output)
             if self.registers[arrays.EVICTIONS] != evictions:
-                # What the others have taken now counts anew.
+                # What the others have consumed now counts again.
                 view.place_in_view(self.member)
             elif not self._timers or self._timers[0][0] > now_ns:
                 self._count_credit()
@@ -412,11 +517,27 @@ class Node:
         self._segments = self._filled = 0
 
     def _make_room(self, found: int) -> None:
-        """Give the step what it has stopped for; what it had to give away is taken."""
+        """Grow the array for which the step has stopped; its output was drained."""
         if found == arrays.GROW_SLOTS:
-            self._grow_slots()
+            self.capacity = self.capacity._replace(slots=2 * self.capacity.slots)
+            self.state = grow(self.state, self._allocate_state())
+            member, slots = self.member, self.capacity.slots
+            host = contract.allocate_host(self.capacity, seed=1, registers=arrays.REGISTERS)
+            self.member = member._replace(
+                host=grow(member.host, host),
+                message=grow(member.message, np.zeros((slots, arrays.WORDS), np.int64)),
+                slots=grow(member.slots, _make_free(slots - 1)),
+                name=store.larger_names(member.name, slots),
+                field=self._fields_of(slots),
+            )
+            self._map_arrays()
         elif found == arrays.GROW_BLOCKS:
-            self.member = allocate.with_blocks(self.member)
+            # Windows bound how often this can happen.
+            member, blocks = self.member, 2 * self.member.blocks.link.size
+            self.member = member._replace(
+                block=grow(member.block, np.zeros(blocks * arrays.BLOCK_BYTES, np.uint8)),
+                blocks=grow(member.blocks, _make_free(blocks)),
+            )
             self._map_arrays()
         elif found != arrays.FLUSH:
             raise InternalError(
@@ -431,14 +552,8 @@ class Node:
             pool.check_end(self.state)
             raise
 
-    def _grow_slots(self) -> None:
-        self.capacity = self.capacity._replace(slots=2 * self.capacity.slots)
-        self.state = grow(self.state, self._allocate_state())
-        self.member = allocate.with_slots(self.member, self.protocol, self.state, self.capacity)
-        self._map_arrays()
-
     def _drain(self, output: Output) -> bool:
-        """Take what the step has left; whether there was anything."""
+        """Move the output of the step to ``output``; whether there was any."""
         member = self.member
         common_bytes, _, packets, deliveries, delivered_bytes, timers, reports, rows = (
             self.registers[arrays.COMMON_BYTES : arrays.ROWS + 1]
@@ -467,7 +582,7 @@ class Node:
         return bool(rows or common_bytes or packets or deliveries or timers or reports)
 
     def _take_packets(self) -> tuple[dict[int, bytes], dict[int, int]]:
-        """What is for single members, and how many bytes of it are messages."""
+        """Bytes for single members, and how many of them are messages."""
         own: dict[int, bytes] = {}
         messages_bytes: dict[int, int] = {}
         bound = self._bound
@@ -481,14 +596,15 @@ class Node:
         bound[:] = self._no_bound  # as they are without packets
         return own, messages_bytes
 
-    # What people ask ------------------------------------------------------------------------
+    # Queries --------------------------------------------------------------------------------
 
     def counts(self) -> dict[str, int]:
-        """What has been counted since the start, and what is held now."""
-        return arrays.counts(self.member)
+        """Counters since the start, and what is held now."""
+        found = {name: int(self.registers[place]) for name, place in arrays.COUNTS.items()}
+        return {**found, "messages_kept": int(self.member.slots.mark[pool.COUNT])}
 
     def oldest_waiting_ns(self) -> int | None:
-        """Since when the message waits here that has waited longest."""
+        """When the message arrived that has waited here longest."""
         words = self.member.message
         waits = (words[:, arrays.REFERENCES] > 0) & (words[:, arrays.WAITING] > 0)
         return int(words[waits, arrays.SINCE_NS].min()) if waits.any() else None
@@ -513,6 +629,10 @@ class Node:
             missing = self.protocol.missing(self.state, int(slot)) if self.protocol.missing else []
             found.append((source, sequence, int(words[slot, arrays.SINCE_NS]), missing))
         return found
+
+
+def _make_free(rows: int) -> Free:
+    return pool.reserve(Free, np.dtype(np.int32).itemsize * rows)
 
 
 def work(protocol: str) -> Work:

@@ -3,7 +3,7 @@
 ``run`` takes the segments in order (frames, own broadcasts, timers, evictions), hands packets to
 the protocol's handlers and carries out their effects. When something is too small it returns what
 must grow or be emptied, with its place kept in ``host.registers``; ``node`` attends to it and calls
-again. Nothing is done twice.
+again. No input is handled twice.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from precedes import compiled, contract
-from precedes.live.member import arrays, arrivals, credit, effects, outbox, records, store, view
+from precedes.live.member import arrays, arrivals, credit, effects, records, store, view
 from precedes.live.member.arrays import DONE, FLUSH, Member
 from precedes.model import EventKind
 from precedes.parts import tester
@@ -36,18 +36,15 @@ def run(member: Member, state: Any) -> int:
             break
     if status == DONE:
         credit.settle(member)
-        if credit.has_room_to_acknowledge(member):
-            credit.acknowledge(member)
-        else:
-            status = FLUSH
-    outbox.sort_by_target(member)
+        status = credit.acknowledge(member)
+    effects.sort_by_target(member)
     return status
 
 
 @compiled.function(inline=False)
 def _next_input(member: Member, state: Any) -> int:
     """The next record, broadcast or event of the segment at hand."""
-    registers = member.host.registers
+    host, registers = member.host, member.host.registers
     if registers[arrays.ROWS] + TRACE_SPARE > member.trace.shape[0]:
         return FLUSH
     segment = member.segment[registers[arrays.SEGMENT]]
@@ -60,32 +57,22 @@ def _next_input(member: Member, state: Any) -> int:
         if kind == arrays.BROADCAST:
             return _broadcast(member, state, position)
         return arrivals.next_record(member, state, who, position)
-    status = _happen(member, state, kind, who)
-    if status == DONE:
-        return arrivals.next_segment(registers)
-    return status
-
-
-@compiled.function(inline=False)
-def _happen(member: Member, state: Any, kind: int, who: int) -> int:
-    """A start, a timer or an eviction."""
-    host = member.host
-    host.registers[arrays.OF_DETECTOR] = 0
+    registers[arrays.OF_DETECTOR] = 0
     if kind == arrays.START:
         contract.start(state, 0, host)
     elif kind == arrays.TIMER:
         contract.on_timer(state, 0, who, host)
-    elif kind == arrays.EVICT:
-        return view.evict(member, state, who)
-    elif tester.crash_of(who) >= 0:
-        return view.evict(member, state, tester.crash_of(who))
+    elif kind == arrays.EVICT or tester.crash_of(who) >= 0:
+        status = view.evict(member, state, who if kind == arrays.EVICT else tester.crash_of(who))
+        if status != DONE:
+            return status
     else:
-        host.registers[arrays.OF_DETECTOR] = 1
+        registers[arrays.OF_DETECTOR] = 1
         if member.detector.process.round[0] == 0:
             tester.begin(member.detector, 0, host)
         else:
             tester.on_expiry(member.detector, 0, who, host)
-    return DONE
+    return arrivals.next_segment(registers)
 
 
 @compiled.function(inline=False)

@@ -25,7 +25,7 @@ import numpy as np
 from precedes import compiled, contract
 from precedes.compiled import ZERO
 from precedes.contract import Int64s
-from precedes.live.member import arrays, outbox, records
+from precedes.live.member import arrays, effects, records
 from precedes.live.member.arrays import DONE, FLUSH, Member
 from precedes.parts import topology
 from precedes.parts.pool import NONE
@@ -36,14 +36,14 @@ def evict(member: Member, state: Any, who: int) -> int:
     """Take a member out of the view; nothing happens if it is out already."""
     registers = member.host.registers
     if who == member.setting[arrays.ME]:
-        if not outbox.can_report(member, 2):
+        if not effects.can_report(member, 2):
             return FLUSH
-        outbox.report(member, arrays.EVICTED, who, 0)
+        effects.report(member, arrays.EVICTED, who, 0)
         return DONE
     if member.known[who, arrays.GONE] != 0:
         return DONE
     count = member.setting[arrays.NODES] * (registers[arrays.EVICTIONS] + 1)
-    if not outbox.can_report(member, 2) or not outbox.has_room(
+    if not effects.can_report(member, 2) or not effects.has_room(
         member, count * records.FROZEN_BYTES, count
     ):
         return FLUSH
@@ -53,7 +53,7 @@ def evict(member: Member, state: Any, who: int) -> int:
     registers[arrays.EVICTIONS] += 1
     if member.detector.state[0, who] & 1 == 0:
         member.detector.state[0, who] += 1
-    outbox.report(member, arrays.EVICTED, who, 0)
+    effects.report(member, arrays.EVICTED, who, 0)
     _send_frozen(member)
     return DONE
 
@@ -68,8 +68,8 @@ def _send_frozen(member: Member) -> None:
         for gone in range(nodes):
             if member.known[gone, arrays.GONE] != 0:
                 received = member.known[gone, arrays.RECEIVED]
-                at = outbox.open_record(member, target)
-                outbox.close_record(member, records.write_frozen(member.out, at, gone, received))
+                at = effects.open_record(member, target)
+                effects.close_record(member, records.write_frozen(member.out, at, gone, received))
 
 
 @compiled.function(inline=False)
@@ -96,11 +96,11 @@ def _relay(member: Member, peer: int, who: int, has: int) -> int:
     ):
         slot = member.kept[who, (done + 1) % member.kept.shape[1]] + ZERO
         if slot != NONE:
-            if not outbox.has_room(member, records.relay_bytes_max(member, slot), 1):
+            if not effects.has_room(member, records.relay_bytes_max(member, slot), 1):
                 return FLUSH
-            begin = outbox.open_record(member, peer)
+            begin = effects.open_record(member, peer)
             at = records.write_relay(member, member.out, begin, slot)
-            outbox.close_record(member, at)
+            effects.close_record(member, at)
             member.bound[peer, arrays.OF_MESSAGES] += at - begin - records.KIND_BYTES
             member.host.registers[arrays.RELAYED] += 1
         done += 1

@@ -1,72 +1,289 @@
-"""Connections between members: greeting, frames, resumption after a break.
+"""Connections between members: addresses, handshakes, frames, resumption after a break.
 
 Of two members that need a link the one with the higher number dials. A connection begins with a
-greeting of each side (``wire.Hello``); who does not speak within ``HANDSHAKE_S``, is of another
-group, has no right certificate, was restarted or is out of the view is refused with a reason.
+handshake (``wire.Hello``). A peer that sends none within ``HANDSHAKE_S``, is of another group, has
+no valid certificate, was restarted or is out of the view is refused with a reason.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import ipaddress
 import logging
 import os
 import random
+import re
 import socket
 import ssl
 import time
-from collections.abc import Coroutine, Iterator
+from collections.abc import Coroutine, Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, Protocol, cast
 
-from precedes.errors import PeerError
+from precedes.errors import PeerError, UserError
 from precedes.live.net import security, wire
-from precedes.live.net.address import ACCEPTED_MAX, split_address
-from precedes.live.net.connection import CLOSE_S, HANDSHAKE_S, Connection
 from precedes.live.net.link import Link
-from precedes.live.net.owner import Owner
 from precedes.live.net.security import Credentials, Security
 
 log = logging.getLogger("precedes.live")
 
-REDIAL_FIRST_S: Final = 0.02
-REDIAL_LAST_S: Final = 0.5
-# Of the patience with a silent member: after this share its connection is given up.
+HANDSHAKE_S: Final = 5.0
+# How long a peer may take to read the last bytes and close its side of a connection.
+CLOSE_S: Final = 1.0
+# Waits before a failed operation is repeated (``backoff_s``).
+RETRY_FIRST_S: Final = 0.02
+RETRY_LAST_S: Final = 0.5
+# Share of ``evict_after_s`` after which a silent connection is given up.
 SILENT_SHARE: Final = 0.75
 # Most connections without a handshake yet, or refused; twice the members in a larger group.
 # Another one closes the oldest, so that idle connections keep nobody out.
-STRANGERS_MAX: Final = 64
+UNIDENTIFIED_MAX: Final = 64
 # What is kept in any case for a member that acknowledges nothing; beyond that the messages of all
 # windows, and so many bytes of other records for each of them.
 KEPT_BYTES: Final = 1 << 16
 OTHERS_BYTES: Final = 256
 
 # In the number of a refusal.
-EVICTED: Final = 1  # the others go on without you
-DUPLICATE: Final = 2  # there is a connection already, as happens when both have dialled
+EVICTED: Final = 1  # the group goes on without the receiver
+DUPLICATE: Final = 2  # there is a connection already: both sides have dialled
+
+PORT_MAX: Final = 65_535
+ADDRESS: Final = re.compile(r"(\[[^\[\]\s]+\]|[^\[\]\s]+):([0-9]{1,5})")
+# Connections that the operating system holds until they are accepted.
+ACCEPTED_MAX: Final = 256
 
 
-def redial_waits_s() -> Iterator[float]:
-    """How long to wait before dialling again: twice as long each time, up to a bound, give or take
-    a half, so that members which lost a connection together do not dial together."""
-    wait_s = REDIAL_FIRST_S
+def split_address(address: str) -> tuple[str, int]:
+    """Host and port of "host:port"; an IPv6 host stands in brackets."""
+    match = ADDRESS.fullmatch(str(address))
+    if match is None or int(match[2]) > PORT_MAX:
+        raise UserError(f"an address is host:port, not {address!r}")
+    host, port = match[1], int(match[2])
+    if ":" in host and not host.startswith("["):
+        raise UserError(f"an IPv6 address needs brackets, [{host}]:{port}, not {address!r}")
+    return host.strip("[]"), port
+
+
+def is_loopback(host: str) -> bool:
+    """Whether only this machine reaches a host."""
+    try:
+        return host == "localhost" or ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def listen_on_loopback() -> socket.socket:
+    """A socket that listens at a free port of this machine."""
+    return socket.create_server(("127.0.0.1", 0), backlog=ACCEPTED_MAX)
+
+
+def backoff_s() -> Iterator[float]:
+    """Waits between attempts: exponential up to a bound, with random jitter.
+
+    Without the jitter, members that lost a connection together would dial together.
+    """
+    wait_s = RETRY_FIRST_S
     while True:
         yield wait_s * random.uniform(0.5, 1.5)
-        wait_s = min(2 * wait_s, REDIAL_LAST_S)
+        wait_s = min(2 * wait_s, RETRY_LAST_S)
+
+
+class Owner(Protocol):
+    """The member that links belong to: what they read of it, and where they report."""
+
+    @property
+    def is_over(self) -> bool:
+        """Whether it has left the group: frames in flight may still arrive."""
+
+    @property
+    def is_finished(self) -> bool:
+        """Whether all in the view have finished, and may close connections without a record."""
+
+    @property
+    def largest_message_bytes(self) -> int:
+        """The largest size of a message on the wire so far."""
+
+    def is_gone(self, member: int) -> bool:
+        """Whether a member is out of the view."""
+
+    def on_bodies(self, peer: int, bodies: Iterable[bytes | memoryview]) -> None:
+        """Frames of a peer have arrived; their bodies are valid until this returns."""
+
+    def on_peer_error(self, peer: int | None, error: PeerError, where: str) -> None:
+        """A peer sent what no correct member sends."""
+
+    def on_no_handshake(self, where: str) -> None:
+        """A connection has ended without a handshake: the peer is busy, or not a member."""
+
+    def on_damaged(self, peer: int | None, where: str) -> None:
+        """Checksum mismatch; what is missing is sent again over another connection."""
+
+    def on_refused(self, peer: int | None, reason: str, *, evicted: bool) -> None:
+        """A peer refuses this member."""
+
+    def on_disconnected(self, peer: int, error: Exception | None) -> None:
+        """A connection broke; the link resumes over the next one."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class LinkSettings:
-    """What links are told about their member and its group."""
+    """Settings of a member that its links use."""
 
     member: int
     addresses: tuple[str, ...]
     group: str  # its name, in the certificates of its members
-    group_digest: bytes  # the same for all who may speak to each other
+    group_digest: bytes  # the same for all members that may connect to each other
     security: Security | None
     window: int
     test_every_s: float
     frame_max_bytes: int
+
+
+class Connection(asyncio.BufferedProtocol):
+    """One TCP connection, dialled (``target`` is known) or accepted."""
+
+    def __init__(self, links: Links, target: int | None, address: str) -> None:
+        self.links = links
+        self.target = target
+        self.address = address
+        self.link: Link | None = None
+        self.had_link = False  # its handshake succeeded
+        self.transport: asyncio.Transport | None = None
+        self.paused = False
+        self.is_damaged = False
+        self.heard_s = self.said_s = time.monotonic()  # of the last bytes received, and written
+        self.closed: asyncio.Future[None] = links.loop.create_future()
+        self._frames = wire.Frames(frame_max_bytes=links.settings.frame_max_bytes)
+        self._limit: asyncio.TimerHandle | None = None
+
+    @property
+    def is_dialled(self) -> bool:
+        """Whether this side has made the connection."""
+        return self.target is not None
+
+    @property
+    def peer(self) -> int | None:
+        """The member at the other side, as far as it is known."""
+        return self.target if self.link is None else self.link.peer
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Send the handshake if this side has dialled."""
+        self.transport = cast(asyncio.Transport, transport)
+        self._limit = self.links.loop.call_later(HANDSHAKE_S, self._on_handshake_timeout)
+        if self.target is not None:
+            self.transport.write(self.links.hello(self.target).encode())
+
+    def _on_handshake_timeout(self) -> None:
+        """Give up: a peer that was dialled may be busy or starting, and is dialled again."""
+        if self.link is None:
+            if not self.is_dialled:
+                self.links.owner.on_no_handshake(self.address)
+            self.abort()
+
+    def _stop_timer(self) -> None:
+        if self._limit is not None:
+            self._limit.cancel()
+
+    def get_buffer(self, sizehint: int) -> memoryview:
+        """Where the operating system puts the next bytes."""
+        return self._frames.room()
+
+    def buffer_updated(self, count: int) -> None:
+        """Bytes have been received."""
+        self.heard_s = time.monotonic()
+        try:
+            if self.link is None:
+                if self.transport is None or self.transport.is_closing():
+                    return
+                self._shake_hands(self._frames.unframed(count))
+                count = 0
+            if self.link is not None and (frames := self._frames.advance(count)):
+                self._take(self.link, frames)
+        except wire.Damaged:
+            self.is_damaged = True
+            self.links.owner.on_damaged(self.peer, self.address)
+            self.abort()
+        except PeerError as error:
+            self.fail(error)
+
+    def _shake_hands(self, data: memoryview) -> None:
+        """Read the handshake of the other side, once all of it is there."""
+        if bytes(data[: len(wire.MAGIC)]) != wire.MAGIC[: len(data)]:
+            if not self.is_dialled:
+                raise PeerError("it does not speak this protocol")
+            try:
+                frames = self._frames.advance(0)
+            except wire.Damaged:
+                raise PeerError("it answers without a handshake") from None
+            for kind, number, _, body in frames:
+                if kind != wire.REFUSED:
+                    raise PeerError("it answers without a handshake")
+                self.links.on_refused(self, number, bytes(body))
+        elif len(data) >= wire.HELLO_BYTES:
+            hello = wire.decode_hello(bytes(data[: wire.HELLO_BYTES]))
+            self._frames.skip(wire.HELLO_BYTES)
+            if self.links.greet(self, hello):
+                self._stop_timer()
+
+    def _take(self, link: Link, frames: list[wire.Frame]) -> None:
+        kind, number, _, reason = frames[-1]
+        if kind == wire.REFUSED:
+            frames = frames[:-1]
+        if bodies := link.take(frames):
+            self.links.owner.on_bodies(link.peer, bodies)
+        if kind == wire.REFUSED:
+            self.links.on_refused(self, number, bytes(reason))
+        elif link.is_overdue and not self.paused:
+            self.write(link.acknowledgement())
+
+    def write(self, data: bytes) -> None:
+        """Hand bytes to the operating system, or to the transport's buffer."""
+        if self.transport is not None and not self.transport.is_closing():
+            self.said_s = time.monotonic()
+            self.transport.write(data)
+
+    def refuse(self, reason: str, *, code: int = 0) -> None:
+        """Send the reason, and close."""
+        self.write(wire.refusal(reason, code=code))
+        self.close()
+
+    def fail(self, error: PeerError) -> None:
+        """Count the other side's mistake, and close."""
+        self.links.owner.on_peer_error(self.peer, error, self.address)
+        if self.link is None:
+            self.refuse(str(error))
+        else:
+            self.links.ban(self.link.peer)
+
+    def pause_writing(self) -> None:
+        """The other side is slow: frames wait in the link."""
+        self.paused = True
+
+    def resume_writing(self) -> None:
+        """It has caught up."""
+        self.paused = False
+        self.links.on_writable(self)
+
+    def close(self) -> None:
+        """Close after all that was written has been sent, or ``CLOSE_S`` later."""
+        # Once: a transport of TLS that is closed again can no longer be aborted.
+        if self.transport is not None and not self.transport.is_closing():
+            self.transport.close()
+            self._stop_timer()
+            self._limit = self.links.loop.call_later(CLOSE_S, self.abort)
+
+    def abort(self) -> None:
+        """Close at once."""
+        if self.transport is not None:
+            self.transport.abort()
+
+    def connection_lost(self, error: Exception | None) -> None:
+        """The connection has ended."""
+        self._stop_timer()
+        self.links.on_lost(self, error)
+        if not self.closed.done():
+            self.closed.set_result(None)
 
 
 class Links:
@@ -87,9 +304,9 @@ class Links:
         self.connections: dict[int, Connection] = {}
         self.attached = asyncio.Event()  # set when a link has got a connection, or needs none
         self.reconnections = 0
-        # Oldest first, with what lets them in.
-        self._strangers: dict[Connection, asyncio.Task[None] | None] = {}
-        self._strangers_max = max(STRANGERS_MAX, 2 * len(settings.addresses))
+        # Connections without a handshake, oldest first, and the tasks that start TLS on them.
+        self._unidentified: dict[Connection, asyncio.Task[None] | None] = {}
+        self._unidentified_max = max(UNIDENTIFIED_MAX, 2 * len(settings.addresses))
         self._dialling: dict[int, asyncio.Task[None]] = {}
         self._banned: set[int] = set()
         self._ended: set[int] = set()
@@ -103,49 +320,53 @@ class Links:
     async def listen(self) -> None:
         """Accept connections from now on."""
         if not self._listeners:
-            self._listeners = await self._bind()
+            host, port = split_address(self.settings.addresses[self.me])
+            found = await self.loop.getaddrinfo(
+                host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+            )
+            with contextlib.ExitStack() as made:
+                self._listeners = [
+                    made.enter_context(
+                        socket.create_server(address, family=family, backlog=ACCEPTED_MAX)
+                    )
+                    for family, _, _, _, address in found
+                ]
+                made.pop_all()
         for sock in self._listeners:
             sock.setblocking(False)
             self._keep(self._accept(sock))
 
-    async def _bind(self) -> list[socket.socket]:
-        host, port = split_address(self.settings.addresses[self.me])
-        found = await self.loop.getaddrinfo(
-            host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
-        )
-        with contextlib.ExitStack() as made:
-            socks = [
-                made.enter_context(
-                    socket.create_server(address, family=family, backlog=ACCEPTED_MAX)
-                )
-                for family, _, _, _, address in found
-            ]
-            made.pop_all()
-        return socks
-
     async def _accept(self, listener: socket.socket) -> None:
-        """Take connections; the handshake of each is no business of the next.
+        """Accept connections; a slow handshake does not hold back the next one.
 
-        Not ``create_server``: with TLS it does not say why a handshake has failed, and to start
+        Not ``create_server``: with TLS it does not report why a handshake has failed, and starting
         TLS on a connection that it has accepted loses what uvloop has read before.
         """
+        waits_s = backoff_s()
         while True:
             try:
                 sock, address = await self.loop.sock_accept(listener)
             except ConnectionError:
-                continue  # it has gone before it was taken
+                continue  # it was closed before it was accepted
             except OSError as error:
-                log.error("cannot take connections for now: %s", error.strerror)
-                await asyncio.sleep(REDIAL_LAST_S)
+                log.error("cannot accept connections for now: %s", error.strerror)
+                await asyncio.sleep(next(waits_s))
                 continue
+            waits_s = backoff_s()
             self._enter(sock, f"{address[0]}:{address[1]}")
 
     def _enter(self, sock: socket.socket, address: str) -> None:
         """Begin the handshake of an accepted connection."""
-        if len(self._strangers) >= self._strangers_max:
-            self._drop_oldest_stranger()
+        if len(self._unidentified) >= self._unidentified_max:
+            oldest = next(iter(self._unidentified))
+            starting = self._unidentified.pop(oldest)
+            error = PeerError("too many connections at once")
+            self.owner.on_peer_error(None, error, oldest.address)
+            oldest.abort()
+            if starting is not None:
+                starting.cancel()  # without effect once the handshake of TLS is over
         connection = Connection(self, None, address)
-        entering = self._strangers[connection] = self._keep(self._let_in(connection, sock))
+        entering = self._unidentified[connection] = self._keep(self._let_in(connection, sock))
 
         def on_end(_: asyncio.Task[None]) -> None:
             """Not in the task, which may be cancelled before it begins."""
@@ -155,17 +376,8 @@ class Links:
 
         entering.add_done_callback(on_end)
 
-    def _drop_oldest_stranger(self) -> None:
-        connection = next(iter(self._strangers))
-        entering = self._strangers.pop(connection)
-        error = PeerError("too many connections at once")
-        self.owner.on_peer_error(None, error, connection.address)
-        connection.abort()
-        if entering is not None:
-            entering.cancel()  # without effect once the handshake of TLS is over
-
     async def _let_in(self, connection: Connection, sock: socket.socket) -> None:
-        """Do the handshake of an accepted connection, and say why if it fails."""
+        """Start TLS on an accepted connection, and report why if that fails."""
         tls = self.credentials.contexts().server
         limit_s = HANDSHAKE_S if tls is not None else None
         try:
@@ -184,7 +396,7 @@ class Links:
         return self.links[peer]
 
     def want(self, peer: int, *, anyhow: bool = False) -> None:
-        """See to it that there is a connection: dial if it is ours to dial, or ``anyhow``."""
+        """Ensure that there is a connection: dial if it is ours to dial, or ``anyhow``."""
         self.link(peer)
         if self._is_closed or peer in self._banned:
             return
@@ -195,14 +407,15 @@ class Links:
 
     async def _dial(self, peer: int) -> None:
         """Try until there is a connection or the member is out of the view."""
-        host, port = split_address(self.settings.addresses[peer])
-        waits_s = redial_waits_s()
+        address = self.settings.addresses[peer]
+        host, port = split_address(address)
+        waits_s = backoff_s()
         try:
             while not self._is_closed and not self.owner.is_gone(peer):
-                with contextlib.suppress(OSError, asyncio.TimeoutError), self._reported(peer):
+                try:
                     async with asyncio.timeout(HANDSHAKE_S):
                         _, connection = await self.loop.create_connection(
-                            lambda: Connection(self, peer, self.settings.addresses[peer]),
+                            lambda: Connection(self, peer, address),
                             host,
                             port,
                             ssl=self.credentials.contexts().client,
@@ -214,7 +427,14 @@ class Links:
                             connection.close()
                         raise
                     if connection.had_link:
-                        waits_s = redial_waits_s()
+                        waits_s = backoff_s()
+                except ssl.SSLError as error:
+                    self.owner.on_peer_error(peer, security.why(error), address)
+                except ConnectionRefusedError:
+                    if self._is_ending:
+                        self._ended.add(peer)
+                except OSError:
+                    pass  # it is dialled again
                 if peer in self._banned or (peer in self.connections and self.me < peer):
                     return
                 if peer in self._ended:
@@ -223,28 +443,15 @@ class Links:
         finally:
             self._dialling.pop(peer, None)
 
-    @contextlib.contextmanager
-    def _reported(self, peer: int) -> Iterator[None]:
-        """Report why a dialled connection failed, if that says something about the other side."""
-        try:
-            yield
-        except ssl.SSLError as error:
-            self.owner.on_peer_error(peer, security.why(error), self.settings.addresses[peer])
-            raise
-        except ConnectionRefusedError:
-            if self._is_ending:
-                self._ended.add(peer)
-            raise
-
     def _keep(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
-        """Do something in the background, until it is done or all is over."""
+        """Run a task in the background, until it is done or the links are closed."""
         task = self.loop.create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
         return task
 
     def hello(self, peer: int) -> wire.Hello:
-        """What this member says first to another."""
+        """The handshake that this member sends to another."""
         link = self.link(peer)
         return wire.Hello(
             member=self.me,
@@ -256,7 +463,7 @@ class Links:
         )
 
     def greet(self, connection: Connection, hello: wire.Hello) -> bool:
-        """A greeting has come: refuse it, or let the link go on over this connection."""
+        """Accept a handshake and resume the link over this connection, or refuse it."""
         peer = hello.member
         if peer >= len(self.settings.addresses) or peer == self.me or hello.target != self.me:
             raise PeerError(
@@ -267,7 +474,10 @@ class Links:
         if hello.group != self.settings.group_digest:
             raise PeerError("it belongs to another group, or its settings differ")
         if self.settings.security is not None:
-            security.check_name(connection.peer_names(), self.settings.group, peer)
+            transport = connection.transport
+            tls = transport.get_extra_info("ssl_object") if transport is not None else None
+            names = security.names_in(tls.getpeercert()) if tls is not None else []
+            security.check_name(names, self.settings.group, peer)
         if self.owner.is_gone(peer):
             connection.refuse("you are out of the view: the others go on", code=EVICTED)
             return False
@@ -278,37 +488,29 @@ class Links:
         if (link.life and link.life != hello.life) or hello.known not in (self.life, bytes(16)):
             raise PeerError("it was restarted and cannot come back", f"member {peer}")
         other = self.connections.get(peer)
-        # When both have dialled, both sides keep the one of the member with the higher number. One
-        # that has been silent may be half open: the peer dials because it has lost its end of it.
-        kept = other is not None and self._is_regular(other, peer) and not self._is_silent(other)
-        if kept and not self._is_regular(connection, peer):
+        # Of two connections the one that the higher member has dialled stays, unless it is silent:
+        # it may be half open, and the peer dials because it has lost its end of it.
+        dials = self.me > peer
+        is_kept = (
+            other is not None
+            and other.is_dialled == dials
+            and time.monotonic() - other.heard_s <= self.settings.test_every_s
+        )
+        if is_kept and connection.is_dialled != dials:
             connection.refuse("there is a connection already", code=DUPLICATE)
             return False
-        return self._attach(connection, link, hello, other)
-
-    def _is_silent(self, connection: Connection) -> bool:
-        """Whether nothing has come for longer than a test interval."""
-        return time.monotonic() - connection.heard_s > self.settings.test_every_s
-
-    def _is_regular(self, connection: Connection, peer: int) -> bool:
-        """Whether the member with the higher number has dialled."""
-        return connection.is_dialled == (self.me > peer)
-
-    def _attach(
-        self, connection: Connection, link: Link, hello: wire.Hello, other: Connection | None
-    ) -> bool:
         link.life = hello.life
         frames = link.resume(hello.received)
         if not connection.is_dialled:
-            connection.write(self.hello(link.peer).encode())
+            connection.write(self.hello(peer).encode())
         if other is not None:
             other.link = None
             other.abort()
         self.reconnections += link.received + link.sent > 0
-        self._strangers.pop(connection, None)
+        self._unidentified.pop(connection, None)
         connection.link, connection.had_link = link, True
-        self.connections[link.peer] = connection
-        self._backlog[link.peer] = []
+        self.connections[peer] = connection
+        self._backlog[peer] = []
         if frames:
             connection.write(b"".join(frames))
         self.attached.set()
@@ -339,9 +541,10 @@ class Links:
     def _keeps_too_much(self, link: Link) -> bool:
         """Whether a correct member would have acknowledged some of what is kept for it.
 
-        It takes a message only after its link has acknowledged it, so of messages there are no more
-        than the windows of all, twice if they were sent again after a crash, each no larger than
-        the largest that there was. Anything else is told because messages came or were taken.
+        It consumes a message only after its link has acknowledged it, so of messages there are no
+        more than the windows of all, twice if they were sent again after a crash, each no larger
+        than the largest that there was. All other records are sent because messages arrived or
+        were consumed.
         """
         messages = len(self.settings.addresses) * self.settings.window
         largest_bytes = self.owner.largest_message_bytes
@@ -351,12 +554,6 @@ class Links:
             or link.unacknowledged_messages_bytes > 2 * messages * largest_bytes
         )
 
-    def send_all(self, body: bytes) -> None:
-        """Send a frame to everybody whom there is a link to."""
-        for peer, link in list(self.links.items()):
-            if link.life:
-                self.send(peer, body)
-
     def on_writable(self, connection: Connection) -> None:
         """A connection takes bytes again."""
         if connection.link is not None and (backlog := self._backlog.get(connection.link.peer)):
@@ -364,7 +561,7 @@ class Links:
             connection.write(b"".join(backlog))
 
     def heard_within(self, peer: int, limit_s: float) -> bool:
-        """Whether any bytes have come from a peer in this time, and it is not banned."""
+        """Whether any bytes were received from a peer in this time, and it is not banned."""
         source = self.connections.get(peer) or self.link(peer)
         return peer not in self._banned and time.monotonic() - source.heard_s < limit_s
 
@@ -376,7 +573,7 @@ class Links:
             source.heard_s = min(source.heard_s + late_s, now_s)
 
     def tend(self, silent_s: float) -> None:
-        """Acknowledge what came, ping when idle, give up connections that seem dead.
+        """Acknowledge what arrived, ping when idle, give up connections that seem dead.
 
         Each side of a connection sends something every ``silent_s / 4``, so one that is silent for
         longer is half open, or the peer is lost. It is given up before ``silent_s``, when the
@@ -396,17 +593,16 @@ class Links:
                     connection.write(link.acknowledgement(wire.PING))
 
     def on_refused(self, connection: Connection, code: int, body: bytes) -> None:
-        """The other side does not want to speak to this member."""
-        reason = wire.reason_in(body)
-        who = connection.target if connection.link is None else connection.link.peer
+        """The other side refuses this member."""
+        who = connection.peer
         if code != DUPLICATE:
-            self.owner.on_refused(who, reason, evicted=code == EVICTED)
+            self.owner.on_refused(who, wire.reason_in(body), evicted=code == EVICTED)
         if who is not None and self._is_ending and self.connections.get(who) in (None, connection):
             self._ended.add(who)
         connection.abort()
 
     def ban(self, peer: int) -> None:
-        """Never speak to this member again; the failure detector will find it silent."""
+        """Neither read from nor write to this member again: the failure detector will evict it."""
         self._banned.add(peer)
         self.link(peer).forget()
         self._backlog.pop(peer, None)
@@ -415,7 +611,7 @@ class Links:
 
     def on_lost(self, connection: Connection, error: Exception | None) -> None:
         """A connection has ended: have another one made."""
-        self._strangers.pop(connection, None)
+        self._unidentified.pop(connection, None)
         if isinstance(error, ssl.SSLError) and connection.link is None:
             self.owner.on_refused(connection.target, str(security.why(error)), evicted=False)
         link, connection.link = connection.link, None
@@ -423,7 +619,7 @@ class Links:
             return
         link.heard_s = connection.heard_s
         del self.connections[link.peer]
-        self._backlog.pop(link.peer, None)  # it is kept, and goes over the next one
+        self._backlog.pop(link.peer, None)  # its frames are kept, and sent over the next one
         if error is None and self._is_ending and not connection.is_damaged:
             self._ended.add(link.peer)  # it closed the connection because it has everything
         if not self.owner.is_over:
@@ -437,7 +633,7 @@ class Links:
         connection = self.connections.pop(peer, None)
         if connection is not None:
             connection.link = None
-            self._strangers[connection] = None
+            self._unidentified[connection] = None
             connection.refuse("you are out of the view: the others go on", code=EVICTED)
         if task := self._dialling.get(peer):
             task.cancel()
@@ -450,17 +646,17 @@ class Links:
 
     @property
     def is_flushed(self) -> bool:
-        """Whether everything has arrived, but for what was sent to those who have ended."""
+        """Whether everything has arrived, except what was sent to members that have ended."""
         return all(map(self._has_arrived, self.links))
 
     def _has_arrived(self, peer: int) -> bool:
         link = self.links[peer]
-        # Who leaves does not wait for those whom it has never met.
-        is_stranger = self.owner.is_over and not link.life
-        return link.acknowledged == link.sent or peer in self._ended or is_stranger
+        # A member that leaves does not wait for those that it has never met.
+        was_never_met = self.owner.is_over and not link.life
+        return link.acknowledged == link.sent or peer in self._ended or was_never_met
 
     def stop_listening(self) -> None:
-        """Free the port, and let nobody in any more."""
+        """Free the port, and accept no connections any more."""
         for task in self._tasks:
             task.cancel()
         for sock in self._listeners:
@@ -468,16 +664,16 @@ class Links:
             sock.close()
 
     def close(self) -> None:
-        """End all connections, at once but for what was written to them."""
+        """End all connections, after what was written to them has been sent."""
         self._is_closed = True
         for task in self._dialling.values():
             task.cancel()
-        self._closing = [*self.connections.values(), *self._strangers]
+        self._closing = [*self.connections.values(), *self._unidentified]
         for connection in self._closing:
             connection.close()
 
     async def wait_closed(self) -> None:
-        """Wait until nothing is left of connections and tasks."""
+        """Wait until all connections are closed and all tasks are done."""
         if self._closing:
             closed = [connection.closed for connection in self._closing]
             await asyncio.wait(closed, timeout=2 * CLOSE_S)

@@ -1,12 +1,13 @@
-"""Who is who: mutual TLS, with a member's number bound to its certificate.
+"""Mutual TLS, with a member's number bound to its certificate.
 
-All members trust one authority. A certificate is good for one member of one group: its
-alternative names hold ``precedes:GROUP/MEMBER``, and the greeting of the other side must agree.
+All members trust one authority. A certificate is valid for one member of one group: its
+alternative names hold ``precedes:GROUP/MEMBER``, and the handshake of the other side must agree.
 """
 
 from __future__ import annotations
 
 import datetime
+import functools
 import logging
 import os
 import re
@@ -29,7 +30,11 @@ AUTHORITY: Final = "authority"
 GROUP_NAME_MAX: Final = 48
 GROUP_NAME: Final = re.compile(rf"[A-Za-z0-9._-]{{1,{GROUP_NAME_MAX}}}")
 
-# Files are looked at before each handshake, and so often without one.
+COMMON_NAME_MAX: Final = 64  # by the standard
+# Clocks of machines differ a little: certificates are valid from this time before now.
+EARLY: Final = datetime.timedelta(minutes=5)
+
+# Files are checked for changes before each handshake, and at this interval without one.
 LOOK_EVERY_S: Final = 5.0
 WARN_EVERY_S: Final = 3600.0
 # With less than this share of its time left, a certificate should have been replaced.
@@ -55,13 +60,13 @@ class Security:
 
 
 class Contexts(NamedTuple):
-    """What a listening and a dialling side need; None without security."""
+    """TLS of the listening and the dialling side; None without security."""
 
     server: ssl.SSLContext | None
     client: ssl.SSLContext | None
 
 
-def member_name(group: str, member: int) -> str:
+def _member_name(group: str, member: int) -> str:
     """The name that a member's certificate must carry."""
     return f"precedes:{group}/{member}"
 
@@ -76,9 +81,9 @@ def contexts(files: Security | None) -> Contexts:
 
 
 class Credentials:
-    """A member's TLS from its files, which are read again when they change.
+    """TLS of a member from its files, which are read again when they change.
 
-    Files are replaced one after the other: while they cannot be used, what was read before is.
+    Files are replaced one after the other: while they are invalid, the previous ones stay in use.
     """
 
     def __init__(self, files: Security | None) -> None:
@@ -95,13 +100,19 @@ class Credentials:
         seen = _stamps(files)
         found = contexts(files)
         try:
-            self._begin_s, self._end_s = _validity(files, found)
+            text = Path(files.certificate).read_text(encoding="ascii", errors="replace")
+            first = text.index(ssl.PEM_HEADER)
+            last = text.index(ssl.PEM_FOOTER, first) + len(ssl.PEM_FOOTER)
+            begin_s, end_s = _times_in(ssl.PEM_cert_to_DER_cert(text[first:last]))
         except (OSError, ValueError, IndexError):
             raise UserError(f"cannot read the dates of {files.certificate}") from None
+        authorities = [] if found.server is None else found.server.get_ca_certs()
+        ends_s = [ssl.cert_time_to_seconds(str(one["notAfter"])) for one in authorities]
+        self._begin_s, self._end_s = begin_s, min(end_s, max(ends_s, default=end_s))
         self._contexts, self._seen, self._failure = found, seen, ""
 
     def contexts(self) -> Contexts:
-        """What the next handshake needs."""
+        """TLS for the next handshake."""
         if self._files is not None and _stamps(self._files) != self._seen:
             try:
                 self._read(self._files)
@@ -124,7 +135,7 @@ class Credentials:
         return left_s is not None and left_s < LATE_SHARE * (self._end_s - self._begin_s)
 
     def tend(self) -> None:
-        """See whether files have changed, and say so if they should have."""
+        """Check the files for changes, and log a warning if they should have been replaced."""
         now_s = time.monotonic()
         if self._files is None or now_s - self._looked_s < LOOK_EVERY_S:
             return
@@ -137,7 +148,7 @@ class Credentials:
 
 
 def _stamps(files: Security) -> list[tuple[int, ...]]:
-    """What changes with the files."""
+    """Values that change with the files."""
     found: list[tuple[int, ...]] = []
     for name in (files.authority, files.certificate, files.key):
         try:
@@ -146,17 +157,6 @@ def _stamps(files: Security) -> list[tuple[int, ...]]:
         except OSError:
             found.append(())
     return found
-
-
-def _validity(files: Security, found: Contexts) -> tuple[float, float]:
-    """From when until when certificate and authority are good, in Unix time."""
-    text = Path(files.certificate).read_text(encoding="ascii", errors="replace")
-    first = text.index(ssl.PEM_HEADER)
-    last = text.index(ssl.PEM_FOOTER, first) + len(ssl.PEM_FOOTER)
-    begin_s, end_s = _times_in(ssl.PEM_cert_to_DER_cert(text[first:last]))
-    authorities = [] if found.server is None else found.server.get_ca_certs()
-    ends_s = [ssl.cert_time_to_seconds(str(one["notAfter"])) for one in authorities]
-    return begin_s, min(end_s, max(ends_s, default=end_s))
 
 
 def _times_in(der: bytes) -> tuple[float, float]:
@@ -227,7 +227,7 @@ def names_in(certificate: Mapping[str, Any] | None) -> list[str]:
 
 def check_name(names: list[str], group: str, member: int) -> None:
     """PeerError unless the certificate is that of the member."""
-    if member_name(group, member) not in names:
+    if _member_name(group, member) not in names:
         shown = printable(", ".join(names)) or "nobody"
         raise PeerError(
             "its certificate is of another member",
@@ -242,15 +242,15 @@ def key_files(directory: Path, members: int) -> list[Path]:
 
 
 def make_keys(
-    directory: str | os.PathLike[str], *, group: str, members: int, days: int = DAYS
+    directory: str | os.PathLike[str], *, group: str, members: int, days: float = DAYS
 ) -> None:
     """A test authority, and a key and a certificate for each member, as PEM files.
 
     ``authority.pem``, ``member-N.pem`` and ``member-N.key``; keys are readable by their owner
-    alone. The authority's own key is thrown away: to add members, make all keys anew.
+    alone. The authority's own key is not kept: to add members, make all keys again.
     """
     try:
-        from precedes.live.net.certificates import Authority
+        from cryptography.hazmat.primitives.asymmetric import ec
     except ImportError:
         raise UserError("keys need the extra 'live': pip install 'precedes[live]'") from None
     if not GROUP_NAME.fullmatch(group):
@@ -260,20 +260,78 @@ def make_keys(
         )
     if not abs(days) <= DAYS_MAX:
         raise UserError(f"a certificate is good for at most {DAYS_MAX} days, not {days}")
-    target = Path(directory)
-    authority = Authority(f"precedes {group}", days=days)
+    target, issuer = Path(directory), ec.generate_private_key(ec.SECP256R1())
+    sign = functools.partial(_sign, f"precedes {group}", issuer, days=days)
     try:
         target.mkdir(parents=True, exist_ok=True)
-        (target / f"{AUTHORITY}.pem").write_bytes(authority.certificate)
+        (target / f"{AUTHORITY}.pem").write_bytes(sign(f"precedes {group}", issuer))
         for member in range(members):
-            certificate, key = authority.issue(
-                f"{group} member {member}", member_name(group, member)
-            )
+            key, uri = ec.generate_private_key(ec.SECP256R1()), _member_name(group, member)
+            certificate = sign(f"{group} member {member}", key, uri=uri)
             (target / f"member-{member}.pem").write_bytes(certificate)
             path = target / f"member-{member}.key"
             path.unlink(missing_ok=True)
             flags = os.O_CREAT | os.O_WRONLY | os.O_EXCL
             with os.fdopen(os.open(path, flags, 0o600), "wb") as file:
-                file.write(key)
+                file.write(_private_bytes(key))
     except OSError as error:
         raise UserError(f"cannot write keys into {target}: {error.strerror}") from None
+
+
+def _private_bytes(key: Any) -> bytes:
+    from cryptography.hazmat.primitives import serialization
+
+    return bytes(
+        key.private_bytes(
+            serialization.Encoding.PEM,
+            serialization.PrivateFormat.PKCS8,
+            serialization.NoEncryption(),
+        )
+    )
+
+
+def _sign(
+    authority: str, issuer: Any, subject: str, key: Any, *, days: float, uri: str | None = None
+) -> bytes:
+    """A certificate of a member for this URI, or the authority's own, as PEM."""
+    from cryptography import x509
+    from cryptography.hazmat.primitives import hashes, serialization
+
+    def name(text: str) -> x509.Name:
+        attribute = x509.NameAttribute(x509.NameOID.COMMON_NAME, text[:COMMON_NAME_MAX])
+        return x509.Name([attribute])
+
+    now = datetime.datetime.now(datetime.UTC)
+    end = now + datetime.timedelta(days=days)
+    builder = (
+        x509.CertificateBuilder()
+        .subject_name(name(subject))
+        .issuer_name(name(authority))
+        .public_key(key.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(min(now, end) - EARLY)
+        .not_valid_after(end)
+    )
+    if uri is None:
+        identifier = x509.SubjectKeyIdentifier.from_public_key(key.public_key())
+        other_uses = (
+            "content_commitment", "key_encipherment", "data_encipherment", "key_agreement",
+            "encipher_only", "decipher_only",
+        )  # fmt: skip
+        usage = {"digital_signature": True, "key_cert_sign": True, "crl_sign": True}
+        usage |= dict.fromkeys(other_uses, False)
+        builder = (
+            builder.add_extension(x509.BasicConstraints(ca=True, path_length=0), True)
+            .add_extension(x509.KeyUsage(**usage), True)
+            .add_extension(identifier, False)
+        )
+    else:
+        issued_by = x509.AuthorityKeyIdentifier.from_issuer_public_key(issuer.public_key())
+        names = x509.SubjectAlternativeName([x509.UniformResourceIdentifier(uri)])
+        builder = (
+            builder.add_extension(names, False)
+            .add_extension(x509.BasicConstraints(ca=False, path_length=None), True)
+            .add_extension(issued_by, False)
+        )
+    signed = builder.sign(issuer, hashes.SHA256())
+    return bytes(signed.public_bytes(serialization.Encoding.PEM))

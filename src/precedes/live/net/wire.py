@@ -1,10 +1,10 @@
-"""The wire format, version 2: frames over a byte stream; ``member.records`` has what is in them.
+"""The wire format, version 2: frames over a byte stream; ``member.records`` has their contents.
 
 All numbers are little endian. A connection begins with a HELLO of each side, which ends with its
 CRC-32; after that, frames:
 
     length   4  bytes that follow, at most the group's ``frame_max_bytes``; a sender ends a frame
-                before the record that would bring it beyond ``outbox.FRAME_BYTES``, far below that
+                before the record that would bring it beyond ``effects.FRAME_BYTES``, far below that
     kind     1  DATA, ACK, PING or REFUSED
     number   8  DATA: 1, 2, ... on this link, going on after a reconnection; else 0
     received 8  how many DATA frames of the other side have arrived
@@ -12,16 +12,15 @@ CRC-32; after that, frames:
     check    4  CRC-32 of all before it: a wrong length is found out before its bytes are awaited
     body        DATA: records; REFUSED: the reason as text
 
-A decoder never trusts a length or a number: what is too long, too short or names what does not
-exist is refused, the connection closed, and the group goes on. Bytes that have changed on the way
-are nobody's mistake: another connection is made, and what is missing comes again.
+A decoder never trusts a length or a number: malformed input is refused, its connection closed, and
+the group goes on. Corrupted bytes are nobody's mistake: another connection is made, and what is
+missing is sent again.
 """
 
 from __future__ import annotations
 
 import struct
-from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 from precedes.errors import PeerError, PrecedesError
 from precedes.model import printable
@@ -52,7 +51,7 @@ HELLO_BYTES: Final = _HELLO.size + CHECK_BYTES
 
 REASON_BYTES_MAX: Final = 200
 
-# What a connection reads at once, at first.
+# Initial size of a connection's receive buffer.
 BUFFER_BYTES: Final = 1 << 16
 
 # Why a frame was refused; the reasons for records come before.
@@ -65,15 +64,11 @@ REASONS: Final = {
 
 
 class Damaged(PrecedesError):
-    """What has come is not what was sent: nobody's mistake."""
-
-    def __init__(self) -> None:
-        super().__init__("bytes have changed on the way")
+    """A checksum mismatch: the bytes were corrupted in transit."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Hello:
-    """What each side of a connection says first."""
+class Hello(NamedTuple):
+    """The handshake: the first bytes of each side of a connection."""
 
     member: int
     target: int  # the member it means to speak to
@@ -84,33 +79,22 @@ class Hello:
 
     def encode(self) -> bytes:
         """The bytes to send."""
-        data = _HELLO.pack(
-            MAGIC,
-            VERSION,
-            self.member,
-            self.target,
-            self.group,
-            self.life,
-            self.known,
-            self.received,
-        )
+        data = _HELLO.pack(MAGIC, VERSION, *self)
         return data + crc32(data).to_bytes(CHECK_BYTES, "little")
 
 
 def decode_hello(data: bytes) -> Hello:
-    """Read a HELLO, or PeerError if it is none."""
+    """Read a HELLO; PeerError if these bytes are not one."""
     if len(data) != HELLO_BYTES:
         raise PeerError(f"a handshake has {HELLO_BYTES} bytes", f"not {len(data)}")
-    magic, version, member, target, group, life, known, received = _HELLO.unpack_from(data)
+    magic, version, *fields = _HELLO.unpack_from(data)
     if magic != MAGIC:
         raise PeerError("it does not speak this protocol")
     if version != VERSION:
         raise PeerError("it speaks another version", f"version {version}, this member {VERSION}")
     if crc32(data[: _HELLO.size]) != int.from_bytes(data[_HELLO.size :], "little"):
         raise Damaged
-    return Hello(
-        member=member, target=target, group=group, life=life, known=known, received=received
-    )
+    return Hello(*fields)
 
 
 def frame(
@@ -119,17 +103,12 @@ def frame(
     """A frame; ``checksum`` is that of the body if it is known."""
     if checksum is None:
         checksum = crc32(body)
-    return frame_header(kind, number, received, len(body), checksum) + body
-
-
-def frame_header(kind: int, number: int, received: int, body_bytes: int, checksum: int) -> bytes:
-    """The header of a frame whose body is that long and has that checksum."""
-    head = _CHECKED.pack(OVERHEAD_BYTES + body_bytes, kind, number, received, checksum)
-    return head + crc32(head).to_bytes(CHECK_BYTES, "little")
+    head = _CHECKED.pack(OVERHEAD_BYTES + len(body), kind, number, received, checksum)
+    return head + crc32(head).to_bytes(CHECK_BYTES, "little") + body
 
 
 def refusal(reason: str, *, code: int = 0) -> bytes:
-    """A frame that tells the other side why it is not spoken to."""
+    """A frame that states why this side closes the connection."""
     return frame(REFUSED, code, 0, reason.encode()[:REASON_BYTES_MAX])
 
 
@@ -170,7 +149,7 @@ class Frames:
         """So many bytes have come: the frames that they complete.
 
         Each is (kind, number, received, body); PeerError for a length that is not allowed,
-        Damaged if a checksum is wrong. No frame is returned then: all come again.
+        Damaged for a checksum mismatch. No frame is returned then: all are sent again.
         """
         self._end += count
         found = []
@@ -192,22 +171,11 @@ class Frames:
         self._begin = at
         return found
 
-    def take(self, count: int) -> bytes:
-        """So many bytes have come that are no frames: those, and what was left before them."""
+    def unframed(self, count: int) -> memoryview:
+        """So many bytes have come before there are frames: all that were not skipped."""
         self._end += count
-        found = bytes(self._view[self._begin : self._end])
-        self._begin = self._end
-        return found
+        return self._view[self._begin : self._end]
 
-    def put(self, data: bytes) -> list[Frame]:
-        """Bytes that did not come through the buffer; as ``advance``, with bodies that stay."""
-        found: list[Frame] = []
-        at = 0
-        while at < len(data):
-            room = self.room()
-            part = data[at : at + len(room)]
-            room[: len(part)] = part
-            for kind, number, received, body in self.advance(len(part)):
-                found.append((kind, number, received, memoryview(bytes(body))))
-            at += len(part)
-        return found
+    def skip(self, count: int) -> None:
+        """Frames begin behind so many bytes."""
+        self._begin += count

@@ -5,7 +5,6 @@ import asyncio
 import pytest
 
 from precedes.errors import UserError
-from precedes.live.bell import FEW, Bell
 from tests.support.groups import group_of, run, take, until
 
 MANY = 20_000
@@ -122,13 +121,3 @@ async def test_all_who_wait_learn_that_the_group_has_ended(end):
         assert [type(error).__name__ for error in errors] == [kind] * 5
         for group in (two, three):
             group.on_message(lambda message: None)
-
-
-async def test_a_bell_keeps_few_of_those_who_were_cancelled():
-    bell = Bell()
-    for _ in range(1000):
-        bell.wait().cancel()
-    assert len(bell._waiting) <= FEW
-    waiting = [bell.wait() for _ in range(1000)]
-    bell.ring()
-    assert all(future.done() for future in waiting)
