@@ -1,11 +1,11 @@
-"""Results as frames, and as the small tables that a notebook shows.
+"""Results as DataFrames, as tables of text, and as the small tables that a notebook shows.
 
 The tables take their colours from what is around them, so that they fit any theme of a notebook.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from html import escape
 from typing import TYPE_CHECKING, Any, Final
 
@@ -16,6 +16,9 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 ROWS_MAX: Final = 30  # of a table in a notebook; the frame has them all
+LABEL: Final = 12  # columns of a label in text
+NUMBER: Final = 13  # columns of a number, unless one is longer
+UNKNOWN: Final = "-"
 MARKS: Final = {"held": "\u2713", "violated": "\u2717", "unknown": "?"}
 _STYLE: Final = """
 .precedes-shown { font: 0.93rem/1.4 system-ui, sans-serif; }
@@ -53,6 +56,30 @@ def arrow_of(rows: Sequence[Mapping[str, Any]]) -> pa.Table:
     import pyarrow as pa
 
     return pa.Table.from_pylist(list(rows))
+
+
+def counts(*rows: tuple[str, float | None, str]) -> list[str]:
+    """Lines with a label, a number (None: not known) and its unit or a remark."""
+    numbers = [UNKNOWN if count is None else f"{count:,.0f}" for _, count, _ in rows]
+    width = max(NUMBER, *map(len, numbers))
+    return [
+        f"{label:{LABEL}}{number:>{width}}  {remark}".rstrip()
+        for (label, _, remark), number in zip(rows, numbers, strict=True)
+    ]
+
+
+def times(
+    title: str, heads: Iterable[str], rows: Mapping[str, Sequence[float | None]]
+) -> list[str]:
+    """Lines with times below their heads; none if no time is known."""
+    known = {label: row for label, row in rows.items() if any(cell is not None for cell in row)}
+    if not known:
+        return []
+    lines = [f"{title:{LABEL}}" + "".join(f"{head:>{NUMBER}}" for head in heads)]
+    for label, row in known.items():
+        cells = ("" if cell is None else f"{cell:,.2f}" for cell in row)
+        lines.append(f"  {label:{LABEL - 2}}" + "".join(f"{cell:>{NUMBER}}" for cell in cells))
+    return [line.rstrip() for line in lines]
 
 
 def shown(*parts: str) -> str:

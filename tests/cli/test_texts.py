@@ -2,7 +2,8 @@
 
 from precedes import simulate
 from precedes.cli import sweep
-from precedes.cli.texts import cluster_text, run_text
+from precedes.cli.live import cluster_text
+from tests.support.commands import output
 
 QUIET = {
     "verdict": "held",
@@ -85,7 +86,7 @@ def test_a_cluster_that_measured_nothing():
 
 
 def test_a_run_without_an_oracle_or_a_message():
-    lines = run_text(simulate("vector", nodes=2, messages=0, oracle=False, tier="interpreted"))
+    lines = str(simulate("vector", nodes=2, messages=0, oracle=False, tier="interpreted"))
     assert lines.splitlines()[:-1] == [
         "vector: 2 nodes, seed 1, 0.0 s simulated",
         "broadcasts              0",
@@ -95,6 +96,13 @@ def test_a_run_without_an_oracle_or_a_message():
         "bytes sent              0  0.0 a packet",
         "pending                 0  messages at a node, at most",
     ]
+
+
+def test_a_run_in_python_is_what_the_command_prints(capsys):
+    printed = output(capsys, "simulate", "vector", "--nodes", 3, "--messages", 5, "--interpreted")
+    result = simulate("vector", nodes=3, messages=5, tier="interpreted")
+    # The last line is the time that it took.
+    assert str(result).splitlines()[:-1] == printed.splitlines()[:-1]
 
 
 def row(protocol, metric, mean, high=None, params=""):

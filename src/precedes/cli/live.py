@@ -5,16 +5,18 @@ from __future__ import annotations
 import argparse
 import sys
 import time
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from precedes.cli import common
 from precedes.cli.audit import Told
 from precedes.cli.common import flag, option
 from precedes.cli.terminal import VERDICTS
-from precedes.cli.texts import cluster_text
 from precedes.console import is_quiet, is_verbose, note
 from precedes.errors import Exit, UserError
+from precedes.frames import LABEL, UNKNOWN, counts, times
 from precedes.progress import ProgressBar
 from precedes.provenance import made_by
 
@@ -141,6 +143,67 @@ def _cluster(options: argparse.Namespace) -> int:
         phases.change("")
     common.answer(options, found, cluster_text(found), VERDICTS)
     return Exit.of(found["verdict"])
+
+
+def cluster_text(found: Mapping[str, Any]) -> str:
+    """A group of processes, from what ``precedes cluster --json`` prints."""
+    wrong = (
+        f"{found['violations']:,} out of order, {found['lost']:,} lost, "
+        f"{found['duplicates']:,} twice, {found['phantom']:,} from nowhere"
+    )
+    bound = f"messages at a member, at most (bound {found['pending_bound']:,})"
+    lines = [
+        f"{found['verdict']}: {found['protocol']}, {found['members']} processes",
+        *counts(
+            ("broadcasts", found["broadcasts"], ""),
+            ("deliveries", found["deliveries"], wrong),
+            ("throughput", found["deliveries_per_s"], "deliveries/s"),
+            ("", found["deliveries_per_core_s"], "deliveries per core-second"),
+            ("pending", found["pending_max"], bound),
+        ),
+        *_cluster_latency(found),
+        *_faults(found["faults"]),
+    ]
+    if found["faults"]:
+        lines.append(f"{'members':{LABEL}}{_ends(found['ended'])}")
+    lines += [f"  member {who} did not end in time" for who in found["hung"]]
+    for who in found["unexpected"]:
+        lines.append(f"  member {who} ended unexpectedly: {found['ended'][str(who)]}")
+    return "\n".join([*lines, *(f"  - {sentence}" for sentence in found["witnesses"])])
+
+
+def _cluster_latency(found: Mapping[str, Any]) -> list[str]:
+    rows = {"of all": (found["p50_ms"], found["p99_ms"])}
+    if found["disturbed_s"]:
+        rows["calm times"] = (found["p50_undisturbed_ms"], found["p99_undisturbed_ms"])
+    lines = times("latency, ms", ("p50", "p99"), rows)
+    if not lines:
+        return [f"{'latency':{LABEL}}not known: no message was measured"]
+    if found["disturbed_s"]:
+        lines.append(
+            f"{'disturbed':{LABEL}}{found['disturbed_s']:.1f} s, in which somebody was missing, "
+            "until it came back or was evicted"
+        )
+    return lines
+
+
+def _faults(faults: Sequence[Mapping[str, Any]]) -> list[str]:
+    if not faults:
+        return []
+    lines = [f"{'faults':{LABEL}}{'at s':>7}{'for s':>8}  kind       members"]
+    for fault in faults:
+        length = f"{fault['for_s']:.2f}" if fault["for_s"] else UNKNOWN
+        who = ", ".join(map(str, fault["members"]))
+        lines.append(f"{'':{LABEL}}{fault['at_s']:>7.2f}{length:>8}  {fault['kind']:9}  {who}")
+    return lines
+
+
+def _ends(ended: Mapping[str, str]) -> str:
+    """How members ended, those together that did so in the same way."""
+    by_end: dict[str, list[str]] = defaultdict(list)
+    for who, how in ended.items():
+        by_end["ended with the group" if how == "all" else how].append(who)
+    return "; ".join(f"{', '.join(who)} {how}" for how, who in by_end.items())
 
 
 class _Phases:

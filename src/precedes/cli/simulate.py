@@ -6,6 +6,7 @@ import argparse
 import json
 from pathlib import Path
 
+from precedes import frames
 from precedes.cli import common
 from precedes.cli.common import flag, option
 from precedes.console import is_verbose, note, phase, say
@@ -44,7 +45,6 @@ def add(commands: common.Commands) -> None:
 
 
 def _run(options: argparse.Namespace) -> int:
-    from precedes.cli.texts import run_text
     from precedes.sim.runs import simulate, warnings
 
     scenario = scenario_of(options)
@@ -60,7 +60,8 @@ def _run(options: argparse.Namespace) -> int:
             scenario, trace=trace, packets=options.packets, progress=bar, tier=options.tier
         )
     found = {**result.as_dict(), "trace": None if trace is None else str(trace)}
-    return common.answer(options, found, run_text(result, trace=trace))
+    text = str(result) if trace is None else f"{result}\n{'trace':{frames.LABEL}}{trace}"
+    return common.answer(options, found, text)
 
 
 def _note_code(scenario: Scenario, tier: str) -> None:

@@ -91,6 +91,35 @@ class Result:
             **{f"extra_{name}": value for name, value in self.extra.items()},
         }
 
+    def __str__(self) -> str:
+        """The table that ``precedes simulate`` prints."""
+        each = self.bytes_sent / self.packets if self.packets else 0.0
+        lost = "an unknown number" if self.lost is None else f"{self.lost:,}"
+        twice = "" if self.duplicates is None else f", {self.duplicates:,} twice"
+        wrong, latency = self.violations, self.latency
+        out_of_order: tuple[int | None, str] = (None, "not counted (--no-oracle)")
+        if wrong is not None:
+            out_of_order = (wrong.deliveries, f"deliveries, of {wrong.messages:,} messages")
+        times = {
+            "to receive": (latency.reception_mean, None, None),
+            "to deliver": (latency.delivery_mean, latency.p50, latency.p99),
+        }
+        lines = [
+            f"{self.protocol}: {self.nodes:,} nodes, seed {self.seed}, "
+            f"{self.simulated_s:,.1f} s simulated",
+            *frames.counts(
+                ("broadcasts", self.broadcasts, ""),
+                ("deliveries", self.deliveries, f"{lost} lost{twice}"),
+                ("out of order", *out_of_order),
+                ("packets", self.packets, f"with {self.messages_sent:,} messages"),
+                ("bytes sent", self.bytes_sent, f"{each:,.1f} a packet"),
+                ("pending", self.pending_max, "messages at a node, at most"),
+            ),
+            *frames.times("latency, ms", ("mean", "p50", "p99"), times),
+            f"{'time':{frames.LABEL}}{self.cpu_s:.2f} s of CPU",
+        ]
+        return "\n".join(lines)
+
     def to_arrow(self) -> pa.Table:
         """``as_row`` as a table of one row."""
         return frames.arrow_of([self.as_row()])

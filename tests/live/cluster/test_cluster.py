@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from precedes.audit import audit
-from precedes.cli.texts import cluster_text
+from precedes.cli.live import cluster_text
 from precedes.errors import Exit, UserError
 from precedes.live import Config
 from precedes.live.cluster import run
