@@ -16,6 +16,7 @@ from precedes.live import Config, Evicted, Group
 from precedes.live.net import wire
 from precedes.live.prometheus import METRICS
 from tests.support.groups import (
+    HELLO_BYTES,
     configs,
     end,
     enter_all,
@@ -141,7 +142,7 @@ async def test_health_and_an_event_say_that_a_link_is_missing_also_to_member_0()
     met = []
 
     async def greet(reader, writer):
-        hello = wire.decode_hello(await reader.readexactly(wire.HELLO_BYTES))
+        hello = wire.decode_hello(await reader.readexactly(HELLO_BYTES))
         answer = wire.Hello(
             member=0,
             target=hello.member,

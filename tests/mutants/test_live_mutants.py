@@ -92,6 +92,15 @@ MUTANTS = {
         test=test_wire.test_a_changed_byte_is_found_wherever_it_is,
         reason="with pytest.raises(wire.Damaged):",
     ),
+    "a field of a later version is refused": Mutant(
+        where="net.wire.decode_hello",
+        edit=(
+            "values[tag] = data[...]",
+            "values[tag] = data[...]\nif tag >= 6: raise PeerError('an unknown field')",
+        ),
+        test=test_wire.test_a_greeting_of_a_later_version_is_understood,
+        given={"highest": 4, "more": b"\x09\x03\x00new"}, reason="PeerError: an unknown field",
+    ),
     "redialled ever more slowly, link or no link": Mutant(
         where="net.links.Links._dial",
         edit=("connection.had_link", "not connection.had_link"),

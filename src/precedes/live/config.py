@@ -19,7 +19,6 @@ from precedes.compiled import tiers
 from precedes.compiled.tiers import Tier
 from precedes.errors import UserError, meant
 from precedes.live.member.node import Settings
-from precedes.live.net import wire
 from precedes.live.net.links import LinkSettings, is_loopback, split_address
 from precedes.live.net.security import Security
 
@@ -179,7 +178,6 @@ class Config:
             "parameters": {name: str(value) for name, value in self.parameters.items()},
             "window": self.window,
             "payload_max_bytes": self.payload_max_bytes,
-            "version": wire.VERSION,
         }
         text = json.dumps(common, sort_keys=True).encode()
         key = hashlib.sha256(self.key.encode()).digest()

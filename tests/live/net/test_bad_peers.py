@@ -10,11 +10,13 @@ import pytest
 
 from precedes.live import Group, GroupLost
 from precedes.live.member import records
+from precedes.live.net import wire
 from precedes.live.net.links import Connection
 from tests.support.groups import (
     Impostor,
     configs,
     end,
+    frames_in,
     group_of,
     leave,
     leave_all,
@@ -71,6 +73,18 @@ async def test_handshakes_of_all_kinds_are_counted_under_few_reasons():
             "it belongs to another group, or its settings differ": 37,
             "it speaks another version": 37,
         }
+
+
+async def test_a_member_of_version_2_is_refused_by_a_frame_that_it_understands(caplog):
+    async with group_of(2) as (one, two):
+        reader, writer = await asyncio.open_connection(*one._listener.getsockname())
+        writer.write(struct.pack("<4sHHH16s16s16sQI", b"prcd", 2, 1, 0, b"", b"", b"", 0, 0))
+        (frame,) = frames_in(wire.Frames(frame_max_bytes=1000), await reader.read())
+        await end(writer)
+        said = "it speaks another version: version 2, this member 3"
+        assert (frame[0], frame[3]) == (wire.REFUSED, said.encode())
+        assert [line for line in caplog.messages if said in line] == caplog.messages
+        await passes(two, one)
 
 
 @pytest.mark.parametrize("dialled", [False, True])

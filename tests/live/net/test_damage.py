@@ -7,6 +7,7 @@ import pytest
 
 from precedes.live.net import wire
 from tests.support.groups import (
+    HELLO_BYTES,
     Proxy,
     address_of,
     exposed,
@@ -55,7 +56,7 @@ async def test_a_changed_byte_costs_a_connection_and_nothing_else(at, side):
 
 
 @pytest.mark.parametrize("side", [0, 1])
-@pytest.mark.parametrize("at", [0, 5, 6, 8, 10, 26, 42, 58, wire.HELLO_BYTES - 1])
+@pytest.mark.parametrize("at", [0, 5, 6, 8, 10, 26, 42, 58, HELLO_BYTES - 1])
 async def test_a_changed_greeting_is_said_again(at, side):
     async with pair(greeting=(side, at)) as (groups, proxy):
         await passes(groups[0], groups[1], b"there")

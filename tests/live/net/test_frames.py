@@ -10,6 +10,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from precedes.live.net import wire
 from precedes.live.net.link import Link
+from tests.support.groups import HELLO_BYTES
 
 FRAME_MAX_BYTES = 1 << 20
 SIDES = st.integers(0, 1)
@@ -98,7 +99,7 @@ class Frames(RuleBasedStateMachine):
         )  # fmt: skip
         return said.encode()
 
-    @rule(side=SIDES, place=st.integers(4, wire.HELLO_BYTES - 1), bit=st.integers(0, 7))
+    @rule(side=SIDES, place=st.integers(4, HELLO_BYTES - 1), bit=st.integers(0, 7))
     def change_a_greeting(self, side, place, bit):
         data = bytearray(self.hello(side))
         data[place] ^= 1 << bit

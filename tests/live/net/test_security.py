@@ -19,6 +19,7 @@ from precedes.live.net import wire
 from precedes.live.net.links import EVICTED
 from precedes.live.net.security import check_name, contexts
 from tests.support.groups import (
+    HELLO_BYTES,
     Impostor,
     end,
     exposed,
@@ -328,7 +329,7 @@ async def test_the_words_of_a_refusal_are_spelt_out(code, caplog):
     text = "no\nWARNING all is lost \x1b[31m\u202e"
 
     async def refuse(reader, writer):
-        await reader.readexactly(wire.HELLO_BYTES)
+        await reader.readexactly(HELLO_BYTES)
         writer.write(wire.refusal(text, code=code))
         await end(writer)
 

@@ -27,16 +27,21 @@ GOLDEN = ROOT / "tests" / "live" / "golden"
 OF = {"frozen": "vector", "relay": "vector", "reference": "bundled"}  # of a body -> its protocol
 
 
+HELLO = wire.Hello(
+    member=3, target=1, group=b"g" * 16, life=b"l" * 16, known=bytes(16), received=77
+)
+# As version 2 sent it: no range, the fields without tags.
+HELLO_2 = struct.pack("<4sHHH", b"prcd", 2, 3, 1) + b"".join(HELLO[2:5]) + struct.pack("<Q", 77)
+HELLO_2 += struct.pack("<I", zlib.crc32(HELLO_2))
+
+
 def samples(compiled=()):
     """Bytes of every kind, made the same way each time; by compiled steps where there are some."""
 
     def group(protocol, members=4, **settings):
         return Network(protocol, members, 1, compiled=protocol in compiled, **settings)
 
-    hello = wire.Hello(
-        member=3, target=1, group=b"g" * 16, life=b"l" * 16, known=bytes(16), received=77
-    )
-    yield "hello", hello.encode()
+    yield "hello", HELLO.encode()
     yield "refusal", wire.refusal("you are out of the view")
     yield "ack", wire.frame(wire.ACK, 0, 12)
     yield "link", b"".join(link_frames())
@@ -181,17 +186,45 @@ def test_a_greeting_comes_back():
     assert (hello.member, hello.target, hello.received) == (3, 1, 77)
 
 
+def with_sum(data):
+    """The same with a checksum that is right."""
+    return data[:-4] + struct.pack("<I", zlib.crc32(data[:-4]))
+
+
+def cut_short(count):
+    """A greeting that lacks the last bytes of its fields."""
+    data = HELLO.encode()
+    fields = data[10 : len(data) - 4 - count]
+    return with_sum(data[:8] + struct.pack("<H", len(fields)) + fields + bytes(4))
+
+
 @pytest.mark.parametrize(
     ("data", "reason"),
     [
-        (b"", "bytes"),
-        (b"x" * wire.HELLO_BYTES, "does not speak"),
-        (wire.MAGIC + b"\x03\x00" + bytes(wire.HELLO_BYTES - 6), "version 3"),
+        (b"", "does not speak"),
+        (b"x" * 98, "does not speak"),
+        (HELLO_2, "version 2, this member 3"),
+        (HELLO.encode(lowest=4, highest=6), "versions 4 to 6, this member 3"),
+        (HELLO.encode() + b"x", "another length"),
+        (wire.MAGIC + struct.pack("<HHH", 3, 3, 4097) + bytes(4101), "too long"),
+        (cut_short(1), "a field is cut short"),
+        (cut_short(11), "field 5 has 0 bytes"),
+        (with_sum(HELLO.encode().replace(b"\x02\x10\x00", b"\x07\x10\x00", 1)), "field 2 has 0"),
     ],
 )
-def test_no_greeting(data, reason):
+def test_a_greeting_that_cannot_be_is_refused(data, reason):
     with pytest.raises(PeerError, match=reason):
         wire.decode_hello(data)
+
+
+@pytest.mark.parametrize("highest", [3, 4, 65535])
+@pytest.mark.parametrize("more", [b"", b"\x09\x03\x00new", b"\xff\x00\x00" * 100])
+def test_a_greeting_of_a_later_version_is_understood(highest, more):
+    """Its range has a version of ours, and tags that are unknown here are passed over."""
+    data = HELLO.encode(highest=highest, more=more)
+    assert wire.decode_hello(data) == HELLO
+    sizes = [wire.hello_bytes(data[:count]) for count in range(len(data) + 1)]
+    assert sizes == [None] * 10 + [len(data)] * (len(data) - 9)
 
 
 def test_frames_come_out_however_the_stream_is_cut():

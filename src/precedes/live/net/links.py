@@ -220,9 +220,9 @@ class Connection(asyncio.BufferedProtocol):
                 if kind != wire.REFUSED:
                     raise PeerError("it answers without a handshake")
                 self.links.on_refused(self, number, bytes(body))
-        elif len(data) >= wire.HELLO_BYTES:
-            hello = wire.decode_hello(bytes(data[: wire.HELLO_BYTES]))
-            self._frames.skip(wire.HELLO_BYTES)
+        elif (size_bytes := wire.hello_bytes(data)) is not None and len(data) >= size_bytes:
+            hello = wire.decode_hello(bytes(data[:size_bytes]))
+            self._frames.skip(size_bytes)
             if self.links.greet(self, hello):
                 self._stop_timer()
 

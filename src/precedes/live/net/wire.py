@@ -1,7 +1,15 @@
-"""The wire format, version 2: frames over a byte stream; ``member.records`` has their contents.
+"""The wire format, version 3: frames over a byte stream; ``member.records`` has their contents.
 
-All numbers are little endian. A connection begins with a HELLO of each side, which ends with its
-CRC-32; after that, frames:
+All numbers are little endian. A connection begins with a HELLO of each side:
+
+    magic    4  "prcd"
+    lowest   2  the range of versions that this side speaks; the highest in both ranges is used
+    highest  2
+    length   2  of the fields, at most ``FIELDS_BYTES_MAX``
+    fields      each: tag (1), length (2), value; unknown tags are ignored
+    checksum 4  CRC-32 of all before it
+
+After that, frames:
 
     length   4  bytes that follow, at most the group's ``frame_max_bytes``; a sender ends a frame
                 before the record that would bring it beyond ``effects.FRAME_BYTES``, far below that
@@ -20,7 +28,7 @@ missing is sent again.
 from __future__ import annotations
 
 import struct
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from precedes.errors import PeerError, PrecedesError
 from precedes.model import printable
@@ -31,7 +39,11 @@ except ImportError:
     from zlib import crc32 as crc32
 
 MAGIC: Final = b"prcd"
-VERSION: Final = 2
+# The versions that this build speaks.
+LOWEST: Final = 3
+HIGHEST: Final = 3
+# Up to this version a HELLO had no range; frames were the same, so the refusal is understood.
+LAST_WITHOUT_RANGE: Final = 2
 
 # Kinds of frames.
 DATA: Final = 1
@@ -46,8 +58,12 @@ CHECK_BYTES: Final = 4
 # What the length counts beside the body.
 OVERHEAD_BYTES: Final = HEADER.size - LENGTH_BYTES
 
-_HELLO: Final = struct.Struct("<4sHHH16s16s16sQ")
-HELLO_BYTES: Final = _HELLO.size + CHECK_BYTES
+_OPENING: Final = struct.Struct("<4sHHH")
+_FIELD: Final = struct.Struct("<BH")
+VERSIONS_END: Final = 8  # where the versions of a HELLO end
+FIELDS_BYTES_MAX: Final = 1 << 12
+# Tags of the fields of a HELLO, in the order of ``Hello``, and the layouts of their values.
+LAYOUTS: Final = ("<H", "<H", "16s", "16s", "16s", "<Q")
 
 REASON_BYTES_MAX: Final = 200
 
@@ -77,24 +93,59 @@ class Hello(NamedTuple):
     known: bytes  # 16 bytes: the life of the other side that it has met, or zeros
     received: int  # DATA frames of the other side that have arrived in that life
 
-    def encode(self) -> bytes:
-        """The bytes to send."""
-        data = _HELLO.pack(MAGIC, VERSION, *self)
+    def encode(self, *, lowest: int = LOWEST, highest: int = HIGHEST, more: bytes = b"") -> bytes:
+        """The bytes to send; ``more`` are fields of a later version."""
+        fields = more
+        for tag, (layout, value) in enumerate(zip(LAYOUTS, self, strict=True)):
+            fields += _FIELD.pack(tag, struct.calcsize(layout)) + struct.pack(layout, value)
+        data = _OPENING.pack(MAGIC, lowest, highest, len(fields)) + fields
         return data + crc32(data).to_bytes(CHECK_BYTES, "little")
 
 
+def hello_bytes(data: bytes | memoryview) -> int | None:
+    """The size of the HELLO that begins here, None if too little of it is there to know.
+
+    PeerError if this side does not speak its versions, or if it is too long.
+    """
+    if len(data) < VERSIONS_END:
+        return None
+    lowest, highest = struct.unpack_from("<HH", data, len(MAGIC))
+    if lowest <= LAST_WITHOUT_RANGE:
+        highest = lowest
+    if highest < LOWEST or lowest > HIGHEST:
+        theirs = f"version {lowest}" if lowest == highest else f"versions {lowest} to {highest}"
+        raise PeerError("it speaks another version", f"{theirs}, this member {LOWEST}")
+    if len(data) < _OPENING.size:
+        return None
+    length = int.from_bytes(data[VERSIONS_END : _OPENING.size], "little")
+    if length > FIELDS_BYTES_MAX:
+        raise PeerError("its handshake is too long")
+    return _OPENING.size + length + CHECK_BYTES
+
+
 def decode_hello(data: bytes) -> Hello:
-    """Read a HELLO; PeerError if these bytes are not one."""
-    if len(data) != HELLO_BYTES:
-        raise PeerError(f"a handshake has {HELLO_BYTES} bytes", f"not {len(data)}")
-    magic, version, *fields = _HELLO.unpack_from(data)
-    if magic != MAGIC:
+    """Read a whole HELLO; PeerError if these bytes are not one, Damaged if they were changed."""
+    if data[: len(MAGIC)] != MAGIC:
         raise PeerError("it does not speak this protocol")
-    if version != VERSION:
-        raise PeerError("it speaks another version", f"version {version}, this member {VERSION}")
-    if crc32(data[: _HELLO.size]) != int.from_bytes(data[_HELLO.size :], "little"):
+    if len(data) != hello_bytes(data):
+        raise PeerError("its handshake has another length")
+    if crc32(data[:-CHECK_BYTES]) != int.from_bytes(data[-CHECK_BYTES:], "little"):
         raise Damaged
-    return Hello(*fields)
+    values, at, end = dict[int, bytes](), _OPENING.size, len(data) - CHECK_BYTES
+    while at + _FIELD.size <= end:
+        tag, size = _FIELD.unpack_from(data, at)
+        at += _FIELD.size
+        values[tag] = data[at : at + size]
+        at += size
+    if at != end:
+        raise PeerError("its handshake is malformed", "a field is cut short")
+    found: list[Any] = []
+    for tag, layout in enumerate(LAYOUTS):
+        value = values.get(tag, b"")
+        if len(value) != struct.calcsize(layout):
+            raise PeerError("its handshake is malformed", f"field {tag} has {len(value)} bytes")
+        found += struct.unpack(layout, value)
+    return Hello(*found)
 
 
 def frame(
