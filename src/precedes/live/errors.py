@@ -1,4 +1,4 @@
-"""What can go wrong in a live group, by whose doing."""
+"""Exceptions of live groups."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from precedes.errors import PrecedesError, UserError
 
 
 class WouldBlock(PrecedesError):
-    """``broadcast_nowait`` without credit: some member has not taken enough messages yet."""
+    """``broadcast_nowait`` without credit: some member has not consumed enough messages yet."""
 
 
 class SlowMember(PrecedesError):
-    """A member has taken nothing for longer than ``slow_after_s``, and the policy is to raise."""
+    """A member has consumed nothing for longer than ``slow_after_s``, and ``slow`` is "raise"."""
 
     def __init__(self, member: int, waited_s: float) -> None:
         super().__init__(f"member {member} has taken no message for {waited_s:.1f} s")
@@ -26,4 +26,4 @@ class GroupLost(PrecedesError):
 
 
 class Evicted(GroupLost):
-    """The others have taken this member out of the view and go on without it."""
+    """The others have evicted this member and go on without it."""

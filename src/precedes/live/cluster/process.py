@@ -45,7 +45,7 @@ Watch = Callable[[Standing], None]
 
 @dataclass(frozen=True, kw_only=True)
 class Task:
-    """What a member does."""
+    """Work of a member."""
 
     config: Config
     seconds: float
@@ -214,7 +214,7 @@ class _Load:
         await group.finish()
 
     def found(self) -> dict[str, Any]:
-        """What was measured."""
+        """The measurements."""
         counts = self._group.counts()
         return {
             "deliveries": self._deliveries,

@@ -37,7 +37,7 @@ from precedes.live.net.security import Security, make_keys
 from precedes.trace import member_log
 
 GROUP: Final = "cluster"
-# What a cluster leaves in its directory.
+# Files that a cluster leaves in its directory.
 LEFT_BEHIND: Final = re.compile(r"member-\d{4,}\.(events|json|log)")
 # Members wait for shorter pauses; ``faults.draw`` has none between this and an eviction.
 PAUSE_SHORT_S: Final = 0.5
@@ -55,7 +55,7 @@ Phases = Callable[[str, float, float | None], None]
 
 @dataclass(frozen=True, kw_only=True)
 class Cluster:
-    """What to run."""
+    """Settings of a cluster."""
 
     members: int = 8
     protocol: str = "vector"

@@ -17,7 +17,7 @@ from precedes.parts.tester import Detector
 
 Bytes = NDArray[np.uint8]
 
-# What the step returns, and ``node`` then sees to: DONE, or why it has stopped.
+# Results of the step, which ``node`` handles: DONE, or why it has stopped.
 DONE: Final = 0
 GROW_SLOTS: Final = 2
 GROW_BLOCKS: Final = 3
@@ -36,7 +36,7 @@ WORDS: Final = 8
 # payload of 100 bytes, the usual one here, is one block.
 BLOCK_BYTES: Final = 128
 
-# Columns of ``segment``: what is to be done next.
+# Columns of ``segment``: input of the step.
 KIND: Final = 0
 WHO: Final = 1  # the peer, the key of a timer, or the member to evict
 BEGIN: Final = 2  # of its bytes in ``input``
@@ -74,24 +74,24 @@ DUE_NS: Final = 1
 OWNER: Final = 2  # 1: the failure detector's
 TIMER_WORDS: Final = 3
 
-# Columns of ``report``: what Python has to know.
+# Columns of ``report``: events for Python.
 WHAT: Final = 0
 ABOUT: Final = 1
 REASON: Final = 2  # for which it is malformed: ``records.REASONS``
 REPORT_WORDS: Final = 3
 EVICTED: Final = 1  # a member is no longer in the view
 MALFORMED: Final = 2  # a peer sent what no correct member sends
-LEFT: Final = 3  # a member says that it leaves
+LEFT: Final = 3  # a member leaves by itself
 
 # Columns of ``known``, a row for each source.
 RECEIVED: Final = 0  # messages of it that have come, without a gap (mesh)
 CONSUMED: Final = 1  # messages of it that the application has consumed
 STABLE: Final = 2  # messages of it that all are known to have consumed
-FINISHED: Final = 3  # whether it has nothing more to say
+FINISHED: Final = 3  # whether it will broadcast nothing more
 GONE: Final = 4  # whether it is out of the view
-PARENT: Final = 5  # who is told how many of its messages are consumed
+PARENT: Final = 5  # the member that gets the counts of its consumed messages
 FORGOTTEN: Final = 6  # messages of it that are no longer kept here (mesh)
-LAGGARD: Final = 7  # who holds its messages back below here, as far as is known
+LAGGARD: Final = 7  # the member that holds its messages back below here, as far as is known
 LINKED: Final = 8  # whether there is a link to it
 KNOWN_WORDS: Final = 9
 
@@ -123,7 +123,7 @@ RECORDING: Final = SEGMENTS + 23
 OWN_STABLE: Final = SEGMENTS + 24  # own messages that all have consumed
 FORCED: Final = SEGMENTS + 25  # acknowledge even if nothing else is sent
 UNACKNOWLEDGED: Final = SEGMENTS + 26  # whether there is something left to acknowledge
-CLOSING: Final = SEGMENTS + 27  # this member has nothing more to say
+CLOSING: Final = SEGMENTS + 27  # this member will broadcast nothing more
 DUPLICATES: Final = SEGMENTS + 28  # relayed messages that had come before
 RELAYED: Final = SEGMENTS + 29
 PIECE: Final = SEGMENTS + 30  # the next item of a packet that is being sent in pieces
@@ -133,7 +133,7 @@ PACKETS_ALL: Final = SEGMENTS + 33
 LARGEST_BYTES: Final = SEGMENTS + 34  # of all payloads that were here
 REGISTERS: Final = SEGMENTS + 35
 
-# What is counted, by the names that metrics have.
+# Counters, by the names of their metrics.
 COUNTS: Final = {
     "broadcasts": OWN_SEQUENCE,
     "stable": OWN_STABLE,
@@ -205,9 +205,9 @@ class Member(NamedTuple):
     kept: Int32s  # source, sequence modulo the window -> slot (mesh)
     relayed: Int32s  # peer, source -> the last message of a lost source that was relayed to it
     heard: Int32s  # peer, source -> what it and those behind it have consumed
-    lag: Int32s  # peer, source -> who has consumed the least of those behind it
-    last_sent: Int32s  # peer, source -> what it was sent last: how many are consumed, or stable
-    behind: Int32s  # branch, source -> the most that was heard of all behind it
+    lag: Int32s  # peer, source -> the member behind it that has consumed the least
+    last_sent: Int32s  # peer, source -> the last count sent to it: of consumed or stable messages
+    behind: Int32s  # branch, source -> the highest count that all behind it have reached
     branch: Int32s  # branch -> peer
     serves: NDArray[np.uint8]  # source, branch -> whether its messages go there
     detector: Detector

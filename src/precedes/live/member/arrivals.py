@@ -42,7 +42,7 @@ def next_segment(registers: Int64s) -> int:
 
 @compiled.function(inline=False)
 def _refuse(member: Member, reason: int) -> int:
-    """Report the peer's mistake; the rest of what it sent is skipped."""
+    """Report the peer's mistake; the rest of its frame is skipped."""
     registers = member.host.registers
     if not effects.can_report(member, 1):
         return FLUSH
@@ -219,8 +219,8 @@ def _accept_routed(member: Member, at: int, end: int) -> int:
 def _accept_inner(member: Member, origin: int, first: int, last: int) -> int:
     """The packet in a routed record: no messages, and nothing behind it.
 
-    One that is wrong is passed over and nobody is refused: the peer has passed on what it did not
-    look into, and what it claims about the origin proves nothing.
+    A malformed one is dropped and nobody is blamed: the peer has passed it on unread, and its claim
+    about the origin proves nothing.
     """
     if records.read(member.input, first, records.KIND_BYTES) != records.PACKET:
         return last

@@ -1,7 +1,7 @@
-"""What a member sends and hands out: effects of handlers, records, reports.
+"""Output of a step: effects of handlers, records for others, reports for Python.
 
-What is written between two flushes becomes one frame for each member: first what is for all, in
-``common``, then its own records, written to ``out`` as they come and sorted by target at the end.
+Records that are written between two flushes become one frame for each member: first those for all,
+in ``common``, then its own, written to ``out`` as they come and sorted by target at the end.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def can_report(member: Member, count: int) -> bool:
 
 @compiled.function(inline=False)
 def report(member: Member, what: int, about: int, reason: int) -> None:
-    """Tell Python something; the caller has asked ``can_report``."""
+    """Append a report for Python; the caller has checked ``can_report``."""
     registers = member.host.registers
     row = member.report[registers[arrays.REPORTS]]
     row[arrays.WHAT] = what
@@ -62,7 +62,7 @@ def has_room(member: Member, size_bytes: int, count: int) -> bool:
 
 @compiled.function(inline=False)
 def open_record(member: Member, target: int) -> int:
-    """Begin a record for one member; where to write it. The caller has asked ``has_room``."""
+    """Begin a record for one member; where to write it. The caller has checked ``has_room``."""
     registers = member.host.registers
     row = member.packet[registers[arrays.PACKETS]]
     row[arrays.TARGET] = target
@@ -268,7 +268,7 @@ def can_hand_out(member: Member, size_bytes: int) -> bool:
 
 @compiled.function(inline=False)
 def hand_out(member: Member, slot: int) -> None:
-    """Copy a message to what the application gets; the caller has asked ``can_hand_out``."""
+    """Copy a message for the application; the caller has checked ``can_hand_out``."""
     registers = member.host.registers
     first = registers[arrays.DELIVERED_BYTES]
     row = member.delivery[registers[arrays.DELIVERIES]]

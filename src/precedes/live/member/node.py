@@ -41,7 +41,7 @@ ITEMS_MAX: Final = 4096
 REPORTS: Final = 64
 TIMERS: Final = 256
 DELIVERIES: Final = 4096
-# What a message takes in a frame beside its fields and its payload, at most.
+# Most bytes of a message in a frame in addition to its fields and its payload.
 BESIDE_BYTES: Final = 64
 
 # Registers of the output of a step, once it was drained.
@@ -400,7 +400,7 @@ class Node:
 
     @property
     def is_fenced(self) -> bool:
-        """Whether the others have taken this member for crashed."""
+        """Whether the others consider this member crashed."""
         return bool(self.member.detector.process.fenced[0])
 
     @property
@@ -496,7 +496,7 @@ class Node:
         detector.replied[0, who] = detector.process.round[0]
 
     def forgive(self, late_ns: int) -> None:
-        """After a pause of this process, await the replies of others anew."""
+        """After a pause of this process, await the replies of others again, for as long."""
         self._timers = [
             (due_ns + late_ns * owner, serial, owner, key)
             for due_ns, serial, owner, key in self._timers

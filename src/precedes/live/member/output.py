@@ -1,4 +1,4 @@
-"""What a step of a live member leaves: bytes to send, rows to log, messages for the application."""
+"""Output of a run of a live member: bytes to send, rows to log, messages for the application."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from precedes.live.member import arrays
 
-# Up to so many messages are handled one by one.
+# Batches of at most so many messages are handled one by one.
 FEW: Final = 16
 ROW_BYTES: Final = 8 * arrays.DELIVERY_WORDS
 
@@ -57,21 +57,21 @@ class Batch:
 
     @property
     def senders(self) -> list[int]:
-        """Who broadcast each of them."""
+        """The sender of each message."""
         if self._size <= FEW:
             return [message.sender for message in self]
         return cast(list[int], self._table()[:, arrays.SOURCE].tolist())
 
     @property
     def sequences(self) -> list[int]:
-        """Which of its sender's broadcasts each of them is, from 1."""
+        """The sequence number of each message, from 1."""
         if self._size <= FEW:
             return [message.sequence for message in self]
         return cast(list[int], self._table()[:, arrays.SEQUENCE].tolist())
 
     @property
     def payloads(self) -> list[bytes]:
-        """What was broadcast."""
+        """The payload of each message."""
         if self._size <= FEW:
             return [message.payload for message in self]
         data, table = self._data, self._table()
@@ -85,15 +85,15 @@ class Batch:
         return [data[begin:end] for begin, end in places]
 
     def counts(self, members: int) -> NDArray[np.int64]:
-        """How many there are of each sender."""
+        """The number of messages of each sender."""
         return np.bincount(self._table()[:, arrays.SOURCE], minlength=members)
 
     def _table(self) -> NDArray[np.int64]:
-        """The rows of those that are left."""
+        """The rows of the messages that are left."""
         return np.frombuffer(self._rows, np.int64).reshape(-1, arrays.DELIVERY_WORDS)[self._first :]
 
     def _messages(self) -> list[Message]:
-        """A few messages, made when they are first asked for: others may wait for what is sent."""
+        """A few messages, made when they are first requested: frames are sent before."""
         if not self._few:
             words = iter(memoryview(self._rows).cast("q").tolist())
             self._few = [
@@ -103,14 +103,14 @@ class Batch:
         return self._few[self._first :] if self._first else self._few
 
     def pop(self) -> Message:
-        """Take the first of them away."""
+        """Remove and return the first message."""
         message = self[0]
         self._first += 1
         return message
 
 
 class Output:
-    """What a call of ``run`` asks for."""
+    """Output of one call of ``run``."""
 
     __slots__ = (
         "broadcasts", "deliveries", "evicted", "frames", "left", "malformed", "trace"

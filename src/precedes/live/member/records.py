@@ -1,4 +1,4 @@
-"""Records: what members say to each other in the body of a frame, with writer and reader.
+"""Records: the contents of the body of a frame, with a writer and a reader for each kind.
 
 Each begins with its kind in one byte; all numbers are little endian.
 
@@ -41,7 +41,7 @@ RELAY: Final = 5
 ROUTED: Final = 6
 LEAVE: Final = 7
 
-# Bytes of what records are made of.
+# Sizes of the parts of records.
 KIND_BYTES: Final = 1
 MEMBER_BYTES: Final = 2
 SEQUENCE_BYTES: Final = 4  # a sequence number, or how many messages of a member
@@ -112,7 +112,7 @@ UP_BYTES: Final = KIND_BYTES + MEMBER_BYTES + SEQUENCE_BYTES + MEMBER_BYTES
 
 @compiled.function(inline=False)
 def write_up(data: Bytes, at: int, source: int, consumed: int, laggard: int) -> int:
-    """What the sender and those behind it have consumed of a source."""
+    """The count of messages of a source that the sender and those behind it have consumed."""
     at = write(data, at, UP, KIND_BYTES)
     at = write(data, at, source, MEMBER_BYTES)
     at = write(data, at, consumed, SEQUENCE_BYTES)
@@ -135,7 +135,7 @@ DOWN_BYTES: Final = KIND_BYTES + MEMBER_BYTES + SEQUENCE_BYTES + FLAG_BYTES
 
 @compiled.function(inline=False)
 def write_down(data: Bytes, at: int, source: int, stable: int, finished: int) -> int:
-    """What all have consumed of a source, and whether that is all it will ever send."""
+    """The count of messages of a source that all have consumed, and whether it has finished."""
     at = write(data, at, DOWN, KIND_BYTES)
     at = write(data, at, source, MEMBER_BYTES)
     at = write(data, at, stable, SEQUENCE_BYTES)
@@ -166,7 +166,7 @@ def write_frozen(data: Bytes, at: int, who: int, received: int) -> int:
 
 @compiled.function(inline=False)
 def read_frozen(data: Bytes, at: int) -> tuple[int, int]:
-    """Who is out of the view, and how many messages of it the sender has."""
+    """The member that is out of the view, and how many of its messages the sender has."""
     at += KIND_BYTES
     return read(data, at, MEMBER_BYTES), read(data, at + MEMBER_BYTES, SEQUENCE_BYTES)
 
@@ -176,7 +176,7 @@ def read_frozen(data: Bytes, at: int) -> tuple[int, int]:
 
 @compiled.function(inline=False)
 def relay_bytes_max(member: Member, slot: int) -> int:
-    """The most that the relay of a message takes."""
+    """Most bytes of the relay of a message."""
     return KIND_BYTES + item_bytes_max(member, 0, slot)
 
 
@@ -235,7 +235,7 @@ def read_packet(member: Member, at: int, end: int) -> int:
     """Read a packet with its items into the inbox.
 
     Messages get slots, or one more reference if they are here already. If anything is refused,
-    or there is no room, what was taken is given back and nothing has changed.
+    or there is no room, all references are given back and nothing has changed.
     """
     if at + PACKET_BYTES > end:
         return SHORT
@@ -268,13 +268,13 @@ def give_back(member: Member, count: int) -> None:
 
 @compiled.function(inline=False)
 def message_bytes_max(member: Member) -> int:
-    """The most that a message takes in a packet of its own, its payload aside."""
+    """Most bytes of a packet of one message, without its payload."""
     return PACKET_BYTES + TAG_BYTES + NAME_BYTES + fields_bytes_max(member.field) + LENGTH_BYTES
 
 
 @compiled.function(inline=False)
 def item_bytes_max(member: Member, tag: int, value: int) -> int:
-    """The most that an item takes."""
+    """Most bytes of an item."""
     kind = member.item_class[tag]
     if kind == MESSAGE:
         payload_bytes = member.message[value, arrays.PAYLOAD_BYTES]
@@ -378,7 +378,7 @@ def _read_content(member: Member, at: int, end: int, slot: int, is_new: bool) ->
 
 @compiled.function(inline=False)
 def fields_bytes_max(fields: tuple[Int32s, ...]) -> int:
-    """The most that the fields of a message take."""
+    """Most bytes of the fields of a message."""
     total = 0
     for k in range(len(fields)):
         total += COUNT_BYTES + WORD_BYTES_MAX * fields[k].shape[1]

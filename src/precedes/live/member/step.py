@@ -1,9 +1,9 @@
 """The step of a live member: one call for a whole batch of input, compiled for each protocol.
 
 ``run`` takes the segments in order (frames, own broadcasts, timers, evictions), hands packets to
-the protocol's handlers and carries out their effects. When something is too small it returns what
-must grow or be emptied, with its place kept in ``host.registers``; ``node`` attends to it and calls
-again. No input is handled twice.
+the protocol's handlers and carries out their effects. When an array is too small it returns which
+one must grow or be drained, with its place kept in ``host.registers``; ``node`` does that and calls
+it again. No input is handled twice.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from precedes.model import EventKind
 from precedes.parts import tester
 
 BROADCAST_KIND: Final = int(EventKind.BROADCAST)
-# Rows of the trace that one packet or broadcast may take beside its effects.
+# Rows of the trace that one packet or broadcast may take in addition to its effects.
 TRACE_SPARE: Final = 16
 
 
 def run(member: Member, state: Any) -> int:
-    """Handle all segments, or stop for what must grow; what is to be sent is in order then."""
+    """Handle all segments, or stop for an array that must grow; the output is sorted by target."""
     registers = member.host.registers
     status = DONE
     while status == DONE:

@@ -104,7 +104,7 @@ def has_blocks(member: Member, size_bytes: int) -> bool:
 
 @compiled.function(inline=False)
 def keep_payload(member: Member, slot: int, source: Bytes, first: int, size_bytes: int) -> None:
-    """Store the payload of a new message; the caller has asked ``has_blocks``."""
+    """Store the payload of a new message; the caller has checked ``has_blocks``."""
     registers = member.host.registers
     registers[arrays.LARGEST_BYTES] = max(registers[arrays.LARGEST_BYTES], size_bytes)
     member.message[slot, arrays.PAYLOAD_BYTES] = size_bytes

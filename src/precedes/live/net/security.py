@@ -26,7 +26,7 @@ log = logging.getLogger("precedes.live")
 DAYS: Final = 30
 DAYS_MAX: Final = 36_500
 AUTHORITY: Final = "authority"
-# What needs no escapes in a URI, and leaves room for a member's number in a common name.
+# Needs no escapes in a URI, and leaves room for a member's number in a common name.
 GROUP_NAME_MAX: Final = 48
 GROUP_NAME: Final = re.compile(rf"[A-Za-z0-9._-]{{1,{GROUP_NAME_MAX}}}")
 
