@@ -24,13 +24,12 @@ from precedes.pipeline.plan import expand
 from precedes.progress import ProgressBar
 from precedes.provenance import versions
 from precedes.sim.experiment import Experiment
-from precedes_papers.outcome import Outcome, counts, reproduce
+from precedes_papers.outcome import Outcome, counts, reproduce, statement_counts
 from precedes_papers.report import Environment, write_report
-from precedes_papers.rules import VERDICTS
 
 ROOT = Path(__file__).resolve().parent.parent
 KEPT = ROOT / "docs" / "record"
-FILES = ("claims.csv", "runs.csv", "timings.csv", "summary.txt", "index.html")
+FILES = ("statements.csv", "claims.csv", "runs.csv", "timings.csv", "summary.txt", "index.html")
 # The pictures of docs/findings.md: paper and figure.
 PICTURES = {"packets.svg": ("000", "Packets saved"), "latency.svg": ("001", "Figure 3, latency")}
 COMMAND = "precedes reproduce --full --out build/record"
@@ -92,8 +91,8 @@ def about_record(outcomes: list[Outcome], seconds: float, environment: Environme
     """The page of the record: what was run, what it took, and what came of it."""
     cpu_s = sum(timing.cpu_s for one in outcomes for timing in one.timings)
     runs = sum(outcome.runs for outcome in outcomes)
-    verdicts = counts(outcomes, fitted=False), counts(outcomes, fitted=True)
-    rows = [f"| {name} | {verdicts[0][name]} | {verdicts[1][name]} |" for name in VERDICTS]
+    of_statements = [f"| {name} | {n} |" for name, n in statement_counts(outcomes).items()]
+    rows = [f"| {name} | {n} |" for name, n in counts(outcomes).items()]
     found = [
         f"| {name} | {value or 'not installed'} |" for name, value in environment.versions.items()
     ]
@@ -107,13 +106,18 @@ def about_record(outcomes: list[Outcome], seconds: float, environment: Environme
             f"{cpu_s / 60:.0f} minutes of CPU time in simulations, {seconds / 60:.0f} minutes from "
             f"begin to end, on a machine ({environment.machine}) with other work.",
             "",
-            "[index.html](record/index.html) is the page, [claims.csv](record/claims.csv) every "
-            "claim, [summary.txt](record/summary.txt) the same for reading,"
+            "[index.html](record/index.html) is the page, [statements.csv](record/statements.csv) "
+            "every published statement, [claims.csv](record/claims.csv) each of them under each "
+            "reading, [summary.txt](record/summary.txt) the same for reading,"
             " [runs.csv](record/runs.csv) the runs, [timings.csv](record/timings.csv) what each"
             " experiment took; [findings.md](findings.md) tells what came of it.",
             "",
-            "| verdict | claims | and fitted |",
-            "| --- | --- | --- |",
+            "| outcome | statements |",
+            "| --- | --- |",
+            *of_statements,
+            "",
+            "| verdict | claims |",
+            "| --- | --- |",
             *rows,
             "",
             "| what | version |",

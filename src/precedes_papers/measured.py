@@ -2,11 +2,12 @@
 
 A value that agrees because a parameter was chosen for it shows less than one that agrees by itself.
 A paper lists such parameters as ``FITTED`` in its experiments; every run whose scenario has one of
-these values is marked, and every claim that a marked run takes part in says so.
+these values is marked, and every claim that a marked run takes part in names it.
 """
 
 from __future__ import annotations
 
+import dataclasses
 import math
 import statistics
 from collections.abc import Callable, Mapping, Sequence
@@ -57,7 +58,7 @@ class Measured:
     values: tuple[float, ...]
     seal: InitVar[object]
     range: tuple[float, float] = EVERYTHING
-    fitted: tuple[str, ...] = ()
+    fitted: tuple[Fitted, ...] = ()
     origins: tuple[Origin, ...] = ()
 
     def __post_init__(self, seal: object) -> None:
@@ -75,9 +76,13 @@ class Measured:
         return self._around(1 / len(self.values))
 
     @property
-    def prediction(self) -> tuple[float, float] | None:
-        """The interval that one more replication lies in with 95 %."""
-        return self._around(1 + 1 / len(self.values))
+    def deviation(self) -> float:
+        """The standard deviation of replications; 0 for a single one."""
+        return statistics.stdev(self.values) if len(self.values) > 1 else 0.0
+
+    def around(self, runs: int) -> tuple[float, float] | None:
+        """The interval that the mean of so many more replications lies in with 95 %."""
+        return self._around(1 / runs + 1 / len(self.values))
 
     def _around(self, variance: float) -> tuple[float, float] | None:
         """An interval around the mean; the variance is in units of that of one replication.
@@ -87,7 +92,7 @@ class Measured:
         count = len(self.values)
         if count < 2:
             return None
-        half = student_t(count - 1) * statistics.stdev(self.values) * math.sqrt(variance)
+        half = student_t(count - 1) * self.deviation * math.sqrt(variance)
         low, high = self.range
         return max(self.mean - half, low), min(self.mean + half, high)
 
@@ -154,18 +159,29 @@ def _checked(
 
 
 class Fitted(NamedTuple):
-    """A field of a scenario or parameter of a protocol, and what its value was chosen by.
+    """A field of a scenario or parameter of a protocol that was chosen, and what it was chosen by.
 
-    What is no field, such as the law of the faults of a run, belongs to ``experiments`` instead.
+    What is not a field, such as the law of the faults of a run, belongs to ``experiments`` instead.
     """
 
     field: str
     value: Any
     chosen_by: str  # "Table 1"
     experiments: tuple[str, ...] = ()
+    # The items that it was fitted to, or their statements that begin so; ``chosen_by`` if empty.
+    items: tuple[str | tuple[str, str], ...] = ()
 
     def __str__(self) -> str:
         return f"{self.field} {self.value}, by {self.chosen_by}"
+
+    def is_fitted_to(self, item: str, statement: str) -> bool:
+        """Whether it was chosen to match this statement."""
+        places = (one if isinstance(one, tuple) else (one, "") for one in self._places)
+        return any(item == name and statement.startswith(start) for name, start in places)
+
+    @property
+    def _places(self) -> tuple[str | tuple[str, str], ...]:
+        return self.items or (self.chosen_by,)
 
     def takes_part(self, experiment: str, run: Run) -> bool:
         """Whether a run of an experiment depends on it."""
@@ -180,7 +196,7 @@ def marked(results: Results, chosen: Sequence[Fitted]) -> dict[str, list[Run]]:
         name: [
             {
                 **run,
-                MARKS: [str(one) for one in chosen if one.takes_part(name, run)],
+                MARKS: [one for one in chosen if one.takes_part(name, run)],
                 ORIGIN: Origin(name, run.get("run", ""), run["seed"]),
             }
             for run in runs
@@ -189,7 +205,12 @@ def marked(results: Results, chosen: Sequence[Fitted]) -> dict[str, list[Run]]:
     }
 
 
-def fitted_reader(mark: str) -> Callable[[Read], Read]:
+def regardless(measured: Measured) -> Measured:
+    """The same value without its marks: it follows from the number of processes, or must hold."""
+    return dataclasses.replace(measured, fitted=(), seal=_SEAL)
+
+
+def fitted_reader(mark: Fitted) -> Callable[[Read], Read]:
     """A reader that counts with a number that was chosen by a look at print."""
 
     def decorate(read: Read) -> Read:

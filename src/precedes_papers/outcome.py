@@ -16,7 +16,7 @@ from precedes.sim.experiment import Experiment
 from precedes.stores import Address, Place
 from precedes_papers.measured import ORIGIN, Origin, Results, marked
 from precedes_papers.registry import SCALES, Paper, Reference, load, papers
-from precedes_papers.rules import VERDICTS, Claim
+from precedes_papers.rules import OUTCOMES, VERDICTS, Claim, outcome_of, settled, statements
 from precedes_papers.shown import Claims, Figure, Story, Table, story
 
 Runner = Callable[..., dict[str, list[dict[str, Any]]]]
@@ -99,7 +99,7 @@ def reproduce(
 def judge(paper: Paper, results: Results, *, scale: str) -> Outcome:
     """Claims, tables and figures of a paper from the results of its experiments."""
     results = marked(results, paper.fitted)
-    claims = Claims(paper.claims(results))
+    claims = Claims(settled(paper.claims(results)))
     shown = list(paper.shown(results, claims))
     twice = [name for name, count in Counter(one.name for one in shown).items() if count > 1]
     if twice:
@@ -121,19 +121,18 @@ def judge(paper: Paper, results: Results, *, scale: str) -> Outcome:
     )
 
 
-def counts(outcomes: Iterable[Outcome], *, fitted: bool | None = None) -> dict[str, int]:
-    """How many claims have which verdict, in the order of the verdicts.
-
-    ``fitted`` counts those alone that something fitted takes part in, or those alone that nothing
-    fitted takes part in.
-    """
-    found = Counter(
-        claim.verdict
-        for outcome in outcomes
-        for claim in outcome.claims
-        if fitted is None or bool(claim.fitted) == fitted
-    )
+def counts(outcomes: Iterable[Outcome]) -> dict[str, int]:
+    """How many claims have which verdict, in the order of the verdicts."""
+    found = Counter(claim.verdict for outcome in outcomes for claim in outcome.claims)
     return {verdict: found[verdict] for verdict in VERDICTS}
+
+
+def statement_counts(outcomes: Iterable[Outcome]) -> dict[str, int]:
+    """How many published statements have which outcome, in the order of the outcomes."""
+    found = Counter(
+        outcome_of(readings) for outcome in outcomes for readings in statements(outcome.claims)
+    )
+    return {name: found[name] for name in OUTCOMES}
 
 
 def _named(number: str, experiment: Experiment) -> Experiment:

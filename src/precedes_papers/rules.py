@@ -1,61 +1,92 @@
 """Claims: a published value, a measured one, and the verdict of the rule that compares them.
 
 Every rule takes the published value (plain numbers) and the measured one (``Measured``, read from
-results) as separate arguments. Only the rules make a claim.
+results) as separate arguments. Only the rules make a claim. What several readings of a paper say
+of one published statement are several claims, and the statement has one outcome.
 """
 
 from __future__ import annotations
 
+import dataclasses
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import InitVar, dataclass
 from itertools import pairwise
 from typing import Final
 
 from precedes.errors import InternalError
 from precedes.pages.numbers import number
-from precedes_papers.measured import Measured, Run, measure, ranged
+from precedes_papers.measured import Fitted, Measured, Run, measure, ranged, regardless
 
 # An interval whose half is wider than this share of print says little: noise would be agreement.
 WIDEST: Final = 0.10
 # Sizes that differ by more than this factor are no longer of about the same size.
 SIZE_MAX: Final = 2.0
+# A value that differs by at most this share of what is published is close to it.
+CLOSE: Final = 0.05
+NORMAL: Final = 1.96  # of a normal law, 95 %: what is left of Student's quantile with many runs
+LEVEL: Final = 0.95  # of all intervals
 
 HOLDS: Final = "holds"
 EQUAL: Final = "equal"
 IN_BOUNDS: Final = "in bounds"
 SAME_TREND: Final = "same trend"
+COMPATIBLE: Final = "compatible with one run"
 INCONCLUSIVE: Final = "inconclusive"
 DIFFERS: Final = "differs"
 IRREPRODUCIBLE: Final = "irreproducible"
 FINDING: Final = "finding"
-# What the rules below mean by them; the page shows this.
+# The meanings of the verdicts; the page shows this.
 MEANINGS: Final = {
-    HOLDS: "the published value lies in the 95 % interval of what was measured (of the mean over "
-    "seeds, widened by print's own interval if it gives one; of one run, where print comes from "
-    "one), and half of that interval is at most "
-    f"{WIDEST:.0%} of it".replace("%", " %"),
+    HOLDS: "the published value lies in the 95 % interval of the difference from it (of the mean "
+    "over seeds; widened by the paper's own interval, or by the number of its runs, where it gives "
+    "them), and half of that interval is at most "
+    f"{WIDEST:.0%} of the value".replace("%", " %"),
     EQUAL: "every run gives exactly the published value",
-    IN_BOUNDS: "print gives a bound or a range, and the whole interval keeps to it",
-    SAME_TREND: "sign or order agree; where print has a size too and it differs by more than "
-    f"{SIZE_MAX:g} times, the verdict says so",
-    INCONCLUSIVE: "neither agreement nor difference is shown: the interval is too wide for that",
-    DIFFERS: "the published value was not met; the reason says by how much",
-    IRREPRODUCIBLE: "the print contradicts itself here",
+    IN_BOUNDS: "the paper gives a bound or a range, and the whole interval keeps to it",
+    SAME_TREND: "sign or order agree, with intervals that exclude the opposite; where the paper "
+    f"gives a size too and it differs by more than {SIZE_MAX:g} times, the verdict says so",
+    COMPATIBLE: "published from one run, and single runs vary too much to agree or to differ: more "
+    "seeds cannot decide it",
+    INCONCLUSIVE: "the interval is too wide to show agreement or difference: more seeds can",
+    DIFFERS: "the published value was not met; the reason says by how much, and the verdict "
+    f"whether that is close (within {CLOSE:.0%})".replace("%", " %"),
+    IRREPRODUCIBLE: "the paper contradicts itself here",
     FINDING: "measured here; nothing is published",
 }
 VERDICTS: Final = tuple(MEANINGS)
-FITTED_MEANING: Final = (
-    "something that the measured value depends on was chosen by a look at print: agreement shows "
-    "that such a choice exists, not that it is the paper's"
-)
+AGREEING: Final = frozenset({HOLDS, EQUAL, IN_BOUNDS, SAME_TREND})
+
+MET: Final = "met in all readings"
+PARTLY: Final = "met in some"
+UNDECIDED: Final = "undecided"
+UNMET: Final = "met in none"
+# The outcomes of published statements over the readings that they were judged under.
+OUTCOMES: Final = {
+    MET: "every reading agrees (holds, equal, in bounds or same trend)",
+    PARTLY: "some readings agree and others do not",
+    UNDECIDED: "no reading agrees, and at least one is inconclusive or compatible with one run",
+    UNMET: "the measured value differs in every reading",
+    IRREPRODUCIBLE: MEANINGS[IRREPRODUCIBLE],
+}
+
+FITTED_HERE: Final = "fitted to this item"
+FITTED_ELSEWHERE: Final = "predicted with a parameter fitted elsewhere"
+MARKS: Final = {
+    FITTED_HERE: "a parameter was chosen to match this published item: agreement shows that such "
+    "a choice exists, not that it is the paper's",
+    FITTED_ELSEWHERE: "a parameter that the paper leaves open was chosen, or fitted to another "
+    "item of it",
+}
 
 NO_INTERVAL: Final = "one replication, so there is no interval"
 PRINTED_INTERVAL: Final = "print gives an interval with its value, which counts too"
 ONE_RUN: Final = "printed of one run: the interval is that of one more"
+MEAN_OF_RUNS: Final = "printed as the mean of {} runs: the interval is that of another such mean"
 TOO_WIDE: Final = "print lies in the interval, but half of that is more than a tenth of print"
 OVER_THE_BOUND: Final = "the interval reaches over the bound"
 BOTH_SIDES: Final = "the interval lies on both sides of zero"
+OVERLAP: Final = "the intervals of neighbours overlap"
 OTHER_WAY: Final = "goes the other way"
 ABOVE, BELOW = "above 0", "below 0"  # printed as a direction alone
 SLACK: Final = 1e-12  # of the last bits of a mean
@@ -71,8 +102,9 @@ Interval = tuple[float, float]
 _SEAL: Final = object()
 
 
-# What a claim is about: a published item, a cell or point of it, and the reading of the paper that
-# was run, if there are several. No two claims of a paper are about the same.
+# What a claim is about: a published item, a statement of it (a cell, a point, a sentence), and the
+# reading of the paper that was run, if there are several. No two claims of a paper are about the
+# same.
 About = tuple[str, str] | tuple[str, str, str]  # "Table 1", "packets, 16 nodes", "reading A"
 
 
@@ -82,9 +114,10 @@ class Claim:
 
     A range or an order is text, ``3.3 < 7.4 < 12.9``. None is an empty field: nothing published,
     nothing measured, or, of low and high, a single replication. ``size`` is how many times the
-    published value was measured, where only the sign was judged; ``fitted`` names what was chosen
-    by a look at print. ``difference`` says how far from print it is, of what differs, ``reasons``
-    why; ``evidence`` is what was measured, with the runs it comes from.
+    published value was measured, where only the sign was judged; ``effect`` the difference as a
+    share of the published value, of what differs, ``difference`` the same in words and ``reasons``
+    why; ``marks`` are the fitted parameters that it depends on. ``evidence`` is what was measured,
+    with the runs it comes from.
     """
 
     item: str
@@ -96,7 +129,8 @@ class Claim:
     high: float | None
     verdict: str
     size: float | None
-    fitted: str
+    effect: float | None
+    marks: tuple[Fitted, ...]
     rule: str
     difference: str
     reasons: tuple[str, ...]
@@ -124,8 +158,32 @@ class Claim:
         return " ".join(dict.fromkeys(found))
 
     @property
+    def agrees(self) -> bool:
+        """Whether the published value was met."""
+        return self.verdict in AGREEING
+
+    @property
+    def fitted(self) -> str:
+        """The fitted parameters in one line."""
+        return "; ".join(dict.fromkeys(map(str, self.marks)))
+
+    @property
+    def mark(self) -> str:
+        """The mark of what depends on fitted parameters."""
+        if any(one.is_fitted_to(self.item, self.statement) for one in self.marks):
+            return FITTED_HERE
+        return FITTED_ELSEWHERE if self.marks else ""
+
+    @property
+    def is_close(self) -> bool:
+        """Whether it differs by little."""
+        return self.effect is not None and abs(self.effect) <= CLOSE
+
+    @property
     def said(self) -> str:
         """The verdict in full."""
+        if self.is_close:
+            return f"{self.verdict}, close"
         if self.size is None or 1 / SIZE_MAX <= self.size <= SIZE_MAX:
             return self.verdict
         times = f"{self.size:.2g} times" if self.size > 1 else f"1/{1 / self.size:.2g} of"
@@ -137,6 +195,7 @@ def within(
     published: float,
     measured: Measured,
     *,
+    runs: int | None = None,
     rounding: float = 0.0,
     span: float | None = None,
     half: float = 0.0,
@@ -147,62 +206,34 @@ def within(
     ``rounding`` is half a unit of the last published place. If the interval is too wide, half of it
     more than a tenth of the published value, it is ``inconclusive`` instead of ``holds``; of a
     small share, ``span`` is the range of the shares that are published with it, and is taken
-    instead of the value. ``half`` is half of the interval that is published with the value: then
-    the interval of the difference of two means is judged. A single replication has no interval; it
-    holds only if it is the published value up to ``rounding``. The reason is for one that differs.
+    instead of the value. ``runs`` is the number of runs that the published value is a mean of:
+    then the interval of the difference of two such means is judged. ``half`` is half of the
+    interval that is published with the value, which is judged likewise. A single replication has
+    no interval; it holds only if it is the published value up to ``rounding``. The reason is for
+    one that differs.
     """
-    notes = [PRINTED_INTERVAL] if half else []
-    bounds = _checked(measured).interval
-    return _contained(
-        "within", about, published, measured, bounds, notes, rounding, span, reason, half
-    )
-
-
-def one_run(
-    about: About,
-    published: float,
-    measured: Measured,
-    *,
-    rounding: float = 0.0,
-    span: float | None = None,
-    reason: str = "",
-) -> Claim:
-    """``within`` for the value of a single published run, which need not be close to a mean.
-
-    It is compared with the interval that one more run lies in.
-    """
-    bounds = _checked(measured).prediction
-    return _contained(
-        "one_run", about, published, measured, bounds, [ONE_RUN], rounding, span, reason
-    )
-
-
-def _contained(
-    rule: str,
-    about: About,
-    published: float,
-    measured: Measured,
-    bounds: Interval | None,
-    reasons: list[str],
-    rounding: float,
-    span: float | None,
-    reason: str,
-    published_half: float = 0.0,
-) -> Claim:
-    low, high = bounds or (measured.mean, measured.mean)
-    low = measured.mean - math.hypot(measured.mean - low, published_half)
-    high = measured.mean + math.hypot(high - measured.mean, published_half)
+    found = _checked(measured)
+    bounds = found.interval if runs is None else found.around(runs)
+    low, high = bounds or (found.mean, found.mean)
+    low = found.mean - math.hypot(found.mean - low, half)
+    high = found.mean + math.hypot(high - found.mean, half)
     slack = rounding + SLACK * abs(published)
-    verdict, difference = HOLDS, ""
+    widest = WIDEST * abs(published if span is None else span) + slack
+    reasons = [PRINTED_INTERVAL] if half else []
+    if runs is not None:
+        reasons.append(ONE_RUN if runs == 1 else MEAN_OF_RUNS.format(runs))
+    verdict, by = HOLDS, None
     if not low - slack <= published <= high + slack:
-        verdict, difference = DIFFERS, _difference(published, measured)
+        verdict, by = DIFFERS, published
         reasons.append(reason)
-    elif (high - low) / 2 > WIDEST * abs(published if span is None else span) + slack - rounding:
-        verdict = INCONCLUSIVE
+    elif (high - low) / 2 > widest - rounding:
+        # With any number of seeds, one more run varies as single runs do.
+        verdict = COMPATIBLE if runs == 1 and NORMAL * found.deviation > widest else INCONCLUSIVE
         reasons.append(TOO_WIDE)
     if bounds is None:
         reasons.append(NO_INTERVAL)
-    return _claim(rule, about, published, [measured], verdict, reasons, difference, bounds=bounds)
+    rule = "one_run" if runs == 1 else "within"
+    return _claim(rule, about, published, [found], verdict, reasons, by, bounds=bounds)
 
 
 def at_most(about: About, published: float, measured: Measured, *, reason: str = "") -> Claim:
@@ -234,17 +265,16 @@ def _bounded(
 ) -> Claim:
     low, high = _checked(measured).interval or (measured.mean, measured.mean)
     least, most = bounds
-    verdict, reasons, difference = IN_BOUNDS, [], ""
+    verdict, reasons, by = IN_BOUNDS, [], None
     if high < least or low > most:
-        verdict = DIFFERS
-        difference = _difference(least if high < least else most, measured)
+        verdict, by = DIFFERS, least if high < least else most
         reasons.append(reason)
     elif low < least or high > most:
         verdict = INCONCLUSIVE
         reasons.append(OVER_THE_BOUND)
     if measured.interval is None:
         reasons.append(NO_INTERVAL)
-    return _claim(rule, about, published, [measured], verdict, reasons, difference)
+    return _claim(rule, about, published, [measured], verdict, reasons, by)
 
 
 def equal(
@@ -265,15 +295,15 @@ def equal(
         values = tuple(round(value, places) for value in values)
     if all(math.isclose(value, published, rel_tol=SLACK, abs_tol=SLACK) for value in values):
         return _claim("equal", about, published, [measured], EQUAL, [])
-    difference = _difference(published, measured)
-    return _claim("equal", about, published, [measured], DIFFERS, [reason], difference)
+    return _claim("equal", about, published, [measured], DIFFERS, [reason], published)
 
 
 def kept(about: About, runs: Sequence[Run], against: Sequence[str], *, reason: str = "") -> Claim:
     """``equal`` if the audits of all these runs count nothing of what is ``against`` a guarantee.
 
     The audit reads broadcasts and deliveries alone and shares no code with the protocol; it is in
-    the results of experiments with ``trace=True``.
+    the results of experiments with ``trace=True``. A guarantee holds whatever the parameters, so
+    the claim has no mark.
     """
 
     @ranged(0)
@@ -283,7 +313,7 @@ def kept(about: About, runs: Sequence[Run], against: Sequence[str], *, reason: s
             raise InternalError(f"{about}: a run without a trace, or without deliveries")
         return float(sum(audit[name] for name in against))
 
-    return equal(about, 0, measure(broken, runs), reason=reason)
+    return equal(about, 0, regardless(measure(broken, runs)), reason=reason)
 
 
 def same_sign(
@@ -300,24 +330,22 @@ def same_sign(
     """
     low, high = _checked(measured).interval or (measured.mean, measured.mean)
     agrees = (low > 0 and published > 0) or (high < 0 and published < 0)
-    agrees = agrees or (low <= 0 <= high and published == 0)
-    reasons, difference, size = [], "", None
+    reasons, size, by = [], None, None
     if agrees:
         verdict = SAME_TREND
-        size = measured.mean / published if is_size and published else None
-    elif low <= 0 <= high and measured.interval is not None:
+        size = measured.mean / published if is_size else None
+    elif low <= 0 <= high and measured.interval is not None and low < high:
         verdict = INCONCLUSIVE
         reasons.append(BOTH_SIDES)
     else:
-        verdict = DIFFERS
-        difference = _difference(published, measured) if is_size else OTHER_WAY
+        verdict, by = DIFFERS, published
     if measured.interval is None:
         reasons.append(NO_INTERVAL)
     printed: float | str = published
     if not is_size and published:
         printed = ABOVE if published > 0 else BELOW
     reasons.append(reason)
-    return _claim("same_sign", about, printed, [measured], verdict, reasons, difference, size=size)
+    return _claim("same_sign", about, printed, [measured], verdict, reasons, by, size=size)
 
 
 def same_order(
@@ -325,21 +353,24 @@ def same_order(
 ) -> Claim:
     """``same trend`` if each step from a value to the next goes the same way as published.
 
-    Means are compared. A step that goes another way is ``inconclusive`` if the intervals of the
-    two overlap; where those of others do, the reason says so.
+    Intervals are compared, not means: a step counts if they do not overlap. ``differs`` if one
+    goes the other way, ``inconclusive`` if some do overlap. A single replication has no interval,
+    and no step is made to it or from it.
     """
     if len(published) != len(measured) or len(published) < 2:
         raise InternalError(f"{about}: an order needs two values or more, published and measured")
-    means = [_checked(one).mean for one in measured]
-    overlaps = [_overlap(one, other) for one, other in pairwise(measured)]
-    steps = zip(_steps(published), _steps(means), overlaps, strict=True)
-    wrong = [overlap for wanted, found, overlap in steps if wanted != found]
-    verdict = SAME_TREND if not wrong else INCONCLUSIVE if all(wrong) else DIFFERS
-    reasons = ["the intervals of neighbours overlap"] if any(overlaps) else []
-    difference = "differs in order" if verdict == DIFFERS else ""
-    return _claim(
-        "same_order", about, _order(published), measured, verdict, [*reasons, reason], difference
-    )
+    found = [_step(*pair) for pair in pairwise(map(_checked, measured))]
+    wanted = _steps(published)
+    verdict, reasons, by = SAME_TREND, [], None
+    if any(step and step == -other for step, other in zip(found, wanted, strict=True)):
+        verdict, by = DIFFERS, math.nan
+    elif found != wanted or 0 in found:
+        verdict = INCONCLUSIVE
+    if 0 in found:
+        alone = any(one.interval is None for one in measured)
+        reasons.append(NO_INTERVAL if alone else OVERLAP)
+    reasons.append(reason)
+    return _claim("same_order", about, _order(published), measured, verdict, reasons, by)
 
 
 def irreproducible(
@@ -367,18 +398,27 @@ def _claim(
     evidence: Sequence[Measured],
     verdict: str,
     reasons: Sequence[str],
-    difference: str = "",
+    by: float | None = None,
     *,
     bounds: Interval | None = None,
     size: float | None = None,
 ) -> Claim:
-    """The claim; several measured values are an order."""
+    """The claim; several measured values are an order. ``by`` is what it differs from, if so."""
     measured: float | str | None = None
+    effect, difference = None, ""
     if len(evidence) == 1:
         measured, bounds = evidence[0].mean, bounds or evidence[0].interval
     elif evidence:
         measured = _order([one.mean for one in evidence])
     low, high = bounds or (None, None)
+    if by is not None and not isinstance(measured, float):
+        difference = "differs in order"
+    elif by is not None and isinstance(published, str) and published in (ABOVE, BELOW):
+        difference = OTHER_WAY
+    elif by is not None and isinstance(measured, float):
+        effect = (measured - by) / abs(by) if by else None
+        share = "" if effect is None else f" ({effect:+.1%})".replace("%", " %")
+        difference = f"differs by {'+' if measured >= by else ''}{number(measured - by)}{share}"
     item, statement, *reading = about
     return Claim(
         item=item,
@@ -390,7 +430,8 @@ def _claim(
         high=high,
         verdict=verdict,
         size=size,
-        fitted="; ".join(dict.fromkeys(mark for one in evidence for mark in one.fitted)),
+        effect=effect,
+        marks=tuple(dict.fromkeys(mark for one in evidence for mark in one.fitted)),
         rule=rule,
         difference=difference,
         reasons=tuple(filter(None, reasons)),
@@ -399,17 +440,59 @@ def _claim(
     )
 
 
+def statements(claims: Iterable[Claim]) -> list[list[Claim]]:
+    """The published statements, each with its claims by reading; findings publish nothing."""
+    found: dict[tuple[str, str], list[Claim]] = {}
+    for claim in claims:
+        if claim.verdict != FINDING:
+            found.setdefault((claim.item, claim.statement), []).append(claim)
+    return list(found.values())
+
+
+def outcome_of(readings: Sequence[Claim]) -> str:
+    """The outcome of a statement, from its claims by reading."""
+    verdicts = {claim.verdict for claim in readings}
+    if verdicts == {IRREPRODUCIBLE}:
+        return IRREPRODUCIBLE
+    agreeing = sum(claim.agrees for claim in readings)
+    if agreeing:
+        return MET if agreeing == len(readings) else PARTLY
+    return UNDECIDED if verdicts & {INCONCLUSIVE, COMPATIBLE} else UNMET
+
+
+def settled(claims: Iterable[Claim]) -> list[Claim]:
+    """The claims without marks of parameters that do not matter.
+
+    Where all readings of a statement agree with it, or none does, a parameter that only some of
+    them have has decided nothing.
+    """
+    claims = list(claims)
+    common = {}
+    for readings in statements(claims):
+        if len({claim.agrees for claim in readings}) == 1 and len(readings) > 1:
+            shared = set.intersection(*(set(claim.marks) for claim in readings))
+            common[readings[0].item, readings[0].statement] = shared
+    return [
+        dataclasses.replace(
+            claim, marks=tuple(one for one in claim.marks if one in shared), seal=_SEAL
+        )
+        if (shared := common.get((claim.item, claim.statement))) is not None
+        else claim
+        for claim in claims
+    ]
+
+
+def expected_false(claims: Iterable[Claim]) -> tuple[int, float]:
+    """The values judged by a 95 % interval, and how many of them differ by chance alone."""
+    judged = sum(claim.rule in ("within", "one_run") and claim.low is not None for claim in claims)
+    return judged, (1 - LEVEL) * judged
+
+
 def _checked(measured: Measured) -> Measured:
     # The types say so; a module that is not checked by mypy learns it here.
     if not isinstance(measured, Measured):
         raise InternalError(f"measured must come from measure() or pooled(), not {measured!r}")
     return measured
-
-
-def _difference(published: float, measured: Measured) -> str:
-    by = measured.mean - published
-    share = f" ({by / abs(published):+.1%})".replace("%", " %") if published else ""
-    return f"differs by {'+' if by >= 0 else ''}{number(by)}{share}"
 
 
 def _steps(values: Sequence[float]) -> list[int]:
@@ -423,7 +506,8 @@ def _order(values: Sequence[float]) -> str:
     return text
 
 
-def _overlap(one: Measured, other: Measured) -> bool:
+def _step(one: Measured, other: Measured) -> int:
+    """1 or -1 if the second value is larger or smaller beyond doubt, else 0."""
     if one.interval is None or other.interval is None:
-        return False
-    return one.interval[0] < other.interval[1] and other.interval[0] < one.interval[1]
+        return 0
+    return (other.interval[0] > one.interval[1]) - (other.interval[1] < one.interval[0])

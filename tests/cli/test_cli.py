@@ -376,7 +376,7 @@ def test_reproduce_prints_one_screen_and_where_the_page_is(tmp_path, capsys, mon
     assert main(["reproduce", "900", "--full", "--out", str(out)]) == 0
     captured = capsys.readouterr()
     lines = captured.out.splitlines()
-    assert lines[0].startswith("claims")
+    assert lines[0].startswith("statements")
     assert lines[1].startswith("Doe 1999")
     assert lines[-1] == f"page: {out / 'index.html'}"
     assert lines[-2].startswith("3 runs (full), ")
@@ -385,7 +385,8 @@ def test_reproduce_prints_one_screen_and_where_the_page_is(tmp_path, capsys, mon
     summary = (out / "summary.txt").read_text(encoding="utf-8")
     assert "  equal: Table 1, deliveries: published 20, measured 20\n" in summary
     with (out / "claims.csv").open() as file:
-        assert file.readlines()[1] == "900,Table 1,deliveries,20,20,20,20,equal,,,equal,,table-1\n"
+        row = "900,Table 1,deliveries,20,20,20,20,equal,,,equal,,table-1,deliveries,,,\n"
+        assert file.readlines()[1] == row
     told = parsed(capsys, "reproduce", "900", "--full", "--out", out, "--json")
     (paper,) = told["papers"]
     assert (paper["paper"], paper["citation"], paper["runs"]) == ("900", "Doe 1999", 3)

@@ -10,7 +10,7 @@ from precedes.sim import simulate
 from precedes_papers.p002 import experiments, metrics
 from precedes_papers.p002.experiments import LOADS, SIZES, TARGETS
 from precedes_papers.p002.items import claims
-from precedes_papers.rules import DIFFERS, EQUAL, IN_BOUNDS, INCONCLUSIVE, SAME_TREND
+from precedes_papers.rules import COMPATIBLE, DIFFERS, EQUAL, IN_BOUNDS, SAME_TREND
 from tests.support.synthetic import results as made_up
 
 
@@ -121,7 +121,6 @@ def test_clocks_and_errors_that_follow_the_peaks():
             "random-fixed", load=RATES, entries=SIZES_THEN, violations=[1] * 30, wrong=700
         ),
     )
-    assert found["Figure 8", "peaks of the load"].verdict == EQUAL
     text = "Section V-B2"
     for key, verdict in {
         ("Figure 9", "clocks adapt to the load: correlation, random load"): SAME_TREND,
@@ -146,7 +145,6 @@ def test_clocks_that_do_not_follow_differ():
     )
     claim = found["Figure 9", "clocks adapt to the load: correlation, random load"]
     assert claim.verdict != SAME_TREND
-    assert found["Figure 8", "peaks of the load"].verdict == DIFFERS
 
 
 def shifted(*, before, after, moved, end):
@@ -166,31 +164,16 @@ def test_figure_10_tells_its_three_changes():
     assert [found["Figure 10", key].verdict for key in keys] == [DIFFERS] * 3
 
 
-@pytest.mark.parametrize(("factor", "verdict"), [(1, IN_BOUNDS), (2, IN_BOUNDS), (3, DIFFERS)])
-def test_rounds_whose_messages_grow_too_fast_differ(factor, verdict):
-    """As M or N doubles, messages of rounds grow by the factor."""
-
-    def grown(name, read):
-        runs = copy.deepcopy([dict(run) for run in drawn()[name]])
-        first = read(runs[0])
-        for run in runs:
-            doublings = {first * 2**n: n for n in range(7)}.get(read(run), 0)
-            size = 10 * factor**doublings
-            for kind in metrics.ROUNDS:
-                counts = {"rounds": 1, "packets": 3 * (run["nodes"] - 1)}
-                counts["values"] = counts["packets"] * size
-                run["extra"] |= {f"{kind}_{key}": value for key, value in counts.items()}
-        return runs
-
-    rounds = grown("rounds", lambda run: run["nodes"] if run["nodes"] >= 500 else 500)
-    sizes = grown("round-sizes", lambda run: run["scenario"]["parameters"]["component_entries"])
-    found = judged(rounds=rounds, round_sizes=sizes)
-    growth = [claim for (_, key), claim in found.items() if key.startswith("growth of D")]
-    growth += [claim for (_, key), claim in found.items() if key.startswith("growth of R")]
-    assert len(growth) == 5
-    assert {claim.verdict for claim in growth} == {verdict}
-    messages = [claim for (_, key), claim in found.items() if key.startswith("messages of a")]
-    assert {claim.verdict for claim in messages} == {EQUAL}
+def test_rounds_take_three_messages_for_each_process():
+    runs = copy.deepcopy([dict(run) for run in drawn()["rounds"]])
+    for run in runs:
+        for kind in metrics.ROUNDS:
+            run["extra"] |= {f"{kind}_rounds": 2, f"{kind}_packets": 6 * (run["nodes"] - 1)}
+    item = "Rounds", "messages of a remove round for each other of 500 processes"
+    assert judged(rounds=runs)[item].verdict == EQUAL
+    for run in runs:
+        run["extra"]["remove_packets"] += 1
+    assert judged(rounds=runs)[item].verdict == DIFFERS
 
 
 def test_a_message_that_is_lost_breaks_the_promise():
@@ -209,7 +192,6 @@ def test_a_small_group_under_two_bells():
     load = experiments.over_time("two-bells", 1).replace(nodes=12)
     dcs = simulate(load).as_dict()
     assert sum(dcs["series"]["broadcasts"]) == dcs["broadcasts"]
-    assert metrics.peaks(dcs) == 2
     assert metrics.per_second("broadcasts", 90, 110)(dcs) == pytest.approx(197, rel=0.1)
     assert metrics.follows(dcs) > 0.5
     assert dcs["lost"] == dcs["duplicates"] == 0
@@ -240,5 +222,5 @@ def test_few_seeds_decide_nothing_about_counts_of_one_run():
     )
     runs[1]["violations"] = {"messages": 75, "deliveries": 900}
     claim = judged(bell=runs)["Section V-B1", "out of order, dcs, messages, one bell"]
-    assert claim.verdict == INCONCLUSIVE
+    assert claim.verdict == COMPATIBLE
     assert claim.rule == "one_run"

@@ -164,7 +164,7 @@ def test_a_paper_makes_the_same_of_the_same_results(number, scale):
         )
     lines = claims_csv([first]).splitlines()
     names = "paper,item,key,published,measured,low,high,verdict,size,fitted,rule,reason,experiments"
-    assert lines[0] == names
+    assert lines[0] == f"{names},statement,reading,effect,mark"
 
 
 def returns(value):

@@ -1,5 +1,6 @@
 """The rules: for each verdict values that must give it, and values that must not."""
 
+import itertools
 import math
 
 import pytest
@@ -11,7 +12,7 @@ from precedes.pipeline.sweep import run_experiments
 from precedes.sim import Scenario
 from precedes.sim.experiment import Experiment
 from precedes_papers import rules
-from precedes_papers.measured import Measured, measure, pooled, ranged, select
+from precedes_papers.measured import Fitted, Measured, measure, pooled, ranged, regardless, select
 from precedes_papers.rules import AT_MOST_ONCE, CAUSAL_ORDER, EXACTLY_ONCE, Claim, kept
 
 ABOUT = ("Table 1", "cell")
@@ -63,15 +64,15 @@ def test_within(published, measured, verdict):
 @given(
     st.lists(st.floats(-1e6, 1e6), min_size=2, max_size=20),
     st.floats(-1e6, 1e6),
-    st.sampled_from([rules.within, rules.one_run]),
+    st.sampled_from([None, 1, 30]),
 )
-def test_nothing_holds_by_noise(values, published, rule):
+def test_nothing_holds_by_noise(values, published, runs):
     """Whatever is measured: what holds has an interval whose half is a tenth of print at most."""
-    claim = rule(ABOUT, published=published, measured=of(*values))
+    claim = rules.within(ABOUT, published=published, measured=of(*values), runs=runs)
     half = (claim.high - claim.low) / 2
     if claim.verdict == rules.HOLDS:
         assert half <= 0.1 * abs(published) * (1 + 1e-9)
-    if claim.verdict == rules.INCONCLUSIVE:
+    if claim.verdict in (rules.INCONCLUSIVE, rules.COMPATIBLE):
         assert half > 0.1 * abs(published)
     outside = published < claim.low or published > claim.high
     slight = 1e-11 * abs(published)
@@ -90,11 +91,63 @@ def test_what_print_took_from_one_run_is_compared_with_one_run():
     """Beside five runs, one more varies as sqrt(1 + 1/5) and their mean as sqrt(1/5)."""
     measured = of(100.0, 104.0, 100.0, 104.0, 102.0)
     mean = rules.within(ABOUT, published=105.0, measured=measured)
-    single = rules.one_run(ABOUT, published=105.0, measured=measured)
+    single = rules.within(ABOUT, published=105.0, measured=measured, runs=1)
     assert (mean.verdict, single.verdict) == (rules.DIFFERS, rules.HOLDS)
+    assert (mean.rule, single.rule) == ("within", "one_run")
     assert single.high - single.low == pytest.approx((mean.high - mean.low) * math.sqrt(6))
-    assert rules.one_run(ABOUT, published=110.0, measured=measured).verdict == rules.DIFFERS
-    assert rules.one_run(ABOUT, published=5.0, measured=of(5.0)).low is None
+    assert rules.within(ABOUT, published=110.0, measured=measured, runs=1).verdict == rules.DIFFERS
+    assert rules.within(ABOUT, published=5.0, measured=of(5.0), runs=1).low is None
+
+
+def test_what_is_published_as_a_mean_of_runs_is_compared_with_such_a_mean():
+    """A mean of thirty runs varies too: between that of one run and that of any number."""
+    measured = of(100.0, 104.0, 100.0, 104.0, 102.0)
+    widths = []
+    for runs in (1, 30, 10**9, None):
+        claim = rules.within(ABOUT, published=102.0, measured=measured, runs=runs)
+        widths.append(claim.high - claim.low)
+    assert widths[0] == pytest.approx(widths[3] * math.sqrt(6))
+    assert widths[1] == pytest.approx(widths[3] * math.sqrt(1 + 5 / 30))
+    assert widths[2] == pytest.approx(widths[3], rel=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("values", "runs", "verdict"),
+    [
+        # Single runs vary by a third: with any number of seeds one of 100 agrees with 60 or 140.
+        ((60.0, 100.0, 140.0, 80.0, 120.0), 1, rules.COMPATIBLE),
+        ((60.0, 100.0, 140.0, 80.0, 120.0), None, rules.INCONCLUSIVE),
+        # They vary by 2 %: it is two seeds that make the interval wide, and more would do.
+        ((98.0, 102.0), 1, rules.INCONCLUSIVE),
+        ((98.0, 102.0, 100.0, 99.0, 101.0), 1, rules.HOLDS),
+        ((200.0, 240.0, 220.0, 210.0), 1, rules.DIFFERS),
+        ((104.0,), 1, rules.DIFFERS),  # a single run has no spread to be compatible with
+    ],
+)
+def test_compatible_with_one_run_is_what_more_seeds_cannot_decide(values, runs, verdict):
+    claim = rules.within(ABOUT, published=100.0, measured=of(*values), runs=runs)
+    assert claim.verdict == verdict
+    assert claim.agrees == (verdict == rules.HOLDS)
+
+
+@pytest.mark.parametrize(
+    ("measured", "effect", "said"),
+    [
+        ((104.0, 104.1), 0.0405, "differs, close"),
+        ((96.0, 95.9), -0.0405, "differs, close"),
+        ((120.0, 120.1), 0.2005, "differs"),
+        ((99.0, 101.0), None, "holds"),
+        ((20.0, 180.0), None, "inconclusive"),  # a wide interval is not close to anything
+    ],
+)
+def test_what_differs_has_the_size_of_its_effect(measured, effect, said):
+    claim = rules.within(ABOUT, published=100.0, measured=of(*measured), rounding=0.01)
+    if said == "holds":
+        claim = rules.within(ABOUT, published=100.0, measured=of(99.9, 100.1))
+    assert claim.effect == (None if effect is None else pytest.approx(effect))
+    assert claim.said == said
+    assert claim.is_close == said.endswith("close")
+    assert rules.within(ABOUT, published=0.0, measured=of(3.0, 3.0)).effect is None
 
 
 def test_no_interval_goes_where_the_quantity_cannot_be():
@@ -104,7 +157,7 @@ def test_no_interval_goes_where_the_quantity_cannot_be():
 
     runs = [{"x": value} for value in (0.0, 0.0, 0.05, 0.9, 1.0)]
     assert measure(share, runs).interval[0] == 0.0
-    assert measure(share, runs).prediction == (0.0, 1.0)
+    assert measure(share, runs).around(1) == (0.0, 1.0)
     assert measure(lambda run: run["x"], runs).interval[0] < 0.0
     with pytest.raises(InternalError, match="lies between"):
         measure(share, [{"x": 1.5}])
@@ -186,7 +239,8 @@ def test_equal(published, measured, places, verdict):
         (15.0, (-3.0, 3.1), rules.INCONCLUSIVE),  # the interval holds 0: no sign to speak of
         (15.0, (-3.0,), rules.DIFFERS),
         (15.0, (0.0,), rules.DIFFERS),
-        (0.0, (-3.0, 3.1), rules.SAME_TREND),
+        (0.0, (-3.0, 3.1), rules.INCONCLUSIVE),  # noise around 0 is no sign
+        (15.0, (0.0, 0.0), rules.DIFFERS),
         (0.0, (3.0, 3.1), rules.DIFFERS),
         (15.0, (3.0,), rules.SAME_TREND),
     ],
@@ -221,7 +275,8 @@ def test_a_verdict_on_the_sign_tells_the_size(published, measured, said):
         ((2, 4, 8), "same trend"),
         ((2, 8, 4), "differs"),
         ((8, 4, 2), "differs"),
-        ((2, 2, 4), "differs"),
+        ((2, 2, 4), "inconclusive"),
+        ((2, 2, 2), "inconclusive"),  # three equal quantities are in no order
     ],
 )
 def test_same_order(measured, verdict):
@@ -236,14 +291,120 @@ def test_same_order(measured, verdict):
 
 def test_an_order_of_overlapping_intervals_says_so():
     near = [of(1, 3), of(2, 4)]
-    assert "overlap" in rules.same_order(ABOUT, published=[1, 2], measured=near).reason
-    other_way = rules.same_order(ABOUT, published=[2, 1], measured=near)
-    assert other_way.verdict == rules.INCONCLUSIVE
+    for published in ([1, 2], [2, 1]):
+        claim = rules.same_order(ABOUT, published=published, measured=near)
+        assert claim.verdict == rules.INCONCLUSIVE
+        assert "overlap" in claim.reason
+    alone = rules.same_order(ABOUT, published=[1, 2], measured=[of(1), of(2)])
+    assert alone.verdict == rules.INCONCLUSIVE
+    assert alone.reason == rules.NO_INTERVAL
+    one_wide = [of(1, 1.01), of(0, 9), of(5, 5.01)]
+    assert rules.same_order(ABOUT, published=[1, 2, 3], measured=one_wide).verdict == (
+        rules.INCONCLUSIVE
+    )
+    other_way = [of(5, 5.01), of(1, 1.01), of(0, 9)]
+    assert rules.same_order(ABOUT, published=[1, 2, 3], measured=other_way).verdict == rules.DIFFERS
     apart = [of(1, 1.01), of(2, 2.01)]
     assert rules.same_order(ABOUT, published=[1, 2], measured=apart).reason == ""
     for published, measured in (([1], [of(1)]), ([1, 2], [of(1)])):
         with pytest.raises(InternalError, match="two values or more"):
             rules.same_order(ABOUT, published=published, measured=measured)
+
+
+@given(st.lists(st.lists(st.floats(-100, 100), min_size=1, max_size=9), min_size=2, max_size=5))
+def test_no_order_is_agreed_with_by_noise(series):
+    """A step that agrees has intervals apart."""
+    measured = [of(*values) for values in series]
+    claim = rules.same_order(ABOUT, published=range(len(series)), measured=measured)
+    if claim.verdict == rules.SAME_TREND:
+        for one, other in itertools.pairwise(measured):
+            assert one.interval[1] < other.interval[0]
+
+
+def reading(name, published, *values, statement="cell"):
+    """A claim about a statement under a reading."""
+    return rules.within(("Table 1", statement, name), published=published, measured=of(*values))
+
+
+@pytest.mark.parametrize(
+    ("readings", "outcome"),
+    [
+        ([(10.0, 10.0), (9.95, 10.05)], rules.MET),
+        ([(10.0, 10.0), (20.0, 20.1)], rules.PARTLY),
+        ([(10.0, 10.0), (1.0, 19.0)], rules.PARTLY),
+        ([(1.0, 19.0), (20.0, 20.1)], rules.UNDECIDED),
+        ([(1.0, 19.0)], rules.UNDECIDED),
+        ([(5.0, 5.1), (20.0, 20.1)], rules.UNMET),
+    ],
+)
+def test_a_statement_has_one_outcome_over_its_readings(readings, outcome):
+    claims = [reading(f"reading {n}", 10.0, *values) for n, values in enumerate(readings)]
+    found = rules.finding(("Table 1", "cell, found"), measured=of(1.0))
+    other = reading("", 10.0, 10.0, 10.0, statement="another cell")
+    assert rules.statements([*claims, found, other]) == [claims, [other]]
+    assert rules.outcome_of(claims) == outcome
+    contradicts = rules.irreproducible(ABOUT, published=9.0, reason="Table 3")
+    assert rules.outcome_of([contradicts]) == rules.IRREPRODUCIBLE
+
+
+def test_how_many_differ_by_chance():
+    """A bound is judged by a whole interval, and a single run has none."""
+    claims = [reading(f"{n}", 10.0, 9.0, 11.0) for n in range(40)]
+    claims += [reading("alone", 10.0, 10.0), rules.at_most(ABOUT, 5.0, of(1.0, 2.0))]
+    assert rules.expected_false(claims) == (40, pytest.approx(2.0))
+
+
+WINDOW = Fitted("workload", "window:500", "Table 1")
+SPAN = Fitted("span", 5, "Section 2", items=(("Section 2", "delay"),))
+
+
+def fitted(*marks):
+    """Two runs of a value of 10 that depend on these parameters."""
+    runs = [{"x": value, "fitted": list(marks), "seed": 1} for value in (10.0, 10.1)]
+    return measure(lambda run: run["x"], runs)
+
+
+def test_what_is_fitted_has_one_of_two_marks():
+    claims = {
+        (item, statement): rules.within((item, statement), published=10.0, measured=fitted(mark))
+        for mark in (WINDOW, SPAN)
+        for item, statement in (("Table 1", "cell"), ("Section 2", "delay in s"))
+    }
+    here = rules.within(("Table 1", "cell"), published=10.0, measured=fitted(WINDOW))
+    assert (here.mark, here.fitted) == (rules.FITTED_HERE, "workload window:500, by Table 1")
+    elsewhere = rules.within(("Table 2", "cell"), published=10.0, measured=fitted(WINDOW))
+    assert elsewhere.mark == rules.FITTED_ELSEWHERE
+    assert claims["Section 2", "delay in s"].mark == rules.FITTED_HERE
+    loss = rules.within(("Section 2", "loss"), published=10.0, measured=fitted(SPAN))
+    assert loss.mark == rules.FITTED_ELSEWHERE
+    both = rules.within(("Section 2", "loss"), published=10.0, measured=fitted(SPAN, WINDOW))
+    assert both.fitted == "span 5, by Section 2; workload window:500, by Table 1"
+    assert rules.within(ABOUT, published=10.0, measured=regardless(fitted(SPAN))).mark == ""
+
+
+@pytest.mark.parametrize(
+    ("second", "kept_marks"),
+    [
+        ((10.0, 10.1), [(SPAN,), (SPAN,)]),  # both agree: what only one has does not matter
+        ((30.0, 30.1), [(SPAN, WINDOW), (SPAN,)]),  # the parameter decides
+    ],
+)
+def test_a_parameter_that_decides_nothing_leaves_no_mark(second, kept_marks):
+    other = [{"x": value, "fitted": [SPAN], "seed": 1} for value in second]
+    claims = [
+        rules.within((*ABOUT, "A"), published=10.05, measured=fitted(SPAN, WINDOW)),
+        rules.within((*ABOUT, "B"), published=10.05, measured=measure(lambda r: r["x"], other)),
+    ]
+    assert [claim.marks for claim in rules.settled(claims)] == kept_marks
+    (alone,) = rules.settled(claims[:1])
+    assert alone.marks == (SPAN, WINDOW)
+    assert [claim.verdict for claim in rules.settled(claims)] == [one.verdict for one in claims]
+
+
+def test_a_guarantee_has_no_mark():
+    counts = dict.fromkeys({*CAUSAL_ORDER, *EXACTLY_ONCE}, 0)
+    runs = [{"audit": {"deliveries": 9, **counts}, "fitted": [WINDOW], "seed": 1}]
+    assert kept(ABOUT, runs, CAUSAL_ORDER).mark == ""
 
 
 def test_irreproducible_needs_a_reason():
@@ -261,7 +422,7 @@ def test_a_finding_publishes_nothing():
 
 def test_only_the_rules_and_results_make_claims_and_measurements():
     with pytest.raises(InternalError, match="made by one of the rules"):
-        Claim(*ABOUT, "", 1.0, 1.0, None, None, "holds", None, "", "within", "", (), (), seal=None)
+        Claim(*ABOUT, "", 1, 1, None, None, "holds", None, None, (), "", "", (), (), seal=None)
     with pytest.raises(InternalError, match="from results"):
         Measured((1.0,), seal=None)
     with pytest.raises(InternalError, match="must come from"):

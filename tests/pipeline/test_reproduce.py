@@ -18,8 +18,8 @@ def test_reproduce_runs_and_resumes(spark, tmp_path, monkeypatch):
     assert [(o.paper, o.runs, o.claims[0].verdict) for o in first] == [("900", 2, EQUAL)]
     assert shares == sorted(shares)
     assert shares[-1] == 1.0
-    assert counts(first, fitted=False)[EQUAL] == 1
-    assert counts(first, fitted=False)[HOLDS] == 0
+    assert counts(first)[EQUAL] == 1
+    assert counts(first)[HOLDS] == 0
     kept = sorted((tmp_path / "runs").glob("*/records/*.json"))
     assert len(kept) == 2
     kept[0].unlink()

@@ -21,6 +21,7 @@ FILES: Final = {
     "page": "index.html",
     "summary": "summary.txt",
     "claims": "claims.csv",
+    "statements": "statements.csv",
     "timings": "timings.csv",
     "tables": "tables",
     "runs": "runs",
@@ -91,9 +92,12 @@ def _run(options: argparse.Namespace) -> int:
 
 def _found(outcomes: Sequence[Outcome], *, seconds: float, directory: Address) -> dict[str, Any]:
     """What the screen says, and where the rest is."""
+    from precedes_papers.outcome import counts, statement_counts
+
     return {
         "seconds": seconds,
-        "verdicts": _verdicts(outcomes),
+        "statements": statement_counts(outcomes),
+        "verdicts": counts(outcomes),
         "papers": [
             {
                 "paper": outcome.paper,
@@ -102,7 +106,8 @@ def _found(outcomes: Sequence[Outcome], *, seconds: float, directory: Address) -
                 "scale": outcome.scale,
                 "runs": outcome.runs,
                 "cpu_s": sum(timing.cpu_s for timing in outcome.timings),
-                "verdicts": _verdicts([outcome]),
+                "statements": statement_counts([outcome]),
+                "verdicts": counts([outcome]),
                 "headlines": [
                     {
                         "statement": told.statement.short,
@@ -120,11 +125,3 @@ def _found(outcomes: Sequence[Outcome], *, seconds: float, directory: Address) -
         ],
         "files": {name: str(directory / path) for name, path in FILES.items()},
     }
-
-
-def _verdicts(outcomes: Sequence[Outcome]) -> dict[str, int]:
-    """Claims by verdict, fitted ones among them."""
-    from precedes_papers.outcome import counts
-
-    found, fitted = (counts(outcomes, fitted=which) for which in (False, True))
-    return {verdict: found[verdict] + fitted[verdict] for verdict in found}

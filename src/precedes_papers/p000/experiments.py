@@ -25,7 +25,12 @@ FITTED: Final = (
     Fitted("workload", READINGS["A"]["workload"], "Table 1"),
     Fitted("workload", READINGS["B"]["workload"], "Table 1"),
     Fitted("delay", READINGS["B"]["delay"], "Table 1"),
-    Fitted("workload", READINGS["C"]["workload"], "Table 3 and Figure 6"),
+    Fitted(
+        "workload",
+        READINGS["C"]["workload"],
+        "Table 3 and Figure 6",
+        items=("Table 3", "Figure 6"),
+    ),
 )
 # Further ones, which nobody fitted, at the printed standard deviation of 25. The first is print by
 # the letter: this triangle is as wide as a Poisson law of mean 1000, and when it begins is nothing.

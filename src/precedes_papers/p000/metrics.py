@@ -59,9 +59,9 @@ class Runs(NamedTuple):
     results: Results
     reading: str
 
-    def about(self, item: str, statement: str) -> About:
-        """What a claim under this reading is about."""
-        return item, statement, f"reading {self.reading}"
+    def about(self, item: str, statement: str, reading: str = "") -> About:
+        """What a claim under this reading is about, and under one more of the published value."""
+        return item, statement, ", ".join(filter(None, (reading, f"reading {self.reading}")))
 
     def of(self, kind: str, nodes: int = MIDDLE) -> list[Run]:
         """The runs of a kind with so many nodes."""
@@ -453,6 +453,14 @@ def published(table: str, name: str) -> float:
     if table in COLUMNS:
         return float(PUBLISHED["Table 3"][name][COLUMNS[table]])
     return float(PUBLISHED[table][name])
+
+
+def span(table: str, name: str) -> float | None:
+    """The range of the shares that are published with this one, if it is one of several."""
+    if table.startswith("section") or name == "most":
+        return None
+    shares = [published(table, one) for one in ITEMS[table] if one != "most"]
+    return max(shares) - min(shares)
 
 
 def _of_messages(key: str, read: Callable[[int, int], Read], first: int) -> dict[str, Item]:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from precedes_papers import rules
-from precedes_papers.measured import Results, Run, measure, pooled, select
+from precedes_papers.measured import Results, Run, measure, pooled, regardless, select
 from precedes_papers.p001 import CASES, PUBLISHED, experiments, metrics
 from precedes_papers.p001.experiments import PROFILE, PROFILED, SIZES
 from precedes_papers.p001.metrics import COLUMNS, latency_ms, messages, runs_of
@@ -35,8 +35,9 @@ CRASH_REASON: Final = (
 )
 SPREAD_REASON: Final = "the spread follows from when processes crash, which is not printed"
 BIG2_REASON: Final = (
-    "the intervals printed for BIG2 are several times those of SMALL2, of which the same crashes "
-    "are to be expected to have the same effect"
+    "the same crashes delay SMALL2 and BIG2 alike, and the means printed for both are within 0.1 "
+    "up to 128 processes; but the interval printed for BIG2 and 256 processes is a hundred times "
+    "as wide as that of SMALL2. Measured: that of 256 processes"
 )
 OWN_TREES_REASON: Final = (
     "14.7 beside the 8.7 that Table 3 prints for 16 trees is 69 % more; the 6.1 of Table 2 is less "
@@ -122,9 +123,14 @@ def _cells(results: Results) -> Iterator[Claim]:
             for row in column.rows:
                 about = item, f"{case}, {row} {column.axis}"
                 printed, cell = PUBLISHED[item][case][row], column.cell(results, case, row)
+                if (case, column.read) == ("NO-AGGR", messages):
+                    cell = regardless(cell)  # a packet out and back for each other process
                 if item == "Table 5":
+                    # The intervals printed for BIG2 cannot be: its number of drawings counts.
+                    half = 0.0 if case == "BIG2" else halves[case][row]
+                    drawings = metrics.DRAWINGS if case == "BIG2" else None
                     yield rules.within(
-                        about, printed, cell, rounding=0.05, half=halves[case][row],
+                        about, printed, cell, runs=drawings, rounding=0.05, half=half,
                         reason=CRASH_REASON,
                     )  # fmt: skip
                 elif (item, case) == ("Table 2, latency", "NO-AGGR") and row >= 8:
@@ -135,12 +141,15 @@ def _cells(results: Results) -> Iterator[Claim]:
     for case in CASES:
         runs = [runs_of(results, "crashes", case, nodes=nodes) for nodes in VARIED]
         sizes = ", ".join(map(str, VARIED))
-        yield rules.same_order(
-            ("Table 5", f"half of the interval, {case}, {sizes} processes"),
-            [halves[case][nodes] for nodes in VARIED],
-            [pooled(metrics.half_width, same) for same in runs],
-            reason=BIG2_REASON if case == "BIG2" else SPREAD_REASON,
-        )
+        about = "Table 5", f"half of the interval, {case}, {sizes} processes"
+        printed = [halves[case][nodes] for nodes in VARIED]
+        if case == "BIG2":
+            text = " ".join(map(str, printed))
+            widest = metrics.half_widths(runs[-1])
+            yield rules.irreproducible(about, text, widest, reason=BIG2_REASON)
+        else:
+            widths = [metrics.half_widths(same) for same in runs]
+            yield rules.same_order(about, printed, widths, reason=SPREAD_REASON)
 
 
 def _text(results: Results) -> Iterator[Claim]:
@@ -170,7 +179,8 @@ def _text(results: Results) -> Iterator[Claim]:
         yield rules.within(about, published, measure(metrics.header_mib, of[case]), rounding=0.5)
     for case, published in PUBLISHED["Packets of a broadcast"].items():
         about = item, f"packets of a broadcast, {case}, {LARGEST} processes"
-        yield rules.equal(about, published, measure(metrics.packets_of_a_broadcast, of[case]))
+        packets = regardless(measure(metrics.packets_of_a_broadcast, of[case]))
+        yield rules.equal(about, published, packets)
     for case in ("SMALL2", "BIG2"):
         faster = "least number of processes for which bundles are faster"
         least_of = metrics.crossover(results, case)
@@ -220,7 +230,7 @@ def _one_crash(results: Results) -> Iterator[Claim]:
     about = "Guarantees", "deliveries more than once or of nothing, with crashes"
     yield rules.kept(about, traced, rules.AT_MOST_ONCE)
     about = "Guarantees", "correct source and process without one delivery"
-    yield rules.equal(about, 0, measure(metrics.not_once, traced))
+    yield rules.equal(about, 0, regardless(measure(metrics.not_once, traced)))
 
 
 def shown(results: Results, claims: Claims) -> Iterator[Table | Figure]:

@@ -15,6 +15,7 @@ import pyarrow.parquet as pq
 from precedes.intervals import student_t
 from precedes.stores import Address
 from precedes_papers.measured import (
+    Fitted,
     Measured,
     Results,
     Run,
@@ -28,6 +29,7 @@ from precedes_papers.p001.experiments import (
     PROFILE,
     SETTINGS,
     SIZES,
+    TABLE_3,
     TESTS,
     TREES,
     shared_trees,
@@ -37,13 +39,14 @@ Reader = Callable[[Run], float]
 Pair = Callable[[Run, Run], float]
 
 REACTION_MS: Final = 0.1  # a source that is done reacts no more: its last 0.1 does not count
+REACTION: Final = Fitted("reaction, ms", REACTION_MS, "Table 3", items=TABLE_3)
 TICK_MS: Final = 0.1
 HEADER_BYTES: Final = 40
 MEBIBYTE: Final = 1 << 20
 DRAWINGS: Final = 10  # of crashes, in print
 
 
-@fitted_reader(f"reaction of {REACTION_MS} ms, by Table 3")
+@fitted_reader(REACTION)
 def latency_ms(run: Run) -> float:
     """Until the last ACK is back at the last source, in whole ticks as the paper's clock."""
     ticks = math.floor(run["extra"]["last_completion_ms"] / TICK_MS + 1e-4)
@@ -122,16 +125,23 @@ def profile_of(what: str, runs: Sequence[Run]) -> Iterator[tuple[int, Reader]]:
             yield place, read
 
 
-def half_width(runs: Sequence[Run]) -> float:
+@fitted_reader(REACTION)
+def half_width(*runs: Run) -> float:
     """Half of the 95 % interval of the mean latency, of as many drawings as the paper has."""
-    spread = statistics.stdev(latency_ms(run) for run in runs)
+    spread = statistics.stdev(map(latency_ms, runs))
     return student_t(DRAWINGS - 1) * spread / math.sqrt(DRAWINGS)
+
+
+def half_widths(runs: Sequence[Run]) -> Measured:
+    """The same for one group of drawings after the other."""
+    many = len(runs) // DRAWINGS
+    return measure(half_width, *(runs[n * many : (n + 1) * many] for n in range(DRAWINGS)))
 
 
 def crossover(results: Results, case: str) -> Measured:
     """The least number of processes for which bundling is faster; beyond all if none is."""
 
-    @fitted_reader(f"reaction of {REACTION_MS} ms, by Table 3")
+    @fitted_reader(REACTION)
     def read(alone: Sequence[Run], bundled: Sequence[Run]) -> float:
         faster = [
             one["nodes"]

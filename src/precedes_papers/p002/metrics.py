@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Callable, Sequence
-from itertools import pairwise
 from typing import Final
 
 from precedes_papers.measured import Results, Run, ranged, select
@@ -181,14 +180,6 @@ def small(run: Run) -> float:
     return statistics.fmean(size < mean for size in sizes)
 
 
-@ranged(0)
-def peaks(run: Run) -> float:
-    """How often the load rises above the middle of its range."""
-    load = load_in(run)
-    above = [False, *(now > _middle(load) for now in load)]
-    return float(sum(now and not before for before, now in pairwise(above)))
-
-
 @ranged(0, 1)
 def errors_at_peaks(run: Run, loaded: Run) -> float:
     """The share of errors while the load, that of the other run, is above its middle.
@@ -234,15 +225,6 @@ def round_packets(kind: str) -> Reader:
         return float(extra[f"{kind}_packets"]) / extra[f"{kind}_rounds"] / (run["nodes"] - 1)
 
     return read
-
-
-def round_growth(kind: str) -> Callable[[Run, Run], float]:
-    """A reader of how many times larger the packets of rounds of a kind are in another run."""
-
-    def size(run: Run) -> float:
-        return float(run["extra"][f"{kind}_values"]) / run["extra"][f"{kind}_packets"]
-
-    return ranged(0)(lambda one, other: size(other) / size(one))
 
 
 def byte_runs(results: Results) -> list[tuple[int, float, str, list[Run]]]:

@@ -8,6 +8,7 @@ from typing import Any, Final
 from precedes.sim import Scenario
 from precedes.sim.experiment import Experiment
 from precedes_papers.measured import Fitted
+from precedes_papers.p004 import LOW_ITEM
 
 HOSTS: Final = 70
 LOW, HIGH, WALKING = 5.6, 35.0, 25.0  # broadcasts per second of all hosts
@@ -31,20 +32,20 @@ TCPS: Final[dict[str, dict[str, Any]]] = {
     "INET's TCP": {"timeout_first_ms": 3000.0, "timeout_min_ms": 1000.0},
     "time-outs from 0.2 s": {"timeout_first_ms": 200.0, "timeout_min_ms": 200.0},
 }
+_MOBILE: Final = "the delay of mobile, V-A", (), ((LOW_ITEM, "delay in s, mobile"),)
+_FLOODING: Final = "the delay of TCP-Flooding, V-A", (), ((LOW_ITEM, "delay in s, flooding"),)
 FITTED: Final = (
-    *(
-        Fitted(name, value, "the delay of mobile, V-A")
-        for name, value in (
-            ("bandwidth_bps", 6e6),
-            ("mac", "aloha"),
-            ("spacing_m", 190.0),
-            ("tree", "star"),
-        )
-    ),
-    *(
-        Fitted(name, value, "the delay of TCP-Flooding, V-A")
-        for name, value in (("bandwidth_bps", 1e6), ("mac", "csma"))
-    ),
+    Fitted("bandwidth_bps", 6e6, *_MOBILE),
+    Fitted("mac", "aloha", *_MOBILE),
+    Fitted("spacing_m", 190.0, *_MOBILE),
+    Fitted("tree", "star", *_MOBILE),
+    Fitted("bandwidth_bps", 1e6, *_FLOODING),
+    Fitted("mac", "csma", *_FLOODING),
+    Fitted("mac_retries", 0, *_FLOODING),
+    # Chosen, since the paper has no value.
+    Fitted("half_duplex", True, "no published value"),
+    Fitted("mobility", "waypoint", "no published value"),
+    Fitted("jitter", 0.1, "no published value"),
 )
 UNKNOWN_RADIO: Final = (
     "bandwidth, medium access, tree and spacing of stations are not published: stations 190 m "

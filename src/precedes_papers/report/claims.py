@@ -9,6 +9,7 @@ from typing import Final
 from precedes.pages.numbers import MINUS, grouped, notation, places_of
 from precedes_papers.report.index import Index, told
 from precedes_papers.rules import (
+    COMPATIBLE,
     DIFFERS,
     EQUAL,
     FINDING,
@@ -16,7 +17,11 @@ from precedes_papers.rules import (
     IN_BOUNDS,
     INCONCLUSIVE,
     IRREPRODUCIBLE,
+    MET,
+    PARTLY,
     SAME_TREND,
+    UNDECIDED,
+    UNMET,
     Claim,
 )
 
@@ -26,10 +31,16 @@ MARKS: Final = {
     EQUAL: "=",
     IN_BOUNDS: "\N{ELEMENT OF}",
     SAME_TREND: "\N{NORTH EAST ARROW}",
+    COMPATIBLE: "\N{ALMOST EQUAL TO}",
     INCONCLUSIVE: "?",
     DIFFERS: "\N{NOT EQUAL TO}",
     IRREPRODUCIBLE: "!",
     FINDING: "+",
+    # And every outcome of a statement.
+    MET: "\N{CHECK MARK}",
+    PARTLY: "\N{CIRCLE WITH LEFT HALF BLACK}",
+    UNDECIDED: "?",
+    UNMET: "\N{NOT EQUAL TO}",
 }
 
 

@@ -1,6 +1,7 @@
 """The one question of the report as a picture: how far from the published is the measured value?
 
-A dot is a claim, in the row of its verdict, at measured over published; it leads to its row.
+A dot is a published statement, in the row of its outcome, at measured over published of the reading
+that comes closest; it leads to the claim about that reading.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from typing import Final, NamedTuple
 
 from precedes_papers.report.claims import Row
 from precedes_papers.report.index import Index
-from precedes_papers.rules import FINDING, VERDICTS, Claim
+from precedes_papers.rules import OUTCOMES, Claim, outcome_of, statements
 
 WIDTH: Final = 960.0
 LABEL: Final = 150.0  # for the names of verdicts
@@ -25,10 +26,11 @@ STACK_MAX: Final = 14  # dots above each other; more stand beside them
 
 
 class Dot(NamedTuple):
-    """A claim and its place in its row."""
+    """A statement and its place in its row."""
 
     paper: Index
-    claim: Claim
+    readings: list[Claim]
+    claim: Claim  # of the reading that comes closest
     column: int
     height: int
 
@@ -44,17 +46,21 @@ class Dot(NamedTuple):
 
     @property
     def said(self) -> str:
-        """The claim in words."""
-        claim, row = self.claim, Row(self.claim)
+        """The statement and its claims in words."""
+        one = self.claim
+        measured = "; ".join(
+            f"{f'{claim.reading}: ' if claim.reading else ''}measured "
+            f"{Row(claim).measured or 'nothing'}, {claim.said}"
+            for claim in self.readings
+        )
         return (
-            f"{self.paper.outcome.reference.citation}, {claim.item}: {claim.key}. "
-            f"Printed {row.published or 'nothing'}, measured {row.measured or 'nothing'}: "
-            f"{claim.said}"
+            f"{self.paper.outcome.reference.citation}, {one.item}: {one.statement}. "
+            f"Published {Row(one).published or 'nothing'}; {measured}"
         )
 
 
 class Picture(NamedTuple):
-    """Rows of dots by verdict, each with the height of its line, and the height of the picture."""
+    """Rows of dots by outcome, each with the height of its line, and the height of the picture."""
 
     rows: list[tuple[str, list[Dot], float]]
     height: float
@@ -70,22 +76,26 @@ class Picture(NamedTuple):
     @property
     def said(self) -> str:
         """The picture in words."""
-        found = "; ".join(f"{len(dots)} {verdict}" for verdict, dots, _ in self.rows)
+        found = "; ".join(f"{len(dots)} {outcome}" for outcome, dots, _ in self.rows)
         return (
-            "A dot for each claim, in the row of its verdict, at measured over printed on a "
-            f"logarithmic axis: {found}. Each leads to its row in the lists below."
+            "A dot for each published statement, in the row of its outcome, at measured over "
+            f"published on a logarithmic axis: {found}. Each leads to its row in the lists below."
         )
 
 
 def picture(indices: Sequence[Index]) -> Picture:
     """The picture; findings have nothing to be compared with and are left out."""
+    found: dict[str, list[tuple[Index, list[Claim]]]] = {name: [] for name in OUTCOMES}
+    for index in indices:
+        for readings in statements(index.outcome.claims):
+            found[outcome_of(readings)].append((index, readings))
     rows, y = [], 34.0
-    for verdict in VERDICTS:
-        dots = _stacked(indices, verdict) if verdict != FINDING else []
-        if dots:
+    for outcome, every in found.items():
+        if every:
+            dots = _stacked(every)
             y += 14 + PITCH * max(3, max(dot.height for dot in dots) + 1)
             dots.sort(key=lambda dot: (dot.column, dot.height))
-            rows.append((verdict, dots, y))
+            rows.append((outcome, dots, y))
     return Picture(rows, y + 12)
 
 
@@ -110,19 +120,17 @@ def _place(claim: Claim) -> float:
     return MIDDLE + share * (RIGHT - LEFT) / 2
 
 
-def _stacked(indices: Sequence[Index], verdict: str) -> list[Dot]:
+def _stacked(every: Sequence[tuple[Index, list[Claim]]]) -> list[Dot]:
     """Dots of a row, those at one place above each other, and beside it if there are too many."""
     heights: dict[int, int] = {}
     found = []
-    claims = [
-        (index, claim)
-        for index in indices
-        for claim in index.outcome.claims
-        if claim.verdict == verdict
+    closest = [
+        (index, readings, min(readings, key=lambda claim: abs(_place(claim) - MIDDLE)))
+        for index, readings in every
     ]
-    for index, claim in sorted(claims, key=lambda pair: abs(_place(pair[1]) - MIDDLE)):
+    for index, readings, claim in sorted(closest, key=lambda one: abs(_place(one[2]) - MIDDLE)):
         place = _place(claim)
-        most = 8 if place == NO_RATIO and len(claims) < 80 else STACK_MAX
+        most = 8 if place == NO_RATIO and len(every) < 80 else STACK_MAX
         wanted = round(place / PITCH)
         column = next(
             wanted + aside
@@ -132,5 +140,5 @@ def _stacked(indices: Sequence[Index], verdict: str) -> list[Dot]:
         )
         height = heights.get(column, 0)
         heights[column] = height + 1
-        found.append(Dot(index, claim, column, height))
+        found.append(Dot(index, readings, claim, column, height))
     return found

@@ -13,16 +13,16 @@ from precedes.errors import InternalError, UserError
 from precedes.pages.numbers import number
 from precedes.stores import Address, Place
 from precedes_papers.measured import Measured
-from precedes_papers.outcome import Outcome, counts
+from precedes_papers.outcome import Outcome, counts, statement_counts
 from precedes_papers.report.environment import Environment
 from precedes_papers.report.index import slug
 from precedes_papers.report.page import page
-from precedes_papers.rules import Claim
+from precedes_papers.rules import Claim, outcome_of, statements
 from precedes_papers.shown import Figure, Printed, Table
 
 CLAIM_FIELDS: Final = (
     "item", "key", "published", "measured", "low", "high", "verdict", "size", "fitted",
-    "rule", "reason", "experiments",
+    "rule", "reason", "experiments", "statement", "reading", "effect", "mark",
 )  # fmt: skip
 # Files of tables that a report wrote: others in the folder are not ours to remove.
 OWN_TABLES: Final = re.compile(r"[0-9]{3}-[a-z0-9-]+\.csv")
@@ -31,7 +31,7 @@ OWN_TABLES: Final = re.compile(r"[0-9]{3}-[a-z0-9-]+\.csv")
 def write_report(
     outcomes: Sequence[Outcome], directory: Place, *, environment: Environment | None = None
 ) -> Address:
-    """Write claims.csv, runs.csv, tables/, timings.csv, summary.txt and the page.
+    """Write statements.csv, claims.csv, runs.csv, tables/, timings.csv, summary.txt and the page.
 
     The address of the page, index.html, is returned. ``environment`` is what made the runs, this
     one if nothing is said.
@@ -41,6 +41,7 @@ def write_report(
     directory = Address.of(directory)
     texts = {f"tables/{name}.csv": text for name, text in _tables(outcomes)}
     texts["claims.csv"] = claims_csv(outcomes)
+    texts["statements.csv"] = statements_csv(outcomes)
     texts["runs.csv"] = runs_csv(outcomes)
     texts["timings.csv"] = timings_csv(outcomes)
     texts["summary.txt"] = summary(outcomes)
@@ -74,6 +75,24 @@ def claims_csv(outcomes: Sequence[Outcome]) -> str:
     return _csv(("paper", *CLAIM_FIELDS), rows)
 
 
+def statements_csv(outcomes: Sequence[Outcome]) -> str:
+    """The published statements, a line each: the outcome, and the verdict under each reading."""
+    rows = []
+    for outcome in outcomes:
+        for readings in statements(outcome.claims):
+            said = "; ".join(
+                f"{one.reading}: {one.said}" if one.reading else one.said for one in readings
+            )
+            met = sum(one.agrees for one in readings)
+            first = readings[0]
+            rows.append(
+                [outcome.paper, first.item, first.statement, first.published,
+                 outcome_of(readings), len(readings), met, said]
+            )  # fmt: skip
+    header = ("paper", "item", "statement", "published", "outcome", "readings", "met", "verdicts")
+    return _csv(header, rows)
+
+
 def runs_csv(outcomes: Sequence[Outcome]) -> str:
     """The runs of each experiment; a run's record is a file of its name."""
     rows = [
@@ -95,10 +114,11 @@ def timings_csv(outcomes: Sequence[Outcome]) -> str:
 
 
 def summary(outcomes: Sequence[Outcome]) -> str:
-    """The claims as text, with a count of verdicts."""
-    lines = [f"claims: {_counted(outcomes, fitted=False)}"]
-    if any(claim.fitted for outcome in outcomes for claim in outcome.claims):
-        lines.append(f"with fitted parameters: {_counted(outcomes, fitted=True)}")
+    """The claims as text, with counts of statements by outcome and of claims by verdict."""
+    lines = [
+        f"statements: {_counted(statement_counts(outcomes))}",
+        f"claims: {_counted(counts(outcomes))}",
+    ]
     for outcome in outcomes:
         named = f"{outcome.reference.citation}: {outcome.reference.title}"
         lines += ["", f"{outcome.paper}  {named} ({outcome.scale}, {outcome.runs} runs)"]
@@ -106,14 +126,13 @@ def summary(outcomes: Sequence[Outcome]) -> str:
             lines.append(f"  {claim.said}: {claim.item}, {claim.key}: {_values(claim)}")
             if claim.reason:
                 lines.append(f"      {claim.reason}")
-            if claim.fitted:
-                lines.append(f"      fitted: {claim.fitted}")
+            if claim.mark:
+                lines.append(f"      {claim.mark}: {claim.fitted}")
     return "\n".join(lines) + "\n"
 
 
-def _counted(outcomes: Sequence[Outcome], *, fitted: bool) -> str:
-    found = counts(outcomes, fitted=fitted).items()
-    return ", ".join(f"{count} {verdict}" for verdict, count in found if count) or "none"
+def _counted(found: dict[str, int]) -> str:
+    return ", ".join(f"{count} {name}" for name, count in found.items() if count) or "none"
 
 
 def _values(claim: Claim) -> str:

@@ -92,8 +92,7 @@ class Index:
 
 def told(claim: Claim) -> tuple[str, ...]:
     """The reasons of a claim and what was fitted, as texts of their own."""
-    fitted = tuple(f"fitted: {mark}" for mark in claim.fitted.split("; ") if mark)
-    return (*claim.reasons, *fitted)
+    return (*claim.reasons, *(f"fitted: {mark}" for mark in claim.marks))
 
 
 def _letter(number: int) -> str:

@@ -12,28 +12,16 @@ from typing import Final
 
 from precedes.pages import document, read, template
 from precedes.pages.charts import Link, svg
-from precedes_papers.outcome import Outcome, counts
+from precedes_papers import rules
+from precedes_papers.outcome import Outcome, counts, statement_counts
 from precedes_papers.registry import Reference
 from precedes_papers.report import dots, tables
 from precedes_papers.report.claims import MARKS, Row, by_item, value, why
 from precedes_papers.report.environment import Environment, seeds_of
 from precedes_papers.report.index import Index, anchor, command_of, file_of, filter_of, slug
-from precedes_papers.rules import (
-    DIFFERS,
-    EQUAL,
-    FINDING,
-    FITTED_MEANING,
-    HOLDS,
-    IN_BOUNDS,
-    INCONCLUSIVE,
-    IRREPRODUCIBLE,
-    MEANINGS,
-    SAME_TREND,
-    VERDICTS,
-)
+from precedes_papers.rules import FINDING, VERDICTS, expected_false
 from precedes_papers.shown import Figure, Table
 
-AGREEING: Final = (HOLDS, EQUAL, IN_BOUNDS, SAME_TREND)
 COUNTS: Final = ("No", "One", "Two", "Three", "Four", "Five", "Six", "Seven", "Eight", "Nine")
 
 
@@ -41,14 +29,15 @@ def page(outcomes: Sequence[Outcome], environment: Environment) -> str:
     """The whole page."""
     indices = [Index(outcome) for outcome in outcomes]
     judged = [claim for one in outcomes for claim in one.claims if claim.verdict != FINDING]
-    total = counts(outcomes)
+    intervals, by_chance = expected_false(judged)
     context = {
         "indices": indices,
         "outcomes": outcomes,
-        "total": total,
-        "judged": len(judged),
-        "agreeing": sum(total[verdict] for verdict in AGREEING),
-        "fitted": sum(bool(claim.fitted) for claim in judged),
+        "total": counts(outcomes),
+        "met": statement_counts(outcomes),
+        "judged": judged,
+        "intervals": intervals,
+        "by_chance": round(by_chance),
         "papers": COUNTS[len(outcomes)] if len(outcomes) < len(COUNTS) else str(len(outcomes)),
         "picture": dots.picture(indices),
         "facts": environment.facts(outcomes),
@@ -56,19 +45,16 @@ def page(outcomes: Sequence[Outcome], environment: Environment) -> str:
         "script": read("precedes_papers.report", "page.js"),
     }
     functions = (
-        Row, anchor, by_item, command_of, counts, file_of, filter_of, seeds_of, slug, value, why,
-        chart, entry, everything,
+        Row, anchor, by_item, command_of, counts, file_of, filter_of, seeds_of, slug,
+        statement_counts, value, why, chart, entry, everything,
     )  # fmt: skip
     values = {
-        "DIFFERS": DIFFERS,
+        "DIFFERS": rules.DIFFERS,
         "FINDING": FINDING,
-        "FITTED_MEANING": FITTED_MEANING,
-        "INCONCLUSIVE": INCONCLUSIVE,
-        "IRREPRODUCIBLE": IRREPRODUCIBLE,
         "MARKS": MARKS,
-        "MEANINGS": MEANINGS,
         "VERDICTS": VERDICTS,
         "dots": dots,
+        "rules": rules,
         "tables": tables,
         **{function.__name__: function for function in functions},
     }
@@ -79,15 +65,15 @@ def page(outcomes: Sequence[Outcome], environment: Environment) -> str:
 
 def _filters() -> str:
     """Style that hides all claims but those of the verdict jumped to, and marks its link."""
-    rules = []
+    lines = []
     for verdict in VERDICTS:
         kind = slug(verdict)
         at = f'.claims:has(.filter[id$="-{kind}"]:target)'
-        rules.append(
+        lines.append(
             f"{at} .claim:not(.{kind}), {at} tbody:not(:has(.{kind})) {{ display: none; }}"
         )
-        rules.append(f"{at} .filters a.{kind} {{ outline-width: 2px; }}")
-    return "\n".join(rules) + "\n"
+        lines.append(f"{at} .filters a.{kind} {{ outline-width: 2px; }}")
+    return "\n".join(lines) + "\n"
 
 
 def chart(index: Index, figure: Figure, name: str) -> str:

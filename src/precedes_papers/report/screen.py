@@ -1,4 +1,4 @@
-"""A reproduction on one screen: papers by verdicts, and their headlines beside print."""
+"""A reproduction on one screen: statements by outcome, and headlines next to what is published."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from typing import Final
 
 from precedes.pages.numbers import with_commas
-from precedes_papers.outcome import Outcome, counts
-from precedes_papers.rules import VERDICTS
+from precedes_papers.outcome import Outcome, statement_counts
+from precedes_papers.rules import OUTCOMES
 
 COLUMNS_MAX: Final = 100
 LINES_MAX: Final = 40
@@ -32,15 +32,15 @@ def screen(outcomes: Sequence[Outcome], *, seconds: float, page: str) -> str:
 
 
 def _matrix(outcomes: Sequence[Outcome]) -> list[str]:
-    """Claims by paper and verdict; fitted ones are counted in."""
-    rows = [("claims", *VERDICTS)]
+    """Published statements by paper and outcome."""
+    rows = [("statements", *OUTCOMES)]
     for outcome in outcomes:
-        rows.append((outcome.reference.citation, *map(str, counts([outcome]).values())))
+        rows.append((outcome.reference.citation, *map(str, statement_counts([outcome]).values())))
     if len(outcomes) > 1:
-        rows.append(("all", *map(str, counts(outcomes).values())))
+        rows.append(("all", *map(str, statement_counts(outcomes).values())))
     if len(rows) > PAPERS_MAX + 2:
         rows = [*rows[: PAPERS_MAX + 1], rows[-1]]
-    widths = [max(len(verdict), 4) for verdict in VERDICTS]
+    widths = [max(len(name), 4) for name in OUTCOMES]
     room = COLUMNS_MAX - sum(width + 1 for width in widths)
     return [
         _cut(first, room).ljust(min(room, 24))

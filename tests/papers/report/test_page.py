@@ -10,7 +10,7 @@ from precedes_papers.measured import measure, ranged
 from precedes_papers.outcome import judge
 from precedes_papers.registry import check, load
 from precedes_papers.report import Environment, write_report
-from precedes_papers.rules import finding, same_sign, within
+from precedes_papers.rules import finding, outcome_of, same_sign, statements, within
 from tests.support.browser import (
     SCHEMES,
     WIDTHS,
@@ -31,19 +31,19 @@ return rows.filter((row) => row.checkVisibility()).map((row) => row.id);
 """
 
 
-def outcome_of(paper):
+def judged(paper):
     return judge(paper, results(paper.experiments("quick"), seed=1), scale="quick")
 
 
 @pytest.fixture(scope="module")
 def small():
-    return outcome_of(check(paper_module(), number="900"))
+    return judged(check(paper_module(), number="900"))
 
 
 @pytest.fixture(scope="module")
 def outcomes():
     """Of two papers, with made-up results."""
-    return [outcome_of(load(number)) for number in ("001", "003")]
+    return [judged(load(number)) for number in ("001", "003")]
 
 
 @pytest.fixture(scope="module")
@@ -92,17 +92,14 @@ def test_the_picture_comes_first_and_every_dot_leads_to_its_claim(page, browser,
         "return [...document.querySelectorAll('.dots a')].map((dot) => [dot.getAttribute('href'),"
         " dot.querySelector('title').textContent, dot.closest('g').getAttribute('class')])"
     )
-    claims = [
-        (outcome, claim)
-        for outcome in outcomes
-        for claim in outcome.claims
-        if claim.verdict != "finding"
-    ]
-    assert len(dots) == len({address for address, _, _ in dots}) == len(claims)
-    words = {text.partition(". Printed")[0]: kind for _, text, kind in dots}
-    for outcome, claim in claims:
-        said = f"{outcome.reference.citation}, {claim.item}: {claim.key}"
-        assert words[said] == claim.verdict.replace(" ", "-")
+    every = [(outcome, readings) for outcome in outcomes for readings in statements(outcome.claims)]
+    assert len(dots) == len({address for address, _, _ in dots}) == len(every)
+    words = {text.partition(". Published")[0]: (text, kind) for _, text, kind in dots}
+    for outcome, readings in every:
+        first = readings[0]
+        text, kind = words[f"{outcome.reference.citation}, {first.item}: {first.statement}"]
+        assert kind == outcome_of(readings).replace(" ", "-")
+        assert all(claim.said in text and claim.reading in text for claim in readings)
     address = dots[-1][0]
     browser.execute_script("location.hash = arguments[0]", address)
     assert address[1:] in browser.execute_script(SHOWN, ".claim")

@@ -15,7 +15,15 @@ from precedes_papers.outcome import Outcome, Timing, judge
 from precedes_papers.registry import Reference, load
 from precedes_papers.report import write_report
 from precedes_papers.report.files import summary
-from precedes_papers.rules import VERDICTS, finding, irreproducible, same_order, within
+from precedes_papers.rules import (
+    VERDICTS,
+    finding,
+    irreproducible,
+    outcome_of,
+    same_order,
+    statements,
+    within,
+)
 from precedes_papers.shown import (
     Figure,
     Printed,
@@ -156,14 +164,17 @@ def test_every_claim_is_there_and_the_filters_know_every_verdict(outcomes, repor
             claim.verdict == verdict for claim in outcomes[0].claims
         )
     assert len({row["id"] for row in rows}) == len(rows)
-    dots = [claim for one in outcomes for claim in one.claims if claim.verdict != "finding"]
+    dots = [one for outcome in outcomes for one in statements(outcome.claims)]
     assert sum(tag == "circle" for tag, _ in found.elements) == len(dots)
 
 
 def test_claims_and_tables_are_csv(outcomes, report):
     with (report / "claims.csv").open(newline="", encoding="utf-8") as file:
         header, *rows = csv.reader(file)
-    names = "paper,item,key,published,measured,low,high,verdict,size,fitted,rule,reason,experiments"
+    names = (
+        "paper,item,key,published,measured,low,high,verdict,size,fitted,rule,reason,experiments,"
+        "statement,reading,effect,mark"
+    )
     assert ",".join(header) == names
     assert len(rows) == sum(len(outcome.claims) for outcome in outcomes)
     single, contradicted, order, found = [dict(zip(header, r, strict=True)) for r in rows[-4:]]
@@ -191,6 +202,7 @@ def test_a_report_replaces_an_earlier_one_and_nothing_else(outcomes, tmp_path):
         "claims.csv",
         "index.html",
         "runs.csv",
+        "statements.csv",
         "summary.txt",
         "tables",
         "timings.csv",
@@ -240,12 +252,26 @@ def test_the_same_results_give_the_same_bytes(tmp_path):
 
 def test_the_summary_counts(outcomes):
     lines = summary(outcomes).splitlines()
-    assert lines[0].startswith("claims: ")
-    verdicts = [claim.verdict for one in outcomes for claim in one.claims if not claim.fitted]
-    assert f", {verdicts.count('irreproducible')} irreproducible" in lines[0]
+    assert lines[0].startswith("statements: ")
+    assert lines[1].startswith("claims: ")
+    verdicts = [claim.verdict for one in outcomes for claim in one.claims]
+    assert f", {verdicts.count('irreproducible')} irreproducible" in lines[1]
+    found = [outcome_of(one) for outcome in outcomes for one in statements(outcome.claims)]
+    assert f"{found.count('met in none')} met in none" in lines[0]
     assert "  same trend: " in "\n".join(lines)
     assert "-inf" not in "\n".join(lines)
-    assert summary([]).splitlines() == ["claims: none"]
+    assert summary([]).splitlines() == ["statements: none", "claims: none"]
+
+
+def test_statements_are_csv(outcomes, report):
+    with (report / "statements.csv").open(newline="", encoding="utf-8") as file:
+        rows = list(csv.DictReader(file))
+    found = [one for outcome in outcomes for one in statements(outcome.claims)]
+    assert [row["outcome"] for row in rows] == [outcome_of(one) for one in found]
+    assert [int(row["readings"]) for row in rows] == [len(one) for one in found]
+    row = next(row for row in rows if row["statement"] == "out of order, hash")
+    assert row["readings"] == "4"
+    assert row["verdicts"].startswith("periodic senders, deliveries: ")
 
 
 def test_timings_are_those_of_the_runs(report, outcomes):

@@ -8,7 +8,7 @@ from precedes.errors import InternalError
 from precedes_papers.outcome import judge
 from precedes_papers.registry import load
 from precedes_papers.report import screen
-from precedes_papers.rules import VERDICTS
+from precedes_papers.rules import OUTCOMES, outcome_of, statements
 from precedes_papers.shown import Claims, Headlines, Statement, story
 from tests.support.synthetic import results
 
@@ -30,7 +30,8 @@ def test_it_fits_a_screen(outcome, papers):
 
 def test_counts_and_headlines_are_those_of_the_claims(outcome):
     lines = screen([outcome], seconds=3, page="p").splitlines()
-    wanted = [sum(claim.verdict == verdict for claim in outcome.claims) for verdict in VERDICTS]
+    found = [outcome_of(readings) for readings in statements(outcome.claims)]
+    wanted = [found.count(name) for name in OUTCOMES]
     assert [int(word) for word in lines[1].removeprefix('"Improving accuracy"').split()] == wanted
     claim = next(one for one in outcome.claims if one.key.startswith("out of order, detector none"))
     assert claim.published == 507
