@@ -1,47 +1,128 @@
-"""Claims on the page: their marks, their numbers in one notation, and the reasons of each."""
+"""Claims on the page: places, marks, numbers in one notation, and the reasons of each."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import re
+from collections import Counter
+from collections.abc import Hashable, Iterable
+from dataclasses import dataclass
+from functools import cached_property
 from itertools import groupby
+from string import ascii_lowercase
 from typing import Final
 
 from precedes.pages.numbers import MINUS, grouped, notation, places_of
-from precedes_papers.report.index import Index, told
-from precedes_papers.rules import (
-    COMPATIBLE,
-    DIFFERS,
-    EQUAL,
-    FINDING,
-    HOLDS,
-    IN_BOUNDS,
-    INCONCLUSIVE,
-    IRREPRODUCIBLE,
-    MET,
-    PARTLY,
-    SAME_TREND,
-    UNDECIDED,
-    UNMET,
-    Claim,
-)
+from precedes_papers import rules
+from precedes_papers.measured import Measured
+from precedes_papers.outcome import Outcome
+from precedes_papers.rules import Claim
+from precedes_papers.shown import evidence_of
 
 # Beside its colour, every verdict has a mark.
 MARKS: Final = {
-    HOLDS: "\N{CHECK MARK}",
-    EQUAL: "=",
-    IN_BOUNDS: "\N{ELEMENT OF}",
-    SAME_TREND: "\N{NORTH EAST ARROW}",
-    COMPATIBLE: "\N{ALMOST EQUAL TO}",
-    INCONCLUSIVE: "?",
-    DIFFERS: "\N{NOT EQUAL TO}",
-    IRREPRODUCIBLE: "!",
-    FINDING: "+",
+    rules.HOLDS: "\N{CHECK MARK}",
+    rules.EQUAL: "=",
+    rules.IN_BOUNDS: "\N{ELEMENT OF}",
+    rules.SAME_TREND: "\N{NORTH EAST ARROW}",
+    rules.COMPATIBLE: "\N{ALMOST EQUAL TO}",
+    rules.INCONCLUSIVE: "?",
+    rules.DIFFERS: "\N{NOT EQUAL TO}",
+    rules.IRREPRODUCIBLE: "!",
+    rules.FINDING: "+",
     # And every outcome of a statement.
-    MET: "\N{CHECK MARK}",
-    PARTLY: "\N{CIRCLE WITH LEFT HALF BLACK}",
-    UNDECIDED: "?",
-    UNMET: "\N{NOT EQUAL TO}",
+    rules.MET: "\N{CHECK MARK}",
+    rules.PARTLY: "\N{CIRCLE WITH LEFT HALF BLACK}",
+    rules.UNDECIDED: "?",
+    rules.UNMET: "\N{NOT EQUAL TO}",
 }
+
+
+def slug(text: str) -> str:
+    """A text as an anchor or as the name of a file."""
+    return re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-")
+
+
+def anchor(outcome: Outcome) -> str:
+    """The place of a paper's section."""
+    return f"paper-{slug(outcome.reference.citation)}"
+
+
+def filter_of(outcome: Outcome, verdict: str) -> str:
+    """The place that shows a paper's claims of one verdict alone, or "all" of them."""
+    return f"only-{outcome.paper}-{slug(verdict)}"
+
+
+def file_of(outcome: Outcome, name: str) -> str:
+    """The file of a table or of a figure's points, from the page on."""
+    return f"tables/{outcome.paper}-{slug(name)}.csv"
+
+
+def command_of(outcome: Outcome) -> str:
+    """What runs the paper again."""
+    return f"precedes reproduce {outcome.reference.protocols[0]} --{outcome.scale} --out DIR"
+
+
+@dataclass(frozen=True)
+class Index:
+    """The claims of a paper by place, by what they were measured by, and by reason."""
+
+    outcome: Outcome
+
+    @cached_property
+    def places(self) -> dict[tuple[str, str], str]:
+        """The anchor of each claim, by item and key."""
+        return {
+            (claim.item, claim.key): f"c{self.outcome.paper}-{number}"
+            for number, claim in enumerate(self.outcome.claims, start=1)
+        }
+
+    def place(self, claim: Claim) -> str:
+        """The anchor of a claim."""
+        return self.places[claim.item, claim.key]
+
+    @cached_property
+    def _by_evidence(self) -> dict[Hashable, list[Claim]]:
+        found: dict[Hashable, list[Claim]] = {}
+        for claim in self.outcome.claims:
+            if len(claim.evidence) == 1 and claim.evidence[0].origins:
+                found.setdefault(evidence_of(claim.evidence[0]), []).append(claim)
+        return found
+
+    def claim_of(self, item: str, source: Hashable) -> Claim | None:
+        """The claim that judges what was measured so, and shown in a table or figure.
+
+        Of several, that about the same item; one that is about print's own mistake comes last.
+        """
+        found = self._by_evidence.get(source, [])
+        return min(
+            found,
+            key=lambda claim: (
+                not item.startswith(claim.item),
+                claim.verdict == rules.IRREPRODUCIBLE,
+            ),
+            default=None,
+        )
+
+    def of_cell(self, item: str, measured: Measured) -> Claim | None:
+        """The claim about a cell of a table."""
+        return self.claim_of(item, evidence_of(measured))
+
+    @cached_property
+    def letters(self) -> dict[str, str]:
+        """Letters of the reasons that stand under several claims: each is told once."""
+        counted = Counter(text for claim in self.outcome.claims for text in _told(claim))
+        several = [text for text, count in counted.items() if count > 1]
+        return {text: _letter(number) for number, text in enumerate(several)}
+
+
+def _told(claim: Claim) -> tuple[str, ...]:
+    """The reasons of a claim and what was fitted, as texts of their own."""
+    return (*claim.reasons, *(f"fitted: {mark}" for mark in claim.marks))
+
+
+def _letter(number: int) -> str:
+    more, last = divmod(number, len(ascii_lowercase))
+    return (_letter(more - 1) if more else "") + ascii_lowercase[last]
 
 
 def value(of: float | str | None, unit: str = "") -> str:
@@ -98,8 +179,8 @@ def by_item(claims: Iterable[Claim]) -> list[tuple[str, list[Claim]]]:
 def why(index: Index, claim: Claim) -> tuple[str, list[str]]:
     """The difference and the reasons of this claim alone, and letters for what others share."""
     texts = [_difference(claim)] if claim.difference else []
-    texts += [text for text in told(claim) if text not in index.letters]
-    return "; ".join(texts), [index.letters[text] for text in told(claim) if text in index.letters]
+    texts += [text for text in _told(claim) if text not in index.letters]
+    return "; ".join(texts), [index.letters[text] for text in _told(claim) if text in index.letters]
 
 
 def _difference(claim: Claim) -> str:

@@ -10,8 +10,7 @@ import math
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
-from precedes_papers.report.claims import Row
-from precedes_papers.report.index import Index
+from precedes_papers.report.claims import Index, Row
 from precedes_papers.rules import OUTCOMES, Claim, outcome_of, statements
 
 WIDTH: Final = 960.0

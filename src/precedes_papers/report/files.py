@@ -14,9 +14,8 @@ from precedes.pages.numbers import number
 from precedes.stores import Address, Place
 from precedes_papers.measured import Measured
 from precedes_papers.outcome import Outcome, counts, statement_counts
-from precedes_papers.report.environment import Environment
-from precedes_papers.report.index import slug
-from precedes_papers.report.page import page
+from precedes_papers.report.claims import slug
+from precedes_papers.report.page import Environment, page
 from precedes_papers.rules import Claim, outcome_of, statements
 from precedes_papers.shown import Figure, Printed, Table
 

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from precedes.pages.numbers import grouped, notation, places_of
 from precedes_papers.measured import Measured
-from precedes_papers.report.index import Index, slug
+from precedes_papers.report.claims import Index, slug
 from precedes_papers.rules import Claim
 from precedes_papers.shown import Cell, Printed, Table
 
