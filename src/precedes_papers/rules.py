@@ -463,13 +463,14 @@ def outcome_of(readings: Sequence[Claim]) -> str:
 def settled(claims: Iterable[Claim]) -> list[Claim]:
     """The claims without marks of parameters that do not matter.
 
-    Where all readings of a statement agree with it, or none does, a parameter that only some of
+    Where all readings of a statement agree with it, or all differ, a parameter that only some of
     them have has decided nothing.
     """
     claims = list(claims)
     common = {}
     for readings in statements(claims):
-        if len({claim.agrees for claim in readings}) == 1 and len(readings) > 1:
+        is_same = outcome_of(readings) == MET or {one.verdict for one in readings} == {DIFFERS}
+        if is_same and len(readings) > 1:
             shared = set.intersection(*(set(claim.marks) for claim in readings))
             common[readings[0].item, readings[0].statement] = shared
     return [

@@ -12,6 +12,7 @@ import pytest
 
 from precedes import simulate
 from precedes.testing import observe
+from precedes_papers.measured import marked
 from precedes_papers.p003 import PUBLISHED, experiments, metrics
 from precedes_papers.p003.items import claims
 from precedes_papers.registry import load
@@ -272,10 +273,8 @@ def test_the_clock_alone_errs_and_has_one_size(results):
 
 def test_what_the_number_of_hashes_takes_part_in_is_fitted(drawn):
     """It is the one thing that was chosen by a look at print."""
-    from precedes_papers.outcome import judge
-
-    found = judge(load("003"), drawn, scale="quick").claims
-    marked = {claim.key for claim in found if claim.fitted}
+    found = list(claims(marked(drawn, load("003").fitted)))
+    named = {claim.key for claim in found if claim.fitted}
     expected = {
         claim.key
         for claim in found
@@ -283,4 +282,4 @@ def test_what_the_number_of_hashes_takes_part_in_is_fitted(drawn):
         or f"at most {experiments.ENOUGH} hashes" in claim.key
         or "that the clock" in claim.key
     }
-    assert marked == expected
+    assert named == expected

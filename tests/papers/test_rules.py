@@ -387,6 +387,7 @@ def test_what_is_fitted_has_one_of_two_marks():
     [
         ((10.0, 10.1), [(SPAN,), (SPAN,)]),  # both agree: what only one has does not matter
         ((30.0, 30.1), [(SPAN, WINDOW), (SPAN,)]),  # the parameter decides
+        ((1.0, 19.0), [(SPAN, WINDOW), (SPAN,)]),  # nobody knows yet
     ],
 )
 def test_a_parameter_that_decides_nothing_leaves_no_mark(second, kept_marks):

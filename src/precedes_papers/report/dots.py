@@ -14,8 +14,8 @@ from precedes_papers.report.claims import Index, Row
 from precedes_papers.rules import OUTCOMES, Claim, outcome_of, statements
 
 WIDTH: Final = 960.0
-LABEL: Final = 150.0  # for the names of verdicts
-ZERO: Final = 190.0  # the place of what is 0, or has the other sign
+LABEL: Final = 180.0  # for the names of outcomes
+ZERO: Final = 205.0  # the place of what is 0, or has the other sign
 LEFT, RIGHT = 240.0, 770.0  # of the axis
 MIDDLE: Final = (LEFT + RIGHT) / 2
 NO_RATIO: Final = 875.0  # the middle of what has no number to be divided by

@@ -263,6 +263,17 @@ def test_the_summary_counts(outcomes):
     assert summary([]).splitlines() == ["statements: none", "claims: none"]
 
 
+def test_the_page_begins_with_the_number_of_statements(outcomes, report):
+    text = (report / "index.html").read_text(encoding="utf-8")
+    found = [one for outcome in outcomes for one in statements(outcome.claims)]
+    assert f"Two papers make {len(found)} statements that can be measured" in text
+    met = sum(outcome_of(one) == "met in all readings" for one in found)
+    assert f"<b>{met} are met</b> in all readings" in text
+    values = [claim for outcome in outcomes for claim in outcome.claims]
+    judged = sum(one.rule in ("within", "one_run") and one.low is not None for one in values)
+    assert f"Of the {judged} values judged by a 95&nbsp;% interval, about" in text
+
+
 def test_statements_are_csv(outcomes, report):
     with (report / "statements.csv").open(newline="", encoding="utf-8") as file:
         rows = list(csv.DictReader(file))
