@@ -14,6 +14,7 @@ LINES_MAX: Final = 40
 # Of each paper as many lines of its headlines, so that five papers fit.
 HEADLINES_MAX: Final = 4
 PAPERS_MAX: Final = 5
+ROOM: Final = 47  # columns of a headline; two values and the longest verdict follow
 
 
 def screen(outcomes: Sequence[Outcome], *, seconds: float, page: str) -> str:
@@ -65,7 +66,7 @@ def _headlines(outcome: Outcome) -> list[str]:
     found = []
     for first, printed, measured, verdict in [head, *rows]:
         values = "".join(f" {_cut(value, 13):>13}" for value in (printed, measured))
-        found.append(f"{_cut(first, 54):<54}{values}  {verdict}".rstrip())
+        found.append(f"{_cut(first, ROOM):<{ROOM}}{values}  {verdict}".rstrip())
     return found
 
 
