@@ -91,13 +91,18 @@ def about_record(outcomes: list[Outcome], seconds: float, environment: Environme
     """The page of the record: what was run, what it took, and what came of it."""
     cpu_s = sum(timing.cpu_s for one in outcomes for timing in one.timings)
     runs = sum(outcome.runs for outcome in outcomes)
-    of_statements = [f"| {name} | {n} |" for name, n in statement_counts(outcomes).items()]
-    rows = [f"| {name} | {n} |" for name, n in counts(outcomes).items()]
-    found = [
-        f"| {name} | {value or 'not installed'} |" for name, value in environment.versions.items()
-    ]
-    if environment.versions["sources"] != versions()["sources"]:
-        found.append(f"| page made anew by sources | {versions()['sources']} |")
+    made = dict(environment.versions)
+    if made["sources"] != versions()["sources"]:
+        made["page made again by sources"] = versions()["sources"]
+    tables = (
+        ("outcome", "statements", statement_counts(outcomes)),
+        ("verdict", "claims", counts(outcomes)),
+        ("what", "version", {name: text or "not installed" for name, text in made.items()}),
+    )
+    rows = []
+    for first, second, values in tables:
+        rows += [f"| {first} | {second} |", "| --- | --- |"]
+        rows += [*(f"| {name} | {value} |" for name, value in values.items()), ""]
     return "\n".join(
         [
             "# Record of a full reproduction",
@@ -112,18 +117,7 @@ def about_record(outcomes: list[Outcome], seconds: float, environment: Environme
             " [runs.csv](record/runs.csv) the runs, [timings.csv](record/timings.csv) what each"
             " experiment took; [findings.md](findings.md) tells what came of it.",
             "",
-            "| outcome | statements |",
-            "| --- | --- |",
-            *of_statements,
-            "",
-            "| verdict | claims |",
-            "| --- | --- |",
             *rows,
-            "",
-            "| what | version |",
-            "| --- | --- |",
-            *found,
-            "",
         ]
     )
 

@@ -60,41 +60,27 @@ HEADLINES: Final = Headlines(
     (
         Statement(
             f"aggregation saves {{}} of the packets of {LARGEST:,} nodes",
-            "packets saved, 1,024 nodes",
-            "Table 1",
-            f"{FEWER}, {LARGEST} nodes",
-            LABELS,
-            "%",
+            "packets saved, 1,024 nodes", "Table 1", f"{FEWER}, {LARGEST} nodes", LABELS, "%",
         ),
         Statement(
             f"it changes the mean time to delivery among {LARGEST:,} nodes by {{}}",
-            "change of delivery latency",
-            "Figure 7",
-            f"% that aggregation adds to delivery, {LARGEST} nodes",
-            LABELS,
-            "%",
+            "change of delivery latency", "Figure 7",
+            f"% that aggregation adds to delivery, {LARGEST} nodes", LABELS, "%",
         ),
         Statement(
             "{} of the messages of 256 nodes depend on no other",
-            "messages without dependencies",
-            "Figure 6",
-            ITEMS["Figure 6"]["0"].key,
-            LABELS,
-            "%",
+            "messages without dependencies", "Figure 6", ITEMS["Figure 6"]["0"].key, LABELS, "%",
         ),
         Statement(
-            "{} deliveries are out of causal order",
-            "deliveries out of causal order",
-            "Guarantees",
-            "deliveries out of causal order, with",
-            LABELS,
+            "{} deliveries are out of causal order", "deliveries out of causal order",
+            "Guarantees", "deliveries out of causal order, with", LABELS,
         ),
     ),
     figures=("Packets saved", "Figure 6"),
     readings="Three readings of the start times, which print leaves open, and of the delay. A: "
     "starts uniform on (0, 500), delays N(100, 25). B: uniform on (0, 600), N(100, 50). C: a "
     "triangle on (0, 600), N(100, 25).",
-)
+)  # fmt: skip
 
 
 def claims(results: Results) -> Iterator[Claim]:

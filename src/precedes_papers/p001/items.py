@@ -64,39 +64,31 @@ HEADLINES: Final = Headlines(
             Statement(
                 f"when each of {LARGEST:,} processes broadcasts once, {{}} packets are sent {how} "
                 f"({case})",
-                f"packets, {how}",
-                "Table 4, FF",
-                f"{case}, {LARGEST} processes",
+                f"packets, {how}", "Table 4, FF", f"{case}, {LARGEST} processes",
             )
             for how, case in HOW.items()
         ),
         *(
             Statement(
                 f"that takes {{}} units of time {how}",
-                f"units of time, {how}",
-                "Table 3, FF",
-                f"{case}, {LARGEST} processes",
+                f"units of time, {how}", "Table 3, FF", f"{case}, {LARGEST} processes",
             )
             for how, case in HOW.items()
         ),
         Statement(
-            "bundles are faster from {} processes on",
-            "processes from which bundles are faster",
-            "Section 6.3",
-            "least number of processes for which bundles are faster",
+            "bundles are faster from {} processes on", "processes from which bundles are faster",
+            "Section 6.3", "least number of processes for which bundles are faster",
             {case: case for case in ("SMALL2", "BIG2")},
         ),
         Statement(
             f"with log2(n) - 1 crashes {LARGEST:,} processes take {{}} units with bundles",
-            "units of time, bundled, with crashes",
-            "Table 5",
-            f"SMALL2, {LARGEST} processes",
+            "units of time, bundled, with crashes", "Table 5", f"SMALL2, {LARGEST} processes",
         ),
     ),
     figures=("Figure 3, messages", "Figure 3, latency"),
     readings="Time is in the paper's units. NO-AGGR bundles nothing; SMALL and BIG have "
     "messages of 24 and of 500 bytes, which wait up to 2 or 10 units for others to share a packet.",
-)
+)  # fmt: skip
 
 
 def claims(results: Results) -> Iterator[Claim]:

@@ -126,7 +126,7 @@ def profile_of(what: str, runs: Sequence[Run]) -> Iterator[tuple[int, Reader]]:
 
 
 @fitted_reader(REACTION)
-def half_width(*runs: Run) -> float:
+def _half_width(*runs: Run) -> float:
     """Half of the 95 % interval of the mean latency, of as many drawings as the paper has."""
     spread = statistics.stdev(map(latency_ms, runs))
     return student_t(DRAWINGS - 1) * spread / math.sqrt(DRAWINGS)
@@ -135,7 +135,7 @@ def half_width(*runs: Run) -> float:
 def half_widths(runs: Sequence[Run]) -> Measured:
     """The same for one group of drawings after the other."""
     many = len(runs) // DRAWINGS
-    return measure(half_width, *(runs[n * many : (n + 1) * many] for n in range(DRAWINGS)))
+    return measure(_half_width, *(runs[n * many : (n + 1) * many] for n in range(DRAWINGS)))
 
 
 def crossover(results: Results, case: str) -> Measured:

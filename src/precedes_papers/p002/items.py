@@ -85,23 +85,15 @@ HEADLINES: Final = Headlines(
         Statement(
             "under a load that comes and goes, {} messages are out of order with a clock that "
             "follows it",
-            "out of order, clock that follows",
-            "Section V-B1",
-            "out of order, dcs",
-            BELLS,
+            "out of order, clock that follows", "Section V-B1", "out of order, dcs", BELLS,
         ),
         Statement(
             "and {} with a fixed clock of the same mean size",
-            "out of order, fixed clock",
-            "Section V-B1",
-            "out of order, fixed",
-            BELLS,
+            "out of order, fixed clock", "Section V-B1", "out of order, fixed", BELLS,
         ),
         Statement(
             "under a random load it has {} times fewer of them than a fixed clock",
-            "times fewer, random load",
-            "Section V-B2",
-            "times fewer out of order",
+            "times fewer, random load", "Section V-B2", "times fewer out of order",
             {
                 "clocks of the printed size": "messages, random load",
                 "target of the bells": f"messages, {OTHER_TARGET}",
@@ -110,21 +102,17 @@ HEADLINES: Final = Headlines(
         Statement(
             "for the same share of errors, twice the load takes a clock more than {} times as "
             "large",
-            "growth of the least clock",
-            "Figure 5",
+            "growth of the least clock", "Figure 5",
             f"growth of the least clock at {TARGETS[0]:g}",
             {f"{load:g}/s, share {TARGETS[0]:g}": f"to {load:g}/s" for load in LOADS[1:]},
         ),
         Statement(
-            "{} deliveries are missing, repeated or of nothing",
-            "deliveries missing or repeated",
-            "Theorem 3",
-            "everything is delivered once",
-            {"components of 50": "components of 50"},
+            "{} deliveries are missing, repeated or of nothing", "deliveries missing or repeated",
+            "Theorem 3", "everything is delivered once", {"components of 50": "components of 50"},
         ),
     ),
     figures=("Figure 5", "Figure 7"),
-)
+)  # fmt: skip
 
 
 def claims(results: Results) -> Iterator[Claim]:

@@ -75,40 +75,33 @@ FEW: Final = (
     '"few messages": requests, 1e-4 of deliveries, mean of five groups, beside the largest printed'
 )
 
+
+def _requests(nodes: int) -> str:
+    return f"requests, 1e-4 of deliveries, {nodes} processes"
+
+
 HEADLINES: Final = Headlines(
     (
         Statement(
             "of 100,000 messages, {} are out of causal order with the clock alone",
-            "out of order, clock alone",
-            "Table 1",
-            "out of order, detector none",
-            MESSAGES,
+            "out of order, clock alone", "Table 1", "out of order, detector none", MESSAGES,
         ),
         Statement(
             "with the hash detector {} are",
-            "out of order, hash detector",
-            "Table 1",
-            "out of order, hash",
-            MESSAGES,
+            "out of order, hash detector", "Table 1", "out of order, hash", MESSAGES,
         ),
         Statement(
             "{} of those out of order are noticed by the detector of Mostefaoui and Weiss",
-            "noticed by Mostefaoui and Weiss",
-            "Table 1",
-            DETECTED,
-            MESSAGES,
-            "%",
+            "noticed by Mostefaoui and Weiss", "Table 1", DETECTED, MESSAGES, "%",
         ),
         Statement(
             f"among {NODES[-1]:,} processes, {{}} in 10,000 deliveries ask for a message",
-            "requests in 10,000 deliveries",
-            "Table 2",
-            f"requests, 1e-4 of deliveries, {NODES[-1]} processes",
+            "requests in 10,000 deliveries", "Table 2", _requests(NODES[-1]),
             {whose: whose for whose in TABLE_2_RUNS.values()},
         ),
     ),
     figures=("Requests by processes", "Errors over load, 200 nodes"),
-)
+)  # fmt: skip
 
 
 def claims(results: Results) -> Iterator[Claim]:
@@ -200,10 +193,6 @@ def _guarantees(results: Results) -> Iterator[Claim]:
     yield rules.same_sign(about, errs, alone, is_size=False)
     about = "Abstract", "bytes of a message of 1,000 processes less those of 100"
     yield rules.equal(about, printed["bytes, with processes"], metrics.longer_messages(results))
-
-
-def _requests(nodes: int) -> str:
-    return f"requests, 1e-4 of deliveries, {nodes} processes"
 
 
 def _table_2(results: Results) -> Iterator[Claim]:

@@ -73,54 +73,33 @@ HEADLINES: Final = Headlines(
     (
         Statement(
             "at 5.6 broadcasts per second a delivery takes {} with mobile",
-            "delay, mobile",
-            LOW_ITEM,
-            "delay in s, mobile",
-            ON_RADIO,
-            "s",
+            "delay, mobile", LOW_ITEM, "delay in s, mobile", ON_RADIO, "s",
         ),
         Statement(
             "and {} with flooding over TCP",
-            "delay, flooding",
-            LOW_ITEM,
-            "delay in s, flooding",
-            OVER_TCP,
-            "s",
+            "delay, flooding", LOW_ITEM, "delay in s, flooding", OVER_TCP, "s",
         ),
         Statement(
-            "mobile sends {} datagrams for a delivery",
-            "datagrams for a delivery, mobile",
-            LOW_ITEM,
-            "messages sent per delivery, mobile",
-            ON_RADIO,
+            "mobile sends {} datagrams for a delivery", "datagrams for a delivery, mobile",
+            LOW_ITEM, "messages sent per delivery, mobile", ON_RADIO,
         ),
         Statement(
             "at 35 broadcasts per second its delay is {}",
-            "delay, mobile, 35 per s",
-            HIGH_ITEM,
-            "delay in s, mobile",
-            ON_RADIO,
-            "s",
+            "delay, mobile, 35 per s", HIGH_ITEM, "delay in s, mobile", ON_RADIO, "s",
         ),
         Statement(
             "while hosts walk it is {}",
-            "delay, mobile, walking",
-            "Section V-B",
-            "delay in s",
-            ON_RADIO,
-            "s",
+            "delay, mobile, walking", "Section V-B", "delay in s", ON_RADIO, "s",
         ),
         Statement(
             "{} deliveries are out of causal order while hosts walk and fail",
-            "deliveries out of causal order",
-            "Guarantees",
-            "deliveries out of causal order, mobile, hosts that walk and fail",
-            ON_RADIO,
+            "deliveries out of causal order", "Guarantees",
+            "deliveries out of causal order, mobile, hosts that walk and fail", ON_RADIO,
         ),
     ),
     figures=("Bandwidth", "Figure 6d"),
     readings=f"Two radios: {UNKNOWN_RADIO}.",
-)
+)  # fmt: skip
 
 
 def claims(results: Results) -> Iterator[Claim]:

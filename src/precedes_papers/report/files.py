@@ -40,7 +40,7 @@ def write_report(
     directory = Address.of(directory)
     texts = {f"tables/{name}.csv": text for name, text in _tables(outcomes)}
     texts["claims.csv"] = claims_csv(outcomes)
-    texts["statements.csv"] = statements_csv(outcomes)
+    texts["statements.csv"] = _statements_csv(outcomes)
     texts["runs.csv"] = runs_csv(outcomes)
     texts["timings.csv"] = timings_csv(outcomes)
     texts["summary.txt"] = summary(outcomes)
@@ -74,7 +74,7 @@ def claims_csv(outcomes: Sequence[Outcome]) -> str:
     return _csv(("paper", *CLAIM_FIELDS), rows)
 
 
-def statements_csv(outcomes: Sequence[Outcome]) -> str:
+def _statements_csv(outcomes: Sequence[Outcome]) -> str:
     """The published statements, a line each: the outcome, and the verdict under each reading."""
     rows = []
     for outcome in outcomes:
