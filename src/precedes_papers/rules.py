@@ -466,21 +466,18 @@ def settled(claims: Iterable[Claim]) -> list[Claim]:
     Where all readings of a statement agree with it, or all differ, a parameter that only some of
     them have has decided nothing.
     """
-    claims = list(claims)
-    common = {}
-    for readings in statements(claims):
+    found = list(claims)
+    common: dict[tuple[str, str], set[Fitted]] = {}
+    for readings in statements(found):
         is_same = outcome_of(readings) == MET or {one.verdict for one in readings} == {DIFFERS}
         if is_same and len(readings) > 1:
             shared = set.intersection(*(set(claim.marks) for claim in readings))
             common[readings[0].item, readings[0].statement] = shared
-    return [
-        dataclasses.replace(
-            claim, marks=tuple(one for one in claim.marks if one in shared), seal=_SEAL
-        )
-        if (shared := common.get((claim.item, claim.statement))) is not None
-        else claim
-        for claim in claims
-    ]
+    for place, claim in enumerate(found):
+        if (kept_marks := common.get((claim.item, claim.statement))) is not None:
+            marks = tuple(one for one in claim.marks if one in kept_marks)
+            found[place] = dataclasses.replace(claim, marks=marks, seal=_SEAL)
+    return found
 
 
 def expected_false(claims: Iterable[Claim]) -> tuple[int, float]:
