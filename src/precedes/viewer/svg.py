@@ -10,7 +10,6 @@ import hashlib
 import itertools
 import re
 import textwrap
-from html import escape
 from typing import Final, NamedTuple
 
 from precedes import pages
@@ -29,19 +28,6 @@ RADIUS: Final = 6.5
 LINE_HEIGHT: Final = 20
 NAME_MAX: Final = 28
 WIDTH_MIN: Final = 420.0
-
-_STYLE: Final = """
-text { font: 14px system-ui, sans-serif; fill: var(--ink); }
-.back { fill: var(--paper); }
-.lane { stroke: var(--line); stroke-width: 1.5; }
-.quiet { fill: var(--quiet); }
-.label { paint-order: stroke; stroke: var(--paper); stroke-width: 4px; stroke-linejoin: round; }
-.bad { fill: var(--bad); font-weight: 600; }
-.arrow { fill: none; stroke-width: 1.5; }
-.way { fill: none; stroke-width: 3; }
-.cross { stroke: var(--bad); stroke-width: 2.5; fill: none; }
-.hollow { fill: var(--paper); stroke-width: 2.5; }
-"""
 
 
 class _Place(NamedTuple):
@@ -110,145 +96,86 @@ class _Drawing:
 
     def text(self) -> str:
         picture = self._picture
+        points = picture.points
         absent = self._absent()
         self._right = max(self._right, WIDTH_MIN)
         width = round(self._right + 24 + _width(TIME))
-        lines = textwrap.wrap(
-            printable(picture.sentence), max(20, int((width - 32) / CAPTION_LETTER))
+        letters = max(20, int((width - 32) / CAPTION_LETTER))
+        caption = textwrap.wrap(printable(picture.sentence), letters)
+        bottom = TOP + (len(picture.lanes) - 1) * LANE_HEIGHT
+        text = pages.template(__package__, "picture.svg").render(
+            id=self._id,
+            width=width,
+            height=round(bottom + 56 + LINE_HEIGHT * len(caption) + 8),
+            title=printable(picture.title),
+            sentence=printable(picture.sentence),
+            # One a colour: a marker does not take the colour of its line.
+            heads=sorted({*self._colours.values(), "var(--bad)"}),
+            lanes=[(_short(lane), y) for lane, y in self._y.items()],
+            left=self._left,
+            right=self._right,
+            bottom=bottom,
+            # The path along lanes; what it does between them is an arrow.
+            ways=[
+                (self._colour(one), self._place(one), self._place(other))
+                for one, other in itertools.pairwise(picture.path)
+                if points[one].lane == points[other].lane
+            ],
+            arrows=self._arrows(),
+            waits=[self._wait(*ends) for ends in picture.waits()],
+            marks=[
+                (self._colour(at), self._place(at), self._kind(at))
+                for at in range(len(points))
+                if points[at].kind != RECEIVE
+            ],
+            labels=[self._words(at) for at in range(len(points)) if self._labels[at]],
+            absent=absent,
+            caption=caption,
+            caption_y=bottom + 56,
+            r=RADIUS,
+            f="{:.1f}".format,
+            short=_id,
+            TIME=TIME,
+            LINE_HEIGHT=LINE_HEIGHT,
         )
-        bottom = TOP + (len(picture.lanes) - 1) * LANE_HEIGHT + 56
-        height = round(bottom + LINE_HEIGHT * len(lines) + 8)
-        drawn = [
-            *self._lanes(),
-            *self._ways(),
-            *self._arrows(),
-            *self._bars(),
-            *(self._mark(at) for at in range(len(picture.points))),
-            *(self._words(at) for at in range(len(picture.points))),
-            *absent,
-        ]
-        heads = f"<defs>{''.join(self._heads())}</defs>"
-        parts = [
-            f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" '
-            f'width="{width}" height="{height}" role="img" aria-labelledby="{self._id}-title" '
-            f'aria-describedby="{self._id}-desc">',
-            f'<title id="{self._id}-title">{escape(printable(picture.title))}</title>',
-            f'<desc id="{self._id}-desc">{escape(printable(picture.sentence))}</desc>',
-            f"<style>\n{_colours(_STYLE, heads, *drawn)}{_STYLE}</style>",
-            heads,
-            f'<rect class="back" width="{width}" height="{height}" rx="6"/>',
-            *drawn,
-            *(
-                f'<text class="caption" x="16" y="{bottom + LINE_HEIGHT * n}">{escape(line)}</text>'
-                for n, line in enumerate(lines)
-            ),
-            "</svg>",
-            "",
-        ]
-        return "\n".join(part for part in parts if part)
+        return text.replace("<style>\n", f"<style>\n{_colours(text)}", 1)
 
-    def _heads(self) -> list[str]:
-        """Heads of arrows, one a colour: a marker does not take the colour of its line."""
-        colours = sorted({*self._colours.values(), "var(--bad)"})
-        return [
-            f'<marker id="{self._id}-{_id(colour)}" viewBox="0 0 10 10" refX="9" refY="5" '
-            f'markerWidth="9" markerHeight="9" markerUnits="userSpaceOnUse" orient="auto">'
-            f'<path d="M0 0.8 L9.5 5 L0 9.2 z" fill="{colour}"/></marker>'
-            for colour in colours
-        ]
+    def _colour(self, at: int) -> str:
+        return self._colours[self._picture.points[at].message]
 
-    def _lanes(self) -> list[str]:
-        found = []
-        for lane, y in self._y.items():
-            name = escape(_short(lane))
-            found += [
-                f'<text class="name" x="16" y="{y + 5}">node {name}</text>',
-                f'<line class="lane" x1="{self._left:.1f}" x2="{self._right + 8:.1f}" '
-                f'y1="{y}" y2="{y}"/>',
-                f'<path class="lane" fill="none" d="M{self._right + 2:.1f} {y - 4} l7 4 l-7 4"/>',
-            ]
-        found.append(f'<text class="quiet" x="{self._right + 16:.1f}" y="{y + 5}">{TIME}</text>')
-        return found
-
-    def _ways(self) -> list[str]:
-        """The path along lanes; what it does between them is an arrow."""
-        found = []
-        points, path = self._picture.points, self._picture.path
-        for one, other in itertools.pairwise(path):
-            if points[one].lane == points[other].lane:
-                a, b = self._place(one), self._place(other)
-                colour = self._colours[points[one].message]
-                found.append(
-                    f'<line class="way" stroke="{colour}" x1="{a.x:.1f}" y1="{a.y}" '
-                    f'x2="{b.x:.1f}" y2="{b.y}"/>'
-                )
-        return found
-
-    def _arrows(self) -> list[str]:
+    def _arrows(self) -> list[tuple[str, str, _Place, _Place]]:
         picture = self._picture
         steps = {*itertools.pairwise(picture.path)}
         found = []
         for one, other in picture.arrows():
             a, b = self._place(one), self._place(other)
-            colour = self._colours[picture.points[one].message]
-            if other == picture.wrong:
-                colour = "var(--bad)"
             kind = "way" if (one, other) in steps else "arrow"
             gap = RADIUS + 2.5 if picture.points[other].kind != RECEIVE else 4.0
             length = ((b.x - a.x) ** 2 + (b.y - a.y) ** 2) ** 0.5 or 1.0
-            x, y = b.x - (b.x - a.x) * gap / length, b.y - (b.y - a.y) * gap / length
-            found.append(
-                f'<line class="{kind}" stroke="{colour}" x1="{a.x:.1f}" y1="{a.y:.1f}" '
-                f'x2="{x:.1f}" y2="{y:.1f}" marker-end="url(#{self._id}-{_id(colour)})"/>'
-            )
+            end = _Place(b.x - (b.x - a.x) * gap / length, b.y - (b.y - a.y) * gap / length)
+            colour = "var(--bad)" if other == picture.wrong else self._colour(one)
+            found.append((kind, colour, a, end))
         return found
 
-    def _bars(self) -> list[str]:
-        """Waits: thin bars from arrivals to deliveries, and how long they were."""
-        found = []
-        for arrival, delivery in self._picture.waits():
-            a, b = self._place(arrival), self._place(delivery)
-            colour = self._colours[self._picture.points[arrival].message]
-            words = escape(self._wait_words(arrival, delivery))
-            y = a.y + (24 if self._is_from_above(arrival) else -14)
-            found += [
-                f'<rect class="wait" x="{a.x:.1f}" y="{a.y - 2.5}" width="{b.x - a.x:.1f}" '
-                f'height="5" fill="{colour}" opacity="0.55"/>',
-                f'<path d="M{a.x:.1f} {a.y - 7} v14" stroke="{colour}" stroke-width="2.5"/>',
-                f'<text class="label quiet" x="{a.x + 2:.1f}" y="{y}">{words}</text>',
-            ]
-        return found
+    def _wait(self, arrival: int, delivery: int) -> tuple[str, _Place, _Place, float, str]:
+        a, b = self._place(arrival), self._place(delivery)
+        y = a.y + (24 if self._is_from_above(arrival) else -14)
+        return self._colour(arrival), a, b, y, self._wait_words(arrival, delivery)
 
     def _wait_words(self, arrival: int, delivery: int) -> str:
         points = self._picture.points
         lasted = milliseconds(points[delivery].time_us - points[arrival].time_us)
         return f"{_short(points[arrival].message)} waits {lasted}"
 
-    def _mark(self, at: int) -> str:
-        point, (x, y) = self._picture.points[at], self._place(at)
-        colour = self._colours[point.message]
-        if point.kind == RECEIVE:
-            return ""
-        if point.kind == BROADCAST:
-            return f'<circle class="sent" cx="{x:.1f}" cy="{y}" r="{RADIUS}" fill="{colour}"/>'
-        if at == self._picture.wrong:
-            r = RADIUS + 2.5
-            return (
-                f'<path class="hollow" stroke="var(--bad)" d="M{x:.1f} {y - r} l{r} {r} l{-r} {r} '
-                f'l{-r} {-r} z"/><path class="cross" d="M{x - 3:.1f} {y - 3} l6 6 m0 -6 l-6 6"/>'
-            )
-        return f'<circle class="hollow" cx="{x:.1f}" cy="{y}" r="{RADIUS - 1}" stroke="{colour}"/>'
+    def _kind(self, at: int) -> str:
+        if self._picture.points[at].kind == BROADCAST:
+            return "sent"
+        return "wrong" if at == self._picture.wrong else "delivered"
 
-    def _words(self, at: int) -> str:
+    def _words(self, at: int) -> tuple[str, float, float, str]:
         x, y = self._place(at)
-        label = escape(self._labels[at])
-        if not label:
-            return ""
-        bad = " bad" if at == self._picture.wrong else ""
-        return (
-            f'<text class="label{bad}" text-anchor="middle" x="{x:.1f}" '
-            f'y="{y + 24 if self._is_below(at) else y - 14}">{label}</text>'
-        )
+        kind = "label bad" if at == self._picture.wrong else "label"
+        return kind, x, y + 24 if self._is_below(at) else y - 14, self._labels[at]
 
     def _is_below(self, at: int) -> bool:
         """On which side the words of a point stand: where fewer arrows pass through them."""
@@ -288,23 +215,20 @@ class _Drawing:
         source = picture.sources[picture.points[at].message]
         return self._y.get(source, y - 1) < y
 
-    def _absent(self) -> list[str]:
+    def _absent(self) -> tuple[float, float, str] | None:
         """Words at the end of the lane that never gets what it lacks."""
         picture = self._picture
         if picture.absent is None or picture.wrong is None:
-            return []
+            return None
         words = f"{_short(picture.absent)} never delivered"
-        y = self._y[picture.points[picture.wrong].lane]
-        x = self._right
+        x, y = self._right, self._y[picture.points[picture.wrong].lane]
         self._right = x + _width(words) + 12
-        return [
-            f'<text class="label bad" x="{x:.1f}" y="{y + 24}">{escape(words)}</text>',
-        ]
+        return x, y + 24, words
 
 
-def _colours(*parts: str) -> str:
-    """The colours that these parts name, of those that pages share."""
-    used = set(re.findall(r"var\((--[\w-]+)\)", "".join(parts)))
+def _colours(text: str) -> str:
+    """The colours that a text names, of those that pages share."""
+    used = set(re.findall(r"var\((--[\w-]+)\)", text))
     kept = re.sub(
         r"\s*(--[\w-]+):[^;]*;", lambda one: one[0] if one[1] in used else "", pages.colours()
     )
