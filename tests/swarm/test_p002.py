@@ -42,9 +42,9 @@ def test_rebalancing_brings_errors_back():
     seeds = range(1, 61)
     balanced = [simulate(experiments.shifted(s, balanced=True)).as_dict() for s in seeds]
     unbalanced = [simulate(experiments.shifted(s, balanced=False)).as_dict() for s in seeds]
-    before = statistics.fmean(map(metrics.before_shift, balanced))
-    after = statistics.fmean(map(metrics.after_rebalancing, balanced))
-    left_alone = statistics.fmean(map(metrics.after_rebalancing, unbalanced))
+    before = statistics.fmean(map(metrics.PHASES["before 50 s"], balanced))
+    after = statistics.fmean(map(metrics.PHASES["after 90 s"], balanced))
+    left_alone = statistics.fmean(map(metrics.PHASES["after 90 s"], unbalanced))
     assert after <= 2 * before, (before, after)
     assert 5 * after <= left_alone, (after, left_alone)
 
