@@ -27,19 +27,21 @@ def imported_by(code):
     return done.stdout.split()
 
 
-def test_the_package_and_its_command_are_imported_without_its_engine():
-    assert imported_by("import precedes.sim, precedes.cli.simulate") == []
+@pytest.mark.parametrize(
+    "code",
+    [
+        "import precedes.sim, precedes.cli.simulate",
+        "from precedes import Scenario; Scenario(protocol='vector', nodes=2)",
+    ],
+)
+def test_neither_the_command_nor_a_scenario_imports_the_engine(code):
+    assert imported_by(code) == []
 
 
 def test_a_run_without_a_trace_imports_no_writer():
     scenario = "Scenario(protocol='vector', nodes=2, messages=1)"
     code = f"from precedes import Scenario, simulate; simulate({scenario}, tier='interpreted')"
     assert "pyarrow" not in imported_by(code)
-
-
-def test_a_scenario_is_checked_without_its_engine():
-    code = "from precedes import Scenario; Scenario(protocol='vector', nodes=2)"
-    assert imported_by(code) == []
 
 
 def plain(result):

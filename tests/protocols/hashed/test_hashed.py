@@ -94,14 +94,6 @@ def test_the_sets_convict_a_state_that_means_something_else():
         simulate(scenario, tier="interpreted")
 
 
-@given(st.integers(0, 2**32))
-def test_everything_arrives_on_a_network_that_loses_nothing(seed):
-    warm.up()
-    scenario = random_scenario("hashed", seed).replace(parameters=parameters(seed))
-    seen = observe(scenario)
-    assert crashed(scenario) or seen.result.lost == seen.result.pending_at_end == 0, scenario
-
-
 @pytest.mark.parametrize("seed", range(1, 4))
 def test_the_printed_search_gives_the_same_in_every_way(seed):
     """Compiled and interpreted, with little room, and whatever is recorded."""
