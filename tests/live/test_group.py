@@ -10,6 +10,7 @@ from precedes.errors import UserError
 from precedes.live import (
     Config,
     Evicted,
+    Group,
     GroupClosed,
     GroupLost,
     SlowMember,
@@ -17,7 +18,17 @@ from precedes.live import (
 )
 from precedes.live.metrics import health
 from precedes.trace import read_members
-from tests.support.groups import group_of, take, until
+from tests.support.groups import (
+    Proxy,
+    address_of,
+    enter_all,
+    group_of,
+    leave_all,
+    listeners,
+    passes,
+    take,
+    until,
+)
 
 
 @pytest.mark.parametrize(
@@ -167,6 +178,23 @@ async def test_members_that_do_not_come_are_named():
     with pytest.raises(GroupLost, match="member 0, 2 did not come"):
         async with group_of(3, without=(0, 2), start_s=0.3):
             pass
+
+
+async def test_a_member_listens_elsewhere_than_where_others_dial_it():
+    """As behind a forwarded port: member 1 dials a proxy, and member 0 is not told of it."""
+    socks = listeners(2)
+    own = [address_of(sock) for sock in socks]
+    for sock in socks:
+        sock.close()
+    async with Proxy(own[0]) as proxy:
+        given = {"listen": own[0]}, {"listen": own[1]}
+        addresses = (proxy.address, own[1])
+        each = {"addresses": addresses, "start_s": 30.0, "tier": "interpreted"}
+        groups = [Group.open(Config(member=i, **each, **given[i])) for i in (0, 1)]
+        await enter_all(groups)
+        await passes(*groups)
+        assert proxy.connections == 1
+        await leave_all(groups)
 
 
 def test_nobody_listens_beyond_this_machine_by_accident():

@@ -145,7 +145,7 @@ class Proxy:
     """
 
     def __init__(self, target, *, closes=True):
-        self.target = target.getsockname()
+        self.target = target.split(":") if isinstance(target, str) else target.getsockname()
         self.closes = closes  # whether the end of one connection ends the other
         self.flip_at = [None, None]  # place of a byte to change in the next chunk of a side
         self.chunk_bytes, self.every_s = 1 << 16, 0.0

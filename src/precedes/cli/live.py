@@ -44,6 +44,7 @@ def add_node(commands: common.Commands) -> None:
     option(parser, "--protocol", "P", "vector (default), vcube, ...")
     common.add_parameters(parser)
     option(parser, "--keys", "DIR", "keys made by 'precedes keys'", Path)
+    option(parser, "--listen", "HOST:PORT", "listen there, not at the member's address")
     flag(parser, "--insecure", "listen beyond loopback in clear", default=None)
     option(parser, "--trace", "DIR", "log this member's events there", common.local_folder)
     option(parser, "--metrics", "HOST:PORT", "serve /metrics and /health")

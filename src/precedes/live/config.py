@@ -37,7 +37,7 @@ KINDS: Final = (
     (("addresses",), Iterable, "a list of host:port"),
     (("parameters",), Mapping, "a table of names and values"),
     (("trace",), str | os.PathLike | None, "a directory"),
-    (("metrics",), str | None, "host:port"),
+    (("metrics", "listen"), str | None, "host:port"),
     (("security",), Security | None, "a Security, in a file a table"),
 )
 
@@ -72,6 +72,7 @@ class Config:
     echo: bool = False  # hand out own messages too, in order with those of others
     security: Security | None = None
     insecure: bool = False  # listen beyond loopback without security
+    listen: str | None = None  # "host:port" to listen at, if not at the member's address
     trace: str | None = None  # a directory for this member's log
     metrics: str | None = None  # "host:port" to serve metrics and health at
     tier: Tier = "auto"  # how the step runs: auto, compiled or interpreted
@@ -97,7 +98,9 @@ class Config:
                 raise UserError(
                     f"members {first} and {number} have one address, {self.addresses[number]}"
                 )
-        self._check_exposure(self.addresses[self.member])
+        if split_address(self.listening)[1] == 0:
+            raise UserError(f"listen has port 0 in {self.listen}: name the port that others reach")
+        self._check_exposure(self.listening)
         if self.metrics is not None:
             self._check_exposure(self.metrics)
             if importlib.util.find_spec("prometheus_client") is None:
@@ -137,6 +140,11 @@ class Config:
                 "make keys with 'precedes keys', or say insecure"
             )
 
+    @property
+    def listening(self) -> str:
+        """Where this member listens."""
+        return self.addresses[self.member] if self.listen is None else self.listen
+
     def settings(self) -> Settings:
         """Settings of the node."""
         return Settings(
@@ -158,6 +166,7 @@ class Config:
         return LinkSettings(
             member=self.member,
             addresses=self.addresses,
+            listen=self.listening,
             group=self.name,
             group_digest=self.group_digest(),
             security=self.security,

@@ -119,8 +119,8 @@ class Group:
             try:
                 await driver.links.listen()
             except OSError as error:
-                address = self.config.addresses[self.member]
-                raise UserError(f"cannot listen at {address}: {error.strerror or error}") from None
+                text = f"cannot listen at {self.config.listening}: {error.strerror or error}"
+                raise UserError(text) from None
             if self.config.metrics is not None or self._registry is not None:
                 from precedes.live.prometheus import Exposed
 

@@ -131,7 +131,8 @@ class LinkSettings:
     """Settings of a member that its links use."""
 
     member: int
-    addresses: tuple[str, ...]
+    addresses: tuple[str, ...]  # that the member dials
+    listen: str
     group: str  # its name, in the certificates of its members
     group_digest: bytes  # the same for all members that may connect to each other
     security: Security | None
@@ -289,7 +290,7 @@ class Connection(asyncio.BufferedProtocol):
 class Links:
     """All links of a member, and the connections that carry them.
 
-    ``listener`` is a socket that listens already, instead of the member's own address.
+    ``listener`` is a socket that listens already, instead of at ``settings.listen``.
     """
 
     def __init__(
@@ -320,7 +321,7 @@ class Links:
     async def listen(self) -> None:
         """Accept connections from now on."""
         if not self._listeners:
-            host, port = split_address(self.settings.addresses[self.me])
+            host, port = split_address(self.settings.listen)
             found = await self.loop.getaddrinfo(
                 host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
             )
