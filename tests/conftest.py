@@ -6,7 +6,7 @@ import os
 import pytest
 from hypothesis import is_hypothesis_test, settings
 
-from tests.support import s3, schedule, warm
+from tests.support import compilers, s3, schedule, warm
 from tests.support.swarm import plugin
 
 # Compiled from the first event on, so that what is judged does not depend on a compiler's speed;
@@ -35,6 +35,15 @@ def pytest_configure(config):
     """Have what the swarm runs counted, by the process that prints."""
     if not hasattr(config, "workerinput"):
         config.pluginmanager.register(plugin.Swarm(config.option))
+
+
+@pytest.fixture
+def empty_cache(tmp_path, monkeypatch):
+    """A cache of the test's own, with nothing in it; compilers for it end with the test."""
+    root = tmp_path / "cache"
+    monkeypatch.setenv("PRECEDES_CACHE", str(root))
+    yield root
+    compilers.end_all(root)
 
 
 @pytest.fixture(scope="session")

@@ -9,13 +9,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from precedes import audit, compiled
+from precedes import audit, waiting
 from precedes.audit import judge
 from precedes.audit.hear import hear
 from precedes.audit.order import find_order
 from precedes.audit.table import floors_by_place, number_places, prune
-from precedes.compiled.paced import INTERPRETED_CPU_S, ROWS_MAX, paced
-from tests.support import executions
+from precedes.compiled import compiler, tiers
+from precedes.compiled.compiler import Code
+from precedes.compiled.tiers import BEGIN_CPU_S, INTERPRETED_CPU_S, ROWS_MAX, paced
+from precedes.errors import InternalError
+from tests.support import executions, small_loop
 from tests.support.audits import pairs
 
 SEEDS = st.integers(0, 2**32 - 1)
@@ -132,37 +135,51 @@ def test_a_loop_that_judges_otherwise_is_seen():
 
 
 @pytest.fixture
-def fresh(monkeypatch, tmp_path):
+def fresh(monkeypatch, empty_cache):
     """Nothing is compiled, and nobody has said how code is to run."""
-    monkeypatch.setenv("PRECEDES_CACHE", str(tmp_path / "cache"))
     monkeypatch.setenv("PRECEDES_TIER", "auto")
-    monkeypatch.setattr("precedes.compiled.paced._compiled", {})
-    monkeypatch.setattr("precedes.compiled.paced._taken_s", collections.defaultdict(float))
+    monkeypatch.setattr(tiers, "_compiled", {})
+    monkeypatch.setattr(tiers, "_taken_s", collections.defaultdict(float))
+    return empty_cache
 
 
-def test_a_small_log_waits_for_no_compiler(fresh, tmp_path):
+def test_a_small_log_waits_for_no_compiler(fresh):
     history = executions.run(1, nodes=3, messages=30, order="wild", loss=0.0).history()
     assert audit.audit(history).violations
-    assert not (tmp_path / "cache").exists()
+    assert not fresh.exists()
 
 
 def test_when_a_loop_is_compiled(fresh, monkeypatch):
-    """When there are many rows, or when its like have taken long."""
+    """When there are many rows, or when its like have taken long; sooner for the next audit."""
     asked = []
-    entry = compiled.Entry(lambda: 1, label="a small loop")
-    other = compiled.Entry(lambda: 2, label="a small loop")
-    monkeypatch.setattr(compiled.Entry, "prepare", lambda entry, *_: asked.append(entry) or max)
-    assert paced(entry, rows=ROWS_MAX)() == 1
+    entry, other = small_loop.entry_of(""), small_loop.entry_of("")
+    monkeypatch.setattr(Code, "begin", lambda code, **_: asked.append("begin"))
+    monkeypatch.setattr(Code, "wait", lambda code, *_: asked.append("wait") or len)
+    assert paced(entry, rows=ROWS_MAX)(np.arange(2)) == 2
     assert asked == []
-    with pytest.raises(TypeError):
-        paced(entry, rows=ROWS_MAX + 1)()
-    assert asked == [entry]
-    clock = iter((0.0, INTERPRETED_CPU_S + 1))
-    monkeypatch.setattr("time.process_time", lambda: next(clock))
-    assert paced(other)() == 2
-    with pytest.raises(TypeError):
-        paced(other)()
-    assert asked == [entry, other]
+    assert paced(entry, rows=ROWS_MAX + 1)([7]) == 1
+    assert asked == ["wait"]
+    assert paced(entry)([7]) == 1, "it stays compiled"
+    seconds = iter((0.0, BEGIN_CPU_S + 0.1, 0.0, INTERPRETED_CPU_S + 0.1))
+    monkeypatch.setattr("time.process_time", lambda: next(seconds))
+    assert paced(other)(np.arange(2)) == 2
+    assert paced(other)(np.arange(2)) == 2
+    assert asked == ["wait", "begin", "begin"]
+    assert paced(other)([7]) == 1
+    assert asked == ["wait", "begin", "begin", "wait"]
+
+
+def test_a_loop_that_cannot_be_compiled(fresh, monkeypatch, capfd):
+    """It stays interpreted, unless it is to be compiled in any case."""
+    monkeypatch.setattr(waiting, "_told", set())
+    monkeypatch.setitem(compiler.RECIPES, "small", "tests.support.small_loop:failing")
+    entry = small_loop.entry_of("")
+    assert paced(entry, rows=ROWS_MAX + 1)(np.arange(2)) == 2
+    reason = "a small loop stays interpreted, which is slow: it cannot be compiled"
+    assert capfd.readouterr().err.splitlines()[1:] == [f"precedes: {reason}"]
+    monkeypatch.setenv("PRECEDES_TIER", "compiled")
+    with pytest.raises(InternalError, match="it cannot be compiled"):
+        paced(small_loop.entry_of(""))(np.arange(2))
 
 
 CLOSURE = """

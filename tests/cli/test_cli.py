@@ -22,7 +22,7 @@ from tests.support.small_paper import paper_module
 
 # The keys that users' scripts rely on.
 SIMULATE_KEYS = """
-    protocol nodes seed broadcasts deliveries packets messages_sent bytes_sent violations lost
+    protocol nodes seed tier broadcasts deliveries packets messages_sent bytes_sent violations lost
     duplicates pending_max latency cpu_s wall_s extra
 """
 AUDIT_KEYS = """

@@ -6,35 +6,42 @@ What goes on compiled in any turn leaves the same bytes: ``member/test_tiers.py`
 import asyncio
 import contextlib
 import logging
-import subprocess
-import sys
+import tempfile
 import threading
-from pathlib import Path
 
 import pytest
 
 from precedes import compiled, waiting
+from precedes.compiled import compiler
+from precedes.compiled.compiler import Code
 from precedes.compiled.entry import Entry
-from precedes.compiled.tiers import Compilation
 from precedes.errors import InternalError, UserError
 from precedes.live import Group, tier
 from precedes.live.member import node, step
 from precedes.live.member.node import Node, Settings
-from tests.support import recipes
+from tests.support import compilers
 from tests.support.groups import configs, exposed, group_of, listeners, run, take, until
-from tests.support.places import ROOT
+from tests.support.processes import await_true
 from tests.support.warm import LIVE
 
 PROTOCOL = "vector"
 
 
+@pytest.fixture(scope="module")
+def live_root():
+    """Where the code of the session is, before a test has a cache of its own."""
+    return compiled.cache_root()
+
+
 @pytest.fixture
-def empty(tmp_path, monkeypatch):
-    """A cache with nothing in it, and members that want a compiler with their first step."""
-    monkeypatch.setenv(recipes.WARM, str(compiled.cache_root()))
-    monkeypatch.setenv("PRECEDES_CACHE", str(tmp_path / "cache"))
+def empty(monkeypatch, live_root, empty_cache):
+    """A cache with nothing in it, and compilers that take code from a warm one."""
+    monkeypatch.setenv("WARM_CACHE", str(live_root))
     monkeypatch.delenv("PRECEDES_TIER", raising=False)
-    monkeypatch.setattr(tier, "BUSY_NS", 0)
+    monkeypatch.setattr(step.ENTRY, "_dispatchers", {})  # as in a new process
+    for kind in compiler.OF_PROTOCOLS:
+        monkeypatch.setitem(compiler.RECIPES, kind, f"tests.support.small_loop:{kind}")
+    return empty_cache
 
 
 @pytest.fixture
@@ -51,41 +58,23 @@ def threads(monkeypatch):
 
         monkeypatch.setattr(kind, name, noted)
 
-    for kind, name in ((Compilation, "begin"), (Compilation, "load"), (Entry, "compile")):
+    for kind, name in ((Code, "begin"), (Code, "load"), (Entry, "prepare")):
         note(kind, name)
     return found
 
 
 def told(monkeypatch, recipe):
     """Have compilers do something else."""
-    monkeypatch.setattr(node, "RECIPE", f"tests.support.recipes:{recipe}")
+    monkeypatch.setitem(compiler.RECIPES, "live", f"tests.support.small_loop:{recipe}")
 
 
-def compilation():
-    return Node(Settings(member=0, members=2, protocol=PROTOCOL)).compilation
+def code_of(protocol=PROTOCOL):
+    return Node(Settings(member=0, members=2, protocol=protocol)).code
 
 
-def is_running(process):
-    """Whether a process is there and no zombie: orphans are reaped when their new parent likes."""
-    try:
-        return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except OSError:
-        return False
-
-
-def loading():
-    return [thread for thread in threading.enumerate() if thread.name == tier.THREAD]
-
-
-async def compiler():
-    """The process id of the compiler, as soon as there is one."""
-    await until(lambda: compilation().process_id is not None)
-    return compilation().process_id
-
-
-def test_an_empty_cache_delays_nobody(empty, threads, monkeypatch):
-    """The first messages are there before anybody has thought of a compiler."""
-    monkeypatch.setattr(tier, "BUSY_NS", 1 << 60)
+def test_an_empty_cache_delays_nobody(empty, monkeypatch):
+    """Messages are there while a compiler works."""
+    told(monkeypatch, "endless")
 
     async def main():
         async with group_of(2, tier="auto", protocol=PROTOCOL) as (one, other):
@@ -93,38 +82,18 @@ def test_an_empty_cache_delays_nobody(empty, threads, monkeypatch):
             assert [message.payload for message in await take(other, 1)] == [b"first"]
             assert (one.tier, other.tier) == ("interpreted", "interpreted")
             assert "precedes_compiled{" in exposed(one)
-            assert not compilation().is_begun
+            await until(code_of().is_being_made)
 
     run(main())
-    assert threads == []
+    assert code_of().is_being_made(), "it survives the group, for the next one"
+    await_true(lambda: len(compilers.started(empty)) == 1)
 
 
-def test_a_member_that_lives_wants_a_compiler(empty, monkeypatch):
-    """However little it does."""
-    monkeypatch.setattr(tier, "BUSY_NS", 1 << 60)
-    monkeypatch.setattr(tier, "LIVES_S", 0.05)
-    told(monkeypatch, "endless")
-
-    async def main():
-        async with group_of(2, tier="auto", protocol=PROTOCOL):
-            await compiler()
-
-    run(main())
-
-
-@pytest.mark.parametrize(
-    ("protocol", "recipe"),
-    [
-        (PROTOCOL, "tests.support.recipes:copied"),
-        pytest.param("unordered", node.RECIPE, marks=pytest.mark.swarm),
-    ],
-)
-def test_members_go_on_compiled(protocol, recipe, live, empty, threads, monkeypatch):
+@pytest.mark.parametrize("protocol", [PROTOCOL, "hashed"])
+def test_members_go_on_compiled(protocol, live, empty, threads, monkeypatch):
     """While they work, and their loop never waits: compiled by a process, loaded by threads."""
-    monkeypatch.setattr(node, "RECIPE", recipe)
     # A compiler lets others go first.
     monkeypatch.setattr("tests.support.groups.LIMIT_S", 600.0)
-    monkeypatch.setattr(step.ENTRY, "_dispatchers", {})  # as in a new process
     payloads = []
     beats = 0
 
@@ -150,9 +119,8 @@ def test_members_go_on_compiled(protocol, recipe, live, empty, threads, monkeypa
         assert payloads == [b"%d" % number for number in range(sent + 1)]
 
     run(main())
-    assert {what for what, _ in threads} == {"begin", "load"}
+    assert {what for what, _ in threads} == {"begin", "load"}, "nothing is compiled here"
     assert all(thread is not threading.main_thread() for _, thread in threads)
-    assert loading() == []
     # And who comes later loads it before it listens.
     threads.clear()
 
@@ -165,68 +133,20 @@ def test_members_go_on_compiled(protocol, recipe, live, empty, threads, monkeypa
     assert all(thread is not threading.main_thread() for _, thread in threads)
 
 
-def test_a_compiler_ends_with_the_last_who_wants_it(empty, monkeypatch):
-    told(monkeypatch, "endless")
+def test_who_waits_for_a_compiler(live, empty, monkeypatch, capsys):
+    """With tier = "compiled" nobody hears of the member before it is."""
+    monkeypatch.setattr(waiting, "_told", set())
 
     async def main():
-        async with group_of(2, tier="auto", protocol=PROTOCOL) as (one, other):
-            begun = await compiler()
-            await one.__aexit__(RuntimeError, RuntimeError("enough"), None)
-            await asyncio.sleep(0.2)
-            assert compilation().process_id == begun, "the other still waits for it"
-            assert is_running(begun)
-            await other.__aexit__(RuntimeError, RuntimeError("enough"), None)
-            assert not is_running(begun)
-            assert not compilation().is_begun
+        async with group_of(2, tier="compiled", protocol=PROTOCOL) as groups:
+            assert [group.tier for group in groups] == ["compiled", "compiled"]
 
     run(main())
-    assert loading() == []
-
-
-ANOTHER_PROCESS = """
-import asyncio
-from precedes.live import tier
-from precedes.live.member import node
-from tests.live.test_tier import PROTOCOL, compiler
-from tests.support.groups import group_of
-
-async def main():
-    async with group_of(2, tier="auto", protocol=PROTOCOL):
-        print(await compiler(), flush=True)
-        await asyncio.sleep(600)
-
-tier.BUSY_NS = 0
-node.RECIPE = "tests.support.recipes:endless"
-asyncio.run(main())
-"""
-
-
-def test_a_member_that_is_killed_takes_its_compiler_along(empty, monkeypatch):
-    """And another process that waits for it starts one of its own."""
-    told(monkeypatch, "endless")
-    command = [sys.executable, "-c", ANOTHER_PROCESS]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=ROOT) as process:
-        try:
-            theirs = int(process.stdout.readline())
-
-            async def main():
-                async with group_of(2, tier="auto", protocol=PROTOCOL):
-                    await until(lambda: compilation().is_begun)
-                    assert compilation().process_id is None, "one compiler is enough"
-                    process.kill()
-                    ours = await compiler()
-                    assert not is_running(theirs)
-                assert not is_running(ours)
-
-            run(main())
-        finally:
-            process.kill()
+    assert capsys.readouterr().err.startswith("precedes: compiling a live member for first use")
 
 
 @pytest.mark.parametrize("end", ["cancelled", "no compiler"])
-def test_who_waits_for_a_compiler_leaves_none_behind(end, empty, monkeypatch, capsys):
-    """With tier = "compiled" nobody hears of the member before it is."""
-    monkeypatch.setattr(waiting, "_told", set())
+def test_who_waits_in_vain(end, empty, monkeypatch):
     told(monkeypatch, "endless" if end == "cancelled" else "failing")
 
     async def main():
@@ -235,42 +155,18 @@ def test_who_waits_for_a_compiler_leaves_none_behind(end, empty, monkeypatch, ca
         group = Group.open(config, listener=socks[0])
         entering = asyncio.create_task(group.__aenter__())
         if end == "cancelled":
-            begun = await compiler()
+            await until(code_of().is_being_made)
             assert group.missing_links() == [1]
             assert not entering.done()
             entering.cancel()
             with contextlib.suppress(asyncio.CancelledError):
                 await entering
             assert entering.cancelled()
-            assert not is_running(begun)
         else:
-            with pytest.raises(InternalError, match=f"{PROTOCOL} cannot be compiled"):
+            with pytest.raises(InternalError, match="it cannot be compiled"):
                 await entering
-        assert not compilation().is_begun
         for sock in socks:
             sock.close()
-
-    run(main())
-    assert capsys.readouterr().err.startswith("precedes: compiling a live member for first use")
-    assert loading() == []
-
-
-def test_a_group_that_cannot_begin_leaves_no_compiler_behind(empty, monkeypatch):
-    """The other member never comes."""
-    told(monkeypatch, "endless")
-    monkeypatch.setattr(tier, "LIVES_S", 0.05)
-
-    async def main():
-        socks = listeners(2)
-        config = configs(socks, tier="auto", protocol=PROTOCOL)[0]
-        group = Group.open(config, listener=socks[0])
-        entering = asyncio.create_task(group.__aenter__())
-        begun = await compiler()
-        entering.cancel()
-        await asyncio.wait([entering])
-        assert entering.cancelled()
-        assert not is_running(begun)
-        socks[1].close()
 
     run(main())
 
@@ -280,29 +176,33 @@ def test_a_step_that_cannot_be_compiled_stays_interpreted(empty, monkeypatch, ca
 
     async def main():
         async with group_of(2, tier="auto", protocol=PROTOCOL) as (one, other):
-            await until(lambda: compilation().failure is not None)
+            await until(lambda: caplog.text.count("stays interpreted, which is slow") == 2)
             await one.broadcast(b"still here")
             assert [message.payload for message in await take(other, 1)] == [b"still here"]
-            await until(lambda: "stays interpreted" in caplog.text)
             assert one.tier == "interpreted"
 
     with caplog.at_level(logging.WARNING, "precedes.live"):
         run(main())
-    assert f"{PROTOCOL} cannot be compiled" in caplog.text
+    assert "it cannot be compiled" in caplog.text
 
 
-def test_a_member_that_is_to_stay_interpreted_says_so(caplog):
+def test_a_member_that_is_to_stay_interpreted_says_so(empty, caplog):
     async def main():
         async with group_of(2, tier="interpreted", protocol=PROTOCOL):
             await until(lambda: caplog.text.count("stays interpreted, as its tier") == 2)
 
     with caplog.at_level(logging.INFO, "precedes.live"):
         run(main())
+    assert not code_of().is_being_made()
 
 
-def test_code_that_can_be_kept_nowhere_is_not_compiled_here(empty, threads, monkeypatch, caplog):
+def test_code_that_can_be_kept_nowhere_is_not_compiled_here(
+    empty, threads, monkeypatch, caplog, tmp_path
+):
     """A thread that compiles could not be ended with the group."""
-    monkeypatch.setattr(Compilation, "_find_place", lambda self: None)
+    (tmp_path / "file").touch()
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "file"))
+    monkeypatch.setenv("PRECEDES_CACHE", str(tmp_path / "file" / "cache"))
 
     async def main():
         async with group_of(2, tier="auto", protocol=PROTOCOL) as (one, other):
@@ -312,11 +212,12 @@ def test_code_that_can_be_kept_nowhere_is_not_compiled_here(empty, threads, monk
 
     with caplog.at_level(logging.WARNING, "precedes.live"):
         run(main())
-    assert {what for what, _ in threads} == {"begin"}
+    assert {what for what, _ in threads} == {"load", "begin"}
 
 
 def test_what_is_not_cached_is_not_loaded_on_the_loop(empty, threads, monkeypatch):
     """The twin: a group that prepares its node on the loop, as one would, is seen."""
+    told(monkeypatch, "endless")
 
     async def prepare(self):
         self._node.load()
@@ -335,12 +236,11 @@ def test_what_is_not_cached_is_not_loaded_on_the_loop(empty, threads, monkeypatc
 def test_what_a_compiler_is_told_fits_every_member(protocol, live):
     """Groups of any size, with and without a log, have arrays of the same types."""
     work = node.work(protocol)
-    assert node.RECIPE == "precedes.live.member.node:work"
+    assert compiler.RECIPES["live"] == "precedes.live.member.node:work"
     for members in (3, 300):
         other = Node(Settings(member=1, members=members, protocol=protocol), recording=True)
         arguments = other.member, other.state
-        directory = work.entry.directory(work.key, work.own)
-        assert step.ENTRY.load(work.key, work.own, arguments, directory) is not None
+        assert work.code(protocol).load(*arguments) is not None
 
 
 def test_a_tier_that_there_is_not_is_refused(monkeypatch):

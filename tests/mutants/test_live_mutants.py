@@ -236,7 +236,7 @@ MUTANTS = {
         edit=(
             "if (trace := self._trace) and ...: ...",
             "self._send(output)\nif (trace := self._trace) and ...: ...",
-            "output = self.tier.run(...)",
+            "output = node.run(...)",
         ),
         test=test_driver.test_a_broadcast_is_logged_before_it_is_sent,
         reason='"sent before it was logged"',

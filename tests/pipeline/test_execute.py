@@ -5,7 +5,8 @@ import time
 
 import pytest
 
-from precedes.compiled import tiers
+from precedes import compiled, waiting
+from precedes.compiled import compiler
 from precedes.pipeline import execute
 from precedes.pipeline.directory import hold, read_records
 from precedes.pipeline.execute import FINISHED, run_orders
@@ -14,7 +15,7 @@ from precedes.registry import load
 from precedes.sim import Scenario, switch
 from precedes.sim.experiment import Experiment
 from precedes.stores import Address
-from tests.support.processes import await_true
+from tests.support import compilers
 
 SMALL = Scenario(protocol="unordered", nodes=4, messages=20)
 
@@ -25,11 +26,11 @@ def planned():
 
 
 @pytest.fixture
-def fresh(monkeypatch, tmp_path):
-    """Nothing is compiled, and nobody has said how code is to run."""
-    monkeypatch.setenv("PRECEDES_CACHE", str(tmp_path / "cache"))
+def fresh(monkeypatch, empty_cache):
+    """Nothing is compiled, and nobody has said how code is to run; compilers never end."""
     monkeypatch.setenv("PRECEDES_TIER", "auto")
-    monkeypatch.setattr(tiers, "_compilations", {})
+    monkeypatch.setitem(compiler.RECIPES, "simulator", "tests.support.small_loop:endless")
+    monkeypatch.setitem(compiler.RECIPES, "live", "tests.support.small_loop:endless")
 
 
 def carry_out(directory, runs, **more):
@@ -41,7 +42,7 @@ def carry_out(directory, runs, **more):
     assert [outcome.status for outcome in outcomes] == [FINISHED] * len(runs), outcomes
     found = {}
     for run_id, record in read_records(place, runs).items():
-        times = ("cpu_s", "wall_s")
+        times = ("cpu_s", "wall_s", "tier")
         found[run_id] = {k: v for k, v in record["result"].items() if k not in times}
     return found
 
@@ -49,22 +50,24 @@ def carry_out(directory, runs, **more):
 def test_short_runs_wait_for_no_compiler(planned, tmp_path, fresh, monkeypatch):
     (tmp_path / "runs").mkdir()
     begun = carry_out(tmp_path / "runs", planned)
-    assert not (tmp_path / "cache").exists()
+    assert switch.code_of(load("unordered"), name="unordered").is_being_made(), "for the next time"
     monkeypatch.setenv("PRECEDES_TIER", "interpreted")
     (tmp_path / "again").mkdir()
     assert carry_out(tmp_path / "again", planned) == begun
 
 
-def test_many_runs_are_worth_a_compiler(planned, tmp_path, fresh, monkeypatch):
-    """The first of them has one begin, before it knows how long it takes itself."""
-    monkeypatch.setattr(switch, "RECIPE", "tests.support.small_loop:held_beside_cache")
+def test_many_runs_are_worth_a_compiler(planned, tmp_path, fresh, monkeypatch, capsys):
+    """They wait for it, each of them; one that fails leaves them interpreted."""
+    monkeypatch.setitem(compiler.RECIPES, "simulator", "tests.support.small_loop:failing")
+    monkeypatch.setattr(waiting, "_told", set())
     (tmp_path / "runs").mkdir()
     carry_out(tmp_path / "runs", planned, ahead_s=switch.COMPILATION_CPU_S + 1)
+    waits, fails = capsys.readouterr().err.splitlines()
+    assert waits.startswith("precedes: compiling unordered, which is faster than")
+    assert fails.startswith("precedes: unordered stays interpreted, which is slow: ")
     code = switch.code_of(load("unordered"), name="unordered")
-    assert code.is_being_made()
-    await_true(lambda: list(tmp_path.glob("compiler-*")))
-    code.end()
-    assert len(list(tmp_path.glob("compiler-*"))) == 1, "for two runs"
+    assert len(compilers.started(compiled.cache_root())) == 1, "for two runs"
+    assert code.failure == "it cannot be compiled"
 
 
 def test_what_the_plan_says_is_ahead_is_what_orders_tell(planned):

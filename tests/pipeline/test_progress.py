@@ -1,6 +1,8 @@
 """How far a sweep is, from what is in its directory."""
 
+import contextlib
 import json
+import os
 
 import pytest
 
@@ -9,9 +11,10 @@ from precedes.compiled import cache
 from precedes.pipeline import execute, progress
 from precedes.pipeline.directory import record_path, start_path
 from precedes.pipeline.plan import expand
+from precedes.registry import load
 from precedes.sim import Scenario
 from precedes.sim.experiment import Experiment
-from precedes.sim.run import work
+from precedes.sim.switch import code_of
 from precedes.stores import Address
 
 
@@ -73,10 +76,9 @@ def test_that_engines_are_compiled_is_shown_while_it_lasts(runs, tmp_path, monke
     watch()
     assert shown == []
     begin(tmp_path, runs[0])
-    engine = work("unordered")
-    code = engine.entry.directory(engine.key, engine.own)
-    code.mkdir(parents=True)
-    with cache.locked(code, engine.entry.interpreted):
+    lock = code_of(load("unordered"), name="unordered").open_lock(cache.cache_root())
+    assert cache.try_lock(lock)
+    with contextlib.closing(os.fdopen(lock)):
         assert execute.is_compiling(["vector", "unordered"])
         assert not execute.is_compiling(["vector"])
         watch()

@@ -25,7 +25,7 @@ from precedes.sim.experiment import Experiment
 from precedes.trace import load
 from tests.support import runs
 
-TIMES = ("cpu_s", "wall_s")
+TIMES = ("cpu_s", "wall_s", "tier")
 
 
 def rows(directory, name):

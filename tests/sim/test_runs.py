@@ -45,7 +45,7 @@ def test_a_run_without_a_trace_imports_no_writer():
 
 
 def plain(result):
-    return {**result.as_dict(), "cpu_s": None, "wall_s": None}
+    return {**result.as_dict(), "cpu_s": None, "wall_s": None, "tier": None}
 
 
 def test_a_name_and_fields_are_a_scenario():

@@ -1,18 +1,21 @@
-"""A loop that compiles in a moment, and recipes for its compiler that wait, count or fail."""
+"""A loop that compiles in a moment, and what a compiler does with it: wait, fail, or make it."""
 
 import os
 import shutil
 import time
-from collections.abc import Callable
 from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
 
 from precedes import compiled
-from precedes.compiled import cache, tiers
-from precedes.compiled.recipes import Work
+from precedes.compiled import cache, compiler
+from precedes.compiled.compiler import Code, Work
+from precedes.errors import UserError
+from precedes.live.member import node
 from precedes.sim import run
+
+OWN = (Path(__file__),)
+compiler.RECIPES["small"] = f"{__name__}:work"
 
 
 def double(numbers):
@@ -27,11 +30,15 @@ def fail(numbers):
     return numbers.no_such_thing
 
 
-def compilation(recipe="work", subject="", *, body=double):
-    """A compilation of the loop that knows of no other."""
-    entry = compiled.Entry(body, label="a small loop")
-    where = f"{__name__}:{recipe}"
-    return tiers.Compilation(entry, None, (Path(__file__),), recipe=where, subject=subject)
+def entry_of(subject):
+    """The loop, or one that does not compile."""
+    body = fail if subject == "broken" else double
+    return compiled.Entry(body, label="a small loop", job="small")
+
+
+def code(subject=""):
+    """Its machine code, known to nobody else; the subject is what its compiler does."""
+    return Code(entry_of(subject), None, OWN, subject=subject)
 
 
 def arguments():
@@ -39,77 +46,66 @@ def arguments():
     return (np.arange(5),)
 
 
-def work(_subject):
-    """The loop itself."""
-    entry = compiled.Entry(double, label="a small loop")
-    return Work(entry, None, (Path(__file__),), arguments())
-
-
-def broken(_subject):
-    """A loop that does not compile."""
-    entry = compiled.Entry(fail, label="a broken loop")
-    return Work(entry, None, (Path(__file__),), arguments())
-
-
-class Kept(NamedTuple):
-    """The loop out of a warm cache, kept as a compiler keeps what it has compiled."""
-
-    before: Callable[[], object] = lambda: None
+class Staged(Work):
+    """The loop, after what the subject says; if there is a warm cache, out of that."""
 
     def compile(self):
-        code = work("")
-        directory = code.entry.directory(code.key, code.own)
-        (warm,) = Path(os.environ["WARM_CACHE"]).rglob("double-*.nbc")
-        directory.mkdir(parents=True, exist_ok=True)
-        self.before()
-        cache.keep(directory / warm.name, warm.read_bytes())
+        word, _, place = self.subject.partition(" ")
+        if word == "held":  # until there is a file
+            while not (Path(place) / "go").exists():
+                time.sleep(0.01)
+        elif word in ("endless", "failing"):
+            {"endless": endless, "failing": failing}[word](place)
+        elif word == "spoiled":  # nothing can be written there any more
+            shutil.rmtree(cache.cache_root())
+            cache.cache_root().touch()
+        if warm := os.environ.get("WARM_CACHE"):
+            for path in Path(warm).rglob("double-*.nbc"):
+                cache.keep(cache.cache_root() / path.relative_to(warm), path.read_bytes())
+        else:
+            super().compile()
 
 
-def kept(_subject):
-    """The loop, without a compiler."""
-    return Kept()
+def work(subject):
+    """What a compiler makes of a subject."""
+    made = Staged(entry_of(subject), None, OWN, arguments())
+    made.subject = subject
+    return made
 
 
-def held(folder):
-    """The same once there is a file ``go``; each process leaves a file with its number."""
-    (Path(folder) / f"compiler-{os.getpid()}").touch()
-    while not (Path(folder) / "go").exists():
-        time.sleep(0.01)
-    return Kept()
-
-
-def held_beside_cache(_subject):
-    """The same, with the file ``go`` beside the cache."""
-    return held(cache.cache_root().parent)
-
-
-def _spoil():
-    shutil.rmtree(cache.cache_root())
-    cache.cache_root().touch()
-
-
-def spoiled(_subject):
-    """The loop, whose place in the cache cannot be written any more when it is compiled."""
-    return Kept(_spoil)
-
-
-class _Copied(NamedTuple):
-    digest: str
+class _Copied(Work):
+    """A loop whose code is copied: compilers let others go first, and may take minutes."""
 
     def compile(self):
-        target = cache.cache_root() / self.digest
-        shutil.copytree(Path(os.environ["WARM_CACHE"]) / self.digest, target, dirs_exist_ok=True)
+        place = self.entry.directory(self.key, self.own)
+        source = Path(os.environ["WARM_CACHE"]) / place
+        shutil.copytree(source, cache.cache_root() / place, dirs_exist_ok=True)
 
 
-def from_warm_cache(protocol):
-    """The engine's loop for a protocol, out of another cache."""
-    work = run.work(protocol)
-    return _Copied(work.entry.directory(work.key, work.own).parent.name)
+def simulator(name):
+    """The engine's loop for a protocol, out of a warm cache."""
+    return _Copied(*run.work(name))
 
 
-def await_ready(code, *, timeout_s=60.0):
+def live(name):
+    """The step of a live member, out of a warm cache."""
+    return _Copied(*node.work(name))
+
+
+def endless(_subject):
+    """Takes longer than any test, as what a compiler makes for any protocol."""
+    time.sleep(600)
+
+
+def failing(_subject):
+    """Finds that it cannot be done."""
+    raise UserError("it cannot be compiled")
+
+
+def await_over(code, *, timeout_s=60.0):
     """Ask until the code is there or will never be."""
     end_s = time.monotonic() + timeout_s
-    while not code.is_ready() and code.failure is None:
+    while not code.is_cached() and code.failure is None:
+        code.begin()
         assert time.monotonic() < end_s
         time.sleep(0.01)

@@ -76,6 +76,7 @@ def result(scenario: Scenario, draw: random.Random) -> dict:
             name: draw.uniform(10, 500)
             for name in ("reception_mean", "delivery_mean", "p50", "p99")
         },
+        "tier": "compiled",
         "cpu_s": draw.random(),
         "wall_s": draw.random(),
         "simulated_s": draw.uniform(1, 1000),

@@ -9,9 +9,9 @@ import json
 import os
 import subprocess
 import sys
-from pathlib import Path
 
 from precedes import registry
+from precedes.compiled import compiler
 from precedes.live.member import step
 from precedes.sim.engine import loop
 from precedes.testing import observe, random_scenario
@@ -29,7 +29,7 @@ def simulated(protocol):
         scenario = random_scenario(protocol, seed, hostile=True)
         seen = observe(scenario, tier="compiled", packets=seed % 2 == 1)
         found.update(seen.rows.tobytes())
-        counts = {**seen.result.as_dict(), "cpu_s": 0, "wall_s": 0}
+        counts = {**seen.result.as_dict(), "cpu_s": 0, "wall_s": 0, "tier": ""}
         found.update(json.dumps(counts, sort_keys=True).encode())
     return found.hexdigest(), _code(loop.ENTRY, protocol)
 
@@ -47,9 +47,8 @@ def live(protocol):
 
 def _code(entry, protocol):
     """The files with the code of a loop that has run, and their digests."""
-    body = entry.compiled(registry.load(protocol).state)
-    assert body.overloads, "it never ran compiled"
-    files = Path(body.stats.cache_path).rglob("*.nbc")
+    code = compiler.code_of(entry, registry.load(protocol).state)
+    files = [path for path, _ in code.files()]
     found = {str(path): hashlib.sha256(path.read_bytes()).hexdigest() for path in files}
     assert found, "its code was not kept"
     return found

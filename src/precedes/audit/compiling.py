@@ -15,13 +15,10 @@ from precedes.audit.logs import audit
 from precedes.audit.order import COLLECT
 from precedes.audit.table import FILL, MEASURE, PRUNE, RESOLVE
 from precedes.compiled import Entry
-from precedes.compiled.paced import is_cached
+from precedes.compiled.compiler import Work
 from precedes.model import EventKind
 from precedes.trace.history import numbered_history
 from precedes.trace.tail import Rows
-
-# What a compiler process is told: ``work``.
-RECIPE: Final = "precedes.audit.compiling:work"
 
 LOOPS: Final[tuple[Entry[..., Any], ...]] = (
     HEAR, FORGET, CYCLES, COLLECT, JUDGE, FINISH, PRUNE, MEASURE, FILL, RESOLVE, TAKE, SWEEP,
@@ -30,8 +27,10 @@ LOOPS: Final[tuple[Entry[..., Any], ...]] = (
 B, D = int(EventKind.BROADCAST), int(EventKind.DELIVER)
 
 
-class AllLoops:
-    """What a compiler does for audits; each loop takes its own lock."""
+class _AllLoops(Work):
+    """All of the loops, by the first."""
+
+    __slots__ = ()
 
     def compile(self) -> None:
         """Judge a log in which two messages precede each other, and one that grows."""
@@ -52,11 +51,6 @@ class AllLoops:
         growing.make_room()
 
 
-def work(_subject: str) -> AllLoops:
-    """The recipe: see ``compiled.recipes``."""
-    return AllLoops()
-
-
-def are_compiled() -> bool:
-    """Whether all of the loops are in the cache."""
-    return all(is_cached(entry) for entry in LOOPS)
+def work(_subject: str) -> Work:
+    """What a compiler makes for audits: see ``compiled.compiler``."""
+    return _AllLoops(HEAR, None, (), ())

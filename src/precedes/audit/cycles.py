@@ -12,7 +12,7 @@ from precedes import compiled
 from precedes.audit.bits import NONE, bit, lowest
 from precedes.audit.hear import Heard
 from precedes.audit.table import Places
-from precedes.compiled.paced import paced
+from precedes.compiled.tiers import paced
 
 
 class Lists(NamedTuple):
@@ -162,4 +162,4 @@ def _close_component(search: Search, m: int, kept_count: int, cyclic: NDArray[np
             return kept_count
 
 
-CYCLES: Final = compiled.Entry(find_cycles, label="the audit")
+CYCLES: Final = compiled.Entry(find_cycles, label="the audit", job="audit")

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from precedes import compiled
 from precedes.audit.bits import NONE, bit, words_for
 from precedes.audit.order import Order
-from precedes.compiled.paced import paced
+from precedes.compiled.tiers import paced
 from precedes.trace.rows import BROADCAST, CHUNK_ROWS, CRASH, DELIVER, JOIN, LEAVE, NoOrder, Rows
 
 Number = TypeVar("Number", bound=np.generic)
@@ -385,5 +385,5 @@ def _reach(node: int, since: int, order: Order, ear: _Ear) -> int:
     return int(reach) if reach > order.bounds[block] else 0
 
 
-HEAR: Final = compiled.Entry(hear_rows, label="the audit")
-FORGET: Final = compiled.Entry(forget, label="the audit")
+HEAR: Final = compiled.Entry(hear_rows, label="the audit", job="audit")
+FORGET: Final = compiled.Entry(forget, label="the audit", job="audit")

@@ -26,7 +26,7 @@ from precedes.audit.settle import (
     touch,
     wait,
 )
-from precedes.compiled.paced import paced
+from precedes.compiled.tiers import paced
 from precedes.trace.rows import BROADCAST, CHUNK_ROWS, DELIVER, JOIN, Rows
 
 # Columns of ``tallies``, one row a node.
@@ -328,5 +328,5 @@ def finish(table: Table, facts: Facts, seat: Seat, found: _Found) -> None:
     registers[_OWN_COVERED] = 0
 
 
-JUDGE: Final = compiled.Entry(judge_rows, label="the audit")
-FINISH: Final = compiled.Entry(finish, label="the audit")
+JUDGE: Final = compiled.Entry(judge_rows, label="the audit", job="audit")
+FINISH: Final = compiled.Entry(finish, label="the audit", job="audit")

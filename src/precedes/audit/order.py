@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from precedes import compiled
 from precedes.audit.bits import bit, has_bit, words_for
-from precedes.compiled.paced import paced
+from precedes.compiled.tiers import paced
 from precedes.trace.rows import BROADCAST, DELIVER, Chunk, Rows
 
 # Nodes that are read for the order, at most, and how much one must add for another to be read.
@@ -236,4 +236,4 @@ def collect(
     met.registers[_AFTER] = after
 
 
-COLLECT: Final = compiled.Entry(collect, label="the audit")
+COLLECT: Final = compiled.Entry(collect, label="the audit", job="audit")

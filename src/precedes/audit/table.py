@@ -20,7 +20,7 @@ from precedes.audit.bits import BYTE, LOW_BYTE, NONE, ONE, bit
 from precedes.audit.hear import Heard
 from precedes.audit.order import Order
 from precedes.audit.settle import Seat, Table, make_seat, settle
-from precedes.compiled.paced import paced
+from precedes.compiled.tiers import paced
 
 # Words of places that a mask may have, and how many generators a message outside it are few.
 WIDTH_MAX: Final = 8
@@ -310,7 +310,7 @@ def resolve(table: Table, seat: Seat) -> None:
         settle(table, seat, source)
 
 
-PRUNE: Final = compiled.Entry(prune_lists, label="the audit")
-MEASURE: Final = compiled.Entry(measure, label="the audit")
-FILL: Final = compiled.Entry(fill, label="the audit")
-RESOLVE: Final = compiled.Entry(resolve, label="the audit")
+PRUNE: Final = compiled.Entry(prune_lists, label="the audit", job="audit")
+MEASURE: Final = compiled.Entry(measure, label="the audit", job="audit")
+FILL: Final = compiled.Entry(fill, label="the audit", job="audit")
+RESOLVE: Final = compiled.Entry(resolve, label="the audit", job="audit")

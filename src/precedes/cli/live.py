@@ -14,7 +14,7 @@ from precedes.cli import common
 from precedes.cli.audit import Told
 from precedes.cli.common import flag, option
 from precedes.cli.terminal import VERDICTS
-from precedes.console import is_quiet, is_verbose, note
+from precedes.console import is_quiet, is_verbose, note, say
 from precedes.errors import Exit, UserError
 from precedes.frames import LABEL, UNKNOWN, counts, times
 from precedes.progress import ProgressBar
@@ -142,6 +142,11 @@ def _cluster(options: argparse.Namespace) -> int:
         phases = _Phases(bar)
         found = run(cluster, directory=options.trace, watch=watch, progress=phases.update)
         phases.change("")
+    if found["tier"] != "compiled" and options.tier == "auto":
+        how = (
+            "interpreted" if found["tier"] == "interpreted" else "interpreted for some of the time"
+        )
+        say(f"members ran {how}: compiled, a group does a hundred times as much")
     common.answer(options, found, cluster_text(found), VERDICTS)
     return Exit.of(found["verdict"])
 

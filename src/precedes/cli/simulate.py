@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from precedes import frames
 from precedes.cli import common
@@ -15,6 +16,9 @@ from precedes.progress import ProgressBar
 from precedes.sim.scenario import Scenario, from_toml
 from precedes.sim.workloads import replayed
 from precedes.stores import Address
+
+if TYPE_CHECKING:
+    from precedes.sim.result import Result
 
 
 def add(commands: common.Commands) -> None:
@@ -59,6 +63,8 @@ def _run(options: argparse.Namespace) -> int:
         result = simulate(
             scenario, trace=trace, packets=options.packets, progress=bar, tier=options.tier
         )
+    if result.tier != "compiled" and options.tier == "auto":
+        _say_tier(scenario, result)
     found = {**result.as_dict(), "trace": None if trace is None else str(trace)}
     text = str(result) if trace is None else f"{result}\n{'trace':{frames.LABEL}}{trace}"
     return common.answer(options, found, text)
@@ -68,19 +74,35 @@ def _note_code(scenario: Scenario, tier: str) -> None:
     """Note how the run begins: by compiled code, or interpreted."""
     if not is_verbose():
         return
-    from precedes.compiled import cache_root, tiers
+    from precedes.compiled import cache_root
     from precedes.registry import load
     from precedes.sim.switch import code_of
 
     protocol = load(scenario.protocol)
     if protocol.network != "links":
         note(f"{protocol.name}: plain Python")
-    elif tiers.resolve(tier) == "interpreted":
+    elif protocol.resolve_tier(tier) == "interpreted":
         note(f"{protocol.name}: interpreted")
     else:
         is_cached = code_of(protocol, name=scenario.protocol).is_cached()
         found = "compiled code is" if is_cached else "no compiled code"
         note(f"{protocol.name}: {found} in the cache, {cache_root()}")
+
+
+def _say_tier(scenario: Scenario, result: Result) -> None:
+    """Say that a run was slow because its protocol was not compiled."""
+    from precedes.registry import load
+    from precedes.sim.switch import INTERPRETED_TIMES, code_of
+
+    protocol = load(scenario.protocol)
+    if protocol.network != "links" or protocol.resolve_tier("auto") != "auto":
+        return
+    code = code_of(protocol, name=scenario.protocol)
+    how = "interpreted" if result.tier == "interpreted" else "interpreted at first"
+    text = f"{result.protocol} ran {how}; compiled it is some {INTERPRETED_TIMES} times as fast"
+    if code.is_being_made():
+        text += f"; a compiler works in the background, see {code.lock_path.with_suffix('.log')}"
+    say(text)
 
 
 def scenario_of(options: argparse.Namespace) -> Scenario:

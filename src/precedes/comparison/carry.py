@@ -33,6 +33,7 @@ from precedes.pipeline.execute import FAILED, Outcome
 from precedes.pipeline.plan import PlannedRun, ahead_s, expand, learned
 from precedes.pipeline.progress import RunProgress
 from precedes.sim.experiment import Experiment
+from precedes.sim.switch import wait_for_code
 from precedes.stores import Address, Lease
 
 # CPU seconds of work from which on Spark, which takes some itself, is worth starting.
@@ -191,6 +192,7 @@ def run_here(
     once = {run.run_id: run for run in runs}
     left = deque(_in_turns(once.values()))
     ahead = ahead_s(once.values())
+    wait_for_code(ahead)
     watch = RunProgress(directory, list(once.values()), progress, held)
     deaths: dict[int, int] = {}
     outcomes: list[Outcome] = []

@@ -13,12 +13,10 @@ from pathlib import Path
 from typing import Any, Final, TypeVar, cast
 
 import numba
-from numba.core import event as numba_event
 from numba.core import types
 from numba.core.errors import NumbaError
 from numba.extending import overload, overload_method
 
-from precedes import waiting
 from precedes.compiled import cache, options
 from precedes.compiled.declare import APART, DECLARED, METHODS, copy_bytes, function, prefetch
 from precedes.errors import InternalError
@@ -80,10 +78,9 @@ def _njit(body: Callable[..., Any], **more: Any) -> Any:
     return numba.njit(**options.helper_options(inline=False), **more)(body)
 
 
-def dispatcher(body: Loop, *, label: str, directory: Path | None) -> Loop:
+def dispatcher(body: Loop, *, directory: Path | None) -> Loop:
     """The compiled form of a loop, kept in a directory if that can be written."""
     _declare()
-    _announcement().labels[body] = label
     if directory is None:
         return in_memory(body)
     try:
@@ -108,14 +105,16 @@ def _kept_by_numba(body: Callable[..., Any], directory: Path) -> Any:
         numba.config.CACHE_DIR = before
 
 
-def load(
-    body: Callable[..., Any], arguments: Any, *, label: str, directory: Path
-) -> Callable[..., Any] | None:
-    """The compiled form of a loop for arguments of these types, if a directory holds it."""
-    if not options.uses_private():
-        return None
+def load(body: Callable[..., Any], arguments: Any, *, directory: Path) -> Callable[..., Any] | None:
+    """The compiled form of a loop for arguments of these types, if a directory holds it.
+
+    In its own files Numba finds it by itself, or compiles it here.
+    """
     _declare()
-    _announcement().labels[body] = label
+    if not options.uses_private():
+        made = _kept_by_numba(body, directory)
+        made.compile(_types(made, arguments))
+        return cast(Callable[..., Any], made)
     made = _njit(body)
     made._cache = Stored(body, directory, load_only=True)
     try:
@@ -191,33 +190,3 @@ def _in_short(text: str, own: tuple[Path, ...]) -> str:
     )
     cause = causes[-1].strip() if causes else "it cannot be compiled"
     return f"{where}: {cause[:160]} (run it interpreted to step through)"
-
-
-class _Announcement(numba_event.Listener):  # type: ignore[misc]
-    """Shows that compilation is what the user is waiting for.
-
-    Numba tells of real compilations alone, not of loading from the cache.
-    """
-
-    def __init__(self) -> None:
-        self.labels: dict[Callable[..., Any], str] = {}
-        self._shown: dict[Callable[..., Any], AbstractContextManager[object]] = {}
-
-    def on_start(self, event: Any) -> None:
-        body = event.data["dispatcher"].py_func
-        if body in self.labels:
-            text = f"compiling {self.labels[body]} for first use (some seconds; then cached)"
-            self._shown[body] = waiting.shown(text, line=True)
-            self._shown[body].__enter__()
-
-    def on_end(self, event: Any) -> None:
-        shown = self._shown.pop(event.data["dispatcher"].py_func, None)
-        if shown is not None:
-            shown.__exit__(None, None, None)
-
-
-@functools.cache
-def _announcement() -> _Announcement:
-    listener = _Announcement()
-    numba_event.register("numba:compile", listener)
-    return listener

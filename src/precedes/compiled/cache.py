@@ -1,4 +1,4 @@
-"""Where compiled code is kept: a directory named by a digest of all that it was made of.
+"""Where machine code is kept: a directory named by a digest of all that it was made of.
 
 Numba keys a cache entry by the file that defines the loop alone: an edited protocol would go on
 returning its old results. Processes on several machines may share the place (see ``stored``);
@@ -10,8 +10,11 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
+import re
 import shutil
-from collections.abc import Callable, Iterable, Iterator
+import stat
+import tempfile
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, Final
 
@@ -19,17 +22,11 @@ from precedes import sources, waiting
 from precedes.compiled.options import toolchain
 from precedes.files import write_aside
 
-# Loops whose compiled code is kept, a megabyte each: all protocols in a few versions.
+# Loops whose machine code is kept, a megabyte each: all protocols in a few versions.
 VERSIONS_KEPT: Final = 200
 
 SUFFIX: Final = ".nbc"
-
-# Where code goes that cannot be kept in its place, if that is to be: the parent of a compiler
-# that waits for its code can still use it there.
-spare: Path | None = None
-
-# Why code was not kept in its place, the last time.
-not_kept: OSError | None = None
+_VERSION: Final = re.compile("[0-9a-f]{24}")  # the name of a directory with machine code
 
 
 def sources_digest(extra: Iterable[Path] = ()) -> str:
@@ -38,7 +35,7 @@ def sources_digest(extra: Iterable[Path] = ()) -> str:
 
 
 def cache_root() -> Path:
-    """Where compiled code is kept: ``PRECEDES_CACHE``, or the user's cache directory."""
+    """Where machine code is kept: ``PRECEDES_CACHE``, or the user's cache directory."""
     configured = os.environ.get("PRECEDES_CACHE")
     if configured:
         return Path(configured)
@@ -46,24 +43,40 @@ def cache_root() -> Path:
     return Path(base) / "precedes"
 
 
+def spare_root() -> Path:
+    """Where machine code goes that cannot be kept in ``cache_root``.
+
+    Raises OSError if it is not a directory that only this user can write.
+    """
+    path = Path(tempfile.gettempdir()) / f"precedes-{os.getuid()}"
+    with contextlib.suppress(FileExistsError):
+        path.mkdir(mode=0o700)
+    found = path.lstat()
+    if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid() or found.st_mode & 0o022:
+        raise PermissionError(f"{path} belongs to somebody else")
+    return path
+
+
 def directory_of(parts: tuple[Path, ...], key: type | None) -> Path | None:
-    """Where code made of these files is kept for a state class; None if one of them was edited
-    since this process began, whose code is the old one."""
+    """The directory below a root for code made of these files, for a state class.
+
+    None if one of the files was edited since this process began, whose code is the old one.
+    """
     if not sources.are_as_imported(parts):
         return None
     name = "none" if key is None else f"{key.__module__}.{key.__qualname__}"
-    return cache_root() / sources.digest(parts, more=toolchain()) / name
+    return Path(sources.digest(parts, more=toolchain())) / name
 
 
 def make_room(directory: Path) -> None:
-    """Make a directory for compiled code; of the others, those used last are kept.
+    """Make a directory for machine code; of the others, those used last are kept.
 
-    One that is there already may be somebody else's, and only be read.
+    One that exists already may be somebody else's, and only be read.
     """
     version = directory.parent
     if not version.exists():
-        others = sorted(version.parent.glob("*/"), key=_used_s, reverse=True)
-        for path in others[VERSIONS_KEPT - 1 :]:
+        others = [path for path in version.parent.glob("*/") if _VERSION.fullmatch(path.name)]
+        for path in sorted(others, key=_used_s, reverse=True)[VERSIONS_KEPT - 1 :]:
             shutil.rmtree(path, ignore_errors=True)
     directory.mkdir(parents=True, exist_ok=True)
     with contextlib.suppress(OSError):
@@ -78,51 +91,42 @@ def _used_s(path: Path) -> float:
 
 
 def name_of(body: Callable[..., Any]) -> str:
-    """What the files of a loop's compiled forms begin with."""
+    """The beginning of the names of files with a loop's machine code."""
     return body.__qualname__.replace("<", "").replace(">", "")
 
 
-def forms_in(directory: Path, body: Callable[..., Any]) -> frozenset[str]:
-    """The names of the files that hold compiled forms of a loop, for this processor or others."""
-    return frozenset(path.name for path in directory.glob(f"{name_of(body)}-*{SUFFIX}"))
+def forms_in(directory: Path, body: Callable[..., Any]) -> frozenset[tuple[Path, int]]:
+    """The files with a loop's machine code, for this processor or others, and their times.
+
+    Numba's own files lie in a directory of their own.
+    """
+    found = set()
+    for path in directory.rglob(f"{name_of(body)}-*{SUFFIX}"):
+        with contextlib.suppress(OSError):
+            found.add((path, path.stat().st_mtime_ns))
+    return frozenset(found)
 
 
 def keep(path: Path, content: bytes) -> None:
-    """Write a file of the cache if there is room for it, else into the spare root if there is one.
-
-    What could not be kept is made again next time, which is said.
-    """
-    global not_kept
+    """Write a file of the cache or, if there is no room for it, one below the spare root."""
     try:
         write_aside(path, content)
     except OSError as error:
-        not_kept = error
-        if spare is None:
-            tell_not_kept(error)
-            return
-        other = spare / path.relative_to(cache_root())
-        with contextlib.suppress(OSError):
-            other.parent.mkdir(parents=True, exist_ok=True)
-            write_aside(other, content)
+        root = cache_root()
+        if not path.is_relative_to(root):
+            raise
+        tell_not_kept(error)
+        other = spare_root() / path.relative_to(root)
+        other.parent.mkdir(parents=True, exist_ok=True)
+        write_aside(other, content)
 
 
 def tell_not_kept(error: OSError) -> None:
     """Say once in a process that the cache cannot be written, which is no reason to fail."""
     waiting.tell_once(
-        f"cannot keep compiled code in {cache_root()} ({error.strerror or error}), so it is "
-        "compiled again next time: make room there, or set PRECEDES_CACHE to a directory that can "
-        "be written"
+        f"cannot keep compiled code in {cache_root()} ({error.strerror or error}): make room "
+        "there, or set PRECEDES_CACHE to a directory that can be written"
     )
-
-
-def lock_path(directory: Path, body: Callable[..., Any]) -> Path:
-    """The file whose lock is held by whoever compiles a loop into a directory."""
-    return directory / f"{name_of(body)}.lock"
-
-
-def open_lock(directory: Path, body: Callable[..., Any]) -> int:
-    """The descriptor of that file, with nothing locked."""
-    return os.open(lock_path(directory, body), os.O_RDWR | os.O_CREAT, 0o666)
 
 
 def try_lock(descriptor: int) -> bool:
@@ -136,6 +140,12 @@ def try_lock(descriptor: int) -> bool:
     return True
 
 
+def unlock(descriptor: int) -> None:
+    """Give a lock back."""
+    with contextlib.suppress(OSError):
+        fcntl.flock(descriptor, fcntl.LOCK_UN)
+
+
 def is_locked(path: Path) -> bool:
     """Whether somebody holds the lock of a file."""
     try:
@@ -146,22 +156,3 @@ def is_locked(path: Path) -> bool:
     except OSError:  # nobody has locked it yet
         return False
     return False
-
-
-@contextlib.contextmanager
-def locked(directory: Path | None, body: Callable[..., Any]) -> Iterator[None]:
-    """Hold the lock of a loop's code, once whoever has it is done; without one if it cannot be."""
-    try:
-        descriptor = None if directory is None else open_lock(directory, body)
-    except OSError:  # nobody could keep anything here
-        descriptor = None
-    if descriptor is None:
-        yield
-        return
-    try:
-        if not try_lock(descriptor):
-            with waiting.shown("waiting for a process that compiles the same", line=True):
-                fcntl.flock(descriptor, fcntl.LOCK_EX)
-        yield
-    finally:
-        os.close(descriptor)

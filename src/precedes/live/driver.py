@@ -352,7 +352,7 @@ class Driver:
         # Not what it is afterwards: without the others everything is delivered to all.
         was_finished = self.is_finishing and node.is_finished
         try:
-            output = self.tier.run(now_ns - self._start_ns, force=force)
+            output = node.run(now_ns - self._start_ns, force=force)
         except PrecedesError as error:
             log.debug("the step of member %d failed", self.member, exc_info=True)
             self._stop(error)

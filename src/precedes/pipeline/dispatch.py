@@ -22,6 +22,7 @@ from precedes.pipeline.execute import Outcome
 from precedes.pipeline.plan import PlannedRun, ahead_s, pack
 from precedes.pipeline.progress import RunProgress
 from precedes.pipeline.spark import jobs
+from precedes.sim.switch import wait_for_code
 from precedes.stores import Address, Lease, Work, handed
 
 if TYPE_CHECKING:
@@ -46,6 +47,8 @@ def simulate_runs(
     often as the session allows, which may be once, does not end it all: see ``_apart``.
     """
     once = {run.run_id: run for run in runs}
+    if spark.conf.get("spark.master", "").startswith("local"):  # tasks have this machine's cache
+        wait_for_code(ahead_s(once.values()))
     work = handed(_Work(directory.absolute(), Path.cwd(), jobs.sharers(spark)), directory)
     watch = RunProgress(directory, list(once.values()), progress, held)
     done: dict[int, Outcome] = {}

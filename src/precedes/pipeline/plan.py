@@ -18,6 +18,7 @@ from precedes.errors import UserError
 from precedes.sim import Scenario
 from precedes.sim.experiment import Experiment
 from precedes.sim.scenario import Fault
+from precedes.sim.switch import INTERPRETED_TIMES
 from precedes.sim.workloads import broadcasts
 
 # Every run is a small file and a few rows in the driver's memory.
@@ -43,8 +44,6 @@ DELIVERY_S: Final = {
 COMPILED_S: Final = 0.1e-6  # of a delivery of the others
 INTERPRETED_S: Final = 10e-6  # and of those on a radio
 TRACED_S: Final = 0.5e-6
-# What is interpreted takes so many times as long: from 400 (dcs) to 1,000 (hashed).
-INTERPRETED_TIMES: Final = 500
 
 ID_BITS: Final = 31  # run_id is an int32 in traces
 

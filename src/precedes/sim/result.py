@@ -37,6 +37,7 @@ class Result:
     protocol: str
     nodes: int
     seed: int
+    tier: str  # compiled, interpreted, or mixed: interpreted at first
     broadcasts: int
     deliveries: int
     packets: int

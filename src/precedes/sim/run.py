@@ -8,7 +8,7 @@ from typing import Any, Final
 import numpy as np
 
 from precedes import compiled, contract, delays, registry
-from precedes.compiled.recipes import Work
+from precedes.compiled.compiler import Work
 from precedes.contract import Capacity, Group, Host, grow
 from precedes.errors import InternalError, UserError
 from precedes.machine import reserve_bytes, resident_bytes
@@ -144,27 +144,27 @@ class Run:
 
     def go(self, *, progress: Progress | None = None, tier: str = "auto") -> Result:
         """Run to the end and sum up."""
-        with self._make_switch(tier) as switch:
-            switch.begin(self.world, self.state)
-            before_bytes = resident_bytes()  # nothing else tells what plain Python takes
-            for turn in itertools.count(1):
-                try:
-                    status = switch.turn(self.world, self.state)
-                except MemoryError:
-                    pool.check_end(self.state)
-                    raise
-                if status == layout.FINISHED:
-                    break
-                if status != layout.PAUSED:
-                    self._make_room(status, is_compiled=not switch.is_interpreted)
-                if self.protocol.is_plain:
-                    self._check_memory(nbytes(self.world) + resident_bytes() - before_bytes)
-                if progress is not None and (status == layout.PAUSED or turn % TURNS == 0):
-                    progress(self._done())
-                if switch.is_interpreted:
-                    switch.look(self.world, self.state, done=self._done_of_all())
-            self._flush()
-            self._check_balance()
+        switch = self._make_switch(tier)
+        switch.begin(self.world, self.state)
+        before_bytes = resident_bytes()  # nothing else tells what plain Python takes
+        for turn in itertools.count(1):
+            try:
+                status = switch.turn(self.world, self.state)
+            except MemoryError:
+                pool.check_end(self.state)
+                raise
+            if status == layout.FINISHED:
+                break
+            if status != layout.PAUSED:
+                self._make_room(status, is_compiled=not switch.is_interpreted)
+            if self.protocol.is_plain:
+                self._check_memory(nbytes(self.world) + resident_bytes() - before_bytes)
+            if progress is not None and (status == layout.PAUSED or turn % TURNS == 0):
+                progress(self._done())
+            if switch.is_interpreted:
+                switch.look(self.world, self.state, done=self._done_of_all())
+        self._flush()
+        self._check_balance()
         return summary.sum_up(
             self.world,
             self.state,
@@ -176,6 +176,7 @@ class Run:
                 "parameters": vars(self.parameters),
                 "drawn": self.drawn,
             },
+            tier=switch.tier,
             cpu_s=switch.clock.cpu_s(),
             wall_s=switch.clock.wall_s(),
         )
@@ -347,6 +348,6 @@ class Run:
 
 
 def work(protocol: str) -> Work:
-    """The engine's loop for a protocol, for a compiler process: the types of any run's arrays."""
+    """The engine's loop for a protocol, for a compiler: the types of any run's arrays."""
     run = Run(Scenario(protocol=protocol, nodes=2, messages=0))
     return Work(loop.ENTRY, run.protocol.state, run.protocol.sources, (run.world, run.state, 0))

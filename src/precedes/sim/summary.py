@@ -23,6 +23,7 @@ def sum_up(
     scenario: Scenario,
     protocol: Protocol,
     echo: dict[str, Any],
+    tier: str,
     cpu_s: float,
     wall_s: float,
 ) -> Result:
@@ -38,6 +39,7 @@ def sum_up(
         protocol=protocol.name,
         nodes=scenario.nodes,
         seed=scenario.seed,
+        tier=tier,
         broadcasts=int(registers[layout.BROADCASTS]),
         deliveries=int(registers[layout.DELIVERIES]),
         packets=int(registers[layout.PACKETS]),

@@ -1,4 +1,4 @@
-"""The engine's loop for one run: interpreted first, compiled as soon as that is worth it and there.
+"""The engine's loop for one run: interpreted at first, compiled as soon as there is machine code.
 
 Interpreted and compiled, the loop goes on from the same arrays with the same events, so that a run
 may change from one to the other wherever it returns to Python.
@@ -7,12 +7,15 @@ may change from one to the other wherever it returns to Python.
 from __future__ import annotations
 
 import contextlib
+import os
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
 
-from precedes import waiting
-from precedes.compiled import tiers
+from precedes import registry, waiting
+from precedes.compiled import compiler
+from precedes.compiled.compiler import Code, Item
+from precedes.errors import InternalError
 from precedes.registry import Protocol
 from precedes.sim.engine import loop
 from precedes.sim.engine.world import World
@@ -21,25 +24,22 @@ from precedes.sim.engine.world import World
 # that interpreted, however slow the protocol.
 SLICE_EVENTS: Final = 1 << 20
 SLICE_EVENTS_INTERPRETED: Final = 1 << 8
-
-# What a compiler process is told: ``run.work``.
-RECIPE: Final = "precedes.sim.run:work"
+LOOK_S: Final = 0.1
 
 # What a compilation takes: 13 CPU-seconds for the smallest protocol, 40 for the largest. A run
-# that has less than this before it is over sooner than its compiler; one that has more is at
-# least not slower with it, and runs hundreds of times as long get nearly all of the speed.
+# that has less than this before it is over sooner than its compiler. Of one that has more, going on
+# interpreted would take processor time from the compiler and save a fiftieth of a second of it.
 COMPILATION_CPU_S: Final = 20.0
 
-# Before a run has taken this long, nothing is foretold from it.
-FIRST_LOOK_CPU_S: Final = 0.5
+# What is interpreted takes so many times as long: from 400 (dcs) to 1,000 (hashed).
+INTERPRETED_TIMES: Final = 500
 
-# CPU-seconds of runs that were interpreted in this process, by state class: who has run a protocol
-# for long will go on to do so, although each run was short.
-_spent_s: Final[dict[type, float]] = {}
+# Too short to extrapolate from.
+FIRST_LOOK_CPU_S: Final = 0.5
 
 
 class Clock:
-    """The time that a run takes, without that of getting compiled code, which is no part of it."""
+    """The time that a run takes, without that of getting machine code, which is no part of it."""
 
     def __init__(self) -> None:
         self._begin_s = time.perf_counter(), time.process_time()
@@ -62,11 +62,31 @@ class Clock:
             self._begin_s = time.perf_counter() - wall_s, time.process_time() - cpu_s
 
 
-def code_of(protocol: Protocol, *, name: str) -> tiers.Compilation[[World, Any, int], int]:
-    """The compiled form of the loop for a protocol, which was found by this name."""
-    return tiers.compilation(
-        loop.ENTRY, protocol.state, protocol.sources, recipe=RECIPE, subject=name
-    )
+def code_of(protocol: Protocol, *, name: str) -> Code[[World, Any, int], int]:
+    """The machine code of the loop for a protocol, which was found by this name."""
+    return compiler.code_of(loop.ENTRY, protocol.state, protocol.sources, subject=name)
+
+
+def wait_for_code(ahead_cpu_s: Mapping[str, float]) -> None:
+    """Have protocols compiled whose runs would take longer interpreted, and wait for that.
+
+    For whoever is about to distribute many runs; how long those of each protocol would take
+    interpreted is known. A protocol that cannot be compiled is left to its runs.
+    """
+    items = []
+    for name, cpu_s in ahead_cpu_s.items():
+        protocol = registry.load(name)
+        if protocol.network != "links" or protocol.resolve_tier("auto") == "interpreted":
+            continue
+        code = code_of(protocol, name=name)
+        if cpu_s > COMPILATION_CPU_S and not code.is_cached():
+            items.append(Item(name, (code,)))
+    if items:
+        names = ", ".join(item.name for item in items)
+        text = f"compiling {names} first, which is faster than interpreted runs (then cached)"
+        with waiting.shown(text, line=True):
+            for _ in compiler.make_all(items, jobs=len(os.sched_getaffinity(0))):
+                pass
 
 
 class Switch:
@@ -85,7 +105,8 @@ class Switch:
         self._tier = protocol.resolve_tier(tier)
         self._ahead_cpu_s = ahead_cpu_s
         self._code = code_of(protocol, name=name)
-        self._shown = contextlib.ExitStack()
+        self._began_interpreted = True
+        self._next_look_s = 0.0
         self._given: Any = None
         self._handed: Any = None
 
@@ -103,63 +124,53 @@ class Switch:
             self._given, self._handed = state, loop.ENTRY.handed(world, state)[1]
         return self.body(world, self._handed, self.slice_events)
 
+    @property
+    def tier(self) -> str:
+        """How the run went so far: compiled, interpreted, or mixed, the former after the latter."""
+        if self.is_interpreted:
+            return "interpreted"
+        return "mixed" if self._began_interpreted else "compiled"
+
     def begin(self, world: World, state: Any) -> None:
         """Choose what the run begins with; its time counts from here."""
         if self._tier == "compiled":
-            protocol = self._protocol
-            self._use(loop.ENTRY.prepare(protocol.state, protocol.sources, world, state, 0))
-        elif self._tier == "auto" and (self._code.is_cached() or self._code.is_ready()):
-            self._load(world, state)
-        elif self._tier == "auto" and self._ahead_cpu_s > COMPILATION_CPU_S:
-            self._have_made()
+            self._use(self._code.wait(world, state, 0))
+        elif self._tier == "auto":
+            self._look(world, state, left_s=self._ahead_cpu_s)
+        self._began_interpreted = self.is_interpreted
         self.clock = Clock()
 
     def look(self, world: World, state: Any, *, done: float) -> None:
-        """Between two slices: take the compiled form if it is ready, or have it made.
+        """Between two slices: take the machine code if it is there, or wait for it if it pays.
 
         ``done`` is the share of the run that is over, as far as one can tell.
         """
-        if self._tier != "auto":
+        if self._tier != "auto" or time.monotonic() < self._next_look_s:
             return
-        if self._code.is_ready():
-            self._load(world, state)
-        elif self._code.failure is not None:
-            self._shown.close()
-            tiers.tell_failure(self._code, self._protocol.name)
-            self._tier = "interpreted"
-        elif not self._code.is_begun and self._is_worth_it(done):
-            self._have_made()
+        self._next_look_s = time.monotonic() + LOOK_S
+        taken_s, left_s = self.clock.cpu_s(), self._ahead_cpu_s
+        if taken_s > FIRST_LOOK_CPU_S:
+            # Of what shows no progress nothing is known but that it has gone on for so long.
+            left_s += taken_s * (1 / done - 1) if done > 0 else taken_s
+        self._look(world, state, left_s=left_s)
 
-    def _have_made(self) -> None:
-        self._code.begin()
-        text = f"compiling {loop.ENTRY.label} in the background"
-        self._shown.enter_context(waiting.shown(text))
-
-    def _is_worth_it(self, done: float) -> bool:
-        taken_s = self.clock.cpu_s()
-        if taken_s < FIRST_LOOK_CPU_S:
-            return False
-        # Of what shows no progress nothing is known but that it has gone on for so long.
-        left_s = taken_s * (1 / done - 1) if done > 0 else taken_s
-        before_s = _spent_s.get(self._protocol.state, 0.0)
-        return max(left_s + self._ahead_cpu_s, before_s + taken_s) > COMPILATION_CPU_S
-
-    def _load(self, world: World, state: Any) -> None:
+    def _look(self, world: World, state: Any, *, left_s: float) -> None:
+        """The first look starts a compiler, so that the next run is compiled in any case."""
         with self.clock.stopped():
             found = self._code.load(world, state, 0)
+            if found is None:
+                self._code.begin(then=True)
+            if found is None and self._code.failure is None and left_s > COMPILATION_CPU_S:
+                label = f"compiling {self._protocol.name}"
+                text = f"{label}, which is faster than to go on interpreted (then cached)"
+                with contextlib.suppress(InternalError):
+                    found = self._code.wait(world, state, 0, text=text)
         if found is not None:
             self._use(found)
-            self._shown.close()
+        elif self._code.failure is not None:
+            compiler.tell_failure(self._code, self._protocol.name)
+            self._tier = "interpreted"
 
     def _use(self, body: Callable[..., int]) -> None:
         self.body = body
         self.slice_events = SLICE_EVENTS
-
-    def __enter__(self) -> Switch:
-        return self
-
-    def __exit__(self, *_error: object) -> None:
-        self._shown.close()
-        if self.is_interpreted:
-            state = self._protocol.state
-            _spent_s[state] = _spent_s.get(state, 0.0) + self.clock.cpu_s()

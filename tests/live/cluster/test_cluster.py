@@ -10,6 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 
+from precedes import compiled
 from precedes.audit import audit
 from precedes.cli.live import cluster_text
 from precedes.errors import Exit, UserError
@@ -75,9 +76,11 @@ def test_schedules_of_faults():
 
 
 @pytest.mark.gate
-def test_members_go_on_compiled_each_on_its_own(tmp_path, monkeypatch):
+def test_members_go_on_compiled_each_on_its_own(tmp_path, monkeypatch, request):
     """The parent has no thread when it forks; members load the step in threads of theirs."""
     monkeypatch.delenv("PRECEDES_TIER", raising=False)
+    monkeypatch.setenv("WARM_CACHE", str(compiled.cache_root()))
+    request.getfixturevalue("empty_cache")
     given = {"members": 3, "seconds": 0.5, "rate": 100.0}
     script = str(ROOT / "tests/support/climbing_cluster.py")
     done = subprocess.run(
@@ -88,6 +91,7 @@ def test_members_go_on_compiled_each_on_its_own(tmp_path, monkeypatch):
     found = json.loads(done.stdout)
     judge(found)
     assert found["threads"] == [1, 1, 1]
+    assert found["tier"] == "mixed"
     for member in range(3):
         log = (tmp_path / f"member-{member:04d}.log").read_text()
         assert f"member {member} goes on compiled" in log

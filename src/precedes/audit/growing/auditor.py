@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from precedes.audit.causal_order import HELD, UNKNOWN, VIOLATED, Report
 from precedes.audit.growing import circles, kernel, state
 from precedes.audit.witness import Witness
-from precedes.compiled.paced import paced
+from precedes.compiled.tiers import paced
 from precedes.errors import PrecedesError, UserError
 from precedes.trace.tail import NO_ROWS, Rows, label_of
 

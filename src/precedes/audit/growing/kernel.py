@@ -592,5 +592,5 @@ def _count_holders(message: int, patient: bool, state: State, held: NDArray[np.i
     return found
 
 
-TAKE: Final = compiled.Entry(take, label="the audit of growing logs")
-SWEEP: Final = compiled.Entry(sweep, label="the audit of growing logs")
+TAKE: Final = compiled.Entry(take, label="the audit of growing logs", job="audit")
+SWEEP: Final = compiled.Entry(sweep, label="the audit of growing logs", job="audit")

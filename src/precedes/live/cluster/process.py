@@ -141,11 +141,13 @@ class _Load:
         self._calls, self._every = 0, 1
         self._is_warm = False
         self._deliveries = self._cold = 0
+        self._first_tier = ""
         self._cpu_s = self._active_s = 0.0
 
     async def drive(self) -> None:
         """Send and receive at the same time, until all have finished."""
         self._begin(is_warm=False)
+        self._first_tier = self._group.tier
         warm_up_s = min(WARM_UP_S, self._task.seconds / 4)
         begin = functools.partial(self._begin, is_warm=True)
         warm = asyncio.get_running_loop().call_later(warm_up_s, begin)
@@ -216,7 +218,9 @@ class _Load:
     def found(self) -> dict[str, Any]:
         """The measurements."""
         counts = self._group.counts()
+        tier = self._group.tier
         return {
+            "tier": tier if tier == self._first_tier else "mixed",
             "deliveries": self._deliveries,
             "deliveries_measured": self._deliveries - self._cold,
             "broadcasts": counts["broadcasts"],

@@ -24,9 +24,9 @@ from typing import Any, Final
 
 from precedes import registry
 from precedes.audit import audit, to_json
-from precedes.compiled import tiers
+from precedes.compiled import compiler
 from precedes.compiled.tiers import Tier
-from precedes.errors import UserError
+from precedes.errors import InternalError, UserError
 from precedes.live.cluster import process
 from precedes.live.cluster.faults import Fault, Outage, Relays, disturbances, draw, latencies
 from precedes.live.cluster.process import Watch, Watching
@@ -44,8 +44,10 @@ PAUSE_SHORT_S: Final = 0.5
 START_S: Final = 30.0
 # Ends of members whose silence lasted longer than the others' patience.
 LATE: Final = ("evicted", "lost")
-# More members than these wait for a compiled step instead of beginning without one.
+# What waits for a compiled step instead of beginning without one: more members than these, whose
+# processes then share it in memory, and more deliveries per second than interpreted steps can do.
 CLIMBING_MAX: Final = 16
+DELIVERIES_PER_S_MAX: Final = 500.0
 READY_BYTES: Final = 1024 * process.NUMBER.size
 
 # Called with a phase (starting, load, settling, audit), the seconds in it and, of load, those
@@ -158,7 +160,7 @@ def _run(
         )
         for who in range(cluster.members)
     ]
-    _load_step(configs[0])
+    _load_step(configs[0], cluster.rate)
     sockets = [*listeners, *(relays.sockets.values() if relays else [])]
     # Freeze the heap before forking: collecting in a child copies shared pages.
     gc.collect()
@@ -200,18 +202,27 @@ def _run(
     return _sum_up(cluster, directory, supervisor, hung=hung, took_s=took_s)
 
 
-def _load_step(config: Config) -> None:
-    """Load the compiled step, which all members then share; few members may see to it themselves.
+def _load_step(config: Config, rate: float | None) -> None:
+    """Load the compiled step, which all members then share, or wait for its compiler.
 
-    A process that loads code takes 50 MB for the compiler's modules, of which forked ones share
-    nearly all.
+    A few members with little to do begin interpreted and load it themselves. A process that loads
+    code takes 50 MB for the compiler's modules, of which forked ones share nearly all.
     """
-    node = Node(config.settings())
-    tier = tiers.resolve(config.tier)
-    if tier == "compiled" or (tier == "auto" and len(config.addresses) > CLIMBING_MAX):
+    node, members = Node(config.settings()), len(config.addresses)
+    tier = node.protocol.resolve_tier(config.tier)
+    if tier == "interpreted" or node.load() is not None:
+        return
+    is_small = rate is not None and rate * (members - 1) <= DELIVERIES_PER_S_MAX
+    if tier == "auto" and members <= CLIMBING_MAX and is_small:
+        return
+    try:
+        if tier == "auto":
+            node.code.begin(then=True)
         node.prepare()
-    elif tier == "auto" and node.compilation.is_cached():
-        node.load()
+    except InternalError:
+        if tier == "compiled":
+            raise
+        compiler.tell_failure(node.code, node.protocol.name)
 
 
 class _Supervisor:
@@ -359,6 +370,7 @@ def _sum_up(
         "verdict": verdict,
         "protocol": cluster.protocol,
         "members": cluster.members,
+        "tier": _tier(measured),
         "guarantee": guarantee,
         "broadcasts": sum(member["broadcasts"] for member in measured),
         "deliveries": sum(member["deliveries"] for member in measured),
@@ -378,6 +390,12 @@ def _sum_up(
         **{name: report[name] for name in ("violations", "lost", "duplicates", "phantom")},
         "witnesses": [witness["sentence"] for witness in report["witnesses"]],
     }
+
+
+def _tier(members: list[dict[str, Any]]) -> str:
+    """How members took their steps: all compiled, all interpreted, or mixed."""
+    found = {member["tier"] for member in members} or {"interpreted"}
+    return found.pop() if len(found) == 1 else "mixed"
 
 
 def _excuses(who: int, faults: list[Fault]) -> set[str]:

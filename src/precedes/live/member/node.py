@@ -18,9 +18,8 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 
 from precedes import contract, registry
-from precedes.compiled import tiers
-from precedes.compiled.recipes import Work
-from precedes.compiled.tiers import Compilation
+from precedes.compiled import compiler
+from precedes.compiled.compiler import Code, Work
 from precedes.contract import Capacity, Int32s, grow
 from precedes.errors import InternalError, UserError
 from precedes.live.member import arrays, records, step, store, view
@@ -53,9 +52,6 @@ FAREWELL: Final = bytes([records.LEAVE])
 SEGMENT: Final = struct.Struct(f"{arrays.SEGMENT_WORDS}q")
 WORD_BYTES: Final = 8
 TRACE_ROW_BYTES: Final = 2 * WORD_BYTES
-
-# How a compiler process finds ``work``.
-RECIPE: Final = "precedes.live.member.node:work"
 
 # Timers that run out at once, such as that of a detected crash, are handled in the same call, in at
 # most so many rounds; a timer that always sets itself again is a defect.
@@ -235,24 +231,18 @@ class Node:
         return tuple(found) or (np.zeros((slots, 0), np.int32),)
 
     def prepare(self) -> None:
-        """Use the compiled step: loaded from the cache, or compiled, which takes some seconds."""
-        state, sources = self.protocol.state, self.protocol.sources
-        self.use(step.ENTRY.prepare(state, sources, self.member, self.state))
+        """Use the compiled step; the first time a compiler is waited for, which takes seconds."""
+        self.use(self.code.wait(self.member, self.state))
 
     @property
-    def compilation(self) -> Compilation[[Member, Any], int]:
-        """The compiled step of this member's protocol: there, being made, or not wanted."""
-        return tiers.compilation(
-            step.ENTRY,
-            self.protocol.state,
-            self.protocol.sources,
-            recipe=RECIPE,
-            subject=self.settings.protocol,
-        )
+    def code(self) -> Code[[Member, Any], int]:
+        """The machine code of this member's step."""
+        protocol, name = self.protocol, self.settings.protocol
+        return compiler.code_of(step.ENTRY, protocol.state, protocol.sources, subject=name)
 
     def load(self) -> Callable[[Member, Any], int] | None:
         """The compiled step, if it is there; a thread may do this while the node runs."""
-        return self.compilation.load(self.member, self.state)
+        return self.code.load(self.member, self.state)
 
     def use(self, body: Callable[..., int]) -> None:
         """Run the steps from the next turn on with this body, compiled or not.
@@ -636,7 +626,7 @@ def _make_free(rows: int) -> Free:
 
 
 def work(protocol: str) -> Work:
-    """The step for a protocol, for a compiler process: the types of any member's arrays."""
+    """The step for a protocol, for a compiler: the types of any member's arrays."""
     node = Node(Settings(member=0, members=2, protocol=protocol))
     state, sources = node.protocol.state, node.protocol.sources
     return Work(step.ENTRY, state, sources, (node.member, node.state))

@@ -108,4 +108,6 @@ def _broadcast(member: Member, state: Any, position: int) -> int:
     return DONE
 
 
-ENTRY: Final = compiled.Entry(run, label="a live member", by_reference=("member", "state"))
+ENTRY: Final = compiled.Entry(
+    run, label="a live member", job="live", by_reference=("member", "state")
+)

@@ -261,4 +261,4 @@ def _hold_back(world: World, kind: int, node: int, what: int) -> int:
 
 # Of the state the address alone: it has up to a hundred arrays, of which a helper reads a few. The
 # world's arrays are few, and by value Numba keeps more of them in registers.
-ENTRY: Final = compiled.Entry(run, label="the simulator", by_reference=("state",))
+ENTRY: Final = compiled.Entry(run, label="the simulator", job="simulator", by_reference=("state",))

@@ -411,6 +411,7 @@ class Measures:
             protocol=run.protocol.name,
             nodes=run.scenario.nodes,
             seed=run.scenario.seed,
+            tier="interpreted",
             broadcasts=len(self.born_ns),
             deliveries=self.deliveries,
             packets=sum(self.sent.values()),
