@@ -3,11 +3,13 @@
 import itertools
 import math
 import re
+from types import SimpleNamespace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from precedes.comparison import tables
 from precedes.comparison.ranking import ranked, recommend
 from precedes.comparison.rows import Crash, Errors, percent
 from precedes.comparison.tables import _interval
@@ -225,3 +227,13 @@ def test_an_interval_is_no_point():
     seen = Errors("violated", 9, 9, 99, 0.1184, 0.1179, 0.1191)
     shown = _interval(seen)
     assert shown.replace("\N{NO-BREAK SPACE}", " ") == "11.8 % to 11.9 %"
+
+
+def test_cpu_time_is_shown_only_if_all_runs_were_compiled():
+    """Interpreted, a run takes hundreds of times as long."""
+
+    def titles(*found):
+        return {one.title for one in tables.shown(SimpleNamespace(rows=found))}
+
+    assert tables.CPU in titles(row("a"), row("b"))
+    assert tables.CPU not in titles(*(row(name, cpu_us_per_delivery=None) for name in "ab"))

@@ -197,4 +197,6 @@ def _rows(
                 trace=str(trace_path(directory, runs[0].name)) if kept else None,
             )
         )
+    if any(row.cpu_us_per_delivery is None for row in rows):  # of different tiers
+        rows = [replace(row, cpu_us_per_delivery=None) for row in rows]
     return rows, failed

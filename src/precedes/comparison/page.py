@@ -43,7 +43,7 @@ def page(comparison: Comparison, *, links: Mapping[str, str], command: str = "")
         title=title,
         links=links,
         command=command,
-        columns=tables.SHOWN,
+        columns=tables.shown(comparison),
         pairs=tables.pairs(comparison),
         reasons=tables.reasons(comparison),
         parameters=[(label, words or "none") for label, words in parameters],
@@ -58,7 +58,7 @@ def page(comparison: Comparison, *, links: Mapping[str, str], command: str = "")
 def table(comparison: Comparison) -> str:
     """The full table alone, for a notebook."""
     module: Any = template("precedes.comparison", "table.html").module
-    return str(module.ranked(tables.SHOWN, tables.pairs(comparison), {}))
+    return str(module.ranked(tables.shown(comparison), tables.pairs(comparison), {}))
 
 
 def _figures(comparison: Comparison) -> list[Figure]:

@@ -86,7 +86,8 @@ class Row:
     largest_packet_bytes: int | None  # rounded up to 100; None: more than 1,500
     pending_messages: int  # at a node at most
     pending_bytes: float | None  # what those take, at the mean size of a message
-    cpu_us_per_delivery: float | None  # the least of the runs, in the simulator
+    # The least of the runs, in the simulator; None if one of them was not compiled throughout.
+    cpu_us_per_delivery: float | None
     crash: Crash | None
     points: tuple[Point, ...]
     exponents: Mapping[str, float]
@@ -157,6 +158,7 @@ def row_of(
     sent = sum(result["messages_sent"] for result in results)
     pending = max(result["pending_max"] for result in results)
     message_bytes = sum(result["bytes_sent"] for result in results) / sent if sent else None
+    is_compiled = all(one["tier"] == "compiled" for one in results)
     cpu = [1e6 * one["cpu_s"] / one["deliveries"] for one in results if one["deliveries"]]
     return Row(
         label=candidate.label,
@@ -176,7 +178,7 @@ def row_of(
         largest_packet_bytes=_largest_packet(results),
         pending_messages=pending,
         pending_bytes=None if message_bytes is None else pending * message_bytes,
-        cpu_us_per_delivery=min(cpu, default=None),
+        cpu_us_per_delivery=min(cpu, default=None) if is_compiled else None,
         crash=None if crash is None else _crash_of(crash),
         points=known,
         exponents={name: _exponent(known, name) for name in COSTS} if len(known) > 1 else {},

@@ -18,6 +18,7 @@ WIDTH_MIN: Final = 50
 # What a narrow terminal does without, the first first.
 DROPPED: Final = ("packet bytes", "pending msgs", "bytes ~N^", "wait ms", "p50 ms", "packets each")
 UNKNOWN: Final = "-"
+CPU: Final = "CPU, simulated"
 CPU_NOTE: Final = (
     "CPU is the time of handlers in the simulator: it tells protocols apart, and is no cost of a "
     "live group."
@@ -101,7 +102,7 @@ COLUMNS: Final = (
     ),
     Column("pending_messages", "pending", "messages a node", "{:,}", "pending msgs"),
     Column("pending_bytes", "pending", "bytes a node", "{:,.0f}"),
-    Column("cpu_us_per_delivery", "CPU, simulated", "us a delivery", "{:.2f}"),
+    Column("cpu_us_per_delivery", CPU, "us a delivery", "{:.2f}"),
     Column(
         "bytes_exponent",
         "bytes grow as",
@@ -121,7 +122,6 @@ COLUMNS: Final = (
     Column("parameters", of="parameters_text"),
     Column("why", of="place.why"),
 )
-SHOWN: Final = tuple(one for one in COLUMNS if one.title)
 BRIEF: Final = tuple(one for one in COLUMNS if one.short)
 LEGEND: Final = (
     "cost: bytes x packets x p99 latency, over the first; errors: by the audit; wait: from arrival "
@@ -129,6 +129,12 @@ LEGEND: Final = (
     "~N^: bytes grow as the group to this power; crash: share of the survivors' deliveries lost "
     "when a node crashes while it sends"
 )
+
+
+def shown(comparison: Comparison) -> list[Column]:
+    """The columns of the full table, with CPU time only if all runs were compiled."""
+    has_cpu = any(row.cpu_us_per_delivery is not None for row in comparison.rows)
+    return [one for one in COLUMNS if one.title and (has_cpu or one.title != CPU)]
 
 
 def pairs(comparison: Comparison) -> list[tuple[Row, Standing]]:
@@ -208,14 +214,15 @@ def _aligned(ranked: Sequence[tuple[Row, Standing]], width: int) -> list[str]:
 
 def _cells_of(comparison: Comparison) -> list[list[str]]:
     """The head and the rows of the full table, as text."""
-    head = [f"{one.title} ({one.unit})" if one.unit else one.title for one in SHOWN]
-    return [head, *([one.cell(row, place) for one in SHOWN] for row, place in pairs(comparison))]
+    columns = shown(comparison)
+    head = [f"{one.title} ({one.unit})" if one.unit else one.title for one in columns]
+    return [head, *([one.cell(row, place) for one in columns] for row, place in pairs(comparison))]
 
 
 def to_markdown(comparison: Comparison) -> str:
     """The full table in Markdown, with the recommendation above it."""
     head, *rows = _cells_of(comparison)
-    rule = [":---" if one.left else "---:" for one in SHOWN]
+    rule = [":---" if one.left else "---:" for one in shown(comparison)]
     lines = [f"| {' | '.join(map(_markdown, line))} |" for line in (head, rule, *rows)]
     words = [f"**{_markdown(comparison.recommendation.sentence)}**", f"Load: {comparison.load}."]
     words += ["\n".join(lines), CPU_NOTE]
@@ -234,7 +241,7 @@ def _markdown(text: str) -> str:
 def to_latex(comparison: Comparison) -> str:
     """The full table in LaTeX, for ``\\usepackage{booktabs}``; wide: use a landscape page."""
     head, *rows = _cells_of(comparison)
-    kinds = "".join("l" if one.left else "r" for one in SHOWN)
+    kinds = "".join("l" if one.left else "r" for one in shown(comparison))
     lines = [" & ".join(map(_latex, line)) + r" \\" for line in (head, *rows)]
     body = "\n".join(lines[1:])
     return "\n".join(
