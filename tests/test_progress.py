@@ -1,7 +1,6 @@
 """Bars and spinners: drawn in a notebook or on a terminal, and then gone; a pipe has none."""
 
 import io
-import os
 import re
 import subprocess
 import sys
@@ -13,6 +12,7 @@ import pytest
 from precedes import ProgressBar, simulate
 from precedes.progress import EVERY_S
 from tests.support import terminals
+from tests.support.places import ROOT
 
 ERASE = "\x1b[2K"
 COLOUR = re.compile(r"\x1b\[[0-9;]*[34][0-9;]*m")
@@ -28,15 +28,15 @@ with ProgressBar("work [1]", first_s=float(sys.argv[1])) as bar:
 print("done")
 """
 
-# A loop that compiles in a moment, in a file: Numba caches nothing else.
+# A loop that compiles in a moment, by a process of its own.
 LOOP = """
-from precedes import compiled, progress
-def run(x):
-    return x + 1
+from precedes import progress
+from tests.support import small_loop
 progress.show_waiting()
 with progress.ProgressBar("work", first_s=0) as bar:
     bar(0.5)
-    print(compiled.Entry(run, label="a small loop").compiled()(1))
+    (numbers,) = small_loop.arguments()
+    print(small_loop.code().wait(numbers)(numbers))
 """
 COMPILING = "compiling a small loop for first use (some seconds; then cached)"
 
@@ -52,12 +52,10 @@ def test_a_bar_is_drawn_and_taken_away():
     assert not COLOUR.search(without)
 
 
-def test_short_work_and_a_quiet_command_have_no_bar_and_no_spinner(tmp_path):
+def test_short_work_and_a_quiet_command_have_no_bar_and_no_spinner(empty_cache):
     assert terminals.run("-c", BAR, 60) == ("done\n", "")
     assert terminals.run("-c", QUIET + BAR, 0) == ("done\n", "")
-    script = tmp_path / "loop.py"
-    script.write_text(QUIET + LOOP)
-    assert terminals.run(script, PRECEDES_CACHE=str(tmp_path / "cache")) == ("2\n", "")
+    assert terminals.run("-c", QUIET + LOOP) == ("5\n", "")
 
 
 @pytest.mark.parametrize("forced", ["", "1"])
@@ -67,29 +65,54 @@ def test_a_pipe_has_no_bar(forced, monkeypatch):
     assert (done.stdout, done.stderr) == ("done\n", "")
 
 
-def test_a_spinner_turns_while_a_loop_is_compiled(tmp_path):
+def test_a_spinner_turns_while_a_loop_is_compiled(empty_cache):
     """Below the bar, if there is one; from the cache there is nothing to wait for."""
-    script = tmp_path / "loop.py"
-    script.write_text(LOOP)
-    cache = {"PRECEDES_CACHE": str(tmp_path / "cache")}
-    out, shown = terminals.run(script, **cache)
-    assert out == "2\n"
+    out, shown = terminals.run("-c", LOOP)
+    assert out == "5\n"
     assert COMPILING in shown
     assert re.search(r"0:\d\d:\d\d", shown)
     assert shown.rindex(COMPILING) < shown.rindex(ERASE)
-    out, shown = terminals.run(script, **cache)
-    assert out == "2\n"
+    out, shown = terminals.run("-c", LOOP)
+    assert out == "5\n"
     assert COMPILING not in shown
 
 
-def test_a_pipe_is_told_in_a_line_that_something_is_compiled(tmp_path):
-    script = tmp_path / "loop.py"
-    script.write_text(LOOP)
+def test_a_pipe_is_told_in_a_line_that_something_is_compiled(empty_cache):
     done = subprocess.run(
-        [sys.executable, script], capture_output=True, text=True, check=True,
-        env={**os.environ, "PRECEDES_CACHE": str(tmp_path / "cache")},
-    )  # fmt: skip
-    assert (done.stdout, done.stderr) == ("2\n", f"precedes: {COMPILING}\n")
+        [sys.executable, "-c", LOOP], capture_output=True, text=True, check=True, cwd=ROOT
+    )
+    assert (done.stdout, done.stderr) == ("5\n", f"precedes: {COMPILING}\n")
+
+
+# A long run of which a tenth took a minute until a compiler was done, and the next tenth a second.
+PACES = """
+import time
+clock = [0.0]
+time.monotonic = lambda: clock[0]
+from rich.progress import Progress
+from precedes import progress, waiting
+first = Progress.__init__
+Progress.__init__ = lambda self, *columns, **more: first(
+    self, *columns, **more, get_time=lambda: clock[0]
+)
+progress.show_waiting()
+with progress.ProgressBar("work", first_s=0) as bar:
+    for part in range(11):
+        bar(part / 100)
+        clock[0] += 6.0
+    with waiting.shown("a compiler"):
+        pass
+    for part in range(11, 20):
+        bar(part / 100)
+        clock[0] += 0.1
+"""
+
+
+def test_the_time_left_is_estimated_anew_after_a_compiler():
+    shown = terminals.run("-c", PACES)[1]
+    slow, fast = shown.split("a compiler")[0], shown.split("a compiler")[-1]
+    assert re.findall(r"\d\d:\d\d", slow)[-1] == "09:00"
+    assert re.findall(r"\d\d:\d\d", fast)[-1] in ("00:08", "00:09")
 
 
 def test_a_bar_whose_work_fails_stays_and_the_next_one_is_alone(monkeypatch):

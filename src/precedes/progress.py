@@ -27,6 +27,8 @@ FIRST_S: Final = 0.5  # short work needs no bar
 EVERY_S: Final = 0.1
 WIDTH: Final = 30
 
+_waits = 0  # for compilers, that have ended: the pace of what is drawn is another one since
+
 
 class ProgressBar:
     """``simulate(..., progress=ProgressBar("simulate"))``: how far it is, gone when it is done.
@@ -121,9 +123,13 @@ class _Line:
             progress.TimeRemainingColumn(compact=True),
         )
         self._progress = _start("", columns, console=console, total=1.0)
+        self._waits = _waits
 
     def draw(self, label: str, share: float) -> None:
         (task,) = self._progress.task_ids
+        if self._waits != _waits:  # the pace from before tells nothing of compiled code
+            self._waits = _waits
+            self._progress.reset(task)
         self._progress.update(task, completed=share, description=label, refresh=True)
 
     def clear(self) -> None:
@@ -148,11 +154,13 @@ def _spinner(label: str) -> Iterator[None]:
     from rich import progress
 
     columns = (progress.SpinnerColumn(), _label(), progress.TimeElapsedColumn())
+    global _waits
     drawn = _start(label, columns, console=_console(), total=None)
     try:
         yield
     finally:
         drawn.stop()
+        _waits += 1
 
 
 def _label() -> ProgressColumn:
