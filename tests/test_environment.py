@@ -13,7 +13,7 @@ from precedes.stores.address import SETTINGS
 from tests.support.places import ROOT
 
 PAGE = (ROOT / "docs/environment.md").read_text(encoding="utf-8")
-READ, LIBRARIES = PAGE.split("## What the libraries read")
+READ, LIBRARIES = PAGE.split("## Variables of the libraries")
 ROW = re.compile(r"^\| (`[A-Z].*?) \|", re.MULTILINE)
 VARIABLE = re.compile(r"`([A-Z][A-Z0-9_]+)`")
 
