@@ -300,6 +300,10 @@ class FloodingStation:
         """Whether everything has been delivered."""
         return self.stored_count() == 0
 
+    def serves(self, host: FloodingHost) -> bool:
+        """Whether the host has its connection here; none is ever given up."""
+        return host.host in self.guests
+
     def stored_count(self) -> int:
         """Messages kept for hosts, one for each host that may lack it."""
         return sum(len(one.connection.queue) + len(one.spaced) for one in self.guests.values())

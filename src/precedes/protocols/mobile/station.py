@@ -73,6 +73,10 @@ class MobileStation:
         """Whether everything has been delivered and no handoff is under way."""
         return self.cell.is_quiet()
 
+    def serves(self, host: Any) -> bool:
+        """Whether this is the station of the session that a host believes to be in."""
+        return self.cell.serves(host.host, host.session, host.birth) is not None
+
     def stored_count(self) -> int:
         """Messages kept for hosts that may lack them."""
         return self.cell.stored_count()

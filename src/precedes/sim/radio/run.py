@@ -191,8 +191,15 @@ class RadioRun:
         self.resting = over or self._is_quiet()
 
     def _is_quiet(self) -> bool:
-        """Whether nothing waits to be sent, acknowledged or handed over, or is on a wire."""
-        if self.on_wires or not all(station.is_quiet() for station in self.stations):
+        """Whether nothing waits to be sent, acknowledged or handed over, or is under way.
+
+        A host that was expelled and does not know it yet still lacks what has come since.
+        """
+        under_way = self.on_wires or any(self.access.sending)
+        if under_way or not all(station.is_quiet() for station in self.stations):
+            return False
+        up = {host for host in range(len(self.hosts)) if self.up[host]}
+        if not all(self.hosts[host].is_quiet() for host in up):
             return False
         return all(self.hosts[host].is_quiet() for host in range(len(self.hosts)) if self.up[host])
 
