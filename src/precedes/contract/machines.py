@@ -94,7 +94,7 @@ class RadioParameters:
     wire_bps: float = option(1e7, "bits per second of such a link")
     tree: str = option("star", "of stations: star, line, or grid (each to one nearer the first)")
     mobility: str = option(
-        "static", "static, waypoint, pingpong, or file:PATH (time_s,host,x_m,y_m)"
+        "static", "static, waypoint, roam, pingpong, or file:PATH (time_s,host,x_m,y_m)"
     )
     speed_m_per_s: float = option(1.38, "of hosts that move")
     step_ms: float = option(500.0, "between two looks at who is where")
@@ -107,6 +107,8 @@ class RadioParameters:
     fault_every_s: float = option(30.0, "from one to the next")
     fault_length_s: float = option(3.0, "how long the first lasts")
     fault_longer_s: float = option(1.0, "how much longer each is than the one before")
+    leave_every_s: float = option(0.0, "a random member leaves this often; 0: nobody leaves")
+    away_s: float = option(5.0, "after this long it joins again; 0: never")
 
     def __post_init__(self) -> None:
         for name, least in (("stations", 1), ("slots", 1), ("queue_max", 1), ("mac_ack_bytes", 1)):

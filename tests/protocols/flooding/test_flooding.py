@@ -39,8 +39,9 @@ def test_hosts_that_move_are_refused():
     scenario = Scenario(protocol="flooding", nodes=3, messages=1)
     with pytest.raises(UserError, match="hosts that stay"):
         simulate(scenario.replace(parameters={"mobility": "waypoint"}))
-    with pytest.raises(UserError, match="no recovery"):
-        simulate(scenario.replace(parameters={"fault_station": 1}))
+    for given in ({"fault_station": 1}, {"leave_every_s": 1.0}):
+        with pytest.raises(UserError, match="neither fail nor leave"):
+            simulate(scenario.replace(parameters=given))
 
 
 BUSY = {"bandwidth_bps": 2e5, "joins_s": 0.1, "warm_up_s": 0.0, "drain_s": 1.0}

@@ -2,6 +2,7 @@
 
 import io
 import json
+from collections import Counter
 
 import numpy as np
 import pyarrow as pa
@@ -9,13 +10,15 @@ import pyarrow.parquet as pq
 import pytest
 
 from precedes.audit import audit
-from precedes.contract.machines import RadioParameters
+from precedes.contract.machines import Environment, RadioParameters
 from precedes.errors import UserError
+from precedes.registry import load as load_protocol
 from precedes.sim import Fault, Scenario, simulate
 from precedes.sim.radio.mobility import Mobility, read_positions, station_places, tree_of
 from precedes.trace import load, read_trace
 from precedes.trace.rows import DELIVER
 from precedes.trace.tables import from_arrow
+from tests.support.edited import protocol
 from tests.support.radio import Bench
 
 
@@ -92,17 +95,21 @@ def test_trees_lead_everywhere(kind):
                 assert steps < 20
 
 
-@pytest.mark.parametrize("mobility", ["waypoint", "pingpong"])
+@pytest.mark.parametrize("mobility", ["waypoint", "pingpong", "roam"])
 def test_hosts_move_at_their_speed_and_stay_in_reach(mobility):
     parameters = RadioParameters(mobility=mobility, speed_m_per_s=3.0)
     places = station_places(7, parameters.spacing_m)
     walk = Mobility(parameters, places, 12, np.random.default_rng(1))
+    farthest_m = 0.0
     for step in range(1, 300):
         before = walk.hosts.copy()
         walk.advance(step * 2.0, 2.0)
         assert np.hypot(*(walk.hosts - before).T).max() <= 6.0 + 1e-9
         away = np.hypot(*(walk.hosts[:, np.newaxis] - places).transpose(2, 0, 1))
-        assert away.min(axis=1).max() <= parameters.range_m + 1e-9
+        reach_m = away.min(axis=1).max()
+        assert mobility == "roam" or reach_m <= parameters.range_m + 1e-9
+        farthest_m = max(farthest_m, reach_m)
+    assert (farthest_m > parameters.range_m + 1e-6) == (mobility == "roam")
     assert np.hypot(*(walk.hosts - before).T).max() > 1.0
 
 
@@ -278,6 +285,112 @@ def test_a_run_does_not_end_while_a_message_is_on_a_wire():
     assert (result.lost, result.deliveries) == (0, 50)
 
 
+def test_a_run_does_not_end_while_a_host_has_yet_to_learn_that_it_was_expelled():
+    """It lacks what its station has stamped since, and gets that in its next life."""
+    scenario = Scenario(
+        protocol="mobile", nodes=12, messages=50, rate=5.0, seed=529573327059,
+        parameters={"spacing_m": 150.0, "half_duplex": True, "tree": "grid", "joins_s": 0.1,
+                    "warm_up_s": 0.0, "mobility": "waypoint", "speed_m_per_s": 25.0,
+                    "step_ms": 100.0, "lease_s": 1.0},
+    )  # fmt: skip
+    result = simulate(scenario)
+    assert result.complete
+    assert result.lost == 0
+
+
+LEAVING = Scenario(
+    protocol="mobile", nodes=12, rate=30.0, duration_s=15.0, loss=0.1, seed=2,
+    faults=(Fault("pause", node=3, at_s=4.0, for_s=3.0), Fault("crash", node=5, at_s=6.0)),
+    parameters={"stations": 3, "mobility": "waypoint", "speed_m_per_s": 25.0, "joins_s": 0.5,
+                "leave_every_s": 0.4, "away_s": 1.0, "lease_s": 5.0},
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("away_s", [0.0, 1.0])
+def test_hosts_leave_and_come_back(tmp_path, away_s):
+    """IV-C: every life is audited, and what a host delivered in one comes in no other."""
+    path = tmp_path / "lives.parquet"
+    scenario = LEAVING.replace(parameters={**LEAVING.parameters, "away_s": away_s})
+    result = simulate(scenario, trace=path)
+    report = audit(read_trace(path)[0])
+    assert result.complete
+    assert report.verdict == "held"
+    assert report.deliveries == result.deliveries
+    assert result.violations.deliveries == result.duplicates == result.lost == 0
+    lives = result.extra["joins"]
+    assert (lives > 20) == (away_s > 0)
+    assert 6 < result.extra["leaves"] <= lives
+    rows = pq.read_table(path)
+    kinds = Counter(
+        kind
+        for kind, source, node, seq in zip(
+            *(rows.column(name).to_pylist() for name in ("kind", "source", "node", "seq")),
+            strict=True,
+        )
+        if kind == "leave" or (kind == "join" and seq == 0)
+    )
+    assert kinds["join"] == lives
+    assert kinds["leave"] >= result.extra["leaves"]
+
+
+def test_a_second_life_that_begins_too_early_is_convicted(tmp_path):
+    """Planted: it begins with the oldest message stored, as printed, which the first delivered."""
+    edit = ("_on_join", "... if datagram.previous == NONE else ...", "...")
+    planted = protocol(tmp_path, "mobile", edit)
+    path = tmp_path / "lives.parquet"
+    result = simulate(LEAVING.replace(protocol=planted), trace=path)
+    report = audit(read_trace(path)[0])
+    assert report.verdict == "violated"
+    assert report.duplicates == result.duplicates > 0
+
+
+def test_hosts_that_roam_lose_their_stations_and_miss_nothing(tmp_path):
+    """V-B: a station stores for a host out of reach until it comes back."""
+    parameters = {"stations": 3, "joins_s": 0.5, "speed_m_per_s": 40.0}
+    base = Scenario(protocol="mobile", nodes=12, rate=20.0, duration_s=30.0, parameters=parameters)
+    path = tmp_path / "roam.parquet"
+    results = {
+        mobility: simulate(
+            base.replace(parameters={**parameters, "mobility": mobility}), trace=path
+        )
+        for mobility in ("waypoint", "roam")
+    }
+    out = {name: result.extra["out_of_reach"] for name, result in results.items()}
+    assert out["roam"] > 20
+    assert out["waypoint"] < out["roam"] / 10, "ways lie within the cells"
+    assert results["roam"].violations.deliveries == results["roam"].duplicates == 0
+    assert audit(read_trace(path)[0]).violations == 0
+    stored = {name: result.extra["stored_mean"] for name, result in results.items()}
+    assert stored["roam"] > 3 * stored["waypoint"]
+
+
+@pytest.mark.parametrize(("pending", "expected_ms"), [(1, 1000), (3, 600), (50, 200)])
+def test_repetitions_by_what_is_pending(pending, expected_ms):
+    """Shorter by a step for each message that is unacknowledged, whatever copies there were."""
+    parameters = {"jitter": 0.0, "repeat_by": "pending"}
+    settings = load_protocol("mobile").make_parameters(parameters).settings()
+    environment = Environment(random=lambda: 0.5)
+    assert settings.repeat_ns(environment, copies=9, pending=pending) == expected_ms * 1_000_000
+    by_copies = load_protocol("mobile").make_parameters({"jitter": 0.0}).settings()
+    assert by_copies.repeat_ns(environment, copies=3, pending=pending) == 600_000_000
+
+
+def test_a_full_buffer_is_repeated_sooner_by_what_is_pending():
+    """A host is down for 3 s: its station repeats what it keeps more often."""
+    base = Scenario(
+        protocol="mobile", nodes=6, rate=20.0, duration_s=6.0,
+        faults=(Fault("pause", node=2, at_s=2.0, for_s=3.0),),
+        parameters={"stations": 1, "joins_s": 0.5},
+    )  # fmt: skip
+    sent = {}
+    for repeat_by in ("copies", "pending"):
+        result = simulate(base.replace(parameters={**base.parameters, "repeat_by": repeat_by}))
+        assert result.complete
+        assert result.lost == 0
+        sent[repeat_by] = result.extra["sent_FromStation"]
+    assert sent["pending"] > 1.2 * sent["copies"]
+
+
 def test_a_host_that_stays_away_is_expelled_and_the_others_go_on():
     """Permanent failure: without a lease the station stores for ever."""
     base = Scenario(
@@ -316,6 +429,8 @@ def test_a_horizon_ends_a_run():
         ({"parameters": {"range_m": -1.0}}, "range_m must be between"),
         ({"parameters": {"fault_station": 9}}, "fault_station 9 is not one of 0..6"),
         ({"parameters": {"window": 0}}, "window must be at least 1"),
+        ({"parameters": {"repeat_by": "mood"}}, "repeat_by is one of copies, pending"),
+        ({"parameters": {"leave_every_s": -1.0}}, "leave_every_s must be between"),
     ],
 )
 def test_what_means_nothing_is_refused(change, wrong):

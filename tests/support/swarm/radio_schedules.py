@@ -1,4 +1,4 @@
-"""Random runs on the simulator's radio: collisions, losses, hosts that move, vanish and come back.
+"""Random runs on the simulator's radio: collisions, losses, hosts that move, leave and come back.
 
 The audit judges the trace that was written, and must count what the simulator's oracle counts.
 """
@@ -42,6 +42,9 @@ def scenario(protocol, seed, directory):
         parameters["lease_s"] = rng.choice((0.0, 0.0, 1.0))
         parameters["selective"] = rng.random() < 0.3
         faults = tuple(_faults(rng, nodes))
+        leaves = random.Random(f"leaves {seed}")
+        parameters["leave_every_s"] = leaves.choice((0.0, 0.0, 0.0, 0.3, 1.0))
+        parameters["away_s"] = leaves.choice((0.0, 0.2, 1.0))
     if parameters["mac"] == "csma":
         parameters["mac_retries"] = random.Random(f"retries {seed}").choice((0, 0, 7))
     return Scenario(
@@ -103,6 +106,7 @@ def check(protocol, seed, directory):
     is_due = result.complete or comes_to_rest
     assert result.lost == 0 or "crash" in kinds or not is_due, f"{result.lost} never came"
     kinds |= {"moves"} if result.extra["moves"] > 0 else set()
+    kinds |= {"joins and leaves"} if result.extra["leaves"] > 0 else set()
     kinds |= {"collisions"} if result.extra["collisions_all"] > 0 else set()
     kinds |= {"disconnects"} if mobility.startswith("file:") else set()
     return Schedule(frozenset(kinds), result.deliveries, report.violations)

@@ -52,8 +52,8 @@ class Parameters(RadioParameters):
         super().__post_init__()
         if self.mobility != "static":
             raise UserError("flooding needs hosts that stay: set mobility=static, or use mobile")
-        if self.fault_station >= 0:
-            raise UserError("flooding knows no recovery from faults: use mobile")
+        if self.fault_station >= 0 or self.leave_every_s > 0:
+            raise UserError("hosts of flooding neither fail nor leave: use mobile")
         for name in ("payload_bytes", "segment_bytes", "window_segments", "queue_messages"):
             if not 1 <= getattr(self, name) <= NUMBER_MAX:
                 raise UserError(

@@ -67,6 +67,7 @@ class Parameters(RadioParameters):
     repeat_first_ms: float = option(1000.0, "until the first repetition of a message")
     repeat_step_ms: float = option(200.0, "shorter by this for each copy sent")
     repeat_least_ms: float = option(200.0, "but never shorter than this")
+    repeat_by: str = option("copies", "copies; or pending: shorter for each unacknowledged message")
     jitter: float = option(0.1, "share of every delay that is added at random")
     selective: bool = option(False, "acknowledge what came out of order, and do not repeat it")
     lease_s: float = option(0.0, "a host silent for so long is expelled; 0: never")
@@ -81,6 +82,7 @@ class Parameters(RadioParameters):
             repeat_first_ns=round(self.repeat_first_ms * NANOSECONDS_PER_MS),
             repeat_step_ns=round(self.repeat_step_ms * NANOSECONDS_PER_MS),
             repeat_least_ns=round(self.repeat_least_ms * NANOSECONDS_PER_MS),
+            repeat_by=self.repeat_by,
             jitter=self.jitter,
             selective=self.selective,
             early_max=max(4096, self.window),

@@ -193,7 +193,10 @@ class Cell:
         self.skipped_by_one += skipping == 1
         self.skipped_by_more += skipping > 1
         self.radio(FromStation(self.station, stamp, self.stored[stamp]))
-        self.timer(self.settings.repeat_ns(self.environment, copies), REPEAT, stamp)
+        delay_ns = self.settings.repeat_ns(
+            self.environment, copies=copies, pending=len(self.stored)
+        )
+        self.timer(delay_ns, REPEAT, stamp)
 
     def _on_repeat(self, stamp: int) -> None:
         if stamp not in self.stored or stamp not in self.copies:
@@ -306,7 +309,8 @@ class Cell:
         record.copies[index] = copies
         message = record.catch_up[index - record.done]
         self.radio(CatchUp(self.station, host, record.session, index, message))
-        delay_ns = self.settings.repeat_ns(self.environment, copies)
+        pending = len(record.catch_up)
+        delay_ns = self.settings.repeat_ns(self.environment, copies=copies, pending=pending)
         self.timer(delay_ns, CATCH_UP, host, record.session, index)
 
     def _on_catch_up_timer(self, host: int, session: int, index: int) -> None:

@@ -425,7 +425,9 @@ class MobileHost:
         self.copies[number] = copies
         data = self.unacknowledged[number]
         self._radio(FromHost(self.cell, self.host, self.session, self.birth, number, data))
-        self._timer(self.settings.repeat_ns(self.environment, copies), REPEAT, number)
+        pending = len(self.unacknowledged)
+        delay_ns = self.settings.repeat_ns(self.environment, copies=copies, pending=pending)
+        self._timer(delay_ns, REPEAT, number)
 
     def _ask_for_ack(self) -> None:
         if not self.ack_armed:

@@ -16,6 +16,7 @@ from precedes.errors import UserError
 from precedes.model import NANOSECONDS_PER_MS
 
 NONE: Final = -1
+REPEATS: Final = ("copies", "pending")
 
 
 # Radio, host to station. ``cell`` is the station addressed.
@@ -218,6 +219,7 @@ class Settings:
     repeat_first_ns: int = 1000 * NANOSECONDS_PER_MS
     repeat_step_ns: int = 200 * NANOSECONDS_PER_MS  # shorter by this with every copy sent
     repeat_least_ns: int = 200 * NANOSECONDS_PER_MS
+    repeat_by: str = "copies"  # what shortens it by a step each: copies sent, or messages pending
     jitter: float = 0.1  # share of a delay added at random; without it stations collide for ever
     selective: bool = False  # acknowledge what came out of order, and do not repeat it
     early_max: int = 4096  # messages kept out of order; more are dropped and repeated
@@ -230,6 +232,8 @@ class Settings:
             raise UserError(f"window must be at least 1 message, not {self.window}")
         if self.body_max_bytes < 1:
             raise UserError(f"a datagram needs a byte or more, not {self.body_max_bytes}")
+        if self.repeat_by not in REPEATS:
+            raise UserError(f"repeat_by is one of {', '.join(REPEATS)}, not {self.repeat_by!r:.40}")
         if not 0 < self.lease_share < 1:
             raise UserError(f"lease_share lies between 0 and 1, not {self.lease_share:g}")
         if self.early_max < self.window:
@@ -239,7 +243,12 @@ class Settings:
         """A delay with its jitter."""
         return int(base_ns * (1.0 + self.jitter * environment.random()))
 
-    def repeat_ns(self, environment: Environment, copies: int) -> int:
-        """How long to wait after so many copies of a message before the next (section V-A)."""
-        base_ns = self.repeat_first_ns - self.repeat_step_ns * (copies - 1)
+    def repeat_ns(self, environment: Environment, *, copies: int, pending: int) -> int:
+        """Time until a message is repeated, of which there were so many copies.
+
+        ``pending`` messages of the same sender are unacknowledged. The paper has the delay fall
+        "with the number of sent messages" (V-A), or depend on those pending (IV-B).
+        """
+        count = copies if self.repeat_by == "copies" else pending
+        base_ns = self.repeat_first_ns - self.repeat_step_ns * (count - 1)
         return self.delay_ns(environment, max(base_ns, self.repeat_least_ns))

@@ -25,7 +25,7 @@ CONNECT_MAX_S: Final = 75  # TCP gives up after it (section V-A of Wilhelm et al
 
 # What is kept of every second: buffers at its end, the rest from one to the next.
 SERIES: Final = (
-    *("stored", "stored_at_fault", "early"),
+    *("stored", "stored_at_fault", "stored_elsewhere", "early"),
     *("sent", "bytes", "deliveries", "delay_ms"),
 )
 
@@ -186,6 +186,7 @@ class Measures:
         self.wired = self.wired_bytes = self.host_acks = 0
         self.heard = self.heard_bad = self.intended = self.intended_bad = 0
         self.persists = self.moves = self.skipped = self.expelled = self.joins = self.leaves = 0
+        self.out_of_reach = 0
         self.faults: list[tuple[int, float]] = []
         self.samples = 0
         self.sums = dict.fromkeys(("stored", "early", "unacknowledged", "expected"), 0.0)
@@ -297,9 +298,11 @@ class Measures:
             now - before for now, before in zip(totals, self.series_from, strict=True)
         )
         self.series_from = totals
+        faulty = max(self.run.parameters.fault_station, 0)
         row = (
             sum(stored) / len(stored),
-            stored[max(self.run.parameters.fault_station, 0)],
+            stored[faulty],
+            max(stored[:faulty] + stored[faulty + 1 :], default=0),
             sum(early) / len(early),
             *(sent, size, deliveries),
             latency_ns / max(deliveries, 1) / NANOSECONDS_PER_MS,
@@ -384,6 +387,7 @@ class Measures:
             "antenna_repeats": run.access.repeated,
             "antenna_gave_up": run.access.given_up,
             "moves": self.moves,
+            "out_of_reach": self.out_of_reach,
             "joins": self.joins,
             "leaves": self.leaves,
             "expelled": self.expelled,

@@ -15,7 +15,7 @@ from precedes.errors import UserError
 
 Floats = NDArray[np.float64]
 
-MOBILITIES: Final = ("static", "waypoint", "pingpong", "file:PATH")
+MOBILITIES: Final = ("static", "waypoint", "roam", "pingpong", "file:PATH")
 # Tries to find a point or a way within the cells before the last one is taken as it is.
 TRIES_MAX: Final = 200
 WAY_POINTS: Final = 16  # points of a way at which coverage is looked at
@@ -80,7 +80,7 @@ class Mobility:
         if kind == "file" and path:
             self.rows = read_positions(Path(path), hosts)
             self.hosts = np.array([rows[0, 1:] for rows in self.rows])
-        elif parameters.mobility in MOBILITIES[:3]:
+        elif parameters.mobility in MOBILITIES[:-1]:
             self.hosts = np.array([self._covered_point() for _ in range(hosts)]).reshape(-1, 2)
         else:
             given = f"{parameters.mobility!r:.60}"
@@ -92,12 +92,16 @@ class Mobility:
 
     def _covered_point(self) -> Floats:
         """A point uniform in the area that the cells cover."""
-        low, high = self.stations.min(axis=0), self.stations.max(axis=0)
-        range_m = self.parameters.range_m
         while True:
-            point: Floats = self.generator.uniform(low - range_m, high + range_m)
+            point = self._point_within(self.parameters.range_m)
             if self._is_covered(point[np.newaxis, :]):
                 return point
+
+    def _point_within(self, margin_m: float) -> Floats:
+        """A point uniform in the box around the stations with this margin."""
+        low, high = self.stations.min(axis=0), self.stations.max(axis=0)
+        point: Floats = self.generator.uniform(low - margin_m, high + margin_m)
+        return point
 
     def _is_covered(self, points: Floats) -> bool:
         away = np.hypot(*(points[:, np.newaxis, :] - self.stations).transpose(2, 0, 1))
@@ -144,6 +148,8 @@ class Mobility:
     def _next_target(self, host: int) -> Floats:
         if self.parameters.mobility == "waypoint":
             return self._choose_target(host)
+        if self.parameters.mobility == "roam":
+            return self._point_within(2 * self.parameters.range_m)
         self.homes[host] ^= 1
         place: Floats = self.stations[self.pairs[host, 1 - self.homes[host]]]
         return place

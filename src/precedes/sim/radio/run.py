@@ -113,6 +113,7 @@ class RadioRun:
         self.up = [True] * hosts
         self.down_ns: dict[int, int] = {}  # since when, of hosts that are down
         self.lives = [0] * hosts  # timers of before a crash are void
+        self.leaving: set[int] = set()  # hosts that have asked to leave and are still members
         self.disks: list[Any] = [None] * hosts
         self.wire_free_ns: dict[tuple[int, int], int] = {}
         self.on_wires = 0  # messages between two stations
@@ -168,6 +169,8 @@ class RadioRun:
         if parameters.fault_station >= 0:
             first_ns = round(parameters.fault_start_s * NANOSECONDS_PER_S)
             self.at(first_ns, lambda: self._fail(0))
+        if parameters.leave_every_s > 0:
+            self._every(parameters.leave_every_s * 1000, self._leave)
         for fault in self.scenario.faults:
             time_ns = round(fault.at_s * NANOSECONDS_PER_S)
             length_s = fault.for_s if fault.kind == "pause" else 0.0
@@ -201,7 +204,12 @@ class RadioRun:
         up = {host for host in range(len(self.hosts)) if self.up[host]}
         if not all(self.hosts[host].is_quiet() for host in up):
             return False
-        return all(self.hosts[host].is_quiet() for host in range(len(self.hosts)) if self.up[host])
+        return all(
+            station.serves(self.hosts[host])
+            for station, members in zip(self.stations, self.members, strict=True)
+            for host in members
+            if host in up and self.measures.living[host]
+        )
 
     # Hosts and what happens to them.
 
@@ -231,6 +239,7 @@ class RadioRun:
                 cell = None if nearest < 0 else nearest
                 if cell != self.cells[host]:
                     self.measures.moves += 1
+                    self.measures.out_of_reach += cell is None
                     self.trace.mark(self.now_ns, host, "handoff", cell)
                     self._attach(host)
 
@@ -264,6 +273,37 @@ class RadioRun:
         next_ns = self.now_ns + round(parameters.fault_every_s * NANOSECONDS_PER_S)
         if next_ns < self.duration_ns:
             self.at(next_ns, lambda: self._fail(count + 1))
+
+    def _leave(self) -> None:
+        """A random member leaves (IV-C), as long as the load lasts."""
+        staying = [
+            host
+            for host, lives in enumerate(self.measures.living)
+            if lives and self.up[host] and host not in self.leaving
+        ]
+        if staying and self.now_ns < self.duration_ns:
+            host = self.random.choice(staying)
+            self.leaving.add(host)
+            self.at_host(host, self.hosts[host].leave)
+
+    def _left(self, host: int) -> None:
+        """A life has ended; a host that asked for it stays away, and may begin another one."""
+        self.measures.on_left(host)
+        self.trace.leave(self.now_ns, host)
+        if host in self.leaving and self.parameters.away_s > 0:
+            self._return_later(host)
+
+    def _return_later(self, host: int) -> None:
+        away_ns = round(self.parameters.away_s * NANOSECONDS_PER_S)
+        self.at(self.now_ns + away_ns, lambda: self._return(host))
+
+    def _return(self, host: int) -> None:
+        """Begin another life; a host that is down tries again later."""
+        if self.up[host]:
+            self.leaving.discard(host)
+            self.at_host(host, self.hosts[host].join)
+        else:
+            self._return_later(host)
 
     def _down(self, host: int, length_s: float) -> None:
         """A host stops and loses all but its disk; 0 seconds: for good."""
@@ -319,12 +359,11 @@ class RadioRun:
                 self.measures.on_join(host, effect[2], effect[3])
                 self.trace.join(self.now_ns, host, effect[2], effect[3])
             elif kind == machines.LEFT:
-                self.measures.on_left(host)
-                self.trace.leave(self.now_ns, host)
+                self._left(host)
             elif kind == machines.EXPELLED:
                 self.measures.expelled += 1
-                machine = self.hosts[host]
-                self.at_host(host, machine.join)
+                if host not in self.leaving:
+                    self.at_host(host, self.hosts[host].join)
 
     def _set_host_timer(self, host: int, delay_ns: int, key: Any) -> None:
         life = self.lives[host]
