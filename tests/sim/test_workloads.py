@@ -37,6 +37,9 @@ def test_every_form_is_on_the_page_and_in_the_help(laws):
         {"workload": "random:10:90", "duration_s": 400.0},
         {"workload": "random:10:90:2", "duration_s": 100.0},
         {"workload": "shift:5:0.5:4", "duration_s": 60.0},
+        {"workload": "periodic_bell:10:90:2", "duration_s": 60.0},
+        {"workload": "periodic_random:10:90:2", "duration_s": 100.0},
+        {"workload": "periodic_shift:5:0.5:4", "duration_s": 60.0},
     ],
     ids=lambda fields: fields["workload"],
 )

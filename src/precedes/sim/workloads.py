@@ -196,6 +196,15 @@ class Shift(Kind):
             )
 
 
+def _nearly_periodic(law: type[Kind]) -> type[Kind]:
+    """The same rates and shares, with nodes that broadcast nearly periodically."""
+    forms = tuple(f"periodic_{form}" for form in law.FORMS)
+    return type(f"Periodic{law.__name__}", (law,), {"FORMS": forms})
+
+
+NEARLY_PERIODIC: Final = tuple(_nearly_periodic(law) for law in (Bell, Random, Shift))
+
+
 @dataclass(frozen=True)
 class Replay(Kind):
     """A causal graph: a node broadcasts an event once it has delivered its parents."""
@@ -212,7 +221,10 @@ class Replay(Kind):
 
 KINDS: Final = Laws[Kind](
     "workload",
-    (Poisson, Periodic, Window, Exponential, Triangle, Burst, Bell, Random, Shift, Replay),
+    (
+        *(Poisson, Periodic, Window, Exponential, Triangle, Burst),
+        *(Bell, Random, Shift, *NEARLY_PERIODIC, Replay),
+    ),
 )
 WORKLOAD_HELP: Final = KINDS.help
 

@@ -139,6 +139,30 @@ def test_random_targets():
     assert counts == pytest.approx(between, rel=0.15)
 
 
+@pytest.mark.parametrize("workload", ["bell:10:200", "random:10:200", "shift:60:0.75:4"])
+def test_near_periodic_senders_follow_the_same_rates(workload):
+    """Gaps between the broadcasts of a node vary little in time that runs with the rate."""
+    fields = {"nodes": 40, "rate": 100.0, "duration_s": 120.0, "seed": 4}
+    times, nodes = broadcasts(workload=f"periodic_{workload}", **fields)
+    others, senders = broadcasts(workload=workload, **fields)
+
+    def counts(times, nodes):
+        """In periods of 20 s: of nodes whose number is a multiple of 4, and of the others."""
+        edges = np.linspace(0, 120, 7)
+        return np.array([np.histogram(times[nodes % 4 == 0], edges)[0],
+                         np.histogram(times[nodes % 4 > 0], edges)[0]])  # fmt: skip
+
+    assert counts(times, nodes) == pytest.approx(counts(others, senders), rel=0.25, abs=30)
+
+    def variation(times, nodes):
+        """Over nodes that send equally often, of the count: 1 for a Poisson process."""
+        of_each = np.bincount(nodes[times < 60], minlength=40)
+        return of_each.var() / of_each.mean()
+
+    assert variation(times, nodes) < 0.05
+    assert variation(others, senders) > 0.5, "the twin, a Poisson process, varies"
+
+
 @pytest.mark.parametrize("workload", ["poisson", "periodic"])
 def test_skewed_senders(workload):
     """Zipf by node number: with exponent 1, node 0 sends twice as often as node 1."""

@@ -40,6 +40,9 @@ BROADCASTS_MAX: Final = 200_000_000
 # a bell's duration, reproduces its figures, and a triangle does not.
 BELL_WIDTH: Final = 0.16
 BELL_KNOTS: Final = 128
+# Near-periodic senders: rates between two points of a profile, and the shortest gap, of the mean.
+REFINED: Final = 64
+GAP_MIN: Final = 1e-6
 
 
 def make_workload(scenario: Scenario, generator: np.random.Generator, drawn: Drawn) -> Workload:
@@ -143,6 +146,10 @@ def _profile(
         bells = np.linspace(0, kind.times, BELL_KNOTS * int(kind.times) + 1)
         rates = low + (high - low) * np.exp(-((bells % 1 - 0.5) ** 2) / (2 * BELL_WIDTH**2))
         times_s = bells / kind.times * scenario.duration_s
+    if isinstance(kind, workloads.NEARLY_PERIODIC):
+        shares = _shares(scenario)
+        left = generator.random(scenario.nodes)
+        return _nearly_periodic(generator, left, shares, times_s, rates)
     points_ns = _poisson_times(generator, high, count=None, duration_s=scenario.duration_s)
     rate = np.interp(points_ns / NANOSECONDS_PER_S, times_s, rates)
     kept = points_ns[generator.random(len(points_ns)) * high < rate]
@@ -174,11 +181,21 @@ def _shift(kind: Shift, scenario: Scenario, generator: np.random.Generator) -> T
     They are the nodes whose number is a multiple of EVERY (Wilhelm et al. 2023,
     Fig. 10: those that increment one component of four).
     """
+    busy = np.arange(0, scenario.nodes, int(kind.every), dtype=np.int64)
+    others = np.setdiff1d(np.arange(scenario.nodes, dtype=np.int64), busy)
+    if isinstance(kind, workloads.NEARLY_PERIODIC):
+        assert scenario.duration_s is not None
+        shares = np.empty(scenario.nodes)
+        shares[busy], shares[others] = kind.share / len(busy), (1 - kind.share) / len(others)
+        ends = np.array([0.0, min(kind.at_s, scenario.duration_s), scenario.duration_s])
+        rates = np.full(2, scenario.rate)
+        left = generator.random(scenario.nodes)
+        before = _nearly_periodic(generator, left, _shares(scenario), ends[:2], rates)
+        after = _nearly_periodic(generator, left, shares, ends[1:], rates)
+        return np.concatenate([before[0], after[0]]), np.concatenate([before[1], after[1]])
     times_ns = _poisson_times(generator, scenario.rate, count=None, duration_s=scenario.duration_s)
     nodes = _senders(scenario, generator, len(times_ns))
     later = times_ns >= kind.at_s * NANOSECONDS_PER_S
-    busy = np.arange(0, scenario.nodes, int(kind.every), dtype=np.int64)
-    others = np.setdiff1d(np.arange(scenario.nodes, dtype=np.int64), busy)
     chosen = np.where(
         generator.random(len(times_ns)) < kind.share,
         generator.choice(busy, len(times_ns)),
@@ -209,6 +226,33 @@ def _periodic(scenario: Scenario, generator: np.random.Generator) -> Times:
         times.append(generator.random() * mean + np.cumsum(gaps) - gaps[0])
         nodes.append(np.full(count, node, np.int64))
     return np.concatenate(times) * NANOSECONDS_PER_MS, np.concatenate(nodes)
+
+
+def _nearly_periodic(
+    generator: np.random.Generator, left: Floats, shares: Floats, times_s: Floats, rates: Floats
+) -> Times:
+    """Gaps as in ``_periodic``, of a period that follows the rate; shares are those of the nodes.
+
+    Between ``times_s`` the rate is linear. Time runs in each node's own mean number of broadcasts:
+    the next one is due ``left`` of these after the first time, and at the end after the last.
+    """
+    places = np.linspace(0, len(rates) - 1, REFINED * (len(rates) - 1) + 1)
+    times_s, rates = (np.interp(places, range(len(row)), row) for row in (times_s, rates))
+    steps = np.diff(times_s) * (rates[1:] + rates[:-1]) / 2
+    passed = np.concatenate([[0.0], np.cumsum(steps)])
+    _check_length(passed[-1])
+    total = shares * passed[-1]
+    here = np.flatnonzero(left < total)
+    times, nodes = [np.zeros(0)], [here[:0]]
+    while here.size:
+        at_s = np.interp(left[here] / shares[here], passed, times_s)
+        times.append(at_s * NANOSECONDS_PER_S)
+        nodes.append(here)
+        deviation = np.sqrt(shares[here] * np.interp(at_s, times_s, rates) / 1000.0)
+        left[here] += np.maximum(generator.normal(1.0, deviation), GAP_MIN)
+        here = here[left[here] < total[here]]
+    left -= total
+    return np.concatenate(times), np.concatenate(nodes)
 
 
 def _starts(kind: Window, scenario: Scenario, draw: Callable[[int], Floats]) -> Times:
