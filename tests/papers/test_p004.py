@@ -24,7 +24,9 @@ from precedes_papers.p004.metrics import delay_s, extra, growth, peak, recovery_
 from precedes_papers.shown import Claims, Table
 from tests.support.synthetic import results as made_up
 
-ALOHA, SENSE = RADIOS.values()
+ALOHA, SENSE, RETRIES = RADIOS.values()
+# Experiments of what does not hang on the radio, or of readings that are judged on one.
+ONE_RADIO = ("size", "spacing", "repeats", "gone", "coverage", "lives")
 # What an independent implementation of protocol and radio gives, as means over its placements.
 MODEL = {
     LOW: {"delay_s": 0.13, "early_mean": 0.22, "messages_per_delivery": 0.46},
@@ -113,7 +115,7 @@ def test_every_run_is_on_one_of_the_radios():
     for scale in ("quick", "full"):
         for experiment in experiments(scale):
             macs = {one.parameters["mac"] for one in experiment.scenarios}
-            assert macs == ({"aloha"} if experiment.name == "size" else {"aloha", "csma"})
+            assert macs == ({"aloha"} if experiment.name in ONE_RADIO else {"aloha", "csma"})
 
 
 # What claims judge: results made up, with what is planted in them.
@@ -149,7 +151,8 @@ def test_everything_is_judged_on_both_radios_and_what_speaks_of_tcp_with_both_tc
                 if name in key:
                     assert {(item, key.replace(name, other)) for other in names} <= found, key
     without = {item for item, key in found if not any(radio in key for radio in RADIOS)}
-    assert without == {"Section V-D", "Bandwidth"}
+    lives = {"Section IV-E", "Section V-B", "Guarantees"}
+    assert without == {"Section V-D", "Bandwidth", "Spacing", "Section V-A, 5.6 per s", *lives}
     spoken = [key for item, key in found if "flooding" in key and item != "Bandwidth"]
     assert all(any(tcp in key for tcp in TCPS) for key in spoken)
 
@@ -273,3 +276,12 @@ def test_figures_6_to_8_and_both_loads_are_shown(results):
         for radio in RADIOS:
             access = radio.partition(" at ")[0]
             assert any(access in series.label for series in figure.series), (figure.name, radio)
+
+
+@pytest.mark.parametrize(("slope", "verdicts"), [(5.0, ("same trend", "differs")), (0.0, None)])
+def test_a_permanent_failure_fills_the_station_for_ever_or_for_t_seconds(results, slope, verdicts):
+    for run in results["gone"]:
+        run["series"]["stored"] = [100.0 + slope * second for second in range(60)]
+    words = "growth of SBuffer after a permanent failure"
+    found = tuple(claim_of(results, "Section IV-E", words, T).verdict for T in ("no T", "T of 5"))
+    assert found == (verdicts or ("differs", "holds"))

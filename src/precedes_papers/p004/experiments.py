@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, Final
 
-from precedes.sim import Scenario
+from precedes.sim import Fault, Scenario
 from precedes.sim.experiment import Experiment
 from precedes_papers.measured import Fitted
 from precedes_papers.p004 import LOW_ITEM
@@ -25,9 +25,13 @@ RADIOS: Final[dict[str, dict[str, Any]]] = {
         **PLACES,
         "mac": "csma",
         "bandwidth_bps": 1e6,
+        "mac_retries": 0,
         "half_duplex": True,  # as antennas of INET are
     },
 }
+RETRIES: Final = "CSMA with 7 retries at 1 Mb/s"
+# INET's CsmaCaMac acknowledges unless it is told not to, which the paper does not say.
+RADIOS[RETRIES] = {**RADIOS["carrier sense at 1 Mb/s"], "mac_retries": 7}
 TCPS: Final[dict[str, dict[str, Any]]] = {
     "INET's TCP": {"timeout_first_ms": 3000.0, "timeout_min_ms": 1000.0},
     "time-outs from 0.2 s": {"timeout_first_ms": 200.0, "timeout_min_ms": 200.0},
@@ -52,6 +56,13 @@ UNKNOWN_RADIO: Final = (
     "apart in a star, and ALOHA at 6 Mb/s or carrier sense at 1 Mb/s, are choices"
 )
 BANDWIDTHS: Final = (5e5, 1e6, 2e6, 6e6)
+SPACINGS: Final = (150.0, 160.0, 170.0, 180.0, 190.0, 200.0)
+# The delay falls with the copies sent (V-A), or with the messages pending (IV-B): by 0.2 s for
+# each, or to 0.2 s for a full window.
+REPEATS: Final[dict[str, dict[str, Any]]] = {
+    "pending messages, 0.2 s each": {"repeat_by": "pending"},
+    "pending messages, over the window": {"repeat_by": "pending", "repeat_step_ms": 800 / 150},
+}
 FAULT_STATION: Final = 3
 # At 25 per s so many seconds leave 450 messages outstanding, more than the 400 of section V-C.
 LONG_FAULT: Final = {"fault_length_s": 18.0, "fault_every_s": 1000.0}
@@ -61,6 +72,13 @@ WINDOWS: Final = (150, 400)  # messages sent at once, in sections V-A and V-C
 CELLS: Final = ((10, 1), (20, 1), (40, 1))
 GROUPS: Final = ((70, 7), (280, 28))
 FAST_M_PER_S: Final = 13.8  # ten times the printed speed: more handoffs to judge
+# A host of station 0 fails for good at 5 s; with T seconds it counts as gone.
+LEASES_S: Final = (0.0, 5.0)
+LIVES: Final[dict[str, dict[str, Any]]] = {
+    "hosts that leave and join again": {"leave_every_s": 1.0, "away_s": 3.0},
+    "hosts that roam out of coverage": {"mobility": "roam"},
+    "hosts silent for T seconds": {"lease_s": 2.0, "fault_length_s": 6.0, "fault_every_s": 8.0},
+}
 # Replications. Placements differ much from seed to seed; what overloads its radio takes long.
 SEEDS: Final = {
     "quick": {"mobile": 8, "flooding": 4, "load": 3, "overloaded load": 3, "tcp load": 3,
@@ -130,8 +148,52 @@ def experiments(scale: str) -> list[Experiment]:
         Experiment("faults", tuple(_faults(seeds, duration_s=255.0 if full else 90.0))),
         Experiment("limit", tuple(_limit(seeds))),
         Experiment("size", tuple(_sizes())),
+        Experiment("spacing", tuple(_spacing(seeds["bandwidth"]))),
+        Experiment("repeats", tuple(_repeats(seeds["mobile"]))),
+        Experiment("gone", tuple(_gone(seeds["bandwidth"]))),
+        Experiment("coverage", tuple(_coverage(seeds["bandwidth"]))),
         Experiment("traced", tuple(_traced(seeds["traced"])), trace=True),
+        Experiment("lives", tuple(_lives(seeds["traced"])), trace=True),
     ]
+
+
+ALOHA: Final = next(iter(RADIOS.values()))
+
+
+def _spacing(count: int) -> Iterator[Scenario]:
+    """The overlap of cells, at two loads on one radio."""
+    for rate in (LOW, WALKING):
+        for spacing_m in SPACINGS:
+            given = {**ALOHA, "spacing_m": spacing_m, "drain_s": 15.0}
+            yield from _seeded(scenario("mobile", rate, 20.0, **given), count)
+
+
+def _repeats(count: int) -> Iterator[Scenario]:
+    for repeat in REPEATS.values():
+        yield from _seeded(scenario("mobile", LOW, 25.0, **ALOHA, **repeat), count)
+
+
+def _gone(count: int) -> Iterator[Scenario]:
+    """IV-E: a host fails for good."""
+    for lease_s in LEASES_S:
+        base = scenario("mobile", LOW, 40.0, lease_s=lease_s, drain_s=0.0, **ALOHA)
+        crash = Fault("crash", node=0, at_s=5.0)
+        yield from _seeded(base.replace(faults=(crash,)), count)
+
+
+def _coverage(count: int) -> Iterator[Scenario]:
+    """V-B: hosts that leave the cells, and those that do not."""
+    for mobility in ("waypoint", "roam"):
+        base = scenario("mobile", LOW, 60.0, mobility=mobility, speed_m_per_s=FAST_M_PER_S, **ALOHA)
+        yield from _seeded(base, count)
+
+
+def _lives(count: int) -> Iterator[Scenario]:
+    """IV-C and IV-E: lives that end and begin, of hosts that move."""
+    for lives in LIVES.values():
+        given = {**ALOHA, "mobility": "waypoint", "fault_station": 0, **lives}
+        base = scenario("mobile", LOW, 40.0, speed_m_per_s=FAST_M_PER_S, **given)
+        yield from _seeded(base, count)
 
 
 def _low(seeds: dict[str, int], length_s: float) -> Iterator[Scenario]:

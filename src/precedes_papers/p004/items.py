@@ -17,9 +17,15 @@ from precedes_papers.p004.experiments import (
     CELLS,
     FAULT_STATION,
     GROUPS,
+    LEASES_S,
+    LIVES,
+    LOW,
     RADIOS,
+    REPEATS,
+    SPACINGS,
     TCPS,
     UNKNOWN_RADIO,
+    WALKING,
     WINDOWS,
 )
 from precedes_papers.p004.metrics import Reader, at_second, delay_s, extra, less, on_radio, paired
@@ -63,6 +69,7 @@ MEMORY: Final = (
     "a station must remember every host that it ever heard of (32 bytes), or an old join or init "
     "makes a second record; the paper's algorithm does not, and fails"
 )
+COMPROMISE: Final = "190 m is a compromise between the figures of two loads"
 FACTOR: Final = "the paper's factor is 10 at an unknown bandwidth"
 PROTOCOLS: Final = ("mobile", "flooding")
 # The radios by themselves, and with the first reading of the TCP.
@@ -98,7 +105,7 @@ HEADLINES: Final = Headlines(
         ),
     ),
     figures=("Bandwidth", "Figure 6d"),
-    readings=f"Two radios: {UNKNOWN_RADIO}.",
+    readings=f"Three radios: {UNKNOWN_RADIO}; and carrier sense with link acknowledgements.",
 )  # fmt: skip
 
 
@@ -124,6 +131,8 @@ def claims(results: Results) -> Iterator[Claim]:
             about = "Bandwidth", f"delay of flooding by that of mobile, {access}, {bps:g} b/s"
             yield rules.finding(about, measure(metrics.times(delay_s), *runs), reason=FACTOR)
     yield from _memory(results)
+    yield from _lives(results)
+    yield from _choices(results)
     for radio in RADIOS:
         traced = {("mobile, hosts that walk and fail", radio): {"protocol": "mobile"}}
         traced |= {
@@ -328,6 +337,54 @@ def _faults(results: Results, radio: str) -> Iterator[Claim]:
         )
 
 
+def _lives(results: Results) -> Iterator[Claim]:
+    """IV-C, IV-E and V-B: hosts that leave, fail for good, or are out of coverage."""
+    more = PUBLISHED[HIGH_ITEM]["more"]
+    for lease_s, runs in ((one, select(results["gone"], lease_s=one)) for one in LEASES_S):
+        growth = measure(metrics.growth("stored"), runs)
+        about = "Section IV-E", "growth of SBuffer after a permanent failure"
+        if lease_s == 0:
+            yield rules.same_sign((*about, "no T"), more, growth, is_size=False)
+        else:
+            reading = f"T of {lease_s:g} s"
+            yield rules.within((*about, reading), 0.0, growth, span=PUBLISHED[HIGH_ITEM]["stored"])
+    inside, outside = (select(results["coverage"], mobility=one) for one in ("waypoint", "roam"))
+    about = "Section V-B", "messages stored as hosts leave the cells, less those as they do not"
+    stored = paired(less(extra("stored_mean")), outside, inside)
+    yield rules.same_sign(about, more, stored, is_size=False)
+    for who, wanted in LIVES.items():
+        runs = select(results["lives"], **wanted)
+        for what, against in (
+            ("deliveries out of causal order", rules.CAUSAL_ORDER),
+            ("deliveries missing, repeated or of nothing", rules.EXACTLY_ONCE),
+        ):
+            yield rules.kept(("Guarantees", f"{what}, mobile, {who}"), runs, against)
+
+
+def _choices(results: Results) -> Iterator[Claim]:
+    """What hangs on the spacing of stations, and on the reading of the repetition."""
+    for rate in (LOW, WALKING):
+        for spacing_m in SPACINGS:
+            runs = select(results["spacing"], rate=rate, spacing_m=spacing_m)
+            where = f"stations {spacing_m:g} m apart, {rate:g} per s"
+            for what, read in (
+                ("delay in s", delay_s),
+                ("share lost", extra("collisions_intended")),
+            ):
+                yield rules.finding(
+                    ("Spacing", what, where), measure(read, runs), reason=COMPROMISE
+                )
+    printed = PUBLISHED[LOW_ITEM]["mobile"]
+    for reading, repeat in REPEATS.items():
+        runs = select(results["repeats"], **repeat)
+        about = LOW_ITEM, "delay in s, mobile", f"repeated by {reading}"
+        yield rules.within(about, printed["delay_s"], measure(delay_s, runs), rounding=0.005,
+                           reason=UNKNOWN_RADIO)  # fmt: skip
+        about = LOW_ITEM, "share lost in collisions, mobile", f"repeated by {reading}"
+        lost = measure(extra("collisions_intended"), runs)
+        yield rules.within(about, printed["collisions"], lost, rounding=0.005, reason=SHARED)
+
+
 def _memory(results: Results) -> Iterator[Claim]:
     """V-D."""
     item, printed = "Section V-D", PUBLISHED["Section V-D"]
@@ -395,7 +452,8 @@ def shown(results: Results, claims: Claims) -> Iterator[Table | Figure]:
         for protocol in PROTOCOLS:
             of = partial(on_radio, results, "bandwidth", radio, protocol=protocol)
             points = [(bps, measure(delay_s, of(bandwidth_bps=bps))) for bps in BANDWIDTHS]
-            lines.append(measured_series(f"{protocol}, {radio.partition(' at ')[0]}", points))
+            access = radio.partition(" at ")[0]
+            lines.append(measured_series(f"{protocol}, {access}", points))
     yield Figure(
         name="Bandwidth",
         title="Delay of deliveries over the bandwidth of the radio, 5.6 messages per second",

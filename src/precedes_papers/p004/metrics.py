@@ -24,7 +24,8 @@ def on_radio(results: Results, experiment: str, radio: str, **wanted: object) ->
     """The runs of an experiment on one radio; flooding in the first reading of its TCP."""
     if wanted.get("protocol") == "flooding":
         wanted = {**next(iter(TCPS.values())), **wanted}
-    return select(results[experiment], mac=RADIOS[radio]["mac"], **wanted)
+    access = {"mac": RADIOS[radio]["mac"], "mac_retries": RADIOS[radio].get("mac_retries", 0)}
+    return select(results[experiment], **access, **wanted)
 
 
 def less(read: Reader) -> Callable[[Run, Run], float]:
