@@ -334,7 +334,7 @@ def same_sign(
     if agrees:
         verdict = SAME_TREND
         size = measured.mean / published if is_size else None
-    elif low <= 0 <= high and measured.interval is not None and low < high:
+    elif low <= 0 <= high and measured.interval is not None:
         verdict = INCONCLUSIVE
         reasons.append(BOTH_SIDES)
     else:
