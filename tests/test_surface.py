@@ -12,8 +12,8 @@ from tests.support.places import ROOT
 
 PUBLIC = {
     "precedes": """
-        Comparison Diagram Fault InternalError PeerError PrecedesError ProgressBar Result Scenario
-        UserError compare from_arrow from_pandas load simulate view
+        Comparison Diagram EventHandler Fault InternalError PeerError PrecedesError ProgressBar
+        Result Scenario UserError compare from_arrow from_pandas load simulate view
     """,
     "precedes.audit": """
         HELD Report Reports Standing Step UNKNOWN VIOLATED Witness audit follow to_json to_text
@@ -31,8 +31,8 @@ PUBLIC = {
         check_same check_scenario conformance observe random_scenario
     """,
     "precedes.trace": """
-        Dialect EVENTS FORMATS Found History SCHEMA SCHEMA_VERSION TraceWriter event_batches
-        from_arrow from_pandas join load read_members read_metadata read_trace
+        Dialect EVENTS EventHandler FORMATS Found History SCHEMA SCHEMA_VERSION TraceWriter
+        event_batches from_arrow from_pandas join load read_members read_metadata read_trace
     """,
 }
 

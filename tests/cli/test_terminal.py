@@ -53,7 +53,7 @@ def test_an_audit_fits_the_terminal_and_is_a_line_a_witness_in_a_pipe(tmp_path):
     heads = [line for line in piped.splitlines() if line.startswith(str(tmp_path))]
     assert [Path(head.partition(":")[0]).name for head in heads] == ["first.jsonl", "second.jsonl"]
     assert piped.count("\n  - ") == 2
-    assert len(piped.splitlines()) == 2 + 2 * 2
+    assert len(piped.splitlines()) == 1 + 2 * 2
     shown = plain(terminals.run(*command, terminal="stdout", COLUMNS="50")[1])
     witness = shown[shown.index("  - ") :].splitlines()[:3]
     assert all(len(line) <= 50 for line in witness)

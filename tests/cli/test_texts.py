@@ -91,7 +91,7 @@ def test_a_run_without_an_oracle_or_a_message():
         "vector: 2 nodes, seed 1, 0.0 s simulated",
         "broadcasts              0",
         "deliveries              0  0 lost",
-        "out of order            -  not counted (--no-oracle)",
+        "out of order            -  not counted: the oracle was off",
         "packets                 0  with 0 messages",
         "bytes sent              0  0.0 a packet",
         "pending                 0  messages at a node, at most",

@@ -98,7 +98,7 @@ class Result:
         lost = "an unknown number" if self.lost is None else f"{self.lost:,}"
         twice = "" if self.duplicates is None else f", {self.duplicates:,} twice"
         wrong, latency = self.violations, self.latency
-        out_of_order: tuple[int | None, str] = (None, "not counted (--no-oracle)")
+        out_of_order: tuple[int | None, str] = (None, "not counted: the oracle was off")
         if wrong is not None:
             out_of_order = (wrong.deliveries, f"deliveries, of {wrong.messages:,} messages")
         times = {
