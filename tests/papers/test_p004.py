@@ -236,7 +236,7 @@ def test_memory_is_linear_in_the_hosts_of_a_cell_or_not(results):
 )
 def test_guarantees_are_those_of_the_audit(results, count, words):
     runs = results["traced"]
-    for run in runs:
+    for run in [*runs, *results["lives"]]:
         run["audit"] = dict.fromkeys(run["audit"], 0) | {"deliveries": 9}
     judged = [claim for claim in claims(results) if claim.item == "Guarantees"]
     assert {claim.verdict for claim in judged} == {"equal"}
