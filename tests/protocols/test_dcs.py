@@ -9,6 +9,7 @@ from precedes import contract, simulate
 from precedes.errors import UserError
 from precedes.parts.hash_check import set_hash
 from precedes.protocols.dcs import rounds
+from precedes.protocols.dcs.state import CARRIES, INCREMENTS
 from precedes.registry import load
 from precedes.sim import Fault, Scenario
 from precedes.sim.run import Run
@@ -26,6 +27,41 @@ from tests.support.delivered_sets import DeliveredSets
 def test_the_stress_ends_with_everything_delivered_and_equal(first, detector):
     """100 seeds: no deadlock, exactly once, equal components, hashes and generations at rest."""
     dcs_stress.check_seeds(range(first, first + 25), detector=detector)
+
+
+@pytest.mark.usefixtures("engine")
+@pytest.mark.parametrize("detector", ["none", "hash"])
+def test_the_stress_ends_alike_if_messages_have_processes_redraw(detector):
+    dcs_stress.check_seeds(range(1, 26), detector=detector, redraw=True)
+
+
+def test_a_message_that_activates_components_has_its_receiver_redraw():
+    """The third function of checkExpand: S_incr among all active components, or as it was."""
+    chosen = {}
+    for redraw in (False, True):
+        chosen[redraw] = set()
+        for seed in range(10):
+            state, host = state_and_host(seed=seed, spread=1, redraw=redraw)
+            host.name[:2] = 1, 1
+            state.stamp[0, CARRIES] = 4
+            contract.receive(state, 0, 1, packet((0, 0)), 1, host)
+            assert state.dcs.components.active[0] == 4
+            chosen[redraw].add(int(state.dcs.S_incr[0, 0]))
+            contract.broadcast(state, 0, 1, host)  # the load would do with one component
+            assert state.stamp[1, CARRIES] == 4
+            assert state.stamp[1, INCREMENTS] == state.dcs.S_incr[0, 0] in chosen[redraw]
+    assert chosen[False] == {0}
+    assert chosen[True] > {0}
+
+
+@pytest.mark.usefixtures("engine")
+@pytest.mark.parametrize("phase_ms", [0.0, 100.0])
+def test_looks_at_the_balance_have_a_phase(phase_ms):
+    parameters = {"balance_ms": 300.0, "balance_phase_ms": phase_ms}
+    made = Run(Scenario(protocol="dcs", nodes=5, rate=50.0, messages=200, parameters=parameters))
+    made.go()
+    late = made.state.dcs.load.balance_end_ns % 300_000_000
+    assert (late == phase_ms * 1_000_000).all()
 
 
 @pytest.mark.usefixtures("engine")
@@ -205,6 +241,7 @@ def test_the_clock_is_bounded():
         ({"detector": "mostefaoui"}, "detector must be none or hash"),
         ({"round_ms": 0.0}, "round_ms must be between 1"),
         ({"keep_ms": -1.0}, "keep_ms must be between 0"),
+        ({"balance_phase_ms": -1.0}, "balance_phase_ms must be between 0"),
         ({"hashes": 0}, "hashes must be at least 1"),
         ({"log": 1}, "log must be between 64"),
     ],
@@ -215,12 +252,12 @@ def test_refused_parameters(given, match):
         load("dcs").make_parameters(given)
 
 
-def state_and_host(**parameters):
+def state_and_host(*, seed=3, **parameters):
     protocol = load("dcs")
     group = contract.Group(nodes=4, hosted=np.arange(4, dtype=np.int32), seed=7)
     capacity = contract.Capacity(slots=4, reserve_bytes=1 << 16)
     state = protocol.allocate(protocol.make_parameters(parameters), group, capacity)
-    return state, contract.allocate_host(capacity, seed=3)
+    return state, contract.allocate_host(capacity, seed=seed)
 
 
 def copies(part):

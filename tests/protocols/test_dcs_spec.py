@@ -43,6 +43,38 @@ def test_components_come_and_go_alike(seed):
 
 
 @pytest.mark.usefixtures("engine")
+@pytest.mark.parametrize("schedule", [dcs_stress.small, dcs_stress.pulses])
+def test_they_redraw_and_balance_alike(schedule):
+    scenario = schedule(4)
+    given = {"redraw": True, "balance_ms": 300.0, "balance_phase_ms": 70.0}
+    check_shrinking(scenario.replace(parameters={**scenario.parameters, **given}))
+
+
+def test_theorem_1_fails_once_components_are_deactivated():
+    """The counterexample: the later of two own messages carries fewer components."""
+    scenario = dcs_stress.pulses(2).replace(protocol="dcs.spec")
+    assert simulate(scenario).extra["theorem_1_fails"] > 0
+    static = {**scenario.parameters, "components": scenario.parameters["components_max"]}
+    assert simulate(scenario.replace(parameters=static)).extra["theorem_1_fails"] == 0
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "expected"),
+    [
+        ([[0, 1]], [[0, 2]], True),
+        ([[0, 1]], [[0, 1]], False),
+        ([[0, 1]], [[1, 0]], False),
+        ([[0, 1]], [[0, 2], [0, 0]], True),
+        ([[0, 1]], [[0, 1], [5, 5]], False),  # no component that both have is larger
+        ([[0, 1], [0, 0]], [[0, 2]], False),
+        ([[1, 1], [0, 1]], [[1, 2], [0, 0]], False),
+    ],
+)
+def test_the_comparison_of_section_iii_c(one, other, expected):
+    assert spec.less(one, other) is expected
+
+
+@pytest.mark.usefixtures("engine")
 @pytest.mark.parametrize("seed", [1, 2, 3])
 def test_messages_have_the_same_size(seed):
     """Without rounds, whose packets are records here and larger than compiled ones."""

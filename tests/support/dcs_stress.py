@@ -101,19 +101,19 @@ def pulses(seed):
     )
 
 
-def check_seeds(seeds, *, detector):
+def check_seeds(seeds, *, detector, redraw=False):
     """Run the stress for these seeds; the first that fails is named."""
     broadcasts = 0
     for seed in seeds:
-        with repeat(f"tests.support.dcs_stress.check({seed}, detector={detector!r})"):
-            broadcasts += check(seed, detector=detector).broadcasts
+        with repeat(f"tests.support.dcs_stress.check({seed}, {detector=}, {redraw=})"):
+            broadcasts += check(seed, detector=detector, redraw=redraw).broadcasts
     assert broadcasts > 50 * len(seeds), "the schedules are too small to show anything"
 
 
-def check(seed, *, detector):
+def check(seed, *, detector, redraw=False):
     """Run the stress for one seed; what it came to."""
     scenario = schedule(seed)
-    checked = {**scenario.parameters, "detector": detector}
+    checked = {**scenario.parameters, "detector": detector, "redraw": redraw}
     made, result = run(scenario.replace(parameters=checked))
     check_at_rest(made, result)
     assert detector != "hash" or result.violations.deliveries == 0

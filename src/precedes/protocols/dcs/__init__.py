@@ -146,7 +146,10 @@ def _arrive(state: State, here: int, slot: int, host: Host) -> None:
         state.dcs.malformed[0] += 1
         host.drop(slot)
         return
+    active = state.dcs.components.active[here]
     components.check_expand(state.dcs, state.need, state.stamp, here, slot, host)
+    if state.dcs.redraw != 0 and state.dcs.components.active[here] > active:
+        policy.choose(state.dcs, here, state.dcs.components.active[here], host)
     if state.has_detector != 0 and detector.is_repeated(state, here, slot, host):
         host.drop(slot)
         return

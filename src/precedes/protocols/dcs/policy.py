@@ -55,7 +55,8 @@ def _update_estimate(dcs: ClockSet, here: int, host: Host) -> None:
     _narrow_or_widen(dcs, here, _estimate(load, here, passed, step))
     if dcs.balance_ns > 0 and now >= load.balance_end_ns[here]:
         _balance(dcs, here, host)
-        load.balance_end_ns[here] = now - now % dcs.balance_ns + dcs.balance_ns
+        into = (now - dcs.balance_phase_ns) % dcs.balance_ns
+        load.balance_end_ns[here] = now - into + dcs.balance_ns
 
 
 @compiled.function()
@@ -143,5 +144,8 @@ def before_broadcast(dcs: ClockSet, here: int, host: Host) -> None:
             remove(dcs, here, round.doubt[here])
     if end > components.active[here]:
         activate(dcs, here, end, host)
+    if dcs.redraw != 0 and host.now_ns() >= round.blocked_until_ns[here]:
+        # As published, only a round has S_incr leave active components.
+        end = max(end, min(dcs.load.over[here], components.active[here]))
     if end != dcs.load.over[here]:
         choose(dcs, here, end, host)

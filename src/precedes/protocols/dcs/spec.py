@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, field
-from operator import lt
+from operator import le, lt
 from typing import NamedTuple
 
 from precedes import plain
@@ -71,6 +71,16 @@ class Component:
     carried: set[tuple[int, int]] = field(default_factory=set)
 
 
+def less(D1: list[list[int]], D2: list[list[int]]) -> bool:
+    """III-C, D1 < D2: as many components, none below that of D1, and one above it."""
+    pairs = list(zip(D1, D2, strict=False))
+    return (
+        len(D1) <= len(D2)
+        and all(all(map(le, C1, C2)) for C1, C2 in pairs)
+        and any(C1 != C2 for C1, C2 in pairs)
+    )
+
+
 class Process(plain.Process):
     """Process i; of the components D_i the first ``active`` ones are active."""
 
@@ -92,6 +102,7 @@ class Process(plain.Process):
         self.active = first
         self.generation = [0] * p.components_max  # [6]
         self.S_incr = [self.me // first**s % first for s in range(p.spread)]
+        self.last_D: list[list[int]] = []  # of the last own message
         self.pending: list[Message] = []
         self.init_rounds()
         self.init_policy()
@@ -136,6 +147,9 @@ class Process(plain.Process):
         m.S_incr = self.S_incr.copy()
         self.increment(m)
         m.D = [component.C.copy() for component in self.D[: self.active]]
+        # Theorem 1 says that an own message is less than the next one.
+        self.counted["theorem_1_fails"] += bool(self.last_D) and not less(self.last_D, m.D)
+        self.last_D = m.D
         self.send_all(m)
         self.afterwards()
 
@@ -164,6 +178,7 @@ class Process(plain.Process):
 
     def checkExpand(self, m: Message) -> None:
         """Line 3: have the components of m; [6] a newer one says that all removed the older."""
+        before = self.active
         for k, newer in enumerate(m.generation):
             if newer > self.generation[k]:
                 while len(self.D) > k:
@@ -174,6 +189,8 @@ class Process(plain.Process):
             news = [k for k in range(self.active, end) if self.is_news(m, k)]
             end = news[-1] + 1 if news else 0
         self.expand(end)
+        if self.parameters.redraw and self.active > before:
+            self.choose(self.active)  # the third function
 
     def is_news(self, m: Message, k: int) -> bool:
         """Whether m has more of an inactive component, or [2] increments it."""
@@ -391,6 +408,7 @@ class Process(plain.Process):
         self.limits = loads(p, self.nodes)
         self.interval_ns = round(p.smoothing_ms * NANOSECONDS_PER_MS) // INTERVALS
         self.balance_ns = round(p.balance_ms * NANOSECONDS_PER_MS)
+        self.phase_ns = round(p.balance_phase_ms * NANOSECONDS_PER_MS)
         self.interval_end_ns, self.balance_end_ns = self.interval_ns, 0
         self.rate = self.weight = self.count = 0
         self.width = p.components  # that the load asks for
@@ -424,7 +442,8 @@ class Process(plain.Process):
             self.width -= 1
         if self.balance_ns > 0 and self.now_ns >= self.balance_end_ns:
             self.balance()
-            self.balance_end_ns = (self.now_ns // self.balance_ns + 1) * self.balance_ns
+            into = (self.now_ns - self.phase_ns) % self.balance_ns
+            self.balance_end_ns = self.now_ns - into + self.balance_ns
 
     def balance(self) -> None:
         """V-C: leave a component that is hit more often than others, with probability 1/2."""
@@ -466,6 +485,8 @@ class Process(plain.Process):
                 while len(self.D) > doubt:
                     self.Remove()
         self.expand(end)
+        if self.parameters.redraw and self.now_ns >= self.blocked_until_ns:
+            end = max(end, min(self.over, self.active))
         if end != self.over:
             self.choose(end)
 

@@ -85,6 +85,13 @@ class Parameters:
     balance_ms: float = field(
         default=20_000.0, metadata={"help": "time between looks at the balance (0: none)"}
     )
+    balance_phase_ms: float = field(
+        default=0.0, metadata={"help": "looks at the balance come so long after multiples of it"}
+    )
+    redraw: bool = field(
+        default=False,
+        metadata={"help": "draw S_incr again when a message activates components (checkExpand)"},
+    )
     detector: str = field(
         default="none", metadata={"help": "none, or hash: find errors before they are made"}
     )
@@ -103,7 +110,7 @@ class Parameters:
             raise UserError(f"detector must be {' or '.join(DETECTORS)}, not {self.detector!r}")
         for name in ("smoothing_ms", "round_ms", "timeout_ms"):
             check_range(1, 1e9, **{name: getattr(self, name)})
-        for name in ("keep_ms", "balance_ms", "grace_ms"):
+        for name in ("keep_ms", "balance_ms", "balance_phase_ms", "grace_ms"):
             check_range(0, 1e9, **{name: getattr(self, name)})
         search.check_effort(hashes=self.hashes, log_length=self.log)
 
@@ -224,6 +231,8 @@ class ClockSet(NamedTuple):
     timeout_ns: int
     keep_ns: int
     balance_ns: int
+    balance_phase_ns: int
+    redraw: int
     interval_ns: int
 
 
@@ -342,6 +351,8 @@ def _allocate_clock_set(parameters: Parameters, group: Group, width: int, key: I
         timeout_ns=_ns(parameters.timeout_ms),
         keep_ns=_ns(parameters.keep_ms),
         balance_ns=_ns(parameters.balance_ms),
+        balance_phase_ns=_ns(parameters.balance_phase_ms),
+        redraw=int(parameters.redraw),
         interval_ns=_ns(parameters.smoothing_ms) // INTERVALS,
     )
 
