@@ -11,6 +11,7 @@ from precedes.contract import Capacity, Group, Host
 from precedes.machine import machine_bytes
 from precedes.parts import pool
 from precedes.registry import Protocol
+from precedes.sim.engine.network import MESSAGE_DELAYS
 from precedes.sim.scenario import Scenario
 
 # Groups on which the size of a state is measured; larger ones are extrapolated to.
@@ -32,10 +33,11 @@ def limit_bytes(scenario: Scenario, *, sharers: int) -> int:
 def world_bytes(scenario: Scenario) -> int:
     """What the host's arrays of nodes x nodes take."""
     squares = 2 * 4 * scenario.oracle + 8 * scenario.fifo
-    squares += 8 * (scenario.per == "link" or delays.is_matrix(scenario.delay))
+    squares += 8 * (scenario.per in ("link", "node") or delays.is_matrix(scenario.delay))
     squares += 16 * any(item.kind == "crash" for item in scenario.faults)
     squares += 8 * any(item.kind == "cut" for item in scenario.faults)
-    return squares * scenario.nodes**2
+    per_message = 8 * MESSAGE_DELAYS * (scenario.per == "message") * scenario.nodes
+    return squares * scenario.nodes**2 + per_message
 
 
 def state_bytes(protocol: Protocol, parameters: Any, group: Group) -> int:

@@ -18,6 +18,8 @@ from precedes.stores import Address, Place
 # Lists of the names that a scenario file may use, by section; the first is the top level.
 NEEDED: Final = {"protocol": 'protocol = "vector"', "nodes": "nodes = 20"}
 TOP: Final = ("protocol", "nodes", "seed", "oracle", "horizon_s", "memory_max_bytes")
+# What a delay is drawn for: every packet, or once for each of these.
+PER: Final = ("use", "link", "message", "node")
 WORKLOAD: Final = ("kind", "rate", "messages", "duration_s", "skew", "gap_ms")
 NETWORK: Final = (
     "delay",
@@ -219,8 +221,8 @@ def _check_network(scenario: Scenario) -> None:
     if 0 < speed < (scenario.packet_bytes + scenario.payload_bytes + NODES_MAX) / 1e5:
         text = f"a bandwidth of {speed:g} bytes per second keeps a packet for more than a day"
         raise at_key("bandwidth_bytes_per_s", text)
-    if scenario.per not in ("use", "link"):
-        raise at_key("per", f"per must be 'use' or 'link', not {scenario.per!r}")
+    if scenario.per not in PER:
+        raise at_key("per", f"per is one of {', '.join(PER)}, not {scenario.per!r:.40}")
 
 
 def _check_range(scenario: Scenario, name: str, low: float, high: float) -> None:

@@ -70,19 +70,49 @@ def test_a_normal_law_is_cut_off_at_the_shortest_delay():
     assert delays.min() == 0.001
 
 
-def test_a_delay_for_each_use_or_for_each_link():
-    by_use = traces.run(delay="uniform:10:50", **SHORT)
-    by_link = traces.run(delay="uniform:10:50", per="link", **SHORT)
-    assert len({travel[-1] for travel in traces.travels(by_use)}) > 500
-    links = {}
-    for source, target, _, _, ns in traces.travels(by_link):
-        links.setdefault((source, target), set()).add(ns)
-    assert len(links) == 4 * 3
-    assert all(len(delays) == 1 for delays in links.values())
-    assert len({min(delays) for delays in links.values()}) == 12, "there and back differ"
-    drawn = by_link.result.scenario["drawn"]["link_ms"]
-    assert drawn["min"] == pytest.approx(min(min(d) for d in links.values()) / 1e6)
-    assert drawn["max"] == pytest.approx(max(max(d) for d in links.values()) / 1e6)
+# What a delay is drawn for -> the same of a (source, target, number of the message), and how many.
+DRAWN_FOR = {
+    "use": (lambda source, target, number: (source, target, number), 600),
+    "link": (lambda source, target, number: (source, target), 12),
+    "message": (lambda source, target, number: (source, number), 200),
+    "node": (lambda source, target, number: source, 4),
+}
+
+
+@pytest.mark.parametrize("per", DRAWN_FOR)
+def test_what_a_delay_is_drawn_for(per):
+    key, count = DRAWN_FOR[per]
+    seen = traces.run(delay="uniform:10:50", per=per, **SHORT)
+    drawn = {}
+    for source, target, number, _, ns in traces.travels(seen):
+        drawn.setdefault(key(source, target, number), set()).add(ns)
+    assert len(drawn) == count
+    assert all(len(delays) == 1 for delays in drawn.values())
+    assert len(set.union(*drawn.values())) == count, "any two differ"
+    if per in ("link", "node"):
+        summary = seen.result.scenario["drawn"]["link_ms"]
+        assert summary["min"] == pytest.approx(min(min(d) for d in drawn.values()) / 1e6)
+        assert summary["max"] == pytest.approx(max(max(d) for d in drawn.values()) / 1e6)
+
+
+def test_a_message_takes_as_long_on_every_hop():
+    """Over trees: what a node receives has taken its own delay once for each hop of at most 3."""
+    seen = traces.run(
+        protocol="vcube", nodes=8, messages=20, rate=0.05, per="message", delay="uniform:10:50"
+    )
+    hops = {}
+    for source, _, number, _, ns in traces.travels(seen):
+        hops.setdefault((source, number), set()).add(ns)
+    for taken in hops.values():
+        assert [ns / min(taken) for ns in sorted(taken)] == [1.0, 2.0, 3.0]
+
+
+@pytest.mark.parametrize("per", ["message", "node"])
+def test_a_matrix_has_delays_of_links_alone(per, tmp_path):
+    path = tmp_path / "matrix"
+    path.write_text("0 1\n1 0\n")
+    with pytest.raises(UserError, match=f"leave out per = '{per}'"):
+        simulate(Scenario("unordered", nodes=2, messages=1, delay=f"matrix:{path}", per=per))
 
 
 @pytest.mark.parametrize("loss", [0.01, 0.3])

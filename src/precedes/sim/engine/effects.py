@@ -262,8 +262,16 @@ def _transmit_copies(world: World, node: int, target: int, what: int, size_bytes
     copies = 1
     if network.happens(links, links.number[network.DUPLICATION]):
         copies = 2
+    row, column = node, target
+    if links.setting[network.PER_MESSAGE] != 0:
+        slot = packets.first_message(world.packets, world.item_class, what)
+        number = target
+        if slot != NONE:
+            row = int(world.host.name[2 * slot + contract.SOURCE]) + compiled.ZERO
+            number = int(world.host.name[2 * slot + contract.SEQUENCE]) + compiled.ZERO
+        column = number % network.MESSAGE_DELAYS
     for _ in range(copies):
-        time_ns = network.arrival_ns(links, node, target, leaves_ns)
+        time_ns = network.arrival_ns(links, node, target, leaves_ns, row, column)
         if time_ns == network.LOST:
             world.host.registers[layout.PACKETS_LOST] += 1
         else:

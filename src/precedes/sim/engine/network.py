@@ -31,7 +31,10 @@ PACKET_BYTES: Final = 7  # header of a packet
 PAYLOAD_BYTES: Final = 8  # payload of a message
 MTU_BYTES: Final = 9  # 0: packets are never cut
 PLAIN: Final = 10  # no loss, duplication, order, queue or faults: the quick loop
-SETTINGS: Final = 11
+PER_MESSAGE: Final = 11  # ``matrix_ns`` has delays of messages
+SETTINGS: Final = 12
+
+MESSAGE_DELAYS: Final = 1024  # of a source, which come again after so many messages
 
 # A delay of zero would tie an arrival with its own cause, and a normal law has negative values.
 DELAY_NS_MIN: Final = 1_000
@@ -51,7 +54,8 @@ class Network(NamedTuple):
     setting: NDArray[np.int64]
     delay_ns: NDArray[np.int64]  # drawn for the packets to come
     chance: NDArray[np.float64]  # uniform, drawn for the packets to come
-    matrix_ns: NDArray[np.int64]  # link -> delay, if each link has one for good
+    # Link -> delay, if each has one for good; or source, number modulo MESSAGE_DELAYS -> delay.
+    matrix_ns: NDArray[np.int64]
     last_arrival_ns: NDArray[np.int64]  # link -> latest arrival, when FIFO
     cut_until_ns: NDArray[np.int64]  # link -> end of its cut; negative: packets wait for it
     second_until_ns: NDArray[np.int64]  # node -> when its second queue is empty, when QUEUED
@@ -67,10 +71,10 @@ def needs_draws(network: Network, packets: int) -> bool:
 
 
 @compiled.function()
-def travel_ns(network: Network, source: int, target: int) -> int:
-    """How long the next packet from source to target is on the way."""
+def travel_ns(network: Network, row: int, column: int) -> int:
+    """How long the next packet is on the way: a packet of this link, or with this message."""
     if network.matrix_ns.size > 0:
-        return network.matrix_ns[source, target]
+        return network.matrix_ns[row, column]
     used = network.setting[DELAYS_USED]
     network.setting[DELAYS_USED] = used + 1
     return network.delay_ns[used]
@@ -94,8 +98,10 @@ def busy_ns(network: Network, size_bytes: int) -> int:
 
 
 @compiled.function(inline=False)
-def arrival_ns(network: Network, source: int, target: int, leaves_ns: int) -> int:
-    """When a packet that leaves then arrives, or LOST."""
+def arrival_ns(
+    network: Network, source: int, target: int, leaves_ns: int, row: int, column: int
+) -> int:
+    """When a packet that leaves then arrives, or LOST; see ``travel_ns``."""
     if happens(network, network.number[LOSS]):
         return LOST
     if network.cut_until_ns.size > 0:
@@ -103,7 +109,7 @@ def arrival_ns(network: Network, source: int, target: int, leaves_ns: int) -> in
         if until_ns > leaves_ns:
             return LOST
         leaves_ns = max(leaves_ns, -until_ns)
-    time_ns = leaves_ns + travel_ns(network, source, target)
+    time_ns = leaves_ns + travel_ns(network, row, column)
     time_ns += network.setting[PROCESSING_NS]
     if network.setting[FIFO] != 0:
         time_ns = max(time_ns, network.last_arrival_ns[source, target] + 1)

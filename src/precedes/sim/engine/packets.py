@@ -132,6 +132,19 @@ def unpack(packets: Packets, inbox: Int64s, packet: int) -> int:
 
 
 @compiled.function(inline=False)
+def first_message(packets: Packets, item_class: Int64s, what: int) -> int:
+    """The first message that a packet carries or names, or NONE."""
+    if what < 0:
+        return ~what
+    item = packets.packet[what, FIRST_ITEM]
+    while item != NONE:
+        if item_class[packets.item[item, TAG]] < contract.NUMBER:
+            return packets.item[item, VALUE]
+        item = packets.item[item, ITEM_LINK]
+    return NONE
+
+
+@compiled.function(inline=False)
 def refer(packets: Packets, message: Int64s, item_class: Int64s, what: int) -> None:
     """A copy of a packet is under way: its messages are referred to once more."""
     if what < 0:

@@ -82,13 +82,21 @@ def _ns(delay_ms: float) -> float:
 def _make_matrix(
     law: Delay, scenario: Scenario, generator: np.random.Generator, drawn: dict[str, Any]
 ) -> NDArray[np.int64]:
-    """The delay of each link, if it has one for good; what is drawn is noted in ``drawn``."""
+    """Delays that are drawn once for many packets; what is drawn is noted in ``drawn``."""
     n = scenario.nodes
     if isinstance(law, Matrix):
+        if scenario.per in ("message", "node"):
+            raise UserError(f"a matrix has delays of links: leave out per = {scenario.per!r}")
         return _read_latency(law.path, n, generator, drawn, unit_ms=law.UNIT_MS)
     if scenario.per == "use":
         return np.zeros((0, 0), np.int64)
-    matrix = draw_ns(law, generator, n * n).reshape(n, n)
+    if scenario.per == "message":
+        count = network.MESSAGE_DELAYS
+        return draw_ns(law, generator, n * count).reshape(n, count)
+    if scenario.per == "node":
+        matrix = np.repeat(draw_ns(law, generator, n)[:, None], n, axis=1)
+    else:
+        matrix = draw_ns(law, generator, n * n).reshape(n, n)
     links = matrix[~np.eye(n, dtype=bool)] / NANOSECONDS_PER_MS
     low, middle, high = np.quantile(links, [0, 0.5, 1])
     drawn["link_ms"] = {"min": float(low), "median": float(middle), "max": float(high)}
@@ -118,7 +126,8 @@ def make_network(
     setting[network.PACKET_BYTES] = scenario.packet_bytes
     setting[network.PAYLOAD_BYTES] = scenario.payload_bytes
     setting[network.MTU_BYTES] = scenario.mtu_bytes
-    setting[network.PLAIN] = not special
+    setting[network.PER_MESSAGE] = scenario.per == "message"
+    setting[network.PLAIN] = not special and not setting[network.PER_MESSAGE]
     links = (n, n) if scenario.fifo else (0, 0)
     return Network(
         number=number,
