@@ -40,6 +40,8 @@ OTHERS: Final = {
     "exponential of mean 1000": {"workload": "exponential:1000", "delay": "normal:100:25"},
 }
 OTHER_SIZES: Final = (16, 256, 512)
+# How long a draw of a delay holds is not published either; 5.5 implies one for each link.
+PER: Final = {"use": "packet", "link": "link", "message": "message", "node": "sending node"}
 SHARED_SIZES: Final = SIZES[1:]
 PACKETS_SIZES: Final = SIZES[1:-1]
 
@@ -115,7 +117,10 @@ def experiments(scale: str) -> list[Experiment]:
                 Experiment(named(kind, name), runs, trace=kept != "", packets=kept == "packets")
             )
     seeds = {nodes: few.get(nodes, many[nodes]) for nodes in OTHER_SIZES}
-    return [*found, Experiment("starts", _scenarios([*OTHERS.values()], seeds, {}))]
+    laws = [{**READINGS["A"], "per": per} for per in PER]
+    delays = _scenarios(laws, {MIDDLE: many[MIDDLE]}, {})
+    starts = _scenarios([*OTHERS.values()], seeds, {})
+    return [*found, Experiment("starts", starts), Experiment("delays", delays)]
 
 
 def _scenarios(
