@@ -54,6 +54,9 @@ LOADS_OVER_TIME: Final = {
     "bell": Load("bell:10:200", BELL_S, 2.4e-5, 1.6e-5, 260),
     "two-bells": Load("bell:10:200:2", 2 * BELL_S, 2.4e-5, 1.6e-5, 260),
     "random": Load("random:10:200:3", 300.0, 6.7e-5, 4.2e-5, 97),
+    # "According to a Poisson distribution" stands in 003 too, whose senders were near-periodic.
+    "bell-periodic": Load("periodic_bell:10:200", BELL_S, 2.4e-5, 1.6e-5, 260),
+    "random-periodic": Load("periodic_random:10:200:3", 300.0, 6.7e-5, 4.2e-5, 97),
 }
 WITH_OWN: Final = ("bell", "random")
 ONE_TARGET: Final = "random-bells-target"
@@ -75,19 +78,41 @@ FITTED: Final = (
     Fitted("error", LOADS_OVER_TIME["random"].error, *_SIZE_9),
     Fitted("error", LOADS_OVER_TIME["random"].own_error, *_SIZE_9),
     Fitted("workload", LOADS_OVER_TIME["bell"].workload, "errors in V-B1", (), _ERRORS),
+    Fitted("workload", LOADS_OVER_TIME["bell-periodic"].workload, "errors in V-B1", (), _ERRORS),
     Fitted("workload", LOADS_OVER_TIME["two-bells"].workload, "errors in V-B1", (), _ERRORS),
-    Fitted(*_POLICY, (*LOADS_OVER_TIME, ONE_TARGET, "bell-own", "random-own", "balanced")),
+    Fitted(*_POLICY, (*LOADS_OVER_TIME, ONE_TARGET, "bell-own", "random-own", "redrawn")),
+    Fitted(*_POLICY, ("balanced", "balanced-early", "balanced-periodic")),
 )
 
 # Figure 10: four components of 50 entries. From 50 s on those that start with the first component
 # broadcast three quarters of all messages.
 SHIFT_S: Final = 50
-MOVED_S: Final = 70
-REBALANCED_S: Final = 90
 SHIFT_END_S: Final = 130
 SHIFT_SEEDS: Final = {"quick": range(1, 3), "full": range(1, 31)}
-UNBALANCED_SEEDS: Final = {"quick": range(1, 2), "full": range(1, 31)}
+
+
+class Shift(NamedTuple):
+    """A reading of Figure 10: its senders, and the two looks at the balance after the shift."""
+
+    form: str
+    first_s: int
+    second_s: int
+    balance_ms: float = 20_000.0
+
+
+# Processes look every 20 s; published are 70 and 90 s.
+SHIFTS: Final = {
+    "balanced": Shift("shift", 70, 90),
+    "balanced-early": Shift("shift", 60, 80),
+    "balanced-periodic": Shift("periodic_shift", 70, 90),
+    "unbalanced": Shift("shift", 70, 90, balance_ms=0.0),
+}
 SHIFTED: Final = {**PAPERS, "components": 4, "components_max": 4}
+
+# Section II: k = ln(2) R / X entries are best; with X = 10 concurrent messages, 5.5 of 80.
+OPTIMUM_LOAD: Final = 100.0
+OPTIMUM_ENTRIES: Final = 80
+INCREMENTS_TRIED: Final = (1, 2, 3, 4, 5, 6, 7, 8, 10)
 
 ROUND_NODES: Final = (50, 200, 500, 1000, 2000)
 BYTE_LOADS: Final = (10.0, 100.0, 400.0)
@@ -106,14 +131,16 @@ def experiments(scale: str) -> list[Experiment]:
     for name in WITH_OWN:
         runs = [over_time(name, seed, own=True) for seed in OWN_SEEDS[scale]]
         found.append(_named(f"{name}-own", runs))
-    runs = [shifted(seed, balanced=True) for seed in SHIFT_SEEDS[scale]]
-    found.append(_named("balanced", runs))
-    runs = [shifted(seed, balanced=False) for seed in UNBALANCED_SEEDS[scale]]
-    found.append(_named("unbalanced", runs))
+    for name in SHIFTS:
+        found.append(_named(name, [shifted(name, seed) for seed in SHIFT_SEEDS[scale]]))
     return [
         *found,
         round_experiment(),
         guarantee_experiment(),
+        _named("redrawn", [redrawn(seed) for seed in SEEDS_OVER_TIME[scale]]),
+        _theorem_experiment(),
+        Experiment("static", tuple(theorem(seed, static=True) for seed in (1, 2, 3)), trace=True),
+        _optimum_experiment(scale),
         byte_experiment(scale),
     ]
 
@@ -158,16 +185,18 @@ def bells_target(seed: int) -> Scenario:
     return over_time("random", seed).replace(parameters=target)
 
 
-def shifted(seed: int, *, balanced: bool) -> Scenario:
+def shifted(name: str, seed: int) -> Scenario:
     """A run of Figure 10."""
+    shift = SHIFTS[name]
+    balance = {"balance_ms": shift.balance_ms, "balance_phase_ms": shift.first_s * 1000.0 % 20_000}
     return Scenario(
         protocol="dcs",
         nodes=GROUP,
         rate=100.0,
-        workload=f"shift:{SHIFT_S}:0.75:4",
+        workload=f"{shift.form}:{SHIFT_S}:0.75:4",
         duration_s=float(SHIFT_END_S),
         seed=seed,
-        parameters={**SHIFTED, "balance_ms": 20_000.0 if balanced else 0.0},
+        parameters={**SHIFTED, **balance},
     )
 
 
@@ -216,6 +245,37 @@ def guarantee_experiment() -> Experiment:
         for seed in range(1, 4)
     ]
     return Experiment("guarantees", tuple(runs), trace=True)
+
+
+def redrawn(seed: int) -> Scenario:
+    """The bell, with the third function of checkExpand."""
+    base = over_time("bell", seed)
+    return base.replace(parameters={**base.parameters, "redraw": True})
+
+
+def theorem(seed: int, *, static: bool) -> Scenario:
+    """A small group whose clock comes and goes, or has all its components all the time."""
+    most = {"components_max": 5, "components": 5 if static else 1}
+    base = _comes_and_goes(error=1e-2, round_ms=100.0, smoothing_ms=100.0, **most)
+    return base.replace(nodes=8, seed=seed)
+
+
+def _theorem_experiment() -> Experiment:
+    """Clocks of the specification, which compares those of own messages as in III-C."""
+    runs = [theorem(seed, static=static) for static in (False, True) for seed in (1, 2, 3)]
+    return _named("theorem-1", [one.replace(protocol="dcs.spec") for one in runs])
+
+
+def _optimum_experiment(scale: str) -> Experiment:
+    """Clocks of which a process increments more and more entries."""
+    base = Scenario(protocol="probabilistic", nodes=500, rate=OPTIMUM_LOAD, messages=4000)
+    seeds = range(1, 4) if scale == "quick" else range(1, 11)
+    runs = [
+        base.replace(seed=seed, parameters={"entries": OPTIMUM_ENTRIES, "per_process": k})
+        for k in INCREMENTS_TRIED
+        for seed in seeds
+    ]
+    return _named("optimum", runs)
 
 
 def byte_experiment(scale: str) -> Experiment:

@@ -7,13 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from precedes_papers.measured import Results, Run, ranged, select
-from precedes_papers.p002.experiments import (
-    BYTE_LOADS,
-    MOVED_S,
-    REBALANCED_S,
-    SHIFT_END_S,
-    SHIFT_S,
-)
+from precedes_papers.p002.experiments import BYTE_LOADS, SHIFT_END_S, SHIFT_S, Shift
 
 Reader = Callable[[Run], float]
 
@@ -129,6 +123,13 @@ def by_size(runs: Sequence[Run], load: float) -> list[list[Run]]:
     return [select(chosen, entries=size) for size in sizes]
 
 
+@ranged(0)
+def best_increments(*runs: Run) -> float:
+    """Of runs of one seed, the entries of a process with which fewest deliveries were wrong."""
+    best = min(runs, key=lambda run: run["violations"]["deliveries"])
+    return float(best["scenario"]["parameters"]["per_process"])
+
+
 def header_bytes(run: Run) -> float:
     """Bytes that the protocol adds to a message, those of its other packets included."""
     scenario = run["scenario"]
@@ -208,13 +209,15 @@ def _at_peaks(counts: Sequence[float], load: Sequence[float]) -> float:
     return near / max(sum(counts), 1)
 
 
-# Of Figure 10: errors per second.
-PHASES: Final = {
-    "before 50 s": per_second("violations", 0, SHIFT_S),
-    "from 50 to 70 s": per_second("violations", SHIFT_S, MOVED_S),
-    "from 70 to 90 s": per_second("violations", MOVED_S, REBALANCED_S),
-    "after 90 s": per_second("violations", REBALANCED_S, SHIFT_END_S),
-}
+def phases(shift: Shift) -> dict[str, Reader]:
+    """Of Figure 10: readers of errors per second, before the shift and between looks."""
+    first_s, second_s = shift.first_s, shift.second_s
+    return {
+        f"before {SHIFT_S} s": per_second("violations", 0, SHIFT_S),
+        f"from {SHIFT_S} to {first_s} s": per_second("violations", SHIFT_S, first_s),
+        f"from {first_s} to {second_s} s": per_second("violations", first_s, second_s),
+        f"after {second_s} s": per_second("violations", second_s, SHIFT_END_S),
+    }
 
 
 def round_packets(kind: str) -> Reader:
