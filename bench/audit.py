@@ -40,8 +40,7 @@ def chain(nodes, *, closed):
     """A history in which each node hears of the one before it; closed, the first of the last."""
     import numpy as np
 
-    from precedes.trace.history import numbered_history
-    from precedes.trace.rows import BROADCAST, DELIVER
+    from precedes.trace.rows import BROADCAST, DELIVER, numbered_history
 
     kind = np.tile(np.array([DELIVER, BROADCAST], np.int8), nodes)
     source = np.empty(2 * nodes, np.int32)

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from precedes import audit, waiting
 from precedes.audit import judge
-from precedes.audit.hear import hear
 from precedes.audit.order import find_order
-from precedes.audit.table import floors_by_place, number_places, prune
+from precedes.audit.pasts import find_pasts
+from precedes.audit.table import number_places, prefixes_by_place, prune
 from precedes.compiled import compiler, tiers
 from precedes.compiled.compiler import Code
 from precedes.compiled.tiers import BEGIN_CPU_S, INTERPRETED_CPU_S, ROWS_MAX, paced
@@ -118,7 +118,7 @@ def test_any_mixture_of_forms(execution, seed):
         return entry.interpreted if mixed[-1] else paced(entry, rows=rows)
 
     with pytest.MonkeyPatch.context() as patch:
-        for name in ("cycles", "hear", "judge", "order", "table"):
+        for name in ("judge", "order", "pasts", "table"):
             patch.setattr(f"precedes.audit.{name}.paced", form)
         assert audit.audit(history) == expected
     assert mixed
@@ -253,9 +253,9 @@ def test_agrees_on_a_longer_run():
     execution = executions.run(7, nodes=10, messages=200, order="fifo", loss=0.02)
     history = rows = execution.history()
     order = find_order(rows)
-    heard = [hear(rows, 0, 10, order=order, bound=rows.counts)]
-    places = number_places(order, heard[0].counts)
-    pruned = prune(heard[0], places=places, floors=floors_by_place(places, heard))
+    pasts = [find_pasts(rows, 0, 10, order=order, bound=rows.counts)]
+    places = number_places(order, pasts[0].counts)
+    pruned = prune(pasts[0], places=places, prefixes=prefixes_by_place(places, pasts))
     assert pruned.generators.size / places.place.size < 6
     expected = executions.judge(execution)
     assert expected["violations"] > 100

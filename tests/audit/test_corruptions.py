@@ -8,7 +8,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from precedes import audit
-from precedes.audit.causal_order import combined_verdict
+from precedes.audit.report import combined_verdict
 from precedes.errors import UserError
 from precedes.trace import History
 from tests.support import executions

@@ -9,8 +9,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from precedes.audit import audit
-from precedes.audit.hear import hear
 from precedes.audit.order import find_order
+from precedes.audit.pasts import find_pasts
 from precedes.errors import UserError
 from precedes.trace import Dialect, History, TraceWriter, read_trace
 from precedes.trace.reader import TraceRows, trace_rows
@@ -72,7 +72,7 @@ def seq_from_ten(table):
 
 def heard_in(path):
     for rows in trace_rows(str(path)):
-        hear(rows, 0, rows.nodes, order=find_order(rows), bound=rows.counts)
+        find_pasts(rows, 0, rows.nodes, order=find_order(rows), bound=rows.counts)
 
 
 @pytest.mark.parametrize("change", [reversed_rows, swapped_within_a_node, seq_from_ten])

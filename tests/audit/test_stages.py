@@ -10,10 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from precedes.audit import audit
-from precedes.audit.hear import hear
 from precedes.audit.order import find_order
+from precedes.audit.pasts import find_pasts
 from precedes.audit.stages import Runner, cut_evenly
-from precedes.audit.table import floors_by_place, number_places, prune
+from precedes.audit.table import number_places, prefixes_by_place, prune
 from precedes.model import EventKind
 from precedes.trace import read_trace
 from precedes.trace.reader import trace_rows
@@ -127,9 +127,9 @@ def kept_a_message(execution):
     """Generators that a message keeps, on average."""
     rows = execution.history()
     order = find_order(rows)
-    heard = [hear(rows, 0, rows.nodes, order=order, bound=rows.counts)]
-    places = number_places(order, heard[0].counts)
-    pruned = prune(heard[0], places=places, floors=floors_by_place(places, heard))
+    pasts = [find_pasts(rows, 0, rows.nodes, order=order, bound=rows.counts)]
+    places = number_places(order, pasts[0].counts)
+    pruned = prune(pasts[0], places=places, prefixes=prefixes_by_place(places, pasts))
     return pruned.generators.size / places.place.size
 
 

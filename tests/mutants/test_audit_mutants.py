@@ -14,7 +14,7 @@ from tests.support.audits import ExecutionRows
 from tests.support.convictions import Raises, assert_convicted, conviction, hold
 from tests.support.executions import BROADCAST, DELIVER, Execution
 
-MODULES = ("order", "hear", "table", "settle", "judge", "cycles", "stages", "witness")
+MODULES = ("order", "pasts", "table", "judge", "stages", "witness", "logs")
 COUNTS = (
     "violations", "violating_messages", "deliveries", "duplicates", "phantom", "cycles", "lost",
     "unjudged", "undelivered_at_end",
@@ -24,60 +24,64 @@ COUNTS = (
 UNPROVED = Raises(AssertionError, "the kernels and the rows disagree")
 # The mistake -> what it is convicted for, the module, and the edit.
 MUTANTS = {
-    "a floor one too high": ("violations", "hear", ("_reach", "int(reach)", "int(reach) + 1")),
-    "a floor at the start of a block speaks of the one before": (
-        "violations", "hear", ("_reach", "reach > order.bounds[block]", "reach >= 0"),
+    "a prefix one too high": ("violations", "pasts", ("_reach", "int(reach)", "int(reach) + 1")),
+    "a prefix at the start of a block speaks of the one before": (
+        "violations", "pasts", ("_reach", "reach > order.bounds[block]", "reach >= 0"),
     ),
-    "a floor above its own message": (
-        "violations", "hear",
+    "a prefix above its own message": (
+        "violations", "pasts",
         (
-            "_broadcast(node, position, since, order, ear)", "lists.floor[message] = ...",
-            "ear.known[node] = seq; lists.floor[message] = ...", "seq = registers[_SEQ] + 1",
+            "_broadcast(node, position, since, order, frontier)", "lists.prefix[message] = ...",
+            "frontier.known[node] = seq; lists.prefix[message] = ...", "seq = registers[_SEQ] + 1",
         ),
     ),
     "known before it is delivered": (
-        "violations", "hear", ("_reach", "order.seq[reach] <= ...", "order.seq[reach] <= 1 + ..."),
+        "violations", "pasts", ("_reach", "order.seq[reach] <= ...", "order.seq[reach] <= 1 + ..."),
     ),
     "own deliveries before the broadcast forgotten": (
-        "violations", "hear", ("_broadcast", "registers[_AHEAD] >= seq", "registers[_AHEAD] > seq"),
+        "violations", "pasts",
+        ("_broadcast", "registers[_AHEAD] >= seq", "registers[_AHEAD] > seq"),
     ),
     "changes forgotten at every broadcast but the first": (
-        "violations", "hear",
+        "violations", "pasts",
         (
-            "hear_rows", "q > ear.known[s]", "q > ear.known[s] + (registers[_SEQ] > 0)",
-            "registers = ear.registers",
+            "find_in_rows", "q > frontier.known[s]",
+            "q > frontier.known[s] + (registers[_SEQ] > 0)", "registers = frontier.registers",
         ),
     ),
     "a node begins with what the one before knew": (
-        "violations", "hear", ("forget", "ear.known[s] = 0", "", "s = ear.sources[i]"),
+        "violations", "pasts", ("reset", "frontier.known[s] = 0", "", "s = frontier.sources[i]"),
     ),
-    "phantoms in lists": ("cycles", "stages", ("_heard", "if spoilt: ...", "")),
-    "entries at the floor dropped": (
+    "phantoms in lists": ("cycles", "stages", ("_found_pasts", "if spoilt: ...", "")),
+    "entries at the prefix dropped": (
         "violations", "table", ("_keep_units", "place >= low[...]", "place > low[...]"),
     ),
-    "the blocks' floors taken together": (
+    "the blocks' prefixes taken together": (
         "violations", "table", ("_raise", "low[block] = ...", "low[:] = ..."),
     ),
     "not verified where a list lies above": (
         UNPROVED, "table", ("prune_lists", "kept[k] >= own", "kept[k] > own + 99"),
     ),
     "counts not cut to what is resolved": (
-        UNPROVED, "stages", ("_pasts", "table._replace(...)", "table"),
+        UNPROVED, "stages", ("carry_out", "table._replace(...)", "table"),
     ),
     "the predecessor not asked for": (
         "violations", "judge",
-        ("_have", "seq == seat.sat[source] + 1", "seq >= seat.sat[source] + 1"),
+        ("_have", "seq == frontier.satisfied[source] + 1", "seq >= frontier.satisfied[source] + 1"),
     ),
     "what waits is not woken": (
-        "violations", "settle", ("_wake", "... <= seat.sat[source]", "... < seat.sat[source]"),
+        "violations", "table",
+        ("_wake", "... <= frontier.satisfied[source]", "... < frontier.satisfied[source]"),
     ),
     "late ones do not settle": (
-        UNPROVED, "judge", ("judge_rows", "... or has_bit(seat.late, message + 1)", "..."),
+        UNPROVED, "judge", ("judge_rows", "... or has_bit(frontier.late, message + 1)", "..."),
     ),
-    "a seat that is not emptied": ("duplicates", "settle", ("leave_seat", "seat.sat[s] = 0", "")),
+    "a frontier that is not emptied": (
+        "duplicates", "table", ("clear_frontier", "frontier.satisfied[s] = 0", ""),
+    ),
     "a join covers one too few": (
         "duplicates", "judge",
-        ("_join", "max(seat.covered[source], seq)", "max(seat.covered[source], seq - 1)"),
+        ("_join", "max(frontier.covered[source], seq)", "max(frontier.covered[source], seq - 1)"),
     ),
     "a join excuses own deliveries": (
         "duplicates", "judge",
@@ -87,7 +91,7 @@ MUTANTS = {
         "violations", "judge", ("judge_rows", "facts.own[message] == 0 and ...", "..."),
     ),
     "a message that lists itself is in no cycle": (
-        "cycles", "cycles", ("find_cycles", "cyclic[m] = 1", ""),
+        "cycles", "table", ("find_cycles", "cyclic[m] = 1", ""),
     ),
 }  # fmt: skip
 
@@ -107,11 +111,11 @@ def mutate(monkeypatch, home, edit):
                 monkeypatch.setattr(value, "interpreted", mutant)
 
 
-def crossed(heard):
+def crossed(count):
     """Node 1, of node 0's group, hears of node 3's too, and node 2 lacks 0:1 alone."""
     many = [(BROADCAST, (0, number)) for number in range(1, 10)]
     others = [(BROADCAST, (3, number)) for number in range(1, 6)]
-    rows = [(DELIVER, (3, number)) for number in range(1, heard + 1)]
+    rows = [(DELIVER, (3, number)) for number in range(1, count + 1)]
     late = (1, 1)
     first = [(DELIVER, (0, 1)), *rows, (BROADCAST, late)]
     return Execution([many, first, [*rows, (DELIVER, late)], others], complete=False)
@@ -128,8 +132,8 @@ def judge(execution, seed, references=None):
 
 
 def some(count):
-    for heard in (1, 2):
-        yield crossed(heard), heard, [0, 3]
+    for others in (1, 2):
+        yield crossed(others), others, [0, 3]
     for seed in range(count):
         yield anything(seed) if seed % 3 else bridged(seed, seed + 7), seed
 

@@ -18,7 +18,7 @@ from precedes.pipeline.events import audit_events, read_events
 from precedes.pipeline.spark import jobs
 from precedes.sim import Scenario, simulate
 from precedes.trace import Dialect, from_arrow, load
-from precedes.trace.blocks.tables import table_files
+from precedes.trace.formats.tables import table_files
 from precedes.trace.schema import EVENTS
 from tests.support.chat import CHAT, changed, table
 
@@ -97,7 +97,10 @@ def test_runs_may_have_names(spark):
         (table(changed(3, kind=None)), "node eve, local_seq 0: no kind"),
         (table(CHAT, run_id=pa.array([0.5] * 5)), "the column run_id holds double"),
         (table(CHAT).drop("local_seq"), "the table of events lacks local_seq"),
-        (table(CHAT, local_seq=pa.array([0, 0, 1, 0, 0])), "events of a node share a local_seq"),
+        (
+            table(CHAT, local_seq=pa.array([0, 0, 1, 0, 0])),
+            "events of node eve share the local_seq 0",
+        ),
         (
             table(CHAT, source=pa.array([0, None, 1, 1, 0]), seq=[1, 1, 1, 1, 1]).drop("message"),
             "the column message has empty cells",

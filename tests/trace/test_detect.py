@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from precedes.trace import Dialect, event_batches, load
-from precedes.trace.importers import batches
+from precedes.trace.formats import text
 from tests.support import logs
 from tests.support.reading import read_one, refused, rows_of
 
@@ -57,7 +57,7 @@ def test_a_table_through_a_pipe(tmp_path):
 
 
 def test_a_line_has_a_limit(monkeypatch):
-    monkeypatch.setattr(batches, "LINE_BYTES_MAX", 3 << 20)
+    monkeypatch.setattr(text, "LINE_BYTES_MAX", 3 << 20)
     long = '{"node": "a", "kind": "send", "text": "' + "x" * (5 << 20) + '"}\n'
     for form in ("jsonl", "otel", "automerge"):
         refused(

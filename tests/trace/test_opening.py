@@ -5,8 +5,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from precedes.audit import audit
-from precedes.trace.blocks.log import SortedRows
 from precedes.trace.opening import open_rows
+from precedes.trace.sort.merge import SortedRows
 from tests.support import executions, logs
 
 

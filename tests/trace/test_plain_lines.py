@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from precedes.errors import UserError
 from precedes.trace import load
-from precedes.trace.importers import jsonl
+from precedes.trace.formats import jsonl
 from tests.support.places import ROOT
 
 FIELDS = ("offsets", "kind", "message", "message_source", "message_sequence")

@@ -7,7 +7,7 @@ import pytest
 from precedes.cli.main import main
 from precedes.errors import UserError
 from precedes.trace import Dialect, from_arrow, load
-from precedes.trace.blocks.pack import checked_columns
+from precedes.trace.sort.pack import checked_columns
 
 ROWS = [
     {"node": "ann", "kind": "broadcast", "message": "m", "to": "bob"},

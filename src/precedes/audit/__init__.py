@@ -5,9 +5,9 @@
 ['violated']
 """
 
-from precedes.audit.causal_order import HELD, UNKNOWN, VIOLATED, Report, Reports, to_json, to_text
 from precedes.audit.growing import Standing, follow
 from precedes.audit.logs import audit
+from precedes.audit.report import HELD, UNKNOWN, VIOLATED, Report, Reports, to_json, to_text
 from precedes.audit.witness import Step, Witness
 
 __all__ = [

@@ -6,22 +6,21 @@ from typing import Any, Final
 
 import numpy as np
 
-from precedes.audit.cycles import CYCLES
 from precedes.audit.growing.auditor import Auditor
 from precedes.audit.growing.kernel import SWEEP, TAKE
-from precedes.audit.hear import FORGET, HEAR
 from precedes.audit.judge import FINISH, JUDGE
 from precedes.audit.logs import audit
 from precedes.audit.order import COLLECT
-from precedes.audit.table import FILL, MEASURE, PRUNE, RESOLVE
+from precedes.audit.pasts import FIND_PASTS, RESET
+from precedes.audit.table import CYCLES, FILL, MEASURE, PRUNE, RESOLVE
 from precedes.compiled import Entry
 from precedes.compiled.compiler import Work
 from precedes.model import EventKind
-from precedes.trace.history import numbered_history
+from precedes.trace.rows import numbered_history
 from precedes.trace.tail import Rows
 
 LOOPS: Final[tuple[Entry[..., Any], ...]] = (
-    HEAR, FORGET, CYCLES, COLLECT, JUDGE, FINISH, PRUNE, MEASURE, FILL, RESOLVE, TAKE, SWEEP,
+    FIND_PASTS, RESET, CYCLES, COLLECT, JUDGE, FINISH, PRUNE, MEASURE, FILL, RESOLVE, TAKE, SWEEP,
 )  # fmt: skip
 
 B, D = int(EventKind.BROADCAST), int(EventKind.DELIVER)
@@ -53,4 +52,4 @@ class _AllLoops(Work):
 
 def work(_subject: str) -> Work:
     """What a compiler makes for audits: see ``compiled.compiler``."""
-    return _AllLoops(HEAR, None, (), ())
+    return _AllLoops(FIND_PASTS, None, (), ())

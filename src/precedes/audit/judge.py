@@ -1,4 +1,4 @@
-"""The second phase: judge what each node delivered, from its rows and the table of pasts.
+"""The second pass: judge what each node delivered, from its rows and the table of pasts.
 
 A delivery is in order iff its message is its source's head at the node and all its generators are
 satisfied just before; if not, the message is *late*, and satisfied when the rest has come.
@@ -13,12 +13,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from precedes import compiled
-from precedes.audit.bits import bit, has_bit, words_for
-from precedes.audit.settle import (
-    Seat,
+from precedes.audit.order import bit, has_bit, words_for
+from precedes.audit.table import (
+    Frontier,
     Table,
-    leave_seat,
-    make_seat,
+    clear_frontier,
+    make_frontier,
     mark_late,
     missing,
     satisfy,
@@ -100,7 +100,7 @@ def judge(
     on_rows: Callable[[int], None] | None = None,
 ) -> Judged:
     """The part of nodes ``first`` up to ``last``, with its first ``violations_max`` violations."""
-    seat = make_seat(table)
+    frontier = make_frontier(table)
     found = _Found(
         registers=np.zeros(_REGISTERS, np.int64),
         tallies=np.zeros((last - first, TALLIES), np.int64),
@@ -119,7 +119,7 @@ def judge(
         if found.phantom_seq.size < chunk.kind.size:
             room = np.empty((2, chunk.kind.size), np.int32)
             found = found._replace(phantom_source=room[0], phantom_seq=room[1])
-        paced(JUDGE, rows=chunk.kind.size)(*chunk, table, facts, seat, found)
+        paced(JUDGE, rows=chunk.kind.size)(*chunk, table, facts, frontier, found)
         count = int(found.registers[_PHANTOMS])
         if count:
             found.registers[_PHANTOMS] = 0
@@ -127,7 +127,7 @@ def judge(
             phantoms = np.union1d(phantoms, met)
         if on_rows is not None:
             on_rows(chunk.kind.size)
-    paced(FINISH)(table, facts, seat, found)
+    paced(FINISH)(table, facts, frontier, found)
     count = int(found.registers[_VIOLATIONS])
     return Judged(
         span=np.array([first, last], np.int64),
@@ -155,18 +155,18 @@ def judge_rows(
     seq: NDArray[np.int32],
     table: Table,
     facts: Facts,
-    seat: Seat,
+    frontier: Frontier,
     found: _Found,
 ) -> None:
     """Judge the rows of a chunk."""
     registers = found.registers
-    nodes = seat.sat.size
+    nodes = frontier.satisfied.size
     for i in range(bounds.size - 1):
         node = first + i
         if bounds[i] == bounds[i + 1]:
             continue
         if node != registers[_NODE]:
-            finish(table, facts, seat, found)
+            finish(table, facts, frontier, found)
             registers[_NODE] = node
         tallies = found.tallies[node - registers[_FIRST]]
         position = registers[_POSITION]
@@ -183,26 +183,30 @@ def judge_rows(
                     continue
                 deliveries += s != node
                 # The usual case first: the next of its source, not here, with all its past.
-                if q == seat.sat[s] + 1 and q <= table.counts[s] and seat.waits_for[s] == 0:
+                if (
+                    q == frontier.satisfied[s] + 1
+                    and q <= table.counts[s]
+                    and frontier.waits_for[s] == 0
+                ):
                     message = table.base[s] + q - 1
                     own = table.place[message]
-                    if q > seat.covered[s] and missing(table, seat, own) < 0:
-                        satisfy(table, seat, s, own)
+                    if q > frontier.covered[s] and missing(table, frontier, own) < 0:
+                        satisfy(table, frontier, s, own)
                         has += s != node and facts.correct[s] != 0
-                        if seat.waiters[s] >= 0 or has_bit(seat.late, message + 1):
-                            settle(table, seat, s)
+                        if frontier.waiters[s] >= 0 or has_bit(frontier.late, message + 1):
+                            settle(table, frontier, s)
                         continue
                 if q < 1 or q > facts.counts[s]:
                     deliveries += _phantom(s, q, tallies, found) - (s != node)
                     continue
-                has += _deliver(node, position - 1, s, q, table, facts, seat, found)
+                has += _deliver(node, position - 1, s, q, table, facts, frontier, found)
             elif what == BROADCAST:
                 position += 1
                 message = table.base[s] + q - 1
                 if facts.own[message] == 0 and q <= table.counts[s]:
-                    _have(s, q, message, table, seat)
+                    _have(s, q, message, table, frontier)
             elif what == JOIN and q != 0:
-                has += _join(node, s, q, table, facts, seat, found)
+                has += _join(node, s, q, table, facts, frontier, found)
         registers[_POSITION] = position
         tallies[DELIVERIES] += deliveries
         tallies[HAS] += has
@@ -248,73 +252,73 @@ def _deliver(
     seq: int,
     table: Table,
     facts: Facts,
-    seat: Seat,
+    frontier: Frontier,
     found: _Found,
 ) -> int:
     """Judge any delivery of a message that was broadcast; returns whether it counts for HAS."""
     registers = found.registers
     tallies = found.tallies[node - registers[_FIRST]]
     message = table.base[source] + seq - 1
-    is_here = seq <= seat.covered[source]
+    is_here = seq <= frontier.covered[source]
     has = 1 if source != node and facts.correct[source] != 0 and not is_here else 0
-    if seq <= seat.sat[source] or has_bit(seat.late, message):
+    if seq <= frontier.satisfied[source] or has_bit(frontier.late, message):
         tallies[DUPLICATES] += 1
         return 0
     if seq > table.counts[source]:
         tallies[UNJUDGED] += 1
         tallies[DUPLICATES] += is_here
-        mark_late(seat, message)
+        mark_late(frontier, message)
         return has
     if is_here:
         tallies[DUPLICATES] += 1
         return 0
-    if not _have(source, seq, message, table, seat):
+    if not _have(source, seq, message, table, frontier):
         _violation(node, position, source, seq, message, tallies, found)
     return has
 
 
 @compiled.function(inline=False)
-def _have(source: int, seq: int, message: int, table: Table, seat: Seat) -> bool:
+def _have(source: int, seq: int, message: int, table: Table, frontier: Frontier) -> bool:
     """A message is here now; returns whether all its past was here before."""
-    if seq == seat.sat[source] + 1:
+    if seq == frontier.satisfied[source] + 1:
         own = table.place[message]
-        place = missing(table, seat, own)
+        place = missing(table, frontier, own)
         if place < 0:
-            satisfy(table, seat, source, own)
-            settle(table, seat, source)
+            satisfy(table, frontier, source, own)
+            settle(table, frontier, source)
             return True
-        wait(table, seat, source, place)
-    mark_late(seat, message)
+        wait(table, frontier, source, place)
+    mark_late(frontier, message)
     return False
 
 
 @compiled.function(inline=False)
 def _join(
-    node: int, source: int, seq: int, table: Table, facts: Facts, seat: Seat, found: _Found
+    node: int, source: int, seq: int, table: Table, facts: Facts, frontier: Frontier, found: _Found
 ) -> int:
     """The node has this message and the earlier ones of its source; returns what HAS gains.
 
     What it broadcast itself it has anyway, but need not deliver any more.
     """
     registers = found.registers
-    if source < 0 or source >= seat.sat.size or seq < 1 or seq > facts.counts[source]:
+    if source < 0 or source >= frontier.satisfied.size or seq < 1 or seq > facts.counts[source]:
         _phantom(source, seq, found.tallies[node - registers[_FIRST]], found)
         return 0
     if source == node:
         registers[_OWN_COVERED] = max(registers[_OWN_COVERED], np.int64(seq))
         return 0
     has = 0
-    for earlier in range(max(seat.covered[source], seat.sat[source]) + 1, seq + 1):
-        has += not has_bit(seat.late, table.base[source] + earlier - 1)
-    touch(seat, source)
-    seat.covered[source] = max(seat.covered[source], seq)
-    settle(table, seat, source)
+    for earlier in range(max(frontier.covered[source], frontier.satisfied[source]) + 1, seq + 1):
+        has += not has_bit(frontier.late, table.base[source] + earlier - 1)
+    touch(frontier, source)
+    frontier.covered[source] = max(frontier.covered[source], seq)
+    settle(table, frontier, source)
     return has if facts.correct[source] != 0 else 0
 
 
 @compiled.function(inline=False)
-def finish(table: Table, facts: Facts, seat: Seat, found: _Found) -> None:
-    """Count what is known of a node when all its rows were read, and empty its seat."""
+def finish(table: Table, facts: Facts, frontier: Frontier, found: _Found) -> None:
+    """Count what is known of a node when all its rows were read, and empty its frontier."""
     registers = found.registers
     node = registers[_NODE]
     if node >= 0:
@@ -323,7 +327,7 @@ def finish(table: Table, facts: Facts, seat: Seat, found: _Found) -> None:
             tallies[OWN] += facts.own[message]
             is_covered = message - table.base[node] < registers[_OWN_COVERED]
             tallies[OWN_EXCUSED] += is_covered and facts.own[message] == 0
-        leave_seat(table, seat)
+        clear_frontier(table, frontier)
     registers[_POSITION] = 0
     registers[_OWN_COVERED] = 0
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from typing import Final, overload
 
-from precedes.audit.causal_order import WITNESSES, Report, Reports, report_on
+from precedes.audit.report import WITNESSES, Report, Reports, report_on
 from precedes.audit.stages import Runner, Span, carry_out, cut_evenly
 from precedes.audit.work import Kept, Work, code_version, input_version, open_work
 from precedes.errors import UserError

@@ -3,6 +3,8 @@
 Any numbering is right, and a good one lets the audit say most of a past in one number. So places
 follow the node with most rows, and what it lacks is filled in from others. Groups that never hear
 of each other have a block of places each: what one node has of another group says nothing.
+
+Sets of places are words of 64 bits.
 """
 
 from __future__ import annotations
@@ -14,9 +16,46 @@ import numpy as np
 from numpy.typing import NDArray
 
 from precedes import compiled
-from precedes.audit.bits import bit, has_bit, words_for
 from precedes.compiled.tiers import paced
 from precedes.trace.rows import BROADCAST, DELIVER, Chunk, Rows
+
+WORD: Final = 6  # a word holds 2 ** WORD places
+INSIDE: Final = 63
+NONE: Final = np.uint64(0)
+ONE: Final = np.uint64(1)
+BYTE: Final = np.uint64(8)
+LOW_BYTE: Final = np.uint64(255)
+
+
+def words_for(places: int) -> int:
+    """How many words hold so many places."""
+    return (places >> WORD) + 1
+
+
+@compiled.function()
+def bit(place: int) -> np.uint64:
+    """The bit of a place in its word."""
+    return ONE << np.uint64(place & INSIDE)
+
+
+@compiled.function()
+def has_bit(words: NDArray[np.uint64], at: int) -> bool:
+    """Whether a place is in the set."""
+    return bool(words[at >> WORD] & bit(at) != NONE)
+
+
+@compiled.function()
+def lowest(word: np.uint64) -> int:
+    """The position of the lowest bit of a word that has one."""
+    at = 0
+    while word & LOW_BYTE == NONE:
+        word = word >> BYTE
+        at += 8
+    while word & ONE == NONE:
+        word = word >> ONE
+        at += 1
+    return at
+
 
 # Nodes that are read for the order, at most, and how much one must add for another to be read.
 REFERENCES_MAX: Final = 8
@@ -44,7 +83,7 @@ class _Met(NamedTuple):
     source: NDArray[np.int32]
     seq: NDArray[np.int32]
     after: NDArray[np.int32]
-    heard: NDArray[np.uint8]  # source: the node has something of it
+    known: NDArray[np.uint8]  # source: the node has something of it
     registers: NDArray[np.int64]
 
 
@@ -86,24 +125,24 @@ class _Finder:
         self._order = self._numbered()
 
     def next_node(self) -> int | None:
-        """Who to read next: the largest of those that nobody heard of, else of all."""
+        """Who to read next: the largest of those that nobody known of, else of all."""
         left = self._rows.counts.copy()
         left[self._read] = 0
-        unheard = np.where(self._group < 0, left, 0)
+        unknown = np.where(self._group < 0, left, 0)
         if len(self._read) >= REFERENCES_MAX or not left.any():
             return None
-        if self._read and unheard.any() and len(self._read) < REFERENCES_MAX // 2:
-            return int(np.argmax(unheard))
+        if self._read and unknown.any() and len(self._read) < REFERENCES_MAX // 2:
+            return int(np.argmax(unknown))
         return None if self._stopped else int(np.argmax(left))
 
     def read(self, node: int, *, sample: bool) -> None:
         """Add what this node has; with ``sample`` only its beginning if that adds little."""
         parts: list[tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.int32]]] = []
-        heard = np.zeros(self._rows.nodes, np.uint8)
+        known = np.zeros(self._rows.nodes, np.uint8)
         registers = np.full(2, -1, np.int64)
         looked = added = 0
         for chunk in self._rows.chunks(node, node + 1):
-            met = self._collect(chunk, heard, registers)
+            met = self._collect(chunk, known, registers)
             parts.append(met)
             looked += chunk.kind.size
             added += met[0].size
@@ -111,18 +150,18 @@ class _Finder:
                 break
         self._stopped = bool(self._read) and added < WORTH * max(looked, 1)
         self._read.append(node)
-        heard[node] = 1
-        self._merge(np.flatnonzero(heard), parts)
+        known[node] = 1
+        self._merge(np.flatnonzero(known), parts)
 
     def _collect(
-        self, chunk: Chunk, heard: NDArray[np.uint8], registers: NDArray[np.int64]
+        self, chunk: Chunk, known: NDArray[np.uint8], registers: NDArray[np.int64]
     ) -> tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.int32]]:
         size = chunk.kind.size
         met = _Met(
             source=np.empty(size, np.int32),
             seq=np.empty(size, np.int32),
             after=np.empty(size, np.int32),
-            heard=heard,
+            known=known,
             registers=registers,
         )
         registers[_COUNT] = 0
@@ -133,19 +172,19 @@ class _Finder:
 
     def _merge(
         self,
-        heard: NDArray[np.int64],
+        known: NDArray[np.int64],
         parts: list[tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.int32]]],
     ) -> None:
         """Put what a node adds after what it stands behind; join the blocks that it hears of."""
-        groups = self._group[heard]
+        groups = self._group[known]
         is_new = groups[0] < 0 or np.any(groups != groups[0])
         if not is_new and not any(part[0].size for part in parts):
             return
         order = self._order
-        touched = np.unique(self._group[heard])
+        touched = np.unique(self._group[known])
         touched = touched[touched >= 0]
         block = int(touched[0]) if touched.size else len(self._blocks)
-        self._group[heard] = block
+        self._group[known] = block
         if touched.size > 1:
             self._group[np.isin(self._group, touched)] = block
         joined = [self._blocks[b] for b in touched]
@@ -221,7 +260,7 @@ def collect(
         q = seq[row]
         if s < 0 or s >= base.size - 1 or q < 1 or q > base[s + 1] - base[s]:
             continue
-        met.heard[s] = 1
+        met.known[s] = 1
         at = base[s] + q - 1
         if not has_bit(seen, at):
             seen[at >> 6] |= bit(at)

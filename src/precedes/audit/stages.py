@@ -3,20 +3,20 @@
 A run of any size is judged in two passes over its nodes, each node alone:
 
     order   find_order(rows) -> Order                                places of most messages
-    A       hear(rows, first, last, order, bound) -> Heard           for each range of nodes
-    prune   prune(heard, places, floors) -> Pruned                   for each part of A
+    A       find_pasts(rows, first, last, order, bound) -> Pasts     for each range of nodes
+    prune   prune(pasts, places, prefixes) -> Pruned                 for each part of A
     table   make_table(places, pruned) -> Table
     B       judge(rows, first, last, table, facts, ...) -> Judged    for each range of nodes
 
-``hear``, ``prune`` and ``judge`` are pure functions: of rows, a range and shared arrays they make a
-part. ``Order``, ``Places``, ``Table``, ``Facts`` and the parts are named tuples of plain arrays,
-which ``work`` turns into bytes and back. So a part depends on the input and its range alone, and
-is the same whoever makes it, wherever, in whatever order, however often.
+``find_pasts``, ``prune`` and ``judge`` are pure functions of rows, a range and shared arrays.
+``Order``, ``Places``, ``Table``, ``Facts`` and the parts are named tuples of plain arrays, which
+``work`` turns into bytes and back. So a part depends on the input and its range alone, and is the
+same whoever makes it, wherever, in whatever order, however often.
 
 ``carry_out`` is the driver: it holds what is the same for all ranges, and hands the ranges to a
 ``Runner``, which does them one after another; one that has Spark do them, or keeps parts in a work
 folder (``work``), is a subclass. What ``carry_out`` asks for twice is what phantoms
-spoilt: ranges whose deliveries name messages that nobody broadcast are heard again, with the counts
+spoilt: ranges whose deliveries name messages that nobody broadcast are read again, with the counts
 of broadcasts as ``bound``; if the order itself holds phantoms, all of them.
 
 Ranges cover all nodes, rising and without gaps. Nothing in the outcome depends on how they are cut.
@@ -31,18 +31,17 @@ from typing import Final, NamedTuple, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from precedes.audit.bits import words_for
-from precedes.audit.cycles import cyclic_messages
-from precedes.audit.hear import Heard, hear
 from precedes.audit.judge import TALLIES, Facts, Judged, judge
-from precedes.audit.order import Order, find_order, without_phantoms
-from precedes.audit.settle import Table
+from precedes.audit.order import Order, find_order, without_phantoms, words_for
+from precedes.audit.pasts import Pasts, find_pasts
 from precedes.audit.table import (
     Places,
     Pruned,
-    floors_by_place,
+    Table,
+    cyclic_messages,
     make_table,
     number_places,
+    prefixes_by_place,
     prune,
     resolved_counts,
 )
@@ -74,12 +73,12 @@ class Runner:
         """The order of places."""
         return find_order(rows, references=self._references)
 
-    def hear(
+    def find_pasts(
         self, rows: Rows, spans: Sequence[Span], order: Order, bound: NDArray[np.int64]
-    ) -> Sequence[Heard]:
+    ) -> Sequence[Pasts]:
         """Phase A of these ranges."""
         return [
-            hear(
+            find_pasts(
                 rows,
                 *span,
                 order=order,
@@ -91,10 +90,10 @@ class Runner:
         ]
 
     def prune(
-        self, heard: Sequence[Heard], places: Places, floors: NDArray[np.int32]
+        self, pasts: Sequence[Pasts], places: Places, prefixes: NDArray[np.int32]
     ) -> Sequence[Pruned]:
         """Short lists for these parts."""
-        return [prune(part, places=places, floors=floors) for part in heard]
+        return [prune(part, places=places, prefixes=prefixes) for part in pasts]
 
     def table(self, make: Callable[[], Table]) -> Table:
         """What ``make`` makes, unless it is there already."""
@@ -148,9 +147,24 @@ def cut_evenly(rows: Rows, ranges: int) -> list[Span]:
 
 def carry_out(rows: Rows, spans: Sequence[Span], *, runner: Runner, violations_max: int) -> Outcome:
     """Audit a run, range by range."""
-    pasts = _pasts(rows, spans, runner)
-    judged = runner.judge(rows, spans, pasts.table, pasts.facts, violations_max)
-    violating = np.zeros(words_for(pasts.table.place.size), np.uint64)
+    pasts, places = _found_pasts(rows, spans, runner)
+
+    def make() -> Table:
+        pruned = runner.prune(pasts, places, prefixes_by_place(places, pasts))
+        table, is_verified = make_table(places, pruned)
+        return table if is_verified else table._replace(counts=resolved_counts(table))
+
+    table = runner.table(make)
+    cyclic = np.empty(0, np.int64)
+    if np.any(table.counts != np.diff(places.base)):
+        cyclic = cyclic_messages(pasts, places, table.counts)
+    facts = Facts(
+        counts=np.diff(places.base).astype(np.int32),
+        own=_joined([part.own for part in pasts], np.uint8),
+        correct=1 - _joined([part.crashed for part in pasts], np.uint8),
+    )
+    judged = runner.judge(rows, spans, table, facts, violations_max)
+    violating = np.zeros(words_for(table.place.size), np.uint64)
     violations: list[tuple[int, int, int]] = []
     phantoms: set[tuple[int, int]] = set()
     for part in judged:
@@ -159,11 +173,11 @@ def carry_out(rows: Rows, spans: Sequence[Span], *, runner: Runner, violations_m
         violations += zip(*columns, strict=True)
         phantoms |= set(zip(part.phantom_source.tolist(), part.phantom_seq.tolist(), strict=True))
     return Outcome(
-        base=pasts.table.base,
-        position=pasts.position,
-        correct=pasts.facts.correct,
-        departed=pasts.departed,
-        cyclic=pasts.cyclic,
+        base=table.base,
+        position=_joined([part.position for part in pasts], np.int64),
+        correct=facts.correct,
+        departed=_joined([part.departed for part in pasts], np.uint8),
+        cyclic=cyclic,
         tallies=np.concatenate([np.empty((0, TALLIES), np.int64), *(p.tallies for p in judged)]),
         violating_messages=int(np.bitwise_count(violating).sum()),
         violations=violations[:violations_max],
@@ -171,57 +185,22 @@ def carry_out(rows: Rows, spans: Sequence[Span], *, runner: Runner, violations_m
     )
 
 
-class _Pasts(NamedTuple):
-    """What the first pass leaves."""
-
-    table: Table
-    facts: Facts
-    position: NDArray[np.int64]
-    departed: NDArray[np.uint8]
-    cyclic: NDArray[np.int64]
-
-
-def _pasts(rows: Rows, spans: Sequence[Span], runner: Runner) -> _Pasts:
-    heard, places = _heard(rows, spans, runner)
-
-    def make() -> Table:
-        pruned = runner.prune(heard, places, floors_by_place(places, heard))
-        table, is_verified = make_table(places, pruned)
-        return table if is_verified else table._replace(counts=resolved_counts(table))
-
-    table = runner.table(make)
-    cyclic = np.empty(0, np.int64)
-    if np.any(table.counts != np.diff(places.base)):
-        cyclic = cyclic_messages(heard, places, table.counts)
-    return _Pasts(
-        table=table,
-        facts=Facts(
-            counts=np.diff(places.base).astype(np.int32),
-            own=_joined([part.own for part in heard], np.uint8),
-            correct=1 - _joined([part.crashed for part in heard], np.uint8),
-        ),
-        position=_joined([part.position for part in heard], np.int64),
-        departed=_joined([part.departed for part in heard], np.uint8),
-        cyclic=cyclic,
-    )
-
-
-def _heard(rows: Rows, spans: Sequence[Span], runner: Runner) -> tuple[list[Heard], Places]:
+def _found_pasts(rows: Rows, spans: Sequence[Span], runner: Runner) -> tuple[list[Pasts], Places]:
     """Phase A, again where phantoms were met, and the places of all messages."""
     order = runner.order(rows)
-    heard = list(runner.hear(rows, spans, order, rows.counts))
-    counts = _joined([part.counts for part in heard], np.int64)
+    pasts = list(runner.find_pasts(rows, spans, order, rows.counts))
+    counts = _joined([part.counts for part in pasts], np.int64)
     if int(counts.sum()) > MESSAGES_MAX:
         raise UserError(f"{rows.origin}: too many messages for one audit; split it into runs")
-    spoilt = [i for i, part in enumerate(heard) if np.any(part.top > counts)]
+    spoilt = [i for i, part in enumerate(pasts) if np.any(part.top > counts)]
     if np.any(order.seq > counts[order.source]):
         order = without_phantoms(order, counts)
-        spoilt = list(range(len(heard)))
+        spoilt = list(range(len(pasts)))
     if spoilt:
-        again = runner.hear(rows, [spans[i] for i in spoilt], order, counts)
+        again = runner.find_pasts(rows, [spans[i] for i in spoilt], order, counts)
         for i, part in zip(spoilt, again, strict=True):
-            heard[i] = part
-    return heard, number_places(order, counts)
+            pasts[i] = part
+    return pasts, number_places(order, counts)
 
 
 def _joined(arrays: Sequence[NDArray[Number]], dtype: type[Number]) -> NDArray[Number]:

@@ -23,13 +23,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from precedes import compiled, files
-from precedes.audit import cycles, hear, judge, order, table
-from precedes.audit.hear import Heard
+from precedes.audit import judge, order, pasts, table
 from precedes.audit.judge import Facts, Judged
 from precedes.audit.order import Order
-from precedes.audit.settle import Table
+from precedes.audit.pasts import Pasts
 from precedes.audit.stages import Runner, Span
-from precedes.audit.table import Places, Pruned
+from precedes.audit.table import Places, Pruned, Table
 from precedes.errors import UserError
 from precedes.stores import Address, Lease, Place, StoreError, lease
 from precedes.trace import arrays
@@ -45,7 +44,7 @@ LEFT_BY_A_LEASE: Final = (".lock", ".lease")
 
 def code_version() -> str:
     """What changes when parts may come out differently."""
-    entries = (order.COLLECT, hear.HEAR, table.PRUNE, cycles.CYCLES, judge.JUDGE)
+    entries = (order.COLLECT, pasts.FIND_PASTS, table.PRUNE, table.CYCLES, judge.JUDGE)
     found = {path for entry in entries for path in entry.parts(None, ())}
     return f"{arrays.MAGIC.decode()} {compiled.sources_digest(tuple(sorted(found)))}"
 
@@ -225,34 +224,35 @@ class Kept(Runner):
     def __init__(self, store: PartStore, on_rows: Callable[[int], None] | None = None) -> None:
         super().__init__(on_rows=on_rows)
         self._store = store
-        self._hearings = 0
+        self._passes = 0
 
     def order(self, rows: Rows) -> Order:
         """See ``Runner``."""
         return self._store.keep("order", Order, lambda: super(Kept, self).order(rows))
 
-    def hear(
+    def find_pasts(
         self, rows: Rows, spans: Sequence[Span], order: Order, bound: NDArray[np.int64]
-    ) -> Sequence[Heard]:
+    ) -> Sequence[Pasts]:
         """See ``Runner``."""
-        self._hearings += 1
-        folder = "a" if self._hearings == 1 else "a-again"
-        make = super().hear
+        self._passes += 1
+        folder = "a" if self._passes == 1 else "a-again"
+        make = super().find_pasts
         return [
-            self._found(folder, Heard, rows, span)
+            self._found(folder, Pasts, rows, span)
             or self._store.save(f"{folder}/{name_of(span)}", *make(rows, [span], order, bound))
             for span in spans
         ]
 
     def prune(
-        self, heard: Sequence[Heard], places: Places, floors: NDArray[np.int32]
+        self, pasts: Sequence[Pasts], places: Places, prefixes: NDArray[np.int32]
     ) -> Sequence[Pruned]:
         """See ``Runner``."""
-        names = [f"prune/{name_of(part.span.tolist())}" for part in heard]
+        names = [f"prune/{name_of(part.span.tolist())}" for part in pasts]
         make = super().prune
         return [
-            self._store.load(name, Pruned) or self._store.save(name, *make([part], places, floors))
-            for name, part in zip(names, heard, strict=True)
+            self._store.load(name, Pruned)
+            or self._store.save(name, *make([part], places, prefixes))
+            for name, part in zip(names, pasts, strict=True)
         ]
 
     def table(self, make: Callable[[], Table]) -> Table:

@@ -101,7 +101,7 @@ def _reports(options: argparse.Namespace) -> list[Report]:
     from precedes.audit import audit
     from precedes.pipeline.audit import audit_files, audit_tables, audit_tables_here, is_for_spark
     from precedes.pipeline.directory import logs_in
-    from precedes.trace.blocks.tables import table_files
+    from precedes.trace.formats.tables import table_files
 
     tables = options.format == EVENTS
     dialect = common.dialect_of(options)
@@ -136,8 +136,8 @@ def _reports(options: argparse.Namespace) -> list[Report]:
 
 def named_logs(paths: list[Address], *, format: str = "auto") -> list[Address]:
     """The files named, and those in the directories named; a directory of tables is one log."""
-    from precedes.trace.detect import TABLES
     from precedes.trace.members import holds_member_logs
+    from precedes.trace.opening import TABLES
     from precedes.trace.source import STANDARD_INPUT
 
     if paths.count(STANDARD_INPUT) > 1:
@@ -232,7 +232,7 @@ def as_json(standing: Standing) -> dict[str, Any]:
 
 def _as_line(standing: Standing) -> str:
     """A standing in a line."""
-    from precedes.audit.causal_order import counted_deliveries, other_findings
+    from precedes.audit.report import counted_deliveries, other_findings
 
     report = standing.report
     so_far = "" if standing.is_final or report.verdict == "violated" else " so far"

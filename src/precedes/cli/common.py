@@ -290,7 +290,7 @@ def _renamed(texts: Sequence[str], option: str) -> Iterator[tuple[str, str]]:
 def format_noted(path: Address, format: str, dialect: Dialect) -> None:
     """Note which log is read, and as what."""
     if is_verbose():
-        from precedes.trace.detect import format_of
+        from precedes.trace.opening import format_of
 
         found = format if format != "auto" else format_of(path, dialect=dialect)
         note(f"{path}: {found or 'looked at when it is read'}")

@@ -107,7 +107,7 @@ def _shown(
 ) -> Iterator[bytes]:
     """The pieces for tools that show a log, with what the audit says of it."""
     from precedes.trace import export
-    from precedes.trace.collect import histories
+    from precedes.trace.sort.merge import histories
 
     limit = export.SHIVIZ_EVENTS_MAX if options.to == "shiviz" else export.PERFETTO_EVENTS_MAX
     around = options.around_witness

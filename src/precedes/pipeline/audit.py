@@ -14,7 +14,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, Final
 
 from precedes.audit import Report, audit
-from precedes.audit.causal_order import WITNESSES
+from precedes.audit.report import WITNESSES
 from precedes.errors import UserError
 from precedes.model import Progress
 from precedes.pipeline import reading, tasks, unordered
@@ -23,7 +23,7 @@ from precedes.pipeline.reports import report_of
 from precedes.pipeline.workspace import Workspace, open_workspace
 from precedes.stores import Address, Entry, Place, look
 from precedes.trace import Dialect
-from precedes.trace.blocks.tables import table_files
+from precedes.trace.formats.tables import table_files
 from precedes.trace.opening import LARGE_ROWS, is_trace, row_count, sort_tables
 from precedes.trace.reader import read_metadata, trace_rows
 from precedes.trace.rows import NoOrder, Rows

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
 
-from precedes.audit.causal_order import WITNESSES
+from precedes.audit.report import WITNESSES
 from precedes.errors import UserError
 from precedes.pipeline import reading, unordered
 from precedes.pipeline.plan import pack
@@ -19,10 +19,10 @@ from precedes.pipeline.spark import jobs
 from precedes.pipeline.workspace import open_workspace
 from precedes.stores import Address, Place, handed
 from precedes.trace import Dialect
-from precedes.trace.blocks.pack import READ, checked_columns
-from precedes.trace.blocks.tables import shown_files
 from precedes.trace.dialect import refuse_receivers, refuse_twins
+from precedes.trace.formats.tables import shown_files
 from precedes.trace.members import holds_member_logs
+from precedes.trace.sort.pack import READ, checked_columns
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

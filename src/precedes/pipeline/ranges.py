@@ -2,7 +2,7 @@
 
 Parts go to a work folder that all machines see, and back to the driver goes the name of each; so
 nothing is shuffled, and what is there whole is not made again. What all ranges share (the order,
-floors, the table) lies in the same folder, and is mapped into memory there.
+prefixes, the table) lies in the same folder, and is mapped into memory there.
 """
 
 from __future__ import annotations
@@ -15,14 +15,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from precedes.audit import audit
-from precedes.audit.causal_order import Report, report_on
-from precedes.audit.hear import Heard, hear
 from precedes.audit.judge import Facts, Judged, judge
 from precedes.audit.logs import RANGE_ROWS
 from precedes.audit.order import Order, find_order
-from precedes.audit.settle import Table
+from precedes.audit.pasts import Pasts, find_pasts
+from precedes.audit.report import Report, report_on
 from precedes.audit.stages import Runner, Span, carry_out, cut_evenly
-from precedes.audit.table import Places, Pruned, prune
+from precedes.audit.table import Places, Pruned, Table, prune
 from precedes.audit.work import Part, PartStore, name_of
 from precedes.errors import UserError
 from precedes.model import Progress
@@ -51,10 +50,10 @@ class Bound(NamedTuple):
     bound: NDArray[np.int64]
 
 
-class Floors(NamedTuple):
-    """Floors of messages, by place."""
+class _Prefixes(NamedTuple):
+    """_Prefixes of messages, by place."""
 
-    floor: NDArray[np.int32]
+    prefix: NDArray[np.int32]
 
 
 def audit_runs(
@@ -140,37 +139,37 @@ class SparkRunner(Runner):
         self._folder = store.folder
         self._store = store
         self._progress = progress
-        self._hearings = 0
-        self._heard: dict[Span, str] = {}
+        self._passes = 0
+        self._found_pasts: dict[Span, str] = {}
 
     def order(self, rows: Rows) -> Order:
         """See ``Runner``."""
         (found,) = self._made(Order, ["order"], [ROW_S], _FindOrder(rows, self._folder))
         return found
 
-    def hear(
+    def find_pasts(
         self, rows: Rows, spans: Sequence[Span], order: Order, bound: NDArray[np.int64]
-    ) -> Sequence[Heard]:
+    ) -> Sequence[Pasts]:
         """See ``Runner``."""
-        self._hearings += 1
-        stage = "a" if self._hearings == 1 else "a-again"
+        self._passes += 1
+        stage = "a" if self._passes == 1 else "a-again"
         if stage == "a-again":
             self._store.save("order-again", order)
         self._store.save(f"{stage}-bound", Bound(bound))
         names = [f"{stage}/{name_of(span)}" for span in spans]
-        self._heard |= dict(zip(spans, names, strict=True))
-        return self._made(Heard, names, _costs(rows, spans), _Hear(rows, self._folder))
+        self._found_pasts |= dict(zip(spans, names, strict=True))
+        return self._made(Pasts, names, _costs(rows, spans), _FindPasts(rows, self._folder))
 
     def prune(
-        self, heard: Sequence[Heard], places: Places, floors: NDArray[np.int32]
+        self, pasts: Sequence[Pasts], places: Places, prefixes: NDArray[np.int32]
     ) -> Sequence[Pruned]:
         """See ``Runner``."""
         self._store.save("places", places)
-        self._store.save("floors", Floors(floors))
-        spans = [_span(part) for part in heard]
+        self._store.save("prefixes", _Prefixes(prefixes))
+        spans = [_span(part) for part in pasts]
         names = [f"prune/{name_of(span)}" for span in spans]
-        costs_s = [MESSAGE_S * part.floor.size for part in heard]
-        sources = {name: self._heard[span] for name, span in zip(names, spans, strict=True)}
+        costs_s = [MESSAGE_S * part.prefix.size for part in pasts]
+        sources = {name: self._found_pasts[span] for name, span in zip(names, spans, strict=True)}
         return self._made(Pruned, names, costs_s, _Prune(sources, self._folder))
 
     def table(self, make: Callable[[], Table]) -> Table:
@@ -222,7 +221,7 @@ class SparkRunner(Runner):
         return [part for part in found.values() if part is not None]
 
 
-def _span(part: Heard) -> Span:
+def _span(part: Pasts) -> Span:
     first, last = part.span.tolist()
     return first, last
 
@@ -285,12 +284,12 @@ class _FindOrder(_OnRows):
         return find_order(self._rows)
 
 
-class _Hear(_OnRows):
-    def make(self, store: PartStore, stage: str, span: str) -> Heard:
+class _FindPasts(_OnRows):
+    def make(self, store: PartStore, stage: str, span: str) -> Pasts:
         """See ``_Work``."""
         order = self.shared(store, "order" if stage == "a" else "order-again", Order)
         bound = self.shared(store, f"{stage}-bound", Bound).bound
-        return hear(self._rows, *_parsed(span), order=order, bound=bound)
+        return find_pasts(self._rows, *_parsed(span), order=order, bound=bound)
 
 
 class _Prune(_Work):
@@ -300,9 +299,11 @@ class _Prune(_Work):
 
     def make(self, store: PartStore, stage: str, span: str) -> Pruned:
         """See ``_Work``."""
-        heard = self.shared(store, self._sources[f"{stage}/{span}"], Heard)
+        pasts = self.shared(store, self._sources[f"{stage}/{span}"], Pasts)
         places = self.shared(store, "places", Places)
-        return prune(heard, places=places, floors=self.shared(store, "floors", Floors).floor)
+        return prune(
+            pasts, places=places, prefixes=self.shared(store, "prefixes", _Prefixes).prefix
+        )
 
 
 class _Judge(_OnRows):

@@ -11,13 +11,11 @@ import pyarrow as pa
 from precedes.errors import UserError
 from precedes.stores import Address
 from precedes.trace import Dialect
-from precedes.trace.arrow_arrays import to_arrow, to_numpy
-from precedes.trace.blocks.tables import opened_table
-from precedes.trace.detect import FORMATS, event_batches
+from precedes.trace.arrays import to_arrow, to_numpy
 from precedes.trace.dialect import Found, folder_columns
-from precedes.trace.importers import parquet
-from precedes.trace.importers.columns import BadRow, chosen_columns, events_of
-from precedes.trace.opening import is_parquet, row_count
+from precedes.trace.formats import tables
+from precedes.trace.formats.tables import BadRow, chosen_columns, events_of, opened_table
+from precedes.trace.opening import FORMATS, event_batches, is_parquet, row_count
 from precedes.trace.schema import EVENTS, METADATA_KEY
 
 # CPU seconds for a row of Parquet, and of other formats.
@@ -96,7 +94,7 @@ def read_order(
     """
     log = Address.of(order["path"])
     if "silent" in order:
-        return parquet.silent_batches(log)
+        return tables.silent_batches(log)
     if "first" in order:
         return _row_groups(log, range(order["first"], order["last"]), dialect)
     if found is not None:
@@ -135,7 +133,7 @@ def _row_groups(log: Address, groups: range, dialect: Dialect) -> Iterator[pa.Re
     """The events in some row groups of a trace or a table."""
     with opened_table(log) as file:
         is_trace = METADATA_KEY in (file.schema_arrow.metadata or {})
-        names = dict(zip(parquet.NAMES, parquet.NAMES, strict=True))
+        names = dict(zip(tables.NAMES, tables.NAMES, strict=True))
         dialect = dialect.at(log)
         if not is_trace:
             names = chosen_columns(file.schema_arrow.names, dialect, title=str(log))
@@ -143,7 +141,7 @@ def _row_groups(log: Address, groups: range, dialect: Dialect) -> Iterator[pa.Re
         columns = list(dict.fromkeys(names.values()))
         for batch in file.iter_batches(BATCH_ROWS, list(groups), columns, use_threads=False):
             if is_trace:
-                yield parquet.trace_events(batch, str(log))
+                yield tables.trace_events(batch, str(log))
             else:
                 ours = {name: batch.column(theirs) for name, theirs in names.items()}
                 yield _table_events(ours, dialect, row, log)

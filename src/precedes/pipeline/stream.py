@@ -14,15 +14,15 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 
-from precedes.audit.causal_order import WITNESSES
 from precedes.audit.growing.auditor import Standing
 from precedes.audit.growing.batches import BatchAuditor
+from precedes.audit.report import WITNESSES
 from precedes.errors import UserError
 from precedes.model import printable
 from precedes.pipeline.spark.session import context_of
 from precedes.stores import Address, Place
-from precedes.trace.detect import event_batches
 from precedes.trace.dialect import RECEIVERS, Dialect
+from precedes.trace.opening import event_batches
 from precedes.trace.rows import KINDS
 from precedes.trace.schema import EVENTS
 

@@ -26,7 +26,9 @@ from precedes.pipeline.plan import pack
 from precedes.pipeline.spark import jobs
 from precedes.stores import Address
 from precedes.trace import Dialect
-from precedes.trace.blocks.log import (
+from precedes.trace.dialect import Found
+from precedes.trace.formats.tables import table_batches
+from precedes.trace.sort.merge import (
     NAMES,
     NUMBERS,
     SortedRows,
@@ -38,9 +40,7 @@ from precedes.trace.blocks.log import (
     sorted_runs,
     translate_block,
 )
-from precedes.trace.blocks.naming import load_naming
-from precedes.trace.blocks.tables import table_batches
-from precedes.trace.dialect import Found
+from precedes.trace.sort.naming import load_naming
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

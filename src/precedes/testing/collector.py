@@ -13,8 +13,7 @@ from precedes.sim import Result, Scenario
 from precedes.sim.engine.rows import KIND, NODE, SEQUENCE, SOURCE
 from precedes.sim.run import Run
 from precedes.trace import History
-from precedes.trace.history import numbered_history
-from precedes.trace.rows import JUDGED
+from precedes.trace.rows import JUDGED, numbered_history
 
 
 class Collector:

@@ -5,14 +5,14 @@ from typing import TYPE_CHECKING
 from precedes.lazy import exports
 
 if TYPE_CHECKING:
-    from precedes.trace.detect import FORMATS, event_batches, load
     from precedes.trace.dialect import Dialect, Found
     from precedes.trace.event_handler import EventHandler
-    from precedes.trace.history import History
+    from precedes.trace.formats.tables import from_arrow, from_pandas
     from precedes.trace.members import join, read_members
+    from precedes.trace.opening import FORMATS, event_batches, load
     from precedes.trace.reader import read_metadata, read_trace
+    from precedes.trace.rows import History
     from precedes.trace.schema import EVENTS, SCHEMA, SCHEMA_VERSION
-    from precedes.trace.tables import from_arrow, from_pandas
     from precedes.trace.writer import TraceWriter
 
 # Loaded on first use: a live member logs its events without pyarrow.
@@ -20,17 +20,17 @@ _HOMES = {
     "Dialect": ".dialect",
     "EVENTS": ".schema",
     "EventHandler": ".event_handler",
-    "FORMATS": ".detect",
+    "FORMATS": ".opening",
     "Found": ".dialect",
-    "History": ".history",
+    "History": ".rows",
     "SCHEMA": ".schema",
     "SCHEMA_VERSION": ".schema",
     "TraceWriter": ".writer",
-    "event_batches": ".detect",
-    "from_arrow": ".tables",
-    "from_pandas": ".tables",
+    "event_batches": ".opening",
+    "from_arrow": ".formats.tables",
+    "from_pandas": ".formats.tables",
     "join": ".members",
-    "load": ".detect",
+    "load": ".opening",
     "read_members": ".members",
     "read_metadata": ".reader",
     "read_trace": ".reader",

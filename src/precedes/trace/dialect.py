@@ -106,7 +106,8 @@ class Dialect:
         return found if found in self.taken else None
 
 
-def _by_local_seq(node: str, local_seq: int) -> str:
+def by_local_seq(node: str, local_seq: int) -> str:
+    """The place of a row that has a ``local_seq`` of its own."""
     return f"node {node}, local_seq {local_seq}"
 
 
@@ -116,7 +117,7 @@ class Found:
 
     skipped: Counter[str] = field(default_factory=Counter)  # run -> lines or records
     notes: dict[str, list[str]] = field(default_factory=dict)  # run -> what is doubtful
-    place: Callable[[str, int], str] = _by_local_seq  # what people call the place of a row
+    place: Callable[[str, int], str] = by_local_seq  # what people call the place of a row
     rows: int = 0  # of the files before, if several are one log
     has_order: bool | None = None  # rows have a local_seq, or (False) their place is their order
 

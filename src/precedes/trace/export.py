@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 from precedes.errors import UserError
 from precedes.model import printable
 from precedes.trace.dialect import ONE_RUN
-from precedes.trace.history import in_order
+from precedes.trace.rows import in_order
 from precedes.trace.schema import EVENTS
 
 COUNTED: Final = ("broadcast", "deliver")  # what a position in a report counts

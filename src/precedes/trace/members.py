@@ -17,8 +17,7 @@ import pyarrow as pa
 from precedes.errors import UserError
 from precedes.model import EventKind, Events
 from precedes.stores import Address, Place
-from precedes.trace.history import History, numbered_history
-from precedes.trace.importers.batches import EventRows
+from precedes.trace.formats.text import EventRows
 from precedes.trace.member_log import (
     BROKEN,
     ENDED,
@@ -31,7 +30,7 @@ from precedes.trace.member_log import (
     read_header,
     read_member_log,
 )
-from precedes.trace.rows import CHUNK_ROWS, CRASH, JUDGED, Chunk, Rows
+from precedes.trace.rows import CHUNK_ROWS, CRASH, JUDGED, Chunk, History, Rows, numbered_history
 from precedes.trace.writer import TraceWriter
 
 # What the log of a member says of who wrote it.

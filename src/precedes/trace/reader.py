@@ -20,9 +20,17 @@ from numpy.typing import NDArray
 from precedes.errors import UserError
 from precedes.stores import Address
 from precedes.trace import schema
-from precedes.trace.arrow_arrays import strings, to_arrow, to_numpy
-from precedes.trace.history import History, numbered_history
-from precedes.trace.rows import CHUNK_ROWS, JUDGED, Chunk, NoOrder, Rows, cut_chunks
+from precedes.trace.arrays import strings, to_arrow, to_numpy
+from precedes.trace.rows import (
+    CHUNK_ROWS,
+    JUDGED,
+    Chunk,
+    History,
+    NoOrder,
+    Rows,
+    cut_chunks,
+    numbered_history,
+)
 from precedes.trace.source import Log, Source, open_log, title_of
 
 MAGIC: Final = b"PAR1"

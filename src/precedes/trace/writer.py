@@ -28,7 +28,7 @@ from precedes.model import NODES_MAX, Events
 from precedes.stores import Address, Place
 from precedes.stores.address import scratch_directory
 from precedes.trace import arrays, schema
-from precedes.trace.arrow_arrays import strings, to_arrow
+from precedes.trace.arrays import strings, to_arrow
 
 # Readers skip and share work by row group; a million rows are some 4 MB of file.
 GROUP_ROWS: Final = 1_000_000

@@ -20,10 +20,9 @@ from precedes.errors import UserError, meant
 from precedes.model import EventKind
 from precedes.stores import Address
 from precedes.trace import Dialect, event_batches
-from precedes.trace.arrow_arrays import to_numpy
-from precedes.trace.history import in_order
+from precedes.trace.arrays import to_numpy
 from precedes.trace.reader import check_columns, damaged, integers, kind_numbers, opened_parquet
-from precedes.trace.rows import KINDS
+from precedes.trace.rows import KINDS, in_order
 from precedes.trace.schema import decode_metadata
 from precedes.trace.source import open_log
 

@@ -14,17 +14,16 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from precedes.audit.causal_order import VIOLATED, Report, explainer, report_on, to_text
 from precedes.audit.logs import RANGE_ROWS
+from precedes.audit.report import VIOLATED, Report, explainer, report_on, to_text
 from precedes.audit.stages import Outcome, Runner, carry_out, cut_evenly
 from precedes.audit.witness import Explainer, Witness
 from precedes.errors import UserError
 from precedes.stores import Address
 from precedes.trace import Dialect
-from precedes.trace.history import History
 from precedes.trace.members import holds_member_logs, join
 from precedes.trace.opening import gathered, is_trace, open_rows
-from precedes.trace.rows import NoOrder, Rows
+from precedes.trace.rows import History, NoOrder, Rows
 from precedes.trace.source import STANDARD_INPUT, Log, open_log, title_of
 from precedes.viewer.events import Events, NamedEvents, TraceEvents
 

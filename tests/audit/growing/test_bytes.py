@@ -354,5 +354,5 @@ def test_positions_of_a_table(tmp_path):
     with pytest.raises(UserError, match="line 5: message y is broadcast again"):
         follower.poll()
     path.write_text("local_seq,node,kind,message\n8,a,broadcast,x\n9,a,broadcast,x\n")
-    with pytest.raises(UserError, match=r"log\.csv, local_seq 9: x is broadcast again"):
+    with pytest.raises(UserError, match=r"log\.csv, local_seq 9: message x is broadcast again"):
         Follower(open_tail(path)).poll()

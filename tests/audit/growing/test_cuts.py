@@ -8,7 +8,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from precedes.audit import audit
-from precedes.audit.growing import Auditor, Forgotten, auditor, state
+from precedes.audit.growing import Auditor, Forgotten, auditor, kernel
 from precedes.trace.tail import Rows
 from tests.support import cuts, executions
 
@@ -107,11 +107,11 @@ def ends_as_the_whole(execution, seed):
 @pytest.fixture
 def cramped(monkeypatch):
     """Arrays that have to grow, and rings that forget, after a few rows."""
-    monkeypatch.setattr(state, "ENTRIES_MIN", 2)
-    monkeypatch.setattr(state, "ENTRIES_BYTES", 8)
-    monkeypatch.setattr(state, "RING_PLACES", 2)
-    monkeypatch.setattr(state, "RING_MIN", 2)
-    monkeypatch.setattr(state, "GAPS", 1)
+    monkeypatch.setattr(kernel, "ENTRIES_MIN", 2)
+    monkeypatch.setattr(kernel, "ENTRIES_BYTES", 8)
+    monkeypatch.setattr(kernel, "RING_PLACES", 2)
+    monkeypatch.setattr(kernel, "RING_MIN", 2)
+    monkeypatch.setattr(kernel, "GAPS", 1)
     monkeypatch.setattr(auditor, "FINDINGS", 1)
 
 

@@ -13,11 +13,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 
 from precedes.audit import audit, follow
-from precedes.audit.growing import Follower, auditor, following, state
+from precedes.audit.growing import Follower, auditor, following, kernel
 from precedes.cli.main import main
 from precedes.errors import UserError
 from precedes.trace import Dialect, event_batches, load, member_log, read_members
-from precedes.trace.tail import members, open_tail
+from precedes.trace.tail import open_tail
 from tests.audit.growing.test_cuts import SEEDS, grown
 from tests.support import cuts, executions, growing
 from tests.support.executions import BROADCAST, DELIVER, Execution
@@ -268,8 +268,8 @@ def test_what_was_never_delivered_may_still_come(tmp_path):
 
 def test_a_node_that_appears_late_has_the_log_read_again(tmp_path, monkeypatch):
     monkeypatch.setattr(auditor, "OPEN_BYTES", 0)
-    monkeypatch.setattr(state, "ENTRIES_MIN", 2)
-    monkeypatch.setattr(state, "ENTRIES_BYTES", 8)
+    monkeypatch.setattr(kernel, "ENTRIES_MIN", 2)
+    monkeypatch.setattr(kernel, "ENTRIES_BYTES", 8)
     path = tmp_path / "log.jsonl"
     rows = []
     for number in range(50):
@@ -290,8 +290,8 @@ def test_a_node_that_appears_late_has_the_log_read_again(tmp_path, monkeypatch):
 def test_a_log_that_is_read_again_is_read_to_its_end(tmp_path, monkeypatch):
     """Behind rows that are not judged, and with a last line that lacks its end."""
     monkeypatch.setattr(auditor, "OPEN_BYTES", 0)
-    monkeypatch.setattr(state, "ENTRIES_MIN", 2)
-    monkeypatch.setattr(state, "ENTRIES_BYTES", 8)
+    monkeypatch.setattr(kernel, "ENTRIES_MIN", 2)
+    monkeypatch.setattr(kernel, "ENTRIES_BYTES", 8)
     rows = [row for n in range(50) for row in (("a", "broadcast", n), ("b", "deliver", n))]
     skipped = line_of(("a", "send", "x" * 1000)) * 2200
     text = "".join(map(line_of, rows)) + skipped + line_of(("b", "deliver", 7))
@@ -307,8 +307,8 @@ def line_of(row):
 
 
 def test_a_silent_node_holds_back_a_bounded_state(tmp_path, monkeypatch):
-    monkeypatch.setattr(state, "ENTRIES_BYTES", 1 << 12)
-    monkeypatch.setattr(state, "RING_PLACES", 1 << 10)
+    monkeypatch.setattr(kernel, "ENTRIES_BYTES", 1 << 12)
+    monkeypatch.setattr(kernel, "RING_PLACES", 1 << 10)
     group = [[(BROADCAST, (0, n + 1)) for n in range(9000)], [], []]
     group[1] = [(DELIVER, m) for _, m in group[0]]
     for member, rows in enumerate(group):
@@ -327,7 +327,7 @@ def test_the_log_is_the_buffer_of_a_node_that_waits(tmp_path, monkeypatch):
     """Of a node that waits no more is read than some rows, until the end."""
     monkeypatch.setattr(following, "REST_ROWS_MIN", 10)
     monkeypatch.setattr(following, "REST_SHARE", 1 << 40)
-    monkeypatch.setattr(members, "READ_BYTES", 16 * 8)
+    monkeypatch.setattr("precedes.trace.tail.READ_BYTES", 16 * 8)
     sent = [(BROADCAST, (0, n + 1)) for n in range(100)]
     heard = [(DELIVER, (0, 999)), *((DELIVER, m) for _, m in reversed(sent))]
     for member, rows in enumerate([sent, heard]):

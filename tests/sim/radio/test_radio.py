@@ -16,8 +16,8 @@ from precedes.registry import load as load_protocol
 from precedes.sim import Fault, Scenario, simulate
 from precedes.sim.radio.mobility import Mobility, read_positions, station_places, tree_of
 from precedes.trace import load, read_trace
+from precedes.trace.formats.tables import from_arrow
 from precedes.trace.rows import DELIVER
-from precedes.trace.tables import from_arrow
 from tests.support.edited import protocol
 from tests.support.radio import Bench
 

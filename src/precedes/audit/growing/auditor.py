@@ -1,7 +1,7 @@
-"""``Auditor``: takes the rows of a log as it grows, and says at any time how it stands.
+"""``Auditor``: takes the rows of a log as it grows, and reports at any time how it stands.
 
-What was found stays: rows to come can add violations, duplicates and circles, and take none away.
-Which messages nobody broadcast, and which are lost, is known at the end alone.
+Findings stay: rows to come can add violations, duplicates and cycles, and remove none. Which
+messages nobody broadcast, and which are lost, is known at the end alone.
 
 A node's rows are judged up to its first delivery of a message whose broadcast, or something in
 whose past, was not read: the node waits there, and ``Standing.waiting`` names it. Rows behind it
@@ -18,11 +18,14 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from precedes.audit.causal_order import HELD, UNKNOWN, VIOLATED, Report
-from precedes.audit.growing import circles, kernel, state
+from precedes.audit.growing import kernel
+from precedes.audit.growing.kernel import MASK, SHIFT
+from precedes.audit.report import HELD, UNKNOWN, VIOLATED, Report
+from precedes.audit.stages import Runner, carry_out, cut_evenly
 from precedes.audit.witness import Witness
 from precedes.compiled.tiers import paced
 from precedes.errors import PrecedesError, UserError
+from precedes.trace.rows import numbered_history
 from precedes.trace.tail import NO_ROWS, Rows, label_of
 
 BYTES_MAX: Final = 256 << 20
@@ -120,13 +123,13 @@ class Auditor:
         self.run_id = run_id
         self.bytes_max = bytes_max
         self.rows_read = 0
-        self._state = state.make(nodes, patient=patient, ring=ring)
+        self._state = kernel.make(nodes, patient=patient, ring=ring)
         self._left = NO_ROWS
         self._labels = NO_LABELS
         self._read = np.zeros(nodes, np.int64)
         self._waiting: tuple[_Wait, ...] = ()
         self._at_join: set[int] = set()  # of those that wait
-        self._in_circles: frozenset[int] = frozenset()
+        self._in_cycles: frozenset[int] = frozenset()
         self._cycles = self._unjudged = self._phantoms = 0
         self._complete: bool | None = None  # None: the log goes on
         self._check_size()
@@ -144,7 +147,7 @@ class Auditor:
         self._read += np.bincount(sent, minlength=self.nodes)
         self._labels = labels
         found = self._take(rows, kernel.WAIT)
-        self._count_circles()
+        self._count_cycles()
         self._check_size()
         return found
 
@@ -156,7 +159,7 @@ class Auditor:
         self._phantoms = np.unique(self._left.message[named]).size
         found = self._take(NO_ROWS, kernel.SKIP_PHANTOMS)
         if self._left.node.size:
-            self._count_circles(at_end=True)
+            self._count_cycles(at_end=True)
             message = self._messages_left()
             first = (self._left.kind == kernel.DELIVER) & self._is_read(message)
             first &= ~self._is_taken(message)
@@ -216,7 +219,7 @@ class Auditor:
 
     def size_bytes(self) -> int:
         """What is kept, without names."""
-        return state.size_bytes(self._state) + sum(column.nbytes for column in self._left)
+        return kernel.size_bytes(self._state) + sum(column.nbytes for column in self._left)
 
     def _sent(self) -> NDArray[np.int64]:
         return self._state.taken if self._complete is None else self._read
@@ -228,7 +231,7 @@ class Auditor:
         """
         kept = self._state
         correct = kept.crashed == 0
-        absent = state.missing(kept, self._sent())
+        absent = kernel.missing(kept, self._sent())
         if not kept.counts[:, kernel.OWN].any():
             np.fill_diagonal(absent, 0)
         return int(absent[correct & (kept.departed == 0)][:, correct].sum())
@@ -240,7 +243,7 @@ class Auditor:
             return
         if self._state.registers[kernel.DROPPED]:
             raise Forgotten(f"{self.origin}: a node appears after messages were dropped")
-        self._state = state.with_more_nodes(self._state, nodes)
+        self._state = kernel.with_more_nodes(self._state, nodes)
         self._read = np.concatenate((self._read, np.zeros(nodes - self.nodes, np.int64)))
         self.nodes = nodes
         self._check_size()
@@ -304,7 +307,7 @@ class Auditor:
             if code == kernel.NO_ENTRY:
                 self.make_room()
             elif code == kernel.NO_GAP:
-                self._state = state.with_more_gaps(self._state)
+                self._state = kernel.with_more_gaps(self._state)
                 self._check_size()
 
     def make_room(self) -> None:
@@ -313,12 +316,12 @@ class Auditor:
         held = np.zeros(self.nodes, np.int64)
         sweep = paced(kernel.SWEEP)
         entries = self._state.entry_message.size
-        if self.is_closed or state.size_bytes(self._state) > OPEN_BYTES:
+        if self.is_closed or kernel.size_bytes(self._state) > OPEN_BYTES:
             free = sweep(self._state, lowest, held, 1)
             if 2 * free >= entries:
                 return
         self._check_size(more=self._state.clock.nbytes + 50 * entries, held=held)
-        self._state = state.with_more_entries(self._state)
+        self._state = kernel.with_more_entries(self._state)
         sweep(self._state, lowest, np.zeros(self.nodes, np.int64), 0)
 
     def _check_size(self, *, more: int = 0, held: NDArray[np.int64] | None = None) -> None:
@@ -345,7 +348,7 @@ class Auditor:
             "is_closed": self.is_closed,
             "rows_read": self.rows_read,
             "cycles": self._cycles,
-            "in_circles": sorted(self._in_circles),
+            "in_circles": sorted(self._in_cycles),
         }
         return arrays, about
 
@@ -353,12 +356,12 @@ class Auditor:
         """Go on where another one was packed."""
         self.nodes, self.is_closed = about["nodes"], about["is_closed"]
         self.rows_read, self._cycles = about["rows_read"], about["cycles"]
-        self._in_circles = frozenset(about["in_circles"])
+        self._in_cycles = frozenset(about["in_circles"])
         self._state = kernel.State(**{name: arrays[name] for name in kernel.State._fields})
         self._read = arrays["read"]
         self._left = Rows(*(arrays[f"left_{name}"] for name in Rows._fields))
 
-    # Circles --------------------------------------------------------------------------------
+    # Cycles ---------------------------------------------------------------------------------
 
     def _messages_left(self) -> NDArray[np.int64]:
         """The messages of rows that wait, -1 where nobody has broadcast them."""
@@ -381,7 +384,7 @@ class Auditor:
         known[known] = sequence[known] <= counts[source[known]]
         return known
 
-    def _count_circles(self, *, at_end: bool = False) -> None:
+    def _count_cycles(self, *, at_end: bool = False) -> None:
         """Count messages in their own past when nodes are found to wait for each other."""
         if not self._waiting:
             return
@@ -392,9 +395,47 @@ class Auditor:
                 message = int(self._labels[-2 - message])
             if wait.node not in self._at_join:
                 waits_for[wait.node] = message
-        found = circles.waiting_in_circles(waits_for, self._read)
-        if at_end or not found <= self._in_circles:
-            self._in_circles |= found
-            offsets = np.searchsorted(self._left.node, np.arange(self.nodes + 1))
-            cyclic = circles.cyclic_messages(offsets, self._left.kind, self._messages_left())
-            self._cycles = cyclic.size
+        found = _waiting_in_cycles(waits_for, self._read)
+        if at_end or not found <= self._in_cycles:
+            self._in_cycles |= found
+            self._cycles = self._cycles_left()
+
+    def _cycles_left(self) -> int:
+        """Count the messages in their own past: none was judged, so all of them are left."""
+        message = self._messages_left()
+        kept = self._left.kind == kernel.BROADCAST
+        kept |= (self._left.kind == kernel.DELIVER) & np.isin(message, message[kept])
+        rows = numbered_history(
+            nodes=self.nodes,
+            offsets=np.searchsorted(self._left.node[kept], np.arange(self.nodes + 1)),
+            kind=self._left.kind[kept],
+            source=(message[kept] >> kernel.SHIFT).astype(np.int32),
+            seq=(message[kept] & kernel.MASK).astype(np.int32),
+            title=self.origin,
+            complete=False,
+        )
+        outcome = carry_out(rows, cut_evenly(rows, 1), runner=Runner(), violations_max=0)
+        return int(outcome.cyclic.size)
+
+
+def _waiting_in_cycles(waits_for: dict[int, int], read: NDArray[np.int64]) -> frozenset[int]:
+    """The nodes that wait for each other; each waits for one message, which may be unread."""
+    follows = {
+        node: message >> SHIFT
+        for node, message in waits_for.items()
+        if message >= 0
+        and message >> SHIFT < read.size
+        and message & MASK <= read[message >> SHIFT]
+    }
+    seen: dict[int, int] = {}
+    found: set[int] = set()
+    for start in follows:
+        node = start
+        while node in follows and node not in seen:
+            seen[node] = start
+            node = follows[node]
+        if node in follows and seen[node] == start:
+            while node not in found:
+                found.add(node)
+                node = follows[node]
+    return frozenset(found)

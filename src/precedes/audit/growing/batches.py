@@ -17,7 +17,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from precedes.audit.causal_order import WITNESSES
 from precedes.audit.growing.auditor import (
     BYTES_MAX,
     Auditor,
@@ -26,15 +25,15 @@ from precedes.audit.growing.auditor import (
     Violation,
     unproven,
 )
+from precedes.audit.report import WITNESSES
 from precedes.audit.witness import Witness
 from precedes.errors import UserError
 from precedes.stores import Place
 from precedes.trace import arrays
-from precedes.trace.arrow_arrays import to_numpy
-from precedes.trace.collect import BadCell, rows_of
+from precedes.trace.arrays import to_numpy
 from precedes.trace.dialect import ONE_RUN, RECEIVERS, refuse_receivers
-from precedes.trace.tail import NO_ROWS
-from precedes.trace.tail.naming import Naming
+from precedes.trace.sort.pack import pack
+from precedes.trace.tail import NO_ROWS, Naming
 
 COLUMNS: Final = ("node", "local_seq", "kind", "message")
 SCHEMA: Final = pa.schema(
@@ -111,10 +110,10 @@ class BatchAuditor:
         self._check_runs(events)
         ready = self._in_order(events)
         try:
-            found = rows_of(**{name: _column(ready, name) for name in ("node", "kind", "message")})
-        except BadCell as bad:
-            raise UserError(f"{self._where(ready, bad.row)}: {bad.value} {bad.why}") from None
-        rows = self._naming.rows(found, lambda row: self._where(ready, row))
+            packed = pack(ready)
+        except UserError as error:
+            raise UserError(f"{self._title}: {error}") from None
+        rows = NO_ROWS if packed is None else self._naming.rows(packed, self._where)
         try:
             violations = self._auditor.feed(
                 rows, nodes=len(self._naming.names), labels=self._naming.labels
@@ -221,8 +220,7 @@ class BatchAuditor:
             runs = events.column("run_id").unique().cast(pa.string()).fill_null(ONE_RUN)
         self._naming.take_runs(runs.to_pylist(), self._title)
 
-    def _where(self, table: pa.Table, row: int) -> str:
-        node, place = (table.column(name)[row].as_py() for name in ("node", "local_seq"))
+    def _where(self, node: str, place: int) -> str:
         return f"{self._title}: row {place} of node {node}"
 
     def _witness(self, violation: Violation) -> Witness:

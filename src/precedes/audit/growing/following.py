@@ -12,7 +12,6 @@ from typing import Any, Final
 
 import numpy as np
 
-from precedes.audit.causal_order import VIOLATED, WITNESSES
 from precedes.audit.growing.auditor import (
     BYTES_MAX,
     Auditor,
@@ -23,6 +22,7 @@ from precedes.audit.growing.auditor import (
 )
 from precedes.audit.growing.kernel import BROADCAST, MASK, SHIFT
 from precedes.audit.logs import audit
+from precedes.audit.report import VIOLATED, WITNESSES
 from precedes.audit.witness import Explainer, Known, Witness
 from precedes.errors import UserError
 from precedes.trace import History, arrays

@@ -126,10 +126,10 @@ def test_what_is_no_graph(content, match):
 
 
 def test_editing_traces_have_a_limit(monkeypatch):
-    monkeypatch.setattr("precedes.trace.importers.graph.FILE_BYTES_MAX", 50)
+    monkeypatch.setattr("precedes.trace.formats.graph.FILE_BYTES_MAX", 50)
     refused(edits((0, [])), "has more than 0 MB, and an editing trace is read whole")
 
 
 def test_merges_have_a_limit(monkeypatch):
-    monkeypatch.setattr("precedes.trace.importers.graph.ENTRIES_MAX", 3)
+    monkeypatch.setattr("precedes.trace.formats.graph.ENTRIES_MAX", 3)
     refused(edits((0, []), (1, [0]), (2, [0]), (0, [1, 2])), "4 merges among 3 authors and forks")

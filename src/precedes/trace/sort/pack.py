@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from precedes.errors import UserError
 from precedes.model import printable
-from precedes.trace.arrow_arrays import flags, nanoseconds, strings, to_arrow, to_numpy
+from precedes.trace.arrays import flags, nanoseconds, strings, to_arrow, to_numpy
 from precedes.trace.dialect import refuse_receivers, refuse_twins
 from precedes.trace.rows import BROADCAST, CRASH, JOIN, JUDGED, KINDS, LEAVE, NO_MESSAGE
 
@@ -30,7 +30,7 @@ RADIX_KEYS: Final = 1 << 16  # up to so many keys NumPy's stable sort is a radix
 NEAR: Final = 1 << 32
 
 
-class Block(NamedTuple):
+class Packed(NamedTuple):
     """Rows of keys ``bounds[k]`` to ``bounds[k + 1]``, in no order; a key is a node of a run."""
 
     runs: pa.Array  # ids
@@ -110,7 +110,7 @@ def tables_of(
         yield pa.Table.from_batches(waiting)
 
 
-def pack(table: pa.Table) -> Block | None:
+def pack(table: pa.Table) -> Packed | None:
     """A block of the rows that the audit judges, or None if there are none.
 
     The columns are those of ``checked_columns``. What cannot be judged is a UserError.
@@ -135,7 +135,7 @@ def pack(table: pa.Table) -> Block | None:
     position = local_seq - np.repeat(low, np.diff(bounds))
     # Subtracted as Python's integers: positions may lie at both ends of int64.
     far = max((int(b) - int(a) for a, b in zip(low, high, strict=True)), default=0) >= NEAR
-    return Block(
+    return Packed(
         runs=run.values,
         key_run=key_run,
         key_node=key_node,

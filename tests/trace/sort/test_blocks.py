@@ -15,11 +15,10 @@ from precedes.audit import audit
 from precedes.errors import UserError
 from precedes.pipeline.audit import audit_tables_here
 from precedes.trace import arrays
-from precedes.trace.blocks import labels
-from precedes.trace.blocks.labels import find, index_labels
-from precedes.trace.blocks.log import sort_events
-from precedes.trace.blocks.merge import Merger
-from precedes.trace.tables import from_arrow
+from precedes.trace.formats.tables import from_arrow
+from precedes.trace.sort import naming
+from precedes.trace.sort.merge import Merger, sort_events
+from precedes.trace.sort.naming import find, index_labels
 from tests.support import executions
 from tests.support.chat import CHAT, changed, table
 
@@ -153,14 +152,14 @@ def test_times_are_positions(tmp_path):
         (table(changed(3, node=None)), "run 0: the column node has empty cells"),
         (table(changed(3, local_seq=None)), "run 0: the column local_seq has empty cells"),
         (table(changed(3, message=None)), "run 0: the column message has empty cells"),
-        (table(changed(4, local_seq=0)), "run 0: two events of a node share a local_seq"),
-        (table(changed(2, message="question")), "run 0: question is broadcast twice"),
+        (table(changed(4, local_seq=0)), "run 0: two events of node eve share the local_seq"),
+        (table(changed(2, message="question")), "message question is broadcast again; the first"),
         (table(CHAT, run_id=pa.array([1, 1, 1, 1, None])), "^the column run_id has empty cells"),
         (table(CHAT, run_id=pa.array([0.5] * 5)), "the column run_id holds double instead of"),
         (table(CHAT, local_seq=pa.array([0.1] * 5)), "local_seq holds double instead of whole"),
         (
             table(CHAT, local_seq=pa.array([7] * 5).cast(pa.timestamp("s"))),
-            "two events of a node share a local_seq",
+            "two events of node .* share the local_seq",
         ),
         (
             table(CHAT, local_seq=pa.array([2**40] * 5).cast(pa.timestamp("s"))),
@@ -202,19 +201,19 @@ def test_a_long_node_is_merged_in_stretches(tmp_path):
 
 def test_names_that_share_a_digest_are_told_apart(monkeypatch):
     """Under the first salts all names meet."""
-    real = labels.digests
+    real = naming.digests
 
     def digests(group, label, *, salt):
         return real(group, label, salt=salt) * np.uint64(salt > 2)
 
-    monkeypatch.setattr(labels, "digests", digests)
+    monkeypatch.setattr(naming, "digests", digests)
     names = pa.array(["", "a", "abcdefgh", "abcdefghi", "a\0"], pa.large_string())
     group = np.zeros(5, np.int32)
     index = index_labels(group, names)
     assert index.salt == 3
     assert find(index, group, names).tolist() == list(range(5))
     assert find(index, group + 1, names).tolist() == [-1] * 5
-    with pytest.raises(labels.Twice):
+    with pytest.raises(naming.Twice):
         index_labels(np.zeros(2, np.int32), pa.array(["x", "x"], pa.large_string()))
 
 

@@ -1,5 +1,6 @@
 """Logs with vector clocks: what follows from a clock, and what no clock can say."""
 
+import functools
 import itertools
 import json
 import random
@@ -10,7 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from precedes.audit import audit
-from precedes.trace.importers import batches, shiviz
+from precedes.trace.formats import shiviz
+from precedes.trace.formats.text import blocks
 from tests.support.reading import read, read_one, refused, rows_of
 
 
@@ -205,18 +207,14 @@ def test_blocks_make_no_difference(seed):
     text = "".join(pieces)
     said = {"delimiter": "^=====$", "parser": shiviz.EVENT_FIRST}
     expected = [(h.run_id, rows_of(h), h.skipped) for h in read(text, **said)]
+    size = rng.randrange(1, 200)
     with (
         mock.patch.object(shiviz, "EVENT_CHARS_MAX", 150),
-        mock.patch.object(batches, "BLOCK_BYTES", rng.randrange(1, 200)),
-        mock.patch.object(shiviz, "blocks", small_blocks),
+        mock.patch.object(shiviz, "blocks", functools.partial(blocks, block_bytes=size)),
     ):
         found = [(h.run_id, rows_of(h), h.skipped) for h in read(text, **said)]
     assert found == expected
     assert sum(skipped for _, _, skipped in found) == text.count("lost words")
-
-
-def small_blocks(text, *, title):
-    return batches.blocks(text, title=title, block_bytes=batches.BLOCK_BYTES)
 
 
 def test_an_expression_that_swallows_the_log():

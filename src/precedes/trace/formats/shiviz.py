@@ -28,9 +28,9 @@ from numpy.typing import NDArray
 
 from precedes.errors import UserError
 from precedes.model import printable
-from precedes.trace.arrow_arrays import repeated, strings, to_arrow
+from precedes.trace.arrays import repeated, strings, to_arrow
 from precedes.trace.dialect import Dialect, Found, by_line
-from precedes.trace.importers.batches import BATCH_ROWS, EventRows, blocks
+from precedes.trace.formats.text import BATCH_ROWS, EventRows, blocks
 from precedes.trace.schema import EVENTS
 
 # ShiViz takes the first unless told otherwise; GoVector writes the second. Without the anchor each

@@ -28,7 +28,7 @@ from numpy.typing import NDArray
 from precedes.errors import UserError
 from precedes.model import printable
 from precedes.trace.dialect import Dialect, Found
-from precedes.trace.importers.batches import EventRows, blocks
+from precedes.trace.formats.text import EventRows, blocks
 
 ENTRIES_MAX: Final = 1 << 27  # a gigabyte
 

@@ -20,7 +20,7 @@ import pyarrow.compute as pc
 import pyarrow.json
 
 from precedes.errors import UserError, meant
-from precedes.trace.arrow_arrays import mask, repeated, to_arrow, to_numpy
+from precedes.trace.arrays import mask, repeated, to_arrow, to_numpy
 from precedes.trace.dialect import (
     COLUMNS,
     ONE_RUN,
@@ -30,8 +30,8 @@ from precedes.trace.dialect import (
     Found,
     by_line,
 )
-from precedes.trace.importers.batches import BLOCK_BYTES, Block, EventRows, blocks
-from precedes.trace.importers.columns import disagree
+from precedes.trace.formats.tables import disagree
+from precedes.trace.formats.text import BLOCK_BYTES, Block, EventRows, blocks
 from precedes.trace.rows import JUDGED, KINDS
 from precedes.trace.schema import EVENTS
 

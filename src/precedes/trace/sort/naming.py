@@ -5,14 +5,16 @@ are. A message is (source, seq), seq = 1, 2, ... in the order of its source's br
 nobody broadcast is (PHANTOM, its place among such names of the run). All of it follows from names
 and positions alone, however the rows were cut into blocks.
 
-Names of messages are held once in memory, with some 60 bytes each; more of them in one run than
-``INDEX_MAX`` are refused.
+A name is found by a hash of 64 bits, which does not depend on the process, and then compared. Of
+two names that share a hash the index is made again with another salt. Names of messages are held
+once in memory, with some 60 bytes each; more of them in one run than ``INDEX_MAX`` are refused.
 """
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+import re
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -24,12 +26,108 @@ from numpy.typing import NDArray
 from precedes.errors import UserError
 from precedes.model import printable
 from precedes.trace import arrays
-from precedes.trace.arrow_arrays import flags, strings, to_arrow, to_numpy
-from precedes.trace.blocks.labels import LabelIndex, Twice, find, index_labels
-from precedes.trace.blocks.pack import Block, run_title
-from precedes.trace.collect import RUN_NUMBER
-from precedes.trace.history import INDEX_MAX, in_order
+from precedes.trace.arrays import flags, split_texts, strings, to_arrow, to_numpy
+from precedes.trace.dialect import by_local_seq
+from precedes.trace.rows import INDEX_MAX, in_order
+from precedes.trace.sort.pack import Packed, run_title
 
+WORD_BYTES: Final = 8
+PRIME: Final = np.uint64(0x9E3779B97F4A7C15)
+SALTS: Final = 64  # names that meet under so many were made for it, or the sort below is broken
+MASKS: Final = np.array([(1 << 8 * n) - 1 for n in range(WORD_BYTES + 1)], np.uint64)
+
+
+class _LabelIndex(NamedTuple):
+    """Names, told apart by a group, with where to find each."""
+
+    group: NDArray[np.int32]
+    label: pa.Array
+    digest: NDArray[np.uint64]  # sorted
+    place: NDArray[np.int64]  # of the name with this digest
+    salt: int
+
+
+class Twice(Exception):
+    """A name that is in a table twice: the places of both."""
+
+    def __init__(self, first: int, second: int) -> None:
+        super().__init__(f"{first} and {second}")
+        self.first = first
+        self.second = second
+
+
+def index_labels(group: NDArray[np.int32], label: pa.Array) -> _LabelIndex:
+    """An index of these names; raises ``Twice`` for the first that repeats an earlier one."""
+    for salt in range(SALTS):
+        digest = digests(group, label, salt=salt)
+        place = np.argsort(digest, kind="stable")
+        digest = digest[place]
+        meet = np.flatnonzero(digest[1:] == digest[:-1])
+        if meet.size == 0:
+            return _LabelIndex(group, label, digest, place, salt)
+        first, second = place[meet], place[meet + 1]
+        same = _equal(group, label, first, group, label, second)
+        if same.any():
+            earliest = int(np.argmin(np.where(same, second, np.iinfo(np.int64).max)))
+            raise Twice(int(first[earliest]), int(second[earliest]))
+    raise AssertionError(f"different names have equal digests under {SALTS} salts")
+
+
+def find(index: _LabelIndex, group: NDArray[np.int32], label: pa.Array) -> NDArray[np.int64]:
+    """Where each of these names is in the table, or -1."""
+    if index.digest.size == 0:
+        return np.full(group.size, -1, np.int64)
+    wanted = digests(group, label, salt=index.salt)
+    at = np.minimum(np.searchsorted(index.digest, wanted), index.digest.size - 1)
+    place = index.place[at]
+    found = np.flatnonzero(index.digest[at] == wanted)
+    sure = _equal(index.group, index.label, place[found], group, label, found)
+    result = np.full(group.size, -1, np.int64)
+    result[found[sure]] = place[found[sure]]
+    return result
+
+
+def _equal(
+    group_a: NDArray[np.int32],
+    label_a: pa.Array,
+    a: NDArray[np.int64],
+    group_b: NDArray[np.int32],
+    label_b: pa.Array,
+    b: NDArray[np.int64],
+) -> NDArray[np.bool_]:
+    same = pc.equal(label_a.take(to_arrow(a)), label_b.take(to_arrow(b)))
+    whole: NDArray[np.bool_] = flags(same)
+    return whole & (group_a[a] == group_b[b])
+
+
+def digests(group: NDArray[np.int32], label: pa.Array, *, salt: int) -> NDArray[np.uint64]:
+    """A hash of each name and its group."""
+    offsets, data = split_texts(label)
+    begin, length = offsets[:-1], np.diff(offsets)
+    padded = np.concatenate((data, np.zeros(WORD_BYTES, np.uint8)))
+    # Every eight bytes of the text, wherever they begin.
+    words = np.ndarray((padded.size - WORD_BYTES + 1,), "<u8", padded, strides=(1,))
+    found = _mixed((group.astype(np.uint64) << np.uint64(32)) + length.astype(np.uint64))
+    found ^= _mixed(np.full(1, salt + 1, np.uint64))
+    rows = np.arange(length.size)
+    at = 0
+    while rows.size:
+        rows = rows[length[rows] > at]
+        left = np.minimum(length[rows] - at, WORD_BYTES)
+        found[rows] = _mixed(found[rows] ^ (words[begin[rows] + at] & MASKS[left]))
+        at += WORD_BYTES
+    return found
+
+
+def _mixed(word: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    word = (word + PRIME) * PRIME
+    word ^= word >> np.uint64(29)
+    word *= np.uint64(0xBF58476D1CE4E5B9)
+    return word ^ (word >> np.uint64(32))
+
+
+# Ids that are numbers to people, and are written in one way only.
+RUN_NUMBER: Final = re.compile(r"0|-?[1-9][0-9]{0,17}")
 SEQ_BITS: Final = 32
 PHANTOM: Final = (1 << 28) - 1  # stands for the source of a message that nobody broadcast
 
@@ -44,7 +142,7 @@ class Naming(NamedTuple):
     low: NDArray[np.int64]  # node: smallest position
     high: NDArray[np.int64]  # node: largest position
     sent_first: NDArray[np.int64]  # nodes + 1: messages of a node
-    labels: LabelIndex  # of messages, by run
+    labels: _LabelIndex  # of messages, by run
     key_first: NDArray[np.int64]  # blocks + 1
     key_node: NDArray[np.int32]  # for the keys of all blocks: the node
 
@@ -67,9 +165,18 @@ class Phantoms(NamedTuple):
     number: NDArray[np.int64]  # for the unknown messages of all blocks: 1, 2, ... in the run
 
 
-def name_blocks(blocks: Sequence[Block]) -> Naming:
-    """The numbers of all names; a message that is broadcast twice is a UserError."""
-    runs, run_numbers = _runs(blocks)
+def name_blocks(
+    blocks: Sequence[Packed],
+    *,
+    title: str | None = None,
+    place: Callable[[str, int], str] = by_local_seq,
+    more_runs: Iterable[str] = (),
+) -> Naming:
+    """The numbers of all names; a message that is broadcast twice is a UserError.
+
+    ``place`` names a row by its node and ``local_seq``; ``more_runs`` have no rows.
+    """
+    runs, run_numbers = _runs(blocks, more_runs)
     key_run = _joined([numbers[b.key_run] for b, numbers in zip(blocks, run_numbers, strict=True)])
     order, first = _unique(key_run, _texts([block.key_node for block in blocks]))
     run_first, names, number = _nodes(len(runs), *order, first)
@@ -82,16 +189,21 @@ def name_blocks(blocks: Sequence[Block]) -> Naming:
     np.maximum.at(high, number, _joined([block.high for block in blocks]))
     key_first = np.cumsum([0, *(block.low.size for block in blocks)])
     keys = [number[a:b] for a, b in itertools.pairwise(key_first)]
-    sent_first, label = _broadcasts(blocks, keys, len(names))
+    sent_first, label, position = _broadcasts(blocks, keys, len(names))
     group = np.repeat(np.arange(len(runs), dtype=np.int32), np.diff(sent_first[run_first]))
     if np.any(np.bincount(group) > INDEX_MAX) or np.any(np.diff(run_first) >= PHANTOM):
         raise UserError("a run has too many messages for one audit; split it into runs")
     try:
         index = index_labels(group, label)
     except Twice as twice:
-        title = run_title(runs[int(group[twice.second])])
-        again = printable(str(label[twice.second]))
-        raise UserError(f"{title}: {again} is broadcast twice") from None
+        sent = [twice.first, twice.second]
+        node = np.searchsorted(sent_first, sent, side="right") - 1
+        at = sorted((int(position[i]), names[n]) for i, n in zip(sent, node, strict=True))
+        before, here = (place(printable(name), local_seq) for local_seq, name in at)
+        raise UserError(
+            f"{title or run_title(runs[int(group[twice.second])])}, {here}: message "
+            f"{printable(str(label[twice.second]))} is broadcast again; the first time is {before}"
+        ) from None
     return Naming(
         runs, run_first, strings(names).cast(pa.large_string()), rows, low, high, sent_first, index,
         key_first, number,
@@ -106,10 +218,12 @@ def _texts(parts: Sequence[pa.Array]) -> pa.Array:
     return pa.concat_arrays([strings([]).cast(pa.large_string()), *parts])
 
 
-def _runs(blocks: Sequence[Block]) -> tuple[list[int | str], list[NDArray[np.int32]]]:
+def _runs(
+    blocks: Sequence[Packed], more_runs: Iterable[str]
+) -> tuple[list[int | str], list[NDArray[np.int32]]]:
     """The ids of runs in order, as numbers if all are, and the number of each run of each block."""
     ids = [[str(run) for run in block.runs.to_pylist()] for block in blocks]
-    distinct = {run for inside in ids for run in inside}
+    distinct = {run for inside in ids for run in inside} | {*more_runs}
     whole = all(RUN_NUMBER.fullmatch(run) for run in distinct)
     ordered = sorted(distinct, key=int) if whole else sorted(distinct)
     number = {run: at for at, run in enumerate(ordered)}
@@ -154,23 +268,26 @@ def _nodes(
 
 
 def _broadcasts(
-    blocks: Sequence[Block], keys: Sequence[NDArray[np.int32]], nodes: int
-) -> tuple[NDArray[np.int64], pa.Array]:
-    """Where the messages of each node begin, and all of them in the order of broadcasts."""
+    blocks: Sequence[Packed], keys: Sequence[NDArray[np.int32]], nodes: int
+) -> tuple[NDArray[np.int64], pa.Array, NDArray[np.int64]]:
+    """Where the messages of each node begin, and all of them in the order of broadcasts.
+
+    With them the positions of their broadcasts.
+    """
     node, position, label = [], [], []
     for block, number in zip(blocks, keys, strict=True):
         key = np.searchsorted(block.bounds, block.sent, side="right") - 1
         node.append(number[key])
         position.append(block.low[key] + block.position[block.sent].astype(np.int64))
         label.append(block.label.take(to_arrow(block.message[block.sent])))
-    source = _joined(node)
-    order = np.lexsort((_joined(position), source))
+    source, positions = _joined(node), _joined(position)
+    order = np.lexsort((positions, source))
     first = np.zeros(nodes + 1, np.int64)
     np.cumsum(np.bincount(source, minlength=nodes), out=first[1:])
-    return first, _texts(label).take(to_arrow(order))
+    return first, _texts(label).take(to_arrow(order)), positions[order]
 
 
-def translate(block: Block, naming: Naming) -> Translation:
+def translate(block: Packed, naming: Naming) -> Translation:
     """What the messages of a block are called in the whole log."""
     number = {str(run): at for at, run in enumerate(naming.runs)}
     own = [number[str(run)] for run in block.runs.to_pylist()]
@@ -212,5 +329,5 @@ def save_naming(path: Path, naming: Naming) -> None:
 def load_naming(path: Path) -> Naming:
     """What ``save_naming`` wrote, as views of its file."""
     columns, about = arrays.load(path)
-    labels = {name: columns.pop(name) for name in LabelIndex._fields if name in columns}
-    return Naming(**columns, runs=about["runs"], labels=LabelIndex(**labels, salt=about["salt"]))
+    labels = {name: columns.pop(name) for name in _LabelIndex._fields if name in columns}
+    return Naming(**columns, runs=about["runs"], labels=_LabelIndex(**labels, salt=about["salt"]))

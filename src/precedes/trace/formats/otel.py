@@ -25,9 +25,9 @@ from numpy.typing import NDArray
 
 from precedes.errors import UserError
 from precedes.model import printable
-from precedes.trace.arrow_arrays import repeated, strings, to_arrow
+from precedes.trace.arrays import repeated, strings, to_arrow
 from precedes.trace.dialect import Dialect, Found
-from precedes.trace.importers.batches import BATCH_ROWS, blocks
+from precedes.trace.formats.text import BATCH_ROWS, blocks
 from precedes.trace.schema import EVENTS
 
 SPANS_MAX: Final = 100_000_000

@@ -9,7 +9,7 @@ from typing import Any, Final, NamedTuple
 import pyarrow as pa
 
 from precedes.errors import UserError
-from precedes.trace.arrow_arrays import integers, strings
+from precedes.trace.arrays import integers, strings
 from precedes.trace.schema import EVENTS
 from precedes.trace.source import BOM
 

@@ -1,29 +1,26 @@
-"""The first phase: what each broadcast's node had heard, from that node's rows alone.
+"""The first pass: the past of each broadcast, as far as its node's own rows tell.
 
 A node's own broadcasts are in each other's past, so what it knows of a source is one number, the
-highest seq. The list of a message names the sources of which that rose since its node's
-broadcast before; with that one it generates the past. ``floor`` says more in one number: all
-places of its block below it are in the past of the message; 0 says nothing.
+highest seq. The list of a message names the sources of which that rose since its node's previous
+broadcast; with that one it generates the past. ``prefix`` adds more in one number: all places of
+its block below it are in the past of the message; 0 adds nothing.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Final, NamedTuple, TypeVar
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from precedes import compiled
-from precedes.audit.bits import NONE, bit, words_for
-from precedes.audit.order import Order
+from precedes.audit.order import NONE, Order, bit, words_for
 from precedes.compiled.tiers import paced
 from precedes.trace.rows import BROADCAST, CHUNK_ROWS, CRASH, DELIVER, JOIN, LEAVE, NoOrder, Rows
 
-Number = TypeVar("Number", bound=np.generic)
 
-
-class Heard(NamedTuple):
+class Pasts(NamedTuple):
     """The part of nodes ``span[0]`` up to ``span[1]``; their messages in order of (node, seq).
 
     The list of message i is units ``unit_end[i - 1]`` to ``unit_end[i]``, each a word of places
@@ -34,7 +31,7 @@ class Heard(NamedTuple):
     counts: NDArray[np.int64]  # node: its broadcasts
     crashed: NDArray[np.uint8]  # node
     departed: NDArray[np.uint8]  # node: the last it says of itself is that it left
-    floor: NDArray[np.int32]
+    prefix: NDArray[np.int32]
     position: NDArray[np.int64]  # of the broadcast, among the node's broadcasts and deliveries
     own: NDArray[np.uint8]  # the source has a delivery of it
     unit_end: NDArray[np.int64]
@@ -49,7 +46,7 @@ class Heard(NamedTuple):
 class _Lists(NamedTuple):
     """Arrays that grow while rows are read."""
 
-    floor: NDArray[np.int32]
+    prefix: NDArray[np.int32]
     position: NDArray[np.int64]
     unit_end: NDArray[np.int64]
     unit_word: NDArray[np.int32]
@@ -61,8 +58,8 @@ class _Lists(NamedTuple):
     own_seq: NDArray[np.int32]
 
 
-class _Ear(NamedTuple):
-    """What the node that is being read has heard."""
+class _Frontier(NamedTuple):
+    """The latest known message of each source at the node that is being read."""
 
     registers: NDArray[np.int64]
     known: NDArray[np.int32]  # source
@@ -94,8 +91,17 @@ _WRONG: Final = 13  # a broadcast of another's message, or not the next seq
 _FIRST: Final = 14  # node of the part
 _REGISTERS: Final = 15
 
+# Of each array of ``_Lists``: the register that has its length, and its type.
+_LENGTHS: Final = (
+    _MESSAGES, _MESSAGES, _MESSAGES, _UNITS, _UNITS, _MESSAGES, _PAIRS, _PAIRS, _OWN, _OWN,
+)  # fmt: skip
+_DTYPES: Final[tuple[Any, ...]] = (
+    np.int32, np.int64, np.int64, np.int32, np.uint64, np.int64, np.int32, np.int32, np.int32,
+    np.int32,
+)  # fmt: skip
 
-def hear(
+
+def find_pasts(
     rows: Rows,
     first: int,
     last: int,
@@ -104,14 +110,14 @@ def hear(
     bound: NDArray[np.int64],
     chunk_rows: int = CHUNK_ROWS,
     on_rows: Callable[[int], None] | None = None,
-) -> Heard:
+) -> Pasts:
     """The part of nodes ``first`` up to ``last``; deliveries above ``bound`` mean nothing.
 
     ``on_rows`` is told how many rows were read. Raises ``NoOrder`` if a node's broadcasts are not
     its messages 1, 2, 3, ...
     """
     nodes = rows.nodes
-    ear = _Ear(
+    frontier = _Frontier(
         registers=np.zeros(_REGISTERS, np.int64),
         known=np.zeros(nodes, np.int32),
         stamp=np.zeros(nodes, np.int64),
@@ -124,59 +130,34 @@ def hear(
         crashed=np.zeros(last - first, np.uint8),
         departed=np.zeros(last - first, np.uint8),
     )
-    ear.registers[_NODE] = -1
-    ear.registers[_STAMP] = 1
-    ear.registers[_FIRST] = first
-    lists = _no_lists()
+    frontier.registers[_NODE] = -1
+    frontier.registers[_STAMP] = 1
+    frontier.registers[_FIRST] = first
+    lists = _Lists._make(np.empty(0, dtype) for dtype in _DTYPES)
     bound = np.minimum(bound, np.iinfo(np.int32).max)
     for chunk in rows.chunks(first, last, chunk_rows=chunk_rows, check=True):
-        lists = _with_room(lists, ear.registers, chunk.kind.size, nodes)
-        paced(HEAR, rows=chunk.kind.size)(*chunk, order, bound, ear, lists)
-        if ear.registers[_WRONG]:
+        lists = _with_room(lists, frontier.registers, chunk.kind.size, nodes)
+        paced(FIND_PASTS, rows=chunk.kind.size)(*chunk, order, bound, frontier, lists)
+        if frontier.registers[_WRONG]:
             raise NoOrder("a broadcast is not its node's next message")
         if on_rows is not None:
             on_rows(chunk.kind.size)
-    paced(FORGET)(ear)
-    return _part(first, last, ear, lists)
-
-
-def _no_lists() -> _Lists:
-    narrow, wide = np.empty(0, np.int32), np.empty(0, np.int64)
-    return _Lists(
-        floor=narrow,
-        position=wide,
-        unit_end=wide,
-        unit_word=narrow,
-        unit_bits=np.empty(0, np.uint64),
-        pair_end=wide,
-        pair_source=narrow,
-        pair_seq=narrow,
-        own_node=narrow,
-        own_seq=narrow,
-    )
+    paced(RESET)(frontier)
+    return _part(first, last, frontier, lists)
 
 
 def _with_room(lists: _Lists, registers: NDArray[np.int64], more: int, nodes: int) -> _Lists:
     """The lists with room for what a chunk of so many rows can add."""
-    messages, units, pairs, own = registers[[_MESSAGES, _UNITS, _PAIRS, _OWN]].tolist()
     # A list has an entry for a source that changed, before this chunk or in it, and for the
     # node itself.
     entries = 2 * more + nodes
-    return _Lists(
-        floor=_grown(lists.floor, messages, more),
-        position=_grown(lists.position, messages, more),
-        unit_end=_grown(lists.unit_end, messages, more),
-        unit_word=_grown(lists.unit_word, units, entries),
-        unit_bits=_grown(lists.unit_bits, units, entries),
-        pair_end=_grown(lists.pair_end, messages, more),
-        pair_source=_grown(lists.pair_source, pairs, entries),
-        pair_seq=_grown(lists.pair_seq, pairs, entries),
-        own_node=_grown(lists.own_node, own, more),
-        own_seq=_grown(lists.own_seq, own, more),
-    )
+    room = {_MESSAGES: more, _UNITS: entries, _PAIRS: entries, _OWN: more}
+    arrays: list[NDArray[Any]] = [*lists]
+    columns = zip(arrays, _LENGTHS, strict=True)
+    return _Lists._make(_grown(array, int(registers[at]), room[at]) for array, at in columns)
 
 
-def _grown(array: NDArray[Number], count: int, room: int) -> NDArray[Number]:
+def _grown(array: NDArray[Any], count: int, room: int) -> NDArray[Any]:
     if array.size >= count + room:
         return array
     grown = np.empty(count + count // 2 + room, array.dtype)
@@ -184,32 +165,27 @@ def _grown(array: NDArray[Number], count: int, room: int) -> NDArray[Number]:
     return grown
 
 
-def _part(first: int, last: int, ear: _Ear, lists: _Lists) -> Heard:
-    messages, units, pairs, own = ear.registers[[_MESSAGES, _UNITS, _PAIRS, _OWN]].tolist()
-    base = np.concatenate(([0], np.cumsum(ear.counts)))
-    node, seq = lists.own_node[:own] - first, lists.own_seq[:own]
-    sent = seq <= ear.counts[node]
-    delivered = np.zeros(messages, np.uint8)
-    delivered[base[node[sent]] + seq[sent] - 1] = 1
-    return Heard(
+def _part(first: int, last: int, frontier: _Frontier, lists: _Lists) -> Pasts:
+    arrays: list[NDArray[Any]] = [*lists]
+    columns = zip(_Lists._fields, arrays, _LENGTHS, strict=True)
+    cut = {name: array[: frontier.registers[length]].copy() for name, array, length in columns}
+    base = np.concatenate(([0], np.cumsum(frontier.counts)))
+    node, seq = cut.pop("own_node") - first, cut.pop("own_seq")
+    sent = seq <= frontier.counts[node]
+    own = np.zeros(cut["prefix"].size, np.uint8)
+    own[base[node[sent]] + seq[sent] - 1] = 1
+    return Pasts(
         span=np.array([first, last], np.int64),
-        counts=ear.counts,
-        crashed=ear.crashed,
-        departed=ear.departed,
-        floor=lists.floor[:messages].copy(),
-        position=lists.position[:messages].copy(),
-        own=delivered,
-        unit_end=lists.unit_end[:messages].copy(),
-        unit_word=lists.unit_word[:units].copy(),
-        unit_bits=lists.unit_bits[:units].copy(),
-        pair_end=lists.pair_end[:messages].copy(),
-        pair_source=lists.pair_source[:pairs].copy(),
-        pair_seq=lists.pair_seq[:pairs].copy(),
-        top=ear.top,
+        counts=frontier.counts,
+        crashed=frontier.crashed,
+        departed=frontier.departed,
+        own=own,
+        top=frontier.top,
+        **cut,
     )
 
 
-def hear_rows(
+def find_in_rows(
     first: int,
     bounds: NDArray[np.int64],
     kind: NDArray[np.int8],
@@ -217,18 +193,18 @@ def hear_rows(
     seq: NDArray[np.int32],
     order: Order,
     bound: NDArray[np.int64],
-    ear: _Ear,
+    frontier: _Frontier,
     lists: _Lists,
 ) -> None:
     """Read the rows of a chunk."""
-    registers = ear.registers
-    nodes = ear.known.size
+    registers = frontier.registers
+    nodes = frontier.known.size
     for i in range(bounds.size - 1):
         node = first + i
         if bounds[i] == bounds[i + 1]:
             continue
         if node != registers[_NODE]:
-            _begin(node, order, ear)
+            _begin(node, order, frontier)
         position = registers[_POSITION]
         since = registers[_SINCE]
         for row in range(bounds[i], bounds[i + 1]):
@@ -245,44 +221,44 @@ def hear_rows(
                     lists.own_seq[registers[_OWN]] = q
                     registers[_OWN] += 1
                     registers[_AHEAD] = max(registers[_AHEAD], np.int64(q))
-                elif q > ear.known[s]:
-                    if ear.stamp[s] != registers[_STAMP]:
-                        _change(s, ear)
-                    ear.known[s] = q
+                elif q > frontier.known[s]:
+                    if frontier.stamp[s] != registers[_STAMP]:
+                        _change(s, frontier)
+                    frontier.known[s] = q
             elif what == BROADCAST:
                 if source[row] != node or seq[row] != registers[_SEQ] + 1:
                     registers[_WRONG] = 1
                     return
-                _broadcast(node, position, since, order, ear, lists)
+                _broadcast(node, position, since, order, frontier, lists)
                 position += 1
                 since = 0
             elif what == CRASH:
-                ear.crashed[node - registers[_FIRST]] = 1
+                frontier.crashed[node - registers[_FIRST]] = 1
             elif what == JOIN:
-                ear.departed[node - registers[_FIRST]] = 0
+                frontier.departed[node - registers[_FIRST]] = 0
             elif what == LEAVE:
-                ear.departed[node - registers[_FIRST]] = 1
+                frontier.departed[node - registers[_FIRST]] = 1
         registers[_POSITION] = position
         registers[_SINCE] = since
 
 
 @compiled.function()
-def _change(source: int, ear: _Ear) -> None:
+def _change(source: int, frontier: _Frontier) -> None:
     """More is known of a source for the first time since the latest broadcast."""
-    registers = ear.registers
-    if ear.known[source] == 0:
-        ear.sources[registers[_SOURCES]] = source
+    registers = frontier.registers
+    if frontier.known[source] == 0:
+        frontier.sources[registers[_SOURCES]] = source
         registers[_SOURCES] += 1
-    ear.stamp[source] = registers[_STAMP]
-    ear.changed[registers[_CHANGED]] = source
+    frontier.stamp[source] = registers[_STAMP]
+    frontier.changed[registers[_CHANGED]] = source
     registers[_CHANGED] += 1
 
 
 @compiled.function(inline=False)
-def _begin(node: int, order: Order, ear: _Ear) -> None:
-    """Turn to another node, which has heard nothing."""
-    forget(ear)
-    registers = ear.registers
+def _begin(node: int, order: Order, frontier: _Frontier) -> None:
+    """Turn to another node, which knows nothing yet."""
+    reset(frontier)
+    registers = frontier.registers
     registers[_NODE] = node
     registers[_SEQ] = 0
     registers[_POSITION] = 0
@@ -295,44 +271,44 @@ def _begin(node: int, order: Order, ear: _Ear) -> None:
 
 
 @compiled.function(inline=False)
-def forget(ear: _Ear) -> None:
+def reset(frontier: _Frontier) -> None:
     """Keep the highest that was known, and know nothing any more."""
-    registers = ear.registers
+    registers = frontier.registers
     for i in range(registers[_SOURCES]):
-        s = ear.sources[i]
-        ear.top[s] = max(ear.top[s], ear.known[s])
-        ear.known[s] = 0
+        s = frontier.sources[i]
+        frontier.top[s] = max(frontier.top[s], frontier.known[s])
+        frontier.known[s] = 0
     registers[_SOURCES] = 0
     node = registers[_NODE]
     if node >= 0:
-        ear.known[node] = 0
-        ear.top[node] = max(np.int64(ear.top[node]), registers[_AHEAD])
-        ear.counts[node - registers[_FIRST]] = registers[_SEQ]
+        frontier.known[node] = 0
+        frontier.top[node] = max(np.int64(frontier.top[node]), registers[_AHEAD])
+        frontier.counts[node - registers[_FIRST]] = registers[_SEQ]
 
 
 @compiled.function(inline=False)
 def _broadcast(
-    node: int, position: int, since: int, order: Order, ear: _Ear, lists: _Lists
+    node: int, position: int, since: int, order: Order, frontier: _Frontier, lists: _Lists
 ) -> None:
-    """Write down the list and the floor of the node's next message."""
-    registers = ear.registers
+    """Write down the list and the prefix of the node's next message."""
+    registers = frontier.registers
     seq = registers[_SEQ] + 1
     message = registers[_MESSAGES]
     touched = 0
     for i in range(registers[_CHANGED]):
-        s = ear.changed[i]
-        touched = _list(s, ear.known[s], order, ear, lists, touched)
+        s = frontier.changed[i]
+        touched = _list(s, frontier.known[s], order, frontier, lists, touched)
     if registers[_AHEAD] >= seq:
         # It delivered this message, or a later one of its own, before: a cycle.
-        touched = _list(node, registers[_AHEAD], order, ear, lists, touched)
+        touched = _list(node, registers[_AHEAD], order, frontier, lists, touched)
     units = registers[_UNITS]
     for i in range(touched):
-        word = ear.touched[i]
+        word = frontier.touched[i]
         lists.unit_word[units + i] = word
-        lists.unit_bits[units + i] = ear.scratch[word]
-        ear.scratch[word] = NONE
+        lists.unit_bits[units + i] = frontier.scratch[word]
+        frontier.scratch[word] = NONE
     registers[_UNITS] = units + touched
-    lists.floor[message] = _reach(node, since, order, ear)
+    lists.prefix[message] = _reach(node, since, order, frontier)
     lists.position[message] = position
     lists.unit_end[message] = registers[_UNITS]
     lists.pair_end[message] = registers[_PAIRS]
@@ -340,24 +316,26 @@ def _broadcast(
     registers[_CHANGED] = 0
     registers[_STAMP] += 1
     registers[_SEQ] = seq
-    ear.known[node] = seq
+    frontier.known[node] = seq
 
 
 @compiled.function()
-def _list(source: int, seq: int, order: Order, ear: _Ear, lists: _Lists, touched: int) -> int:
+def _list(
+    source: int, seq: int, order: Order, frontier: _Frontier, lists: _Lists, touched: int
+) -> int:
     """Add a message to the list that is being made; returns how many words have places."""
     place = _place(source, seq, order)
     if place < 0:
-        pairs = ear.registers[_PAIRS]
+        pairs = frontier.registers[_PAIRS]
         lists.pair_source[pairs] = source
         lists.pair_seq[pairs] = seq
-        ear.registers[_PAIRS] = pairs + 1
+        frontier.registers[_PAIRS] = pairs + 1
         return touched
     word = place >> 6
-    if ear.scratch[word] == NONE:
-        ear.touched[touched] = word
+    if frontier.scratch[word] == NONE:
+        frontier.touched[touched] = word
         touched += 1
-    ear.scratch[word] |= bit(place)
+    frontier.scratch[word] |= bit(place)
     return touched
 
 
@@ -368,22 +346,22 @@ def _place(source: int, seq: int, order: Order) -> int:
 
 
 @compiled.function(inline=False)
-def _reach(node: int, since: int, order: Order, ear: _Ear) -> int:
+def _reach(node: int, since: int, order: Order, frontier: _Frontier) -> int:
     """How far all places are known; two steps a row at most, so perhaps less than it could be."""
-    reach = ear.registers[_REACH]
+    reach = frontier.registers[_REACH]
     block = order.block[node]
     if block < 0:
         return 0
     end = order.bounds[block + 1]
     steps = 2 * (since + 1)
     # It ends at the message itself at the latest, which its node does not know yet.
-    while steps > 0 and reach < end and order.seq[reach] <= ear.known[order.source[reach]]:
+    while steps > 0 and reach < end and order.seq[reach] <= frontier.known[order.source[reach]]:
         reach += 1
         steps -= 1
-    ear.registers[_REACH] = reach
+    frontier.registers[_REACH] = reach
     # Where its block begins it says nothing, least of all about the block before.
     return int(reach) if reach > order.bounds[block] else 0
 
 
-HEAR: Final = compiled.Entry(hear_rows, label="the audit", job="audit")
-FORGET: Final = compiled.Entry(forget, label="the audit", job="audit")
+FIND_PASTS: Final = compiled.Entry(find_in_rows, label="the audit", job="audit")
+RESET: Final = compiled.Entry(reset, label="the audit", job="audit")

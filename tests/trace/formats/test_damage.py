@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from precedes.errors import UserError
 from precedes.trace import Dialect, event_batches, load
-from precedes.trace.detect import TEXT
 from precedes.trace.export import to_csv, to_jsonl
+from precedes.trace.opening import TEXT
 from tests.support.places import ROOT
 
 EXAMPLES = ROOT / "examples"
