@@ -69,43 +69,45 @@ def audit(
     ``fresh`` starts over. ``ranges`` is how many parts the nodes of a run are cut into; it changes
     what is done at a time, never the result.
     """
-    plan = _Plan(witnesses=witnesses, ranges=ranges)
+    if witnesses < 0:
+        raise UserError(f"witnesses are 0 or more, not {witnesses}")
+    if ranges is not None and ranges < 1:
+        raise UserError(f"a run is cut into 1 range or more, not {ranges}")
+
+    def carried_out(rows: Rows, kept: Work | None, name: str, share: Progress | None) -> Report:
+        on_rows = _on_rows(rows, share)
+        store = None if kept is None else kept.run(name)
+
+        def cut() -> list[Span]:
+            return cut_evenly(rows, ranges or 1 + int(rows.counts.sum()) // RANGE_ROWS)
+
+        if store is None:
+            chosen, spans = runner or Runner(on_rows=on_rows), cut()
+        else:
+            chosen, spans = Kept(store, on_rows), store.ranges(cut)
+        outcome = carry_out(rows, spans, runner=chosen, violations_max=witnesses)
+        return report_on(rows, outcome, witnesses=witnesses)
+
+    def audited(rows: Rows, kept: Work | None, name: str, share: Progress | None) -> Report:
+        try:
+            return carried_out(rows, kept, name, share)
+        except NoOrder:
+            return carried_out(gathered(rows), kept, f"{name}-gathered", share)
+
     if isinstance(source, Rows):
-        source = copy.copy(source)  # with which goes what a history finds out about its rows
-        return _audit_run(source, plan, runner=runner, on_rows=_shares(source, progress))
+        # A copy, with which goes what a history finds out about its rows.
+        return audited(copy.copy(source), None, "", progress)
     logs: list[Place] = [*source] if isinstance(source, list | tuple) else [source]
     options = {"format": format, "dialect": asdict(dialect or Dialect()), "witnesses": witnesses}
     reports = Reports()
     with opened_work(work, logs, options, fresh=fresh) as kept:
         for number, log in enumerate(logs):
-            runs = open_rows(log, format, dialect=dialect)
-            for rows in runs:
-                told = None
-                if progress is not None:
-                    told = _share_of(progress, number, len(logs))
-                on_rows = _shares(rows, told)
-                reports.append(
-                    _audit_run(rows, plan, kept=kept, name=f"run-{len(reports)}", on_rows=on_rows)
-                )
-            if progress is not None:
-                progress((number + 1) / len(logs))
+            share = None if progress is None else _share_of(progress, number, len(logs))
+            for rows in open_rows(log, format, dialect=dialect):
+                reports.append(audited(rows, kept, f"run-{len(reports)}", share))
+            if share is not None:
+                share(1.0)
     return reports
-
-
-class _Plan:
-    """What holds for every run."""
-
-    def __init__(self, *, witnesses: int, ranges: int | None) -> None:
-        if witnesses < 0:
-            raise UserError(f"witnesses are 0 or more, not {witnesses}")
-        if ranges is not None and ranges < 1:
-            raise UserError(f"a run is cut into 1 range or more, not {ranges}")
-        self.witnesses = witnesses
-        self._ranges = ranges
-
-    def spans(self, rows: Rows) -> list[Span]:
-        """The ranges of a run."""
-        return cut_evenly(rows, self._ranges or 1 + int(rows.counts.sum()) // RANGE_ROWS)
 
 
 @contextlib.contextmanager
@@ -126,53 +128,19 @@ def opened_work(
         yield kept
 
 
-def _audit_run(
-    rows: Rows,
-    plan: _Plan,
-    *,
-    runner: Runner | None = None,
-    kept: Work | None = None,
-    name: str = "",
-    on_rows: Callable[[int], None] | None = None,
-) -> Report:
-    try:
-        return _carry_out(rows, plan, runner, kept, name, on_rows)
-    except NoOrder:
-        rows = gathered(rows)
-    return _carry_out(rows, plan, runner, kept, f"{name}-gathered", on_rows)
-
-
-def _carry_out(
-    rows: Rows,
-    plan: _Plan,
-    runner: Runner | None,
-    kept: Work | None,
-    name: str,
-    on_rows: Callable[[int], None] | None,
-) -> Report:
-    if kept is None:
-        chosen, spans = runner or Runner(on_rows=on_rows), plan.spans(rows)
-    else:
-        store = kept.run(name)
-        spans = store.ranges(lambda: plan.spans(rows))
-        chosen = Kept(store, on_rows)
-    outcome = carry_out(rows, spans, runner=chosen, violations_max=plan.witnesses)
-    return report_on(rows, outcome, witnesses=plan.witnesses)
-
-
-def _shares(rows: Rows, progress: Progress | None) -> Callable[[int], None] | None:
-    """Tells the share that is done, by rows: each is read twice."""
+def _on_rows(rows: Rows, progress: Progress | None) -> Callable[[int], None] | None:
+    """Reports the share that is done, by rows: each is read twice."""
     if progress is None:
         return None
     total = max(1, 2 * int(rows.counts.sum()))
     done = 0
 
-    def told(count: int) -> None:
+    def report(count: int) -> None:
         nonlocal done
         done += count
         progress(min(1.0, done / total))
 
-    return told
+    return report
 
 
 def _share_of(progress: Progress, number: int, count: int) -> Progress:
