@@ -1,8 +1,8 @@
 """Gives messages places, in about the order in which the run made them.
 
 Any numbering is right, and a good one lets the audit say most of a past in one number. So places
-follow the node with most rows, and what it lacks is filled in from others. Groups that never hear
-of each other have a block of places each: what one node has of another group says nothing.
+follow the node with most rows, and what it lacks is filled in from others. Groups that exchange no
+messages have a block of places each: what one node has of another group implies nothing.
 
 Sets of places are words of 64 bits.
 """
@@ -175,7 +175,7 @@ class _Finder:
         known: NDArray[np.int64],
         parts: list[tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.int32]]],
     ) -> None:
-        """Put what a node adds after what it stands behind; join the blocks that it hears of."""
+        """Put what a node adds after what it stands behind; join the blocks of its sources."""
         groups = self._group[known]
         is_new = groups[0] < 0 or np.any(groups != groups[0])
         if not is_new and not any(part[0].size for part in parts):

@@ -113,7 +113,7 @@ def find_pasts(
 ) -> Pasts:
     """The part of nodes ``first`` up to ``last``; deliveries above ``bound`` mean nothing.
 
-    ``on_rows`` is told how many rows were read. Raises ``NoOrder`` if a node's broadcasts are not
+    ``on_rows`` gets the number of rows read. Raises ``NoOrder`` if a node's broadcasts are not
     its messages 1, 2, 3, ...
     """
     nodes = rows.nodes

@@ -134,11 +134,11 @@ def shown(reports: Sequence[Report]) -> str:
     deliveries = counted_deliveries(_total(reports, "deliveries"), _total(reports, "violations"))
     head = ("log", "run", "verdict", "deliveries", *WRONG)
     witnesses = [witness for report in reports for witness in report.witnesses][:WITNESSES]
-    told = [f"<li>{escape(printable(witness.sentence))}</li>" for witness in witnesses]
+    sentences = [f"<li>{escape(printable(witness.sentence))}</li>" for witness in witnesses]
     return frames.shown(
         frames.verdict(word, f"{runs}, {deliveries}"),
         frames.table(head, rows) if rows else "",
-        f"<ul>{''.join(told)}</ul>" if told else "",
+        f"<ul>{''.join(sentences)}</ul>" if sentences else "",
     )
 
 
@@ -270,11 +270,11 @@ def to_text(reports: Sequence[Report]) -> str:
         lines.append("  nothing was delivered, so nothing was checked")
     for report in reports:
         # Names come from the log, and may hold anything.
-        said = [f"  {printable(note)}" for note in report.notes]
-        said += [f"  - {printable(witness.sentence)}" for witness in report.witnesses]
-        if said and len(reports) > 1:
-            said.insert(0, _heading(report, reports))
-        lines += said
+        details = [f"  {printable(note)}" for note in report.notes]
+        details += [f"  - {printable(witness.sentence)}" for witness in report.witnesses]
+        if details and len(reports) > 1:
+            details.insert(0, _heading(report, reports))
+        lines += details
     return "\n".join(lines) + "\n"
 
 

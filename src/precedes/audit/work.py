@@ -77,7 +77,7 @@ class Work:
 def open_work(place: Place, plan: Mapping[str, Any], *, fresh: bool) -> Iterator[Work]:
     """Have a work folder for this plan; ``fresh`` throws away what is there of another."""
     folder = Address.of(place)
-    with _told(folder):
+    with _errors_as_advice(folder):
         folder.make_folder()
         with lease(folder) as held:
             names = [name for name in folder.names() if name not in LEFT_BY_A_LEASE]
@@ -132,7 +132,7 @@ def _compare(folder: Address, found: Mapping[str, Any], plan: Mapping[str, Any])
 
 
 @contextlib.contextmanager
-def _told(folder: Address) -> Iterator[None]:
+def _errors_as_advice(folder: Address) -> Iterator[None]:
     """Have errors of the machine's own files say what to do."""
     try:
         yield
@@ -169,7 +169,7 @@ class PartStore:
         self._lease = held
         if not tidy:
             return
-        with _told(folder):
+        with _errors_as_advice(folder):
             for inside in (folder, *(folder / name for name in FOLDERS)):
                 inside.make_folder()
                 # What a killed process was writing; those of stores are not here.
@@ -179,7 +179,7 @@ class PartStore:
     def ranges(self, make: Callable[[], list[Span]]) -> list[Span]:
         """The ranges that were chosen first."""
         file = self.folder / RANGES
-        with _told(self.folder):
+        with _errors_as_advice(self.folder):
             if file.is_file():
                 with contextlib.suppress(ValueError):
                     return [(first, last) for first, last in json.loads(file.read_bytes())]
@@ -191,7 +191,7 @@ class PartStore:
         """Write a file, whole or not at all."""
         if self._lease is not None:
             self._lease.check()
-        with _told(self.folder):
+        with _errors_as_advice(self.folder):
             (self.folder / name).put(content)
 
     def load(self, name: str, kind: type[Part], *, check: bool = True) -> Part | None:

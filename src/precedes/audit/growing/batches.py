@@ -72,7 +72,7 @@ class BatchAuditor:
         self._naming = Naming()
         self._next: dict[str, int] = {}  # node: the position that it needs next
         self._held = SCHEMA.empty_table()
-        self._told: list[Witness] = []
+        self._explained: list[Witness] = []
         self._auditor = Auditor(
             bytes_max=self._bytes_max,
             origin=self._title,
@@ -91,7 +91,7 @@ class BatchAuditor:
             self.batch, self._next = about["batch"], about["next"]
             self._naming.unpack(about["naming"])
             self._held = pa.table(about["held"], SCHEMA)
-            self._told = [Witness(**{**told, "steps": ()}) for told in about["told"]]
+            self._explained = [Witness(**{**kept, "steps": ()}) for kept in about["told"]]
             self._auditor.unpack(columns, about["auditor"])
             self._auditor.feed(NO_ROWS, nodes=self._auditor.nodes, labels=self._naming.labels)
         self._is_whole = True
@@ -120,15 +120,15 @@ class BatchAuditor:
             )
         except Forgotten as error:
             raise UserError(f"{error}; a stream cannot be read again: audit the whole") from None
-        room = max(self._witnesses - len(self._told), 0)
-        self._told += [self._witness(one) for one in violations[:room]]
+        room = max(self._witnesses - len(self._explained), 0)
+        self._explained += [self._witness(one) for one in violations[:room]]
         self.batch = batch
         return self.standing()
 
     def keep(self) -> None:
         """Write the state, with the number of the batch."""
         columns, about = self._auditor.pack()
-        told = [{**vars(witness), "steps": []} for witness in self._told]
+        explained = [{**vars(witness), "steps": []} for witness in self._explained]
         mine = {
             "title": self._title,
             "options": self._options,
@@ -136,7 +136,7 @@ class BatchAuditor:
             "next": self._next,
             "naming": self._naming.pack(),
             "held": self._held.to_pydict(),
-            "told": told,
+            "told": explained,
             "auditor": about,
         }
         arrays.put(self._place, columns, mine)
@@ -146,7 +146,7 @@ class BatchAuditor:
         """How the stream stands; violations are told without the path that proves them."""
         standing = self._auditor.standing()
         run_id = self._naming.run_id
-        report = replace(standing.report, run_id=run_id, witnesses=tuple(self._told))
+        report = replace(standing.report, run_id=run_id, witnesses=tuple(self._explained))
         rows = standing.rows_read + self._held.num_rows
         return replace(standing, report=report, rows_read=rows)
 

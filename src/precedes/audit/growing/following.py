@@ -87,7 +87,7 @@ class Following:
         self._fresh = fresh
         self._state = None if work is None else f"{work}/{STATE}"
         self._witnesses, self._bytes_max = witnesses, bytes_max
-        open_tail(source, format, dialect=dialect)  # a mistake is told at once
+        open_tail(source, format, dialect=dialect)  # reports mistakes at once
 
     def __iter__(self) -> Iterator[Standing]:
         follower: Follower | None = None
@@ -152,7 +152,7 @@ class Follower:
         self._has_ended = False
         self._auditor = self._make()
         # The first violations, by node and position, and why they are.
-        self._told: dict[tuple[int, int], Witness] = {}
+        self._explained: dict[tuple[int, int], Witness] = {}
 
     def _make(self) -> Auditor:
         tail = self.tail
@@ -179,7 +179,7 @@ class Follower:
     def standing(self) -> Standing:
         """How the log stands, with the first violations explained."""
         standing = self._auditor.standing()
-        witnesses = tuple(self._told.values())
+        witnesses = tuple(self._explained.values())
         report = replace(standing.report, run_id=self.tail.run_id, witnesses=witnesses)
         return replace(standing, report=report)
 
@@ -251,8 +251,8 @@ class Follower:
 
     def _explain(self, found: list[Violation]) -> None:
         """Remember the first violations, and the paths that prove them."""
-        new = [one for one in found if (one.node, one.position) not in self._told]
-        del new[max(self._witnesses - len(self._told), 0) :]
+        new = [one for one in found if (one.node, one.position) not in self._explained]
+        del new[max(self._witnesses - len(self._explained), 0) :]
         if not new:
             return
         history = None
@@ -262,7 +262,7 @@ class Follower:
             except UserError:  # a member's log is not there yet
                 history = None
         for one in new:
-            self._told[one.node, one.position] = self._witness(one, history)
+            self._explained[one.node, one.position] = self._witness(one, history)
 
     def _witness(self, violation: Violation, history: History | None) -> Witness:
         tail = self.tail
