@@ -24,6 +24,16 @@ PROFILE = os.environ.get("HYPOTHESIS_PROFILE", "suite")
 settings.load_profile(PROFILE)
 
 
+# Compilers survive the processes that start them; those of these tests have this in common.
+RUN = os.environ.setdefault("PRECEDES_TEST_RUN", str(os.getpid()))
+
+
+def pytest_sessionfinish(session):
+    """End compilers that a test has left behind, at the end of all."""
+    if not hasattr(session.config, "workerinput"):
+        compilers.end_all("PRECEDES_TEST_RUN", RUN)
+
+
 def pytest_addoption(parser):
     """The option of test_transcripts.py, and those of the swarm."""
     text = "write tests/transcripts anew; read the difference before you commit it"
@@ -43,7 +53,7 @@ def empty_cache(tmp_path, monkeypatch):
     root = tmp_path / "cache"
     monkeypatch.setenv("PRECEDES_CACHE", str(root))
     yield root
-    compilers.end_all(root)
+    compilers.end_all("PRECEDES_CACHE", root)
 
 
 @pytest.fixture(scope="session")

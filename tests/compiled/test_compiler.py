@@ -313,7 +313,7 @@ def test_a_cache_that_cannot_be_written(tmp_path, monkeypatch, capfd, warm, spar
     said = capfd.readouterr().err
     assert said.count(SAID.format(compiled.cache_root(), "Not a directory")) == 1
     check(small_loop.code().load(*small_loop.arguments()))
-    compilers.end_all(spare)
+    compilers.end_all("PRECEDES_CACHE", spare / f"precedes-{os.getuid()}")
 
 
 def test_a_cache_that_cannot_be_written_at_the_end(warm, spare):

@@ -18,12 +18,12 @@ def started(root):
     return [int(number) for log in logs for number in STARTED.findall(log.read_text())]
 
 
-def end_all(root):
-    """End those that still run, whether they have written to their logs or not."""
+def end_all(variable, value):
+    """End those that still run and have this in their environment."""
     for path in Path("/proc").glob("[0-9]*"):
         with contextlib.suppress(OSError):
-            words = (path / "cmdline").read_bytes(), (path / "environ").read_bytes()
-            is_one = b"from precedes.compiled import compiler" in words[0]
-            if is_one and f"PRECEDES_CACHE={root}".encode() in words[1]:
+            is_one = b"from precedes.compiled import compiler" in (path / "cmdline").read_bytes()
+            settings = (path / "environ").read_bytes().split(b"\0")
+            if is_one and f"{variable}={value}".encode() in settings:
                 os.kill(int(path.name), signal.SIGKILL)
                 await_true(lambda number=path.name: not is_running(number))

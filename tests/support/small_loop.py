@@ -57,8 +57,9 @@ class Staged(Work):
         elif word in ("endless", "failing"):
             {"endless": endless, "failing": failing}[word](place)
         elif word == "spoiled":  # nothing can be written there any more
-            shutil.rmtree(cache.cache_root())
-            cache.cache_root().touch()
+            place = cache.cache_root() / self.entry.directory(self.key, self.own).parts[0]
+            shutil.rmtree(place)
+            place.touch()
         if warm := os.environ.get("WARM_CACHE"):
             for path in Path(warm).rglob("double-*.nbc"):
                 cache.keep(cache.cache_root() / path.relative_to(warm), path.read_bytes())
