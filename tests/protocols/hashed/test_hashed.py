@@ -104,9 +104,46 @@ def test_the_printed_search_gives_the_same_in_every_way(seed):
     assert seen.result.extra["hashes"] > 0
 
 
-def test_a_search_that_nobody_knows_is_refused():
-    with pytest.raises(UserError, match="search must be peeling or literal, not 'fast'"):
-        simulate(Scenario(protocol="hashed", nodes=3, messages=5, parameters={"search": "fast"}))
+@pytest.mark.parametrize(
+    ("given", "match"),
+    [
+        ({"search": "fast"}, "search must be peeling or literal, not 'fast'"),
+        ({"detector": "none"}, "detector must be hash or mostefaoui, not 'none'"),
+        ({"hash_bits": 63}, "hash_bits must be between 1 and 62"),
+    ],
+)
+def test_what_nobody_knows_is_refused(given, match):
+    with pytest.raises(UserError, match=match):
+        simulate(Scenario(protocol="hashed", nodes=3, messages=5, parameters=given))
+
+
+ERRING = Scenario("hashed", nodes=12, messages=80, rate=60.0)
+
+
+@pytest.mark.parametrize(("bits", "collides"), [(4, True), (62, False)])
+def test_narrow_hashes_collide_and_wide_ones_do_not(bits, collides):
+    """Of the sets that a small clock leaves, one in 16 has the hash of 4 bits."""
+    given = {"entries": 4, "hashes": 20, "grace_ms": 20.0, "hash_bits": bits}
+    result = simulate(ERRING.replace(parameters=given), tier="interpreted")
+    assert result.lost == result.duplicates == 0
+    assert (result.violations.deliveries > 0) == collides
+
+
+def test_mostefaouis_detector_asks_and_still_errs():
+    """Active: what it suspects waits for the answer; all comes, but not all in order."""
+    scenario = ERRING.replace(parameters={"entries": 8, "detector": "mostefaoui"})
+    report = observe(scenario, tier="interpreted")
+    result = report.result
+    assert result.lost == result.duplicates == result.pending_at_end == 0
+    assert result.extra["requests"] > 100
+    assert result.extra["hashes"] == 0
+    assert result.violations.deliveries == report.report.violations > 0
+
+
+@pytest.mark.parametrize("given", [{"detector": "mostefaoui"}, {"hash_bits": 32}])
+def test_what_lets_errors_pass_is_refused_in_a_live_group(given):
+    with pytest.raises(UserError, match="let errors pass"):
+        Node(Settings(protocol="hashed", member=0, members=3, parameters=given))
 
 
 def test_the_same_schedules_convict_the_clock_alone():

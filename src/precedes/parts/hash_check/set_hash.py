@@ -19,8 +19,9 @@ from precedes.contract import Host, Int64s
 from precedes.parts import pool
 
 ROUNDS: Final = 27
+BITS: Final = 62
 WORD: Final = 0xFFFFFFFF
-MASK: Final = (1 << 62) - 1
+MASK: Final = (1 << BITS) - 1
 
 # A message's name as one number.
 SOURCE_SHIFT: Final = 32
@@ -40,25 +41,28 @@ class Cache(NamedTuple):
 
 
 class Hasher(NamedTuple):
-    """The rounds' keys, and the hash of the message in each slot once it has been asked for."""
+    """The key of the cipher, and the hash of the message in each slot once it was asked for."""
 
     key: Int64s
     cache: Cache
 
 
-def allocate(*, seed: int, slots: int) -> Hasher:
-    """A hasher whose key all nodes that know the group's seed have in common."""
+def allocate(*, seed: int, slots: int, bits: int = BITS) -> Hasher:
+    """A hasher whose key all nodes that know the group's seed have in common.
+
+    Of a hash only the first ``bits`` are kept, so that sums collide as those of such a width do.
+    """
     words = np.random.SeedSequence([seed, ROUNDS]).generate_state(4, np.uint32)
     return Hasher(
-        key=round_keys([int(word) for word in words]),
+        key=round_keys([int(word) for word in words], bits=bits),
         cache=pool.columns(Cache, slots, dtype=np.int64),
     )
 
 
-def round_keys(key: list[int]) -> Int64s:
-    """The keys of the rounds, from four words, the least significant first."""
-    found = np.zeros(ROUNDS, np.int64)
-    found[0] = key[0]
+def round_keys(key: list[int], *, bits: int = BITS) -> Int64s:
+    """The keys of the rounds, from four words, least significant first; the bits that are kept."""
+    found = np.zeros(ROUNDS + 1, np.int64)
+    found[0], found[ROUNDS] = key[0], MASK ^ (MASK >> bits)
     more = list(key[1:])
     for i in range(ROUNDS - 1):
         rotated = (more[i] >> 8 | more[i] << 24) & WORD
@@ -70,13 +74,13 @@ def round_keys(key: list[int]) -> Int64s:
 
 @compiled.function(inline=False)
 def encipher(key: Int64s, high: int, low: int) -> int:
-    """The lower 62 bits of the cipher of two words of 32 bits."""
+    """The lower 62 bits of the cipher of two words of 32 bits, as far as they are kept."""
     x = high & WORD
     y = low & WORD
     for i in range(ROUNDS):
         x = ((((x >> 8) | (x << 24)) + y) & WORD) ^ key[i]
         y = (((y << 3) | (y >> 29)) & WORD) ^ x
-    return ((x & (WORD >> 2)) << 32) | y
+    return (((x & (WORD >> 2)) << 32) | y) & key[ROUNDS]
 
 
 @compiled.function()

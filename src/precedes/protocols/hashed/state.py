@@ -22,6 +22,7 @@ from . import enumeration
 from .enumeration import Enumeration
 
 SEARCHES: Final = ("peeling", "literal")
+DETECTORS: Final = ("hash", "mostefaoui")
 
 
 @dataclass(frozen=True)
@@ -34,6 +35,10 @@ class Parameters:
     search: str = field(
         default="peeling", metadata={"help": "peeling, or literal: combinations as printed"}
     )
+    detector: str = field(
+        default="hash", metadata={"help": "hash, or mostefaoui: suspect by the clock alone"}
+    )
+    hash_bits: int = field(default=set_hash.BITS, metadata={"help": "width of the hash"})
     grace_ms: float = field(default=100.0, metadata={"help": "wait before asking the sender"})
     retry: bool = field(default=True, metadata={"help": "test again after every delivery"})
     sender_order: bool = field(
@@ -49,6 +54,9 @@ class Parameters:
         search.check_effort(hashes=self.hashes, log_length=self.log)
         if self.search not in SEARCHES:
             raise UserError(f"search must be {' or '.join(SEARCHES)}, not {self.search!r}")
+        if self.detector not in DETECTORS:
+            raise UserError(f"detector must be {' or '.join(DETECTORS)}, not {self.detector!r}")
+        check_range(1, set_hash.BITS, hash_bits=self.hash_bits)
 
 
 class State(NamedTuple):
@@ -71,8 +79,10 @@ class State(NamedTuple):
     counts: Counts
     # The parameters:
     entries: int
+    hash_bytes: int
     hashes: int
     is_literal: int
+    has_hash: int
     grace_ns: int
     retry: int
     sender_order: int
@@ -95,7 +105,7 @@ def allocate(parameters: Parameters, group: Group, capacity: Capacity) -> State:
         seed=group.seed,
     )
     owners = clocks.owners_of(own, hosted=group.hosted, width=width)
-    hasher = set_hash.allocate(seed=group.seed, slots=capacity.slots)
+    hasher = set_hash.allocate(seed=group.seed, slots=capacity.slots, bits=parameters.hash_bits)
     return State(
         clock=np.zeros((processes, width), np.int32),
         hash=np.zeros(processes, np.int64),
@@ -121,8 +131,10 @@ def allocate(parameters: Parameters, group: Group, capacity: Capacity) -> State:
         scratch=np.zeros(group.nodes, np.int64),
         counts=requests.allocate_counts(),
         entries=parameters.entries,
+        hash_bytes=-(-parameters.hash_bits // 8) if parameters.detector == "hash" else 0,
         hashes=parameters.hashes,
         is_literal=int(parameters.search == "literal"),
+        has_hash=int(parameters.detector == "hash"),
         grace_ns=round(parameters.grace_ms * NANOSECONDS_PER_MS),
         retry=int(parameters.retry),
         sender_order=int(parameters.sender_order),
@@ -130,6 +142,10 @@ def allocate(parameters: Parameters, group: Group, capacity: Capacity) -> State:
 
 
 def _for_live_group(parameters: Parameters, group: Group) -> Parameters:
+    if parameters.detector != "hash" or parameters.hash_bits != set_hash.BITS:
+        raise UserError(
+            "detector=mostefaoui and narrower hashes let errors pass: they are for simulations"
+        )
     in_flight = group.window * (group.nodes - 1)
     if parameters.search == "literal" and in_flight > enumeration.NEWEST:
         raise UserError(
