@@ -52,6 +52,8 @@ RISING: Final = {"rising-printed": "as printed", "rising-grace": "with grace and
 RISING_LOADS: Final = (45.0, 60.0, 75.0, 90.0, 110.0)
 RISING_ENTRIES: Final = 25
 
+WIDTHS: Final = (4, 8, 16, 32)  # bits of a hash
+
 CLOCK_NODES: Final = (100, 1_000)  # groups in which messages are as long as each other
 
 
@@ -82,10 +84,13 @@ def experiments(scale: str) -> list[Experiment]:
     tagging = _with(clock, detector="mostefaoui").replace(messages=BROADCASTS if full else 20_000)
     printed = _with(table_1_hashed("poisson", 1), **PRINTED)
     hashing = printed.replace(messages=BROADCASTS if full else 4_000)
+    active = _with(hashing.replace(messages=2_000), detector="mostefaoui")
     readings = {"workload": READINGS}
     return [
         Experiment("table-1", grid(tagging, vary=readings, seeds=seeds)),
         Experiment("table-1-hash", grid(hashing, vary=readings, seeds=range(1, 4))),
+        Experiment("active", grid(active, vary=readings, seeds=range(1, 4))),
+        Experiment("narrow", grid(hashing, vary={"hash_bits": WIDTHS}, seeds=range(1, 4))),
         *_guarantees(clock, printed, full, seeds),
         *_tables_2(printed, full),
         *_figures_1(printed, full),

@@ -21,6 +21,7 @@ from precedes_papers.p003.experiments import (
     RISING_LOADS,
     SEARCHES,
     TABLE_2_RUNS,
+    WIDTHS,
 )
 from precedes_papers.p003.metrics import COUNTED, request_rate
 from precedes_papers.rules import Claim
@@ -53,6 +54,10 @@ LATE_REASON: Final = "it notices what comes late, not what comes too early"
 CONDITION_REASON: Final = (
     "the printed condition is that of an ordinary delivery: it would tag nearly all, and not 5 of "
     "507 wrong ones; its opposite is what is tested here"
+)
+ACTIVE_REASON: Final = (
+    "what the detector suspects waits for an answer, and makes others late while it waits; the "
+    "published count may be of one that only tags"
 )
 SIZE: Final = "difference over sum"
 SEARCHED: Final = {"peeling": "search by peeling", "literal": "search as printed"}
@@ -137,6 +142,9 @@ def _limited(limit: int) -> str:
 
 def _table_1(results: Results) -> Iterator[Claim]:
     item, printed = "Table 1", PUBLISHED["Table 1"]
+    for bits in WIDTHS:
+        collided = measure(metrics.scaled("messages"), select(results["narrow"], hash_bits=bits))
+        yield rules.finding(("Hash width", f"out of order, hash of {bits} bits"), collided)
     of_all = 100 / printed["none"]
     share = PUBLISHED["Section 6"]["detected by Mostefaoui and Weiss"] * of_all
     for (reading, counted), who in COUNTS.items():
@@ -148,6 +156,11 @@ def _table_1(results: Results) -> Iterator[Claim]:
             about = item, f"out of order, detector {name}", who
             yield rules.within(about, printed[name], wrong[name], runs=1, reason=TABLE_1_REASON)
         detected = metrics.detected(results, reading, counted)
+        about = item, "out of order, detector Mostefaoui and Weiss, active", who
+        runs = select(results["active"], workload=reading)
+        active = measure(metrics.scaled(counted), runs)
+        tagged = printed["Mostefaoui and Weiss"]
+        yield rules.within(about, tagged, active, runs=1, reason=ACTIVE_REASON)
         about = item, DETECTED, who
         yield rules.within(about, share, detected, runs=1, rounding=of_all / 2, reason=LATE_REASON)
         yield rules.equal((item, "out of order, hash", who), printed["hash"], wrong["hash"])

@@ -29,13 +29,13 @@ UNTAGGED: Final = {"deliveries": "untagged_violations", "messages": "untagged_me
 def out_of_order(results: Results, reading: str, counted: str, detector: str) -> Measured:
     """Table 1: what is out of order and not tagged, for 100,000 broadcasts."""
     name = "table-1-hash" if detector == "hash" else "table-1"
-    read = _missed(counted) if detector == "Mostefaoui and Weiss" else _wrong(counted)
+    read = _missed(counted) if detector == "Mostefaoui and Weiss" else scaled(counted)
     return measure(read, select(results[name], workload=reading))
 
 
 def detected(results: Results, reading: str, counted: str) -> Measured:
     """Table 1: of what is out of order, the percentage that Mostefaoui's detector tags."""
-    wrong, missed = _wrong(counted), _missed(counted)
+    wrong, missed = scaled(counted), _missed(counted)
 
     @ranged(0, 100)
     def read(run: Run) -> float:
@@ -46,13 +46,14 @@ def detected(results: Results, reading: str, counted: str) -> Measured:
 
 def found_by_hash_alone(results: Results, reading: str, counted: str) -> Measured:
     """What Mostefaoui's detector misses less what the hash misses, for 100,000 broadcasts."""
-    wrong, missed = _wrong(counted), _missed(counted)
+    wrong, missed = scaled(counted), _missed(counted)
     hashing = select(results["table-1-hash"], workload=reading)
     tagging = select(results["table-1"], workload=reading)[: len(hashing)]
     return measure(lambda one, other: missed(one) - wrong(other), tagging, hashing)
 
 
-def _wrong(counted: str) -> Callable[[Run], float]:
+def scaled(counted: str) -> Callable[[Run], float]:
+    """A reader of what is out of order, for 100,000 broadcasts."""
     return ranged(0)(lambda run: run["violations"][counted] * BROADCASTS / run["broadcasts"])
 
 
