@@ -121,12 +121,13 @@ def pass_on(batches):
 def simulate_on_spark(planned, directory):
     """The same runs as tasks."""
     from precedes.pipeline.directory import hold
-    from precedes.pipeline.dispatch import simulate_runs
+    from precedes.pipeline.runner import SparkRunner
+    from precedes.pipeline.sweep import simulate_runs
     from precedes.stores import Address
 
     def work(spark):
         with hold(Address.of(directory)) as held:
-            outcomes = simulate_runs(spark, planned, directory=held.folder)
+            outcomes = simulate_runs(SparkRunner(spark), planned, held=held)
         assert all(outcome.error is None for outcome in outcomes), outcomes
 
     return on_spark(work)
@@ -234,7 +235,7 @@ print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
 
 def driver_kb(directory, sample, count):
     """Kilobytes that a driver takes for so many runs with records like the sample's."""
-    from precedes.pipeline.directory import LOG, hold, write_record
+    from precedes.pipeline.directory import hold, write_record
     from precedes.pipeline.plan import expand
     from precedes.sim import Scenario
     from precedes.sim.experiment import Experiment
@@ -252,7 +253,6 @@ def driver_kb(directory, sample, count):
     file.write_bytes(pickle.dumps(experiment))
     line = [sys.executable, "-c", DRIVER, str(directory), str(file)]
     done = subprocess.run(line, check=True, capture_output=True, text=True)
-    assert (directory / LOG).is_file()
     return int(done.stdout)
 
 
@@ -270,7 +270,7 @@ def driver_memory(place, *, quick):
 
 def orders(planned):
     """What a task is told about runs."""
-    return [json.dumps(run.order()) for run in planned]
+    return [run.order() for run in planned]
 
 
 def show(report):

@@ -62,9 +62,9 @@ PAGES = ("cli/", "comparison/page", "share/", "viewer/page")
 # What writes command lines: for Spark and Java, and such as repeat a run.
 COMMANDS = {
     "console.py",
-    "pipeline/repeat.py",
     "pipeline/spark/daemons.py",
     "pipeline/spark/java.py",
+    "pipeline/sweep.py",
     "stores/filesystems.py",
     "testing/__main__.py",
     "testing/conformance.py",

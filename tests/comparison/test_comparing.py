@@ -9,6 +9,7 @@ import pytest
 from precedes.cli.main import main
 from precedes.comparison import carry_out_plan, plan
 from precedes.comparison.tables import to_text
+from precedes.errors import UserError
 from tests.comparison.conftest import LOAD, NAMES
 from tests.support.commands import fails
 from tests.support.places import ROOT
@@ -52,7 +53,7 @@ def test_every_row_has_all_its_numbers(kept):
 
 def test_the_same_load_gives_the_same_result_and_runs_nothing_again(kept, monkeypatch):
     folder, comparison = kept
-    monkeypatch.setattr("precedes.comparison.carry.run_here", pytest.fail)
+    monkeypatch.setattr("precedes.pipeline.sweep.simulate_runs", pytest.fail)
     again = carry_out_plan(plan(protocols=NAMES, **LOAD), out=folder)
     assert again == comparison
 
@@ -84,16 +85,11 @@ def test_it_goes_on_after_an_interrupt(tmp_path, engine, monkeypatch, capsys):
     assert comparison.recommendation.label == "vector"
 
 
-def test_runs_whose_processes_die_are_left_out_with_the_reason(tmp_path, monkeypatch):
+def test_processes_that_cannot_start_end_it(tmp_path, monkeypatch):
     start = "import sys; sys.exit('no room on this machine')"
-    monkeypatch.setattr("precedes.comparison.carry._START", start)
-    comparison = carry_out_plan(plan(protocols=["vector"], **LOAD), out=tmp_path)
-    assert comparison.rows == ()
-    assert comparison.recommendation.label is None
-    (left_out,) = comparison.excluded
-    assert left_out.label == "vector"
-    assert "its process died: no room on this machine" in left_out.why
-    assert "not run:" in str(comparison)
+    monkeypatch.setattr("precedes.pipeline.runner._START", start)
+    with pytest.raises(UserError, match="its process died: no room on this machine; finished runs"):
+        carry_out_plan(plan(protocols=["vector"], **LOAD), out=tmp_path)
 
 
 @pytest.mark.swarm

@@ -265,7 +265,8 @@ def test_without_pyspark(tmp_path):
     (tmp_path / "pyspark" / "__init__.py").write_text("raise ImportError")
     experiment = runs.write(tmp_path)
     environment = {**os.environ, "PYTHONPATH": str(tmp_path)}
-    done = commands.run("sweep", experiment, "--out", tmp_path / "out", env=environment)
+    line = ["sweep", experiment, "--out", tmp_path / "out"]
+    done = commands.run(*line, "--master", "local[2]", env=environment)
     assert (done.returncode, done.stdout) == (2, "")
     assert "pip install 'precedes[spark]'" in done.stderr
     assert len(done.stderr.splitlines()) == 1

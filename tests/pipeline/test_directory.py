@@ -10,28 +10,28 @@ import signal
 import subprocess
 import sys
 import textwrap
-import threading
 import time
 import tracemalloc
 from pathlib import Path
 
 import pytest
 
-from precedes import sources
-from precedes.compiled import sources_digest
+from precedes import sources, waiting
+from precedes.compiled import cache, sources_digest
 from precedes.errors import UserError
 from precedes.pipeline.directory import (
     ATTEMPTS_MAX,
     forget_starts,
     hold,
     read_records,
-    writing,
 )
-from precedes.pipeline.execute import FAILED, FINISHED, run_orders
+from precedes.pipeline.execute import FAILED, FINISHED, is_compiling, run_orders
 from precedes.pipeline.plan import expand
-from precedes.pipeline.progress import RunProgress
+from precedes.pipeline.sweep import RunWatch
+from precedes.registry import load
 from precedes.sim import Scenario, memory, simulate
 from precedes.sim.experiment import Experiment
+from precedes.sim.switch import code_of
 from precedes.stores import Address
 from precedes.trace import read_metadata
 from tests.support.runs import record_of, trace_of
@@ -54,7 +54,7 @@ def carry_out(directory, runs):
 
 def execute(directory, runs):
     """Their outcomes in the order of the runs."""
-    orders = [json.dumps(run.order()) for run in runs]
+    orders = [run.order() for run in runs]
     outcomes = run_orders(orders, directory=Address.of(directory), here=Path.cwd())
     found = {outcome.run_id: outcome for outcome in outcomes}
     return [found[run.run_id] for run in runs]
@@ -119,16 +119,52 @@ def test_the_records_are_looked_at_as_often_as_that_is_quick(tmp_path, monkeypat
         looks.append(directory)
         return {run.name for run in runs[: len(looks)]}
 
-    (tmp_path / "started").mkdir()
-    monkeypatch.setattr("precedes.pipeline.progress.finished_names", look)
-    watch = RunProgress(Address.of(tmp_path), runs, shares.append)
-    for _ in range(50):
+    monkeypatch.setattr("precedes.pipeline.sweep.finished_names", look)
+    with held_at(tmp_path) as held:
+        watch = RunWatch(held, runs, shares.append)
+        for _ in range(50):
+            watch()
+        assert len(looks) == 1
+        for _ in range(4):
+            watch._next_s = 0.0
+            watch()
+    assert shares == pytest.approx([0.25, 0.5, 0.75, 1.0, 1.0])
+
+
+def test_that_engines_are_compiled_is_shown_while_it_lasts(tmp_path, monkeypatch):
+    """Somebody who shares the cache holds the lock of an engine."""
+    shown = []
+
+    class Display:
+        def __init__(self, text):
+            self.text = text
+
+        def __enter__(self):
+            shown.append(self.text)
+
+        def __exit__(self, *error):
+            shown.append("ended")
+
+    monkeypatch.setenv("PRECEDES_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr("precedes.pipeline.sweep.LOOK_EVERY", 0)
+    monkeypatch.setattr(waiting, "_display", Display)
+    lock = code_of(load("unordered"), name="unordered").open_lock(cache.cache_root())
+    with held_at(tmp_path / "out") as held:
+        watch = RunWatch(held, plan(), lambda share: None)
         watch()
-    assert len(looks) == 1
-    for _ in range(4):
+        assert shown == []
+        assert cache.try_lock(lock)
+        with contextlib.closing(os.fdopen(lock)):
+            assert is_compiling(["vector", "unordered"])
+            assert not is_compiling(["vector"])
+            watch._next_s = 0.0
+            watch()
+            assert shown == ["compiling protocols in the background (then cached)"]
         watch._next_s = 0.0
         watch()
-    assert shares == pytest.approx([0.25, 0.5, 0.75, 1.0, 1.0])
+        assert shown[1:] == ["ended"]
+        watch.close()
+        assert shown[1:] == ["ended"]
 
 
 def damage_record(directory, run):
@@ -200,49 +236,6 @@ def test_one_at_a_time(tmp_path):
         pass
 
 
-def test_the_directory_is_kept_until_no_task_writes(tmp_path):
-    """A task that outlives its job keeps others out, and may not begin when the sweep is over."""
-    held, leave, left = threading.Event(), threading.Event(), threading.Event()
-
-    def sweep():
-        with held_at(tmp_path):
-            held.set()
-            leave.wait()
-        left.set()
-
-    thread = threading.Thread(target=sweep)
-    thread.start()
-    held.wait()
-    with writing(Address.of(tmp_path)):
-        leave.set()
-        assert not left.wait(0.2)
-        with (
-            pytest.raises(UserError, match="another process is at work"),
-            held_at(tmp_path),
-        ):
-            pass
-    thread.join()
-    with pytest.raises(UserError, match="has ended"), writing(Address.of(tmp_path)):
-        pass
-    with held_at(tmp_path):
-        pass
-
-
-def test_tasks_of_a_driver_that_was_killed(tmp_path, monkeypatch):
-    monkeypatch.setattr("precedes.pipeline.directory.WRITERS_S", 0.1)
-    with held_at(tmp_path):
-        task = contextlib.ExitStack()
-        task.enter_context(writing(Address.of(tmp_path)))
-    with (
-        pytest.raises(UserError, match="of an earlier sweep still write"),
-        held_at(tmp_path),
-    ):
-        pass
-    task.close()
-    with held_at(tmp_path):
-        pass
-
-
 def test_a_directory_that_cannot_be_made(tmp_path):
     (tmp_path / "file").write_text("here")
     with pytest.raises(UserError, match="cannot work in"), held_at(tmp_path / "file"):
@@ -266,7 +259,7 @@ def test_a_failure_stops_nothing_but_its_run(tmp_path):
 def test_tasks_at_once_share_the_memory_of_the_machine(tmp_path, monkeypatch):
     monkeypatch.setattr(memory, "machine_bytes", lambda: 64 << 20)
     (run,) = plan(BASE.replace(nodes=1000, messages=5))
-    order = json.dumps(run.order())
+    order = run.order()
     with held_at(tmp_path):
         for sharers, status in ((8, FAILED), (1, FINISHED)):
             (outcome,) = run_orders(
@@ -297,8 +290,9 @@ from precedes.pipeline.directory import hold
 from precedes.pipeline.execute import run_orders
 from precedes.stores import Address
 directory = Address.of(sys.argv[1])
+orders = map(json.loads, sys.argv[2:])
 with hold(directory):
-    for outcome in run_orders(sys.argv[2:], directory=directory, here=directory.local):
+    for outcome in run_orders(orders, directory=directory, here=directory.local):
         print(json.dumps(outcome), flush=True)
 """
 
@@ -405,7 +399,7 @@ def test_machines_that_do_not_share(tmp_path):
 def test_other_code_on_a_machine(tmp_path):
     (run,) = plan()
     with held_at(tmp_path):
-        order = json.dumps({**run.order(), "code_version": "0" * 24})
+        order = {**run.order(), "code_version": "0" * 24}
         (outcome,) = run_orders([order], directory=Address.of(tmp_path), here=tmp_path)
     assert "another version of the code" in outcome.error
     assert not record_of(tmp_path, run.name).exists()

@@ -13,8 +13,8 @@ from precedes.cli.main import main
 from precedes.errors import UserError
 from precedes.pipeline import unordered
 from precedes.pipeline.audit import audit_files, audit_tables, audit_tables_here
-from precedes.pipeline.datasource import register_source
-from precedes.pipeline.events import audit_events, read_events
+from precedes.pipeline.events import audit_events, read_events, register_source
+from precedes.pipeline.runner import SparkRunner
 from precedes.pipeline.spark import jobs
 from precedes.sim import Scenario, simulate
 from precedes.trace import Dialect, from_arrow, load
@@ -252,7 +252,7 @@ def test_small_tables_share_blocks(spark, tmp_path):
         part = part.append_column("run_id", pa.array([run] * part.num_rows))
         pq.write_table(part, tables / f"part-{run:02d}.parquet")
     files = table_files([tables])
-    packed = unordered.pack_tables(spark, files, tmp_path)
+    packed = unordered.pack_tables(SparkRunner(spark), files, tmp_path)
     assert len(packed.blocks) <= 2 * jobs.parallelism(spark) < len(files)
     reports = audit_tables(spark, [tables])
     assert [(report.run_id, report.violations) for report in reports] == [(r, 1) for r in range(12)]

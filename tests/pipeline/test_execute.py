@@ -1,6 +1,5 @@
 """Runs of a sweep whose protocol was never compiled. No Spark."""
 
-import json
 import time
 
 import pytest
@@ -37,7 +36,7 @@ def carry_out(directory, runs, **more):
     """The results of runs in a directory of their own, without the times."""
     place = Address.of(directory)
     with hold(place):
-        orders = [json.dumps({**run.order(), **more}) for run in runs]
+        orders = [{**run.order(), **more} for run in runs]
         outcomes = list(run_orders(orders, directory=place, here=directory))
     assert [outcome.status for outcome in outcomes] == [FINISHED] * len(runs), outcomes
     found = {}

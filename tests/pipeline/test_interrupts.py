@@ -17,6 +17,7 @@ from precedes.pipeline.spark.session import open_session
 from precedes.sim import Scenario
 from precedes.sim.experiment import Experiment
 from precedes.stores import Address
+from tests.support.processes import await_true
 
 
 def test_an_interrupt_within_a_call_of_java_is_not_logged(spark, caplog, monkeypatch):
@@ -61,7 +62,7 @@ def is_at_work(process):
 
 
 def test_an_interrupt_ends_the_tasks_in_a_session_of_ones_own(spark, tmp_path):
-    """When the call returns nothing writes any more: the run would take minutes."""
+    """The run would take minutes; its directory is free at once."""
     long = Scenario(protocol="unordered", nodes=200, messages=2_000_000, oracle=False)
     begun = []
 
@@ -79,7 +80,7 @@ def test_an_interrupt_ends_the_tasks_in_a_session_of_ones_own(spark, tmp_path):
         )
     assert begun
     assert begun[0] != os.getpid()
-    assert not is_at_work(begun[0])
     with hold(Address.of(tmp_path)):
+        await_true(lambda: not is_at_work(begun[0]))
         assert list((tmp_path / "records").iterdir()) == []
     assert spark.range(3).count() == 3

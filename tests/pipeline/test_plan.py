@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 from precedes.errors import UserError
 from precedes.pipeline import plan
 from precedes.pipeline.plan import TASK_S, ahead_s, cost_s, expand, pack, scenario_of
-from precedes.pipeline.repeat import to_toml
-from precedes.pipeline.sweep import params_of
+from precedes.pipeline.sweep import params_of, to_toml
 from precedes.sim import Fault, Scenario, from_toml
 from precedes.sim.experiment import Experiment, from_file
 from tests.support import runs

@@ -19,6 +19,7 @@ from precedes.audit.work import PartStore
 from precedes.pipeline.audit import audit_files, audit_tables
 from precedes.pipeline.events import read_events, reports_on
 from precedes.pipeline.ranges import audit_run
+from precedes.pipeline.runner import SparkRunner
 from precedes.stores import Address
 from precedes.trace import History
 from precedes.trace.opening import open_rows
@@ -63,7 +64,7 @@ def test_plans_do_not_matter(spark, trace, tmp_path):
     assert audit(rows, ranges=3) == expected
     for count in (1, 7):
         store = PartStore(Address.of(tmp_path / str(count)))
-        found = audit_run(spark, rows, store, witnesses=5, ranges=count)
+        found = audit_run(SparkRunner(spark), rows, store, witnesses=5, ranges=count)
         assert said([found]) == said([expected])
         assert len(os.listdir(tmp_path / str(count) / "b")) == count
 
@@ -75,7 +76,7 @@ def test_contradictions_are_told_as_by_the_loop(spark, tmp_path):
     expected = audit(rows)
     assert min(expected.cycles, expected.phantom) > 0
     store = PartStore(Address.of(tmp_path))
-    assert audit_run(spark, rows, store, witnesses=5, ranges=3) == expected
+    assert audit_run(SparkRunner(spark), rows, store, witnesses=5, ranges=3) == expected
 
 
 def test_tables_in_no_order(spark, trace, tmp_path, everything_is_large):
@@ -148,7 +149,7 @@ def test_a_worker_is_killed(spark, tmp_path):
     assert expected.violations
     rows = Deadly(found.history(), tmp_path / "killed")
     store = PartStore(Address.of(tmp_path / "parts"))
-    report = audit_run(spark, rows, store, witnesses=5, ranges=3)
+    report = audit_run(SparkRunner(spark), rows, store, witnesses=5, ranges=3)
     assert (tmp_path / "killed").exists()
     assert report == expected
 
@@ -168,7 +169,7 @@ def killed(made, last):
         return found
     return call
 
-runner = ranges.SparkRunner
+runner = ranges.SharedStages
 if stage == "table":
     runner.table = killed(runner.table, lambda *_: True)
 else:

@@ -5,7 +5,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -13,21 +12,18 @@ import pytest
 from precedes.errors import UserError
 from precedes.pipeline.directory import (
     ATTEMPTS_MAX,
-    _forget_old,
     begin,
     begun_names,
     forget_starts,
-    has_timed_out,
     hold,
     read_records,
     record_path,
     start_path,
     trace_path,
-    writing,
 )
 from precedes.pipeline.execute import FAILED, FINISHED, run_orders
 from precedes.pipeline.plan import expand
-from precedes.pipeline.tabulate import plain_tables, read_all
+from precedes.pipeline.tables import plain_tables
 from precedes.sim import Scenario
 from precedes.sim.experiment import Experiment
 from precedes.stores import Address
@@ -36,7 +32,7 @@ BASE = Scenario(protocol="unordered", nodes=4, messages=12, rate=1000.0)
 
 # Ends itself before or after it uploads a file of a kind.
 KILLED = """
-import os, sys
+import json, os, sys
 from pathlib import Path
 from precedes.pipeline.directory import hold
 from precedes.pipeline.execute import run_orders
@@ -54,9 +50,9 @@ def killed(self, path):
 
 Address._upload = killed
 with hold(Address.of(directory)):
-    list(run_orders(orders, directory=Address.of(directory), here=Path.cwd()))
+    list(run_orders(map(json.loads, orders), directory=Address.of(directory), here=Path.cwd()))
 """
-PARTS = (".lease", "sweep.json", ".work", "started", "traces", "records")
+PARTS = (".lease", "sweep.json", "started", "traces", "records")
 
 
 def plan(*scenarios, trace=True):
@@ -64,7 +60,7 @@ def plan(*scenarios, trace=True):
 
 
 def orders(runs):
-    return [json.dumps(run.order()) for run in runs]
+    return [run.order() for run in runs]
 
 
 def carry_out(directory, runs):
@@ -74,7 +70,7 @@ def carry_out(directory, runs):
 
 def yielded(directory, runs):
     """What runs have left: traces by the byte, and tables of all but times."""
-    found = plain_tables(read_all(read_records(directory, runs)))
+    found = plain_tables(dict(read_records(directory, runs)))
     del found["timings"]
     assert found["results"].num_rows == len(runs)
     traces = {
@@ -141,7 +137,8 @@ def test_a_damaged_run_is_not_finished(place, damage):
 
 def kill_and_go_on(place, disk, kind, when):
     runs = plan()
-    code = [sys.executable, "-c", KILLED, str(place), kind, when, *orders(runs)]
+    code = [sys.executable, "-c", KILLED, str(place), kind, when]
+    code += map(json.dumps, orders(runs))
     killed = subprocess.run(code, capture_output=True, text=True, timeout=120, check=False)
     assert killed.returncode == -signal.SIGKILL, killed.stderr
     finished = set((place / "records").names())
@@ -174,12 +171,8 @@ def test_a_kill_at_each_kind_of_part(place, tmp_path, kind, when):
 
 
 def test_one_process_at_a_time_of_one_version(place):
-    with hold(place):
-        with pytest.raises(UserError, match=f"process {os.getpid()} of .* is at work"), hold(place):
-            pass
-        with writing(place):
-            pass
-    with pytest.raises(UserError, match="has ended"), writing(place):
+    at_work = f"process {os.getpid()} of .* is at work"
+    with hold(place), pytest.raises(UserError, match=at_work), hold(place):
         pass
     (place / "sweep.json").put(json.dumps({"version": 1, "code_version": "other"}).encode())
     with pytest.raises(UserError, match="of another version of the code"), hold(place):
@@ -191,44 +184,15 @@ def test_a_run_that_processes_die_of_is_given_up(place):
     deadly, fine = plan()
     with hold(place):
         for attempt in range(ATTEMPTS_MAX):
-            assert begin(start_path(place, deadly.name, attempt)) is not None
-            assert begin(start_path(place, deadly.name, attempt)) is None
+            assert begin(start_path(place, deadly.name, attempt))
+            assert not begin(start_path(place, deadly.name, attempt))
         assert begun_names(place) == {deadly.name}
         outcomes = list(run_orders(orders([deadly, fine]), directory=place, here=Path.cwd()))
         assert [outcome.status for outcome in outcomes] == [FAILED, FINISHED]
         assert f"died {ATTEMPTS_MAX} times" in outcomes[0].error
+        assert "longer than run_seconds_max" in outcomes[0].error
         forget_starts(place, deadly.name)
         assert begun_names(place) == set()
-
-
-def test_a_run_that_took_too_long_is_known_where_it_ran(place, tmp_path, monkeypatch):
-    run, _ = plan()
-    with hold(place):
-        note = start_path(place, run.name, 0)
-        said = begin(note)
-        assert not has_timed_out(note)
-        said.write_text("Timeout (0:01:00)!\nThread 0x01")
-        assert has_timed_out(note)
-        (outcome,) = run_orders(orders([run]), directory=place, here=Path.cwd())
-        assert "longer than run_seconds_max" in outcome.error
-        forget_starts(place, run.name)
-        assert begun_names(place) == {run.name}
-        # On another machine nothing is known of it.
-        said.unlink()
-        assert not has_timed_out(note)
-
-
-def test_what_nobody_asks_for_any_more_is_removed(place, tmp_path, monkeypatch):
-    monkeypatch.setenv("TMPDIR", str(tmp_path))
-    monkeypatch.setattr("tempfile.tempdir", None)
-    for name, age_s in (("old", 8 * 86400), ("new", 6 * 86400)):
-        path = tmp_path / f"precedes-started-{name}"
-        path.touch()
-        os.utime(path, (time.time() - age_s,) * 2)
-    _forget_old.cache_clear()
-    said = begin(start_path(place, "run-1", 0))
-    names = sorted(path.name for path in tmp_path.iterdir())
-    assert names == sorted([said.name, "precedes-started-new"])
 
 
 def test_a_store_that_a_task_cannot_open_fails_its_runs(place, monkeypatch):

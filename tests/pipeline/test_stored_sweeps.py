@@ -171,7 +171,7 @@ def test_a_report_in_a_store(spark, bucket, tmp_path, monkeypatch, capsys):
 
 @pytest.mark.swarm
 @pytest.mark.parametrize("when", ["before", "after"])
-@pytest.mark.parametrize("kind", [".work", ".tables", "runs.parquet", "audit_runs.csv"])
+@pytest.mark.parametrize("kind", ["runs.parquet", "audit_runs.csv"])
 def test_a_driver_killed_at_each_kind_of_part(disk, bucket, tmp_path, kind, when):
     """What tasks upload: test_stored_runs.py."""
     experiment = runs.write(tmp_path, SMALL)
@@ -184,4 +184,3 @@ def test_a_driver_killed_at_each_kind_of_part(disk, bucket, tmp_path, kind, when
     assert done.returncode == 0, done.stderr
     assert runs.tables(place) == runs.tables(disk)
     assert Address.of(f"{place}/.lease").names() == []
-    assert Address.of(f"{place}/.tables").names() == []

@@ -99,8 +99,9 @@ def _names(witnesses: Iterable[Witness]) -> Iterator[str]:
 def _reports(options: argparse.Namespace) -> list[Report]:
     """What the audit says of each run: few and small logs here, others on Spark."""
     from precedes.audit import audit
-    from precedes.pipeline.audit import audit_files, audit_tables, audit_tables_here, is_for_spark
+    from precedes.pipeline.audit import audit_files, audit_tables, audit_tables_here, shared_work_s
     from precedes.pipeline.directory import logs_in
+    from precedes.pipeline.runner import open_runner
     from precedes.trace.formats.tables import table_files
 
     tables = options.format == EVENTS
@@ -112,25 +113,23 @@ def _reports(options: argparse.Namespace) -> list[Report]:
         paths = named_logs([logs_in(path) for path in paths], format=options.format)
     for path in paths:
         common.format_noted(path, options.format, dialect)
-    asked = options.conf or options.ui or (tables and options.work)
-    on_spark = asked or is_for_spark(paths, master=options.master)
-    if tables and not on_spark:
+    asked = options.master or options.conf or options.ui or (tables and options.work)
+    work_s = shared_work_s(paths)
+    if tables and not asked and not work_s:
         return audit_tables_here(paths, witnesses=options.witnesses)
     kept: dict[str, Any] = {name: getattr(options, name) for name in ("witnesses", "work", "fresh")}
     read: dict[str, Any] = {} if tables else {"format": options.format, "dialect": dialect}
-    if not on_spark:
+    if not asked and not work_s:
         with phase("audit"), ProgressBar("audit") as bar:
             return audit(list(paths), progress=bar, **read, **kept)
-    from precedes.pipeline.spark.session import open_session
-
     judge: Any = audit_tables if tables else audit_files
     with (
         common.spark_told(options),
-        phase("audit, on Spark"),
+        phase("audit"),
         ProgressBar("audit") as bar,
-        open_session(**common.spark_of(options)) as spark,
+        open_runner(work_s, **common.spark_of(options)) as runner,
     ):
-        reports: list[Report] = judge(spark, paths, progress=bar, **read, **kept)
+        reports: list[Report] = judge(runner, paths, progress=bar, **read, **kept)
         return reports
 
 

@@ -195,9 +195,9 @@ def spark_told(options: argparse.Namespace) -> Iterator[None]:
     if not options.timings:
         yield
         return
-    from precedes.pipeline.spark import monitor
+    from precedes.pipeline.spark import jobs
 
-    with monitor.listening(lambda summary: say(f"Spark, {summary}")):
+    with jobs.listening(lambda summary: say(f"Spark, {summary}")):
         yield
 
 

@@ -9,15 +9,16 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from precedes.comparison.candidates import Candidate, Excluded, candidates_of, parameters_for
-from precedes.comparison.carry import Carried, carry_out, work_s, workers
 from precedes.comparison.load import NODES_MAX, Load, has_crash, load_of, with_crashes, with_nodes
 from precedes.comparison.ranking import ranked, recommend
 from precedes.comparison.result import Comparison
 from precedes.comparison.rows import Row, row_of
 from precedes.errors import UserError
 from precedes.model import Progress
-from precedes.pipeline.directory import trace_path
+from precedes.pipeline.directory import hold, trace_path
 from precedes.pipeline.plan import PlannedRun, expand
+from precedes.pipeline.runner import PoolRunner
+from precedes.pipeline.sweep import Carried, carry_out
 from precedes.provenance import made_by
 from precedes.sim import Scenario
 from precedes.sim.experiment import Experiment
@@ -47,7 +48,8 @@ class Plan:
     @property
     def about_s(self) -> float:
         """How long it takes here, about, once protocols are compiled."""
-        return work_s(self.runs) / workers()
+        costs_s = {run.run_id: run.cost_s for run in self.runs}
+        return sum(costs_s.values()) / PoolRunner().parallelism
 
 
 def compare(file: Place | None = None, **load: Any) -> Comparison:
@@ -152,9 +154,15 @@ def carry_out_plan(
         if out is None:
             folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="precedes-compare-"))
         directory = (Address.of(folder) if out is None else Address.of(out)) / RUNS
-        carried = carry_out(
-            planned.experiments, directory, master=master, settings=settings, progress=progress
-        )
+        with hold(directory) as held:
+            carried = carry_out(
+                planned.experiments,
+                held,
+                in_pool=True,
+                progress=progress,
+                master=master,
+                settings=settings,
+            )
         rows, failed = _rows(planned, carried, directory, kept=out is not None)
     order = ranked(rows, error=planned.load.error)
     return Comparison(

@@ -1,11 +1,11 @@
-"""Batch work on Spark: sweeps over scenarios, and audits of many logs.
+"""Batch work in processes of a machine or on Spark: sweeps over scenarios, audits of many logs.
 
-Data goes through the modules in this order: ``plan`` makes runs of experiments, ``directory`` knows
-which of them are finished, ``dispatch`` hands the others to Spark, whose tasks ``execute`` them and
-take ``measures``; ``tabulate`` reads their records, ``tables`` and ``metrics`` make frames of them,
-and ``output`` files; ``sweep`` does all of it, and ``views`` are those files for SQL. ``audit``
-judges logs that are there already: small ones whole, large ones by ``ranges``, those in no order
-after ``unordered`` has sorted them; ``events`` are frames of them. Spark itself: ``spark``.
+``plan`` makes runs of experiments, ``directory`` knows which of them are finished, ``sweep`` hands
+the others to a ``runner``, whose processes ``execute`` them and take ``measures``; ``tables`` are
+what their records say, ``metrics`` what follows from it, ``output`` makes files of them, and
+``views`` reads those as DataFrames. ``audit`` judges logs that are there already: small ones whole,
+large ones by ``ranges``, those in no order after ``unordered`` has sorted them; ``events`` are
+DataFrames of them. Spark itself: ``spark``.
 
 Importing this package imports neither Spark nor Numba; using it does.
 """
@@ -16,13 +16,11 @@ from precedes.lazy import exports
 
 if TYPE_CHECKING:
     from precedes.pipeline.audit import audit_files, audit_tables
-    from precedes.pipeline.datasource import register_source
-    from precedes.pipeline.events import audit_events, read_events
+    from precedes.pipeline.events import audit_events, read_events, register_source
     from precedes.pipeline.spark.session import open_session
     from precedes.pipeline.stream import follow_stream, open_stream
     from precedes.pipeline.sweep import Sweep, run_experiments, run_sweep
-    from precedes.pipeline.tables import read_traces
-    from precedes.pipeline.views import open_tables
+    from precedes.pipeline.views import open_tables, read_traces
     from precedes.sim.experiment import Experiment, from_file
 
 _HOMES = {
@@ -37,8 +35,8 @@ _HOMES = {
     "open_stream": ".stream",
     "open_tables": ".views",
     "read_events": ".events",
-    "read_traces": ".tables",
-    "register_source": ".datasource",
+    "read_traces": ".views",
+    "register_source": ".events",
     "run_experiments": ".sweep",
     "run_sweep": ".sweep",
 }

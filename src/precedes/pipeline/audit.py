@@ -8,19 +8,23 @@ nodes (``ranges``); any other large log, and tables in no order, are sorted firs
 from __future__ import annotations
 
 import contextlib
-import importlib.util
-from collections.abc import Sequence
+import shutil
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from precedes.audit import Report, audit
+from precedes.audit.logs import opened_work
 from precedes.audit.report import WITNESSES
+from precedes.audit.work import PartStore
 from precedes.errors import UserError
+from precedes.files import make_directory, own_directory
 from precedes.model import Progress
-from precedes.pipeline import reading, tasks, unordered
-from precedes.pipeline.ranges import audit_runs
-from precedes.pipeline.reports import report_of
-from precedes.pipeline.workspace import Workspace, open_workspace
+from precedes.pipeline import reading, unordered
+from precedes.pipeline.ranges import audit_runs, report_of
+from precedes.pipeline.runner import WORTH_SPARK_S, Order, Runner
+from precedes.pipeline.spark.session import scratch_base
 from precedes.stores import Address, Entry, Place, look
 from precedes.trace import Dialect
 from precedes.trace.formats.tables import table_files
@@ -36,14 +40,11 @@ READABLE: Final = ("file", "folder")  # by any process, any number of times
 BYTE_S: Final = 0.07e-6
 FILE_S: Final = 0.01
 
-# Spark takes some seconds to start: with less work than this, one process is faster.
-WORTH_SPARK_S: Final = 20.0
-
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
-def audit_costs_s(found: Sequence[Entry | None]) -> list[float]:
+def _costs_s(found: Sequence[Entry | None]) -> list[float]:
     """A guess of the CPU seconds that auditing each file takes; a folder counts as an empty one."""
     return [
         FILE_S
@@ -53,21 +54,17 @@ def audit_costs_s(found: Sequence[Entry | None]) -> list[float]:
     ]
 
 
-def is_for_spark(paths: Sequence[Address], *, master: str | None) -> bool:
-    """Whether to audit on Spark: a master is named, or several files are much work together."""
-    if master is not None:
-        return True
+def shared_work_s(paths: Sequence[Address]) -> float:
+    """CPU seconds of auditing several files, if that is worth several processes; else 0.0."""
     found = look(paths) if len(paths) > 1 else []
-    if sum(audit_costs_s(found)) < WORTH_SPARK_S:
-        return False
     # Only this process can read a pipe.
-    if not all(entry is not None and entry.kind in READABLE for entry in found):
-        return False
-    return importlib.util.find_spec("pyspark") is not None
+    is_readable = all(entry is not None and entry.kind in READABLE for entry in found)
+    work_s = sum(_costs_s(found))
+    return work_s if is_readable and work_s > WORTH_SPARK_S else 0.0
 
 
 def audit_files(
-    spark: SparkSession,
+    spark: SparkSession | Runner | None,
     paths: Sequence[Place],
     *,
     format: str = "auto",
@@ -79,9 +76,10 @@ def audit_files(
 ) -> list[Report]:
     """A report for every run in the files, in their order; the first unreadable file is raised.
 
-    ``work`` is a folder that all machines see, for what is done so far of large logs: the same
-    call, or the same one without Spark, goes on from there; ``fresh`` starts over. Without one,
-    a machine that is alone has a temporary one.
+    Without a session, processes of this machine share the work. ``work`` is a folder that all
+    machines see, for what is done so far of large logs: the same call, or the same one without
+    Spark, goes on from there; ``fresh`` starts over. Without one, a machine that is alone has a
+    temporary one.
     """
     reading.check_format(format)
     files = [Address.of(path) for path in paths]
@@ -89,28 +87,32 @@ def audit_files(
     for path, entry in zip(files, found, strict=True):
         if path == STANDARD_INPUT or entry is None or entry.kind not in READABLE:
             raise UserError(f"there is no file {path}, and Spark tasks read nothing else")
+    runner = Runner.of(spark)
     is_large = [row_count(path, format) >= LARGE_ROWS for path in files]
     small = [number for number, large in enumerate(is_large) if not large]
     plan = _Plan(format, dialect, witnesses)
-    costs_s = audit_costs_s(found)
+    costs_s = _costs_s(found)
     share = sum(costs_s[n] for n in small) / sum(costs_s, 1e-9)
-    whole = _audit_small(
-        spark,
+    whole = runner.map(
         plan,
-        [files[n] for n in small],
+        [{"path": str(files[n].absolute()), "shown": str(files[n])} for n in small],
         [costs_s[n] for n in small],
-        _part(progress, 0, share),
+        title="audit files",
+        progress=_part(progress, 0, share),
+        addresses=[files[n] for n in small],
     )
-    reports: dict[int, list[Report]] = dict(zip(small, whole, strict=True))
+    reports = {n: [*map(report_of, rows)] for n, rows in zip(small, whole, strict=True)}
     if len(small) == len(files):
+        _end(progress)
         return [report for number in small for report in reports[number]]
     options = {"format": format, "dialect": asdict(dialect or Dialect()), "witnesses": witnesses}
-    with open_workspace(spark, work, logs=files, options=options, fresh=fresh) as space:
+    with open_workspace(runner, work, logs=files, options=options, fresh=fresh) as space:
         for number, path in enumerate(files):
             if is_large[number]:
                 before = sum(len(reports[earlier]) for earlier in range(number))
                 told = _part(progress, share + (1 - share) * number / len(files), 1.0)
-                reports[number] = _audit_large(spark, plan, path, space, before, told)
+                reports[number] = _audit_large(runner, plan, path, space, before, told)
+    _end(progress)
     return [report for number in range(len(files)) for report in reports[number]]
 
 
@@ -122,7 +124,7 @@ class _Plan:
         self.dialect = dialect
         self.witnesses = witnesses
 
-    def __call__(self, order: tasks.Order) -> list[dict[str, Any]]:
+    def __call__(self, order: Order) -> list[dict[str, Any]]:
         try:
             reports = audit(
                 [order["path"]],
@@ -135,30 +137,11 @@ class _Plan:
             raise UserError(str(error).replace(order["path"], order["shown"])) from None
 
 
-def _audit_small(
-    spark: SparkSession,
-    plan: _Plan,
-    files: Sequence[Address],
-    costs_s: Sequence[float],
-    progress: Progress | None,
-) -> list[list[Report]]:
-    found = tasks.run_stage(
-        spark,
-        plan,
-        [{"path": str(file.absolute()), "shown": str(file)} for file in files],
-        costs_s,
-        title="audit files",
-        progress=progress,
-        addresses=files,
-    )
-    return [[report_of(row) for row in rows] for rows in found]
-
-
 def _audit_large(
-    spark: SparkSession,
+    runner: Runner,
     plan: _Plan,
     path: Address,
-    space: Workspace,
+    space: _Workspace,
     before: int,
     progress: Progress | None,
 ) -> list[Report]:
@@ -173,17 +156,17 @@ def _audit_large(
                 rows.complete = complete
             names = [f"run-{before + number}" for number in range(len(runs))]
             return audit_runs(
-                spark, runs, space, names=names, witnesses=plan.witnesses, progress=progress
+                runner, runs, space.run, names=names, witnesses=plan.witnesses, progress=progress
             )
     directory = space.directory(f"sorted-{before}")
     if not unordered.is_sorted(directory):
         packed = unordered.pack_log(
-            spark, path, directory, format=plan.format, dialect=plan.dialect, progress=progress
+            runner, path, directory, format=plan.format, dialect=plan.dialect, progress=progress
         )
-        unordered.sort_blocks(spark, packed, directory)
+        unordered.sort_blocks(runner, packed, directory)
     found = unordered.runs_in(directory, complete=complete, origin=str(path))
     names = [f"run-{before + number}-sorted" for number in range(len(found))]
-    return audit_runs(spark, found, space, names=names, witnesses=plan.witnesses)
+    return audit_runs(runner, found, space.run, names=names, witnesses=plan.witnesses)
 
 
 def audit_tables_here(paths: Sequence[Place], *, witnesses: int = WITNESSES) -> list[Report]:
@@ -193,7 +176,7 @@ def audit_tables_here(paths: Sequence[Place], *, witnesses: int = WITNESSES) -> 
 
 
 def audit_tables(
-    spark: SparkSession,
+    spark: SparkSession | Runner | None,
     paths: Sequence[Place],
     *,
     witnesses: int = WITNESSES,
@@ -208,21 +191,88 @@ def audit_tables(
     name. Whether the log goes on is not known, so nothing counts as lost. ``work`` and ``fresh``
     are as for ``audit_files``.
     """
+    runner = Runner.of(spark)
     files = table_files(paths)
     options = {"format": "events", "witnesses": witnesses}
-    with open_workspace(spark, work, logs=files, options=options, fresh=fresh) as space:
+    with open_workspace(runner, work, logs=files, options=options, fresh=fresh) as space:
         directory = space.directory("sorted")
         if not unordered.is_sorted(directory):
             told = _part(progress, 0.0, 0.5)
-            packed = unordered.pack_tables(spark, files, directory, progress=told)
+            packed = unordered.pack_tables(runner, files, directory, progress=told)
             told = _part(progress, 0.5, 0.6)
-            unordered.sort_blocks(spark, packed, directory, progress=told)
+            unordered.sort_blocks(runner, packed, directory, progress=told)
         runs = unordered.runs_in(directory)
         names = [f"run-{number}-sorted" for number in range(len(runs))]
         told = _part(progress, 0.6, 1.0)
-        return audit_runs(spark, runs, space, names=names, witnesses=witnesses, progress=told)
+        reports = audit_runs(
+            runner, runs, space.run, names=names, witnesses=witnesses, progress=told
+        )
+    _end(progress)
+    return reports
 
 
 def _part(progress: Progress | None, low: float, high: float) -> Progress | None:
     """The progress of a part of the work."""
     return None if progress is None else lambda share: progress(low + (high - low) * share)
+
+
+def _end(progress: Progress | None) -> None:
+    """Nothing is left to do."""
+    if progress is not None:
+        progress(1.0)
+
+
+class _Workspace:
+    """Parts by the name of a run, and directories for blocks."""
+
+    def __init__(self, parts: Callable[[str], PartStore], base: Path | None) -> None:
+        self._parts = parts
+        self._base = base
+
+    def run(self, name: str) -> PartStore:
+        """Where the parts of a run are."""
+        return self._parts(name)
+
+    def directory(self, name: str) -> Path:
+        """A directory of this machine's, or that all machines see, for what is sorted."""
+        if self._base is None:
+            raise UserError(
+                "what is in no order is sorted in a directory that all machines see: name one with "
+                "`work`, not a place in a store"
+            )
+        make_directory(self._base / name)
+        return self._base / name
+
+
+@contextlib.contextmanager
+def open_workspace(
+    runner: Runner,
+    work: Place | None,
+    *,
+    logs: Sequence[Address] = (),
+    options: Mapping[str, object] | None = None,
+    fresh: bool = False,
+) -> Iterator[_Workspace]:
+    """A work folder for the audit of these logs; without a name, one that is gone afterwards.
+
+    The machines of a cluster need one that all of them see. Blocks, which take 9 to 20 bytes a
+    row, do not go to stores: there they stay on this machine if it is alone.
+    """
+    alone = bool(runner.sharers)
+    if work is None and not alone:
+        raise UserError(
+            "the machines of a cluster need a folder that all of them see: name one with `work`"
+        )
+    with contextlib.ExitStack() as stack:
+        base: Path | None = None
+        if alone and (work is None or not Address.of(work).is_local):
+            base = own_directory(scratch_base(), "precedes-audit-")
+            stack.callback(shutil.rmtree, base, ignore_errors=True)
+        elif work is not None and Address.of(work).is_local:
+            base = Address.of(work).absolute().local
+        kept = stack.enter_context(opened_work(work, logs, options or {}, fresh=fresh))
+        if kept is not None:
+            yield _Workspace(kept.run, base)
+            return
+        assert base is not None
+        yield _Workspace(lambda name: PartStore(Address.of(base / name)), base)

@@ -9,12 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import fcntl
-import functools
 import json
-import os
-import tempfile
-import time
 from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -24,31 +19,23 @@ from precedes import files
 from precedes.compiled import sources_digest
 from precedes.errors import UserError
 from precedes.pipeline.plan import PlannedRun, name_of
-from precedes.stores import Address, Lease, StoreError, lease
+from precedes.stores import Address, Lease, lease
 
 RECORDS: Final = "records"
 TRACES: Final = "traces"
 FAILED: Final = "failed"
 STARTED: Final = "started"
 OWNER: Final = "sweep.json"
-WORK: Final = ".work"
 LOG: Final = "spark.log"
 
 RECORD_VERSION: Final = 1
 READERS: Final = 16
 Record = dict[str, Any]
 
-# Spark ends the tasks of a job within seconds, and those of a dead driver as quickly.
-WRITERS_S: Final = 60.0
-WRITERS_POLL_S: Final = 0.05
-
 # A run that has killed this many processes is given up, so that the others can go on.
 ATTEMPTS_MAX: Final = 3
 # What faulthandler writes into the note of a start before it ends the process.
-TIMED_OUT: Final = "Timeout"
-# That note of a run in a store, on the machine of its process, and for how long it is kept.
-SAID: Final = "precedes-started-"
-SAID_S: Final = 7 * 86400.0
+TIMED_OUT: Final = b"Timeout"
 
 
 def record_path(directory: Address, name: str) -> Address:
@@ -104,10 +91,8 @@ def _hint(error: OSError) -> str:
 def hold(directory: Address) -> Iterator[Lease]:
     """Make the directory, and be its only user: one sweep at a time, of one version of code.
 
-    The lease goes with the process, however it ends. Tasks may outlive both. On a disk, the
-    directory is given up, and taken over, when none of them writes any more; after ``WRITERS_S`` it
-    is given up all the same, and refused to the next. In a store nobody knows: what such a task
-    still puts there is the same trace and the record of the same run.
+    The lease goes with the process, however it ends. Tasks may outlive both for some seconds: what
+    they still put there is the same trace, and the record of the same run.
     """
     with contextlib.ExitStack() as stack:
         try:
@@ -116,63 +101,9 @@ def hold(directory: Address) -> Iterator[Lease]:
             held = stack.enter_context(lease(directory))
         except OSError as error:
             raise UserError(f"cannot work in {directory}: {error.strerror}") from None
-        if not _is_quiet(directory):
-            raise UserError(
-                f"tasks of an earlier sweep still write into {directory}: wait for them, or "
-                "choose another"
-            )
         _check_owner(directory)
         _clean(directory)
-        (directory / WORK).put(b"")
-        try:
-            yield held
-        finally:
-            _is_quiet(directory)
-
-
-@contextlib.contextmanager
-def writing(directory: Address) -> Iterator[None]:
-    """Keep the directory for a task, which writes into it, until the end of the block."""
-    over = UserError(f"the sweep in {directory} has ended")
-    if not directory.is_local:
-        if not (directory / WORK).is_file():
-            raise over
-        yield
-        return
-    try:
-        file = (directory / WORK).open()
-    except FileNotFoundError:
-        raise over from None
-    with file:
-        fcntl.flock(file, fcntl.LOCK_SH)
-        if os.fstat(file.fileno()).st_nlink == 0:
-            raise over
-        yield
-
-
-def _is_quiet(directory: Address) -> bool:
-    """Whether all tasks have ended, after ``WRITERS_S`` at the latest; no other can begin then."""
-    if not directory.is_local:
-        with contextlib.suppress(StoreError):  # what is left there does no harm
-            (directory / WORK).remove()
-        return True
-    path = (directory / WORK).local
-    deadline_s = time.monotonic() + WRITERS_S
-    try:
-        file = path.open("r+b")
-    except FileNotFoundError:
-        return True
-    with file:
-        while True:
-            try:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                if time.monotonic() > deadline_s:
-                    return False
-                time.sleep(WRITERS_POLL_S)
-            else:
-                path.unlink(missing_ok=True)
-                return True
+        yield held
 
 
 def _check_owner(directory: Address) -> None:
@@ -310,52 +241,25 @@ def forget_starts(directory: Address, name: str) -> None:
             note.remove()
 
 
-def begin(note: Address) -> Path | None:
-    """Note that a run has begun; the file of this machine to write its end into, or None.
-
-    None: somebody has begun it. In a store only the beginning is noted, with the name of that file:
-    what a process says as it ends can be read where it ran.
-    """
-    if note.is_local:
-        try:
-            note.local.open("x").close()
-        except FileExistsError:
-            return None
-        return note.local
-    if note.kind() is not None:
-        return None
-    _forget_old()
-    token = os.urandom(16).hex()
-    note.put(token.encode())
-    path = _said_here(token)
-    path.touch()
-    return path
-
-
-def end(note: Address, said: Path) -> None:
-    """Take the note back: the process lived to tell."""
-    said.unlink(missing_ok=True)
-    note.remove()
+def begin(note: Address) -> bool:
+    """Note that a run has begun; False: somebody has begun it."""
+    if not note.is_local:
+        if note.kind() is not None:
+            return False
+        note.put(b"")
+        return True
+    try:
+        note.local.open("x").close()
+    except FileExistsError:
+        return False
+    return True
 
 
 def has_timed_out(note: Address) -> bool:
-    """Whether the process that began a run was ended because the run took too long."""
+    """Whether the process that began a run was ended because the run took too long.
+
+    In a store nobody knows: what a process says as it ends stays on its machine.
+    """
     with contextlib.suppress(OSError):
-        said = note.read_bytes()
-        if not note.is_local:
-            said = _said_here(said.decode(errors="replace")).read_bytes()
-        return TIMED_OUT.encode() in said
+        return note.is_local and TIMED_OUT in note.read_bytes()
     return False
-
-
-def _said_here(token: str) -> Path:
-    return Path(tempfile.gettempdir()) / f"{SAID}{token}"
-
-
-@functools.cache
-def _forget_old() -> None:
-    """Remove what processes said here that nobody will ask for any more."""
-    for path in Path(tempfile.gettempdir()).glob(f"{SAID}*"):
-        with contextlib.suppress(OSError):
-            if time.time() - path.stat().st_mtime > SAID_S:
-                path.unlink()

@@ -12,6 +12,7 @@ import functools
 import json
 import os
 import signal
+import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
@@ -27,16 +28,13 @@ from precedes.pipeline.directory import (
     OWNER,
     Record,
     begin,
-    end,
     has_timed_out,
     record_path,
     start_path,
     trace_path,
     write_record,
-    writing,
 )
 from precedes.pipeline.plan import name_of, scenario_of
-from precedes.registry import Protocol
 from precedes.sim import Scenario
 from precedes.sim.runs import simulate
 from precedes.sim.switch import code_of
@@ -69,9 +67,9 @@ class TimeLimitError(BaseException):
 
 
 def run_orders(
-    orders: Iterable[str], *, directory: Address, here: Path, sharers: int = 1
+    orders: Iterable[dict[str, Any]], *, directory: Address, here: Path, sharers: int = 1
 ) -> Iterator[Outcome]:
-    """Carry out orders (``PlannedRun.order`` as JSON), one after the other, in the main thread.
+    """Carry out orders (``PlannedRun.order``), one after the other, in the main thread.
 
     ``here`` is the directory that relative paths in scenarios start from, ``sharers`` how many
     processes share this machine's memory. A run whose time is over and that cannot be stopped,
@@ -81,12 +79,12 @@ def run_orders(
     unseen = _unseen(directory)
     if unseen is not None:
         for order in orders:
-            yield Outcome(json.loads(order)["run_id"], FAILED, unseen)
+            yield Outcome(order["run_id"], FAILED, unseen)
         return
     there = contextlib.chdir(here) if here.is_dir() else contextlib.nullcontext()
-    with writing(directory), there:
-        for text in orders:
-            yield _outcome(json.loads(text), directory, sharers)
+    with there:
+        for order in orders:
+            yield _outcome(order, directory, sharers)
 
 
 def _unseen(directory: Address) -> str | None:
@@ -102,10 +100,13 @@ def _unseen(directory: Address) -> str | None:
 
 
 def _outcome(order: dict[str, Any], directory: Address, sharers: int) -> Outcome:
-    """Do one run; a run's own defect must not stop the runs after it."""
+    """Do one run and write its record; its own defect must not stop the runs after it."""
     error: str | None = None
     try:
-        _run(order, directory, sharers)
+        name = name_of(order["run_id"])
+        if not _is_recorded(directory, name, order):  # a task may be tried again
+            with _noted(directory, name, order) as note:
+                _carry_out(order, directory, name, note, sharers)
     except (UserError, InternalError) as caught:
         error = " ".join(str(caught).split())
     except MemoryError:
@@ -126,15 +127,6 @@ def _too_long(order: dict[str, Any]) -> str:
     return f"it took longer than run_seconds_max, {limit_s:g} s: raise it if the run does end"
 
 
-def _run(order: dict[str, Any], directory: Address, sharers: int) -> None:
-    """Do one run and write its record, unless it is there: a task may be tried again."""
-    name = name_of(order["run_id"])
-    if _is_recorded(directory, name, order):
-        return
-    with _noted(directory, name, order) as note:
-        _carry_out(order, directory, name, note, sharers)
-
-
 def _carry_out(
     order: dict[str, Any], directory: Address, name: str, note: TextIO, sharers: int
 ) -> None:
@@ -144,9 +136,9 @@ def _carry_out(
     with limited(seconds_max, note, grace_s=grace_s):
         protocol = registry.load(scenario.protocol)
         code = _code_version(protocol.state, protocol.sources)
-    if tiers.resolve("auto") == "compiled":
-        with limited(COMPILE_S, note):
-            _have_compiled(protocol, scenario.protocol)
+    if tiers.resolve("auto") == "compiled" and protocol.network == "links":
+        with limited(COMPILE_S, note):  # here and now, unless it is compiled
+            simulate(Scenario(protocol=scenario.protocol, nodes=2, messages=0))
     if code != order["code_version"]:
         raise UserError(
             f"{os.uname().nodename} runs another version of the code ({code[:12]} instead of "
@@ -213,23 +205,22 @@ def _noted(directory: Address, name: str, order: dict[str, Any]) -> Iterator[Tex
     for attempt in range(ATTEMPTS_MAX):
         note = start_path(directory, name, attempt)
         try:
-            said = begin(note)
+            if begin(note):
+                break
         except OSError as error:
             raise UserError(f"cannot write {note}: {error.strerror}") from None
-        if said is not None:
-            break
         if has_timed_out(note):
             raise UserError(_too_long(order))
     else:
         text = f"its process died {ATTEMPTS_MAX} times: it may need more memory than there is"
-        raise UserError(text)
+        raise UserError(text if directory.is_local else f"{text}, or longer than run_seconds_max")
     try:
-        with said.open("w", encoding="utf-8") as file:
+        with note.local.open("w") if note.is_local else tempfile.TemporaryFile("w") as file:
             file.write(f"{os.getpid()}\n")
             file.flush()
             yield file
     finally:
-        end(note, said)
+        note.remove()
 
 
 @contextlib.contextmanager
@@ -281,12 +272,6 @@ def limited(
 def _code_version(_state: type, sources: tuple[Path, ...]) -> str:
     """The digest of the code; ``_state`` tells apart two versions of a user's file."""
     return compiled.sources_digest(sources)
-
-
-def _have_compiled(protocol: Protocol, name: str) -> None:
-    """Compile the engine for a protocol here and now, unless it is compiled."""
-    if protocol.network == "links":
-        simulate(Scenario(protocol=name, nodes=2, messages=0))
 
 
 def is_compiling(protocols: Iterable[str]) -> bool:

@@ -1,135 +1,138 @@
-"""Metrics of runs and of protocols, as frames from frames: the numbers people compare."""
+"""Metrics of runs and of protocols, tables from tables: the numbers people compare.
+
+A mean is of the runs of a cell in their order, added one after the other, so that it is the same to
+the last bit wherever they ran.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+import math
+from typing import Any, Final
 
+import numpy as np
 import pyarrow as pa
-from pyspark.sql import functions
-from pyspark.sql.functions import (
-    aggregate,
-    broadcast,
-    col,
-    collect_list,
-    lit,
-    size,
-    sort_array,
-    sqrt,
-    struct,
-    try_divide,
-)
+import pyarrow.compute as pc
+from numpy.typing import NDArray
 
 from precedes.intervals import student_t
-from precedes.pipeline.spark import jobs
+from precedes.pipeline import tables
 
-if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame
+KEYS: Final = ("run_id", *tables.CELL, "number", "seed")
 
-# Cells of a summary: runs that differ in the seed alone.
-CELL: Final = ("experiment", "protocol", "params")
+# Metrics that are quotients of two columns, and null where the second one is 0.
+RATIOS: Final = {
+    "messages_per_packet": ("messages_sent", "packets"),
+    "bytes_per_delivery": ("bytes_sent", "deliveries"),
+    "packets_per_broadcast": ("packets", "broadcasts"),
+    "violation_share": ("violating_deliveries", "deliveries"),
+}
 
 
-def run_metrics(runs: DataFrame, measures: DataFrame) -> DataFrame:
+def run_metrics(runs: pa.Table, measures: pa.Table) -> pa.Table:
     """One row a finished run: its costs per message and packet, its errors, its latency.
 
     What needs a trace is null for a run without one.
     """
-    finished = runs.where(col("status") == "finished")
-    metrics = finished.select(
-        "run_id",
-        *CELL,
-        "number",
-        "seed",
-        "broadcasts",
-        "deliveries",
-        "packets",
-        "bytes_sent",
-        _ratio("messages_sent", "packets").alias("messages_per_packet"),
-        _ratio("bytes_sent", "deliveries").alias("bytes_per_delivery"),
-        _ratio("packets", "broadcasts").alias("packets_per_broadcast"),
-        "violating_deliveries",
-        _ratio("violating_deliveries", "deliveries").alias("violation_share"),
-        "lost",
-        "pending_max",
-        "reception_ms_mean",
-        "delivery_ms_mean",
-        (col("delivery_ms_mean") - col("reception_ms_mean")).alias("waiting_ms_mean"),
-        "delivery_ms_p50",
-        "delivery_ms_p99",
-    )
-    return metrics.join(measures, "run_id", "left")
+    finished = runs.filter(pc.equal(runs["status"], "finished"))
+    measured = measures.take(pc.index_in(finished["run_id"], measures["run_id"]))
+    columns = []
+    for name, kind in zip(tables.RUN_METRICS.names, tables.RUN_METRICS.types, strict=True):
+        if name in RATIOS:
+            top, bottom = (finished[of].cast(kind) for of in RATIOS[name])
+            is_none = pc.equal(bottom, 0.0)
+            columns.append(pc.if_else(is_none, pa.scalar(None, kind), pc.divide(top, bottom)))
+        elif name == "waiting_ms_mean":
+            delivery = finished["delivery_ms_mean"]
+            columns.append(pc.subtract(delivery, finished["reception_ms_mean"]))
+        else:
+            columns.append((finished if name in finished.column_names else measured)[name])
+    return pa.Table.from_arrays(columns, schema=tables.RUN_METRICS)
 
 
-def _ratio(top: str, bottom: str) -> Column:
-    # try_divide gives null where nothing was sent, delivered or broadcast.
-    return try_divide(col(top).cast("double"), col(bottom).cast("double"))
+class Cells:
+    """The cells that runs belong to, numbered in the order of the runs."""
+
+    def __init__(self, runs: pa.Table) -> None:
+        known: dict[tuple[Any, ...], int] = {}
+        rows = zip(*(runs[name].to_pylist() for name in tables.CELL), strict=True)
+        self.of_run = np.array([known.setdefault(row, len(known)) for row in rows], np.int64)
+        self.names = [dict(zip(tables.CELL, row, strict=True)) for row in known]
+        self.number = runs["number"].to_numpy()
+        self._run_id = runs["run_id"]
+
+    def places(self, data: pa.Table) -> NDArray[np.int64]:
+        """Of each row of a table, which run it is of."""
+        return np.asarray(pc.index_in(data["run_id"], self._run_id), np.int64)
 
 
-def protocol_summary(metrics: DataFrame, *, seeds_max: int) -> DataFrame:
-    """Mean over seeds and its 95 % interval, for each metric of each cell.
-
-    Sums are taken in the order of runs, so that the last bit does not depend on how many
-    machines took part. One seed has no interval; no cell has more than ``seeds_max`` runs.
-    """
-    keys = ("run_id", *CELL, "number", "seed")
-    names = [name for name in metrics.columns if name not in keys]
-    doubles = metrics.select(
-        *CELL, "number", *(col(name).cast("double").alias(name) for name in names)
-    )
-    long = doubles.unpivot([*CELL, "number"], names, "metric", "value").where("value is not null")
-    means = _means(long, *CELL, "metric")
-    squares = aggregate("values", lit(0.0), lambda sum_, value: sum_ + (value - col("mean")) ** 2)
-    deviation = sqrt(try_divide(squares, col("runs") - 1))
-    half = col("quantile") * deviation / sqrt(col("runs"))
-    known = means.join(broadcast(_quantiles(metrics, seeds_max)), "runs", "left")
-    return known.withColumn("half", half).select(
-        *CELL,
-        "metric",
-        "runs",
-        "mean",
-        (col("mean") - col("half")).alias("low"),
-        (col("mean") + col("half")).alias("high"),
-        "first",
-    )
+def protocol_summary(metrics: pa.Table) -> pa.Table:
+    """Mean over seeds and its 95 % interval, for each metric of each cell; one seed has none."""
+    cells = Cells(metrics)
+    rows = []
+    for name in metrics.column_names[len(KEYS) :]:
+        there = np.asarray(metrics[name].is_valid())
+        cell, number = cells.of_run[there], cells.number[there]
+        value = np.asarray(metrics[name].drop_null(), np.float64)
+        count = np.bincount(cell, minlength=len(cells.names))
+        mean = np.bincount(cell, value, len(cells.names)) / np.maximum(count, 1)
+        squares = np.bincount(cell, (value - mean[cell]) ** 2, len(cells.names))
+        for at, first in zip(*np.unique(cell, return_index=True), strict=True):
+            row = {**cells.names[at], "metric": name, "runs": int(count[at]), "mean": mean[at]}
+            if count[at] > 1:
+                deviation = math.sqrt(squares[at] / (count[at] - 1))
+                half = student_t(int(count[at]) - 1) * deviation / math.sqrt(count[at])
+                row |= {"low": mean[at] - half, "high": mean[at] + half}
+            rows.append((int(number[first]), name, row))
+    ordered = sorted(rows, key=lambda row: row[:2])
+    return tables.table([row for *_, row in ordered], tables.PROTOCOL_SUMMARY)
 
 
-def _means(values: DataFrame, *keys: str, **more: Column) -> DataFrame:
-    """The values of each group in the order of runs, how many they are, and their mean.
-
-    ``first`` is the number of the group's first run, which gives tables their order.
-    """
-    ordered = sort_array(collect_list(struct("number", "value"))).getField("value")
-    groups = values.groupBy(*keys).agg(
-        ordered.alias("values"),
-        functions.min("number").alias("first"),
-        *(column.alias(name) for name, column in more.items()),
-    )
-    total = aggregate("values", lit(0.0), lambda sum_, value: sum_ + value)
-    return groups.withColumn("runs", size("values")).withColumn("mean", total / col("runs"))
-
-
-def occupancy_by_protocol(runs: DataFrame, occupancy: DataFrame) -> DataFrame:
-    """The occupancy of all runs of a cell, bin by bin: mean over runs, and maximum."""
-    cells = runs.select("run_id", *CELL, "number")
-    joined = occupancy.withColumn("value", col("held_mean")).join(broadcast(cells), "run_id")
-    means = _means(joined, *CELL, "bin", held_max=functions.max("held_max"))
-    return means.select(*CELL, "bin", "runs", col("mean").alias("held_mean"), "held_max", "first")
-
-
-def latency_by_protocol(runs: DataFrame, histogram: DataFrame) -> DataFrame:
+def latency_by_protocol(runs: pa.Table, histogram: pa.Table) -> pa.Table:
     """The histograms of all runs of a cell added up."""
-    cells = runs.select("run_id", *CELL, "number")
-    joined = histogram.join(broadcast(cells), "run_id")
-    return joined.groupBy(*CELL, "low_us", "high_us").agg(
-        functions.sum("deliveries").alias("deliveries"), functions.min("number").alias("first")
+    cells = Cells(runs)
+    run = cells.places(histogram)
+    cell = pa.table(
+        {
+            "cell": cells.of_run[run],
+            "number": cells.number[run],
+            **{name: histogram[name] for name in ("low_us", "high_us", "deliveries")},
+        }
     )
+    found = cell.group_by(["cell", "low_us", "high_us"]).aggregate(
+        [("deliveries", "sum"), ("number", "min")]
+    )
+    found = found.sort_by([("number_min", "ascending"), ("low_us", "ascending")])
+    rows = [
+        {**cells.names[row["cell"]], **row, "deliveries": row["deliveries_sum"]}
+        for row in found.to_pylist()
+    ]
+    return tables.table(rows, tables.LATENCY_BY_PROTOCOL)
 
 
-def _quantiles(metrics: DataFrame, runs_max: int) -> DataFrame:
-    """Student's t for each number of runs that a mean may be of, from 2 on."""
-    runs = range(2, max(runs_max, 2) + 1)
-    table = {
-        "runs": pa.array(runs, pa.int32()),
-        "quantile": pa.array([student_t(count - 1) for count in runs], pa.float64()),
-    }
-    return jobs.frame_of(metrics.sparkSession, pa.table(table))
+def occupancy_by_protocol(runs: pa.Table, occupancy: pa.Table) -> pa.Table:
+    """The occupancy of all runs of a cell, bin by bin: mean over runs, and maximum."""
+    cells = Cells(runs)
+    run = cells.places(occupancy)
+    order = np.argsort(cells.number[run], kind="stable")
+    run = run[order]
+    number = np.asarray(occupancy["bin"])[order]
+    bins = int(number.max(initial=0)) + 1
+    keys, first, group = np.unique(
+        cells.of_run[run] * bins + number, return_index=True, return_inverse=True
+    )
+    count = np.bincount(group, minlength=keys.size)
+    total = np.bincount(group, np.asarray(occupancy["held_mean"])[order], keys.size)
+    most = np.zeros(keys.size, np.int64)
+    np.maximum.at(most, group, np.asarray(occupancy["held_max"])[order])
+    shown = np.lexsort((keys % bins, cells.number[run[first]]))
+    rows = [
+        {
+            **cells.names[keys[at] // bins],
+            "bin": int(keys[at] % bins),
+            "runs": int(count[at]),
+            "held_mean": total[at] / count[at],
+            "held_max": int(most[at]),
+        }
+        for at in shown
+    ]
+    return tables.table(rows, tables.OCCUPANCY_BY_PROTOCOL)

@@ -3,59 +3,63 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO, Final
+from typing import BinaryIO, Final
 
 import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet as pq
 
 from precedes.pipeline import metrics, tables
-from precedes.pipeline.directory import aside
+from precedes.pipeline.directory import Records, aside
 from precedes.pipeline.plan import PlannedRun
-from precedes.pipeline.spark import jobs
-from precedes.pipeline.spark.monitor import Summary
-from precedes.pipeline.tabulate import tabulated
-from precedes.stores import Address, StoreError
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+from precedes.pipeline.spark.jobs import Summary
+from precedes.stores import Address
 
 # Every table, with the columns that give its rows their order.
 ORDER: Final = {
     "runs": ("number",),
     "run_metrics": ("number",),
-    "protocol_summary": ("first", "metric"),
+    "protocol_summary": (),
     "audit_runs": ("run_id",),
     "violations": ("run_id", "kind", "node", "source", "seq"),
     "latency_hist": ("run_id", "low_us"),
-    "latency_by_protocol": ("first", "low_us"),
+    "latency_by_protocol": (),
     "occupancy": ("run_id", "bin"),
-    "occupancy_by_protocol": ("first", "bin"),
+    "occupancy_by_protocol": (),
     "manifest": ("run_id",),
     "timings": ("run_id",),
     "timings_spark": ("job",),
 }
-HIDDEN: Final = ("first",)
 
-# Tables with one row per run, which the driver keeps, and longer ones that tasks read again.
-SMALL: Final = ("results", "measures")
-LONG: Final = ("latency_hist", "occupancy")
-UNFINISHED: Final = ".tables"  # where the latter are meanwhile, in a store
+# What is made of the records besides whole tables, and what of longer ones that takes.
+KEPT: Final = {
+    "results": None,
+    "measures": None,
+    "latency_hist": ("run_id", "low_us", "high_us", "deliveries"),
+    "occupancy": ("run_id", "bin", "held_mean", "held_max"),
+}
+
+# Records in memory at a time; reading them is mostly waiting, in a store.
+RUNS_AT_ONCE: Final = 200
+READERS: Final = 8
 
 
 class _Sink:
     """A table that is written bit by bit, as Parquet and as CSV."""
 
-    def __init__(self, parquet: Path, csv: Path) -> None:
-        self.parquet = parquet
+    def __init__(self, parquet: Path, csv: Path, order: Sequence[str]) -> None:
+        self._order = [(name, "ascending") for name in order]
         self._paths = (parquet, csv)
         self._files: list[BinaryIO] = []
         self._writers: tuple[pq.ParquetWriter, pa.csv.CSVWriter] | None = None
 
     def write(self, data: pa.Table) -> None:
-        """Add rows."""
+        """Add rows, those of each call in order."""
+        data = data.sort_by(self._order) if self._order else data
+        data = data.combine_chunks()
         if self._writers is None:
             # Opened here, so that errors say what is wrong with the disk.
             self._files = [path.open("wb") for path in self._paths]
@@ -88,7 +92,10 @@ def _sinks(directory: Address) -> Iterator[dict[str, _Sink]]:
         def place(name: str) -> Path:
             return stack.enter_context(aside(directory / name))
 
-        sinks = {name: _Sink(place(f"{name}.parquet"), place(f"{name}.csv")) for name in ORDER}
+        sinks = {
+            name: _Sink(place(f"{name}.parquet"), place(f"{name}.csv"), order)
+            for name, order in ORDER.items()
+        }
         try:
             yield sinks
         except BaseException:
@@ -98,82 +105,43 @@ def _sinks(directory: Address) -> Iterator[dict[str, _Sink]]:
 
 
 def write_tables(
-    spark: SparkSession,
     directory: Address,
-    *,
     runs: Sequence[PlannedRun],
-    finished: Collection[int],
+    found: Records,
     errors: Mapping[int, str],
+    *,
     params: Mapping[tuple[str, int], str],
     took: Sequence[Summary],
 ) -> None:
-    """Compute the tables and write them into the directory; ``finished`` runs have records.
+    """Compute the tables and write them into the directory.
 
-    ``took`` is what Spark's jobs have taken; those that are started here are added by who listens.
-
-    What is longer than a row a run is written as it comes and read again by the tasks that compute
-    with it, so that the driver never has it all.
+    ``found`` are the records of runs that finished, ``errors`` are of the others, by run id;
+    ``took`` is what Spark's jobs have taken. A portion of the records is in memory at a time.
     """
-    gathered: dict[str, list[pa.Table]] = {name: [] for name in SMALL}
-    with _sinks(directory) as sinks, contextlib.ExitStack() as stack:
-        for portion in tabulated(spark, directory, sorted(finished)):
-            for name, data in portion.items():
-                if name in SMALL:
-                    gathered[name].append(data)
-                else:
-                    sinks[name].write(_ordered(name, data))
-        for name in LONG:
-            sinks[name].close()
+    kept: dict[str, list[pa.Table]] = {name: [] for name in KEPT}
+    run_ids = sorted(found)
+    with _sinks(directory) as sinks, ThreadPoolExecutor(READERS) as pool:
+        for first in range(0, max(len(run_ids), 1), RUNS_AT_ONCE):
+            portion = run_ids[first : first + RUNS_AT_ONCE]
+            records = dict(zip(portion, pool.map(found.__getitem__, portion), strict=True))
+            for name, data in tables.plain_tables(records).items():
+                if name in sinks:
+                    sinks[name].write(data)
+                if name in KEPT:
+                    kept[name].append(data.select(KEPT[name] or data.column_names))
         # Runs of another protocol have other counters: a column that is not there is null.
-        results = pa.concat_tables(gathered["results"], promote_options="default")
-        small = {
-            "runs": tables.runs_table(runs, results, errors, params),
-            "measures": pa.concat_tables(gathered["measures"]),
+        whole = {n: pa.concat_tables(k, promote_options="default") for n, k in kept.items()}
+        all_runs = tables.runs_table(runs, whole["results"], errors, params)
+        run_metrics = metrics.run_metrics(all_runs, whole["measures"])
+        derived = {
+            "runs": all_runs,
+            "run_metrics": run_metrics,
+            "protocol_summary": metrics.protocol_summary(run_metrics),
+            "latency_by_protocol": metrics.latency_by_protocol(all_runs, whole["latency_hist"]),
+            "occupancy_by_protocol": metrics.occupancy_by_protocol(all_runs, whole["occupancy"]),
+            "timings_spark": tables.table(tables.job_rows(took), tables.TIMINGS_SPARK),
         }
-        sinks["runs"].write(_ordered("runs", small["runs"]))
-        long = {name: stack.enter_context(_shared(sinks[name].parquet, directory)) for name in LONG}
-        for name, frame in derived_frames(spark, small, long).items():
-            sinks[name].write(_ordered(name, jobs.wait_for(spark, frame.toArrow, title=name)))
-        sinks["timings_spark"].write(tables.table(tables.job_rows(took), tables.TIMINGS_SPARK))
+        for name, data in derived.items():
+            sinks[name].write(data)
         for sink in sinks.values():
             sink.close()
-
-
-@contextlib.contextmanager
-def _shared(path: Path, directory: Address) -> Iterator[Address]:
-    """A table that is not in its place yet, where all machines see it."""
-    if directory.is_local:
-        yield Address.of(path.absolute())
-        return
-    shared = directory / UNFINISHED / path.name
-    shared.put_file(path)
-    try:
-        yield shared
-    finally:
-        with contextlib.suppress(StoreError):  # the next time it is replaced
-            shared.remove()
-
-
-def _ordered(name: str, data: pa.Table) -> pa.Table:
-    """The rows in the order of the table, without the columns that only give it."""
-    keys = [(column, "ascending") for column in ORDER[name]]
-    shown = [column for column in data.column_names if column not in HIDDEN]
-    return data.sort_by(keys).select(shown).replace_schema_metadata(None).combine_chunks()
-
-
-def derived_frames(
-    spark: SparkSession, small: Mapping[str, pa.Table], long: Mapping[str, Address]
-) -> dict[str, DataFrame]:
-    """What Spark computes from them."""
-    runs = tables.frame(spark, small["runs"].select(tables.RUNS.names), tables.RUNS)
-    measures = tables.frame(spark, small["measures"], tables.MEASURES)
-    histogram = tables.written_frame(spark, long["latency_hist"], tables.LATENCY_HIST)
-    occupancy = tables.written_frame(spark, long["occupancy"], tables.OCCUPANCY)
-    run_metrics = metrics.run_metrics(runs, measures)
-    seeds_max = len(set(small["runs"].column("seed").to_pylist()))
-    return {
-        "run_metrics": run_metrics,
-        "protocol_summary": metrics.protocol_summary(run_metrics, seeds_max=seeds_max),
-        "latency_by_protocol": metrics.latency_by_protocol(runs, histogram),
-        "occupancy_by_protocol": metrics.occupancy_by_protocol(runs, occupancy),
-    }

@@ -7,34 +7,28 @@ prefixes, the table) lies in the same folder, and is mapped into memory there.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from precedes.audit import audit
+from precedes.audit import Step, Witness, audit, stages
 from precedes.audit.judge import Facts, Judged, judge
 from precedes.audit.logs import RANGE_ROWS
 from precedes.audit.order import Order, find_order
 from precedes.audit.pasts import Pasts, find_pasts
 from precedes.audit.report import Report, report_on
-from precedes.audit.stages import Runner, Span, carry_out, cut_evenly
+from precedes.audit.stages import Span, carry_out, cut_evenly
 from precedes.audit.table import Places, Pruned, Table, prune
 from precedes.audit.work import Part, PartStore, name_of
 from precedes.errors import UserError
 from precedes.model import Progress
-from precedes.pipeline import tasks
-from precedes.pipeline.reports import report_of
-from precedes.pipeline.spark import jobs
-from precedes.pipeline.workspace import Workspace
+from precedes.pipeline.runner import Runner
 from precedes.stores import Address
 from precedes.trace.opening import LARGE_ROWS
 from precedes.trace.rows import Rows
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 # CPU seconds for a row in either phase, and for the lists of a message.
 ROW_S: Final = 0.05e-6
@@ -57,9 +51,9 @@ class _Prefixes(NamedTuple):
 
 
 def audit_runs(
-    spark: SparkSession,
+    runner: Runner,
     runs: Sequence[Rows],
-    space: Workspace,
+    store_of: Callable[[str], PartStore],
     *,
     names: Sequence[str],
     witnesses: int,
@@ -67,12 +61,11 @@ def audit_runs(
 ) -> list[Report]:
     """Reports on runs: of small ones many in a task, of large ones by ranges of their nodes.
 
-    ``names`` are those of the runs in the work folder.
+    ``store_of`` has the parts of a run by its name, of those in ``names``.
     """
     rows = [int(run.counts.sum()) for run in runs]
     small = [number for number, count in enumerate(rows) if count < LARGE_ROWS]
-    done = tasks.run_stage(
-        spark,
+    done = runner.map(
         _AuditRun([runs[number] for number in small], witnesses),
         [{"run": at} for at in range(len(small))],
         [2 * ROW_S * rows[number] for number in small],
@@ -83,8 +76,8 @@ def audit_runs(
     reports = dict(zip(small, map(report_of, done), strict=True))
     for number, run in enumerate(runs):
         if number not in reports:
-            store = space.run(names[number])
-            reports[number] = audit_run(spark, run, store, witnesses=witnesses, progress=progress)
+            store = store_of(names[number])
+            reports[number] = audit_run(runner, run, store, witnesses=witnesses, progress=progress)
     return [reports[number] for number in range(len(runs))]
 
 
@@ -95,7 +88,7 @@ class _AuditRun:
         self._runs = runs
         self._witnesses = witnesses
 
-    def __call__(self, order: tasks.Order) -> dict[str, Any]:
+    def __call__(self, order: dict[str, Any]) -> dict[str, Any]:
         return asdict(audit(self._runs[order["run"]], witnesses=self._witnesses))
 
 
@@ -105,8 +98,17 @@ def _addresses(rows: Rows) -> list[Address]:
     return [] if address is None else [Address.of(address)]
 
 
+def report_of(row: Mapping[str, Any]) -> Report:
+    """The report that ``dataclasses.asdict`` made, also after a way through JSON."""
+    witnesses = tuple(
+        Witness(**{**one, "steps": tuple(Step(**step) for step in one["steps"])})
+        for one in row["witnesses"]
+    )
+    return Report(**{**row, "notes": tuple(row["notes"]), "witnesses": witnesses})
+
+
 def audit_run(
-    spark: SparkSession,
+    runner: Runner,
     rows: Rows,
     store: PartStore,
     *,
@@ -118,24 +120,19 @@ def audit_run(
 
     Two ranges for a core or more, of about ``RANGE_ROWS`` rows, unless the store has some.
     """
-    wanted = max(2 * jobs.parallelism(spark), 1 + int(rows.counts.sum()) // RANGE_ROWS)
+    wanted = max(2 * runner.parallelism, 1 + int(rows.counts.sum()) // RANGE_ROWS)
     spans = store.ranges(lambda: cut_evenly(rows, ranges or wanted))
-    runner = SparkRunner(spark, store, progress)
-    outcome = carry_out(rows, spans, runner=runner, violations_max=witnesses)
+    shared = SharedStages(runner, store, progress)
+    outcome = carry_out(rows, spans, runner=shared, violations_max=witnesses)
     return report_on(rows, outcome, witnesses=witnesses)
 
 
-class SparkRunner(Runner):
-    """A ``Runner`` whose parts tasks make."""
+class SharedStages(stages.Runner):
+    """Stages whose parts are made by several processes."""
 
-    def __init__(
-        self,
-        spark: SparkSession,
-        store: PartStore,
-        progress: Progress | None = None,
-    ) -> None:
+    def __init__(self, runner: Runner, store: PartStore, progress: Progress | None = None) -> None:
         super().__init__()
-        self._spark = spark
+        self._runner = runner
         self._folder = store.folder
         self._store = store
         self._progress = progress
@@ -143,14 +140,14 @@ class SparkRunner(Runner):
         self._found_pasts: dict[Span, str] = {}
 
     def order(self, rows: Rows) -> Order:
-        """See ``Runner``."""
+        """See ``stages.Runner``."""
         (found,) = self._made(Order, ["order"], [ROW_S], _FindOrder(rows, self._folder))
         return found
 
     def find_pasts(
         self, rows: Rows, spans: Sequence[Span], order: Order, bound: NDArray[np.int64]
     ) -> Sequence[Pasts]:
-        """See ``Runner``."""
+        """See ``stages.Runner``."""
         self._passes += 1
         stage = "a" if self._passes == 1 else "a-again"
         if stage == "a-again":
@@ -163,7 +160,7 @@ class SparkRunner(Runner):
     def prune(
         self, pasts: Sequence[Pasts], places: Places, prefixes: NDArray[np.int32]
     ) -> Sequence[Pruned]:
-        """See ``Runner``."""
+        """See ``stages.Runner``."""
         self._store.save("places", places)
         self._store.save("prefixes", _Prefixes(prefixes))
         spans = [_span(part) for part in pasts]
@@ -173,7 +170,7 @@ class SparkRunner(Runner):
         return self._made(Pruned, names, costs_s, _Prune(sources, self._folder))
 
     def table(self, make: Callable[[], Table]) -> Table:
-        """See ``Runner``."""
+        """See ``stages.Runner``."""
         return self._store.keep("table", Table, make)
 
     def judge(
@@ -184,7 +181,7 @@ class SparkRunner(Runner):
         facts: Facts,
         violations_max: int,
     ) -> Sequence[Judged]:
-        """See ``Runner``."""
+        """See ``stages.Runner``."""
         # What is in a cycle was taken out of the counts after the table was made.
         self._store.save("b-counts", Bound(table.counts.astype(np.int64)))
         self._store.save("facts", facts)
@@ -200,8 +197,7 @@ class SparkRunner(Runner):
         missing = [number for number, name in enumerate(names) if found[name] is None]
         if missing:
             stage = names[0].partition("/")[0]
-            tasks.run_stage(
-                self._spark,
+            self._runner.map(
                 work,
                 [{"part": names[number]} for number in missing],
                 [costs_s[number] for number in missing],
@@ -245,7 +241,7 @@ class _Work:
         """What it reads beside the folder."""
         return []
 
-    def __call__(self, order: tasks.Order) -> None:
+    def __call__(self, order: dict[str, Any]) -> None:
         store = PartStore(self._folder, tidy=False)
         name: str = order["part"]
         stage, _, span = name.partition("/")

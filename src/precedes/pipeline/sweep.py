@@ -3,27 +3,45 @@
 from __future__ import annotations
 
 import contextlib
+import json
+import os
+import shlex
+import time
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from precedes import frames
+from precedes import frames, waiting
 from precedes.errors import Exit, UserError, meant
 from precedes.model import Progress
-from precedes.pipeline.asked import faults_word
 from precedes.pipeline.directory import (
+    ATTEMPTS_MAX,
+    FAILED,
     LOG,
     Record,
+    Records,
+    begun_names,
+    finished_names,
+    forget_starts,
     hold,
+    make_folder,
     read_records,
     record_path,
     trace_path,
+    write_aside,
 )
-from precedes.pipeline.plan import PlannedRun, expand, learned
-from precedes.pipeline.repeat import command_for, forget
+from precedes.pipeline.execute import FINISHED, Outcome, is_compiling, run_orders
+from precedes.pipeline.output import write_tables
+from precedes.pipeline.plan import PlannedRun, ahead_s, expand, learned
+from precedes.pipeline.runner import Order, Runner, open_runner
+from precedes.pipeline.spark import jobs
+from precedes.pipeline.tables import faults_word
 from precedes.sim import Scenario
 from precedes.sim.experiment import Experiment
+from precedes.sim.scenario import NETWORK, TOP, WORKLOAD
+from precedes.sim.switch import wait_for_code
 from precedes.stores import Address, Lease, Place, StoreError
 from precedes.stores.address import scratch
 
@@ -31,6 +49,9 @@ if TYPE_CHECKING:
     import pandas as pd
     import pyarrow as pa
     from pyspark.sql import SparkSession
+
+# A look at the directory may take one part in so many of the time until the next.
+LOOK_EVERY: Final = 50
 
 # Failed runs that are named one by one; the table of runs has them all.
 FAILURES_TOLD: Final = 20
@@ -119,7 +140,7 @@ def run_experiments(
     """
     directory = Address.of(directory)
     with hold(directory) as held:
-        done = _carry_out(
+        done = carry_out(
             experiments,
             held,
             progress=progress,
@@ -127,9 +148,7 @@ def run_experiments(
             session=session,
             settings=settings,
         )
-    if progress is not None:
-        progress(1.0)
-    raise_failures(done)
+        raise_failures(_sweep(done, directory))
     results: dict[str, list[dict[str, Any]]] = {experiment.name: [] for experiment in experiments}
     for run in done.runs:
         trace = str(trace_path(directory, run.name)) if run.trace else None
@@ -153,77 +172,184 @@ def run_sweep(
     Runs that failed are in the tables as such, and in what is returned, which also reads the tables
     as frames.
     """
-    from precedes.pipeline.spark import monitor
-    from precedes.pipeline.spark.session import open_session, require_pyspark
-
-    require_pyspark()
     directory = Address.of(directory)
     params = params_of(experiment)
-    took: list[monitor.Summary] = []
-    with (
-        hold(directory) as held,
-        monitor.listening(took.append),
-        _log_in(directory) as log,
-        open_session(master=master, session=session, settings=settings, log=log) as spark,
-    ):
-        from precedes.pipeline.output import write_tables
-
-        done = _carry_out([experiment], held, progress=progress, session=spark)
-        held.check()
-        write_tables(
-            spark,
-            directory,
-            runs=done.runs,
-            finished=list(done.found),
-            errors=done.errors,
-            params=params,
-            took=took,
+    took: list[jobs.Summary] = []
+    with hold(directory) as held, jobs.listening(took.append):
+        done = carry_out(
+            [experiment],
+            held,
+            progress=progress,
+            master=master,
+            session=session,
+            settings=settings,
         )
-    if progress is not None:
-        progress(1.0)
-    return done
+        held.check()
+        write_tables(directory, done.runs, done.found, done.errors, params=params, took=took)
+        return _sweep(done, directory)
 
 
-def _carry_out(
+class Carried(NamedTuple):
+    """Runs of experiments with what is known of each."""
+
+    runs: list[PlannedRun]
+    found: Records
+    kept: int  # runs that were finished before
+    errors: dict[int, str]  # by run id, of those that failed
+
+
+def carry_out(
     experiments: Sequence[Experiment],
     held: Lease,
     *,
-    progress: Progress | None,
+    in_pool: bool = False,
+    progress: Progress | None = None,
     **spark: Any,
-) -> Sweep:
-    """Do what is not finished; ``spark`` is what ``open_session`` takes."""
-    from precedes.pipeline.dispatch import simulate_runs
-    from precedes.pipeline.spark.session import open_session
+) -> Carried:
+    """Do the runs that are not finished; called again, also after a kill, it goes on.
 
+    ``spark`` is what ``open_session`` takes. If none of it is named, Spark has what is much work,
+    but not ``in_pool``. A run that fails stops no other.
+    """
     directory = held.folder
     runs = expand(experiments)
     before = read_records(directory, runs)
-    missing = [run for run in learned(runs, before.costs_s) if run.run_id not in before]
+    missing = {run.run_id: run for run in learned(runs, before.costs_s) if run.run_id not in before}
     errors: dict[int, str] = {}
     found = before
-    for run in missing:
+    for run in missing.values():
         # What is left of a damaged run must not be taken for finished by the task that redoes it.
         record_path(directory, run.name).remove()
     if missing:
-        with _log_in(directory) as log, open_session(**spark, log=log) as opened:
-            outcomes = simulate_runs(
-                opened, missing, directory=directory, held=held, progress=progress
-            )
+        # By what was planned: what finished ones took may have been a compiler's time.
+        work_s = sum({run.run_id: run.cost_s for run in runs if run.run_id in missing}.values())
+        with (
+            _log_in(directory) as log,
+            open_runner(0.0 if in_pool else work_s, **spark, log=log) as runner,
+        ):
+            outcomes = simulate_runs(runner, [*missing.values()], held=held, progress=progress)
         errors = {outcome.run_id: outcome.error for outcome in outcomes if outcome.error}
-        found = before.with_more(read_records(directory, missing))
-        for run in missing:
+        found = before.with_more(read_records(directory, missing.values()))
+        for run in missing.values():
             if run.run_id in found:
-                forget(run, directory)
+                _scenario_path(run, directory).remove()  # it has failed before
             else:
                 errors.setdefault(run.run_id, "its record is not where it was written")
-    return Sweep(
-        directory=directory,
-        runs=runs,
-        found=found,
-        kept=len(before),
-        failures=_failures(runs, found, errors, directory),
-        errors=errors,
-    )
+    if progress is not None:
+        progress(1.0)
+    return Carried(runs, found, len(before), errors)
+
+
+def simulate_runs(
+    runner: Runner,
+    runs: Sequence[PlannedRun],
+    *,
+    held: Lease,
+    progress: Progress | None = None,
+) -> list[Outcome]:
+    """Carry out different runs and return how each of them ended.
+
+    A run that its process dies of is given up after ``ATTEMPTS_MAX`` of them. If a backend gives up
+    before that, as Spark's own ``local[2]`` does at the first failure, the runs that were at work
+    are done again one after the other: one of them was to blame, and the others were ended too.
+    """
+    directory = held.folder
+    if runner.sharers:  # its processes have this machine's cache
+        wait_for_code(ahead_s(runs))
+    work = _Run(directory.absolute(), Path.cwd(), runner.sharers)
+    watch = RunWatch(held, runs, progress)
+    outcomes: dict[int, Outcome] = {}
+    batches = [sorted(runs, key=lambda run: -run.cost_s)]
+    in_vain = 0
+    try:
+        while batches:
+            finished = finished_names(directory)
+            batch = [run for run in batches.pop(0) if run.name not in finished]
+            ahead = ahead_s(batch)
+            try:
+                rows = runner.map(
+                    work,
+                    [run.order(ahead_s=ahead[run.scenario.protocol]) for run in batch],
+                    [run.cost_s for run in batch],
+                    title="simulate",
+                    watch=watch,
+                    addresses=[directory],
+                )
+                outcomes |= {row[0]: Outcome(*row) for row in rows}
+            except jobs.TaskError:
+                begun = begun_names(directory)
+                suspects = [run for run in batch if run.name in begun]
+                in_vain = 0 if suspects else in_vain + 1
+                if in_vain == ATTEMPTS_MAX:
+                    raise
+                if len(batch) > 1:
+                    for run in suspects:
+                        forget_starts(directory, run.name)
+                others = [run for run in batch if run.name not in begun]
+                batches[:0] = [*([run] for run in suspects), others]
+    except jobs.SparkError as error:
+        raise UserError(
+            f"{error}; finished runs are kept in {directory}, and the same command goes on"
+        ) from None
+    finally:
+        watch.close()
+    return [outcomes.get(run.run_id, Outcome(run.run_id, FINISHED, None)) for run in runs]
+
+
+class _Run:
+    """Carries out an order, in whatever process it lands."""
+
+    def __init__(self, directory: Address, here: Path, sharers: int) -> None:
+        self._directory = directory
+        self._here = here
+        self._sharers = sharers
+
+    def __call__(self, order: Order) -> Outcome:
+        sharers = self._sharers or os.cpu_count() or 1
+        (outcome,) = run_orders(
+            [order], directory=self._directory, here=self._here, sharers=sharers
+        )
+        return outcome
+
+
+class RunWatch:
+    """Reports the share of runs, by cost, whose records are there, and that protocols are compiled.
+
+    Looking takes longer the more there are, so it is done the less often. A store that does not
+    answer is looked at again later; a lease that is lost raises.
+    """
+
+    def __init__(self, held: Lease, runs: Sequence[PlannedRun], progress: Progress | None) -> None:
+        self._held = held
+        self._costs_s = {run.name: run.cost_s for run in runs}
+        self._protocols = sorted({run.scenario.protocol for run in runs})
+        self._progress = progress
+        self._next_s = 0.0
+        self._shown: AbstractContextManager[object] | None = None
+
+    def __call__(self) -> None:
+        self._held.check()
+        begin_s = time.monotonic()
+        if self._progress is None or begin_s < self._next_s:
+            return
+        with contextlib.suppress(StoreError):
+            compiling = is_compiling(self._protocols)
+            if compiling and self._shown is None:
+                text = "compiling protocols in the background (then cached)"
+                self._shown = waiting.shown(text)
+                self._shown.__enter__()
+            elif not compiling:
+                self.close()
+            finished = finished_names(self._held.folder) & self._costs_s.keys()
+            done_s = sum(self._costs_s[name] for name in finished)
+            self._progress(done_s / sum(self._costs_s.values()))
+        self._next_s = begin_s + (1 + LOOK_EVERY) * (time.monotonic() - begin_s)
+
+    def close(self) -> None:
+        """Show no more that anything is waited for."""
+        if self._shown is not None:
+            self._shown.__exit__(None, None, None)
+            self._shown = None
 
 
 @contextlib.contextmanager
@@ -241,29 +367,46 @@ def _log_in(directory: Address) -> Iterator[Path]:
                     (directory / LOG).put_file(folder / LOG)
 
 
-def _failures(
-    runs: Sequence[PlannedRun],
-    found: Mapping[int, Record],
-    errors: Mapping[int, str],
-    directory: Address,
-) -> list[Failure]:
-    failed = {run.run_id: run for run in runs if run.run_id not in found}
-    told = []
-    for run in failed.values():
+def _sweep(done: Carried, directory: Address) -> Sweep:
+    """What is known after a sweep, with a command for each run that failed."""
+    failures = []
+    for run in {run.run_id: run for run in done.runs if run.run_id not in done.found}.values():
         command = f"precedes simulate (see {directory / 'runs.csv'})"
         with contextlib.suppress(UserError):  # on a full disk the command cannot be kept either
-            command = command_for(run, directory)
-        told.append(
+            command = _command_for(run, directory)
+        failures.append(
             Failure(
                 run_id=run.run_id,
                 experiment=run.experiment,
                 protocol=run.scenario.protocol,
                 seed=run.scenario.seed,
-                error=errors.get(run.run_id, "not run"),
+                error=done.errors.get(run.run_id, "not run"),
                 command=command,
             )
         )
-    return told
+    return Sweep(
+        directory=directory,
+        runs=done.runs,
+        found=done.found,
+        kept=done.kept,
+        failures=failures,
+        errors=done.errors,
+    )
+
+
+def _scenario_path(run: PlannedRun, directory: Address) -> Address:
+    """Where the scenario of a run that failed is kept."""
+    return directory / FAILED / f"{run.name}.toml"
+
+
+def _command_for(run: PlannedRun, directory: Address) -> str:
+    """Write the run's scenario into the directory and return the command that runs it."""
+    path = _scenario_path(run, directory)
+    make_folder(path.parent)
+    write_aside(path, to_toml(run.scenario).encode())
+    trace = f" --trace {shlex.quote(str(directory / FAILED))}" if run.trace else ""
+    packets = " --packets" if run.trace and run.packets else ""
+    return f"precedes simulate --scenario {shlex.quote(str(path))}{trace}{packets}"
 
 
 def raise_failures(done: Sweep) -> None:
@@ -309,3 +452,42 @@ def params_of(experiment: Experiment) -> dict[tuple[str, int], str]:
                 f"({one.protocol}, seed {one.seed}): leave one out"
             )
     return found
+
+
+def to_toml(scenario: Scenario) -> str:
+    """A scenario as a file that ``from_toml`` reads."""
+    values = scenario.echo()
+    lines = [f"{name} = {_value(values[name])}" for name in TOP if values[name] is not None]
+    sections = {"workload": WORKLOAD, "network": NETWORK}
+    for section, names in sections.items():
+        lines.append(f"\n[{section}]")
+        for name in names:
+            value = values["workload" if name == "kind" else name]
+            if value is not None:
+                lines.append(f"{name} = {_value(value)}")
+    if scenario.parameters:
+        lines.append("\n[parameters]")
+        lines += [f"{_key(name)} = {_value(v)}" for name, v in scenario.parameters.items()]
+    for fault in values["faults"]:
+        lines.append("\n[[faults]]")
+        lines += [f"{name} = {_value(value)}" for name, value in fault.items()]
+    return "\n".join(lines) + "\n"
+
+
+def _key(name: str) -> str:
+    return (
+        name
+        if name.replace("_", "").replace("-", "").isalnum() and name.isascii()
+        else (json.dumps(name))
+    )
+
+
+def _value(value: Any) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, (list, tuple)):
+        return f"[{', '.join(_value(one) for one in value)}]"
+    if isinstance(value, str):
+        # TOML's basic strings are JSON's, but for the characters that JSON need not escape.
+        return json.dumps(value).replace("\x7f", "\\u007f")
+    return repr(value)

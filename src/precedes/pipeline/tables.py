@@ -1,117 +1,82 @@
-"""The tables of the pipeline: every schema, and the frames made from records of runs.
+"""The tables of a sweep: every schema, and the rows that records of runs give.
 
-All functions here and in ``metrics`` take frames and return frames; none starts a job.
+What was asked of runs is in typed columns of ``runs``: a field of the scenario is a column of its
+own name, a parameter is ``param_<name>``: of its value where a run's protocol has it, and null
+elsewhere.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final
+import dataclasses
+import hashlib
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict
+from typing import Any, Final
 
 import pyarrow as pa
-import pyarrow.parquet as pq
-from pyspark.sql.types import (
-    BooleanType,
-    DataType,
-    DoubleType,
-    IntegerType,
-    LongType,
-    StringType,
-    StructField,
-    StructType,
-)
 
-from precedes.pipeline import asked
+from precedes import registry
 from precedes.pipeline.directory import TRACES, Record
 from precedes.pipeline.execute import FAILED, FINISHED
 from precedes.pipeline.plan import PlannedRun, name_of
-from precedes.pipeline.spark import jobs
-from precedes.pipeline.spark.monitor import Summary
-from precedes.stores import Address, handed
+from precedes.pipeline.spark.jobs import Summary
+from precedes.sim import Scenario
+from precedes.sim.scenario import Fault
 
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
-
-INT: Final = IntegerType()
-LONG: Final = LongType()
-DOUBLE: Final = DoubleType()
-TEXT: Final = StringType()
-FLAG: Final = BooleanType()
+INT: Final = pa.int32()
+LONG: Final = pa.int64()
+DOUBLE: Final = pa.float64()
+TEXT: Final = pa.string()
+FLAG: Final = pa.bool_()
 
 
-def _schema(required: Mapping[str, DataType], optional: Mapping[str, DataType]) -> StructType:
-    fields = [StructField(name, kind, nullable=False) for name, kind in required.items()]
-    fields += [StructField(name, kind, nullable=True) for name, kind in optional.items()]
-    return StructType(fields)
+def _schema(
+    required: Mapping[str, pa.DataType], optional: Mapping[str, pa.DataType] | None = None
+) -> pa.Schema:
+    fields = [pa.field(name, kind, nullable=False) for name, kind in required.items()]
+    return pa.schema([*fields, *(pa.field(*item) for item in (optional or {}).items())])
 
 
-# What the columns of ``asked`` hold.
-PLAIN: Final[dict[type, DataType]] = {int: LONG, float: DOUBLE, str: TEXT, bool: FLAG}
-# Counters of a result's own, in columns of their names behind this.
+def _of(kind: pa.DataType, names: str) -> dict[str, pa.DataType]:
+    return dict.fromkeys(names.split(), kind)
+
+
+def _all_but_first(schema: pa.Schema) -> dict[str, pa.DataType]:
+    return dict(zip(schema.names[1:], schema.types[1:], strict=True))
+
+
+# What the columns of scenarios and parameters hold.
+PLAIN: Final = {int: LONG, float: DOUBLE, str: TEXT, bool: FLAG}
+# Counters of a result's own, in columns of their names behind this; and parameters of protocols.
 COUNTER: Final = "extra_"
+PARAMETER: Final = "param_"
 
-# The events of a trace as Spark reads them; precedes.trace.schema is the other side.
-EVENTS: Final = _schema(
-    {
-        "run_id": INT,
-        "node": INT,
-        "local_seq": LONG,
-        "time_us": LONG,
-        "kind": TEXT,
-        "source": INT,
-        "seq": INT,
-    },
-    {"packet": LONG},
-)
-MANIFEST_ROW: Final = _schema({"run_id": INT, "status": TEXT}, {"error": TEXT})
+# Cells of a summary: runs that differ in the seed alone.
+CELL: Final = _of(TEXT, "experiment protocol params")
+
 RESULTS: Final = _schema(
     {"run_id": INT},
     {
-        "broadcasts": LONG,
-        "deliveries": LONG,
-        "packets": LONG,
-        "messages_sent": LONG,
-        "bytes_sent": LONG,
-        "violating_deliveries": LONG,
-        "violating_messages": LONG,
-        "lost": LONG,
-        "duplicates": LONG,
-        "pending_max": LONG,
-        "pending_at_end": LONG,
-        "reception_ms_mean": DOUBLE,
-        "delivery_ms_mean": DOUBLE,
-        "delivery_ms_p50": DOUBLE,
-        "delivery_ms_p99": DOUBLE,
-        "simulated_s": DOUBLE,
-        "complete": FLAG,
+        **_of(LONG, "broadcasts deliveries packets messages_sent bytes_sent violating_deliveries"),
+        **_of(LONG, "violating_messages lost duplicates pending_max pending_at_end"),
+        **_of(DOUBLE, "reception_ms_mean delivery_ms_mean delivery_ms_p50 delivery_ms_p99"),
+        **{"simulated_s": DOUBLE, "complete": FLAG},
     },
 )
 RUNS: Final = _schema(
     {
-        "run_id": INT,
-        "experiment": TEXT,
-        "number": INT,
-        "protocol": TEXT,
-        "params": TEXT,
-        "nodes": INT,
-        "seed": LONG,
-        "status": TEXT,
+        **{"run_id": INT, "experiment": TEXT, "number": INT, "protocol": TEXT, "params": TEXT},
+        **{"nodes": INT, "seed": LONG, "status": TEXT},
     },
-    {"error": TEXT, **{field.name: field.dataType for field in RESULTS.fields[1:]}},
+    {"error": TEXT, **_all_but_first(RESULTS)},
 )
 MANIFEST: Final = _schema(
     {
-        "run_id": INT,
-        "path": TEXT,
-        "rows": LONG,
-        "bytes": LONG,
-        "sha256": TEXT,
-        "code_version": TEXT,
-        "schema_version": INT,
-    },
-    {},
+        **{"run_id": INT, "path": TEXT, "rows": LONG, "bytes": LONG},
+        **{"sha256": TEXT, "code_version": TEXT, "schema_version": INT},
+    }
 )
-TIMINGS: Final = _schema({"run_id": INT, "cpu_s": DOUBLE, "wall_s": DOUBLE}, {})
+TIMINGS: Final = _schema({"run_id": INT, "cpu_s": DOUBLE, "wall_s": DOUBLE})
 TIMINGS_SPARK: Final = _schema(
     {"job": INT, "title": TEXT, "wall_s": DOUBLE, "tasks": LONG},
     {"failed_tasks": LONG, "task_s": DOUBLE, "java_cpu_s": DOUBLE, "shuffled_bytes": LONG},
@@ -120,164 +85,151 @@ MEASURES: Final = _schema(
     {"run_id": INT},
     {
         "latency_us_mean": DOUBLE,
-        "latency_us_p50": LONG,
-        "latency_us_p90": LONG,
-        "latency_us_p99": LONG,
-        "latency_us_p999": LONG,
-        "latency_us_max": LONG,
-        "held_mean": DOUBLE,
-        "held_max": LONG,
+        **_of(LONG, "latency_us_p50 latency_us_p90 latency_us_p99 latency_us_p999 latency_us_max"),
+        **{"held_mean": DOUBLE, "held_max": LONG},
     },
 )
-LATENCY_HIST: Final = _schema(
-    {"run_id": INT, "low_us": LONG, "high_us": LONG, "deliveries": LONG}, {}
-)
+LATENCY_HIST: Final = _schema({"run_id": INT, **_of(LONG, "low_us high_us deliveries")})
 OCCUPANCY: Final = _schema(
     {
-        "run_id": INT,
-        "bin": INT,
-        "start_us": LONG,
-        "end_us": LONG,
-        "held_mean": DOUBLE,
-        "held_max": LONG,
-    },
-    {},
+        **_of(INT, "run_id bin"),
+        **_of(LONG, "start_us end_us"),
+        **{"held_mean": DOUBLE, "held_max": LONG},
+    }
 )
 AUDIT_RUNS: Final = _schema(
     {
-        "run_id": INT,
-        "verdict": TEXT,
-        "nodes": INT,
-        "messages": LONG,
-        "deliveries": LONG,
-        "violations": LONG,
-        "violating_messages": LONG,
-        "lost": LONG,
-        "duplicates": LONG,
-        "phantom": LONG,
-        "cycles": LONG,
-        "unjudged": LONG,
-        "undelivered_at_end": LONG,
-    },
-    {},
+        **{"run_id": INT, "verdict": TEXT, "nodes": INT},
+        **_of(LONG, "messages deliveries violations violating_messages lost duplicates phantom"),
+        **_of(LONG, "cycles unjudged undelivered_at_end"),
+    }
 )
 VIOLATIONS: Final = _schema(
-    {"run_id": INT, "kind": TEXT, "node": INT, "source": INT, "seq": INT},
-    {"witness_source": INT, "witness_seq": INT, "sentence": TEXT},
+    {"run_id": INT, "kind": TEXT, **_of(INT, "node source seq")},
+    {**_of(INT, "witness_source witness_seq"), "sentence": TEXT},
+)
+RUN_METRICS: Final = _schema(
+    {"run_id": INT, **CELL, "number": INT, "seed": LONG},
+    {
+        **_of(LONG, "broadcasts deliveries packets bytes_sent"),
+        **_of(DOUBLE, "messages_per_packet bytes_per_delivery packets_per_broadcast"),
+        **{"violating_deliveries": LONG, "violation_share": DOUBLE},
+        **_of(LONG, "lost pending_max"),
+        **_of(DOUBLE, "reception_ms_mean delivery_ms_mean waiting_ms_mean"),
+        **_of(DOUBLE, "delivery_ms_p50 delivery_ms_p99"),
+        **_all_but_first(MEASURES),
+    },
+)
+PROTOCOL_SUMMARY: Final = _schema(
+    {**CELL, "metric": TEXT, "runs": INT}, _of(DOUBLE, "mean low high")
+)
+LATENCY_BY_PROTOCOL: Final = _schema({**CELL, **_of(LONG, "low_us high_us")}, {"deliveries": LONG})
+OCCUPANCY_BY_PROTOCOL: Final = _schema(
+    {**CELL, **_of(INT, "bin runs")}, {"held_mean": DOUBLE, "held_max": LONG}
 )
 
-# Parquet and Arrow have the same types; this is how the driver's rows get theirs.
-ARROW: Final = {
-    INT: pa.int32(),
-    LONG: pa.int64(),
-    DOUBLE: pa.float64(),
-    TEXT: pa.string(),
-    FLAG: pa.bool_(),
-}
+# Faults with a longer description are told apart by a digest.
+FAULTS_CHARACTERS_MAX: Final = 100
+
+# Columns that tables of runs have anyway, and the values that are no plain ones.
+ELSEWHERE: Final = ("protocol", "nodes", "seed", "parameters", "faults")
 
 Row = dict[str, Any]
 
 
-def table(rows: Sequence[Row], schema: StructType) -> pa.Table:
-    """The driver's own rows, which are as many as there are runs or findings, with their types."""
-    arrow = pa.schema([pa.field(f.name, ARROW[f.dataType], f.nullable) for f in schema.fields])
-    columns = [pa.array([row.get(field.name) for row in rows], field.type) for field in arrow]
-    return pa.Table.from_arrays(columns, schema=arrow)
+def table(rows: Sequence[Row], schema: pa.Schema) -> pa.Table:
+    """Rows with the types of a schema; what a row lacks is null."""
+    columns = [pa.array([row.get(field.name) for row in rows], field.type) for field in schema]
+    return pa.Table.from_arrays(columns, schema=schema)
 
 
-def frame(spark: SparkSession, data: pa.Table, schema: StructType) -> DataFrame:
-    """The same as a frame."""
-    return jobs.frame_of(spark, data, schema)
+def plain_tables(found: Mapping[int, Record]) -> dict[str, pa.Table]:
+    """What the records of runs say, without any computing."""
+    records = sorted(found.items())
+    bins = ("low_us", "high_us", "deliveries")
+    stretches = ("start_us", "end_us", "held_mean", "held_max")
+    rows: dict[str, tuple[pa.Schema, list[Row]]] = {
+        "measures": (
+            MEASURES,
+            [
+                {
+                    "run_id": run_id,
+                    **{f"latency_us_{k}": v for k, v in record["measures"]["latency_us"].items()},
+                    **{f"held_{k}": v for k, v in record["measures"]["held"].items()},
+                }
+                for run_id, record in records
+                if record["measures"]
+            ],
+        ),
+        "audit_runs": (
+            AUDIT_RUNS,
+            [{**record["audit"], "run_id": at} for at, record in records if record["audit"]],
+        ),
+        # Up to five of a kind and run.
+        "violations": (
+            VIOLATIONS,
+            [
+                {**finding, "run_id": run_id}
+                for run_id, record in records
+                for finding in (record["audit"] or {}).get("findings", [])
+            ],
+        ),
+        "latency_hist": (LATENCY_HIST, _listed_rows(records, "latency_histogram", bins)),
+        "occupancy": (OCCUPANCY, _listed_rows(records, "held_bins", stretches)),
+        "manifest": (
+            MANIFEST,
+            [
+                {
+                    **record["trace"],
+                    "run_id": run_id,
+                    "path": f"{TRACES}/{name_of(run_id)}.parquet",
+                    "code_version": record["code_version"],
+                }
+                for run_id, record in records
+                if record["trace"]
+            ],
+        ),
+        "timings": (TIMINGS, [{**record["result"], "run_id": at} for at, record in records]),
+    }
+    plain = {name: table(listed, schema) for name, (schema, listed) in rows.items()}
+    return {"results": _results_table(records), **plain}
 
 
-def written_frame(spark: SparkSession, path: Address, schema: StructType) -> DataFrame:
-    """A table in a Parquet file that all machines see: its row groups are read by tasks.
-
-    Spark's own reader would take brackets in the path for a pattern, and look for the path on
-    whatever file system is its default.
-    """
-    with path.open() as opened:
-        groups = [str(group) for group in range(pq.read_metadata(opened).num_row_groups)]
-    count = min(len(groups), 2 * jobs.parallelism(spark))
-    tasks = [groups[first::count] for first in range(count)]
-    return jobs.packed(spark, tasks).mapInArrow(handed(_ReadGroups(path), path), schema)
+def _listed_rows(
+    records: Sequence[tuple[int, Record]], key: str, names: Sequence[str]
+) -> list[Row]:
+    """The lists under a key of the measures, a row for each entry, numbered as ``bin``."""
+    return [
+        {"run_id": run_id, "bin": number, **dict(zip(names, entry, strict=True))}
+        for run_id, record in records
+        for number, entry in enumerate((record["measures"] or {}).get(key, []))
+    ]
 
 
-class _ReadGroups:
-    """What a task does with the numbers of row groups."""
-
-    def __init__(self, path: Address) -> None:
-        self._path = path
-
-    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        with self._path.open() as opened, pq.ParquetFile(opened) as file:
-            for batch in batches:
-                for group in batch.column("order").to_pylist():
-                    yield from file.read_row_group(int(group)).to_batches()
-
-
-def stored_frame(spark: SparkSession, paths: Sequence[Address]) -> DataFrame:
-    """Parquet files of one schema, wherever they are: tasks read whole files."""
-    from pyspark.sql.pandas.types import from_arrow_schema
-
-    with paths[0].open() as opened:
-        plain = [_plain_field(field) for field in pq.read_schema(opened)]
-    work = handed(_ReadFiles(pa.schema(plain)), *paths)
-    count = min(len(paths), 2 * jobs.parallelism(spark))
-    tasks = [[str(path) for path in paths[first::count]] for first in range(count)]
-    return jobs.packed(spark, tasks).mapInArrow(work, from_arrow_schema(pa.schema(plain)))
-
-
-def _plain_field(field: pa.Field) -> pa.Field:
-    kind = field.type.value_type if pa.types.is_dictionary(field.type) else field.type
-    return pa.field(field.name, kind)
-
-
-class _ReadFiles:
-    """What a task does with addresses of files."""
-
-    def __init__(self, schema: pa.Schema) -> None:
-        self._schema = schema
-
-    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for batch in batches:
-            for path in batch.column("order").to_pylist():
-                with Address.of(path).open() as opened, pq.ParquetFile(opened) as file:
-                    for group in range(file.num_row_groups):
-                        found = file.read_row_group(group).cast(self._schema)
-                        yield from found.to_batches()
-
-
-def read_traces(spark: SparkSession, *paths: str) -> DataFrame:
-    """The columns of traces as they are in the files, as one frame."""
-    return spark.read.schema(EVENTS).parquet(*paths)
-
-
-def results_table(found: Mapping[int, Record]) -> pa.Table:
+def _results_table(records: Sequence[tuple[int, Record]]) -> pa.Table:
     """A row of ``RESULTS`` for each record, and a column for each of their counters."""
     rows: list[Row] = []
     counters: set[str] = set()
-    for run_id, record in sorted(found.items()):
+    for run_id, record in records:
         result = record["result"]
+        violations = result["violations"] or {"deliveries": None, "messages": None}
+        latency = result["latency"]
         extra = {COUNTER + name: float(value) for name, value in result["extra"].items()}
         counters |= extra.keys()
-        rows.append({**_result_cells(result), **extra, "run_id": run_id})
-    more = _schema({}, dict.fromkeys(sorted(counters), DOUBLE))
-    return table(rows, StructType([*RESULTS.fields, *more.fields]))
-
-
-def _result_cells(result: Record) -> Row:
-    violations = result["violations"] or {"deliveries": None, "messages": None}
-    latency = result["latency"]
-    return {
-        **{name: result.get(name) for name in RESULTS.names if name in result},
-        "violating_deliveries": violations["deliveries"],
-        "violating_messages": violations["messages"],
-        "reception_ms_mean": latency["reception_mean"],
-        "delivery_ms_mean": latency["delivery_mean"],
-        "delivery_ms_p50": latency["p50"],
-        "delivery_ms_p99": latency["p99"],
-    }
+        rows.append(
+            {
+                **{name: result[name] for name in RESULTS.names if name in result},
+                "violating_deliveries": violations["deliveries"],
+                "violating_messages": violations["messages"],
+                "reception_ms_mean": latency["reception_mean"],
+                "delivery_ms_mean": latency["delivery_mean"],
+                "delivery_ms_p50": latency["p50"],
+                "delivery_ms_p99": latency["p99"],
+                **extra,
+                "run_id": run_id,
+            }
+        )
+    return table(rows, pa.schema([*RESULTS, *((name, DOUBLE) for name in sorted(counters))]))
 
 
 def runs_table(
@@ -288,11 +240,11 @@ def runs_table(
 ) -> pa.Table:
     """A row for every planned run: what it is, its ``results_table`` row, and what was asked."""
     found = {row["run_id"]: row for row in results.to_pylist()}
-    types = asked.scenario_types() | asked.parameter_types(run.scenario.protocol for run in runs)
+    types = scenario_types() | parameter_types(run.scenario.protocol for run in runs)
     rows = [
         {
             **found.get(run.run_id, {}),
-            **asked.cells(run.scenario, types),
+            **cells(run.scenario, types),
             "run_id": run.run_id,
             "experiment": run.experiment,
             "number": run.number,
@@ -308,22 +260,7 @@ def runs_table(
     counters = [name for name in results.column_names if name.startswith(COUNTER)]
     more = {name: PLAIN[kind] for name, kind in types.items()}
     more |= dict.fromkeys(sorted(counters), DOUBLE)
-    return table(rows, StructType([*RUNS.fields, *_schema({}, more).fields]))
-
-
-def manifest_rows(found: Mapping[int, Record]) -> list[Row]:
-    """The traces that there are."""
-    return [
-        {
-            **{name: record["trace"][name] for name in ("rows", "bytes", "sha256")},
-            "run_id": run_id,
-            "path": f"{TRACES}/{name_of(run_id)}.parquet",
-            "code_version": record["code_version"],
-            "schema_version": record["trace"]["schema_version"],
-        }
-        for run_id, record in sorted(found.items())
-        if record["trace"]
-    ]
+    return table(rows, pa.schema([*RUNS, *more.items()]))
 
 
 def job_rows(took: Sequence[Summary]) -> list[Row]:
@@ -331,52 +268,64 @@ def job_rows(took: Sequence[Summary]) -> list[Row]:
     return [{"job": number, **summary._asdict()} for number, summary in enumerate(took)]
 
 
-def timing_rows(found: Mapping[int, Record]) -> list[Row]:
-    """What the runs took: the only table that differs from one time to the next."""
-    return [
-        {
-            "run_id": run_id,
-            "cpu_s": record["result"]["cpu_s"],
-            "wall_s": record["result"]["wall_s"],
-        }
-        for run_id, record in sorted(found.items())
-    ]
+def scenario_types() -> dict[str, type]:
+    """The scenario's columns and what they hold."""
+    plain = {"int": int, "float": float, "str": str, "bool": bool}
+    types = {
+        field.name: plain[str(field.type).removesuffix(" | None")]
+        for field in dataclasses.fields(Scenario)
+        if field.name not in ELSEWHERE
+    }
+    return {**types, "faults": str}
 
 
-def measure_rows(found: Mapping[int, Record]) -> list[Row]:
-    """Exact percentiles and occupancy of the runs that have a trace."""
-    rows = []
-    for run_id, record in sorted(found.items()):
-        measured = record["measures"]
-        if measured:
-            latency = {f"latency_us_{name}": v for name, v in measured["latency_us"].items()}
-            held = {f"held_{name}": value for name, value in measured["held"].items()}
-            rows.append({"run_id": run_id, **latency, **held})
-    return rows
+def parameter_types(protocols: Iterable[str]) -> dict[str, type]:
+    """The columns of these protocols' parameters and what they hold, by name.
+
+    Where two protocols have a parameter of one name and different types, numbers become float and
+    everything else text.
+    """
+    found: dict[str, set[type]] = {}
+    for protocol in sorted(set(protocols)):
+        for name, value in vars(registry.load(protocol).make_parameters({})).items():
+            kind = next((kind for kind in (bool, int, float) if isinstance(value, kind)), str)
+            found.setdefault(PARAMETER + name, set()).add(kind)
+    return {name: _common(types) for name, types in sorted(found.items())}
 
 
-def listed_rows(found: Mapping[int, Record], key: str, names: Sequence[str]) -> list[Row]:
-    """The lists under a key of the measures, a row for each entry, numbered as ``bin``."""
-    return [
-        {"run_id": run_id, "bin": number, **dict(zip(names, entry, strict=True))}
-        for run_id, record in sorted(found.items())
-        for number, entry in enumerate((record["measures"] or {}).get(key, []))
-    ]
+def _common(types: set[type]) -> type:
+    if len(types) == 1:
+        return next(iter(types))
+    return float if types == {int, float} else str
 
 
-def audit_rows(found: Mapping[int, Record]) -> list[Row]:
-    """The verdict on every trace."""
-    return [
-        {**record["audit"], "run_id": run_id}
-        for run_id, record in sorted(found.items())
-        if record["audit"]
-    ]
+def cells(scenario: Scenario, types: Mapping[str, type]) -> dict[str, Any]:
+    """The values of one run in columns of ``scenario_types`` and ``parameter_types``."""
+    parameters = vars(registry.load(scenario.protocol).make_parameters(scenario.parameters))
+    values = {
+        **{name: getattr(scenario, name) for name in scenario_types() if name != "faults"},
+        "faults": faults_word(scenario.faults),
+        **{PARAMETER + name: value for name, value in parameters.items()},
+    }
+    return {
+        name: None if value is None else types[name](value)
+        for name, value in values.items()
+        if name in types
+    }
 
 
-def violation_rows(found: Mapping[int, Record]) -> list[Row]:
-    """The witnesses, up to five of a kind and run."""
-    return [
-        {**finding, "run_id": run_id}
-        for run_id, record in sorted(found.items())
-        for finding in (record["audit"] or {}).get("findings", [])
-    ]
+def faults_word(faults: Sequence[Fault]) -> str:
+    """Faults as one word: what is said of each, or a digest if that is long."""
+    told = []
+    for fault in faults:
+        said = {k: v for k, v in asdict(fault).items() if v != getattr(Fault, k, None)}
+        kind = said.pop("kind")
+        told.append(f"{kind}({','.join(f'{k}={_plain(v)}' for k, v in said.items())})")
+    text = "+".join(told) or "none"
+    if len(text) <= FAULTS_CHARACTERS_MAX:
+        return text
+    return f"{len(faults)}-{hashlib.sha256(text.encode()).hexdigest()[:12]}"
+
+
+def _plain(value: Any) -> str:
+    return "/".join(map(str, value)) if isinstance(value, tuple) else str(value)

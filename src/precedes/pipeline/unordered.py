@@ -10,7 +10,7 @@ from __future__ import annotations
 import functools
 import itertools
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -21,8 +21,9 @@ from numpy.typing import NDArray
 from precedes.audit.logs import RANGE_ROWS
 from precedes.files import write_aside
 from precedes.model import Progress
-from precedes.pipeline import reading, tasks
+from precedes.pipeline import reading
 from precedes.pipeline.plan import pack
+from precedes.pipeline.runner import ANSWERS, Order, Runner, answer_batch, answer_to, answers
 from precedes.pipeline.spark import jobs
 from precedes.stores import Address
 from precedes.trace import Dialect
@@ -60,7 +61,7 @@ class Packed(NamedTuple):
 
 
 def pack_tables(
-    spark: SparkSession,
+    runner: Runner,
     tables: Sequence[Address],
     directory: Path,
     *,
@@ -68,11 +69,11 @@ def pack_tables(
 ) -> Packed:
     """Parquet files as blocks in a directory that all machines see."""
     orders = [order for table in tables for order in reading.table_orders(table)]
-    return _pack(spark, _PackTable(directory), orders, tables, progress)
+    return _pack(runner, _read_table, directory, orders, tables, progress)
 
 
 def pack_log(
-    spark: SparkSession,
+    runner: Runner,
     log: Address,
     directory: Path,
     *,
@@ -81,23 +82,23 @@ def pack_log(
     progress: Progress | None = None,
 ) -> Packed:
     """A log of any format as blocks in a directory that all machines see."""
-    work = _PackLog(directory, format, dialect or Dialect())
-    return _pack(spark, work, reading.orders_of(log, format), [log], progress)
+    read = functools.partial(_read_log, format, dialect or Dialect())
+    return _pack(runner, read, directory, reading.orders_of(log, format), [log], progress)
 
 
 def _pack(
-    spark: SparkSession,
-    work: _Packer,
+    runner: Runner,
+    read: Callable[[Order, Found], Iterator[pa.RecordBatch]],
+    directory: Path,
     orders: Sequence[reading.Priced],
     logs: Sequence[Address],
     progress: Progress | None,
 ) -> Packed:
     # What a task reads goes into common blocks: of thousands of small files there are few.
     costs_s = [cost_s for _, cost_s in orders]
-    grouped = sorted(map(sorted, pack(costs_s, at_least=2 * jobs.parallelism(spark))))
-    answers = tasks.run_stage(
-        spark,
-        work,
+    grouped = sorted(map(sorted, pack(costs_s, at_least=2 * runner.parallelism)))
+    done = runner.map(
+        functools.partial(_pack_order, read, str(directory)),
         [{"parts": [orders[number].order for number in group]} for group in grouped],
         [sum(costs_s[number] for number in group) for group in grouped],
         title="pack events into blocks",
@@ -106,56 +107,42 @@ def _pack(
         one_each=True,
     )
     found = Found()
-    for answer in answers:
+    for answer in done:
         found.skipped.update(answer["skipped"])
         for run_id, notes in answer["notes"].items():
             for note in notes:
                 found.note(run_id, note)
-    return Packed([name for answer in answers for name in answer["blocks"]], found)
+    return Packed([name for answer in done for name in answer["blocks"]], found)
 
 
-class _Packer:
-    """Packs what the parts of an order name; names of blocks follow from its number."""
-
-    def __init__(self, directory: Path) -> None:
-        self._directory = str(directory)
-
-    def __call__(self, order: tasks.Order) -> dict[str, Any]:
-        found = Found()
-        prefix = f"block-{order['number']:06d}"
-        batches = (batch for part in order["parts"] for batch in self.read(part, found))
-        blocks = pack_batches(batches, Path(self._directory), prefix=prefix)
-        return {"blocks": blocks, "skipped": found.skipped, "notes": found.notes}
-
-    def read(self, order: tasks.Order, found: Found) -> Iterator[pa.RecordBatch]:
-        """The rows of a part."""
-        raise NotImplementedError
+def _pack_order(
+    read: Callable[[Order, Found], Iterator[pa.RecordBatch]], directory: str, order: Order
+) -> dict[str, Any]:
+    """Pack what the parts of an order name; names of blocks follow from its number."""
+    found = Found()
+    prefix = f"block-{order['number']:06d}"
+    batches = (batch for part in order["parts"] for batch in read(part, found))
+    blocks = pack_batches(batches, Path(directory), prefix=prefix)
+    return {"blocks": blocks, "skipped": found.skipped, "notes": found.notes}
 
 
-class _PackTable(_Packer):
-    def read(self, order: tasks.Order, found: Found) -> Iterator[pa.RecordBatch]:
-        """See ``_Packer``."""
-        return table_batches(Address.of(order["path"]), range(order["first"], order["last"]))
+def _read_table(order: Order, _found: Found) -> Iterator[pa.RecordBatch]:
+    return table_batches(Address.of(order["path"]), range(order["first"], order["last"]))
 
 
-class _PackLog(_Packer):
-    def __init__(self, directory: Path, format: str, dialect: Dialect) -> None:
-        super().__init__(directory)
-        self._format = format
-        self._dialect = dialect
-
-    def read(self, order: tasks.Order, found: Found) -> Iterator[pa.RecordBatch]:
-        """See ``_Packer``."""
-        return reading.read_order(order, self._format, self._dialect, found)
+def _read_log(
+    format: str, dialect: Dialect, order: Order, found: Found
+) -> Iterator[pa.RecordBatch]:
+    return reading.read_order(order, format, dialect, found)
 
 
 def pack_frame(spark: SparkSession, events: DataFrame, directory: Path) -> Packed:
     """The rows of a frame as blocks; its partitions are read as they are."""
-    packed = events.mapInArrow(_PackFrame(directory), tasks.ANSWERS)
+    packed = events.mapInArrow(_PackFrame(directory), ANSWERS)
     rows = jobs.wait_for(
         spark, lambda: packed.toArrow().to_pylist(), title="pack events into blocks"
     )
-    return Packed([name for names in tasks.answers(rows) for name in names], Found())
+    return Packed([name for names in answers(rows) for name in names], Found())
 
 
 class _PackFrame:
@@ -171,14 +158,14 @@ class _PackFrame:
         part = context.partitionId()
         prefix = f"block-{part:06d}-{context.taskAttemptId()}"
         work = functools.partial(self._pack, prefix=prefix)
-        yield tasks.answer_batch([part], [tasks.answer_to(work, batches)])
+        yield answer_batch(part, answer_to(work, batches))
 
     def _pack(self, batches: Iterator[pa.RecordBatch], *, prefix: str) -> list[str]:
         return pack_batches(batches, Path(self._directory), prefix=prefix)
 
 
 def sort_blocks(
-    spark: SparkSession,
+    runner: Runner,
     packed: Packed,
     directory: Path,
     *,
@@ -187,19 +174,17 @@ def sort_blocks(
     """Sort the runs in the blocks; ``runs_in`` has them then."""
     blocks = packed.blocks
     name_all(blocks, directory)
-    tasks.run_stage(
-        spark,
-        _Translate(directory),
+    runner.map(
+        functools.partial(_translate, str(directory)),
         [{"block": name} for name in blocks],
         [TRANSLATE_S] * len(blocks),
         title="number the names of events",
     )
     name_rest(blocks, directory)
     rows = load_naming(directory / NAMES).rows
-    spans = _spans(rows, max(2 * jobs.parallelism(spark), 1 + int(rows.sum()) // RANGE_ROWS))
-    stretches = tasks.run_stage(
-        spark,
-        _Merge(directory, blocks),
+    spans = _spans(rows, max(2 * runner.parallelism, 1 + int(rows.sum()) // RANGE_ROWS))
+    stretches = runner.map(
+        functools.partial(_merge, str(directory), blocks),
         [{"first": first, "last": last} for first, last in spans],
         [MERGE_S * int(rows[first:last].sum()) for first, last in spans],
         title="merge blocks of events",
@@ -242,22 +227,11 @@ def _spans(rows: NDArray[np.int64], ranges: int) -> list[tuple[int, int]]:
     return [(first, last) for first, last in itertools.pairwise(cuts) if first < last]
 
 
-class _Translate:
-    """Looks up the names of a block."""
-
-    def __init__(self, directory: Path) -> None:
-        self._directory = str(directory)
-
-    def __call__(self, order: tasks.Order) -> None:
-        translate_block(order["block"], Path(self._directory))
+def _translate(directory: str, order: Order) -> None:
+    """Look up the names of a block."""
+    translate_block(order["block"], Path(directory))
 
 
-class _Merge:
-    """Merges the rows of some nodes."""
-
-    def __init__(self, directory: Path, blocks: list[str]) -> None:
-        self._directory = str(directory)
-        self._blocks = blocks
-
-    def __call__(self, order: tasks.Order) -> Stretch:
-        return merge_nodes(self._blocks, Path(self._directory), order["first"], order["last"])
+def _merge(directory: str, blocks: list[str], order: Order) -> Stretch:
+    """Merge the rows of some nodes."""
+    return merge_nodes(blocks, Path(directory), order["first"], order["last"])

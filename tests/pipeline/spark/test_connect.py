@@ -31,13 +31,13 @@ from pathlib import Path
 from precedes.audit import to_json
 from precedes.errors import UserError
 from precedes.pipeline import audit_files, follow_stream, run_sweep
-from precedes.pipeline.spark import jobs, monitor
+from precedes.pipeline.spark import jobs
 from precedes.pipeline.spark.session import open_session
 from precedes.sim.experiment import from_file
 
 master, experiment, out = sys.argv[1:]
 took, shares = [], []
-with open_session(master=master) as spark, monitor.listening(took.append):
+with open_session(master=master) as spark, jobs.listening(took.append):
     cores = jobs.parallelism(spark)
     done = run_sweep(from_file(experiment), out, session=spark, progress=shares.append)
     traces = sorted(Path(out, "traces").iterdir())
@@ -66,7 +66,7 @@ def test_a_sweep_and_an_audit(swept, tmp_path):
     assert (cores, failures, found) == (2, 0, 1)
     assert 1.0 in shares
     assert refused.startswith("cannot audit a stream on Spark Connect, whose driver is in another")
-    assert {"simulate", "audit files", "run_metrics"} <= set(took)
+    assert {"simulate", "audit files"} <= set(took)
     assert runs.tables(out) == runs.tables(swept[0])
     traces = sorted((out / "traces").iterdir())
     reports = [audit(history) for path in traces for history in load(path)]

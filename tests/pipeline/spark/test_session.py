@@ -13,8 +13,13 @@ import pytest
 from precedes import sources
 from precedes.cli.main import main
 from precedes.errors import UserError
-from precedes.pipeline.spark import jobs, master, monitor, package
-from precedes.pipeline.spark.session import check_settings, driver_memory_mb, open_session
+from precedes.pipeline.spark import jobs, master
+from precedes.pipeline.spark.session import (
+    check_settings,
+    driver_memory_mb,
+    open_session,
+    write_archive,
+)
 
 
 def test_the_drivers_memory_is_a_share_of_the_machines():
@@ -78,7 +83,7 @@ def test_the_page_and_what_jobs_took(spark):
         assert context.partitionId() or context.attemptNumber(), "this one is tried again"
         yield from batches
 
-    with monitor.listening(took.append), open_session(session=spark):
+    with jobs.listening(took.append), open_session(session=spark):
         shuffled = rows.mapInArrow(fails_at_first, "id long")
         assert jobs.wait_for(spark, shuffled.toArrow, title="count").num_rows == 1000
         with pytest.raises(jobs.SparkError):
@@ -96,7 +101,7 @@ def test_the_page_and_what_jobs_took(spark):
 def test_the_archive_is_the_package(tmp_path):
     """The same bytes each time; unpacked as a folder of its name it is the package itself."""
     for name in ("one.zip", "two.zip"):
-        package.write_archive(tmp_path / name)
+        write_archive(tmp_path / name)
     assert (tmp_path / "one.zip").read_bytes() == (tmp_path / "two.zip").read_bytes()
     place = tmp_path / "executor"
     with zipfile.ZipFile(tmp_path / "one.zip") as archive:
@@ -111,3 +116,16 @@ def test_the_archive_is_the_package(tmp_path):
     )  # fmt: skip
     assert told.stdout.split() == [str(place / "precedes"), sources.digest_of_runs()]
     assert importlib.util.find_spec("precedes").origin == str(sources.PACKAGE / "__init__.py")
+
+
+def test_pages_stay_at_home(tmp_path, monkeypatch):
+    """The archive that executors import: the code, and nothing that is only shown."""
+    package = tmp_path / "precedes"
+    for name in ("model.py", "report/page.css", "share/docs/live.md", "share/examples/chat.py"):
+        (package / name).parent.mkdir(parents=True, exist_ok=True)
+        (package / name).touch()
+    monkeypatch.setattr(sources, "PACKAGE", package)
+    monkeypatch.setattr(sources, "SHARE", package / "share")
+    write_archive(tmp_path / "package.zip")
+    assert zipfile.ZipFile(tmp_path / "package.zip").namelist() == ["model.py", "report/page.css"]
+    assert [path.name for path in sources.files()] == ["model.py"]

@@ -1,4 +1,4 @@
-"""Spark jobs that a person waits for: progress, ctrl-C, and a cluster that gives nothing."""
+"""Spark jobs that a person waits for: progress, Ctrl-C, what they took, and errors in one line."""
 
 from __future__ import annotations
 
@@ -8,12 +8,10 @@ import threading
 import time
 import uuid
 import weakref
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Final, TypeVar
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
 from precedes.errors import UserError
-from precedes.pipeline.spark import monitor
-from precedes.pipeline.spark.estimate import Estimate, Piece
 from precedes.pipeline.spark.session import context_of, log_of
 
 if TYPE_CHECKING:
@@ -23,13 +21,14 @@ if TYPE_CHECKING:
 
 # The bound on the rows of a batch; 0 or less means none.
 RECORDS: Final = "spark.sql.execution.arrow.maxRecordsPerBatch"
-POLL_S: Final = 0.1
-# A look at Spark's counts may take one part in so many of the time until the next.
-LOOK_EVERY: Final = 20
+POLL_S: Final = 0.2
 # More tasks at once than any cluster of ours would run.
 PARALLELISM_MAX: Final = 100_000
 # A cluster may have to start machines first; one that has none waits for ever.
 RESOURCES_S: Final = 120.0
+# Java answers a cancelled job in some milliseconds, a busy one in seconds.
+CANCEL_S: Final = 30.0
+CANCEL_AGAIN_S: Final = 0.5
 
 TRACEBACK: Final = "Traceback (most recent call last):"
 # A task that failed for good, and why.
@@ -108,20 +107,175 @@ def sharers(spark: SparkSession) -> int:
     return parallelism(spark) if is_local else 0
 
 
+class Summary(NamedTuple):
+    """What the jobs of a group took; None is what Spark Connect does not tell.
+
+    Spark counts the CPU time of Java alone: that of Python is in ``task_s``, the time in tasks.
+    """
+
+    title: str
+    wall_s: float
+    tasks: int
+    failed_tasks: int | None  # they were tried again, or their machine was lost
+    task_s: float | None
+    java_cpu_s: float | None
+    shuffled_bytes: int | None
+
+    def __str__(self) -> str:
+        told = f"{self.title}: {self.wall_s:.1f} s, {self.tasks:,} tasks"
+        if self.task_s is None:
+            return told
+        return (
+            f"{told}, {self.failed_tasks:,} of them failed, {self.task_s:.1f} s in tasks, "
+            f"{self.java_cpu_s:.1f} s of Java's CPU, {self.shuffled_bytes:,} bytes shuffled"
+        )
+
+
+class Group:
+    """The jobs that a thread starts; they can be counted and cancelled together."""
+
+    def __init__(self, session: SparkSession, title: str) -> None:
+        self.title = title
+        self._name = f"precedes-{uuid.uuid4().hex}"
+        self._session = session
+        self._begin_s = time.monotonic()
+
+    def begin(self) -> None:
+        """Have all jobs of this thread belong to it.
+
+        Spark starts the jobs of a query in threads of its own: they inherit a group, but not a tag.
+        """
+        title = f"precedes: {self.title}"
+        self._session.sparkContext.setJobGroup(self._name, title, interruptOnCancel=True)
+
+    def end(self) -> None:
+        """Nothing more belongs to it."""
+
+    def cancel(self) -> None:
+        """Ask for its jobs to be ended."""
+        self._session.sparkContext.cancelJobGroup(self._name)
+
+    def has_begun(self) -> bool:
+        """Whether a task was given a machine."""
+        return any(stage.numActiveTasks + stage.numCompletedTasks for stage in self._infos())
+
+    def finished(self) -> int:
+        """How many tasks are done of the stage that gives the newest job its result."""
+        last = max(self._infos(), key=lambda stage: stage.stageId, default=None)
+        return 0 if last is None else int(last.numCompletedTasks)
+
+    def _infos(self) -> list[Any]:
+        tracker = self._session.sparkContext.statusTracker()
+        return [info for stage in self._stages() if (info := tracker.getStageInfo(stage))]
+
+    def _stages(self) -> list[int]:
+        tracker = self._session.sparkContext.statusTracker()
+        jobs = [tracker.getJobInfo(job) for job in tracker.getJobIdsForGroup(self._name)]
+        return sorted({stage for job in jobs if job for stage in job.stageIds})
+
+    def summary(self) -> Summary:
+        """What it has taken so far."""
+        store = self._session.sparkContext._jsc.sc().statusStore()
+        tasks = failed = task_ms = java_ns = shuffled = 0
+        for stage in self._stages():
+            try:
+                data = store.lastStageAttempt(stage)
+            except Exception:  # a stage whose result was there already
+                continue
+            tasks += data.numCompleteTasks()
+            failed += data.numFailedTasks()
+            task_ms += data.executorRunTime()
+            java_ns += data.executorCpuTime()
+            shuffled += data.shuffleWriteBytes()
+        wall_s = time.monotonic() - self._begin_s
+        return Summary(self.title, wall_s, tasks, failed, task_ms / 1e3, java_ns / 1e9, shuffled)
+
+
+class ConnectGroup(Group):
+    """The queries of a thread on a server of Spark Connect: known by their tag.
+
+    The server tells its clients of tasks alone, while a query runs.
+    """
+
+    def __init__(self, session: SparkSession, title: str) -> None:
+        super().__init__(session, title)
+        self._thread = 0
+        self._newest: str | None = None
+        self._done: dict[tuple[str | None, int], int] = {}  # by query and stage
+        self._is_begun = False
+
+    def begin(self) -> None:
+        """Have all queries of this thread belong to it."""
+        self._thread = threading.get_ident()
+        self._session.addTag(self._name)
+        self._session.registerProgressHandler(self._heed)
+
+    def end(self) -> None:
+        """Nothing more belongs to it."""
+        self._session.removeProgressHandler(self._heed)
+
+    def cancel(self) -> None:
+        """Ask for its queries to be ended."""
+        self._session.interruptTag(self._name)
+
+    def _heed(
+        self,
+        stages: Iterable[Any] | None,
+        inflight_tasks: int,
+        operation_id: str | None,
+        done: bool,
+    ) -> None:
+        """Be told of a query, in the thread that waits for it."""
+        if threading.get_ident() != self._thread:
+            return
+        for stage in stages or ():
+            self._newest = operation_id
+            self._done[operation_id, stage.stage_id] = stage.num_completed_tasks
+            self._is_begun |= bool(stage.num_completed_tasks or inflight_tasks)
+
+    def has_begun(self) -> bool:
+        """Whether a task was given a machine."""
+        return self._is_begun
+
+    def finished(self) -> int:
+        """How many tasks are done of the last stage of the newest query."""
+        stages = {stage: n for (query, stage), n in self._done.items() if query == self._newest}
+        return stages[max(stages)] if stages else 0
+
+    def summary(self) -> Summary:
+        """What it has taken so far."""
+        wall_s = time.monotonic() - self._begin_s
+        return Summary(self.title, wall_s, sum(self._done.values()), None, None, None, None)
+
+
+Listener = Callable[[Summary], None]
+_listeners: Final[list[Listener]] = []
+
+
+@contextlib.contextmanager
+def listening(listener: Listener) -> Iterator[None]:
+    """Call a function, for a block, with what each group of jobs took that ends in it."""
+    _listeners.append(listener)
+    try:
+        yield
+    finally:
+        _listeners.remove(listener)
+
+
 def wait_for(
     spark: SparkSession,
     job: Callable[[], T],
     *,
     title: str,
-    watch: Callable[[], None] | None = None,
+    watch: Callable[[Group], None] | None = None,
 ) -> T:
-    """The result of a job, which runs in a thread while ``watch`` is called now and then.
+    """The result of a job, which runs in a thread while ``watch`` is called several times a second.
 
     ``title`` is what Spark's own pages and logs call it. An interrupt cancels the job, waiting
-    at most ``monitor.CANCEL_S`` for Spark to notice; its tasks may last some seconds longer. One
+    at most ``CANCEL_S`` for Spark to notice; its tasks may last some seconds longer. One
     that is given no machine within ``RESOURCES_S`` is cancelled too.
     """
-    group = monitor.group(spark, f"precedes-{uuid.uuid4().hex}", title)
+    group = (Group if context_of(spark) is not None else ConnectGroup)(spark, title)
     results: list[T] = []
     errors: list[BaseException] = []
 
@@ -134,54 +288,46 @@ def wait_for(
 
     thread = threading.Thread(target=run, daemon=True)
     thread.start()
-    resources = _Resources(group)
-    _current[spark] = group
+    deadline_s = time.monotonic() + RESOURCES_S
+    has_begun = False
     try:
         while thread.is_alive():
             thread.join(POLL_S)
-            resources.check()
+            if not has_begun:
+                with contextlib.suppress(Exception):
+                    has_begun = group.has_begun()
+                if not has_begun and time.monotonic() > deadline_s:
+                    raise SparkError(
+                        f"the Spark master has given no worker for {RESOURCES_S:.0f} s: start "
+                        "workers, or leave out `master`"
+                    )
             if watch is not None:
-                watch()
+                watch(group)
     except BaseException:
-        monitor.cancel(group, thread)
+        _cancel(group, thread)
         raise
     finally:
         with contextlib.suppress(Exception):
             group.end()
-    monitor.tell(group)
+    if _listeners:
+        with contextlib.suppress(Exception):  # it is not worth a failure
+            summary = group.summary()
+            for listener in [*_listeners]:
+                listener(summary)
     if errors:
         raise _user_error(errors[0], spark)
     return results[0]
 
 
-# What each session is at.
-_current: Final[weakref.WeakKeyDictionary[SparkSession, monitor.Group]] = (
-    weakref.WeakKeyDictionary()
-)
-
-
-class _Resources:
-    """Notices that no task has started for a long time."""
-
-    def __init__(self, group: monitor.Group) -> None:
-        self._group = group
-        self._seen = False
-        self._deadline_s = time.monotonic() + RESOURCES_S
-        self._next_s = 0.0
-
-    def check(self) -> None:
-        """Raise if the deadline has passed without a task."""
-        now_s = time.monotonic()
-        if self._seen or now_s < self._next_s:
+def _cancel(group: Group, thread: threading.Thread) -> None:
+    """Cancel a group until its thread has noticed: a job may start after it was cancelled."""
+    deadline_s = time.monotonic() + CANCEL_S
+    while thread.is_alive() and time.monotonic() < deadline_s:
+        try:
+            group.cancel()
+        except Exception:  # Spark may be what has just died
             return
-        self._next_s = now_s + 1
-        with contextlib.suppress(Exception):
-            self._seen = self._group.has_begun()
-        if not self._seen and now_s > self._deadline_s:
-            raise SparkError(
-                f"the Spark master has given no worker for {RESOURCES_S:.0f} s: start workers, or "
-                "leave out `master`"
-            )
+        thread.join(CANCEL_AGAIN_S)
 
 
 def _user_error(error: BaseException, spark: SparkSession) -> BaseException:
@@ -223,42 +369,3 @@ def cause_of(error: BaseException, *, python: str | None = None) -> str:
             "Python in PYSPARK_PYTHON, see 'precedes docs pipeline'"
         )
     return line.partition(" Consider setting")[0][:CAUSE_MAX] or type(error).__name__
-
-
-class TaskProgress:
-    """Tells how far a job is, from Spark's own count of its tasks.
-
-    ``costs_s`` are those of the tasks, in the order in which they begin; without, all are alike.
-    """
-
-    def __init__(
-        self,
-        spark: SparkSession,
-        tasks: int,
-        progress: Callable[[float], None],
-        *,
-        costs_s: Sequence[float] | None = None,
-    ) -> None:
-        self._spark = spark
-        guesses = [1.0] * tasks if costs_s is None else costs_s
-        self._estimate = Estimate(Piece(number, 0, cost) for number, cost in enumerate(guesses))
-        self._begun_s: dict[int, float] = {}
-        self._progress = progress
-        self._next_s = 0.0
-
-    def __call__(self) -> None:
-        now_s = time.monotonic()
-        if now_s < self._next_s:
-            return
-        with contextlib.suppress(Exception):  # the count is not worth a failure
-            self._heed(_current[self._spark].counts(), now_s)
-        self._next_s = now_s + LOOK_EVERY * (time.monotonic() - now_s)
-
-    def _heed(self, counts: monitor.Counts | None, now_s: float) -> None:
-        """Take tasks to begin and to end in their order, which is what longest first makes true."""
-        for number in range(0 if counts is None else counts.done + counts.active):
-            self._begun_s.setdefault(number, now_s)
-            self._estimate.begin(number, now_s)
-        for number in range(0 if counts is None else counts.done):
-            self._estimate.finish(number, taken_s=max(now_s - self._begun_s[number], POLL_S))
-        self._progress(self._estimate.share(now_s))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import atexit
 import contextlib
+import logging
 import os
 import re
 import shutil
@@ -11,17 +12,18 @@ import sys
 import tempfile
 import threading
 import weakref
+import zipfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlsplit
 
-from precedes import waiting
+from precedes import sources, waiting
 from precedes.console import say
 from precedes.errors import UserError
 from precedes.files import own_directory
 from precedes.machine import machine_bytes
-from precedes.pipeline.spark import java, package
+from precedes.pipeline.spark import java
 from precedes.pipeline.spark.master import (
     CONNECT,
     DEFAULT,
@@ -34,7 +36,6 @@ from precedes.pipeline.spark.master import (
     own_address,
     with_retries,
 )
-from precedes.pipeline.spark.quiet import unlogged
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -56,6 +57,14 @@ PYTHON: Final = "PYSPARK_PYTHON"
 REMOTE: Final = "SPARK_REMOTE"
 LOCAL_IP: Final = "SPARK_LOCAL_IP"
 CONNECT_MODE: Final = "SPARK_CONNECT_MODE_ENABLED"
+
+PY4J_LOGGERS: Final = ("py4j.java_gateway", "py4j.clientserver")
+# They print the error of a query with all of Java's stack, besides raising it.
+QUERY_LOGGERS: Final = ("DataFrameQueryContextLogger", "SQLQueryContextLogger")
+
+# Nothing of when or by whom it was made: the same sources are the same archive.
+DATE: Final = (1980, 1, 1, 0, 0, 0)
+MODE: Final = 0o644 << 16
 
 LOG4J: Final = """status = error
 rootLogger.level = warn
@@ -110,14 +119,15 @@ def open_session(
             found = SparkSession.active()
     if found is not None:
         _check_found(found, asked, settings)
-        with unlogged():
+        with _unlogged():
             _send_to(found)
             yield found
         return
     scratch = _scratch()
     try:
         where = asked or with_retries(os.environ.get(REMOTE) or DEFAULT)
-        with unlogged(), _connect_mode():
+        # That this process is a client of Connect, which Spark notes there, is taken back.
+        with _unlogged(), _variables({CONNECT_MODE: os.environ.get(CONNECT_MODE)}):
             made = _start(where, scratch, log or scratch / "spark.log", settings or {})
             if log is not None and not is_connect(where):
                 _logs[made] = log
@@ -139,7 +149,7 @@ def _send_to(session: SparkSession) -> None:
         return
     folder = _scratch()  # Spark reads it for as long as the session lives
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
-    package.send(session, folder)
+    _send(session, folder)
     _served.add(session)
 
 
@@ -199,10 +209,21 @@ def _check_found(
 
 def _start(master: str, scratch: Path, log: Path, settings: Mapping[str, str]) -> SparkSession:
     if is_connect(master):
-        _require_connect()
+        from pyspark.errors import PySparkImportError
+
+        try:
+            from pyspark.sql.connect.utils import check_dependencies
+
+            check_dependencies()
+        except (ImportError, PySparkImportError):
+            raise UserError(
+                "Spark Connect needs what is not installed: pip install 'precedes[connect]'"
+            ) from None
     check_reachable(master)
     log = log.absolute()
-    own = _own_address(master)
+    # What executors call, and nothing else listens at; None: Spark chooses, or the user has.
+    is_chosen = bool(os.environ.get(LOCAL_IP)) and not is_here(master)
+    own = None if is_chosen else own_address(master)
     with waiting.shown("starting Spark"):
         if is_connect(master):
             with _variables({REMOTE: None}):
@@ -214,7 +235,7 @@ def _start(master: str, scratch: Path, log: Path, settings: Mapping[str, str]) -
             if not is_connect(master):
                 made.sparkContext.setLogLevel("ERROR")
             if _is_elsewhere(made):
-                package.send(made, scratch)
+                _send(made, scratch)
             _served.add(made)
         except BaseException:
             _stop(made)
@@ -229,12 +250,6 @@ def _start(master: str, scratch: Path, log: Path, settings: Mapping[str, str]) -
 
 def _has_page(settings: Mapping[str, str]) -> bool:
     return settings.get(UI, "").lower() == "true"
-
-
-def _own_address(master: str) -> str | None:
-    """What executors call, and nothing else listens at; None: Spark chooses, or the user has."""
-    is_chosen = bool(os.environ.get(LOCAL_IP)) and not is_here(master)
-    return None if is_chosen else own_address(master)
 
 
 def check_settings(settings: Mapping[str, str]) -> None:
@@ -258,7 +273,8 @@ def _builder(
         "spark.driver.memory": f"{driver_memory_mb(machine_bytes())}m",
         "spark.local.dir": str(scratch),
         "spark.sql.warehouse.dir": str(scratch / "warehouse"),
-        **{f"spark.executorEnv.{name}": value for name, value in _environment().items()},
+        # All that precedes reads of this process's variables.
+        **{f"spark.executorEnv.{k}": v for k, v in os.environ.items() if k.startswith("PRECEDES_")},
     }
     if own is not None:
         wanted |= {"spark.driver.host": own, "spark.driver.bindAddress": own}
@@ -296,20 +312,6 @@ def driver_memory_mb(machine_bytes: int) -> int:
     return min(max(machine_bytes // DRIVER_PART, DRIVER_MIN_BYTES), DRIVER_MAX_BYTES) >> 20
 
 
-def _require_connect() -> None:
-    """Say what to install if a client of Connect lacks something, before a server is sought."""
-    from pyspark.errors import PySparkImportError
-
-    try:
-        from pyspark.sql.connect.utils import check_dependencies
-
-        check_dependencies()
-    except (ImportError, PySparkImportError):
-        raise UserError(
-            "Spark Connect needs what is not installed: pip install 'precedes[connect]'"
-        ) from None
-
-
 def _connect_builder(master: str, settings: Mapping[str, str]) -> Any:
     """Of a session on a server, which has its own memory, Python and log."""
     from pyspark.sql import SparkSession
@@ -321,17 +323,6 @@ def _connect_builder(master: str, settings: Mapping[str, str]) -> Any:
     for name, value in {**ours, **settings}.items():
         builder = builder.config(name, value)
     return builder
-
-
-@contextlib.contextmanager
-def _connect_mode() -> Iterator[None]:
-    """Take back that this process is a client of Connect, which Spark notes in the environment."""
-    before = os.environ.get(CONNECT_MODE)
-    try:
-        yield
-    finally:
-        if before is None:
-            os.environ.pop(CONNECT_MODE, None)
 
 
 def _bounded(builder: Any, master: str, log: Path) -> SparkSession:
@@ -350,18 +341,13 @@ def _bounded(builder: Any, master: str, log: Path) -> SparkSession:
     thread.join(START_S)
     if made:
         return made[0]
-    reason = "no answer" if not errors else _cause(errors[0], log)
-    raise UserError(f"Spark did not start on {master}: {reason}")
-
-
-def _cause(error: BaseException, log: Path) -> str:
-    """The line that tells most: of the log if Java said something, else of the error."""
-    with contextlib.suppress(OSError):
-        lines = log.read_text(encoding="utf-8", errors="replace").splitlines()
-        told = [line for line in lines if re.search(r"\bERROR\b|Exception|Error:", line)]
-        if told:
-            return told[-1].strip()[:300]
-    return str(error).splitlines()[0][:300] if str(error) else type(error).__name__
+    lines = ["no answer"]
+    if errors:
+        lines = [(str(errors[0]) or type(errors[0]).__name__).splitlines()[0]]
+        with contextlib.suppress(OSError):  # what Java said tells more
+            said = log.read_text(encoding="utf-8", errors="replace").splitlines()
+            lines += [line for line in said if re.search(r"\bERROR\b|Exception|Error:", line)]
+    raise UserError(f"Spark did not start on {master}: {lines[-1].strip()[:300]}")
 
 
 def _stop(session: SparkSession) -> None:
@@ -384,28 +370,17 @@ def _stop(session: SparkSession) -> None:
         SparkContext._jvm = None
 
 
-def _environment() -> dict[str, str]:
-    """What executors must see of this process's variables: all that precedes reads."""
-    return {name: value for name, value in os.environ.items() if name.startswith("PRECEDES_")}
-
-
 @contextlib.contextmanager
 def _variables(wanted: Mapping[str, str | None]) -> Iterator[None]:
     """Environment variables for the processes started in a block; None: without that one."""
-    before = {name: os.environ.get(name) for name in wanted}
-    _set_variables(wanted)
+    before = {name: os.environ.pop(name, None) for name in wanted}
+    os.environ.update({name: value for name, value in wanted.items() if value is not None})
     try:
         yield
     finally:
-        _set_variables(before)
-
-
-def _set_variables(wanted: Mapping[str, str | None]) -> None:
-    for name, value in wanted.items():
-        if value is None:
+        for name in wanted:
             os.environ.pop(name, None)
-        else:
-            os.environ[name] = value
+        os.environ.update({name: value for name, value in before.items() if value is not None})
 
 
 def scratch_base() -> Path:
@@ -424,3 +399,62 @@ def _scratch() -> Path:
         raise UserError(
             f"Spark cannot work in {base}: {error.strerror}; name a directory with SPARK_LOCAL_DIRS"
         ) from None
+
+
+def write_archive(path: Path) -> None:
+    """Write what is in the package, compiled modules and pages aside, as a zip."""
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        for file in sorted(sources.PACKAGE.rglob("*")):
+            is_shown = file.is_relative_to(sources.SHARE)
+            if not file.is_file() or is_shown or "__pycache__" in file.parts:
+                continue
+            entry = zipfile.ZipInfo(file.relative_to(sources.PACKAGE).as_posix(), DATE)
+            entry.external_attr = MODE
+            archive.writestr(entry, file.read_bytes(), zipfile.ZIP_DEFLATED)
+
+
+def _send(session: SparkSession, folder: Path) -> None:
+    """Have the executors of a session import this package, from an archive made in this folder.
+
+    Spark unpacks an archive into a folder of the name given, and puts the folder that holds it
+    first on the path of modules. An archive of the package's inside, unpacked as ``precedes``, is
+    therefore what executors import, whatever else is installed there: as files, which digests of
+    sources and the cache of compiled code need, and a ``--py-files`` archive would not be.
+
+    The file is read for as long as the session lives.
+    """
+    path = folder / f"{sources.PACKAGE.name}-{sources.digest_of_runs()[:12]}.zip"
+    write_archive(path)
+    named = f"{path}#{sources.PACKAGE.name}"
+    context = context_of(session)
+    if context is None:
+        session.addArtifacts(named, archive=True)
+    else:
+        context.addArchive(named)
+
+
+@contextlib.contextmanager
+def _unlogged() -> Iterator[None]:
+    """Have Spark's Python side not log calls and queries that fail, which it raises as well.
+
+    py4j would print a traceback for every call that Ctrl-C interrupts or that Java dies in, partly
+    with the root logger.
+    """
+    import py4j
+    from pyspark.logger import PySparkLogger
+
+    home = str(Path(py4j.__file__).parent)
+
+    def is_wanted(record: logging.LogRecord) -> bool:
+        unwanted = record.name in QUERY_LOGGERS or record.pathname.startswith(home)
+        return record.levelno < logging.ERROR or not unwanted
+
+    loggers = [logging.getLogger(name) for name in (None, *PY4J_LOGGERS)]
+    loggers += [PySparkLogger.getLogger(name) for name in QUERY_LOGGERS]
+    for logger in loggers:
+        logger.addFilter(is_wanted)
+    try:
+        yield
+    finally:
+        for logger in loggers:
+            logger.removeFilter(is_wanted)

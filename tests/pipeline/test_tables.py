@@ -1,16 +1,16 @@
-"""What was asked of a run, as typed columns."""
+"""What a scenario asks of a run, as typed columns of the table of runs."""
 
 import pytest
 
-from precedes.pipeline import asked
+from precedes.pipeline import tables
 from precedes.sim import Scenario
 from precedes.sim.scenario import Fault
 
 
 def cells(**fields):
     scenario = Scenario(protocol="probabilistic", nodes=4, messages=3, **fields)
-    types = {**asked.scenario_types(), **asked.parameter_types(["probabilistic", "vcube"])}
-    return types, asked.cells(scenario, types)
+    types = {**tables.scenario_types(), **tables.parameter_types(["probabilistic", "vcube"])}
+    return types, tables.cells(scenario, types)
 
 
 def test_values_have_their_own_types():
@@ -26,9 +26,9 @@ def test_values_have_their_own_types():
 
 def test_defaults_are_there_and_foreign_parameters_are_not():
     types, found = cells()
-    own = {name for name in found if name.startswith(asked.PARAMETER)}
+    own = {name for name in found if name.startswith(tables.PARAMETER)}
     assert "param_entries" in own
-    foreign = {name for name in types if name.startswith(asked.PARAMETER)} - own
+    foreign = {name for name in types if name.startswith(tables.PARAMETER)} - own
     assert foreign  # those of vcube: null in the row of this run
     assert found["faults"] == "none"
 
@@ -38,11 +38,11 @@ def test_defaults_are_there_and_foreign_parameters_are_not():
     [({int}, int), ({int, float}, float), ({bool, int}, str), ({str, float}, str)],
 )
 def test_two_protocols_may_differ_in_a_type(kinds, common):
-    assert asked._common(kinds) is common
+    assert tables._common(kinds) is common
 
 
 def test_long_faults_are_a_digest():
     faults = tuple(Fault("crash", node, node / 3) for node in range(9))
-    word = asked.faults_word(faults)
-    assert len(word) < asked.FAULTS_CHARACTERS_MAX
-    assert word != asked.faults_word((*faults[:8], Fault("crash", 8, 1.0)))
+    word = tables.faults_word(faults)
+    assert len(word) < tables.FAULTS_CHARACTERS_MAX
+    assert word != tables.faults_word((*faults[:8], Fault("crash", 8, 1.0)))
