@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import tempfile
 
 import pytest
 from hypothesis import is_hypothesis_test, settings
@@ -52,6 +53,10 @@ def empty_cache(tmp_path, monkeypatch):
     """A cache of the test's own, with nothing in it; compilers for it end with the test."""
     root = tmp_path / "cache"
     monkeypatch.setenv("PRECEDES_CACHE", str(root))
+    # Where code goes that the cache cannot keep.
+    (tmp_path / "spare").mkdir()
+    monkeypatch.setenv("TMPDIR", str(tmp_path / "spare"))
+    monkeypatch.setattr(tempfile, "tempdir", None)
     yield root
     compilers.end_all("PRECEDES_CACHE", root)
 

@@ -185,7 +185,7 @@ def test_what_a_loop_is_made_of():
         not {"cli/main.py", "sim/run.py", "protocols/vcube/__init__.py", "parts/topology.py"}
         & engine_parts
     )
-    vcube_parts = {f"protocols/vcube/{name}.py" for name in ("__init__", "recovery", "waiting")}
+    vcube_parts = {f"protocols/vcube/{name}.py" for name in ("__init__", "recovery", "state")}
     assert vcube_parts | {"parts/topology.py", "parts/pool.py"} <= step_parts
     assert "protocols/vector/__init__.py" not in step_parts
 

@@ -284,4 +284,4 @@ def test_a_permanent_failure_fills_the_station_for_ever_or_for_t_seconds(results
         run["series"]["stored"] = [100.0 + slope * second for second in range(60)]
     words = "growth of SBuffer after a permanent failure"
     found = tuple(claim_of(results, "Section IV-E", words, T).verdict for T in ("no T", "T of 5"))
-    assert found == (verdicts or ("differs", "holds"))
+    assert found == (verdicts or ("inconclusive", "holds"))

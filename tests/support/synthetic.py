@@ -56,6 +56,7 @@ def result(scenario: Scenario, draw: random.Random) -> dict:
         "protocol": scenario.protocol,
         "nodes": scenario.nodes,
         "seed": scenario.seed,
+        "tier": "compiled",
         "broadcasts": broadcasts,
         "deliveries": deliveries,
         "packets": draw.randint(1, deliveries),
@@ -76,7 +77,6 @@ def result(scenario: Scenario, draw: random.Random) -> dict:
             name: draw.uniform(10, 500)
             for name in ("reception_mean", "delivery_mean", "p50", "p99")
         },
-        "tier": "compiled",
         "cpu_s": draw.random(),
         "wall_s": draw.random(),
         "simulated_s": draw.uniform(1, 1000),

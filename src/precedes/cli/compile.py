@@ -110,4 +110,5 @@ def _items(names: list[str]) -> Iterator[tuple[Item, bool]]:
             work = make(name)
             code = work.code(name)
             # The files there may be for other processors.
-            yield Item(label, (code,)), code.load(*work.arguments) is not None
+            is_there = code.is_cached() and code.load(*work.arguments) is not None
+            yield Item(label, (code,)), is_there

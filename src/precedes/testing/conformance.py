@@ -200,9 +200,9 @@ def _compare(one: Observed, other: Observed, what: str) -> None:
 
 
 def _counts(result: Result) -> dict[str, Any]:
-    """All of a result but the time it took."""
-    took = ("cpu_s", "wall_s")
-    return {name: value for name, value in result.as_dict().items() if name not in took}
+    """All of a result except its tier and the time it took."""
+    differ = ("tier", "cpu_s", "wall_s")
+    return {name: value for name, value in result.as_dict().items() if name not in differ}
 
 
 def _history_rows(seen: Observed) -> Any:
