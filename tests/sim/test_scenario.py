@@ -104,8 +104,7 @@ BAD_FILES = {
     HEAD + "[workload]\nrate = nan\n": r":4: rate takes a number, not nan",
     HEAD + "[workload]\nrate = inf\n": r":4: rate takes a number, not inf",
     HEAD + "[network]\nloss = 1.5\n": r":4: loss is a probability below 1",
-    HEAD
-    + '[network]\nper = "packet"\n': ":4: per is one of use, link, message, node, not 'packet'",
+    HEAD + '[network]\nper = "packet"\n': r":4: per is one of use, link, .*not 'packet'",
     HEAD + '[[faults]]\nkind = "flood"\nnode = 1\n': r":3: .*one of crash, pause, cut, not 'flood'",
     HEAD + '[[faults]]\nkind = "crash"\nnode = 3\n': r":3: .*node 3, but nodes are 0\.\.2",
     HEAD + '[[faults]]\nkind = "crash"\nnode = "b"\n': r":5: node takes a whole number",

@@ -110,5 +110,4 @@ def _items(names: list[str]) -> Iterator[tuple[Item, bool]]:
             work = make(name)
             code = work.code(name)
             # The files there may be for other processors.
-            is_there = code.is_cached() and code.load(*work.arguments) is not None
-            yield Item(label, (code,)), is_there
+            yield Item(label, (code,)), code.is_cached() and code.load(*work.arguments) is not None
