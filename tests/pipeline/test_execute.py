@@ -1,5 +1,6 @@
 """Runs of a sweep whose protocol was never compiled. No Spark."""
 
+import shutil
 import time
 
 import pytest
@@ -15,13 +16,21 @@ from precedes.sim import Scenario, switch
 from precedes.sim.experiment import Experiment
 from precedes.stores import Address
 from tests.support import compilers
-
-SMALL = Scenario(protocol="unordered", nodes=4, messages=20)
+from tests.support.places import ROOT
 
 
 @pytest.fixture
-def planned():
-    return expand([Experiment("few", tuple(SMALL.replace(seed=seed) for seed in (1, 2)))])
+def protocol(tmp_path):
+    """A file of the test's own: this process has compiled nothing of it."""
+    path = tmp_path / "unordered.py"
+    shutil.copy(ROOT / "src/precedes/protocols/unordered.py", path)
+    return str(path)
+
+
+@pytest.fixture
+def planned(protocol):
+    small = Scenario(protocol=protocol, nodes=4, messages=20)
+    return expand([Experiment("few", tuple(small.replace(seed=seed) for seed in (1, 2)))])
 
 
 @pytest.fixture
@@ -46,16 +55,16 @@ def carry_out(directory, runs, **more):
     return found
 
 
-def test_short_runs_wait_for_no_compiler(planned, tmp_path, fresh, monkeypatch):
+def test_short_runs_wait_for_no_compiler(protocol, planned, tmp_path, fresh, monkeypatch):
     (tmp_path / "runs").mkdir()
     begun = carry_out(tmp_path / "runs", planned)
-    assert switch.code_of(load("unordered"), name="unordered").is_being_made(), "for the next time"
+    assert switch.code_of(load(protocol), name=protocol).is_being_made(), "for the next time"
     monkeypatch.setenv("PRECEDES_TIER", "interpreted")
     (tmp_path / "again").mkdir()
     assert carry_out(tmp_path / "again", planned) == begun
 
 
-def test_many_runs_are_worth_a_compiler(planned, tmp_path, fresh, monkeypatch, capsys):
+def test_many_runs_are_worth_a_compiler(protocol, planned, tmp_path, fresh, monkeypatch, capsys):
     """They wait for it, each of them; one that fails leaves them interpreted."""
     monkeypatch.setitem(compiler.RECIPES, "simulator", "tests.support.small_loop:failing")
     monkeypatch.setattr(waiting, "_told", set())
@@ -64,13 +73,13 @@ def test_many_runs_are_worth_a_compiler(planned, tmp_path, fresh, monkeypatch, c
     waits, fails = capsys.readouterr().err.splitlines()
     assert waits.startswith("precedes: compiling unordered, which is faster than")
     assert fails.startswith("precedes: unordered stays interpreted, which is slow: ")
-    code = switch.code_of(load("unordered"), name="unordered")
+    code = switch.code_of(load(protocol), name=protocol)
     assert len(compilers.started(compiled.cache_root())) == 1, "for two runs"
     assert code.failure == "it cannot be compiled"
 
 
-def test_what_the_plan_says_is_ahead_is_what_orders_tell(planned):
-    assert planned[0].order(ahead_s=ahead_s(planned)["unordered"])["ahead_s"] > 0
+def test_what_the_plan_says_is_ahead_is_what_orders_tell(protocol, planned):
+    assert planned[0].order(ahead_s=ahead_s(planned)[protocol])["ahead_s"] > 0
 
 
 @pytest.mark.parametrize(
