@@ -49,13 +49,12 @@ def pytest_configure(config):
 
 
 @pytest.fixture
-def empty_cache(tmp_path, monkeypatch):
+def empty_cache(tmp_path, tmp_path_factory, monkeypatch):
     """A cache of the test's own, with nothing in it; compilers for it end with the test."""
     root = tmp_path / "cache"
     monkeypatch.setenv("PRECEDES_CACHE", str(root))
     # Where code goes that the cache cannot keep.
-    (tmp_path / "spare").mkdir()
-    monkeypatch.setenv("TMPDIR", str(tmp_path / "spare"))
+    monkeypatch.setenv("TMPDIR", str(tmp_path_factory.mktemp("spare")))
     monkeypatch.setattr(tempfile, "tempdir", None)
     yield root
     compilers.end_all("PRECEDES_CACHE", root)

@@ -317,7 +317,7 @@ def test_a_name_that_needs_an_extra_says_so(installed):
 
 # What a command says, in one line, if the extra that it needs is not installed.
 WITHOUT = {
-    "sweep experiments/sweep.toml --out out": "spark",
+    "sweep experiments/sweep.toml --out out --master local[2]": "spark",
     "audit examples/chat.jsonl --master local[1]": "spark",
     "spark master": "spark",
     "spark connect": "spark",

@@ -70,11 +70,9 @@ def _stored_frame(spark: SparkSession, paths: Sequence[Address]) -> DataFrame:
 
 
 def _plain(schema: pa.Schema) -> pa.Schema:
-    """A schema without dictionaries and metadata."""
+    """A schema without dictionaries, metadata and nullability, as Spark has it of files."""
     kinds = [t.value_type if pa.types.is_dictionary(t) else t for t in schema.types]
-    return pa.schema(
-        [pa.field(f.name, kind, f.nullable) for f, kind in zip(schema, kinds, strict=True)]
-    )
+    return pa.schema(list(zip(schema.names, kinds, strict=True)))
 
 
 class _ReadFiles:
