@@ -20,6 +20,7 @@ from precedes.trace.formats.tables import from_arrow
 from precedes.trace.rows import DELIVER
 from tests.support.edited import protocol
 from tests.support.radio import Bench
+from tests.support.swarm import radio_schedules
 
 
 def test_what_overlaps_at_an_antenna_is_lost_there_alone():
@@ -296,6 +297,11 @@ def test_a_run_does_not_end_while_a_host_has_yet_to_learn_that_it_was_expelled()
     result = simulate(scenario)
     assert result.complete
     assert result.lost == 0
+
+
+def test_a_host_that_is_expelled_while_it_leaves_sends_its_messages_first(tmp_path):
+    """It joins again, and leaves for good once they have been acknowledged."""
+    radio_schedules.check("mobile", 467481384723, tmp_path)
 
 
 LEAVING = Scenario(

@@ -364,6 +364,9 @@ class RadioRun:
                 self.measures.expelled += 1
                 if host not in self.leaving:
                     self.at_host(host, self.hosts[host].join)
+                elif not self.parameters.away_s:  # it leaves once its messages are acknowledged
+                    self.at_host(host, self.hosts[host].join)
+                    self.at_host(host, self.hosts[host].leave)
 
     def _set_host_timer(self, host: int, delay_ns: int, key: Any) -> None:
         life = self.lives[host]
