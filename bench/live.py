@@ -57,8 +57,8 @@ def measure(*, quick):
             saturated[f"{name}, {members} members"] = lambda name=name, members=members: ours(
                 name, seconds, members=members
             )
-    # Latency is at the mercy of what else a machine does for some milliseconds now and then: many
-    # short runs tell more than a few long ones.
+    # Latency depends on other work that a machine does for some milliseconds now and then: many
+    # short runs are more reliable than a few long ones.
     short = 2.0 if quick else 3.0
     paced = {
         "nats-py, 1000/s": lambda: live_peers.nats(MEMBERS, short, PAYLOAD_BYTES, RATE),
@@ -72,7 +72,7 @@ def measure(*, quick):
 
 
 def checks(found):
-    """What is promised: name, measured, wanted, and whether it holds."""
+    """The promises: name, measured, wanted, and whether it holds."""
 
     def ratio(one, other, key="deliveries_per_core_s"):
         pairs = zip(found[one], found[other], strict=True)
@@ -118,12 +118,12 @@ def show(report):
 
 
 def ratios(report):
-    """All that is promised but the bounds of what is pending."""
+    """All promises except the bounds on pending messages."""
     return {name: value for name, value, *_ in report["checks"] if "/" in name}
 
 
 def holds(report):
-    """Whether every promise is kept."""
+    """Return whether every promise is kept."""
     return all(row[3] for row in report["checks"])
 
 

@@ -9,7 +9,7 @@ from tests.support import groups
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_pyfunc_call(pyfuncitem):
-    """Run a test that is a coroutine function, not for ever."""
+    """Run a test that is a coroutine function, with a time limit."""
     if not inspect.iscoroutinefunction(pyfuncitem.obj):
         return None
     names = inspect.signature(pyfuncitem.obj).parameters

@@ -1,4 +1,4 @@
-"""What is handed to an application: in order, all of it, whatever its callbacks and tasks do."""
+"""Deliveries to an application: in order, all of them, whatever its callbacks and tasks do."""
 
 import asyncio
 import logging

@@ -12,11 +12,9 @@ from prometheus_client import CollectorRegistry, Gauge
 from prometheus_client.parser import text_string_to_metric_families
 
 from precedes.errors import UserError
-from precedes.live import Config, Evicted, Group
-from precedes.live.net import wire
+from precedes.live import Config, Excluded, Group
 from precedes.live.prometheus import METRICS
 from tests.support.groups import (
-    HELLO_BYTES,
     configs,
     end,
     enter_all,
@@ -135,41 +133,23 @@ def test_the_page_names_every_metric():
     assert named == {metric.full_name for metric in METRICS}
 
 
-async def test_health_and_an_event_say_that_a_link_is_missing_also_to_member_0():
-    """Member 0 meets the others, and then nobody hears from it."""
-    socks = listeners(3)
-    given = configs(socks, **SERVED, evict_after_s=60.0, gap_after_s=0.2)
-    met = []
-
-    async def greet(reader, writer):
-        hello = wire.decode_hello(await reader.readexactly(HELLO_BYTES))
-        answer = wire.Hello(
-            member=0,
-            target=hello.member,
-            group=hello.group,
-            life=b"z" * 16,
-            known=hello.life,
-            received=0,
-        )
-        writer.write(answer.encode())
-        met.append(writer)
-
-    server = await asyncio.start_server(greet, sock=socks[0])
-    two, three = groups = [Group.open(given[i], listener=socks[i]) for i in (1, 2)]
-    await enter_all(groups)
-    assert await ask(three, "/health") == (200, "ready\n")
-    events = three.events()
-    server.close()
-    for writer in met:
-        await end(writer)
-    await until(lambda: two.missing_links() and three.missing_links())
-    assert await ask(three, "/health") == (200, "degraded\nno connection to member 0\n")
-    found, _ = await scrape(three)
-    assert found["precedes_links_missing", "group", "2"] == 1
-    assert found["precedes_degraded", "group", "2"] == 1
-    event = await anext(events)
-    assert (event.kind, event.member) == ("disconnected", 0)
-    await asyncio.gather(*map(leave, groups))
+async def test_health_and_an_event_say_that_a_link_is_missing_also_to_member_0(monkeypatch):
+    """Member 0 ends, and is not suspected yet."""
+    monkeypatch.setattr("precedes.live.driver.REFUSED_S", 1000.0)
+    given = {**SERVED, "evict_after_s": 60.0, "gap_after_s": 0.2}
+    async with group_of(3, **given) as (one, two, three):
+        assert await ask(three, "/health") == (200, "ready\n")
+        events = three.events()
+        one._driver.links.part = lambda: None
+        await leave(one)
+        await until(lambda: two.missing_links() and three.missing_links())
+        assert await ask(three, "/health") == (200, "degraded\nno connection to member 0\n")
+        found, _ = await scrape(three)
+        assert found["precedes_links_missing", "group", "2"] == 1
+        assert found["precedes_degraded", "group", "2"] == 1
+        event = await anext(events)
+        assert (event.kind, event.member) == ("disconnected", 0)
+        await asyncio.gather(leave(two), leave(three))
 
 
 async def test_health_says_who_was_lost_and_that_all_is_lost():
@@ -178,11 +158,11 @@ async def test_health_says_who_was_lost_and_that_all_is_lost():
         await leave(three)
         await until(lambda: one.view == [0, 1])
         assert await ask(one, "/health") == (200, "degraded\nmember 2 is out of the view\n")
-        one._driver._stop(Evicted("the others go on"))
+        one._driver._stop(Excluded("the others go on"))
         assert await ask(one, "/health") == (503, "live\nthe others go on\n")
         found, _ = await scrape(one)
         assert found["precedes_ready", "group", "0"] == 0
-        with contextlib.suppress(Evicted):
+        with contextlib.suppress(Excluded):
             await two.finish()
 
 

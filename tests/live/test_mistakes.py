@@ -1,4 +1,4 @@
-"""What callers do wrong: one clear error, at the first possible moment, or the obvious meaning."""
+"""Mistakes of callers: one clear error, at the first possible moment, or the obvious meaning."""
 
 import asyncio
 import concurrent.futures
@@ -11,7 +11,7 @@ import pytest
 from precedes.errors import UserError
 from precedes.live import Config, Group, GroupClosed
 from precedes.live.config import from_toml
-from precedes.live.net.links import RETRY_FIRST_S, RETRY_LAST_S, backoff_s
+from precedes.live.net.discovery import RETRY_FIRST_S, RETRY_LAST_S, backoff_s
 from tests.support.groups import (
     enter_all,
     group_of,
@@ -34,10 +34,28 @@ WRONG = [
     ({"protocol": "probabilistic", "parameters": {"entries": "x"}}, "entries takes a whole number"),
     ({"protocol": "probabilistic", "parameters": {"entries": -1}}, "entries must be at least 1"),
     ({"parameters": ["entries"]}, "parameters must be a table"),
-    ({"member": "0"}, "member must be a whole number, not '0'"),
-    ({"member": True}, "member must be a whole number"),
-    ({"member": 0.0}, "member must be a whole number"),
-    ({"member": 2}, "no member 2"),
+    ({"member": True}, "member must be a name, or a number, not True"),
+    ({"member": 0.0}, "member must be a name, or a number"),
+    ({"member": 2}, "no member 2 among the founders 0, 1"),
+    ({"member": "a b"}, "letters, digits or ._-, not 'a b'"),
+    ({"member": ""}, "1 to 64 letters"),
+    ({"member": 65 * "a"}, "1 to 64 letters"),
+    ({"founders": "a,b"}, "founders must be a list of names, or a count, not 'a,b'"),
+    ({"founders": ("a", "b")}, "no member 0 among the founders a, b"),
+    ({"founders": ("0", "0")}, "two members have the name 0"),
+    ({"founders": ("0", "1", "1")}, "two members have the name 1"),
+    ({"founders": (0, 1)}, "letters, digits or ._-, not 0"),
+    ({"founders": ("0", "1", "2")}, "2 addresses for 3 founders"),
+    ({"founders": 2}, "PREFIX-0, PREFIX-1, ..., unlike '0': list their names"),
+    ({"founders": 10**9, "member": "a-0"}, "2 to 1024 members, not 1000000000"),
+    ({"founders": 2, "member": "a-2"}, "no member a-2 among the founders a-0, a-1"),
+    ({"addresses": ()}, "name the members of the group: founders, or addresses"),
+    ({"addresses": (), "founders": ("0", "1")}, "address is missing"),
+    ({"address": "127.0.0.1:0"}, "127.0.0.1:0 has port 0: name the port"),
+    ({"address": ".".join(5 * [50 * "a"]) + ":7000"}, "at most 255 bytes"),
+    ({"address": 64 * "a" + ":7000"}, "is not the name of a host"),
+    ({"seeds": ("orders",)}, "an address is host:port, not 'orders'"),
+    ({"seeds": "orders:7000"}, "seeds must be a list of host:port, not 'orders:7000'"),
     ({"window": "512"}, "window must be a whole number"),
     ({"payload_max_bytes": 1e6}, "payload_max_bytes must be a whole number"),
     ({"addresses": "127.0.0.1:7000"}, "addresses must be a list"),
@@ -51,7 +69,6 @@ WRONG = [
     ({"listen": "0.0.0.0:7000"}, "0.0.0.0:7000 can be reached from outside"),
     ({"metrics": "::1:9100"}, r"needs brackets, \[::1\]:9100"),
     ({"key": b"secret"}, "key must be text, not bytes"),
-    ({"quorum": "no"}, "quorum must be true or false"),
     ({"metrics": 9100}, "metrics must be host:port"),
     ({"security": "keys"}, "security must be a Security"),
     ({"evict_after_s": 0.3}, r"test_every_s \(0.5\) must not be above evict_after_s \(0.3\)"),
@@ -264,7 +281,7 @@ def test_what_may_be_asked_of_a_group_before_it_is_entered():
     assert group.lags() == {}
     assert group.missing() == []
     assert group.missing_links() == [1]
-    assert (group.view, group.credit, group.laggard) == ([0, 1], 512, 0)
+    assert (group.view, group.credit, group.laggard) == ([0, 1], 0, 0)
     assert (group.error, group.is_over, group.is_finished) == (None, False, False)
     assert (group.tier, group.metrics_address) == ("interpreted", None)
     assert group.counts()["broadcasts"] == 0

@@ -1,15 +1,13 @@
-"""What applications see of a group, and what they do not have to load for it."""
-
-import subprocess
-import sys
+"""Public names of a group, and modules that it does not load."""
 
 from precedes.live import Config, Group
+from tests.support.processes import printed
 
 GROUP = [
-    "batches", "broadcast", "broadcast_many", "broadcast_nowait", "broadcast_threadsafe", "config",
-    "counts", "credit", "error", "events", "finish", "happened_before", "is_finished", "is_over",
-    "laggard", "lags", "member", "metrics", "metrics_address", "missing", "missing_links",
-    "on_message", "open", "stable", "tier", "view",
+    "batches", "blocked", "broadcast", "broadcast_many", "broadcast_nowait", "broadcast_threadsafe",
+    "config", "counts", "credit", "error", "events", "finish", "happened_before", "is_finished",
+    "is_over", "laggard", "lags", "member", "metrics", "metrics_address", "missing",
+    "missing_links", "on_message", "open", "stable", "tier", "view",
 ]  # fmt: skip
 
 
@@ -20,7 +18,6 @@ def test_what_a_group_shows():
 
 def test_a_group_costs_neither_pyarrow_nor_prometheus():
     code = "import sys, precedes.live.group; print(*sys.modules)"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    loaded = done.stdout.split()
+    loaded = printed("-c", code).split()
     assert "precedes.trace.member_log" in loaded
     assert not {"pyarrow", "prometheus_client", "cryptography", "precedes.audit"} & set(loaded)

@@ -1,6 +1,6 @@
 """Members that begin interpreted: at once, without blocking their loop, and with an end.
 
-What goes on compiled in any turn leaves the same bytes: ``member/test_tiers.py``.
+What changes to compiled code in any turn leaves the same bytes: ``member/test_tiers.py``.
 """
 
 import asyncio
@@ -15,7 +15,7 @@ from precedes import compiled, waiting
 from precedes.compiled import compiler
 from precedes.compiled.compiler import Code
 from precedes.compiled.entry import Entry
-from precedes.errors import InternalError, UserError
+from precedes.errors import InternalError
 from precedes.live import Group, tier
 from precedes.live.member import node, step
 from precedes.live.member.node import Node, Settings
@@ -29,7 +29,7 @@ PROTOCOL = "vector"
 
 @pytest.fixture(scope="module")
 def live_root():
-    """Where the code of the session is, before a test has a cache of its own."""
+    """Directory of the session's compiled code, before a test has a cache of its own."""
     return compiled.cache_root()
 
 
@@ -46,7 +46,7 @@ def empty(monkeypatch, live_root, empty_cache):
 
 @pytest.fixture
 def threads(monkeypatch):
-    """Which threads did what takes a while: (what, thread)."""
+    """Threads of slow calls: (name of the call, thread)."""
     found = []
 
     def note(kind, name):
@@ -63,7 +63,7 @@ def threads(monkeypatch):
     return found
 
 
-def told(monkeypatch, recipe):
+def reported(monkeypatch, recipe):
     """Have compilers do something else."""
     monkeypatch.setitem(compiler.RECIPES, "live", f"tests.support.small_loop:{recipe}")
 
@@ -74,7 +74,7 @@ def code_of(protocol=PROTOCOL):
 
 def test_an_empty_cache_delays_nobody(empty, monkeypatch):
     """Messages are there while a compiler works."""
-    told(monkeypatch, "endless")
+    reported(monkeypatch, "endless")
 
     async def main():
         async with group_of(2, tier="auto", protocol=PROTOCOL) as (one, other):
@@ -135,7 +135,7 @@ def test_members_go_on_compiled(protocol, live, empty, threads, monkeypatch):
 
 def test_who_waits_for_a_compiler(live, empty, monkeypatch, capsys):
     """With tier = "compiled" nobody hears of the member before it is."""
-    monkeypatch.setattr(waiting, "_told", set())
+    monkeypatch.setattr(waiting, "_printed", set())
 
     async def main():
         async with group_of(2, tier="compiled", protocol=PROTOCOL) as groups:
@@ -147,7 +147,7 @@ def test_who_waits_for_a_compiler(live, empty, monkeypatch, capsys):
 
 @pytest.mark.parametrize("end", ["cancelled", "no compiler"])
 def test_who_waits_in_vain(end, empty, monkeypatch):
-    told(monkeypatch, "endless" if end == "cancelled" else "failing")
+    reported(monkeypatch, "endless" if end == "cancelled" else "failing")
 
     async def main():
         socks = listeners(2)
@@ -163,7 +163,7 @@ def test_who_waits_in_vain(end, empty, monkeypatch):
                 await entering
             assert entering.cancelled()
         else:
-            with pytest.raises(InternalError, match="it cannot be compiled"):
+            with pytest.raises(InternalError, match="it does not compile"):
                 await entering
         for sock in socks:
             sock.close()
@@ -172,7 +172,7 @@ def test_who_waits_in_vain(end, empty, monkeypatch):
 
 
 def test_a_step_that_cannot_be_compiled_stays_interpreted(empty, monkeypatch, caplog):
-    told(monkeypatch, "failing")
+    reported(monkeypatch, "failing")
 
     async def main():
         async with group_of(2, tier="auto", protocol=PROTOCOL) as (one, other):
@@ -183,7 +183,7 @@ def test_a_step_that_cannot_be_compiled_stays_interpreted(empty, monkeypatch, ca
 
     with caplog.at_level(logging.WARNING, "precedes.live"):
         run(main())
-    assert "it cannot be compiled" in caplog.text
+    assert "it does not compile" in caplog.text
 
 
 def test_a_member_that_is_to_stay_interpreted_says_so(empty, caplog):
@@ -206,7 +206,9 @@ def test_code_that_can_be_kept_nowhere_is_not_compiled_here(
 
     async def main():
         async with group_of(2, tier="auto", protocol=PROTOCOL) as (one, other):
-            await until(lambda: caplog.text.count("can be kept nowhere") == 2)
+            await until(
+                lambda: caplog.text.count("no directory for compiled code is writable") == 2
+            )
             await one.broadcast(b"still here")
             assert [message.payload for message in await take(other, 1)] == [b"still here"]
 
@@ -217,7 +219,7 @@ def test_code_that_can_be_kept_nowhere_is_not_compiled_here(
 
 def test_what_is_not_cached_is_not_loaded_on_the_loop(empty, threads, monkeypatch):
     """The twin: a group that prepares its node on the loop, as one would, is seen."""
-    told(monkeypatch, "endless")
+    reported(monkeypatch, "endless")
 
     async def prepare(self):
         self._node.load()
@@ -233,7 +235,7 @@ def test_what_is_not_cached_is_not_loaded_on_the_loop(empty, threads, monkeypatc
 
 
 @pytest.mark.parametrize("protocol", LIVE)
-def test_what_a_compiler_is_told_fits_every_member(protocol, live):
+def test_what_a_compiler_is_reported_fits_every_member(protocol, live):
     """Groups of any size, with and without a log, have arrays of the same types."""
     work = node.work(protocol)
     assert compiler.RECIPES["live"] == "precedes.live.member.node:work"
@@ -241,14 +243,3 @@ def test_what_a_compiler_is_told_fits_every_member(protocol, live):
         other = Node(Settings(member=1, members=members, protocol=protocol), recording=True)
         arguments = other.member, other.state
         assert work.code(protocol).load(*arguments) is not None
-
-
-def test_a_tier_that_there_is_not_is_refused(monkeypatch):
-    socks = listeners(2)
-    with pytest.raises(UserError, match="tier must be one of auto, compiled, interpreted"):
-        configs(socks, tier="fast")
-    monkeypatch.setenv("PRECEDES_TIER", "fast")
-    with pytest.raises(UserError, match="PRECEDES_TIER must be one of"):
-        configs(socks, tier="auto")
-    for sock in socks:
-        sock.close()

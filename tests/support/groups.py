@@ -2,14 +2,23 @@
 
 import asyncio
 import contextlib
+import itertools
 import socket
 
 from precedes.live import Config, Group
+from precedes.live.membership.agreement import Timing
+from precedes.live.membership.machine import Membership, Send
+from precedes.live.membership.records import decode, encode
+from precedes.live.membership.values import Entry
 from precedes.live.net import wire
 from precedes.live.prometheus import Exposed
 
 LIMIT_S = 60.0
-HELLO_BYTES = len(wire.Hello(0, 0, bytes(16), bytes(16), bytes(16), 0).encode())
+HELLO_HEAD_BYTES = 10
+# Of members with one digit, at an address with a port of five.
+HELLO_BYTES = len(
+    wire.Hello("0", "0", bytes(16), bytes(16), bytes(16), 0, "127.0.0.1:34567").encode()
+)
 
 
 def listeners(count):
@@ -99,7 +108,7 @@ async def leave(group):
 
 
 def run(coroutine, *, new_loop=asyncio.new_event_loop):
-    """Run a test's coroutine, not for ever."""
+    """Run a test's coroutine, with a time limit."""
 
     async def limited():
         async with asyncio.timeout(LIMIT_S):
@@ -139,7 +148,7 @@ async def take(group, count):
 
 
 class Proxy:
-    """Passes bytes on between members that dial it and one that it dials, until told otherwise.
+    """Passes bytes on between members that dial it and one that it dials, until changed.
 
     Side 0 is that of the members that dial.
     """
@@ -151,8 +160,9 @@ class Proxy:
         self.chunk_bytes, self.every_s = 1 << 16, 0.0
         self.connections = 0
         self.writers = []  # of the last connection
-        self._flowing = asyncio.Event()
-        self._flowing.set()
+        self._flowing = (asyncio.Event(), asyncio.Event())
+        for flowing in self._flowing:
+            flowing.set()
         self._tasks = []
         self._ends = []
 
@@ -170,9 +180,11 @@ class Proxy:
         for writer in self._ends:
             writer.transport.abort()
 
-    def stall(self):
-        """Pass nothing on any more."""
-        self._flowing.clear()
+    def stall(self, side=None):
+        """Pass nothing on any more, or nothing of one side."""
+        for number, flowing in enumerate(self._flowing):
+            if side in (None, number):
+                flowing.clear()
 
     def _accept(self, reader, writer):
         self.connections += 1
@@ -196,7 +208,7 @@ class Proxy:
                     data[at] ^= 0x40
                     self.flip_at[side] = None
                 await asyncio.sleep(self.every_s)
-                await self._flowing.wait()
+                await self._flowing[side].wait()
                 if not writer.is_closing():
                     writer.write(data)
                     await writer.drain()
@@ -205,27 +217,64 @@ class Proxy:
 
 
 class Impostor:
-    """A member with the right greeting and the wrong intentions."""
+    """A member with the right handshake and the wrong intentions, once the group is founded."""
 
     def __init__(self, config, socks):
         self.config = config
         self.socks = socks
         self.writers = []
+        self.life = b"i" * 16
+        me = Entry(0, config.member, self.life)
+        self.machine = Membership(me, config.names, group=bytes(16), timing=Timing())
+        self._ways = {}  # by life of the other side: reader, writer, numbers of sent frames
 
     async def connect(self, target):
+        """Shake hands; what is answered: a handshake, or a refusal."""
         address = self.socks[target].getsockname()
         self.reader, self.writer = await asyncio.open_connection(*address)
         hello = wire.Hello(
             member=self.config.member,
-            target=target,
+            target=str(target),
             group=self.config.group_digest(),
-            life=b"i" * 16,
+            life=self.life,
             known=bytes(16),
             received=0,
+            address=self.config.advertised,
         )
         self.writers.append(self.writer)
         self.writer.write(hello.encode())
-        return await self.reader.read(HELLO_BYTES)  # or a refusal
+        data = await self.reader.read(HELLO_HEAD_BYTES)
+        rest_bytes = (wire.hello_bytes(data) or 0) - len(data) if data[:4] == wire.MAGIC else 1000
+        data += await self.reader.read(rest_bytes)
+        if data.startswith(wire.MAGIC):
+            life = wire.decode_hello(data).life
+            self._ways[life] = self.way = (self.reader, self.writer, itertools.count(1))
+            self.machine.link_up(life, str(target))
+        return data
 
-    def send(self, number, body):
-        self.writer.write(wire.frame(wire.DATA, number, 0, body))
+    async def enter(self):
+        """Take part in founding, as any member does."""
+        pumps = [asyncio.create_task(self._pump(life)) for life in self._ways]
+        try:
+            await until(lambda: self.machine.view is not None)
+        finally:
+            for pump in pumps:
+                pump.cancel()
+            await asyncio.gather(*pumps, return_exceptions=True)
+
+    async def _pump(self, life):
+        reader, *_ = self._ways[life]
+        frames = wire.Frames(frame_max_bytes=1 << 20)
+        while data := await reader.read(1 << 16):
+            for kind, *_, body in frames_in(frames, data):
+                if kind == wire.CONTROL:
+                    self.machine.receive(life, decode(body, ids_max=1000))
+            for effect in self.machine.drain():
+                if isinstance(effect, Send) and effect.life in self._ways:
+                    _, writer, numbers = self._ways[effect.life]
+                    record = encode(effect.record)
+                    writer.write(wire.frame(wire.CONTROL, next(numbers), 0, record))
+
+    def send(self, body):
+        """Send DATA to the member that was connected last."""
+        self.writer.write(wire.frame(wire.DATA, next(self.way[2]), 0, body, epoch=1))

@@ -10,7 +10,14 @@ from precedes.lazy import exports
 if TYPE_CHECKING:
     from precedes.live.config import Config, from_toml
     from precedes.live.driver import Missing
-    from precedes.live.errors import Evicted, GroupClosed, GroupLost, SlowMember, WouldBlock
+    from precedes.live.errors import (
+        Excluded,
+        GroupClosed,
+        GroupLost,
+        Replaced,
+        SlowMember,
+        WouldBlock,
+    )
     from precedes.live.group import Group
     from precedes.live.inbox import Event
     from precedes.live.member.output import Batch, Message
@@ -21,12 +28,13 @@ _HOMES = {
     "Batch": ".member.output",
     "Config": ".config",
     "Event": ".inbox",
-    "Evicted": ".errors",
+    "Excluded": ".errors",
     "Group": ".group",
     "GroupClosed": ".errors",
     "GroupLost": ".errors",
     "Message": ".member.output",
     "Missing": ".driver",
+    "Replaced": ".errors",
     "Security": ".net.security",
     "SlowMember": ".errors",
     "WouldBlock": ".errors",
@@ -38,12 +46,13 @@ __all__ = [
     "Batch",
     "Config",
     "Event",
-    "Evicted",
+    "Excluded",
     "Group",
     "GroupClosed",
     "GroupLost",
     "Message",
     "Missing",
+    "Replaced",
     "Security",
     "SlowMember",
     "WouldBlock",

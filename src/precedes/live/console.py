@@ -50,8 +50,11 @@ async def _take_part(config: Config, *, head: dict[str, str] | None) -> None:
             naming.cancel()
             say(f"member {config.member} is ready")
             if head is not None:
-                about = {"member": config.member, "members": len(config.addresses)}
-                show(json.dumps({**about, "protocol": config.protocol, "precedes": head}))
+                about = {
+                    "member": config.position, "members": len(config.names),
+                    "names": config.names, "protocol": config.protocol, "precedes": head,
+                }  # fmt: skip
+                show(json.dumps(about))
             tasks = [
                 asyncio.create_task(_broadcast_lines(group)),
                 asyncio.create_task(_print(group, json_lines=head is not None)),
@@ -67,13 +70,15 @@ async def _take_part(config: Config, *, head: dict[str, str] | None) -> None:
 
 
 async def _name_missing(group: Group) -> None:
-    """Print the members that have not come, when that changes."""
+    """Print the members that are missing, when that changes."""
     named: list[int] = []
     while True:
         await asyncio.sleep(MISSING_EVERY_S)
         missing = sorted(group.missing_links())
         if missing and missing != named:
-            names = [f"{who} at {group.config.addresses[who]}" for who in missing[:NAMED_MAX]]
+            config = group.config
+            addresses = dict(enumerate(f" at {address}" for address in config.addresses))
+            names = [config.names[peer] + addresses.get(peer, "") for peer in missing[:NAMED_MAX]]
             more = len(missing) - len(names)
             rest = f" and {more} more" if more else ""
             say(f"waiting for member {', '.join(names)}{rest}; Ctrl-C ends it")
@@ -124,15 +129,19 @@ async def _lines(size_bytes_max: int) -> AsyncIterator[bytes]:
 
 
 async def _print(group: Group, *, json_lines: bool) -> None:
+    names = group.config.names
     async for batch in group.batches():
-        shown = [_json(message) if json_lines else _text(message) for message in batch]
+        shown = [
+            _json(message) if json_lines else _text(message, names[message.sender])
+            for message in batch
+        ]
         show("\n".join(shown))
 
 
-def _text(message: Message) -> str:
+def _text(message: Message, sender: str) -> str:
     text = message.payload.decode(errors="replace")
-    # Others choose the bytes; a terminal obeys some of them.
-    return f"{message.sender}: {printable(text) if sys.stdout.isatty() else text}"
+    # Others choose the bytes; a terminal would interpret control sequences.
+    return f"{sender}: {printable(text) if sys.stdout.isatty() else text}"
 
 
 def _json(message: Message) -> str:

@@ -1,7 +1,8 @@
 """Drives a member: a turn of the loop collects input, runs the node, and handles its output.
 
 Frames, broadcasts and consumed messages are collected; one call of the node handles all of it;
-then rows are logged, frames sent and messages put into the inbox, in this order.
+then rows are logged, frames sent and messages put into the inbox, in this order. Records of the
+membership go to its state machine, which stops the node to end an epoch and asks for the next one.
 """
 
 from __future__ import annotations
@@ -9,22 +10,29 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import os
 import socket
 import threading
 import time
 from collections import OrderedDict
 from collections.abc import Hashable, Iterable, Iterator
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, assert_never
 
 from precedes import __version__
 from precedes.compiled import sources_digest
 from precedes.errors import InternalError, PeerError, PrecedesError, UserError
 from precedes.live.config import Config
-from precedes.live.errors import Evicted, GroupLost
+from precedes.live.epoch import Epoch
+from precedes.live.errors import Excluded, GroupLost, Replaced
 from precedes.live.inbox import Event, Events, Inbox, Signal
 from precedes.live.member import records
-from precedes.live.member.node import FAREWELL, Node
-from precedes.live.member.output import Output
+from precedes.live.member.node import Node
+from precedes.live.member.output import Batch, Message, Output
+from precedes.live.membership import machine
+from precedes.live.membership.agreement import Report, Timing
+from precedes.live.membership.machine import Data, Membership, Reason
+from precedes.live.membership.records import Record, decode, encode
+from precedes.live.membership.values import Entry, Id, View
 from precedes.live.metrics import Metrics
 from precedes.live.net import wire
 from precedes.live.net.links import Links
@@ -38,6 +46,17 @@ log = logging.getLogger("precedes.live")
 # and long enough that most of them are carried by a frame.
 ACKNOWLEDGE_AFTER_S: Final = 0.05
 TEND_EVERY_S: Final = 0.1
+# The interval at which a change of the view goes on by itself.
+TICK_S: Final = 0.02
+# Time in which nobody listens at a member's address before it is suspected.
+REFUSED_S: Final = 0.5
+# A wait for an answer is this many of the longest delays of this loop, in the last minute.
+DELAYS: Final = 4
+MINUTE_S: Final = 60.0
+# Counters that go on in the next epoch; the others are current sizes.
+SUMMED: Final = (
+    "broadcasts", "stable", "received", "dropped", "packets_sent", "packets_sent_to_all"
+)  # fmt: skip
 GAPS_MAX: Final = 8  # the oldest are reported; the others most likely wait for the same
 
 
@@ -59,13 +78,13 @@ class _WaitQueue:
 
     def __init__(self) -> None:
         self._waiting: OrderedDict[asyncio.Future[None], None] = OrderedDict()
-        self.woken = 0  # places woken and not given back yet
+        self.woken = 0  # places woken and not returned yet
 
     def __len__(self) -> int:
         return len(self._waiting) + self.woken
 
     def join(self, *, first: bool = False) -> asyncio.Future[None]:
-        """A place behind all others, or before them."""
+        """Join at the end, or at the front, and return the place."""
         place = asyncio.get_running_loop().create_future()
         self._waiting[place] = None
         if first:
@@ -73,43 +92,48 @@ class _WaitQueue:
         return place
 
     def leave(self, place: asyncio.Future[None]) -> None:
-        """Give a place back, woken or not."""
+        """Return a place, woken or not."""
         if place in self._waiting:
             del self._waiting[place]
         else:
             self.woken -= 1
 
     def wake(self, count: int) -> None:
-        """Wake places from the front, until ``count`` are woken and not given back."""
+        """Wake places from the front, until ``count`` are woken and not returned."""
         while self._waiting and self.woken < count:
             place, _ = self._waiting.popitem(last=False)
             self.woken += 1
-            if not place.done():  # or it was cancelled, and gives its place back in a moment
+            if not place.done():  # or it was cancelled, and will be returned in a moment
                 place.set_result(None)
 
 
-def _named(peer: int | None) -> str:
-    return "somebody" if peer is None else f"member {peer}"
-
-
 class Driver:
-    """A node, its links (it is their ``Owner``), its log and its inbox.
+    """The epoch of a member, its membership, links (it is their ``Owner``), log and inbox.
 
     ``is_open``: it has links. ``is_entered``: applications may use it. ``is_finishing``: nothing
-    more is broadcast here. ``is_over``: it has left the group. ``error``: why it cannot go on, or
-    None.
+    more is broadcast here. ``is_over``: it has ended. ``error``: why it has stopped, or None.
+
+    A member's number is its uid less 1: the place of its address in the configuration.
     """
 
     links: Links
     loop: asyncio.AbstractEventLoop
+    membership: Membership
 
     def __init__(self, config: Config) -> None:
         self.config = config
-        self.member = config.member
+        self.member = config.position
         self.metrics = Metrics()
         self.events = Events()
-        self.node = Node(config.settings(), recording=config.trace is not None)
-        self.tier = Tier(self.node, config.tier)
+        everybody = range(len(config.names))
+        node = Node(config.settings(), recording=True)
+        # How this protocol goes on without a member: in a new epoch, in the same one, or not.
+        self.on_loss = node.protocol.on_loss
+        bases = [0 for _ in everybody]
+        can_end = self.on_loss == "view"
+        self.epoch = Epoch(node, number=1, members=everybody, bases=bases, can_end=can_end)
+        self.view: View | None = None
+        self.tier = Tier(node, config.tier)
         self.inbox = Inbox(self)
         self.changed = Signal()  # stability or the view
         self.senders = _WaitQueue()  # broadcasts that wait for credit
@@ -126,7 +150,26 @@ class Driver:
         self._consumed, self._eager = 0, self.node.eager
         self._timer: asyncio.TimerHandle | None = None
         self._timer_ns = 0
-        self._others = [who for who in range(len(config.addresses)) if who != config.member]
+        self._others = [peer for peer in everybody if peer != self.member]
+        self._gone: dict[int, int] = {}  # members out of the view, and their final counts
+        self._leavers: set[int] = set()  # out of the view, but not done with the change
+        self._peer_of: dict[bytes, int] = {}  # by lives
+        self._counted = dict.fromkeys(SUMMED, 0)  # in the epochs before
+        self._pending_max = 0
+        self._takes_data = False  # the node runs, and DATA of its epoch goes to it
+        self.has_left = False
+        self._ticking: asyncio.TimerHandle | None = None
+        self._is_carrying_out = False
+        self._trusted_s = time.monotonic()  # until then nobody is suspected of being silent
+        self._connected_s = time.monotonic()  # with a quorum
+        self._delay_s, self._delayed_s = 0.0, 0.0  # the longest of this loop, and when it was
+        self._timing = Timing(
+            patience_s=config.evict_after_s,
+            install_s=config.evict_after_s,
+            linger_s=config.linger_s,
+            lost_s=config.evict_after_s,
+            retry_max_s=config.evict_after_s,
+        )
         # When the regular duties are due at the latest, and how late they may come.
         self._beat_ns = time.monotonic_ns()
         self._patience_ns = round(config.evict_after_s / 4 * NANOSECONDS_PER_S)
@@ -140,6 +183,12 @@ class Driver:
         config = self.config
         self.loop, self.thread = asyncio.get_running_loop(), threading.get_ident()
         self.links = Links(self, config.link_settings(), listener)
+        me = Entry(
+            0, config.names[self.member], self.links.life, config.advertised, version=wire.HIGHEST
+        )
+        self.membership = Membership(me, config.names, group=os.urandom(16), timing=self._timing)
+        self.membership.tried_seeds()  # all founders are asked, so no other group has one of them
+        self._peer_of[self.links.life] = self.member
         self.is_open = True
         if config.trace is not None:
             about = {
@@ -149,88 +198,73 @@ class Driver:
                 "started_unix_ns": time.time_ns() - self._now_ns(),
             }  # fmt: skip
             self._trace = member_log.LogWriter(
-                config.trace, member=self.member, members=len(config.addresses), about=about
+                config.trace, member=self.member, members=len(config.names), about=about
             )
 
     def tend(self) -> None:
-        """Do the regular duties from now on, and change to the compiled step when it is there."""
+        """Start the regular duties, and change to the compiled step when it is available."""
         self._beat_ns = time.monotonic_ns()
         for duty in (self._tend(), self.tier.climb()):
             self._tasks.append(self.loop.create_task(duty))
 
-    async def wait_for_neighbours(self) -> None:
-        """Wait until each neighbour has been met; GroupLost if one does not come in ``start_s``.
-
-        The failure detector begins afterwards: until then a member that was met, and has had no
-        connection for ``evict_after_s``, is evicted here.
-        """
-        links, missing = self.links, list[int]()
-        lost_s: dict[int, float] = {}  # since when a member that was met has no connection
+    async def wait_for_view(self) -> None:
+        """Wait until the group is founded; GroupLost if that takes longer than ``start_s``."""
         try:
             async with asyncio.timeout(self.config.start_s):
-                while True:
-                    neighbours = self.node.neighbours()
-                    missing = [peer for peer in neighbours if not links.link(peer).life]
-                    if not missing:
-                        return
-                    for peer in missing:
-                        links.want(peer)
-                    now_s = time.monotonic()
-                    if self.is_late(time.monotonic_ns()):
-                        lost_s.clear()  # it is this member that was paused
-                    for peer, link in links.links.items():
-                        if peer in links.connections or not link.life or self.is_gone(peer):
-                            lost_s.pop(peer, None)
-                        elif now_s - lost_s.setdefault(peer, now_s) > self.config.evict_after_s:
-                            self.evict(peer)
-                    links.attached.clear()
-                    with contextlib.suppress(TimeoutError):
-                        async with asyncio.timeout(TEND_EVERY_S):
-                            await links.attached.wait()
+                while self.view is None:
+                    for peer in self._others:
+                        self.links.want(peer)
+                    await self.changed.wait()
                     self.raise_error()
         except TimeoutError:
-            names = ", ".join(map(str, missing))
-            text = f"member {names} did not come within {self.config.start_s:g} s"
-            raise GroupLost(text) from None
+            missing = [peer for peer in self._others if peer not in self.links.connections]
+            names = ", ".join(self.config.names[peer] for peer in missing)
+            text = f"member {names} did not come" if missing else "the group was not founded"
+            text = f"{text} within {self.config.start_s:g} s"
+            raise GroupLost("; ".join([text, *self.links.troubles()])) from None
 
     def enter(self) -> None:
-        """All neighbours are there: begin to test them, and let applications in."""
-        first_ns = round(self._share * self.config.test_every_s * NANOSECONDS_PER_S)
-        self.node.start(tests_at_ns=self._now_ns() + first_ns)
-        self.schedule()
+        """The group is founded: let applications in."""
         self.is_entered = self.metrics.ready = True
-        log.info("member %d of %s is ready", self.member, self.config.name)
+        log.info("member %s of %s is ready", self.config.member, self.config.name)
 
     @property
     def _share(self) -> float:
         """Offset within an interval: regular duties of all members at once would collide."""
-        return self.member / len(self.config.addresses)
+        return self.member / len(self.config.names)
 
     def finish(self) -> None:
-        """Nothing more will be broadcast here; tell the others."""
+        """Announce that nothing more will be broadcast here."""
         self.is_finishing = True
         self.node.close()
         self.flush(force=True)
 
+    async def depart(self, limit_s: float) -> None:
+        """Leave with the next view, and answer until the others have installed it."""
+        self.membership.leave()
+        self.schedule()
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(limit_s):
+                while not self.has_left and self.error is None:
+                    await self.changed.wait()
+
     def leave(self) -> None:
         """End all but the connections: nothing is awaited, so that nothing stays half open.
 
-        Unless all have finished, the others go on without this member at once, without waiting for
-        ``evict_after_s``, and with all that it has broadcast.
+        Unless all have finished, or it has left with a view, the others suspect this member at
+        once, without waiting for ``evict_after_s``, and have all that it has broadcast.
         """
         is_complete = False
         try:
             if self.error is None and not self.is_finished:
                 self.flush(force=True)
             is_complete = self.error is None and self.is_finished
-            if self.error is None and not is_complete:
-                for peer, link in list(self.links.links.items()):
-                    if link.life:
-                        self.links.send(peer, FAREWELL)
+            if self.error is None and not is_complete and not self.has_left:
+                self.links.part()
         finally:
             self.is_over = True
             self.metrics.ready = False
-            for handle in (self._timer, self._acknowledging, *self._tasks):
+            for handle in (self._timer, self._acknowledging, self._ticking, *self._tasks):
                 if handle is not None:
                     handle.cancel()
             self.links.stop_listening()
@@ -240,20 +274,102 @@ class Driver:
             self.events.close()
 
     async def wait_closed(self) -> None:
-        """Wait until nothing is left of links and tasks."""
+        """Wait until all links are closed and all tasks are done."""
         await self.links.wait_closed()
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
     # State ----------------------------------------------------------------------------------
 
+    def _named(self, peer: int | None) -> str:
+        """A member in lines of the log."""
+        return "somebody" if peer is None else f"member {self.config.names[peer]}"
+
+    @property
+    def node(self) -> Node:
+        """The node of this epoch."""
+        return self.epoch.node
+
     @property
     def is_finished(self) -> bool:
-        """Whether all in the view have finished and everything is delivered."""
+        """Return whether all in the view have finished and everything is delivered."""
         return self.is_finishing and self.node.is_finished
 
     def is_gone(self, member: int) -> bool:
-        """Whether a member is out of the view."""
-        return self.node.is_gone(member)
+        """Return whether a member is out of the view, and done with that change."""
+        return member in self._gone and member not in self._leavers
+
+    @property
+    def members(self) -> list[int]:
+        """The members in the view, this one included."""
+        return [peer for peer in range(len(self.config.names)) if peer not in self._gone]
+
+    @property
+    def lost(self) -> list[int]:
+        """The members that are out of the view."""
+        return sorted(self._gone)
+
+    @property
+    def credit(self) -> int:
+        """Number of messages that may be broadcast now; 0 during a change of the view."""
+        if not self._takes_data or self.membership.leaving:
+            return 0
+        return min(self.node.credit, records.SEQUENCE_MAX - self.broadcasts)
+
+    @property
+    def is_changing(self) -> bool:
+        """Return whether the view is changing: nothing is broadcast or delivered until then."""
+        return not self._takes_data
+
+    @property
+    def broadcasts(self) -> int:
+        """Number of broadcasts of this member."""
+        return self.sequence_of(self.node.broadcasts)
+
+    def sequence_of(self, sequence: int) -> int:
+        """An own sequence number of this epoch, counted through all epochs."""
+        return self.epoch.bases[self.node.settings.member] + sequence
+
+    @property
+    def is_spent(self) -> bool:
+        """Return whether all sequence numbers are used up."""
+        return self.broadcasts >= records.SEQUENCE_MAX
+
+    def counts(self) -> dict[str, int]:
+        """Counters since the start, through all epochs, and current sizes."""
+        counts = self.node.counts()
+        summed = {name: counts[name] + before for name, before in self._counted.items()}
+        pending_max = max(counts["pending_max"], self._pending_max)
+        return {**counts, **summed, "pending_max": pending_max}
+
+    @property
+    def laggard(self) -> int:
+        """The member that has consumed the fewest own messages, as far as is known."""
+        return self.epoch.members[self.node.laggard]
+
+    def stable(self, member: int) -> int:
+        """The number of messages of a member that all have consumed, or ended an epoch with."""
+        if (at := self.epoch.position_of.get(member)) is None:
+            return self._gone[member]
+        return self.epoch.bases[at] + self.node.stable(at)
+
+    def consume(self, batch: Batch, message: Message | None = None) -> None:
+        """Count a message of a batch as consumed, or all of it; not those of earlier epochs."""
+        if batch.epoch is not self.epoch:
+            return
+        if message is None:
+            self.node.consume_batch(batch)
+        else:
+            self.node.consume(self.epoch.position_of[message.sender], 1)
+
+    def happened_before(self, first: Id, second: Id) -> bool | None:
+        """Return whether a message is in the past of another; None if that one is not in memory.
+
+        A member has all messages of the epochs before when it broadcasts in this one.
+        """
+        later, earlier = self.epoch.place(*second), self.epoch.place(*first)
+        if later is None:
+            return None
+        return earlier is None or self.node.happened_before(earlier, later)
 
     @property
     def largest_message_bytes(self) -> int:
@@ -263,16 +379,21 @@ class Driver:
     def missing(self) -> list[Missing]:
         """The messages that wait here, oldest first, with what each of them lacks."""
         now_ns = self._now_ns()
-        found = [
-            Missing((source, sequence), (now_ns - since_ns) / NANOSECONDS_PER_S, needs)
-            for source, sequence, since_ns, needs in self.node.waiting()
+        name = self.epoch.name
+        messages = [
+            Missing(
+                name(*message),
+                (now_ns - since_ns) / NANOSECONDS_PER_S,
+                [name(*needed) for needed in needs],
+            )
+            for *message, since_ns, needs in self.node.waiting()
         ]
-        return sorted(found, key=lambda missing: -missing.age_s)
+        return sorted(messages, key=lambda missing: -missing.age_s)
 
     def missing_links(self) -> list[int]:
-        """Neighbours in the view without a connection at the moment."""
+        """Members in the view without a connection at the moment."""
         connections = self.links.connections if self.is_open else ()
-        return [peer for peer in self.node.neighbours() if peer not in connections]
+        return [peer for peer in self.members if peer != self.member and peer not in connections]
 
     def lags(self) -> dict[int, int]:
         """For each link, bytes that the other side has not acknowledged."""
@@ -307,7 +428,7 @@ class Driver:
             raise type(error)(*error.args)
 
     def is_at_end(self) -> bool:
-        """Whether nothing more will be delivered; raises if this member has stopped."""
+        """Return whether nothing more will be delivered; raises if this member has stopped."""
         self.check_entered()
         self.raise_error()
         return self.is_over or self.is_finished
@@ -317,22 +438,37 @@ class Driver:
 
     # A turn of the loop ---------------------------------------------------------------------
 
-    def on_bodies(self, peer: int, bodies: Iterable[bytes | memoryview]) -> None:
+    def on_bodies(self, peer: int, bodies: Iterable[tuple[int, bytes | memoryview]]) -> None:
         """Frames of a peer have arrived; their bodies are copied."""
         if self.is_over:
             return
-        for body in bodies:
-            self.node.receive(peer, body)
+        for epoch, body in bodies:
+            at = self.epoch.position_of.get(peer) if epoch == self.epoch.number else None
+            if at is not None and self._takes_data:
+                self.node.receive(at, body)
+                self.membership.trust(peer + 1)
+            else:
+                self._receive(peer, epoch, bytes(body))
         if not self.is_scheduled:
             self.schedule()
 
-    def evict(self, member: int) -> None:
-        """Take a member out of the view."""
-        self.node.evict(member)
-        self.schedule()
+    def _receive(self, peer: int, epoch: int, body: bytes) -> None:
+        """A record of the membership, or DATA that is not for the node of this turn."""
+        life = self.links.link(peer).life
+        try:
+            ids_max = 2 * len(self.config.names) * self.config.window
+            record = Data(epoch, body) if epoch else decode(body, ids_max=ids_max)
+            self.membership.receive(life, record)
+        except PeerError as error:
+            self._refuse(peer, error)
+        self._carry_out()
+
+    def _refuse(self, peer: int, error: PeerError) -> None:
+        self.on_peer_error(peer, error, "its link")
+        self.links.ban(peer)
 
     def schedule(self) -> None:
-        """Have all input handled in the next turn of the loop."""
+        """Schedule the handling of all input in the next turn of the loop."""
         if not self.is_scheduled and not self.is_over:
             self.is_scheduled = True
             self.loop.call_soon(self.flush)
@@ -342,15 +478,24 @@ class Driver:
         self.is_scheduled = False
         if self.is_over:
             return
+        self._forgive_own_pause(time.monotonic_ns())
+        if self._takes_data:
+            self._run_node(force=force)
+        self._carry_out()
+        self._schedule_tick()
+        self.changed.notify()
+        self.wake_senders()
+        if self.is_finishing and self.node.is_finished:
+            self.inbox.news.notify()
+
+    def _run_node(self, *, force: bool) -> None:
+        """One turn of the node."""
         self._consumed = 0
         node, now_ns = self.node, time.monotonic_ns()
-        self._forgive_own_pause(now_ns)
-        # Any bytes are a sign of life: a reply that is queued behind data evicts nobody.
-        suspect = node.overdue(now_ns - self._start_ns)
-        if suspect is not None and self.links.heard_within(suspect, self.config.evict_after_s):
-            node.vouch_for(suspect)
-        # Not what it is afterwards: without the others everything is delivered to all.
-        was_finished = self.is_finishing and node.is_finished
+        # Any bytes are a sign of life: a reply that is queued behind data makes nobody suspected.
+        overdue = node.overdue(now_ns - self._start_ns)
+        if overdue is not None and self.links.received_within(overdue, self.config.evict_after_s):
+            node.vouch_for(overdue)
         try:
             output = node.run(now_ns - self._start_ns, force=force)
         except PrecedesError as error:
@@ -365,48 +510,48 @@ class Driver:
             self._unacknowledged_ns = 0
         elif self._unacknowledged_ns == 0:
             self._acknowledge_soon(now_ns)
-        # Before an own message is sent: nobody delivers what is in no log.
-        if (trace := self._trace) and not trace.append(output.trace, at_once=output.broadcasts):
-            self._on_trace_failed(trace)
-        if output.evicted:
-            self._others = [who for who in node.view if who != self.member]
+        self.epoch.keep(output)
+        # Before an own message is sent: no other member delivers a message that is in no log.
+        self._log(output.trace, at_once=output.broadcasts)
         if output.frames:
             self._send(output)
-        for peer, reason in output.malformed:
-            self.on_peer_error(peer, PeerError(records.REASONS[reason]), "its link")
-            self.links.ban(peer)
-        for who in output.evicted:
-            self._on_evicted(who, left=who in output.left, was_finished=was_finished)
-        if node.is_fenced:
-            self._stop(Evicted("the others have taken this member for dead and go on without it"))
+        for position, reason in output.malformed:
+            self._refuse(self.epoch.members[position], PeerError(records.REASONS[reason]))
+        for position in output.suspected:
+            self.membership.suspect(position + 1)
         if output.deliveries:
             self.inbox.put(output.deliveries)
         stable = node.own_stable
         if stable > self._last_stable or node.is_all_stable:
             self._last_stable, self.last_progress_ns = stable, now_ns
-        self.changed.notify()
-        self.wake_senders()
-        if self.is_finishing and node.is_finished:
-            self.inbox.news.notify()
         self._set_timer()
 
+    def _log(self, rows: list[bytes], *, at_once: bool) -> None:
+        if (trace := self._trace) is None:
+            return
+        if not trace.append(list(map(self.epoch.logged, rows)), at_once=at_once):
+            self._on_trace_failed(trace)
+
     def _send(self, output: Output) -> None:
-        send = self.links.send
+        send, members, number = self.links.send, self.epoch.members, self.epoch.number
+        me = self.node.settings.member
         for common, own, messages_bytes in output.frames:
             if common:
                 checksum, size_bytes = wire.crc32(common), len(common)
-                for peer in self._others:
-                    more = own.pop(peer, b"")
-                    of_messages = size_bytes + messages_bytes.get(peer, 0)
+                for at, peer in enumerate(members):
+                    if at == me or self.node.is_gone(at):
+                        continue
+                    more = own.pop(at, b"")
                     send(
-                        peer, common + more, wire.crc32(more, checksum), messages_bytes=of_messages
-                    )
-            for peer, body in own.items():
-                if not self.node.is_gone(peer):
-                    send(peer, body, messages_bytes=messages_bytes.get(peer, 0))
+                        peer, common + more, wire.crc32(more, checksum), epoch=number,
+                        messages_bytes=size_bytes + messages_bytes.get(at, 0),
+                    )  # fmt: skip
+            for at, body in own.items():
+                if not self.node.is_gone(at):
+                    send(members[at], body, epoch=number, messages_bytes=messages_bytes.get(at, 0))
 
     def _set_timer(self) -> None:
-        """Have a turn when the next timer of the node is due."""
+        """Schedule a turn when the next timer of the node is due."""
         due_ns = self.node.next_timer_ns
         if due_ns is not None and due_ns != self._timer_ns:
             if self._timer is not None:
@@ -420,7 +565,7 @@ class Driver:
         self.schedule()
 
     def is_late(self, now_ns: int) -> bool:
-        """Whether this process was stopped for a while, or kept from its regular duties."""
+        """Return whether this process was stopped for a while, or kept from its regular duties."""
         return now_ns - self._beat_ns > self._patience_ns
 
     def _forgive_own_pause(self, now_ns: int) -> None:
@@ -429,6 +574,7 @@ class Driver:
             late_ns = now_ns - self._beat_ns
             self.node.forgive(late_ns)
             self.links.forgive(late_ns / NANOSECONDS_PER_S)
+            self._trusted_s = time.monotonic()
             self._beat_ns = now_ns
 
     # Acknowledgements -------------------------------------------------------------------------
@@ -442,7 +588,7 @@ class Driver:
             self._acknowledge_soon(time.monotonic_ns())
 
     def _acknowledge_soon(self, now_ns: int) -> None:
-        """From now on others lack acknowledgements."""
+        """Start the clock of outstanding acknowledgements."""
         self._unacknowledged_ns = now_ns
         if self._acknowledging is None and not self.is_over:
             self._acknowledging = self.loop.call_later(ACKNOWLEDGE_AFTER_S, self._acknowledge)
@@ -458,32 +604,238 @@ class Driver:
             else:
                 self.flush(force=True)
 
-    # The view ---------------------------------------------------------------------------------
+    # The membership ---------------------------------------------------------------------------
 
-    def _on_evicted(self, who: int, *, left: bool, was_finished: bool) -> None:
-        if who == self.member:
-            self._stop(Evicted("the others have taken this member out of the view"))
+    def on_linked(self, peer: int, life: bytes) -> bool:
+        """A process has shaken hands; return whether a restarted one takes a member's place."""
+        self.membership.link_up(life, self.config.names[peer])
+        self.schedule()
+        if self.view is not None:
+            return self.view.uid_of.get(life) == peer + 1
+        known = self.links.link(peer).life
+        if known not in (life, b""):
+            self.membership.link_lost(known)
+        self._peer_of[life] = peer
+        return True
+
+    def on_leaving(self, peer: int) -> None:
+        """A member ends; what it has sent before has arrived."""
+        if not self.is_finished:
+            self.membership.suspect(peer + 1)
+            self.schedule()
+
+    def _tick(self) -> None:
+        self._ticking = None
+        if not self.is_over:
+            self.membership.tick(time.monotonic())
+            self.schedule()
+
+    def _schedule_tick(self) -> None:
+        """Have a change go on: it waits for times, too."""
+        agreement = self.membership.agreement
+        is_settled = agreement is not None and not (agreement.is_frozen or agreement.wants_change)
+        has_ended = self.is_over or self.has_left or self.error is not None
+        if self._ticking is None and not is_settled and not has_ended:
+            self._ticking = self.loop.call_later(TICK_S, self._tick)
+
+    def _carry_out(self) -> None:
+        """Do what the membership asks for, until nothing is left."""
+        if self._is_carrying_out:
             return
+        self._is_carrying_out = True
+        try:
+            while effects := self.membership.drain():
+                for effect in effects:
+                    self._do(effect)
+        finally:
+            self._is_carrying_out = False
+
+    def _do(self, effect: machine.Effect) -> None:
+        match effect:
+            case machine.Send(life, record):
+                self._send_record(life, record)
+            case machine.Freeze():
+                self._freeze()
+            case machine.Receive(life, body):
+                # Of a frozen node: what it would deliver is asked of those that have delivered it.
+                at = self.epoch.position_of.get(self._peer_of.get(life, -1))
+                if at is not None and self._takes_data:
+                    self.node.receive(at, body)
+                    self.schedule()
+            case machine.Deliver(messages):
+                batch, rows = self.epoch.flushed(messages, self._now_ns())
+                if (trace := self._trace) and not trace.append([rows], at_once=False):
+                    self._on_trace_failed(trace)
+                self.inbox.put([batch])
+            case machine.Install(view, _):
+                self._install(view)
+            case machine.Leave(view, is_complete):
+                self._takes_data = False
+                self._log_counts("leave", view, has_all=is_complete)
+                self._log_view(self.member, left=True)
+            case machine.Drop(life, error):
+                if (peer := self._peer_of.get(life)) is not None:
+                    self._refuse(peer, error)
+            case machine.Notify(uid, is_suspected):
+                how = "suspects" if is_suspected else "trusts"
+                log.info("member %s %s %s", self.config.member, how, self._named(uid - 1))
+            case machine.Stop(reason):
+                self._end(reason)
+            case _:
+                assert_never(effect)
+
+    def _send_record(self, life: bytes, record: Record) -> None:
+        peer = self._peer_of.get(life)
+        # It waits for a link that is not there yet: two founders may meet after the founding.
+        if (
+            peer is not None
+            and not self.is_gone(peer)
+            and (self.links.link(peer).life in (life, b""))
+        ):
+            body = encode(record)
+            self.links.send(peer, body, epoch=0, messages_bytes=len(body))
+
+    def _freeze(self) -> None:
+        """Stop the node after a last turn, and report its state."""
+        if self.on_loss != "view":
+            # Nothing ends with this view: those who stay go on in the same epoch.
+            assert self.view is not None
+            none = (0,) * len(self.view.entries)
+            self.membership.report(Report(none, none, (), {}))
+            return
+        if self._takes_data:
+            self._takes_data = False  # first: a callback of this turn may broadcast nothing more
+            self._run_node(force=True)
+        try:
+            self.membership.report(self.epoch.report())
+        except InternalError as error:
+            self._stop(error)
+
+    def _install(self, view: View) -> None:
+        """Begin the epoch of a view."""
+        before, self.view = self.view, view
+        self._log_counts("view", view, has_all=True)
+        self._trusted_s = time.monotonic()
+        self._leavers &= {uid - 1 for uid in view.left}
+        if before is None:
+            self._peer_of |= {entry.life: entry.uid - 1 for entry in view.entries}
+            self._begin()
+        else:
+            was_finished = self.is_finished
+            gone = sorted(before.uids - view.uids)
+            for uid in gone:
+                self._remove(uid, view)
+            if self.on_loss == "view":
+                self._change(view)
+            elif gone and self.on_loss == "end" and not was_finished:
+                text = f"{self.node.protocol.name} cannot go on without member {gone[0] - 1}"
+                self._stop(GroupLost(text))
+        for peer in self._others:
+            if not self.is_gone(peer):
+                self.links.want(peer, anyhow=True)
+        self.schedule()
+
+    def _begin(self) -> None:
+        """Start the first node, with the failure detector if the protocol needs crashes."""
+        first_ns = round(self._share * self.config.test_every_s * NANOSECONDS_PER_S)
+        tests_at_ns = self._now_ns() + first_ns if self.on_loss == "crash" else None
+        self.node.start(tests_at_ns=tests_at_ns)
+        self._takes_data = True
+
+    def _remove(self, uid: int, view: View) -> None:
+        """A member is out of the view."""
+        peer, left = uid - 1, uid in view.left
+        self._gone[peer] = view.ended.get(uid, 0)
         self.metrics.evictions += not left
-        self.report(Event("left" if left else "evicted", who, "is out of the view"))
-        self._log_view(who, left=left)
-        self.links.cut(who)
-        view, members = self.node.view, len(self.config.addresses)
-        half = 2 * len(view) - members
-        is_minority = half < 0 or (half == 0 and 0 not in view)
-        if self.config.quorum and not was_finished and is_minority:
-            self._stop(GroupLost(f"only {len(view)} of {members} members left"))
+        self.report(Event("left" if left else "excluded", peer, "is out of the view"))
+        self._log_view(peer, left=left)
+        if left:
+            self._leavers.add(peer)
+        else:
+            self.links.cut(peer)
+        if self.on_loss == "crash":
+            self.node.crash(peer)
+
+    def _change(self, view: View) -> None:
+        """A fresh node, with the members of this view."""
+        counts = self.counts()
+        self._pending_max = counts["pending_max"]
+        # All have delivered what the member has broadcast before.
+        self._counted = {name: counts[name] for name in SUMMED} | {"stable": counts["broadcasts"]}
+        uids = [entry.uid for entry in view.entries]
+        position = uids.index(self.member + 1)
+        settings = self.config.settings(position, len(uids), epoch=view.epoch)
+        node = Node(settings, recording=True)
+        self.tier.adopt(node)
+        self.epoch = Epoch(
+            node,
+            number=view.epoch,
+            members=[uid - 1 for uid in uids],
+            bases=[view.bases[uid] for uid in uids],
+        )
+        self._last_stable, self._eager, self._unacknowledged_ns = 0, node.eager, 0
+        self.last_progress_ns = time.monotonic_ns()
+        node.start()
+        if self.is_finishing:
+            node.close()
+        self._takes_data = True
+
+    def _end(self, reason: Reason) -> None:
+        """The membership has stopped."""
+        self._takes_data = False
+        if reason is Reason.LEFT:
+            self.has_left = True
+        elif reason is Reason.LOST:
+            self._stop(GroupLost(f"{reason.value}"))
+        else:
+            error = Replaced if reason is Reason.REPLACED else Excluded
+            self._stop(error(f"the others go on without this member: {reason.value}"))
+
+    def _suspect_silent(self) -> None:
+        """Suspect members that are silent, that nobody reaches, or that were refused."""
+        view, now_s, patience_s = self.view, time.monotonic(), self.config.evict_after_s
+        if view is None or self.is_finished or self.has_left:
             return
-        for peer in self.node.neighbours():
-            self.links.want(peer, anyhow=True)
-        self.links.attached.set()  # a member that waits for its neighbours has others now
+        for entry in view.entries:
+            peer = entry.uid - 1
+            if peer == self.member:
+                continue
+            if peer not in self.links.connections:
+                self.links.want(peer, anyhow=True)
+            refused_s = self.links.refused_s.get(peer)
+            is_silent = not self.links.received_within(peer, patience_s)
+            if (refused_s is not None and now_s - refused_s > REFUSED_S) or (
+                is_silent and (now_s - self._trusted_s > patience_s or self.links.is_banned(peer))
+            ):
+                self.membership.suspect(entry.uid)
+
+    def _end_if_blocked(self) -> None:
+        """End after ``blocked_s`` without a quorum: the others may have ended, or be restarted."""
+        now_s, missing = time.monotonic(), self.membership.blocked
+        if not missing:
+            self._connected_s = now_s
+        elif now_s - self._connected_s > self.config.blocked_s:
+            names, wait_s = ", ".join(missing), self.config.blocked_s
+            text = f"no quorum of the view for {wait_s:g} s: member {names} cannot be reached"
+            self._stop(GroupLost(text))
+
+    def _let_leavers_go(self) -> None:
+        """Close links with members that have left, once all are done with that change."""
+        is_done = self.membership.has_all_installed or (
+            time.monotonic() - self._trusted_s > self.config.linger_s
+        )
+        if self._leavers and is_done:
+            for peer in sorted(self._leavers):
+                self._leavers.discard(peer)
+                self.links.cut(peer)
 
     def _stop(self, error: PrecedesError) -> None:
-        if self.error is None:
-            log.error("member %d stops: %s", self.member, error)
+        if self.error is None and not self.has_left:
+            log.error("member %s stops: %s", self.config.member, error)
             self.error = error
+            self._takes_data = False
             self.report(Event("lost", self.member, str(error)))
-            if isinstance(error, Evicted):
+            if isinstance(error, Excluded):
                 self._log_view(self.member, left=False)
             self._wake()
 
@@ -501,7 +853,7 @@ class Driver:
         return self.senders.join()
 
     def end_wait(self, place: asyncio.Future[None]) -> None:
-        """The broadcast goes on, or was given up."""
+        """Return the place of a broadcast that continues, or was given up."""
         self.senders.leave(place)
         if not self.senders:
             self.metrics.end_block()
@@ -511,14 +863,15 @@ class Driver:
         """Wake one for each credit, or all if there will be no more credit."""
         if senders := self.senders:
             is_closed = self.error is not None or self.is_over or self.is_finishing
-            is_closed = is_closed or self.node.is_spent
-            senders.wake(len(senders) if is_closed else self.node.credit)
+            is_closed = is_closed or self.is_spent
+            senders.wake(len(senders) if is_closed else self.credit)
 
     # Events -----------------------------------------------------------------------------------
 
     def report(self, event: Event) -> None:
         """Log an event and hand it to all listeners."""
-        log.info("member %d: %s %d %s", self.member, event.kind, event.member, event.text)
+        who = self._named(event.member)
+        log.info("member %s: %s %s %s", self.config.member, event.kind, who, event.text)
         self.events.put(event)
 
     def _log_view(self, who: int, *, left: bool) -> None:
@@ -528,17 +881,26 @@ class Driver:
         if not trace.append([row], at_once=False):
             self._on_trace_failed(trace)
 
+    def _log_counts(self, kind: str, view: View, *, has_all: bool) -> None:
+        """Log a view, and the messages that its members have delivered when it begins."""
+        counts = {**view.bases, **view.ended} if has_all and self.on_loss == "view" else None
+        entries = [(entry.uid, entry.name, entry.life.hex()) for entry in view.entries]
+        about = {"kind": kind, "epoch": view.epoch, "group": view.group.hex()}
+        about |= {"uid": self.member + 1, "entries": entries, "counts": counts}
+        if (trace := self._trace) is not None and not trace.append_view(about):
+            self._on_trace_failed(trace)
+
     def _on_trace_failed(self, trace: member_log.LogWriter) -> None:
         self.metrics.trace_failed = True
         failure = f"tracing has stopped: {trace.failure} ({trace.path})"
-        log.error("%s; the group goes on", failure)
+        log.error("%s; the group continues", failure)
         self.report(Event("trace", self.member, failure))
 
     def on_peer_error(self, peer: int | None, error: PeerError, where: str) -> None:
         """A peer sent what no correct member sends."""
         self.metrics.refusals[error.reason] += 1
         if self.metrics.may_log(peer, where):
-            log.warning("refused %s at %s: %s", _named(peer), where, error)
+            log.warning("refused %s at %s: %s", self._named(peer), where, error)
         self.events.put(Event("refused", -1 if peer is None else peer, str(error)))
 
     def on_no_handshake(self, where: str) -> None:
@@ -550,26 +912,28 @@ class Driver:
         """Checksum mismatch; what is missing is sent again over another connection."""
         self.metrics.damaged += 1
         if self.metrics.may_log(peer, "damaged"):
-            log.warning("checksum mismatch in data from %s at %s", _named(peer), where)
+            log.warning("checksum mismatch in data from %s at %s", self._named(peer), where)
 
-    def on_refused(self, peer: int | None, reason: str, *, evicted: bool) -> None:
+    def on_refused(self, peer: int | None, reason: str, *, excluded: bool) -> None:
         """A peer refuses this member."""
         if self.is_over or self.is_finished:
             return
         if self.metrics.may_log(peer, "refused us"):
-            log.warning("member %s refuses this member: %s", peer, reason)
-        if evicted:
-            self._stop(Evicted(f"member {peer} says: {reason}"))
+            log.warning("%s refuses this member: %s", self._named(peer), reason)
+        if excluded and self.membership.leaving:
+            self._end(Reason.LEFT)
+        elif excluded:
+            self._stop(Excluded(f"refused by {self._named(peer)}: {reason}"))
 
     def on_disconnected(self, peer: int, error: Exception | None) -> None:
         """A connection broke; the link resumes over the next one."""
         self.metrics.disconnections += 1
-        log.debug("lost the connection to member %d: %s", peer, error or "closed")
+        log.debug("lost the connection to %s: %s", self._named(peer), error or "closed")
 
     # Regular duties -------------------------------------------------------------------------
 
     async def _tend(self) -> None:
-        """Regular duties: acknowledgements, silent connections, whatever lasts too long."""
+        """Regular duties: acknowledgements, silent connections, long waits."""
         reported: set[Hashable] = set()
         looked_s = 0.0
         await asyncio.sleep(self._share * TEND_EVERY_S)
@@ -577,8 +941,13 @@ class Driver:
             await asyncio.sleep(TEND_EVERY_S)
             now_ns = time.monotonic_ns()
             self._forgive_own_pause(now_ns)
+            self._pace(now_ns)
             self._beat_ns = now_ns + round(TEND_EVERY_S * NANOSECONDS_PER_S)
             self.links.tend(self.config.evict_after_s)
+            self._suspect_silent()
+            self._end_if_blocked()
+            self._let_leavers_go()
+            self._tick()
             self.links.credentials.tend()
             if self._trace is not None and not self._trace.write():
                 self._on_trace_failed(self._trace)
@@ -590,12 +959,19 @@ class Driver:
                         self.report(event)
                 reported = set(lasting)
 
+    def _pace(self, now_ns: int) -> None:
+        """Wait longer for answers while this loop is slow: others may be as slow."""
+        delay_s = max(now_ns - self._beat_ns, 0) / NANOSECONDS_PER_S
+        if delay_s >= self._delay_s or now_ns / NANOSECONDS_PER_S - self._delayed_s > MINUTE_S:
+            self._delay_s, self._delayed_s = delay_s, now_ns / NANOSECONDS_PER_S
+        self._timing.retry_s = max(Timing.retry_s, DELAYS * self._delay_s)
+
     def _find_lasting(self, now_ns: int) -> Iterator[tuple[Hashable, Event]]:
         """Find what has lasted longer than ``gap_after_s``: no credit, missing links, gaps."""
         limit_s = self.config.gap_after_s
         if (stalled_s := self.stalled_s) > limit_s:
             text = f"holds back {len(self.senders)} broadcasts, for {stalled_s:.1f} s so far"
-            yield "blocked", Event("blocked", self.node.laggard, text)
+            yield "blocked", Event("blocked", self.laggard, text)
         missing = [] if self.is_finished else self.missing_links()
         self._unlinked_ns = {peer: self._unlinked_ns.get(peer, now_ns) for peer in missing}
         for peer, since_ns in self._unlinked_ns.items():
@@ -608,5 +984,5 @@ class Driver:
             for gap in [gap for gap in self.missing() if gap.age_s > limit_s][:GAPS_MAX]:
                 names = " ".join(f"{source}:{sequence}" for source, sequence in gap.needs)
                 name = f"{gap.message[0]}:{gap.message[1]}"
-                text = f"{name} waits {gap.age_s:.1f} s for {names or 'what is not known'}"
+                text = f"{name} waits {gap.age_s:.1f} s for {names or 'unknown messages'}"
                 yield gap.message, Event("gap", gap.message[0], text)

@@ -13,7 +13,7 @@ class SlowMember(PrecedesError):
     """A member has consumed nothing for longer than ``slow_after_s``, and ``slow`` is "raise"."""
 
     def __init__(self, member: int, waited_s: float) -> None:
-        super().__init__(f"member {member} has taken no message for {waited_s:.1f} s")
+        super().__init__(f"member {member} has consumed no message for {waited_s:.1f} s")
         self.member = member
 
 
@@ -22,8 +22,12 @@ class GroupClosed(UserError):
 
 
 class GroupLost(PrecedesError):
-    """This member cannot go on with the group: too few others are left, or they never came."""
+    """This member cannot continue: too few others are left, or they never arrived."""
 
 
-class Evicted(GroupLost):
-    """The others have evicted this member and go on without it."""
+class Excluded(GroupLost):
+    """The others have agreed to go on without this member."""
+
+
+class Replaced(GroupLost):
+    """Another process has this member's name in the group."""

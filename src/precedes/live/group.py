@@ -1,11 +1,11 @@
 """``Group``: a member of a live group, for applications.
 
-    async with Group.open(config) as group:      # ready when all neighbours are there
+    async with Group.open(config) as group:      # ready when all members are there
         await group.broadcast(b"hello")          # waits for credit
         async for message in group:              # causes before effects
             print(message.sender, message.payload)
 
-Everything happens in one asyncio loop: bytes that came in one turn of the loop are handled in one
+Everything runs in one asyncio loop: bytes that arrive in one turn of the loop are handled in one
 call of the step, and its output is sent in one write to each member. Only the step is compiled in
 another process, and loaded in a thread.
 """
@@ -25,11 +25,12 @@ from typing import TYPE_CHECKING, Any, Final, Self, TypeAlias, TypeVar, cast
 
 from precedes.errors import PrecedesError, UserError
 from precedes.live.config import Config
-from precedes.live.driver import Driver, Missing
+from precedes.live.driver import TICK_S, Driver, Missing
 from precedes.live.errors import GroupClosed, GroupLost, SlowMember, WouldBlock
 from precedes.live.inbox import Event
 from precedes.live.member import records
 from precedes.live.member.effects import FRAME_BYTES
+from precedes.live.member.node import Node
 from precedes.live.member.output import Batch, Message
 from precedes.model import NANOSECONDS_PER_S
 
@@ -81,10 +82,9 @@ class Group:
         registry: CollectorRegistry | None = None,
     ) -> None:
         self.config = config
-        self.member = config.member
+        self.member = config.position
         self._driver = driver = Driver(config)
         self.metrics = driver.metrics
-        self._node = driver.node
         self._listener = listener
         self._registry = registry
         self._exposed: Exposed | None = None
@@ -128,7 +128,7 @@ class Group:
                 if self.config.metrics is not None:
                     await self._exposed.serve(self.config.metrics)
             driver.tend()
-            await driver.wait_for_neighbours()
+            await driver.wait_for_view()
         except BaseException:
             await self._close()
             raise
@@ -136,8 +136,12 @@ class Group:
         return self
 
     @property
+    def _node(self) -> Node:
+        return self._driver.node
+
+    @property
     def metrics_address(self) -> tuple[str, int] | None:
-        """Where metrics and health are served: host, and the port that was chosen for port 0."""
+        """Host and port of metrics and health, with the chosen port for port 0."""
         return None if self._exposed is None else self._exposed.address
 
     async def broadcast(
@@ -146,7 +150,7 @@ class Group:
         *,
         timeout: float | None = None,  # noqa: ASYNC109 - nothing is sent when it expires
     ) -> tuple[int, int]:
-        """Broadcast a message, after waiting for credit; its name (member, sequence).
+        """Broadcast a message, after waiting for credit; return its name (member, sequence).
 
         Without credit some member has not consumed a whole window of messages: ``slow`` decides
         what happens then. Broadcasts that wait are served in order. The payload is bytes, or any
@@ -157,15 +161,13 @@ class Group:
         if timeout is not None and not timeout >= 0:
             raise UserError(f"timeout must be a number of seconds, or None, not {timeout!r}")
         if self._node.waiting_bytes >= FRAME_BYTES:
-            await asyncio.sleep(0)  # no loop of broadcasts keeps others from their turn
+            await asyncio.sleep(0)  # a loop of broadcasts lets other tasks run
         if not self._may_send() or self._driver.senders:
             try:
                 async with asyncio.timeout(timeout):
                     await self._wait_for_credit()
             except TimeoutError:
-                who = self.laggard
-                text = f"no credit within {timeout:g} s: member {who} has not taken enough"
-                raise TimeoutError(text) from None
+                raise TimeoutError(f"waited {timeout:g} s: {self._why_not()}") from None
         return self._broadcast(data)
 
     def broadcast_threadsafe(
@@ -189,15 +191,15 @@ class Group:
         """Broadcast a message, or raise WouldBlock if there is no credit."""
         data = self._read_payload(payload)
         if not self._may_send():
-            raise WouldBlock(f"no credit: member {self.laggard} has not taken enough")
+            raise WouldBlock(self._why_not())
         return self._broadcast(data)
 
     async def broadcast_many(self, payloads: Sequence[Buffer]) -> tuple[int, int]:
-        """Broadcast messages in this order, as with ``broadcast``; the name of the last.
+        """Broadcast messages in this order, as with ``broadcast``; return the name of the last.
 
         As many at once as there is credit for, in a fraction of the time that single ones take. If
         it ends early, cancelled or with an error, ``broadcast_count`` of that exception says how
-        many went out (after ``asyncio.timeout`` it is the cause of the TimeoutError).
+        many were sent (after ``asyncio.timeout`` it is the cause of the TimeoutError).
         """
         data = cast(list[bytes], list(payloads))
         if set(map(type, data)) != {bytes}:
@@ -215,9 +217,9 @@ class Group:
                 if not self._may_send() or self._driver.senders:
                     await self._wait_for_credit()
                 # Less the credit of broadcasts that were woken and have not run yet.
-                free = max(self._node.credit - self._driver.senders.woken, 1)
+                free = max(self._driver.credit - self._driver.senders.woken, 1)
                 batch = data[done : done + min(free, at_once)]
-                name = self.member, self._node.broadcast_many(batch)
+                name = self.member, self._driver.sequence_of(self._node.broadcast_many(batch))
                 done += len(batch)
                 self._driver.schedule()
         except BaseException as error:
@@ -239,11 +241,19 @@ class Group:
 
     @property
     def credit(self) -> int:
-        """How many messages may be broadcast now without waiting, within ``window_bytes``."""
-        return self._node.credit
+        """Number of messages that may be broadcast now without waiting, within ``window_bytes``."""
+        return self._driver.credit
+
+    def _why_not(self) -> str:
+        """Reason for the missing credit."""
+        if missing := self.blocked:
+            return f"no quorum of the view: {', '.join(missing)} cannot be reached"
+        if self._driver.is_changing:
+            return "the view is changing"
+        return f"no credit: member {self.laggard} has not consumed enough messages"
 
     def _may_send(self) -> bool:
-        """Whether there is credit; raises why there will be none any more."""
+        """Return whether there is credit; raise if there will be none any more."""
         driver = self._driver
         if not driver.is_entered or driver.thread != get_ident():
             driver.check_entered()
@@ -251,9 +261,9 @@ class Group:
             driver.raise_error()
         if driver.is_over or driver.is_finishing:
             raise GroupClosed("the group is closed, or finish() was called")
-        if self._node.credit > 0:
+        if driver.credit > 0:
             return True
-        if self._node.is_spent:
+        if driver.is_spent:
             raise UserError(
                 f"this member has broadcast {records.SEQUENCE_MAX} messages, all that have a "
                 "number: finish this group, and go on in a new one with another name"
@@ -261,8 +271,8 @@ class Group:
         return False
 
     def _broadcast(self, payload: bytes) -> tuple[int, int]:
-        sequence = self._node.broadcast(payload)
         driver = self._driver
+        sequence = driver.sequence_of(self._node.broadcast(payload))
         if not driver.is_scheduled:
             driver.schedule()
         return self.member, sequence
@@ -281,24 +291,16 @@ class Group:
                     continue
                 since_ns = max(began_ns, driver.last_progress_ns)
                 waited_s = (time.monotonic_ns() - since_ns) / NANOSECONDS_PER_S
-                if waited_s >= config.slow_after_s:
-                    who = self.laggard
-                    # With ``echo`` it may be this member itself, which is not evicted for that.
-                    if config.slow == "raise" or who == self.member:
-                        raise SlowMember(who, waited_s)
-                    text = f"has taken no message for {waited_s:.1f} s"
-                    driver.report(Event("slow", who, text))
-                    driver.last_progress_ns = time.monotonic_ns()
-                    waited_s = 0.0
-                    driver.evict(who)
-                await asyncio.wait([place], timeout=max(config.slow_after_s - waited_s, 0.0))
+                if waited_s >= config.slow_after_s and not driver.is_changing:
+                    raise SlowMember(self.laggard, waited_s)  # with ``echo`` maybe this one
+                await asyncio.wait([place], timeout=max(config.slow_after_s - waited_s, TICK_S))
         finally:
             driver.end_wait(place)
 
     @property
     def laggard(self) -> int:
         """The member that has consumed the fewest of this member's messages, as far as is known."""
-        return self._node.laggard
+        return self._driver.laggard
 
     def __aiter__(self) -> AsyncIterator[Message]:
         return self._driver.inbox.messages()
@@ -308,7 +310,7 @@ class Group:
         return self._driver.inbox.batches()
 
     def on_message(self, callback: Callable[[Message], object]) -> None:
-        """Have every message handed to a function as soon as it is delivered.
+        """Pass every message to a function as soon as it is delivered.
 
         Not to an ``async`` one: nothing would bound the number of its pending calls. Exceptions of
         the function are counted, and logged at a limited rate.
@@ -317,21 +319,29 @@ class Group:
         self._driver.inbox.add_callback(callback)
 
     def events(self) -> AsyncIterator[Event]:
-        """Events of the group: members that leave or are evicted, gaps, errors."""
+        """Events of the group: members that leave or are excluded, gaps, errors."""
         self._driver.check_thread()
         return self._driver.events.listen()
 
     @property
     def view(self) -> list[int]:
         """The members that take part, this one included."""
-        return self._node.view
+        return self._driver.members
+
+    @property
+    def blocked(self) -> tuple[str, ...]:
+        """Names of the members that are missing for a quorum; empty while there is one.
+
+        Without a quorum nothing is broadcast or delivered, until enough of them are back.
+        """
+        return self._driver.membership.blocked if self._driver.is_open else ()
 
     def missing(self) -> list[Missing]:
         """The messages that wait here, oldest first, with what each of them lacks."""
         return self._driver.missing()
 
     def missing_links(self) -> list[int]:
-        """Neighbours in the view without a connection at the moment."""
+        """Members in the view without a connection at the moment."""
         return self._driver.missing_links()
 
     def lags(self) -> dict[int, int]:
@@ -340,36 +350,39 @@ class Group:
 
     def counts(self) -> dict[str, int]:
         """The counters of this member."""
-        return self._node.counts()
+        return self._driver.counts()
 
     @property
     def tier(self) -> str:
-        """How this member runs its steps at the moment: "interpreted" or "compiled"."""
+        """The tier of this member at the moment: "interpreted" or "compiled"."""
         return "compiled" if self._driver.tier.is_compiled else "interpreted"
 
     @property
     def is_finished(self) -> bool:
-        """Whether all in the view have finished and everything is delivered."""
+        """Return whether all in the view have finished and everything is delivered."""
         return self._driver.is_finished
 
     @property
     def is_over(self) -> bool:
-        """Whether this member has left the group."""
+        """Return whether this member has left the group."""
         return self._driver.is_over
 
     @property
     def error(self) -> PrecedesError | None:
-        """Why this member cannot go on, or None."""
+        """The error that has stopped this member, or None."""
         return self._driver.error
 
     async def stable(self, message: Name) -> None:
-        """Wait until every member in the view has consumed the message."""
+        """Wait until every member in the view has consumed the message.
+
+        At a change of the view, all messages that its members have delivered are stable.
+        """
         driver = self._driver
         driver.check_entered()
         source, sequence = self._read_name(message)
-        while self._node.stable(source) < sequence:
+        while driver.stable(source) < sequence:
             driver.raise_error()
-            if driver.is_over or driver.is_gone(source):
+            if driver.is_over or source not in driver.members:
                 raise GroupLost(f"whether all have {source}:{sequence} cannot be known any more")
             await driver.changed.wait()
 
@@ -387,25 +400,25 @@ class Group:
                 f"the clock of protocol {self._node.protocol.name} does not order any two "
                 "messages: use protocol vector"
             )
-        is_before = self._node.happened_before(earlier, later)
+        is_before = self._driver.happened_before(earlier, later)
         if is_before is None:
             raise UserError(
                 f"the clock of message {later[0]}:{later[1]} is not here: it is kept from its "
-                "arrival until every member has taken it"
+                "arrival until every member has consumed it"
             )
         return is_before
 
     def _read_name(self, message: Name) -> tuple[int, int]:
-        """The name of a message; UserError if there cannot be one of this name."""
+        """Parse the name of a message; UserError if it is not a valid one."""
         try:
             name = message[:2] if isinstance(message, Message) else message
             source, sequence = map(operator.index, name)
         except (TypeError, ValueError):
             source = sequence = -1
-        members, last = len(self.config.addresses), records.SEQUENCE_MAX
+        members, last = self._node.settings.members, records.SEQUENCE_MAX
         if not (0 <= source < members and 1 <= sequence <= last):
             raise UserError(f"a message is named (member, sequence), from 0 and 1, not {message!r}")
-        if source == self.member and sequence > self._node.broadcasts:
+        if source == self.member and sequence > self._driver.broadcasts:
             raise UserError(f"message {source}:{sequence} has not been broadcast")
         return source, sequence
 
@@ -433,12 +446,12 @@ class Group:
 
     async def _drain(self) -> None:
         """Wait until all have consumed the own messages, then a little for the others."""
-        driver, node = self._driver, self._node
+        driver = self._driver
         await asyncio.sleep(0)  # a task that was just made to iterate begins to
         driver.inbox.discard()
         await self.finish()
         ends: list[tuple[float, Callable[[], bool]]] = [
-            (self.config.drain_s, lambda: node.is_consumed_by_all),
+            (self.config.drain_s, lambda: driver.node.is_consumed_by_all),
             (self.config.linger_s, lambda: driver.is_finished),
         ]
         for limit_s, is_done in ends:
@@ -448,6 +461,8 @@ class Group:
                         await driver.changed.wait()
         if driver.is_finished:
             await self._await_arrival()
+        elif driver.error is None:
+            await driver.depart(max(self.config.linger_s, FLUSH_S))
 
     async def _close(self) -> None:
         """Leave at once, then let the last frames arrive: may be cancelled at any point."""
@@ -464,7 +479,7 @@ class Group:
         await driver.wait_closed()
 
     async def _await_arrival(self) -> None:
-        """Wait until everything that was sent has arrived, in all no longer than ``FLUSH_S``."""
+        """Wait until everything that was sent has arrived, at most ``FLUSH_S`` in total."""
         driver, now_s = self._driver, asyncio.get_running_loop().time()
         links, silent_s = driver.links, self.config.evict_after_s
         if self._arrival_s is None:

@@ -1,4 +1,4 @@
-"""What a member hands to its application: messages in the order of their delivery, and events."""
+"""A member's output to its application: messages in the order of their delivery, and events."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Signal(asyncio.Event):
 class Event(NamedTuple):
     """Something that happened to the group.
 
-    ``kind`` is evicted, left, slow, blocked, disconnected, gap, refused, trace or lost; ``member``
+    ``kind`` is excluded, left, blocked, disconnected, gap, refused, trace or lost; ``member``
     is the member that it is about.
     """
 
@@ -44,7 +44,7 @@ class Event(NamedTuple):
 
 
 class Events:
-    """Hands every event to every listener; one that the application has dropped is forgotten."""
+    """Passes every event to every listener; one that the application has dropped is removed."""
 
     def __init__(self) -> None:
         self.listeners: WeakSet[_Listener] = WeakSet()
@@ -52,7 +52,7 @@ class Events:
         self.is_closed = False
 
     def put(self, event: Event) -> None:
-        """Hand out an event."""
+        """Pass an event to all listeners."""
         for listener in self.listeners:
             listener.queue.append(event)
         self.news.notify()
@@ -68,7 +68,7 @@ class Events:
 
 
 class _Listener(AsyncIterator[Event]):
-    """Events from when it was made."""
+    """Events since it was created."""
 
     def __init__(self, events: Events) -> None:
         self.queue: deque[Event] = deque(maxlen=EVENTS_MAX)
@@ -96,11 +96,10 @@ class Inbox:
     def __init__(self, driver: Driver) -> None:
         self.news = Signal()  # something was delivered, or the group is over
         self._driver = driver
-        self._node = driver.node
         self._metrics = driver.metrics
         self._queue: deque[Batch] = deque()
         self._callbacks: tuple[Callable[[Message], object], ...] = ()
-        self._iterations = 0  # that have begun and not ended
+        self._iterations = 0  # running iterations
         self._is_leaving = self._is_handing_out = False
         self._discarded = 0
 
@@ -108,7 +107,7 @@ class Inbox:
         return sum(map(len, self._queue))
 
     def put(self, batches: list[Batch]) -> None:
-        """Messages were delivered."""
+        """Add delivered messages."""
         for batch in batches:
             self._metrics.delivered += len(batch)
             self._queue.append(batch)
@@ -121,10 +120,11 @@ class Inbox:
         """Messages one by one."""
         with self._iterating():
             while self._queue or await self._has_messages():
-                message = self._queue[0].pop()
-                if not self._queue[0]:
+                batch = self._queue[0]
+                message = batch.pop()
+                if not batch:
                     self._queue.popleft()
-                self._node.consume(message.sender, 1)
+                self._driver.consume(batch, message)
                 self._driver.on_consumed(1)
                 yield message
 
@@ -164,7 +164,7 @@ class Inbox:
 
     def _take_batch(self) -> Batch:
         batch = self._queue.popleft()
-        self._node.consume_batch(batch)
+        self._driver.consume(batch)
         self._driver.on_consumed(len(batch))
         return batch
 
@@ -180,7 +180,7 @@ class Inbox:
         self._hand_out()
 
     def _hand_out(self) -> None:
-        """Hand messages to the callbacks; a callback may add another, for the next message on."""
+        """Pass messages to the callbacks; a callback may add another, for the next message on."""
         if self._is_handing_out:
             return
         self._is_handing_out = True
@@ -195,7 +195,7 @@ class Inbox:
             self._is_handing_out = False
 
     def _call_back(self, callback: Callable[[Message], object], message: Message) -> None:
-        """Call it; if that fails, count and log the exception, and go on."""
+        """Call it; if it fails, count and log the exception, and continue."""
         try:
             result = callback(message)
             if result is not None and inspect.iscoroutine(result):
@@ -205,6 +205,6 @@ class Inbox:
             raise
         except BaseException:  # also CancelledError: no task of ours is cancelled here
             self._metrics.callback_failures += 1
-            if self._metrics.may_log(self._node.settings.member, "callback"):
+            if self._metrics.may_log(self._driver.member, "callback"):
                 name, failures = message[:2], self._metrics.callback_failures
                 log.exception("a callback failed on %d:%d, failure %d so far", *name, failures)

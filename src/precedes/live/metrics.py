@@ -1,4 +1,4 @@
-"""What a group counts outside of its step, its health, and how often it logs."""
+"""Counters of a group outside of its step, its health, and rate limits of its log lines."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 LOG_EVERY_S: Final = 1.0
 LOG_EVERY_S_MAX: Final = 60.0
-# Keys that are told apart; with more of them all are new again.
+# Maximum number of distinct keys; with more of them all are new again.
 LOG_KEYS_MAX: Final = 64
 
 
@@ -25,7 +25,7 @@ class RateLimiter:
         self._next_s: dict[Hashable, tuple[float, float]] = {}
 
     def allows(self, key: Hashable, *, now_s: float) -> bool:
-        """Whether to log now: at once, then after 1 s, 2 s, 4 s, ... up to a minute.
+        """Return whether to log now: at once, then after 1 s, 2 s, 4 s, ... up to a minute.
 
         A key without a line for a minute after that is new again.
         """
@@ -41,7 +41,7 @@ class RateLimiter:
 
 
 class Metrics:
-    """What the group counts outside of the compiled step."""
+    """Counters of the group outside of the compiled step."""
 
     def __init__(self) -> None:
         self.ready = False
@@ -71,20 +71,20 @@ class Metrics:
         self.blocked_since_ns = None
 
     def may_log(self, peer: int | None, where: str) -> bool:
-        """Whether to log a line about this peer: rate-limited for each."""
+        """Return whether to log a line about this peer: rate-limited for each."""
         key = (peer, "" if peer is None else where)
         return self._limiter.allows(key, now_s=time.monotonic())
 
 
 class Health(NamedTuple):
-    """``ready``, ``degraded`` (it works, but something is wrong) or ``live`` (not ready)."""
+    """``ready``, ``degraded`` (it works with a problem) or ``live`` (not ready)."""
 
     status: str
-    wrong: list[str]  # a line for each
+    wrong: list[str]  # problems, a line each
 
 
 def health(driver: Driver) -> Health:
-    """The health of a member; ready means that all members are in the view and all links are there.
+    """The health of a member; ready means that all members are in the view and all links are up.
 
     A view that has lost members works, but the next loss may end the group.
     """
@@ -92,8 +92,10 @@ def health(driver: Driver) -> Health:
         return Health("live", [str(error)])
     if not driver.metrics.ready:
         return Health("live", ["it is starting, or has ended"])
+    if missing := driver.membership.blocked:
+        return Health("live", [f"no quorum of the view without {', '.join(missing)}"])
     wrong = [f"no connection to member {peer}" for peer in driver.missing_links()]
-    wrong += [f"member {who} is out of the view" for who in driver.node.lost]
+    wrong += [f"member {member} is out of the view" for member in driver.lost]
     if driver.metrics.trace_failed:
         wrong.append("tracing has stopped")
     if driver.links.credentials.is_late:
@@ -101,6 +103,6 @@ def health(driver: Driver) -> Health:
     if driver.metrics.oldest_s > driver.config.gap_after_s:
         wrong.append(f"a message has waited for {driver.metrics.oldest_s:.1f} s")
     if (stalled_s := driver.stalled_s) > driver.config.gap_after_s:
-        who = driver.node.laggard
-        wrong.append(f"broadcasts have waited for {stalled_s:.1f} s: member {who} holds them back")
+        node = driver.laggard
+        wrong.append(f"broadcasts have waited for {stalled_s:.1f} s: member {node} holds them back")
     return Health("degraded" if wrong else "ready", wrong)

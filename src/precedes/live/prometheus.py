@@ -1,14 +1,12 @@
-"""The metrics of groups for Prometheus, and a small HTTP server for metrics and health.
+"""The metrics of groups for Prometheus, and over HTTP together with health.
 
 Needs ``prometheus_client``. Metrics are read when they are requested. All groups of one registry
-share a collector, since a name may be exposed once; the labels ``group`` and ``member`` tell them
-apart.
+share a collector, since a name may be exposed once; the labels ``group`` and ``member`` distinguish
+them.
 """
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
@@ -18,17 +16,14 @@ from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 
 from precedes.errors import UserError
+from precedes.live.http import Answer, HttpServer
 from precedes.live.metrics import health
-from precedes.live.net.links import split_address
+from precedes.live.net.discovery import split_address
 
 if TYPE_CHECKING:
     from precedes.live.driver import Driver
 
 LABELS: Final = ("group", "member")
-REQUEST_BYTES_MAX: Final = 8192
-REQUEST_S: Final = 5.0
-# Connections that are open at once; another one closes the oldest, which is idle or slow.
-REQUESTS_MAX: Final = 64
 TEXT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 
 
@@ -56,7 +51,7 @@ class Metric:
 
 def _in_step(name: str, text: str, *, is_counter: bool = True) -> Metric:
     """A metric that the compiled step counts under this name."""
-    return Metric(name, text, lambda driver: driver.node.counts()[name], is_counter)
+    return Metric(name, text, lambda driver: driver.counts()[name], is_counter)
 
 
 def _in_group(name: str, text: str, *, is_counter: bool = True) -> Metric:
@@ -66,28 +61,25 @@ def _in_group(name: str, text: str, *, is_counter: bool = True) -> Metric:
 
 METRICS: Final = (
     _in_step("broadcasts", "Messages broadcast by this member."),
-    _in_group("delivered", "Messages handed to the application."),
-    _in_step("received", "Messages that came from others."),
+    _in_group("delivered", "Messages delivered to the application."),
+    _in_step("received", "Messages received from others."),
     _in_step("dropped", "Messages that the protocol dropped: duplicates, or dead with a sender."),
-    _in_step("duplicates", "Relayed messages that had come before."),
-    _in_step("relayed", "Messages of lost members passed on to others."),
-    _in_step("routed", "Packets passed on between members without a link."),
     _in_step("packets_sent", "Packets sent to single members."),
     _in_step("packets_sent_to_all", "Packets sent to all members."),
-    _in_step("pending", "Messages that wait for others.", is_counter=False),
-    _in_step("pending_max", "Most messages that ever waited.", is_counter=False),
-    _in_step("pending_bytes", "Bytes of the messages that wait.", is_counter=False),
+    _in_step("pending", "Messages that wait for their past.", is_counter=False),
+    _in_step("pending_max", "Maximum of messages that waited at a time.", is_counter=False),
+    _in_step("pending_bytes", "Bytes of waiting messages.", is_counter=False),
     Metric(
         "oldest_pending_seconds",
         "How long the oldest message has waited.",
         lambda d: d.metrics.oldest_s,
     ),
     _in_step("messages_kept", "Messages in memory, also those kept for others.", is_counter=False),
-    _in_step("stable", "Own messages that all members have taken.", is_counter=False),
+    _in_step("stable", "Own messages that all members have consumed.", is_counter=False),
     Metric(
         "stability_lag",
-        "Own messages that some member has not taken.",
-        lambda d: d.node.counts()["broadcasts"] - d.node.counts()["stable"],
+        "Own messages that some member has not consumed.",
+        lambda d: d.counts()["broadcasts"] - d.counts()["stable"],
     ),
     Metric(
         "blocked_seconds",
@@ -95,10 +87,10 @@ METRICS: Final = (
         lambda d: d.metrics.blocked_s,
         True,
     ),
-    Metric("members", "Members in the view, this one included.", lambda d: len(d.node.view)),
+    Metric("members", "Members in the view, this one included.", lambda d: len(d.members)),
     Metric(
         "links_missing",
-        "Neighbours in the view without a connection.",
+        "Members in the view without a connection.",
         lambda d: len(d.missing_links()),
     ),
     Metric(
@@ -107,7 +99,7 @@ METRICS: Final = (
     Metric("ready", "Whether this member takes part.", lambda d: health(d).status != "live"),
     Metric(
         "degraded",
-        "Whether it takes part and something is wrong; /health says what.",
+        "Whether it takes part with a problem; see /health.",
         lambda d: health(d).status == "degraded",
     ),
     Metric(
@@ -116,14 +108,14 @@ METRICS: Final = (
         lambda d: d.links.credentials.left_s,
     ),
     _in_group("trace_failed", "Whether tracing has stopped.", is_counter=False),
-    _in_group("evictions", "Members evicted from the view."),
+    _in_group("evictions", "Members excluded from the view."),
     _in_group("disconnections", "Connections to members that broke."),
-    _in_group("damaged", "Connections given up because bytes had changed on the way."),
+    _in_group("damaged", "Connections closed because of a checksum mismatch."),
     _in_group("callback_failures", "Exceptions of the application's callbacks."),
-    Metric("refused", "What was refused, by reason.", lambda d: d.metrics.refusals, True, "reason"),
+    Metric("refused", "Refused input, by reason.", lambda d: d.metrics.refusals, True, "reason"),
     Metric(
         "peer_unacknowledged_bytes",
-        "Bytes on the way to each peer.",
+        "Bytes in flight to each peer.",
         lambda d: d.lags(),
         label="peer",
     ),
@@ -163,8 +155,7 @@ class Exposed:
     def __init__(self, driver: Driver, registry: Any = None) -> None:
         self._driver = driver
         self._registry = CollectorRegistry() if registry is None else registry
-        self._server: asyncio.Server | None = None
-        self._writers: dict[asyncio.StreamWriter, None] = {}  # of open connections, oldest first
+        self._server: HttpServer | None = None
         if self._registry not in _collectors:
             collector = _Collector()
             try:
@@ -176,30 +167,31 @@ class Exposed:
         _collectors[self._registry].drivers.append(driver)
 
     async def serve(self, address: str) -> None:
-        """Serve ``/metrics`` and ``/health``; nothing is read but the first line of a request."""
+        """Serve ``/metrics`` and ``/health``."""
         host, port = split_address(address)
+        self._server = HttpServer(
+            {
+                b"/metrics": lambda: Answer(self.text(), TEXT_TYPE),
+                b"/health": self._health,
+            }
+        )
         try:
-            self._server = await asyncio.start_server(
-                self._answer, host, port, limit=REQUEST_BYTES_MAX
-            )
+            await self._server.start(host, port)
         except OSError as error:
             text = f"cannot serve metrics at {address}: {error.strerror or error}"
             raise UserError(text) from None
 
     @property
     def address(self) -> tuple[str, int] | None:
-        """Where metrics and health are served: host, and the port that was chosen for port 0."""
-        if self._server is None or not self._server.sockets:
-            return None
-        host, port = self._server.sockets[0].getsockname()[:2]
-        return host, port
+        """Host and port of metrics and health, with the chosen port for port 0."""
+        return None if self._server is None else self._server.address
 
     def text(self) -> bytes:
-        """All that the registry has."""
+        """All metrics of the registry as text."""
         return bytes(generate_latest(self._registry))
 
     def close(self) -> None:
-        """The group is over."""
+        """Close: the group is over."""
         if self._server is not None:
             self._server.close()
         drivers = _collectors[self._registry].drivers
@@ -207,37 +199,8 @@ class Exposed:
         if not drivers:
             self._registry.unregister(_collectors.pop(self._registry))
 
-    async def _answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        if len(self._writers) >= REQUESTS_MAX:
-            oldest = next(iter(self._writers))
-            del self._writers[oldest]
-            oldest.transport.abort()
-        self._writers[writer] = None
-        try:
-            with contextlib.suppress(OSError, asyncio.TimeoutError, ValueError):
-                async with asyncio.timeout(REQUEST_S):
-                    if request := await reader.readline():
-                        writer.write(self._respond(request))
-                        await writer.drain()
-        finally:
-            self._writers.pop(writer, None)
-            writer.close()
-
-    def _respond(self, request: bytes) -> bytes:
-        method, target = (*request.split(), b"", b"")[:2]
-        path = target.partition(b"?")[0]
-        status, body, more = "404 Not Found", b"try /metrics or /health\n", ""
-        if method not in (b"GET", b"HEAD"):
-            status, body = "405 Method Not Allowed", b"use GET or HEAD\n"
-            more = "Allow: GET, HEAD\r\n"
-        elif path == b"/metrics":
-            status, body = "200 OK", self.text()
-        elif path == b"/health":
-            word, wrong = health(self._driver)
-            status = "503 Service Unavailable" if word == "live" else "200 OK"
-            body = "".join(f"{line}\n" for line in (word, *wrong)).encode()
-        head = (
-            f"HTTP/1.1 {status}\r\nContent-Type: {TEXT_TYPE}\r\n"
-            f"{more}Content-Length: {len(body)}\r\nConnection: close\r\n\r\n"
-        )
-        return head.encode() + (b"" if method == b"HEAD" else body)
+    def _health(self) -> Answer:
+        word, wrong = health(self._driver)
+        body = "".join(f"{line}\n" for line in (word, *wrong)).encode()
+        status = "503 Service Unavailable" if word == "live" else "200 OK"
+        return Answer(body, TEXT_TYPE, status)

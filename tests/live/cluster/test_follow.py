@@ -22,15 +22,15 @@ BUG = (
 
 
 def followed(folder, **cluster):
-    """What came of a cluster, and each standing on the way."""
-    told = folder / "told"
+    """Result of a cluster, and each standing before it."""
+    reported = folder / "reported"
 
     def watch(standing):  # in another process
-        with told.open("a") as file:
+        with reported.open("a") as file:
             file.write(json.dumps(as_json(standing)) + "\n")
 
     found = run(Cluster(**cluster), directory=folder / "logs", watch=watch)
-    return found, [json.loads(line) for line in told.read_text().splitlines()]
+    return found, [json.loads(line) for line in reported.read_text().splitlines()]
 
 
 def check(folder, found, standings):

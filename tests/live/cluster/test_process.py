@@ -12,12 +12,14 @@ def test_every_member_can_say_that_it_is_ready(monkeypatch):
     ready, tell_ready = os.pipe()
     began = []
     members = list(range(MEMBERS_MAX))
-    supervisor = run._Supervisor(members, ready, [], None, lambda *phase: None, load_s=0.0)
+    supervisor = run._Supervisor(members, ready, [], None, lambda *_: None, load_s=0.0, page=None)
     alive = set(range(MEMBERS_MAX))
     monkeypatch.setattr(process, "ended", lambda number: number not in alive)
 
     class Fault:
         """Noted when the clock of the faults starts."""
+
+        at_s = 0.0
 
     async def cause(fault):
         began.append(len(said))

@@ -1,4 +1,4 @@
-"""What a clock may claim: what is delivered here and a window, of every member, and no more."""
+"""Bounds of a clock: the messages delivered here and a window, of every member."""
 
 import struct
 
@@ -9,15 +9,14 @@ from precedes.live.member import records
 from precedes.live.member.node import Node, Settings
 from precedes.parts import pool
 from precedes.parts.hash_check import requests, set_hash
-from precedes.protocols.vcube.state import ENDED
 from precedes.registry import ContractError
 from tests.support import edited
-from tests.support.liars import ABOUT, LIES, PARAMETERS, body_for, broadcast_claiming
+from tests.support.byzantine import ABOUT, LIES, PARAMETERS, body_for, broadcast_claiming
 from tests.support.network import Network
 from tests.support.places import ROOT
 
 WINDOW = 16
-ME, LIAR = 0, 2
+ME, BYZANTINE = 0, 2
 
 
 def settings(protocol, member, *, members=3, **more):
@@ -28,21 +27,21 @@ def settings(protocol, member, *, members=3, **more):
 
 
 def hear(protocol, ahead, delivered=0):
-    """What a member refuses that has delivered so many, of a liar that claims some more."""
-    node, about, liar = (Node(settings(protocol, member)) for member in (ME, ABOUT, LIAR))
-    for one in (node, about, liar):
+    """Refusals by a member of an attacker that claims more messages than are delivered here."""
+    node, about, attacker = (Node(settings(protocol, member)) for member in (ME, ABOUT, BYZANTINE))
+    for one in (node, about, attacker):
         one.start()
     for _ in range(delivered):
         about.broadcast(b"true")
     body = about.run(0, force=True)
-    for one in (node, liar):
+    for one in (node, attacker):
         one.receive(ABOUT, body_for(body, one.settings.member))
         for batch in one.run(0).deliveries:
             one.consume_batch(batch)
-    LIES[protocol](liar, ahead)
-    liar.broadcast(b"a lie")
-    lie = liar.run(0, force=True)
-    node.receive(LIAR, body_for(lie, ME))
+    LIES[protocol](attacker, ahead)
+    attacker.broadcast(b"false")
+    lie = attacker.run(0, force=True)
+    node.receive(BYZANTINE, body_for(lie, ME))
     output = node.run(0)
     assert node.counts()["received"] == delivered + (not output.malformed)
     return [reason for _, reason in output.malformed]
@@ -58,11 +57,11 @@ def test_no_clock_claims_more_than_a_window(protocol, delivered):
 @pytest.mark.parametrize("protocol", ["vector", "vcube", "probabilistic", "hashed"])
 def test_the_claim_of_our_own_messages_is_exact(protocol, monkeypatch):
     """Nobody has more of them than there are; a component of ``dcs`` counts all together."""
-    monkeypatch.setattr("tests.support.liars.ABOUT", ME)
-    lie = broadcast_claiming(settings(protocol, LIAR), 1, target=ME)
+    monkeypatch.setattr("tests.support.byzantine.ABOUT", ME)
+    lie = broadcast_claiming(settings(protocol, BYZANTINE), 1, target=ME)
     node = Node(settings(protocol, ME))
     node.start()
-    node.receive(LIAR, lie)
+    node.receive(BYZANTINE, lie)
     assert [reason for _, reason in node.run(0).malformed] == [5]
 
 
@@ -98,7 +97,7 @@ def admits(protocol, tag, value, **parameters):
     for _ in range(3):
         node.broadcast(b"")
     node.run(0)
-    return contract.admits(node.state, 0, LIAR, tag, value, node.member.host)
+    return contract.admits(node.state, 0, BYZANTINE, tag, value, node.member.host)
 
 
 @pytest.mark.parametrize(
@@ -123,36 +122,21 @@ def test_questions_and_answers_name_what_can_be(protocol, parameters):
 
 def test_an_answer_without_end_takes_no_memory():
     """The sender of a message that cannot be explained names what it needs again and again."""
-    node, liar = (Node(settings("hashed", member, grace_ms=0)) for member in (ME, LIAR))
-    for one in (node, liar):
+    node, attacker = (Node(settings("hashed", member, grace_ms=0)) for member in (ME, BYZANTINE))
+    for one in (node, attacker):
         one.start()
-    liar.state.hash[0] = 12345  # of messages that never were
-    liar.broadcast(b"suspect")
-    node.receive(LIAR, body_for(liar.run(0), ME))
-    assert body_for(node.run(0), LIAR), "nothing was asked"
+    attacker.state.hash[0] = 12345  # of messages that never were
+    attacker.broadcast(b"suspect")
+    node.receive(BYZANTINE, body_for(attacker.run(0), ME))
+    assert body_for(node.run(0), BYZANTINE), "nothing was asked"
     part = requests.WHICH_SHIFT
     items = [(requests.DEPENDENCY, 1 << part | set_hash.packed(ABOUT, 1))] * 4000
     body = struct.pack("<BH", records.PACKET, len(items))
     body += b"".join(struct.pack("<BQ", *item) for item in items)
     for _ in range(5):
-        node.receive(LIAR, body)
+        node.receive(BYZANTINE, body)
         assert node.run(0).malformed == []
     assert node.state.held.dependencies.mark[pool.COUNT] <= requests.REPEATS_MAX * 3
-
-
-def test_a_crash_that_is_ended_with_again_and_again_is_answered_a_few_times():
-    """Each time a member would be sent all that it says to lack."""
-    node = Node(settings("vcube", ME, members=4))
-    node.start()
-    for _ in range(WINDOW):
-        node.broadcast(bytes(1000))
-    node.run(0)
-    node.evict(ABOUT)
-    node.run(0)
-    body = struct.pack("<BHBQ", records.PACKET, 1, ENDED, ABOUT) * 200
-    node.receive(LIAR, body)
-    sent = body_for(node.run(0), LIAR)
-    assert 1 <= sent.count(bytes(1000)) <= 4 * WINDOW
 
 
 def test_without_its_detector_nobody_asks_in_dcs():
@@ -181,6 +165,6 @@ def test_a_protocol_of_a_user_goes_live():
     assert network.refused == []
     assert network.lacking() == []
     node = network.nodes[ME]
-    for name in ((LIAR, 1 << 20), (ABOUT, 1)):
+    for name in ((BYZANTINE, 1 << 20), (ABOUT, 1)):
         node.member.host.name[:2] = name
-        assert not contract.admits(node.state, 0, LIAR, 0, 0, node.member.host)
+        assert not contract.admits(node.state, 0, BYZANTINE, 0, 0, node.member.host)

@@ -14,7 +14,7 @@ from hypothesis.stateful import (
 from precedes.live.member import store
 from precedes.parts.pool import NONE
 
-# Few sources and sequences in a table of a few places: most names meet others on their way.
+# Few sources and sequences in a table of a few places: most names meet others in flight.
 names = st.builds(store.name_of, st.integers(0, 3), st.integers(1, 12))
 FIRST_SLOTS = 2
 STEPS = settings(max_examples=60, stateful_step_count=40, deadline=None)

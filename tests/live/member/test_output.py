@@ -18,7 +18,7 @@ payloads = st.one_of(
 
 
 def batch_of(messages):
-    """What a step leaves for these messages."""
+    """Output of a step for these messages."""
     ends = np.cumsum([0, *(len(m.payload) for m in messages)])
     rows = [
         (m.sender, m.sequence, first, last)

@@ -1,4 +1,4 @@
-"""What may be broadcast, how much at once, and what it becomes on the wire."""
+"""Payloads: allowed types, their number and size, and their bytes on the wire."""
 
 import array
 import asyncio
@@ -128,13 +128,13 @@ async def test_a_loop_of_broadcasts_lets_others_run(many):
 
 
 async def test_the_last_number_of_a_message():
-    """A sender says so itself; others would take it for a liar."""
+    """A sender says so itself; others would take it for a byzantine."""
     async with group_of(2, protocol="unordered") as (one, two):
         before = records.SEQUENCE_MAX - 2
         for group in (one, two):
             for column in (arrays.RECEIVED, arrays.CONSUMED, arrays.STABLE, arrays.FORGOTTEN):
                 group._node.member.known[0, column] = before
-        one._node.member.heard[:, 0] = one._node.member.behind[:, 0] = before
+        one._node.member.consumed_behind[:, 0] = one._node.member.behind[:, 0] = before
         for place in (arrays.OWN_SEQUENCE, arrays.OWN_STABLE):
             one._node.registers[place] = before
         one._node._numbered = before

@@ -1,4 +1,4 @@
-"""What members promise each other, without sockets: credit, stability, relays, farewells, patience.
+"""Guarantees between members, without sockets: credit, stability, patience.
 
 `tests/mutants/test_live_mutants.py` breaks each of these promises and has it found here.
 """
@@ -8,10 +8,10 @@ import struct
 import pytest
 
 from precedes.live.member import arrays, records
-from precedes.live.member.node import FAREWELL, Node, Settings
+from precedes.live.member.node import Node, Settings
 from precedes.model import NANOSECONDS_PER_MS
-from tests.support.liars import body_for
-from tests.support.network import Lazy, Network
+from tests.support.byzantine import body_for
+from tests.support.network import Lazy
 
 WINDOW = 3
 PATIENCE_MS = 100.0
@@ -20,7 +20,7 @@ PATIENCE_MS = 100.0
 @pytest.mark.parametrize("protocol", ["vector", "vcube"])
 @pytest.mark.parametrize("seed", [1, 2])
 def test_nobody_has_more_credit_than_the_window(protocol, seed):
-    """What may be sent and what somebody has not consumed are a window together, at most."""
+    """Credit and messages that some member has not consumed are a window together, at most."""
 
     def check(network, _):
         for i in network.alive:
@@ -68,53 +68,6 @@ def test_a_message_beyond_the_window_is_refused():
     assert sum(map(len, output.deliveries)) == WINDOW, "beyond the window"
 
 
-def test_what_was_relayed_once_is_not_relayed_again():
-    network = Network("vector", 3, 1)
-    for _ in range(4):
-        network.broadcast(2)
-    network.step(2)
-    network.step(0)
-    network.kill(2)
-    node = network.nodes[0]
-    for number in range(3):
-        node.receive(1, struct.pack("<BHI", records.FROZEN, 2, 0))
-        output = node.run(network.now_ns + number)
-        relayed = body_for(output, 1).count(b"2:0") + body_for(output, 1).count(b"2:3")
-        assert relayed == (2 if number == 0 else 0), "relayed again"
-    assert node.counts()["relayed"] == 4
-
-
-def test_a_relay_that_had_come_before_is_not_delivered_again():
-    """Two survivors relay the same."""
-    network = Network("vector", 4, 1)
-    network.broadcast(3)
-    network.step(3)
-    held = network.links.pop((3, 2))
-    network.step(0)
-    network.step(1)
-    network.kill(3)
-    for i in (0, 1, 2):
-        network.nodes[i].evict(3)
-    network.settle()
-    assert held
-    assert [message.sender for message in network.delivered[2]] == [3], "once, from two relays"
-    assert network.nodes[2].counts()["duplicates"] == 1
-
-
-def test_a_farewell_is_heard_at_once_and_is_no_crash():
-    network = Network("vector", 3, 1)
-    network.broadcast(2)
-    network.step(2)
-    for i in (0, 1):
-        network.nodes[i].receive(2, network.links.pop((2, i))[0])
-        network.nodes[i].receive(2, FAREWELL)
-        output = network.nodes[i].run(network.now_ns)
-        assert output.evicted == [2], "a farewell was not heard"
-        assert output.left == [2], "a farewell was taken for a crash"
-        assert network.nodes[i].view == [0, 1]
-        assert sum(map(len, output.deliveries)) == 1, "what was said before it counts"
-
-
 def patient():
     """A member that has tested another and awaits the reply."""
     node = Node(
@@ -127,23 +80,24 @@ def patient():
     return node, node.next_timer_ns
 
 
-def test_who_does_not_reply_in_time_is_evicted():
+def suspected(node, now_ns):
+    """Suspects of a turn, and of the timers that are due then."""
+    return [who for _ in range(2) for who in node.run(now_ns).suspected]
+
+
+def test_who_does_not_reply_in_time_is_suspected():
     node, due_ns = patient()
-    node.run(due_ns - 1)
-    assert node.view == [0, 1]
-    node.run(due_ns)
-    assert node.view == [0]
+    assert suspected(node, due_ns - 1) == []
+    assert suspected(node, due_ns) == [1]
 
 
-def test_after_an_own_pause_replies_are_awaited_anew():
+def test_after_an_own_pause_replies_are_awaited_again():
     """Whoever was stopped for a while has heard nobody meanwhile."""
     node, due_ns = patient()
     pause_ns = 10 * due_ns
     node.forgive(pause_ns)
-    node.run(pause_ns)
-    assert node.view == [0, 1], "an own pause was held against another"
-    node.run(pause_ns + due_ns)
-    assert node.view == [0]
+    assert suspected(node, pause_ns) == [], "an own pause was held against another"
+    assert suspected(node, pause_ns + due_ns) == [1]
 
 
 def test_a_pause_does_not_delay_what_the_protocol_waits_for():
@@ -162,7 +116,7 @@ def test_what_is_stable_is_at_most_what_was_consumed_here():
 
 
 def test_kept_messages_go_when_all_have_consumed_them():
-    """And not before: a survivor may need them."""
+    """And not before: until then an application may ask for their order."""
     network = Lazy("vector", 3, 1, window=WINDOW)
     network.broadcast(0)
     for i in (0, 1, 1, 0):

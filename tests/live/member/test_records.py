@@ -15,18 +15,14 @@ LENGTH = st.integers(0, (1 << 32) - 1)
 FLAG = st.integers(0, 1)
 AT = 3  # somewhere in a buffer
 
-# The layout of each kind, told to the struct module.
+# The layout of each kind, for the struct module.
 KINDS = {
     records.UP: ("<BHIH", records.UP_BYTES, records.write_up, records.read_up),
     records.DOWN: ("<BHIB", records.DOWN_BYTES, records.write_down, records.read_down),
-    records.FROZEN: ("<BHI", records.FROZEN_BYTES, records.write_frozen, records.read_frozen),
-    records.ROUTED: ("<BHHI", records.ROUTED_BYTES, records.write_routed, records.read_routed),
 }
 VALUES = {
     records.UP: st.tuples(MEMBER, COUNT, MEMBER),
     records.DOWN: st.tuples(MEMBER, COUNT, FLAG),
-    records.FROZEN: st.tuples(MEMBER, COUNT),
-    records.ROUTED: st.tuples(MEMBER, MEMBER, LENGTH),
 }
 
 

@@ -18,17 +18,17 @@ from tests.support.groups import (
     until,
 )
 
-# In the header: length, kind, number, received, both checksums; then in the payload.
-PLACES = [0, 3, 4, 5, 13, 21, 25, wire.HEADER.size + 30]
+# In the header: length, kind, number, received, checksum, epoch, check; then in the payload.
+PLACES = [0, 3, 4, 5, 13, 21, 25, 29, wire.DATA_HEADER.size + 30]
 
 
 @contextlib.asynccontextmanager
-async def pair(*, greeting=None):
+async def pair(*, handshake=None):
     """Two members, of which the second dials the first by way of a proxy."""
     socks = listeners(2)
     async with Proxy(socks[0]) as proxy:
-        if greeting is not None:
-            side, at = greeting
+        if handshake is not None:
+            side, at = handshake
             proxy.flip_at[side] = at
         each = [{}, {"addresses": (proxy.address, address_of(socks[1]))}]
         async with group_of(2, socks=socks, each=lambda member: each[member]) as groups:
@@ -57,7 +57,7 @@ async def test_a_changed_byte_costs_a_connection_and_nothing_else(at, side):
 
 @pytest.mark.parametrize("side", [0, 1])
 @pytest.mark.parametrize("at", [0, 5, 6, 8, 10, 26, 42, 58, HELLO_BYTES - 1])
-async def test_a_changed_greeting_is_said_again(at, side):
-    async with pair(greeting=(side, at)) as (groups, proxy):
+async def test_a_changed_handshake_is_said_again(at, side):
+    async with pair(handshake=(side, at)) as (groups, proxy):
+        assert proxy.flip_at == [None, None], "nothing was changed"
         await passes(groups[0], groups[1], b"there")
-        assert proxy.connections > 1

@@ -17,7 +17,7 @@ SIDES = st.integers(0, 1)
 
 
 class Frames(RuleBasedStateMachine):
-    """Two links, each with its connection's decoder, and the bytes on their way between them."""
+    """Two links, each with its connection's decoder, and the bytes in flight between them."""
 
     def __init__(self):
         super().__init__()
@@ -27,10 +27,10 @@ class Frames(RuleBasedStateMachine):
         self.connect([0, 0])
 
     def connect(self, received):
-        """A new connection, after greetings that may be older than the last frames."""
+        """A new connection, after handshakes that may be older than the last frames."""
         self.decoders = [wire.Frames(frame_max_bytes=FRAME_MAX_BYTES) for _ in self.links]
-        self.is_changed = [False, False]  # what is on its way to a side
-        self.streams = [bytearray(), bytearray()]  # on their way to each side
+        self.is_changed = [False, False]  # what is in flight to a side
+        self.streams = [bytearray(), bytearray()]  # in flight to each side
         for side, link in enumerate(self.links):
             self.streams[1 - side] += b"".join(link.resume(received[1 - side]))
 
@@ -48,13 +48,16 @@ class Frames(RuleBasedStateMachine):
             except wire.Damaged:
                 assert self.is_changed[side], "what nobody has changed is refused"
                 return False
-            self.got[side] += map(bytes, self.links[side].take(frames))
+            self.got[side] += [(e, bytes(body)) for e, body in self.links[side].take(frames)]
         return True
 
-    @rule(side=SIDES, body=st.binary(max_size=40), times=st.sampled_from([1, 1, 1, 500, 5000]))
-    def send(self, side, body, times):
-        self.sent[side].append(times * body)
-        self.streams[1 - side] += self.links[side].put(times * body)
+    @rule(
+        side=SIDES, body=st.binary(max_size=40), times=st.sampled_from([1, 1, 1, 500, 5000]),
+        epoch=st.integers(0, 2),
+    )  # fmt: skip
+    def send(self, side, body, times, epoch):
+        self.sent[side].append((epoch, times * body))
+        self.streams[1 - side] += self.links[side].put(times * body, epoch=epoch)
 
     @rule(side=SIDES, kind=st.sampled_from([wire.ACK, wire.PING]))
     def acknowledge(self, side, kind):
@@ -80,34 +83,34 @@ class Frames(RuleBasedStateMachine):
 
     @rule(late=st.lists(st.tuples(SIDES, st.integers(1, 1 << 12)), max_size=4))
     def cut(self, late):
-        """The connection ends; bytes still come, and are acknowledged, after the greetings."""
-        hellos = [self.greeting(side) for side in (0, 1)]
+        """The connection ends; bytes still come, and are acknowledged, after the handshakes."""
+        hellos = [self.handshake(side) for side in (0, 1)]
         for side, count in late:
             if not self.arrive(side, count):
                 break
             self.acknowledge(side, wire.ACK)
         self.connect([hello.received for hello in hellos])
 
-    def greeting(self, side):
-        """What a side says first, as the other one reads it."""
+    def handshake(self, side):
+        """The first bytes of a side, as the other one reads them."""
         return wire.decode_hello(self.hello(side))
 
     def hello(self, side):
         said = wire.Hello(
-            member=side, target=1 - side, group=bytes(16), life=bytes([side]) * 16,
-            known=bytes(16), received=self.links[side].received,
+            member=str(side), target=str(1 - side), group=bytes(16), life=bytes([side]) * 16,
+            known=bytes(16), received=self.links[side].received, address="127.0.0.1:34567",
         )  # fmt: skip
         return said.encode()
 
     @rule(side=SIDES, place=st.integers(4, HELLO_BYTES - 1), bit=st.integers(0, 7))
-    def change_a_greeting(self, side, place, bit):
+    def change_a_handshake(self, side, place, bit):
         data = bytearray(self.hello(side))
         data[place] ^= 1 << bit
         try:
             wire.decode_hello(bytes(data))
         except (wire.Damaged, wire.PeerError):
             return
-        raise AssertionError("a greeting that has changed is taken")
+        raise AssertionError("a handshake that has changed is taken")
 
     @invariant()
     def what_has_come_is_the_beginning_of_what_was_sent(self):
@@ -119,7 +122,7 @@ class Frames(RuleBasedStateMachine):
         for side, link in enumerate(self.links):
             assert link.acknowledged <= len(self.got[1 - side])
             kept = self.sent[side][link.acknowledged :]
-            assert link.unacknowledged_bytes == sum(map(len, kept))
+            assert link.unacknowledged_bytes == sum(len(body) for _, body in kept)
 
     def teardown(self):
         self.cut([])

@@ -22,7 +22,7 @@ from tests.support.groups import (
 
 async def test_after_a_link_dialling_begins_with_the_shortest_wait(monkeypatch):
     """A connection that breaks now and then for a day is not redialled ever more slowly."""
-    waits = []  # for each time that the waits began anew, how many there were
+    waits = []  # for each restart of the back-off, the number of waits
 
     def noted():
         waits.append(0)
@@ -33,7 +33,8 @@ async def test_after_a_link_dialling_begins_with_the_shortest_wait(monkeypatch):
 
     monkeypatch.setattr(links, "backoff_s", noted)
     async with group_of(2) as (one, two):
-        dialling = two._driver.links  # the one with the higher number dials
+        dialling = two._driver.links  # the one with the higher number dials, and here it alone
+        monkeypatch.setattr(one._driver.links, "want", lambda *_, **more: None)
         for times in range(1, 4):
             connection = dialling.connections[0]
             connection.abort()
@@ -58,7 +59,7 @@ SILENT_S = 40.0
 
 
 class Wire:
-    """What a connection writes to, with what was written."""
+    """Transport that records what a connection writes."""
 
     def __init__(self, connection):
         self.written, self.is_aborted = b"", False
@@ -83,25 +84,29 @@ async def test_idle_connections_are_pinged_and_silent_ones_given_up(heard, said,
 
     A ping is not an answer: who hears the pings of the other must send some of its own.
     """
-    async with group_of(2, evict_after_s=SILENT_S) as (one, _):
+    async with group_of(2, evict_after_s=SILENT_S) as groups:
+        one, _ = groups
+        await until(lambda: all(g._driver.membership.has_all_installed for g in groups))
         tended, now_s = one._driver.links, time.monotonic()
+        for _ in range(2):
+            tended.tend(SILENT_S)
         connection = tended.connections[1]
         kept, recorder = connection.transport, Wire(connection)
-        connection.heard_s = now_s - heard * SILENT_S
-        connection.said_s = now_s - said * SILENT_S
+        connection.received_s = now_s - heard * SILENT_S
+        connection.sent_s = now_s - said * SILENT_S
         tended.tend(SILENT_S)
         tended.tend(SILENT_S)
-        connection.transport, connection.heard_s = kept, time.monotonic()
+        connection.transport, connection.received_s = kept, time.monotonic()
         kinds = [kind for kind, *_ in frames_in(wire.Frames(frame_max_bytes=99), recorder.written)]
         assert kinds == ([wire.PING] if sends == "ping" else [])
         assert recorder.is_aborted == (sends == "abort")
 
 
 async def test_after_a_pause_of_this_process_connections_are_kept():
-    """What others sent meanwhile is still to be read."""
+    """Bytes that others sent meanwhile are still to be read."""
     async with group_of(2, evict_after_s=SILENT_S) as (one, _):
         driver = one._driver
-        driver.links.connections[1].heard_s -= SILENT_S
+        driver.links.connections[1].received_s -= SILENT_S
         driver._beat_ns -= round(SILENT_S * 1e9)
         driver._forgive_own_pause(time.monotonic_ns())
         driver.links.tend(SILENT_S)
@@ -114,7 +119,7 @@ async def test_a_handshake_replaces_a_connection_that_has_been_silent(silent, ca
     with caplog.at_level(logging.WARNING):
         async with group_of(2, test_every_s=5.0) as (one, two):
             kept = two._driver.links.connections[0]
-            kept.heard_s -= 6.0 * silent
+            kept.received_s -= 6.0 * silent
             hello = one._driver.links.hello(1).encode()
             reader, writer = await asyncio.open_connection(*two._listener.getsockname())
             writer.write(hello)

@@ -4,8 +4,8 @@ A schedule is drawn from a seed: the same seed gives the same faults at the same
 connection between two members goes through a relay here, which can break it or hold its bytes
 back, as a network would.
 
-A member that is killed, paused or cut off holds back the others until it is evicted or comes back:
-they have no credit, and messages in flight wait. Such a wait is the patience of the failure
+A member that is killed, paused or partitioned holds back the others until it is excluded or back:
+they have no credit, and messages in flight wait. Such a wait shows the patience of the failure
 detector and not the speed of a group, so latency is also measured without it.
 """
 
@@ -30,7 +30,7 @@ Interval = tuple[int, int]
 
 @dataclass(frozen=True, kw_only=True)
 class Fault:
-    """One fault: from ``at_s`` on, for ``for_s`` (a kill is for good, a reset takes no time)."""
+    """One fault: from ``at_s`` on, for ``for_s`` (a kill is permanent, a reset takes no time)."""
 
     kind: str
     at_s: float
@@ -46,12 +46,12 @@ def draw(
     patience_s: float,
     crashes: bool = True,
 ) -> list[Fault]:
-    """A random schedule that leaves a majority alive; the seed also draws which kinds there are.
+    """A random schedule that leaves a majority alive; the seed also selects the kinds of faults.
 
     Pauses are far shorter than the patience of the failure detector, or far longer: what happens
     in between depends on the machine. Partitions are short, since a longer one ends in two
-    groups, of which the smaller one stops. Without ``crashes`` nobody is killed or
-    evicted; member 0 never is.
+    groups, of which the smaller one stops. Without ``crashes`` no member is killed or
+    excluded; member 0 never is.
     """
     rng = random.Random(seed)
     kinds = [kind for kind in KINDS if rng.random() < 0.7] or [rng.choice(KINDS)]
@@ -67,11 +67,11 @@ def draw(
             elif kind == "pause":
                 long = rng.random() < 0.3 and expendable > 0
                 expendable -= long
-                who = victims.pop() if long else rng.randrange(members)
+                member = victims.pop() if long else rng.randrange(members)
                 for_s = rng.uniform(2.5, 3.0) * patience_s if long else rng.uniform(0.02, 0.3)
                 if not long:
                     for_s = min(for_s, 0.1 * patience_s)
-                faults.append(Fault(kind=kind, at_s=at_s, members=(who,), for_s=for_s))
+                faults.append(Fault(kind=kind, at_s=at_s, members=(member,), for_s=for_s))
             elif kind == "reset":
                 pair = tuple(sorted(rng.sample(range(members), 2)))
                 faults.append(Fault(kind=kind, at_s=at_s, members=pair))
@@ -96,13 +96,13 @@ class Relays:
         }
 
     def addresses(self, member: int) -> list[str]:
-        """Where one member finds each of the others."""
-        found = []
+        """The addresses at which one member reaches each of the others."""
+        addresses = []
         for j, (host, port) in enumerate(self._targets):
             if j != member:
                 host, port = self.sockets[member, j].getsockname()
-            found.append(f"{host}:{port}")
-        return found
+            addresses.append(f"{host}:{port}")
+        return addresses
 
     async def start(self) -> None:
         """Accept connections."""
@@ -181,7 +181,7 @@ class Relays:
 class Outage:
     """Time in which a member was missing, or several were cut off (None).
 
-    It ends at ``until_us`` (None: not by itself), or earlier, when all others have evicted the
+    It ends at ``until_us`` (None: not by itself), or earlier, when all others have excluded the
     member.
     """
 
@@ -195,7 +195,7 @@ def disturbances(
 ) -> list[Interval]:
     """Times in which members were missing until the end of a run, in order and without overlaps.
 
-    ``evicted_us`` has for each of the others when it has evicted which member.
+    ``evicted_us`` has, for each of the others, the time of each exclusion.
     """
     merged: list[Interval] = []
     for outage in sorted(outages, key=lambda outage: outage.since_us):

@@ -24,8 +24,9 @@ from precedes.audit import Standing, follow
 from precedes.audit.growing import prepare
 from precedes.errors import PrecedesError
 from precedes.files import write_aside
+from precedes.live.cluster.live_page import LivePage
 from precedes.live.config import Config
-from precedes.live.errors import Evicted, GroupLost
+from precedes.live.errors import Excluded, GroupLost
 from precedes.live.group import Group, run_loop
 from precedes.live.member.effects import FRAME_BYTES
 
@@ -81,7 +82,7 @@ def _fork(run: Callable[[], None], others: list[socket.socket]) -> int:
 
 
 def fork(task: Task, listener: socket.socket, others: list[socket.socket]) -> int:
-    """Start the member; its process id. Only for a process without threads."""
+    """Start the member; return its process id. Only for a process without threads."""
 
     def run() -> None:
         logging.basicConfig(
@@ -91,14 +92,14 @@ def fork(task: Task, listener: socket.socket, others: list[socket.socket]) -> in
             # Members share the cores: one that receives a frame must not preempt its sender, which
             # has more to send.
             os.sched_setscheduler(0, os.SCHED_BATCH, os.sched_param(0))
-        found = run_loop(_live(task, listener))
-        write_aside(task.result, json.dumps(found).encode())
+        result = run_loop(_live(task, listener))
+        write_aside(task.result, json.dumps(result).encode())
 
     return _fork(run, others)
 
 
 def ended(process: int) -> bool:
-    """Whether a process has ended; it is reaped then."""
+    """Return whether a process has ended; reap it then."""
     with contextlib.suppress(ChildProcessError):
         return os.waitpid(process, os.WNOHANG)[0] == process
     return True
@@ -118,12 +119,12 @@ async def _live(task: Task, listener: socket.socket) -> dict[str, Any]:
     ended = "all"
     try:
         async with group:
-            os.write(task.ready, NUMBER.pack(task.config.member))
+            os.write(task.ready, NUMBER.pack(task.config.position))
             await load.drive()
             if not group.is_finished:
                 ended = "left"
-    except Evicted:
-        ended = "evicted"
+    except Excluded:
+        ended = "excluded"
     except GroupLost as error:
         ended = f"lost: {error}"
     return {"ended": ended, **load.found()}
@@ -168,9 +169,9 @@ class _Load:
                     await task
 
     async def _watch(self) -> None:
-        """Note when others are out of the view."""
+        """Record when others leave the view."""
         async for event in self._group.events():
-            if event.kind in ("evicted", "left"):
+            if event.kind in ("excluded", "left"):
                 self._evicted_us[event.member] = time.monotonic_ns() // 1000
 
     def _begin(self, *, is_warm: bool) -> None:
@@ -194,8 +195,8 @@ class _Load:
         task, group = self._task, self._group
         filler = bytes(task.payload_bytes - STAMP_BYTES)
         until_s = time.monotonic() + task.seconds
-        rng = random.Random(task.config.member)
-        few = max(DELIVERIES_FEW // len(task.config.addresses) ** 2, 1)
+        rng = random.Random(task.config.position)
+        few = max(DELIVERIES_FEW // len(task.config.names) ** 2, 1)
         due_s = time.monotonic()
         while (now_s := time.monotonic()) < until_s:
             if task.rate is not None:
@@ -205,14 +206,14 @@ class _Load:
                 if due_s > now_s:
                     await asyncio.sleep(due_s - now_s)
             payload = time.monotonic_ns().to_bytes(STAMP_BYTES, "little") + filler
-            who, sequence = await group.broadcast(payload)
+            source, sequence = await group.broadcast(payload)
             if task.rate is not None:
                 continue
             if group.tier == "compiled" and group.credit:
                 at_once = max(FRAME_BYTES // len(payload), 1)  # no call outlasts the load by much
                 await group.broadcast_many([payload] * min(group.credit, at_once))
             elif group.tier == "interpreted" and sequence > few:
-                await group.stable((who, sequence - few))
+                await group.stable((source, sequence - few))
         await group.finish()
 
     def found(self) -> dict[str, Any]:
@@ -238,16 +239,26 @@ class _Load:
 class Watching:
     """A process that follows the logs in a directory and hands each standing to ``watch``.
 
-    ``watch`` is called in that process. An error ends it with a line on standard error.
+    ``watch`` is called in that process, which serves the ``page`` too. An error ends it with a line
+    on standard error.
     """
 
-    def __init__(self, directory: Path, watch: Watch, others: list[socket.socket]) -> None:
+    def __init__(
+        self,
+        directory: Path,
+        watch: Watch,
+        others: list[socket.socket],
+        page: LivePage | None = None,
+    ) -> None:
         prepare()
         stopped, self._stop = os.pipe()
 
         def run() -> None:
-            """Until the other end is closed, and all that was written is audited."""
+            """Follow until the other end is closed, and all that was written is audited."""
             os.close(self._stop)
+            error = None
+            if page is not None:
+                page.serve(directory)
             try:
                 for standing in follow(
                     str(directory),
@@ -256,10 +267,15 @@ class Watching:
                     is_stopped=lambda: bool(select.select([stopped], [], [], 0)[0]),
                 ):
                     watch(standing)
-            except Exception as error:
-                text = str(error) if isinstance(error, PrecedesError) else repr(error)
+                    if page is not None:
+                        page.update(standing)
+            except Exception as cause:
+                text = str(cause) if isinstance(cause, PrecedesError) else repr(cause)
+                error = f"following ended: {text}"
                 with contextlib.suppress(OSError):
-                    print(f"precedes: following ended: {text}", file=sys.stderr, flush=True)
+                    print(f"precedes: {error}", file=sys.stderr, flush=True)
+            if page is not None:
+                page.finish(error)
 
         self._number = _fork(run, others)
         os.close(stopped)

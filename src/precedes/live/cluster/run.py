@@ -23,12 +23,13 @@ from pathlib import Path
 from typing import Any, Final
 
 from precedes import registry
-from precedes.audit import audit, to_json
+from precedes.audit import audit, check_views, to_json
 from precedes.compiled import compiler
 from precedes.compiled.tiers import Tier
 from precedes.errors import InternalError, UserError
 from precedes.live.cluster import process
 from precedes.live.cluster.faults import Fault, Outage, Relays, disturbances, draw, latencies
+from precedes.live.cluster.live_page import LivePage
 from precedes.live.cluster.process import Watch, Watching
 from precedes.live.config import Config
 from precedes.live.member.node import Node
@@ -37,20 +38,20 @@ from precedes.live.net.security import Security, make_keys
 from precedes.trace import member_log
 
 GROUP: Final = "cluster"
-# Files that a cluster leaves in its directory.
-LEFT_BEHIND: Final = re.compile(r"member-\d{4,}\.(events|json|log)")
-# Members wait for shorter pauses; ``faults.draw`` has none between this and an eviction.
+# Files that a cluster writes to its directory.
+LEFT_BEHIND: Final = re.compile(r"member-\d{4,}\.(events|views|json|log)")
+# Members wait for shorter pauses; ``faults.draw`` has none between this and an exclusion.
 PAUSE_SHORT_S: Final = 0.5
 START_S: Final = 30.0
 # Ends of members whose silence lasted longer than the others' patience.
-LATE: Final = ("evicted", "lost")
-# What waits for a compiled step instead of beginning without one: more members than these, whose
+LATE: Final = ("excluded", "lost")
+# Runs that wait for a compiled step instead of starting interpreted: more members than these, whose
 # processes then share it in memory, and more deliveries per second than interpreted steps can do.
 CLIMBING_MAX: Final = 16
 DELIVERIES_PER_S_MAX: Final = 500.0
 READY_BYTES: Final = 1024 * process.NUMBER.size
 
-# Called with a phase (starting, load, settling, audit), the seconds in it and, of load, those
+# Called with a phase (starting, load, settling, audit), the seconds in it and, for load, those
 # planned; not before all members are forked, so that it may start a thread.
 Phases = Callable[[str, float, float | None], None]
 
@@ -66,9 +67,9 @@ class Cluster:
     rate: float | None = None  # broadcasts a second of all together; None: as many as possible
     payload_bytes: int = 100
     window: int = 512
-    faults: int | None = None  # a seed; None: none
+    faults: int | None = None  # a seed, or None for no faults
     evict_after_s: float = 5.0
-    grace_s: float = 30.0  # what members may take beyond the run and the others' patience
+    grace_s: float = 30.0  # time for members beyond the run and the others' patience
     secure: bool = False
     tier: Tier = "auto"
 
@@ -92,7 +93,7 @@ class Cluster:
             members=self.members,
             seconds=self.seconds,
             patience_s=self.evict_after_s,
-            crashes=registry.load_live(self.protocol).survives_crashes,
+            crashes=registry.load_live(self.protocol).on_loss != "end",
         )
 
 
@@ -101,12 +102,14 @@ def run(
     *,
     directory: Path | None = None,
     watch: Watch | None = None,
+    page: LivePage | None = None,
     progress: Phases | None = None,
 ) -> dict[str, Any]:
     """Run it; returns the object that ``precedes cluster --json`` prints.
 
     Logs and results stay in ``directory`` if one is given. ``watch`` gets each standing of an audit
-    that follows the logs, in another process. ``progress`` is called many times a second.
+    that follows the logs, in another process, and so does ``page``. ``progress`` is called many
+    times a second.
     """
     with contextlib.ExitStack() as stack:
         if directory is None:
@@ -116,25 +119,30 @@ def run(
         if cluster.secure:
             keys = Path(stack.enter_context(tempfile.TemporaryDirectory()))
             make_keys(keys, group=GROUP, members=cluster.members)
-        return _run(cluster, directory, keys, watch, progress or (lambda *_: None))
+        return _run(cluster, directory, keys, watch, page, progress or (lambda *_: None))
 
 
 def _make_empty(directory: Path) -> None:
     """Delete the files of an earlier cluster, and nothing else."""
     try:
         directory.mkdir(parents=True, exist_ok=True)
-        found = list(directory.iterdir())
-        others = [path for path in found if not LEFT_BEHIND.fullmatch(path.name)]
+        paths = list(directory.iterdir())
+        others = [path for path in paths if not LEFT_BEHIND.fullmatch(path.name)]
         if others:
             raise UserError(f"{directory} holds other files ({others[0].name}): name an empty one")
-        for path in found:
+        for path in paths:
             path.unlink()
     except OSError as error:
         raise UserError(f"cannot use {directory}: {error.strerror}") from None
 
 
 def _run(
-    cluster: Cluster, directory: Path, keys: Path | None, watch: Watch | None, progress: Phases
+    cluster: Cluster,
+    directory: Path,
+    keys: Path | None,
+    watch: Watch | None,
+    page: LivePage | None,
+    progress: Phases,
 ) -> dict[str, Any]:
     faults = cluster.schedule()
     listeners = [listen_on_loopback() for _ in range(cluster.members)]
@@ -143,8 +151,8 @@ def _run(
     direct = [f"{host}:{port}" for host, port in targets]
     configs = [
         Config(
-            member=who,
-            addresses=tuple(relays.addresses(who) if relays else direct),
+            member=member,
+            addresses=tuple(relays.addresses(member) if relays else direct),
             name=GROUP,
             protocol=cluster.protocol,
             parameters=cluster.parameters,
@@ -154,34 +162,39 @@ def _run(
             test_every_s=min(0.5, cluster.evict_after_s / 4),
             linger_s=2 * cluster.evict_after_s + 5,
             start_s=START_S,
+            blocked_s=cluster.evict_after_s,
             trace=str(directory),
             tier=cluster.tier,
-            security=None if keys is None else Security.in_directory(keys, member=who),
+            security=None if keys is None else Security.in_directory(keys, member=member),
         )
-        for who in range(cluster.members)
+        for member in range(cluster.members)
     ]
     _load_step(configs[0], cluster.rate)
     sockets = [*listeners, *(relays.sockets.values() if relays else [])]
     # Freeze the heap before forking: collecting in a child copies shared pages.
     gc.collect()
     gc.freeze()
-    watching = None if watch is None else Watching(directory, watch, sockets)
+    watching = None
+    if watch is not None or page is not None:
+        watching = Watching(directory, watch or (lambda _: None), sockets, page)
+    if page is not None:
+        page.close()
     began_s = time.monotonic()
     ready, set_ready = os.pipe()
-    supervisor = _Supervisor([], ready, faults, relays, progress, cluster.seconds)
+    supervisor = _Supervisor([], ready, faults, relays, progress, cluster.seconds, page)
     try:
-        for who, config in enumerate(configs):
-            others = [sock for sock in sockets if sock is not listeners[who]]
+        for member, config in enumerate(configs):
+            others = [sock for sock in sockets if sock is not listeners[member]]
             task = process.Task(
                 config=config,
                 seconds=cluster.seconds,
                 rate=None if cluster.rate is None else cluster.rate / cluster.members,
                 payload_bytes=cluster.payload_bytes,
-                result=directory / f"member-{who:04d}.json",
-                log=directory / f"member-{who:04d}.log",
+                result=directory / f"member-{member:04d}.json",
+                log=directory / f"member-{member:04d}.log",
                 ready=set_ready,
             )
-            supervisor.processes.append(process.fork(task, listeners[who], others))
+            supervisor.processes.append(process.fork(task, listeners[member], others))
         for sock in listeners:
             sock.close()
         os.close(set_ready)
@@ -208,7 +221,7 @@ def _load_step(config: Config, rate: float | None) -> None:
     A few members with little to do begin interpreted and load it themselves. A process that loads
     code takes 50 MB for the compiler's modules, of which forked ones share nearly all.
     """
-    node, members = Node(config.settings()), len(config.addresses)
+    node, members = Node(config.settings()), len(config.names)
     tier = node.protocol.resolve_tier(config.tier)
     if tier == "interpreted" or node.load() is not None:
         return
@@ -236,7 +249,9 @@ class _Supervisor:
         relays: Relays | None,
         progress: Phases,
         load_s: float,
+        page: LivePage | None,
     ) -> None:
+        self._page = page
         self.processes = processes
         self.faults = faults
         self.outages: list[Outage] = []
@@ -247,9 +262,9 @@ class _Supervisor:
         self._forked_s = time.monotonic()
 
     async def supervise(self, limit_s: float) -> list[int]:
-        """Wait until the members have ended; those that did not in time.
+        """Wait until the members have ended; return those that did not in time.
 
-        The clock of the faults and the limit start when all members that live are ready: how long
+        The clock of the faults and the limit start when all live members are ready: how long
         that takes depends on the machine.
         """
         if self._relays is not None:
@@ -261,14 +276,17 @@ class _Supervisor:
         deadline_s = time.monotonic() + START_S + limit_s
         left = dict(enumerate(self.processes))
         while left and time.monotonic() < deadline_s:
-            left = {who: one for who, one in left.items() if not process.ended(one)}
+            left = {member: one for member, one in left.items() if not process.ended(one)}
             with contextlib.suppress(BlockingIOError):
                 data = os.read(self._ready, READY_BYTES)
-                ready.update(who for (who,) in process.NUMBER.iter_unpack(data))
+                ready.update(member for (member,) in process.NUMBER.iter_unpack(data))
             if began_s is None and ready.issuperset(left):
                 began_s = time.monotonic()
                 deadline_s = began_s + limit_s
-                tasks = [asyncio.create_task(self._cause(fault)) for fault in self.faults]
+                if self._page is not None:
+                    self._page.began()
+                causes = (self._apply(number, fault) for number, fault in enumerate(self.faults))
+                tasks = [asyncio.create_task(cause) for cause in causes]
             self._report(began_s)
             await asyncio.sleep(0.02)
         for task in tasks:
@@ -288,10 +306,18 @@ class _Supervisor:
         else:
             self._progress("settling", now_s - ready_s - self._load_s, None)
 
-    async def _cause(self, fault: Fault) -> None:
-        """Apply one fault, at its time."""
-        assert self._relays is not None
+    async def _apply(self, number: int, fault: Fault) -> None:
+        """Apply one fault at its time, and show it on the live page."""
         await asyncio.sleep(fault.at_s)
+        page = self._page
+        if page is not None:
+            page.report(number, fault.kind, fault.members, is_over=False)
+        await self._cause(fault)
+        if page is not None and fault.kind != "kill":
+            page.report(number, fault.kind, fault.members, is_over=True)
+
+    async def _cause(self, fault: Fault) -> None:
+        assert self._relays is not None
         if fault.kind == "reset":
             self._relays.reset(*fault.members)
         elif fault.kind == "partition":
@@ -314,7 +340,7 @@ class _Supervisor:
 
     @contextlib.contextmanager
     def _missing(self, member: int | None) -> Iterator[None]:
-        """Note a time in which a member is missing."""
+        """Record a time in which a member is missing."""
         outage = Outage(member=member, since_us=_now_us())
         self.outages.append(outage)
         yield
@@ -328,11 +354,11 @@ def _now_us() -> int:
 def _log_for_absent(configs: list[Config], directory: Path) -> None:
     """Write the empty log of a member that ended before it had opened one: it has crashed."""
     for config in configs:
-        path = member_log.log_path(directory, config.member)
+        path = member_log.log_path(directory, config.position)
         if not path.exists() or path.stat().st_size < member_log.HEADER_BYTES:
             about = {"group": config.name, "protocol": config.protocol, "began": False}
             log = member_log.LogWriter(
-                str(directory), member=config.member, members=len(configs), about=about
+                str(directory), member=config.position, members=len(configs), about=about
             )
             log.close(member_log.OPEN)
 
@@ -342,25 +368,27 @@ def _sum_up(
 ) -> dict[str, Any]:
     """The results of the members and of the audit."""
     faults = supervisor.faults
-    found: list[dict[str, Any]] = []
-    for who in range(cluster.members):
-        path = directory / f"member-{who:04d}.json"
-        found.append(json.loads(path.read_text()) if path.exists() else {"ended": "killed"})
+    results: list[dict[str, Any]] = []
+    for node in range(cluster.members):
+        path = directory / f"member-{node:04d}.json"
+        results.append(json.loads(path.read_text()) if path.exists() else {"ended": "killed"})
     report = to_json(audit(directory))
     guarantee = registry.load(cluster.protocol).guarantee
     verdict = report["verdict"]
     wrong = report["lost"] + report["duplicates"] + report["phantom"] + report["cycles"]
     if guarantee != "causal" and verdict == "violated" and not wrong:
         verdict = "held"  # of what the protocol promises; the violations are reported next to it
+    views = [finding.text for finding in check_views(directory)]
+    verdict = "violated" if views else verdict
     unexpected = [
-        who
-        for who, member in enumerate(found)
-        if member["ended"].partition(":")[0] not in {"all", *_excuses(who, faults)}
+        node
+        for node, member in enumerate(results)
+        if member["ended"].partition(":")[0] not in {"all", *_excuses(node, faults)}
     ]
     if (hung or unexpected) and verdict == "held":
-        late = {*hung, *(who for who in unexpected if found[who]["ended"].startswith(LATE))}
+        late = {*hung, *(node for node in unexpected if results[node]["ended"].startswith(LATE))}
         verdict = "late" if late.issuperset(unexpected) else "violated"
-    measured = [member for member in found if member["ended"] == "all"]
+    measured = [member for member in results if member["ended"] == "all"]
     evicted_us = [member["evicted_us"] for member in measured]
     missing = disturbances(supervisor.outages, evicted_us, end_us=_now_us())
     cpu_s = sum(member["cpu_s"] for member in measured)
@@ -380,7 +408,7 @@ def _sum_up(
         "pending_max": max((member["pending_max"] for member in measured), default=0),
         "pending_bound": (cluster.members - 1) * cluster.window,
         "links_max": max((member["links"] for member in measured), default=0),
-        "ended": {str(who): member["ended"] for who, member in enumerate(found)},
+        "ended": {str(node): member["ended"] for node, member in enumerate(results)},
         "hung": hung,
         "unexpected": unexpected,
         "reconnections": sum(member["reconnections"] for member in measured),
@@ -389,21 +417,22 @@ def _sum_up(
         "wall_s": took_s,
         **{name: report[name] for name in ("violations", "lost", "duplicates", "phantom")},
         "witnesses": [witness["sentence"] for witness in report["witnesses"]],
+        "view_findings": views,
     }
 
 
 def _tier(members: list[dict[str, Any]]) -> str:
-    """How members took their steps: all compiled, all interpreted, or mixed."""
-    found = {member["tier"] for member in members} or {"interpreted"}
-    return found.pop() if len(found) == 1 else "mixed"
+    """The tier of the members: all compiled, all interpreted, or mixed."""
+    tiers = {member["tier"] for member in members} or {"interpreted"}
+    return tiers.pop() if len(tiers) == 1 else "mixed"
 
 
 def _excuses(who: int, faults: list[Fault]) -> set[str]:
     """Ends of a member that these faults explain, other than with all others."""
-    found = set()
+    ends = set()
     for fault in faults:
         if fault.members == (who,) and fault.kind == "kill":
-            found.add("killed")
+            ends.add("killed")
         if fault.members == (who,) and fault.kind == "pause" and fault.for_s > PAUSE_SHORT_S:
-            found |= {"evicted", "lost"}  # lost: when it woke up, the others had ended
-    return found
+            ends |= {"excluded", "lost"}  # lost: when it woke up, the others had ended
+    return ends

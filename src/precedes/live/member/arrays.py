@@ -17,11 +17,11 @@ from precedes.parts.tester import Detector
 
 Bytes = NDArray[np.uint8]
 
-# Results of the step, which ``node`` handles: DONE, or why it has stopped.
+# Results of the step, which ``node`` handles: DONE, or the reason for a stop.
 DONE: Final = 0
 GROW_SLOTS: Final = 2
 GROW_BLOCKS: Final = 3
-FLUSH: Final = 4  # an output is full: take it and call again
+FLUSH: Final = 4  # an output is full: drain it and call again
 OVERFLOW: Final = 5  # a handler asked for more effects than there is room for
 
 # Columns of ``message``, a row for each slot: one cache line.
@@ -38,7 +38,7 @@ BLOCK_BYTES: Final = 128
 
 # Columns of ``segment``: input of the step.
 KIND: Final = 0
-WHO: Final = 1  # the peer, the key of a timer, or the member to evict
+WHO: Final = 1  # the peer, the key of a timer, or the member that has crashed
 BEGIN: Final = 2  # of its bytes in ``input``
 END: Final = 3
 SEGMENT_WORDS: Final = 4
@@ -46,7 +46,7 @@ FRAME: Final = 0
 BROADCAST: Final = 1
 TIMER: Final = 2
 TEST_TIMER: Final = 3  # a timer of the failure detector
-EVICT: Final = 4
+CRASH: Final = 4  # of a member, for a protocol that goes on without it in the same epoch
 START: Final = 5
 
 # Columns of ``delivery``.
@@ -59,7 +59,7 @@ DELIVERY_WORDS: Final = 4
 # Columns of ``packet``, a row for each record in ``out``.
 TARGET: Final = 0
 FROM: Final = 1  # its first byte,
-TO: Final = 2  # and the one behind its last
+TO: Final = 2  # and the one after its last
 PACKET_WORDS: Final = 3
 
 # Columns of ``bound``: the bytes for each target.
@@ -79,21 +79,19 @@ WHAT: Final = 0
 ABOUT: Final = 1
 REASON: Final = 2  # for which it is malformed: ``records.REASONS``
 REPORT_WORDS: Final = 3
-EVICTED: Final = 1  # a member is no longer in the view
+SUSPECTED: Final = 1  # the failure detector suspects a member
 MALFORMED: Final = 2  # a peer sent what no correct member sends
-LEFT: Final = 3  # a member leaves by itself
 
 # Columns of ``known``, a row for each source.
-RECEIVED: Final = 0  # messages of it that have come, without a gap (mesh)
+RECEIVED: Final = 0  # messages of it that have arrived, without a gap (mesh)
 CONSUMED: Final = 1  # messages of it that the application has consumed
 STABLE: Final = 2  # messages of it that all are known to have consumed
 FINISHED: Final = 3  # whether it will broadcast nothing more
-GONE: Final = 4  # whether it is out of the view
+GONE: Final = 4  # whether it has crashed in this epoch
 PARENT: Final = 5  # the member that gets the counts of its consumed messages
 FORGOTTEN: Final = 6  # messages of it that are no longer kept here (mesh)
-LAGGARD: Final = 7  # the member that holds its messages back below here, as far as is known
-LINKED: Final = 8  # whether there is a link to it
-KNOWN_WORDS: Final = 9
+LAGGARD: Final = 7  # the member below here with the fewest consumed of its messages
+KNOWN_WORDS: Final = 8
 
 # Places in ``host.registers`` after the contract's own.
 SEGMENTS: Final = contract.REGISTERS  # segments to be handled
@@ -124,14 +122,11 @@ OWN_STABLE: Final = SEGMENTS + 24  # own messages that all have consumed
 FORCED: Final = SEGMENTS + 25  # acknowledge even if nothing else is sent
 UNACKNOWLEDGED: Final = SEGMENTS + 26  # whether there is something left to acknowledge
 CLOSING: Final = SEGMENTS + 27  # this member will broadcast nothing more
-DUPLICATES: Final = SEGMENTS + 28  # relayed messages that had come before
-RELAYED: Final = SEGMENTS + 29
-PIECE: Final = SEGMENTS + 30  # the next item of a packet that is being sent in pieces
-ROUTED_ON: Final = SEGMENTS + 31  # packets passed on for others
-EVICTIONS: Final = SEGMENTS + 32  # members out of the view
-PACKETS_ALL: Final = SEGMENTS + 33
-LARGEST_BYTES: Final = SEGMENTS + 34  # of all payloads that were here
-REGISTERS: Final = SEGMENTS + 35
+PIECE: Final = SEGMENTS + 28  # the next item of a packet that is being sent in pieces
+CRASHES: Final = SEGMENTS + 29  # members that have crashed in this epoch
+PACKETS_ALL: Final = SEGMENTS + 30
+LARGEST_BYTES: Final = SEGMENTS + 31  # of all payloads that were here
+REGISTERS: Final = SEGMENTS + 32
 
 # Counters, by the names of their metrics.
 COUNTS: Final = {
@@ -139,15 +134,11 @@ COUNTS: Final = {
     "stable": OWN_STABLE,
     "received": RECEPTIONS,
     "dropped": DROPPED,
-    "duplicates": DUPLICATES,
-    "relayed": RELAYED,
-    "routed": ROUTED_ON,
     "packets_sent": PACKETS_SENT,
     "packets_sent_to_all": PACKETS_ALL,
     "pending": PENDING,
     "pending_max": PENDING_MAX,
     "pending_bytes": PENDING_BYTES,
-    "evictions": EVICTIONS,
 }
 
 # Places in ``setting``.
@@ -158,19 +149,19 @@ WINDOW: Final = 3
 PAYLOAD_MAX: Final = 4
 ITEMS_MAX: Final = 5
 BRANCHES: Final = 6
-EAGER: Final = 7  # so many messages are acknowledged at once
+EAGER: Final = 7  # this number of consumed messages is acknowledged at once
 ECHO: Final = 8  # whether the application gets its own messages too
 SETTINGS: Final = 9
 
 # How messages travel (``Protocol.route``).
-ANY: Final = 0  # over links to everybody, in ways that only the protocol knows
-DIRECT: Final = 1  # from their source alone, over links to everybody
+ANY: Final = 0  # over links to all members, in ways that only the protocol knows
+DIRECT: Final = 1  # from their source alone, over links to all members
 TREE: Final = 2  # over the trees of VCube, over the links of a hypercube
 ROUTES: Final = {"any": ANY, "direct": DIRECT, "tree": TREE}
 
 
 class Free(NamedTuple):
-    """Which slots, or blocks, are free."""
+    """Free list of slots or blocks."""
 
     link: Int32s
     mark: Int64s
@@ -203,8 +194,7 @@ class Member(NamedTuple):
     trace: Int64s  # rows of time, and kind, source and sequence in one word
     known: Int64s
     kept: Int32s  # source, sequence modulo the window -> slot (mesh)
-    relayed: Int32s  # peer, source -> the last message of a lost source that was relayed to it
-    heard: Int32s  # peer, source -> what it and those behind it have consumed
+    consumed_behind: Int32s  # peer, source -> what it and those behind it have consumed
     lag: Int32s  # peer, source -> the member behind it that has consumed the least
     last_sent: Int32s  # peer, source -> the last count sent to it: of consumed or stable messages
     behind: Int32s  # branch, source -> the highest count that all behind it have reached

@@ -1,12 +1,12 @@
 """Acknowledgement and stability: credit for senders, and the end of a group.
 
-An application consumes messages; how many of each source goes up the tree over which that
-source's messages come, and every member passes up the least of its own number and of those from
-below. So a source learns how many of its messages everybody has consumed from one number of each
-of its neighbours, and sends down the same tree how many are stable. In a mesh the tree is a star
-and the numbers are those of single members.
+An application consumes messages; the count of each source goes up the tree over which that
+source's messages come, and every member passes up the minimum of its own count and those from
+below. So a source learns from one number of each of its neighbours how many of its messages all
+members have consumed, and sends down the same tree how many are stable. In a mesh the tree is a
+star and the numbers are those of single members.
 
-A reported number stays true, because nobody consumes less later: after a change of the view the
+A reported number stays valid, because counts never fall: after a change of the view the
 highest number of a branch still counts, until its new first member reports more.
 """
 
@@ -22,7 +22,7 @@ from precedes.live.member import arrays, effects, records, store
 from precedes.live.member.arrays import DONE, FLUSH, Member
 from precedes.parts.pool import NONE
 
-ALL: Final = 1 << 31  # more than anybody can have consumed
+ALL: Final = 1 << 31  # more than any member can have consumed
 # In ``last_sent``, next to the stable number: the source has finished.
 ENDED: Final = records.SEQUENCE_MAX + 1
 
@@ -45,9 +45,9 @@ def settle(member: Member) -> None:
 
 @compiled.function(inline=False)
 def _consumed_below(member: Member, source: int) -> int:
-    """How many messages of a source this member and all behind it have consumed."""
+    """The number of messages of a source that this member and all behind it have consumed."""
     me = member.setting[arrays.ME]
-    # Its own messages are none for its application to consume, unless it has them echoed.
+    # Its own messages are not for its application to consume, unless they are echoed.
     is_echoed = source != me or member.setting[arrays.ECHO] != 0
     least = member.known[source, arrays.CONSUMED] if is_echoed else np.int64(ALL)
     laggard = me
@@ -55,8 +55,8 @@ def _consumed_below(member: Member, source: int) -> int:
         peer = member.branch[b]
         if peer == NONE or member.serves[source, b] == 0:
             continue
-        if member.heard[peer, source] > member.behind[b, source]:
-            member.behind[b, source] = member.heard[peer, source]
+        if member.consumed_behind[peer, source] > member.behind[b, source]:
+            member.behind[b, source] = member.consumed_behind[peer, source]
         if member.behind[b, source] < least:
             least = member.behind[b, source] + ZERO
             laggard = member.lag[peer, source]
@@ -131,16 +131,16 @@ def _send_down(member: Member, peer: int, source: int) -> None:
 
 
 @compiled.function(inline=False)
-def hear_up(member: Member, peer: int, source: int, consumed: int, laggard: int) -> None:
-    """A peer reports what it and those behind it have consumed."""
-    if consumed > member.heard[peer, source]:
-        member.heard[peer, source] = consumed
+def apply_up(member: Member, peer: int, source: int, consumed: int, laggard: int) -> None:
+    """Apply a peer's report of the messages that it and those behind it have consumed."""
+    if consumed > member.consumed_behind[peer, source]:
+        member.consumed_behind[peer, source] = consumed
         member.lag[peer, source] = laggard
 
 
 @compiled.function(inline=False)
-def hear_down(member: Member, source: int, stable: int, finished: int) -> None:
-    """A peer reports how many messages of a source everybody has consumed."""
+def apply_down(member: Member, source: int, stable: int, finished: int) -> None:
+    """Apply a peer's report of the messages of a source that all members have consumed."""
     known = member.known[source]
     known[arrays.STABLE] = max(known[arrays.STABLE], stable)
     if finished != 0:

@@ -11,17 +11,14 @@ from typing import Final
 import numpy as np
 
 from precedes import compiled, contract
-from precedes.compiled import ZERO
 from precedes.live.member import arrays, records, store
 from precedes.live.member.arrays import DONE, FLUSH, Member
 from precedes.model import EventKind
-from precedes.parts import topology
-from precedes.parts.pool import NONE
 
 DELIVER_KIND: Final = int(EventKind.DELIVER)
 RECEIVE_KIND: Final = int(EventKind.RECEIVE)
 
-# The kind of an event and its source stand above the sequence in one word of the trace.
+# The kind of an event and its source are above the sequence in one word of the trace.
 KIND_SHIFT: Final = 56
 SOURCE_SHIFT: Final = 32
 
@@ -33,7 +30,7 @@ PIECE_BYTES: Final = 1 << 17
 
 @compiled.function(inline=False)
 def can_report(member: Member, count: int) -> bool:
-    """Whether so many more reports fit."""
+    """Return whether this many more reports fit."""
     return member.host.registers[arrays.REPORTS] + count <= member.report.shape[0]
 
 
@@ -50,7 +47,7 @@ def report(member: Member, what: int, about: int, reason: int) -> None:
 
 @compiled.function(inline=False)
 def has_room(member: Member, size_bytes: int, count: int) -> bool:
-    """Whether that many records, of so many bytes in all, can be written for single members."""
+    """Return whether this many records, with this many bytes, fit for single members."""
     registers = member.host.registers
     end = registers[arrays.OUT_BYTES] + size_bytes
     return bool(
@@ -62,7 +59,7 @@ def has_room(member: Member, size_bytes: int, count: int) -> bool:
 
 @compiled.function(inline=False)
 def open_record(member: Member, target: int) -> int:
-    """Begin a record for one member; where to write it. The caller has checked ``has_room``."""
+    """Begin a record for one member; return its offset. The caller has checked ``has_room``."""
     registers = member.host.registers
     row = member.packet[registers[arrays.PACKETS]]
     row[arrays.TARGET] = target
@@ -72,7 +69,7 @@ def open_record(member: Member, target: int) -> int:
 
 @compiled.function(inline=False)
 def close_record(member: Member, at: int) -> None:
-    """End the record begun last."""
+    """End the last record that was begun."""
     registers = member.host.registers
     row = member.packet[registers[arrays.PACKETS]]
     row[arrays.TO] = at
@@ -83,7 +80,7 @@ def close_record(member: Member, at: int) -> None:
 
 @compiled.function(inline=False)
 def sort_by_target(member: Member) -> None:
-    """Put the records for each member side by side."""
+    """Sort the records by target."""
     bound = member.bound
     at = 0
     for target in range(member.setting[arrays.NODES]):
@@ -100,7 +97,7 @@ def sort_by_target(member: Member) -> None:
 
 @compiled.function(inline=False)
 def send_all(member: Member, tag: int, value: int) -> int:
-    """A packet of one item to everybody: written once."""
+    """A packet of one item to all: written once."""
     registers = member.host.registers
     at = registers[arrays.COMMON_BYTES]
     end = at + records.PACKET_BYTES + records.item_bytes_max(member, tag, value)
@@ -122,7 +119,7 @@ def send(member: Member, at: int) -> int:
     while registers[arrays.PIECE] < count:
         first = registers[arrays.PIECE]
         last = first
-        size_bytes = records.ROUTED_BYTES + records.PACKET_BYTES
+        size_bytes = records.PACKET_BYTES
         while last < count:
             tag, value = effects[at + 3 + 2 * last], effects[at + 4 + 2 * last]
             more, items = records.item_bytes_max(member, tag, value), 1
@@ -144,22 +141,9 @@ def send(member: Member, at: int) -> int:
 
 @compiled.function(inline=False)
 def _send_piece(member: Member, target: int, at: int, first: int, last: int) -> None:
-    """A packet of some items of a send, straight to the target or by way of neighbours."""
-    registers = member.host.registers
-    unlinked = member.known[target, arrays.LINKED] == 0 and registers[arrays.EVICTIONS] == 0
-    if unlinked and member.setting[arrays.ROUTE] == arrays.TREE:
-        hop = next_hop(member, target)
-        if hop == NONE:
-            return
-        begin = open_record(member, hop)
-        packet = begin + records.ROUTED_BYTES
-        end = _write_items(member, packet, target, at, first, last)
-        me = member.setting[arrays.ME]
-        records.write_routed(member.out, begin, target, me, end - packet)
-    else:
-        end = _write_items(member, open_record(member, target), target, at, first, last)
-    close_record(member, end)
-    registers[arrays.PACKETS_SENT] += 1
+    """A packet of some items of a send."""
+    close_record(member, _write_items(member, open_record(member, target), target, at, first, last))
+    member.host.registers[arrays.PACKETS_SENT] += 1
 
 
 @compiled.function(inline=False)
@@ -175,22 +159,12 @@ def _write_items(member: Member, place: int, target: int, at: int, first: int, l
     return place
 
 
-@compiled.function(inline=False)
-def next_hop(member: Member, target: int) -> int:
-    """The neighbour by which a packet comes nearer to its target, or NONE.
-
-    It is in the same cluster of ours as the target, so what is left of the way is in a smaller
-    cluster: no loops, whatever the views on the way.
-    """
-    return member.branch[topology.cluster(member.setting[arrays.ME], target) - 1] + ZERO
-
-
 # Effects of handlers ------------------------------------------------------------------------
 
 
 @compiled.function(inline=False)
 def trace_event(member: Member, kind: int, slot: int) -> None:
-    """Append an event of a message to the trace; the caller has made sure of the room."""
+    """Append an event of a message to the trace; the caller has checked the room."""
     registers = member.host.registers
     if registers[arrays.RECORDING] != 0:
         source = np.int64(member.host.source_of(slot))
@@ -282,7 +256,7 @@ def hand_out(member: Member, slot: int) -> None:
 
 @compiled.function(inline=False)
 def begin_wait(member: Member, slot: int) -> None:
-    """One more reference of this message is pending."""
+    """Count one more pending reference of this message."""
     registers = member.host.registers
     member.message[slot, arrays.WAITING] += 1
     registers[arrays.PENDING] += 1

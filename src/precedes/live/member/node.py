@@ -1,6 +1,6 @@
 """A live member without sockets or a clock: bytes in, bytes and deliveries out.
 
-``Node`` collects input (frames of peers, own broadcasts, evictions, messages consumed by the
+``Node`` collects input (frames of peers, own broadcasts, crashes, messages consumed by the
 application) and handles all of it in one call of the compiled step. Time is an argument; timers are
 kept here and ``next_timer_ns`` is when ``run`` has to be called at the latest. The same input at
 the same times gives the same output, byte by byte.
@@ -11,7 +11,7 @@ from __future__ import annotations
 import heapq
 import struct
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
@@ -41,20 +41,17 @@ REPORTS: Final = 64
 TIMERS: Final = 256
 DELIVERIES: Final = 4096
 # Most bytes of a message in a frame in addition to its fields and its payload.
-BESIDE_BYTES: Final = 64
+OVERHEAD_BYTES: Final = 64
 
-# Registers of the output of a step, once it was drained.
+# Output registers of a step, after it was drained.
 NOTHING: Final = np.zeros(arrays.ROWS + 1 - arrays.COMMON_BYTES, np.int64).data
-
-# The body of a frame with which a member leaves: the others go on at once.
-FAREWELL: Final = bytes([records.LEAVE])
 
 SEGMENT: Final = struct.Struct(f"{arrays.SEGMENT_WORDS}q")
 WORD_BYTES: Final = 8
 TRACE_ROW_BYTES: Final = 2 * WORD_BYTES
 
-# Timers that run out at once, such as that of a detected crash, are handled in the same call, in at
-# most so many rounds; a timer that always sets itself again is a defect.
+# Timers that expire at once, such as that of a detected crash, are handled in the same call, in
+# this number of rounds at most; a timer that always sets itself again is a defect.
 ROUNDS_MAX: Final = 1000
 
 
@@ -75,8 +72,8 @@ class Settings:
     echo: bool = False
 
     def __post_init__(self) -> None:
-        if not 2 <= self.members <= min(MEMBERS_MAX, NODES_MAX):
-            raise UserError(f"a group has 2 to {MEMBERS_MAX} members, not {self.members}")
+        if not 1 <= self.members <= min(MEMBERS_MAX, NODES_MAX):
+            raise UserError(f"a group has 1 to {MEMBERS_MAX} members, not {self.members}")
         if not 0 <= self.member < self.members:
             raise UserError(f"there is no member {self.member} in a group of {self.members}")
         if not 1 <= self.window <= WINDOW_MAX:
@@ -98,7 +95,7 @@ class Room(NamedTuple):
     input_bytes: int = 1 << 18
     segments: int = 256
     trace_rows: int = 4096
-    packets: int = 8192  # small ones fill a frame: fewer would have it cut before
+    packets: int = 8192  # small ones fill a frame: with fewer it would be cut early
 
 
 DEFAULT_ROOM: Final = Room()
@@ -125,7 +122,8 @@ class Node:
     ) -> None:
         self.settings = settings
         self.protocol = registry.load_live(settings.protocol)
-        self.parameters = self.protocol.make_parameters(settings.parameters)
+        parameters = {**settings.parameters, **self.protocol.in_views}
+        self.parameters = self.protocol.make_parameters(parameters)
         self.capacity = Capacity(slots=room.slots, reserve_bytes=reserve_bytes())
         self.group = contract.Group(
             nodes=settings.members,
@@ -145,20 +143,20 @@ class Node:
         self._numbered = 0  # own messages, broadcast or about to be
         self._numbered_max = 0  # their number that credit allows now
         # Own messages that are not stable, by the calls that broadcast them: the last sequence
-        # number of each, and its bytes; then the sum of these.
-        self._unstable: deque[tuple[int, int]] = deque()
+        # number of each, its bytes and its payloads; then the sum of the bytes.
+        self._unstable: deque[tuple[int, int, Sequence[bytes]]] = deque()
         self._unstable_bytes = 0
-        self._beside_payload_bytes = records.message_bytes_max(self.member)
+        self._overhead_bytes = records.message_bytes_max(self.member)
         self.waiting_bytes = 0  # approximate size of the broadcasts until the next run
         self._no_bound = np.zeros(self.member.bound.size, np.int64).data.cast("B").cast("q")
-        # The member that passes a message on to most others gets it first: the farthest in a tree.
-        self._order = sorted(range(settings.members), key=lambda who: -(who ^ settings.member))
+        # The member that forwards a message to most others gets it first: the farthest in a tree.
+        self._order = sorted(range(settings.members), key=lambda peer: -(peer ^ settings.member))
         self._serial = 0
         view.place_in_view(self.member)
         self._count_credit()
 
     def _make_member(self, room: Room) -> Member:
-        """The arrays of a member that has done nothing yet."""
+        """The arrays of a member in its initial state."""
         settings, protocol, slots = self.settings, self.protocol, self.capacity.slots
         n, window = settings.members, settings.window
         route = arrays.ROUTES[protocol.route]
@@ -169,7 +167,9 @@ class Node:
         setting[[arrays.PAYLOAD_MAX, arrays.ITEMS_MAX]] = settings.payload_max_bytes, ITEMS_MAX
         setting[[arrays.BRANCHES, arrays.ECHO]] = branches, settings.echo
         fields = self._fields_of(slots)
-        widest_bytes = settings.payload_max_bytes + records.fields_bytes_max(fields) + BESIDE_BYTES
+        widest_bytes = (
+            settings.payload_max_bytes + records.fields_bytes_max(fields) + OVERHEAD_BYTES
+        )
         packets = n * (n + 1) + n * (1 + branches) + room.packets
         out_bytes = max(FRAME_BYTES, PIECE_BYTES + widest_bytes + records.UP_BYTES * packets)
         host = contract.allocate_host(self.capacity, seed=1, registers=arrays.REGISTERS)
@@ -199,8 +199,7 @@ class Node:
             trace=np.zeros((room.trace_rows + 2 * ITEMS_MAX, 2), np.int64),
             known=np.zeros((n, arrays.KNOWN_WORDS), np.int64),
             kept=np.full((n, 2 * window), NONE, np.int32),
-            relayed=np.zeros((n, n), np.int32),
-            heard=np.zeros((n, n), np.int32),
+            consumed_behind=np.zeros((n, n), np.int32),
             lag=np.repeat(np.arange(n, dtype=np.int32)[:, None], n, axis=1).copy(),
             last_sent=np.zeros((n, n), np.int32),
             behind=np.zeros((branches, n), np.int32),
@@ -218,7 +217,7 @@ class Node:
 
     def _fields_of(self, slots: int) -> tuple[Int32s, ...]:
         """The message fields of the state as rows of 32-bit words, sharing its memory."""
-        found = []
+        fields = []
         for name in self.protocol.message_fields:
             array = getattr(self.state, name)
             itemsize, kind = array.dtype.itemsize, array.dtype.kind
@@ -227,11 +226,11 @@ class Node:
                     f"the message field {name!r} cannot travel: it must be an array of 32- or "
                     "64-bit integers"
                 )
-            found.append(array.reshape(len(array), -1).view(np.int32))
-        return tuple(found) or (np.zeros((slots, 0), np.int32),)
+            fields.append(array.reshape(len(array), -1).view(np.int32))
+        return tuple(fields) or (np.zeros((slots, 0), np.int32),)
 
     def prepare(self) -> None:
-        """Use the compiled step; the first time a compiler is waited for, which takes seconds."""
+        """Load the compiled step; if necessary wait for the compiler, which takes seconds."""
         self.use(self.code.wait(self.member, self.state))
 
     @property
@@ -241,7 +240,7 @@ class Node:
         return compiler.code_of(step.ENTRY, protocol.state, protocol.sources, subject=name)
 
     def load(self) -> Callable[[Member, Any], int] | None:
-        """The compiled step, if it is there; a thread may do this while the node runs."""
+        """The compiled step, if it is available; a thread may call this while the node runs."""
         return self.code.load(self.member, self.state)
 
     def use(self, body: Callable[..., int]) -> None:
@@ -273,7 +272,7 @@ class Node:
     # Input ----------------------------------------------------------------------------------
 
     def start(self, *, tests_at_ns: int | None = None) -> None:
-        """Begin: the start of the protocol, and at a given time the first tests for crashes."""
+        """Start the protocol, and at a given time the first tests for crashes."""
         self._add(arrays.START)
         if tests_at_ns is not None:
             self._set_timer(tests_at_ns, owner=1, key=0)
@@ -283,11 +282,11 @@ class Node:
         heapq.heappush(self._timers, (due_ns, self._serial, owner, key))
 
     def receive(self, peer: int, body: bytes | memoryview) -> None:
-        """The body of a frame has come from a peer."""
+        """Add the body of a frame from a peer."""
         self._add(arrays.FRAME, peer, body)
 
     def _add(self, kind: int, who: int = 0, body: bytes | memoryview = b"") -> None:
-        """One more segment for the step."""
+        """Add a segment for the step."""
         begin, at = self._filled, self._segments
         end = self._filled = begin + len(body)
         self._segments = at + 1
@@ -305,22 +304,22 @@ class Node:
         SEGMENT.pack_into(self._segment, SEGMENT.size * at, kind, who, begin, end)
 
     def broadcast(self, payload: bytes) -> int:
-        """Broadcast a message; its sequence number. The caller has checked ``credit``."""
+        """Broadcast a message; return its sequence number. The caller has checked ``credit``."""
         if self._numbered >= self._numbered_max:
             raise InternalError("a broadcast without credit")
         self._broadcasts += (len(payload).to_bytes(4, "little"), payload)
         self.waiting_bytes += arrays.BLOCK_BYTES + len(payload)
-        return self._number(1, len(payload))
+        return self._number((payload,), len(payload))
 
-    def _number(self, count: int, size_bytes: int) -> int:
-        """Count messages that the next ``run`` sends; the sequence number of the last."""
-        self._numbered += count
-        self._unstable.append((self._numbered, size_bytes))
+    def _number(self, payloads: Sequence[bytes], size_bytes: int) -> int:
+        """Count messages that the next ``run`` sends; return the sequence number of the last."""
+        self._numbered += len(payloads)
+        self._unstable.append((self._numbered, size_bytes, payloads))
         self._unstable_bytes += size_bytes
         return self._numbered
 
     def broadcast_many(self, payloads: Sequence[bytes]) -> int:
-        """Broadcast messages; the sequence number of the last. There is credit for all."""
+        """Broadcast messages; return the sequence number of the last. There is credit for all."""
         if len(payloads) > self.credit:
             raise InternalError("broadcasts without credit")
         sizes = set(map(len, payloads))
@@ -329,44 +328,45 @@ class Node:
             joined = length.join(payloads)
             self._broadcasts += (length, joined)
             self.waiting_bytes += arrays.BLOCK_BYTES * len(payloads) + len(joined)
-            self._number(len(payloads), len(payloads) * len(payloads[0]))
+            self._number(payloads, len(payloads) * len(payloads[0]))
         else:
             for payload in payloads:
                 self.broadcast(payload)
         return self._numbered
 
-    def evict(self, who: int) -> None:
-        """Take a member out of the view."""
-        self._add(arrays.EVICT, who)
+    def crash(self, who: int) -> None:
+        """Go on without a member that has crashed, in this epoch."""
+        self._add(arrays.CRASH, who)
 
     def consume(self, source: int, count: int) -> None:
-        """The application has consumed so many messages of a source."""
+        """Count consumed messages of a source."""
         self._known[source * arrays.KNOWN_WORDS + arrays.CONSUMED] += count
 
     def consume_batch(self, batch: Batch) -> None:
-        """The application has consumed a whole batch."""
-        if len(batch) > FEW:
+        """Count a whole batch as consumed."""
+        # After the first epoch the names of messages are not positions.
+        if len(batch) > FEW or (batch.epoch is not None and not batch.epoch.is_first):
             self.member.known[:, arrays.CONSUMED] += batch.counts(self.settings.members)
             return
         for message in batch:
             self._known[message.sender * arrays.KNOWN_WORDS + arrays.CONSUMED] += 1
 
     def close(self) -> None:
-        """Nothing more will be broadcast here."""
+        """Close: nothing more will be broadcast here."""
         self.registers[arrays.CLOSING] = 1
 
     # State ----------------------------------------------------------------------------------
 
     @property
     def credit(self) -> int:
-        """How many more messages may be broadcast now; the last may exceed ``window_bytes``."""
+        """Number of messages that may be broadcast now; the last may exceed ``window_bytes``."""
         if self._unstable_bytes >= self.settings.window_bytes:
             return 0
         return self._numbered_max - self._numbered
 
     @property
     def is_spent(self) -> bool:
-        """Whether all numbers are used that a message may have."""
+        """Return whether all sequence numbers are used up."""
         return self._numbered >= records.SEQUENCE_MAX
 
     def _count_credit(self) -> None:
@@ -378,50 +378,38 @@ class Node:
         while self._unstable and self._unstable[0][0] <= stable:
             self._unstable_bytes -= self._unstable.popleft()[1]
 
+    def unstable(self) -> Iterator[tuple[int, bytes]]:
+        """Own messages that some member may not have consumed: sequence numbers and payloads."""
+        for last, _, payloads in self._unstable:
+            for number, payload in enumerate(payloads, last - len(payloads) + 1):
+                if number > self.own_stable:
+                    yield number, payload
+
     @property
     def broadcasts(self) -> int:
-        """How many messages were broadcast, those included that the next ``run`` sends."""
+        """Number of broadcasts, including those that the next ``run`` sends."""
         return self._numbered
 
     @property
     def next_timer_ns(self) -> int | None:
-        """When ``run`` has to be called at the latest."""
+        """The time at which ``run`` has to be called at the latest."""
         return self._timers[0][0] if self._timers else None
-
-    @property
-    def is_fenced(self) -> bool:
-        """Whether the others consider this member crashed."""
-        return bool(self.member.detector.process.fenced[0])
 
     @property
     def largest_message_bytes(self) -> int:
         """The largest size of a message on the wire so far."""
-        return self.registers[arrays.LARGEST_BYTES] + self._beside_payload_bytes
+        return self.registers[arrays.LARGEST_BYTES] + self._overhead_bytes
 
     @property
     def eager(self) -> int:
-        """Consumed messages from which on they are acknowledged at once."""
+        """Number of consumed messages from which on they are acknowledged at once."""
         return int(self.member.setting[arrays.EAGER])
 
     # The others -----------------------------------------------------------------------------
 
     def is_gone(self, who: int) -> bool:
-        """Whether a member is out of the view."""
+        """Return whether a member has crashed in this epoch."""
         return self._known[who * arrays.KNOWN_WORDS + arrays.GONE] != 0
-
-    @property
-    def view(self) -> list[int]:
-        """The members that take part, this one included."""
-        return [who for who in range(self.settings.members) if not self.is_gone(who)]
-
-    @property
-    def lost(self) -> list[int]:
-        """The members that are out of the view, whether they were evicted or have left."""
-        return [who for who in range(self.settings.members) if self.is_gone(who)]
-
-    def neighbours(self) -> list[int]:
-        """The members in the view that this one has a link with."""
-        return view.neighbours(self.member)
 
     @property
     def laggard(self) -> int:
@@ -434,12 +422,12 @@ class Node:
 
     @property
     def is_consumed_by_all(self) -> bool:
-        """Whether it was closed, and all in the view are known to have consumed its messages."""
+        """Return whether it was closed, and all members have consumed its messages."""
         return self._known[self.settings.member * arrays.KNOWN_WORDS + arrays.FINISHED] != 0
 
     @property
     def is_finished(self) -> bool:
-        """Whether that holds for all in the view: there is nothing more to deliver."""
+        """Return whether that holds for all members: there is nothing more to deliver."""
         known = self.member.known
         ended = known[:, arrays.FINISHED] | known[:, arrays.GONE]
         return self.is_consumed_by_all and bool(ended.all())
@@ -447,21 +435,21 @@ class Node:
     # Running --------------------------------------------------------------------------------
 
     def run(self, now_ns: int, *, force: bool = False) -> Output:
-        """Handle all input and the timers that have run out."""
+        """Handle all input and the expired timers."""
         output = Output()
         output.broadcasts = bool(self._broadcasts)
         self.registers[contract.NOW_NS] = now_ns
         self.registers[arrays.FORCED] = force
         for _ in range(ROUNDS_MAX):
-            evictions = self.registers[arrays.EVICTIONS]
+            crashes = self.registers[arrays.CRASHES]
             self._load(now_ns)
-            while (found := self._run_step()) != arrays.DONE:
-                if not self._drain(output) and found == arrays.FLUSH:
+            while (status := self._run_step()) != arrays.DONE:
+                if not self._drain(output) and status == arrays.FLUSH:
                     raise InternalError("what is to be sent or delivered is larger than its buffer")
-                self._make_room(found)
+                self._make_room(status)
             self._drain(output)
-            if self.registers[arrays.EVICTIONS] != evictions:
-                # What the others have consumed now counts again.
+            if self.registers[arrays.CRASHES] != crashes:
+                # Messages that the others have consumed now count as credit.
                 view.place_in_view(self.member)
             elif not self._timers or self._timers[0][0] > now_ns:
                 self._count_credit()
@@ -469,7 +457,7 @@ class Node:
         raise InternalError(f"protocol {self.protocol.name}: a timer sets itself without end")
 
     def overdue(self, now_ns: int) -> int | None:
-        """The member that ``run`` would suspect at this time, because its reply has not come."""
+        """The member that ``run`` would suspect at this time, because its reply is missing."""
         if not self._timers or self._timers[0][0] > now_ns:
             return None
         detector = self.member.detector
@@ -486,7 +474,7 @@ class Node:
         detector.replied[0, who] = detector.process.round[0]
 
     def forgive(self, late_ns: int) -> None:
-        """After a pause of this process, await the replies of others again, for as long."""
+        """After a pause of this process, restart the waits for replies of others."""
         self._timers = [
             (due_ns + late_ns * owner, serial, owner, key)
             for due_ns, serial, owner, key in self._timers
@@ -531,7 +519,7 @@ class Node:
             self._map_arrays()
         elif found != arrays.FLUSH:
             raise InternalError(
-                f"protocol {self.protocol.name}: one call of a handler asked for effects of more "
+                f"protocol {self.protocol.name}: one call of a handler requested effects of more "
                 f"than {self.member.host.effects.size:,} words ({found})"
             )
 
@@ -543,7 +531,7 @@ class Node:
             raise
 
     def _drain(self, output: Output) -> bool:
-        """Move the output of the step to ``output``; whether there was any."""
+        """Move the output of the step to ``output``; return whether there was any."""
         member = self.member
         common_bytes, _, packets, deliveries, delivered_bytes, timers, reports, rows = (
             self.registers[arrays.COMMON_BYTES : arrays.ROWS + 1]
@@ -561,11 +549,9 @@ class Node:
             for key, due_ns, owner in member.timer[:timers].tolist():
                 self._set_timer(due_ns, owner=owner, key=key)
         if reports:
-            for what, about, reason in member.report[:reports].tolist():
-                if what == arrays.EVICTED:
-                    output.evicted.append(about)
-                elif what == arrays.LEFT:
-                    output.left.append(about)
+            for kind, about, reason in member.report[:reports].tolist():
+                if kind == arrays.SUSPECTED:
+                    output.suspected.append(about)
                 else:
                     output.malformed.append((about, reason))
         self.registers[arrays.COMMON_BYTES : arrays.ROWS + 1] = NOTHING
@@ -589,12 +575,12 @@ class Node:
     # Queries --------------------------------------------------------------------------------
 
     def counts(self) -> dict[str, int]:
-        """Counters since the start, and what is held now."""
-        found = {name: int(self.registers[place]) for name, place in arrays.COUNTS.items()}
-        return {**found, "messages_kept": int(self.member.slots.mark[pool.COUNT])}
+        """Counters since the start, and current sizes."""
+        counts = {name: int(self.registers[place]) for name, place in arrays.COUNTS.items()}
+        return {**counts, "messages_kept": int(self.member.slots.mark[pool.COUNT])}
 
     def oldest_waiting_ns(self) -> int | None:
-        """When the message arrived that has waited here longest."""
+        """Arrival time of the message that has waited longest."""
         words = self.member.message
         waits = (words[:, arrays.REFERENCES] > 0) & (words[:, arrays.WAITING] > 0)
         return int(words[waits, arrays.SINCE_NS].min()) if waits.any() else None
@@ -610,15 +596,15 @@ class Node:
         return self.protocol.happened_before(self.state, *first, int(slot))
 
     def waiting(self) -> list[tuple[int, int, int, list[tuple[int, int]]]]:
-        """Messages that wait here: sender, sequence, since when, and what is missing of each."""
-        member, found = self.member, []
+        """Waiting messages: sender, sequence, since when, and each source's missing messages."""
+        member, messages = self.member, []
         words = member.message
         waits = (words[:, arrays.REFERENCES] > 0) & (words[:, arrays.WAITING] > 0)
         for slot in np.flatnonzero(waits):
             source, sequence = member.host.name[2 * slot : 2 * slot + 2].tolist()
             missing = self.protocol.missing(self.state, int(slot)) if self.protocol.missing else []
-            found.append((source, sequence, int(words[slot, arrays.SINCE_NS]), missing))
-        return found
+            messages.append((source, sequence, int(words[slot, arrays.SINCE_NS]), missing))
+        return messages
 
 
 def _make_free(rows: int) -> Free:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Final, NamedTuple, cast
+from typing import Final, NamedTuple, Protocol, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from precedes.live.member import arrays
 
-# Batches of at most so many messages are handled one by one.
+# Batches of at most this many messages are handled one by one.
 FEW: Final = 16
 ROW_BYTES: Final = 8 * arrays.DELIVERY_WORDS
 
@@ -23,14 +23,27 @@ class Message(NamedTuple):
     payload: bytes
 
 
+class Epoch(Protocol):
+    """Names of messages outside of the node of an epoch."""
+
+    is_first: bool  # they are those of the node
+
+    def name(self, position: int, sequence: int) -> tuple[int, int]:
+        """Sender and sequence number outside."""
+
+    def named(self, table: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Rows that begin with position and sequence, with names instead."""
+
+
 class Batch:
     """Messages delivered together, in order: iterate over them, or take a whole column.
 
     ``payloads``, ``senders`` and ``sequences`` are lists of all of them: a fraction of the time
-    that an object for each message takes.
+    that an object for each message takes. All are of one epoch, which has their names; without
+    one, the names are those of the node.
     """
 
-    __slots__ = ("_data", "_few", "_first", "_rows", "_size")
+    __slots__ = ("_data", "_few", "_first", "_rows", "_size", "epoch")
 
     def __init__(self, rows: memoryview, data: memoryview) -> None:
         self._size = len(rows) // ROW_BYTES
@@ -38,6 +51,7 @@ class Batch:
         self._rows = bytes(rows)
         self._data = bytes(data)
         self._few: list[Message] = []
+        self.epoch: Epoch | None = None
 
     def __len__(self) -> int:
         return self._size - self._first
@@ -52,7 +66,7 @@ class Batch:
             raise IndexError(f"there are {len(self)} messages, and none at {place}")
         if self._size <= FEW:
             return self._messages()[place]
-        source, sequence, begin, end = self._table()[place].tolist()
+        source, sequence, begin, end = self._named()[place].tolist()
         return Message(source, sequence, self._data[begin:end])
 
     @property
@@ -60,14 +74,14 @@ class Batch:
         """The sender of each message."""
         if self._size <= FEW:
             return [message.sender for message in self]
-        return cast(list[int], self._table()[:, arrays.SOURCE].tolist())
+        return cast(list[int], self._named()[:, arrays.SOURCE].tolist())
 
     @property
     def sequences(self) -> list[int]:
         """The sequence number of each message, from 1."""
         if self._size <= FEW:
             return [message.sequence for message in self]
-        return cast(list[int], self._table()[:, arrays.SEQUENCE].tolist())
+        return cast(list[int], self._named()[:, arrays.SEQUENCE].tolist())
 
     @property
     def payloads(self) -> list[bytes]:
@@ -77,20 +91,31 @@ class Batch:
         data, table = self._data, self._table()
         begins, ends = table[:, arrays.FIRST_BYTE], table[:, arrays.LAST_BYTE]
         sizes = ends - begins
-        # Most often all are of one size: then NumPy cuts them in a quarter of the time.
+        # Usually all have one size: then NumPy cuts them in a quarter of the time.
         if len(sizes) and sizes[0] and (sizes == sizes[0]).all():
             cut = np.frombuffer(data, f"V{sizes[0]}", len(sizes), int(begins[0]))
             return cast(list[bytes], cut.tolist())
         places = zip(begins.tolist(), ends.tolist(), strict=True)
         return [data[begin:end] for begin, end in places]
 
+    @property
+    def content(self) -> tuple[NDArray[np.int64], bytes]:
+        """Positions and sequences of all messages, with the bytes of their payloads."""
+        return self._whole(), self._data
+
     def counts(self, members: int) -> NDArray[np.int64]:
-        """The number of messages of each sender."""
+        """The number of messages from each position."""
         return np.bincount(self._table()[:, arrays.SOURCE], minlength=members)
 
     def _table(self) -> NDArray[np.int64]:
-        """The rows of the messages that are left."""
-        return np.frombuffer(self._rows, np.int64).reshape(-1, arrays.DELIVERY_WORDS)[self._first :]
+        """The rows of the remaining messages."""
+        return self._whole()[self._first :]
+
+    def _whole(self) -> NDArray[np.int64]:
+        return np.frombuffer(self._rows, np.int64).reshape(-1, arrays.DELIVERY_WORDS)
+
+    def _named(self) -> NDArray[np.int64]:
+        return self._table() if self.epoch is None else self.epoch.named(self._table())
 
     def _messages(self) -> list[Message]:
         """A few messages, made when they are first requested: frames are sent before."""
@@ -100,6 +125,9 @@ class Batch:
                 Message(source, sequence, self._data[begin:end])
                 for source, sequence, begin, end in zip(words, words, words, words, strict=True)
             ]
+            if self.epoch is not None and not self.epoch.is_first:
+                name = self.epoch.name
+                self._few = [Message(*name(m.sender, m.sequence), m.payload) for m in self._few]
         return self._few[self._first :] if self._first else self._few
 
     def pop(self) -> Message:
@@ -113,16 +141,15 @@ class Output:
     """Output of one call of ``run``."""
 
     __slots__ = (
-        "broadcasts", "deliveries", "evicted", "frames", "left", "malformed", "trace"
+        "broadcasts", "deliveries", "frames", "malformed", "suspected", "trace"
     )  # fmt: skip
 
     def __init__(self) -> None:
-        # For every frame: records for every member in the view, those for single members to follow,
-        # and how many bytes of the latter are messages.
+        # For every frame: records for every member, those for single members to follow, and the
+        # number of bytes of the latter that are messages.
         self.frames: list[tuple[bytes, dict[int, bytes], dict[int, int]]] = []
         self.deliveries: list[Batch] = []
         self.trace: list[bytes] = []  # rows, to be logged in this order
         self.broadcasts = False  # whether own messages are sent: after their rows are logged
-        self.evicted: list[int] = []
-        self.left: list[int] = []
+        self.suspected: list[int] = []  # by the failure detector
         self.malformed: list[tuple[int, int]] = []  # peer, reason

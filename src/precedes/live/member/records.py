@@ -4,18 +4,14 @@ Each begins with its kind in one byte; all numbers are little endian.
 
     PACKET   items (2), then each: tag (1) and, by its class,
              a message: source (2), sequence (4), its fields, payload length (4), payload
-             a reference: source (2), sequence (4); a number, or how many of them make a
+             a reference: source (2), sequence (4); a number, or the length of a
              record: 8 bytes
              a field: words (2), then each word in groups of 7 bits, the sign in the lowest bit
     UP       source (2), messages of it that were consumed (4), who has consumed the least (2)
     DOWN     source (2), messages of it that all have consumed (4), whether that is all (1)
-    FROZEN   member (2), messages of it that have come here (4): it is out of the view
-    RELAY    a message of a member that is out of the view, as in a packet with tag 0
-    ROUTED   destination (2), origin (2), length (4), a PACKET
-    LEAVE    nothing: the sender leaves the group
 
-Writers return where they end; their callers have made sure of the room. Readers of records of a
-fixed size are called when all of it is there. Those of packets never look beyond the end that
+Writers return where they end; their callers have checked the room. Readers of records of a
+fixed size are called when all of it is there. Those of packets never read beyond the end that
 they are given and trust no number: they return where they end, a reason below 0 for which the
 record is refused, or STOP and a status.
 """
@@ -36,10 +32,6 @@ from precedes.parts.pool import NONE
 PACKET: Final = 1
 UP: Final = 2
 DOWN: Final = 3
-FROZEN: Final = 4
-RELAY: Final = 5
-ROUTED: Final = 6
-LEAVE: Final = 7
 
 # Sizes of the parts of records.
 KIND_BYTES: Final = 1
@@ -55,7 +47,7 @@ WORD_BYTES_MAX: Final = 5
 
 SEQUENCE_MAX: Final = (1 << 30) - 1  # a billion messages of one member; a bit is left for a flag
 
-# Why a record is refused.
+# Reasons to refuse a record.
 SHORT: Final = -1
 LONG: Final = -2
 UNKNOWN_TAG: Final = -3
@@ -72,7 +64,7 @@ REASONS: Final = {
     -MISROUTED: "a message does not come by this member",
     -UNKNOWN_RECORD: "a record is of an unknown kind",
 }
-# Nothing is wrong with the record, but the step has to stop first: this and a status.
+# The record is valid, but the step has to stop first: this and a status.
 STOP: Final = -1000
 
 
@@ -87,8 +79,8 @@ def _read(data: Bytes, at: int, count: int) -> int:
 @compiled.function(inline=False, loop=_read)
 def read(data: Bytes, at: int, count: int) -> int:
     """A number of ``count`` bytes, the least significant first; one of 8 bytes has a sign."""
-    found = data[at : at + count].tobytes()
-    return int.from_bytes(found, "little", signed=count == NUMBER_BYTES)
+    octets = data[at : at + count].tobytes()
+    return int.from_bytes(octets, "little", signed=count == NUMBER_BYTES)
 
 
 def _write(data: Bytes, at: int, value: int, count: int) -> int:
@@ -100,8 +92,8 @@ def _write(data: Bytes, at: int, value: int, count: int) -> int:
 @compiled.function(inline=False, loop=_write)
 def write(data: Bytes, at: int, value: int, count: int) -> int:
     """Write the last ``count`` bytes of a number."""
-    taken = int(value) & ((1 << 8 * count) - 1)
-    data[at : at + count] = memoryview(taken.to_bytes(count, "little"))
+    remainder = int(value) & ((1 << 8 * count) - 1)
+    data[at : at + count] = memoryview(remainder.to_bytes(count, "little"))
     return at + count
 
 
@@ -151,82 +143,14 @@ def read_down(data: Bytes, at: int) -> tuple[int, int, int]:
     return source, stable, read(data, at + MEMBER_BYTES + SEQUENCE_BYTES, FLAG_BYTES)
 
 
-# FROZEN -------------------------------------------------------------------------------------
-
-FROZEN_BYTES: Final = KIND_BYTES + MEMBER_BYTES + SEQUENCE_BYTES
-
-
-@compiled.function(inline=False)
-def write_frozen(data: Bytes, at: int, who: int, received: int) -> int:
-    """A member is out of the view; so many messages of it have come."""
-    at = write(data, at, FROZEN, KIND_BYTES)
-    at = write(data, at, who, MEMBER_BYTES)
-    return write(data, at, received, SEQUENCE_BYTES)
-
-
-@compiled.function(inline=False)
-def read_frozen(data: Bytes, at: int) -> tuple[int, int]:
-    """The member that is out of the view, and how many of its messages the sender has."""
-    at += KIND_BYTES
-    return read(data, at, MEMBER_BYTES), read(data, at + MEMBER_BYTES, SEQUENCE_BYTES)
-
-
-# RELAY --------------------------------------------------------------------------------------
-
-
-@compiled.function(inline=False)
-def relay_bytes_max(member: Member, slot: int) -> int:
-    """Most bytes of the relay of a message."""
-    return KIND_BYTES + item_bytes_max(member, 0, slot)
-
-
-@compiled.function(inline=False)
-def write_relay(member: Member, data: Bytes, at: int, slot: int) -> int:
-    """A message of a member that is out of the view."""
-    return write_item(member, data, write(data, at, RELAY, KIND_BYTES), 0, slot)
-
-
-@compiled.function(inline=False)
-def read_relay(member: Member, at: int, end: int) -> int:
-    """Read a relayed message into the inbox, as ``read_packet`` does."""
-    member.host.registers[arrays.COUNT] = 0
-    at = _read_item(member, at + KIND_BYTES, end, 0)
-    if at >= 0:
-        member.host.registers[arrays.COUNT] = 1
-    return at
-
-
-# ROUTED -------------------------------------------------------------------------------------
-
-ROUTED_BYTES: Final = KIND_BYTES + MEMBER_BYTES + MEMBER_BYTES + LENGTH_BYTES  # before its packet
-
-
-@compiled.function(inline=False)
-def write_routed(data: Bytes, at: int, target: int, origin: int, length: int) -> int:
-    """The way of a packet of that length, which follows."""
-    at = write(data, at, ROUTED, KIND_BYTES)
-    at = write(data, at, target, MEMBER_BYTES)
-    at = write(data, at, origin, MEMBER_BYTES)
-    return write(data, at, length, LENGTH_BYTES)
-
-
-@compiled.function(inline=False)
-def read_routed(data: Bytes, at: int) -> tuple[int, int, int]:
-    """Target, origin and length of the packet that follows."""
-    at += KIND_BYTES
-    target = read(data, at, MEMBER_BYTES)
-    origin = read(data, at + MEMBER_BYTES, MEMBER_BYTES)
-    return target, origin, read(data, at + 2 * MEMBER_BYTES, LENGTH_BYTES)
-
-
-# PACKET: its header, and after it so many items ---------------------------------------------
+# PACKET: its header, then its items -------------------------------------------------------
 
 PACKET_BYTES: Final = KIND_BYTES + COUNT_BYTES
 
 
 @compiled.function(inline=False)
 def write_packet(data: Bytes, at: int, count: int) -> int:
-    """The header of a packet; so many items follow."""
+    """The header of a packet; this many items follow."""
     return write(data, write(data, at, PACKET, KIND_BYTES), count, COUNT_BYTES)
 
 
@@ -268,13 +192,13 @@ def give_back(member: Member, count: int) -> None:
 
 @compiled.function(inline=False)
 def message_bytes_max(member: Member) -> int:
-    """Most bytes of a packet of one message, without its payload."""
+    """Maximum size of a packet of one message, without its payload."""
     return PACKET_BYTES + TAG_BYTES + NAME_BYTES + fields_bytes_max(member.field) + LENGTH_BYTES
 
 
 @compiled.function(inline=False)
 def item_bytes_max(member: Member, tag: int, value: int) -> int:
-    """Most bytes of an item."""
+    """Maximum size of an item."""
     kind = member.item_class[tag]
     if kind == MESSAGE:
         payload_bytes = member.message[value, arrays.PAYLOAD_BYTES]
@@ -352,7 +276,7 @@ def _read_message(member: Member, at: int, end: int, i: int, source: int, sequen
 def _read_content(member: Member, at: int, end: int, slot: int, is_new: bool) -> int:
     """Fields and payload; those of a message that is here already are skipped."""
     data = member.input
-    # The last row belongs to no message: what is here already must not change.
+    # The last row belongs to no message: a message that is here already must not change.
     row = slot if is_new else member.field[0].shape[0] - 1
     for k in range(len(member.field)):
         at = read_field(data, at, end, member.field[k][row])
@@ -378,7 +302,7 @@ def _read_content(member: Member, at: int, end: int, slot: int, is_new: bool) ->
 
 @compiled.function(inline=False)
 def fields_bytes_max(fields: tuple[Int32s, ...]) -> int:
-    """Most bytes of the fields of a message."""
+    """Maximum size of the fields of a message."""
     total = 0
     for k in range(len(fields)):
         total += COUNT_BYTES + WORD_BYTES_MAX * fields[k].shape[1]
@@ -394,9 +318,9 @@ def _used_words(row: Int32s) -> int:
 
 @compiled.function(inline=False, loop=_used_words)
 def used_words(row: Int32s) -> int:
-    """How many words there are up to the last that is not 0."""
-    found = row.nonzero()[0]
-    return int(found[-1]) + 1 if found.size else 0
+    """The number of words up to the last that is not 0."""
+    indices = row.nonzero()[0]
+    return int(indices[-1]) + 1 if indices.size else 0
 
 
 def _clear(row: Int32s, first: int) -> None:
@@ -412,7 +336,7 @@ def clear(row: Int32s, first: int) -> None:
 
 @compiled.function(inline=False)
 def write_field(data: Bytes, at: int, row: Int32s) -> int:
-    """How many words up to the last that is not 0, then these.
+    """The number of words up to the last that is not 0, then these.
 
     Each in groups of 7 bits, its sign in the lowest: a small count takes one byte.
     """
@@ -432,7 +356,7 @@ def write_field(data: Bytes, at: int, row: Int32s) -> int:
 
 @compiled.function(inline=False)
 def read_field(data: Bytes, at: int, end: int, row: Int32s) -> int:
-    """Read a field; the words that are not there are 0."""
+    """Read a field; missing words are 0."""
     if at + COUNT_BYTES > end:
         return SHORT
     used = read(data, at, COUNT_BYTES)

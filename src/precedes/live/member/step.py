@@ -1,6 +1,6 @@
 """The step of a live member: one call for a whole batch of input, compiled for each protocol.
 
-``run`` takes the segments in order (frames, own broadcasts, timers, evictions), hands packets to
+``run`` takes the segments in order (frames, own broadcasts, timers, crashes), hands packets to
 the protocol's handlers and carries out their effects. When an array is too small it returns which
 one must grow or be drained, with its place kept in ``host.registers``; ``node`` does that and calls
 it again. No input is handled twice.
@@ -43,7 +43,7 @@ def run(member: Member, state: Any) -> int:
 
 @compiled.function(inline=False)
 def _next_input(member: Member, state: Any) -> int:
-    """The next record, broadcast or event of the segment at hand."""
+    """The next record, broadcast or event of the current segment."""
     host, registers = member.host, member.host.registers
     if registers[arrays.ROWS] + TRACE_SPARE > member.trace.shape[0]:
         return FLUSH
@@ -62,10 +62,12 @@ def _next_input(member: Member, state: Any) -> int:
         contract.start(state, 0, host)
     elif kind == arrays.TIMER:
         contract.on_timer(state, 0, who, host)
-    elif kind == arrays.EVICT or tester.crash_of(who) >= 0:
-        status = view.evict(member, state, who if kind == arrays.EVICT else tester.crash_of(who))
-        if status != DONE:
-            return status
+    elif kind == arrays.CRASH:
+        view.crash(member, state, who)
+    elif tester.crash_of(who) >= 0:
+        if not effects.can_report(member, 1):
+            return FLUSH
+        effects.report(member, arrays.SUSPECTED, tester.crash_of(who), 0)
     else:
         registers[arrays.OF_DETECTOR] = 1
         if member.detector.process.round[0] == 0:
@@ -77,7 +79,7 @@ def _next_input(member: Member, state: Any) -> int:
 
 @compiled.function(inline=False)
 def _broadcast(member: Member, state: Any, position: int) -> int:
-    """The application broadcasts: the length of a payload, then the payload."""
+    """A broadcast of the application: the length of a payload, then the payload."""
     registers = member.host.registers
     size_bytes = records.read(member.input, position, records.LENGTH_BYTES)
     position += records.LENGTH_BYTES

@@ -2,7 +2,7 @@
 
 A packet names messages by source and sequence, a protocol by slots. ``name`` is a hash table with
 at least twice as many places as there are slots; a name is entered at the first free place from
-its own on, and removing one moves up those behind it, so that no search meets a gap.
+its own on, and removing one moves up those after it, so that no search meets a gap.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ WORD: Final = 0xFFFFFFFF
 
 @compiled.function(inline=False)
 def has_slot(member: Member) -> bool:
-    """Whether there is a free slot."""
+    """Return whether there is a free slot."""
     return pool.has_rows(member.slots, 1)
 
 
@@ -55,7 +55,7 @@ def new_message(member: Member, source: int, sequence: int) -> int:
 
 @compiled.function(inline=False)
 def end_reference(member: Member, slot: int) -> None:
-    """One reference less; the last one frees the slot and its payload."""
+    """End one reference; the last one frees the slot and its payload."""
     member.message[slot, arrays.REFERENCES] -= 1
     if member.message[slot, arrays.REFERENCES] > 0:
         return
@@ -83,7 +83,7 @@ def keep_until_stable(member: Member, source: int, sequence: int, slot: int) -> 
 
 @compiled.function(inline=False)
 def forget_stable(member: Member, source: int) -> None:
-    """Let go of the messages of a source that all have consumed."""
+    """Release the messages of a source that all have consumed."""
     known = member.known[source]
     while known[arrays.FORGOTTEN] < known[arrays.STABLE]:
         known[arrays.FORGOTTEN] += 1
@@ -98,7 +98,7 @@ def forget_stable(member: Member, source: int) -> None:
 
 @compiled.function(inline=False)
 def has_blocks(member: Member, size_bytes: int) -> bool:
-    """Whether there is room for a payload of this size."""
+    """Return whether there is room for a payload of this size."""
     return pool.has_rows(member.blocks, (size_bytes + BLOCK_BYTES - 1) // BLOCK_BYTES)
 
 
@@ -125,7 +125,7 @@ def keep_payload(member: Member, slot: int, source: Bytes, first: int, size_byte
 
 @compiled.function(inline=False)
 def copy_payload(member: Member, slot: int, target: Bytes, at: int) -> int:
-    """Write a payload to where there is room for it; where it ends."""
+    """Write a payload to where there is room for it; return where it ends."""
     left = member.message[slot, arrays.PAYLOAD_BYTES]
     block = member.message[slot, arrays.FIRST_BLOCK]
     while left > 0:
@@ -199,7 +199,7 @@ def remove(table: Int64s, name: int) -> None:
     after = (at + 1) & mask
     while table[after, NAME] != 0:
         home = _place(table, table[after, NAME])
-        # It may fill the gap if its own place is not between the gap and where it stands.
+        # It may fill the gap if its own place is not between the gap and its current one.
         if (after - home) & mask >= (after - at) & mask:
             table[at, NAME] = table[after, NAME]
             table[at, SLOT] = table[after, SLOT]

@@ -1,1 +1,1 @@
-"""Links between members: addresses, frames, greetings, keys."""
+"""Links between members: addresses, frames, handshakes, keys."""

@@ -1,76 +1,64 @@
 """Connections between members: addresses, handshakes, frames, resumption after a break.
 
-Of two members that need a link the one with the higher number dials. A connection begins with a
+Of two members that need a link the one with the higher position dials. A connection begins with a
 handshake (``wire.Hello``). A peer that sends none within ``HANDSHAKE_S``, is of another group, has
 no valid certificate, was restarted or is out of the view is refused with a reason.
+
+A handshake without a target asks for addresses: the answer has those that this member knows, and
+ends the connection.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-import ipaddress
 import logging
 import os
 import random
-import re
 import socket
 import ssl
 import time
-from collections.abc import Coroutine, Iterable, Iterator
+from collections.abc import Coroutine, Iterable
 from dataclasses import dataclass
 from typing import Any, Final, Protocol, cast
 
 from precedes.errors import PeerError, UserError
 from precedes.live.net import security, wire
+from precedes.live.net.discovery import (
+    RETRY_LAST_S,
+    Discovery,
+    backoff_s,
+    reason_of,
+    split_address,
+)
 from precedes.live.net.link import Link
 from precedes.live.net.security import Credentials, Security
 
 log = logging.getLogger("precedes.live")
 
 HANDSHAKE_S: Final = 5.0
-# How long a peer may take to read the last bytes and close its side of a connection.
+# Maximum time for a peer to read the last bytes and close its side of a connection.
 CLOSE_S: Final = 1.0
-# Waits before a failed operation is repeated (``backoff_s``).
-RETRY_FIRST_S: Final = 0.02
-RETRY_LAST_S: Final = 0.5
 # Share of ``evict_after_s`` after which a silent connection is given up.
 SILENT_SHARE: Final = 0.75
-# Most connections without a handshake yet, or refused; twice the members in a larger group.
-# Another one closes the oldest, so that idle connections keep nobody out.
+# Maximum connections without a handshake yet, or refused; twice the members in a larger group.
+# Another one closes the oldest, so that idle connections keep no member out.
 UNIDENTIFIED_MAX: Final = 64
-# What is kept in any case for a member that acknowledges nothing; beyond that the messages of all
-# windows, and so many bytes of other records for each of them.
+# Bytes kept in any case for a member that acknowledges nothing; beyond that the messages of all
+# windows, and this many bytes of other records for each of them.
 KEPT_BYTES: Final = 1 << 16
 OTHERS_BYTES: Final = 256
 
 # In the number of a refusal.
-EVICTED: Final = 1  # the group goes on without the receiver
+EXCLUDED: Final = 1  # the group goes on without the receiver
+LEAVING: Final = 3  # the sender ends
 DUPLICATE: Final = 2  # there is a connection already: both sides have dialled
 
-PORT_MAX: Final = 65_535
-ADDRESS: Final = re.compile(r"(\[[^\[\]\s]+\]|[^\[\]\s]+):([0-9]{1,5})")
+# The target of a connection to a seed: whoever answers.
+ANYBODY: Final = -1
+
 # Connections that the operating system holds until they are accepted.
 ACCEPTED_MAX: Final = 256
-
-
-def split_address(address: str) -> tuple[str, int]:
-    """Host and port of "host:port"; an IPv6 host stands in brackets."""
-    match = ADDRESS.fullmatch(str(address))
-    if match is None or int(match[2]) > PORT_MAX:
-        raise UserError(f"an address is host:port, not {address!r}")
-    host, port = match[1], int(match[2])
-    if ":" in host and not host.startswith("["):
-        raise UserError(f"an IPv6 address needs brackets, [{host}]:{port}, not {address!r}")
-    return host.strip("[]"), port
-
-
-def is_loopback(host: str) -> bool:
-    """Whether only this machine reaches a host."""
-    try:
-        return host == "localhost" or ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
 
 
 def listen_on_loopback() -> socket.socket:
@@ -78,37 +66,32 @@ def listen_on_loopback() -> socket.socket:
     return socket.create_server(("127.0.0.1", 0), backlog=ACCEPTED_MAX)
 
 
-def backoff_s() -> Iterator[float]:
-    """Waits between attempts: exponential up to a bound, with random jitter.
-
-    Without the jitter, members that lost a connection together would dial together.
-    """
-    wait_s = RETRY_FIRST_S
-    while True:
-        yield wait_s * random.uniform(0.5, 1.5)
-        wait_s = min(2 * wait_s, RETRY_LAST_S)
-
-
 class Owner(Protocol):
-    """The member that links belong to: what they read of it, and where they report."""
+    """The member that links belong to: its state for them, and its callbacks."""
 
     @property
     def is_over(self) -> bool:
-        """Whether it has left the group: frames in flight may still arrive."""
+        """Return whether it has left the group: frames in flight may still arrive."""
 
     @property
     def is_finished(self) -> bool:
-        """Whether all in the view have finished, and may close connections without a record."""
+        """Return whether all in the view have finished, and may close connections silently."""
 
     @property
     def largest_message_bytes(self) -> int:
         """The largest size of a message on the wire so far."""
 
     def is_gone(self, member: int) -> bool:
-        """Whether a member is out of the view."""
+        """Return whether a member is out of the view."""
 
-    def on_bodies(self, peer: int, bodies: Iterable[bytes | memoryview]) -> None:
-        """Frames of a peer have arrived; their bodies are valid until this returns."""
+    def on_bodies(self, peer: int, bodies: Iterable[tuple[int, bytes | memoryview]]) -> None:
+        """Process frames of a peer, each with its epoch; they are valid until this returns."""
+
+    def on_linked(self, peer: int, life: bytes) -> bool:
+        """A process has shaken hands; return whether a restarted one takes a member's place."""
+
+    def on_leaving(self, peer: int) -> None:
+        """A member ends; what it has sent before has arrived."""
 
     def on_peer_error(self, peer: int | None, error: PeerError, where: str) -> None:
         """A peer sent what no correct member sends."""
@@ -119,7 +102,7 @@ class Owner(Protocol):
     def on_damaged(self, peer: int | None, where: str) -> None:
         """Checksum mismatch; what is missing is sent again over another connection."""
 
-    def on_refused(self, peer: int | None, reason: str, *, evicted: bool) -> None:
+    def on_refused(self, peer: int | None, reason: str, *, excluded: bool) -> None:
         """A peer refuses this member."""
 
     def on_disconnected(self, peer: int, error: Exception | None) -> None:
@@ -131,7 +114,10 @@ class LinkSettings:
     """Settings of a member that its links use."""
 
     member: int
-    addresses: tuple[str, ...]  # that the member dials
+    names: tuple[str, ...]  # of all members, by position
+    address: str  # where others dial this member
+    addresses: tuple[str, ...]  # of all members, or none: then seeds are asked for them
+    seeds: tuple[str, ...]
     listen: str
     group: str  # its name, in the certificates of its members
     group_digest: bytes  # the same for all members that may connect to each other
@@ -142,7 +128,7 @@ class LinkSettings:
 
 
 class Connection(asyncio.BufferedProtocol):
-    """One TCP connection, dialled (``target`` is known) or accepted."""
+    """One TCP connection, dialled (there is a ``target``, maybe ``ANYBODY``) or accepted."""
 
     def __init__(self, links: Links, target: int | None, address: str) -> None:
         self.links = links
@@ -153,30 +139,36 @@ class Connection(asyncio.BufferedProtocol):
         self.transport: asyncio.Transport | None = None
         self.paused = False
         self.is_damaged = False
-        self.heard_s = self.said_s = time.monotonic()  # of the last bytes received, and written
+        self.received_s = self.sent_s = time.monotonic()  # of the last bytes received, and written
         self.closed: asyncio.Future[None] = links.loop.create_future()
         self._frames = wire.Frames(frame_max_bytes=links.settings.frame_max_bytes)
         self._limit: asyncio.TimerHandle | None = None
 
     @property
     def is_dialled(self) -> bool:
-        """Whether this side has made the connection."""
+        """Return whether this side has made the connection."""
         return self.target is not None
 
     @property
     def peer(self) -> int | None:
         """The member at the other side, as far as it is known."""
-        return self.target if self.link is None else self.link.peer
+        if self.link is not None:
+            return self.link.peer
+        return None if self.target == ANYBODY else self.target
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Send the handshake if this side has dialled."""
         self.transport = cast(asyncio.Transport, transport)
+        self.links.open.add(self)
+        if self.links.is_closed:
+            self.abort()
+            return
         self._limit = self.links.loop.call_later(HANDSHAKE_S, self._on_handshake_timeout)
         if self.target is not None:
             self.transport.write(self.links.hello(self.target).encode())
 
     def _on_handshake_timeout(self) -> None:
-        """Give up: a peer that was dialled may be busy or starting, and is dialled again."""
+        """Close: a peer that was dialled may be busy or starting, and is dialled again."""
         if self.link is None:
             if not self.is_dialled:
                 self.links.owner.on_no_handshake(self.address)
@@ -187,12 +179,12 @@ class Connection(asyncio.BufferedProtocol):
             self._limit.cancel()
 
     def get_buffer(self, sizehint: int) -> memoryview:
-        """Where the operating system puts the next bytes."""
+        """The buffer for the next bytes of the operating system."""
         return self._frames.room()
 
     def buffer_updated(self, count: int) -> None:
-        """Bytes have been received."""
-        self.heard_s = time.monotonic()
+        """Process received bytes."""
+        self.received_s = time.monotonic()
         try:
             if self.link is None:
                 if self.transport is None or self.transport.is_closing():
@@ -217,18 +209,18 @@ class Connection(asyncio.BufferedProtocol):
                 frames = self._frames.advance(0)
             except wire.Damaged:
                 raise PeerError("it answers without a handshake") from None
-            for kind, number, _, body in frames:
+            for kind, number, _, _, body in frames:
                 if kind != wire.REFUSED:
                     raise PeerError("it answers without a handshake")
                 self.links.on_refused(self, number, bytes(body))
         elif (size_bytes := wire.hello_bytes(data)) is not None and len(data) >= size_bytes:
             hello = wire.decode_hello(bytes(data[:size_bytes]))
             self._frames.skip(size_bytes)
-            if self.links.greet(self, hello):
+            if self.links.accept_hello(self, hello):
                 self._stop_timer()
 
     def _take(self, link: Link, frames: list[wire.Frame]) -> None:
-        kind, number, _, reason = frames[-1]
+        kind, number, _, _, reason = frames[-1]
         if kind == wire.REFUSED:
             frames = frames[:-1]
         if bodies := link.take(frames):
@@ -241,7 +233,7 @@ class Connection(asyncio.BufferedProtocol):
     def write(self, data: bytes) -> None:
         """Hand bytes to the operating system, or to the transport's buffer."""
         if self.transport is not None and not self.transport.is_closing():
-            self.said_s = time.monotonic()
+            self.sent_s = time.monotonic()
             self.transport.write(data)
 
     def refuse(self, reason: str, *, code: int = 0) -> None:
@@ -250,9 +242,11 @@ class Connection(asyncio.BufferedProtocol):
         self.close()
 
     def fail(self, error: PeerError) -> None:
-        """Count the other side's mistake, and close."""
+        """Count the other side's violation, and close."""
         self.links.owner.on_peer_error(self.peer, error, self.address)
         if self.link is None:
+            if self.is_dialled:
+                self.links.refusal = f"refused {self.address}: {error}"
             self.refuse(str(error))
         else:
             self.links.ban(self.link.peer)
@@ -282,6 +276,7 @@ class Connection(asyncio.BufferedProtocol):
     def connection_lost(self, error: Exception | None) -> None:
         """The connection has ended."""
         self._stop_timer()
+        self.links.open.discard(self)
         self.links.on_lost(self, error)
         if not self.closed.done():
             self.closed.set_result(None)
@@ -301,28 +296,35 @@ class Links:
         self.me = settings.member
         self.loop = asyncio.get_running_loop()
         self.life = os.urandom(16)
+        self.positions = {name: position for position, name in enumerate(settings.names)}
+        self.discovery = Discovery(
+            settings.addresses, settings.seeds, ask=self._ask, missing=self._lacks_addresses
+        )
+        self.refusal = ""  # the last one of this member by another, or of one that it has dialled
         self.links: dict[int, Link] = {}
+        self.refused_s: dict[int, float] = {}  # since when nobody listens at a peer's address
         self.connections: dict[int, Connection] = {}
         self.attached = asyncio.Event()  # set when a link has got a connection, or needs none
         self.reconnections = 0
         # Connections without a handshake, oldest first, and the tasks that start TLS on them.
         self._unidentified: dict[Connection, asyncio.Task[None] | None] = {}
-        self._unidentified_max = max(UNIDENTIFIED_MAX, 2 * len(settings.addresses))
+        self._unidentified_max = max(UNIDENTIFIED_MAX, 2 * len(settings.names))
         self._dialling: dict[int, asyncio.Task[None]] = {}
         self._banned: set[int] = set()
         self._ended: set[int] = set()
         self._tasks: set[asyncio.Task[None]] = set()
+        self._search: asyncio.Task[None] | None = None
         self._backlog: dict[int, list[bytes]] = {}
         self._listeners: list[socket.socket] = [] if listener is None else [listener]
         self.credentials = Credentials(settings.security)
-        self._is_closed = False
-        self._closing: list[Connection] = []
+        self.is_closed = False
+        self.open: set[Connection] = set()  # all that have a transport, in any state
 
     async def listen(self) -> None:
         """Accept connections from now on."""
         if not self._listeners:
             host, port = split_address(self.settings.listen)
-            found = await self.loop.getaddrinfo(
+            addresses = await self.loop.getaddrinfo(
                 host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
             )
             with contextlib.ExitStack() as made:
@@ -330,31 +332,36 @@ class Links:
                     made.enter_context(
                         socket.create_server(address, family=family, backlog=ACCEPTED_MAX)
                     )
-                    for family, _, _, _, address in found
+                    for family, _, _, _, address in addresses
                 ]
                 made.pop_all()
         for sock in self._listeners:
             sock.setblocking(False)
-            self._keep(self._accept(sock))
+            self._await_connections(sock)
+        self._search_on()
 
-    async def _accept(self, listener: socket.socket) -> None:
-        """Accept connections; a slow handshake does not hold back the next one.
+    def _accept(self, listener: socket.socket) -> None:
+        """Accept a connection; a slow handshake does not hold back the next one.
 
         Not ``create_server``: with TLS it does not report why a handshake has failed, and starting
-        TLS on a connection that it has accepted loses what uvloop has read before.
+        TLS on a connection that it has accepted loses what uvloop has read before. Not
+        ``sock_accept``: one that is cancelled may have accepted a connection that nobody closes.
         """
-        waits_s = backoff_s()
-        while True:
-            try:
-                sock, address = await self.loop.sock_accept(listener)
-            except ConnectionError:
-                continue  # it was closed before it was accepted
-            except OSError as error:
-                log.error("cannot accept connections for now: %s", error.strerror)
-                await asyncio.sleep(next(waits_s))
-                continue
-            waits_s = backoff_s()
-            self._enter(sock, f"{address[0]}:{address[1]}")
+        try:
+            sock, address = listener.accept()
+        except (BlockingIOError, InterruptedError, ConnectionError):
+            return  # it was closed before it was accepted
+        except OSError as error:
+            log.error("cannot accept connections for now: %s", error.strerror)
+            self.loop.remove_reader(listener)
+            self.loop.call_later(RETRY_LAST_S, self._await_connections, listener)
+            return
+        sock.setblocking(False)
+        self._enter(sock, f"{address[0]}:{address[1]}")
+
+    def _await_connections(self, listener: socket.socket) -> None:
+        if listener in self._listeners:
+            self.loop.add_reader(listener, self._accept, listener)
 
     def _enter(self, sock: socket.socket, address: str) -> None:
         """Begin the handshake of an accepted connection."""
@@ -397,9 +404,9 @@ class Links:
         return self.links[peer]
 
     def want(self, peer: int, *, anyhow: bool = False) -> None:
-        """Ensure that there is a connection: dial if it is ours to dial, or ``anyhow``."""
+        """Ensure that there is a connection: dial if it is this side's turn, or ``anyhow``."""
         self.link(peer)
-        if self._is_closed or peer in self._banned:
+        if self.is_closed or peer in self._banned:
             return
         if peer in self.connections or peer in self._dialling:
             return
@@ -407,31 +414,21 @@ class Links:
             self._dialling[peer] = self.loop.create_task(self._dial(peer))
 
     async def _dial(self, peer: int) -> None:
-        """Try until there is a connection or the member is out of the view."""
-        address = self.settings.addresses[peer]
-        host, port = split_address(address)
+        """Dial until there is a connection or the member is out of the view."""
         waits_s = backoff_s()
         try:
-            while not self._is_closed and not self.owner.is_gone(peer):
+            while not self.is_closed and not self.owner.is_gone(peer):
+                if (address := self.discovery.addresses.get(peer)) is None:
+                    self.discovery.learned.clear()
+                    await self.discovery.learned.wait()
+                    continue
                 try:
-                    async with asyncio.timeout(HANDSHAKE_S):
-                        _, connection = await self.loop.create_connection(
-                            lambda: Connection(self, peer, address),
-                            host,
-                            port,
-                            ssl=self.credentials.contexts().client,
-                        )
-                    try:
-                        await asyncio.shield(connection.closed)
-                    except asyncio.CancelledError:
-                        if connection.link is None:
-                            connection.close()
-                        raise
-                    if connection.had_link:
+                    if await self._connect(peer, address, *split_address(address)):
                         waits_s = backoff_s()
                 except ssl.SSLError as error:
                     self.owner.on_peer_error(peer, security.why(error), address)
                 except ConnectionRefusedError:
+                    self.refused_s.setdefault(peer, time.monotonic())
                     if self._is_ending:
                         self._ended.add(peer)
                 except OSError:
@@ -440,9 +437,76 @@ class Links:
                     return
                 if peer in self._ended:
                     return
+                if not self.link(peer).life:
+                    self.discovery.doubt(peer)
+                    self._search_on()
                 await asyncio.sleep(next(waits_s))
         finally:
             self._dialling.pop(peer, None)
+
+    async def _connect(self, target: int, address: str, host: str, port: int) -> bool:
+        """Connect, and return at the end of the connection whether its handshake succeeded."""
+        async with asyncio.timeout(HANDSHAKE_S):
+            _, connection = await self.loop.create_connection(
+                lambda: Connection(self, target, address),
+                host,
+                port,
+                ssl=self.credentials.contexts().client,
+            )
+        try:
+            await asyncio.shield(connection.closed)
+        except asyncio.CancelledError:
+            if connection.link is None:
+                connection.close()
+            raise
+        return connection.had_link
+
+    # Addresses of other members ---------------------------------------------------------------
+
+    def _lacks_addresses(self) -> bool:
+        """Return whether the address of some member in the view is unknown, or in doubt."""
+        known = self.discovery.addresses.keys() - self.discovery.in_doubt
+        return any(
+            peer != self.me and peer not in known and not self.owner.is_gone(peer)
+            for peer in self.positions.values()
+        )
+
+    def _search_on(self) -> None:
+        """Ask the seeds for addresses, if some are missing."""
+        is_searching = self._search is not None and not self._search.done()
+        if not is_searching and not self.owner.is_over and self._lacks_addresses():
+            self._search = self._keep(self.discovery.search())
+
+    async def _ask(self, host: str, port: int) -> str:
+        """Ask whoever listens there for addresses; why there is no answer, or ""."""
+        address = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+        try:
+            return "" if await self._connect(ANYBODY, address, host, port) else "no handshake"
+        except ssl.SSLError as error:
+            failure = security.why(error)
+            self.owner.on_peer_error(None, failure, address)
+            return str(failure)
+        except OSError as error:
+            return reason_of(error)
+
+    def _learn(self, hello: wire.Hello) -> None:
+        """Note the addresses in a handshake; PeerError for what is not an address."""
+        sources = [(hello.member, hello.address), *hello.members]
+        try:
+            for _, address in sources:
+                split_address(address)
+        except UserError as error:
+            raise PeerError("its handshake is malformed", str(error)) from None
+        for name, address in sources:
+            peer = self.positions.get(name, self.me)
+            if peer != self.me:
+                self.discovery.learn(peer, address, direct=name == hello.member)
+
+    def troubles(self) -> list[str]:
+        """Reasons why this member has not met others: the last refusal, silent seeds."""
+        failures = self.discovery.failures.items()
+        silent = [f"seed {seed} does not answer: {failure}" for seed, failure in failures]
+        return [self.refusal, *silent] if self.refusal else silent
 
     def _keep(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         """Run a task in the background, until it is done or the links are closed."""
@@ -451,43 +515,77 @@ class Links:
         task.add_done_callback(self._tasks.discard)
         return task
 
-    def hello(self, peer: int) -> wire.Hello:
-        """The handshake that this member sends to another."""
-        link = self.link(peer)
+    def hello(self, peer: int, *, answers: bool = False) -> wire.Hello:
+        """The handshake for another member; ``answers``: with the addresses of the others."""
+        link, names, members = self.links.get(peer), self.settings.names, list[tuple[str, str]]()
+        if answers:
+            excluded = {peer, self.me, *self.discovery.in_doubt}
+            addresses = self.discovery.addresses.items()
+            members = [(names[i], address) for i, address in addresses if i not in excluded]
+            random.shuffle(members)  # if not all fit, others are in the next answer
         return wire.Hello(
-            member=self.me,
-            target=peer,
+            member=names[self.me],
+            target="" if peer == ANYBODY else names[peer],
             group=self.settings.group_digest,
             life=self.life,
-            known=link.life or bytes(16),
-            received=link.received,
+            known=bytes(16) if link is None else link.life or bytes(16),
+            received=0 if link is None else link.received,
+            address=self.settings.address,
+            members=members,
         )
 
-    def greet(self, connection: Connection, hello: wire.Hello) -> bool:
+    def _may_be(self, peer: int, life: bytes, *, links: bool) -> bool:
+        """Return whether this life may be that member; only before founding a second one may."""
+        if peer == self.me:
+            return life == self.life
+        met = self.links.get(peer)
+        if met is not None and met.life not in (life, b"") and peer in self.connections:
+            return False
+        return not links or self.owner.on_linked(peer, life)
+
+    def accept_hello(self, connection: Connection, hello: wire.Hello) -> bool:
         """Accept a handshake and resume the link over this connection, or refuse it."""
-        peer = hello.member
-        if peer >= len(self.settings.addresses) or peer == self.me or hello.target != self.me:
-            raise PeerError(
-                "its handshake names the wrong members", f"from {peer} to {hello.target}"
-            )
-        if connection.target not in (None, peer):
-            raise PeerError("another member answers at this address", f"member {peer}")
         if hello.group != self.settings.group_digest:
             raise PeerError("it belongs to another group, or its settings differ")
+        peer, own_name = self.positions.get(hello.member), self.settings.names[self.me]
+        asks = not hello.target and not connection.is_dialled
+        is_for_addresses = asks or connection.target == ANYBODY  # this member may answer itself
+        if (
+            peer is None
+            or not (asks or hello.target == own_name)
+            or (peer == self.me and not is_for_addresses)
+        ):
+            raise PeerError(
+                "its handshake names the wrong members",
+                f"from {hello.member} to {hello.target or 'anybody'}",
+            )
+        if connection.target not in (None, ANYBODY, peer):
+            raise PeerError("another member answers at this address", f"member {hello.member}")
         if self.settings.security is not None:
             transport = connection.transport
             tls = transport.get_extra_info("ssl_object") if transport is not None else None
             names = security.names_in(tls.getpeercert()) if tls is not None else []
-            security.check_name(names, self.settings.group, peer)
+            security.check_name(names, self.settings.group, hello.member)
         if self.owner.is_gone(peer):
-            connection.refuse("you are out of the view: the others go on", code=EVICTED)
+            connection.refuse("you are not in the view: the others continue", code=EXCLUDED)
             return False
         if peer in self._banned:
-            connection.refuse("you did what no member does")
+            connection.refuse("protocol violation")
+            return False
+        if not self._may_be(peer, hello.life, links=not is_for_addresses):
+            raise PeerError(
+                "it was restarted, or two processes have its name", f"member {hello.member}"
+            )
+        self._learn(hello)
+        if is_for_addresses:
+            if asks:
+                connection.write(self.hello(peer, answers=True).encode())
+            connection.had_link = not asks
+            connection.close()
             return False
         link = self.link(peer)
-        if (link.life and link.life != hello.life) or hello.known not in (self.life, bytes(16)):
-            raise PeerError("it was restarted and cannot come back", f"member {peer}")
+        if link.life not in (hello.life, b""):
+            link = self.links[peer] = Link(peer)
         other = self.connections.get(peer)
         # Of two connections the one that the higher member has dialled stays, unless it is silent:
         # it may be half open, and the peer dials because it has lost its end of it.
@@ -495,13 +593,14 @@ class Links:
         is_kept = (
             other is not None
             and other.is_dialled == dials
-            and time.monotonic() - other.heard_s <= self.settings.test_every_s
+            and time.monotonic() - other.received_s <= self.settings.test_every_s
         )
         if is_kept and connection.is_dialled != dials:
             connection.refuse("there is a connection already", code=DUPLICATE)
             return False
         link.life = hello.life
-        frames = link.resume(hello.received)
+        # A peer that knows an earlier life of this member has received nothing from this one.
+        frames = link.resume(hello.received if hello.known == self.life else 0)
         if not connection.is_dialled:
             connection.write(self.hello(peer).encode())
         if other is not None:
@@ -511,6 +610,7 @@ class Links:
         self._unidentified.pop(connection, None)
         connection.link, connection.had_link = link, True
         self.connections[peer] = connection
+        self.refused_s.pop(peer, None)
         self._backlog[peer] = []
         if frames:
             connection.write(b"".join(frames))
@@ -518,36 +618,58 @@ class Links:
         return True
 
     def send(
-        self, peer: int, body: bytes, checksum: int | None = None, *, messages_bytes: int = 0
+        self,
+        peer: int,
+        body: bytes,
+        checksum: int | None = None,
+        *,
+        epoch: int,
+        messages_bytes: int = 0,
     ) -> None:
-        """Send a frame: now, or when there is a connection that takes it."""
+        """Send records of an epoch, or one of the membership (0): now, or over the next connection.
+
+        A record of the membership that is in flight is not sent again.
+        """
         if peer in self._banned:
             return
         connection = self.connections.get(peer)
         if connection is None or (link := connection.link) is None:
             link = self.link(peer)
-            link.put(body, checksum, messages_bytes=messages_bytes)
+            if epoch or not link.is_kept(body):
+                link.put(body, checksum, epoch=epoch, messages_bytes=messages_bytes)
             self.want(peer, anyhow=True)
-        else:
-            frame = link.put(body, checksum, messages_bytes=messages_bytes)
-            if connection.paused:
-                self._backlog[peer].append(frame)
-            else:
-                connection.write(frame)
+        elif epoch or not link.is_kept(body):
+            self._write(
+                peer,
+                connection,
+                link.put(body, checksum, epoch=epoch, messages_bytes=messages_bytes),
+            )
         if link.unacknowledged_bytes > KEPT_BYTES and self._keeps_too_much(link):
-            error = PeerError("it does not acknowledge what it is sent")
+            error = PeerError("it does not acknowledge frames")
             self.owner.on_peer_error(peer, error, "its link")
             self.ban(peer)
 
-    def _keeps_too_much(self, link: Link) -> bool:
-        """Whether a correct member would have acknowledged some of what is kept for it.
+    def _write(self, peer: int, connection: Connection, frame: bytes) -> None:
+        if connection.paused:
+            self._backlog[peer].append(frame)
+        else:
+            connection.write(frame)
 
-        It consumes a message only after its link has acknowledged it, so of messages there are no
-        more than the windows of all, twice if they were sent again after a crash, each no larger
+    def part(self) -> None:
+        """Announce to all that this member ends, after what it has sent."""
+        frame = wire.refusal("it leaves", code=LEAVING)
+        for peer, connection in self.connections.items():
+            self._write(peer, connection, frame)
+
+    def _keeps_too_much(self, link: Link) -> bool:
+        """Return whether a correct member would have acknowledged some of what is kept for it.
+
+        It consumes a message only after its link has acknowledged it, so the kept messages are at
+        most the windows of all, twice because they may be those of two epochs, each no larger
         than the largest that there was. All other records are sent because messages arrived or
-        were consumed.
+        were consumed, or belong to the membership, and count as messages.
         """
-        messages = len(self.settings.addresses) * self.settings.window
+        messages = len(self.settings.names) * self.settings.window
         largest_bytes = self.owner.largest_message_bytes
         others_bytes = link.unacknowledged_bytes - link.unacknowledged_messages_bytes
         return (
@@ -556,22 +678,26 @@ class Links:
         )
 
     def on_writable(self, connection: Connection) -> None:
-        """A connection takes bytes again."""
+        """Continue sending: a connection takes bytes again."""
         if connection.link is not None and (backlog := self._backlog.get(connection.link.peer)):
             self._backlog[connection.link.peer] = []
             connection.write(b"".join(backlog))
 
-    def heard_within(self, peer: int, limit_s: float) -> bool:
-        """Whether any bytes were received from a peer in this time, and it is not banned."""
+    def received_within(self, peer: int, limit_s: float) -> bool:
+        """Return whether any bytes were received from a peer in this time, and it is not banned."""
         source = self.connections.get(peer) or self.link(peer)
-        return peer not in self._banned and time.monotonic() - source.heard_s < limit_s
+        return peer not in self._banned and time.monotonic() - source.received_s < limit_s
+
+    def is_banned(self, peer: int) -> bool:
+        """Return whether a peer has sent what no correct member sends."""
+        return peer in self._banned
 
     def forgive(self, late_s: float) -> None:
         """After a pause of this process, count the silence of others as so much shorter."""
         now_s = time.monotonic()
         sources: list[Connection | Link] = [*self.connections.values(), *self.links.values()]
         for source in sources:
-            source.heard_s = min(source.heard_s + late_s, now_s)
+            source.received_s = min(source.received_s + late_s, now_s)
 
     def tend(self, silent_s: float) -> None:
         """Acknowledge what arrived, ping when idle, give up connections that seem dead.
@@ -585,25 +711,32 @@ class Links:
             link = connection.link
             if link is None:
                 continue
-            if now_s - connection.heard_s > SILENT_SHARE * silent_s:
+            if now_s - connection.received_s > SILENT_SHARE * silent_s:
                 connection.abort()
             elif not connection.paused:
                 if link.owes_acknowledgement():
                     connection.write(link.acknowledgement())
-                elif now_s - connection.said_s > silent_s / 4:
+                elif now_s - connection.sent_s > silent_s / 4:
                     connection.write(link.acknowledgement(wire.PING))
 
     def on_refused(self, connection: Connection, code: int, body: bytes) -> None:
-        """The other side refuses this member."""
+        """Handle a refusal by the other side."""
         who = connection.peer
-        if code != DUPLICATE:
-            self.owner.on_refused(who, wire.reason_in(body), evicted=code == EVICTED)
-        if who is not None and self._is_ending and self.connections.get(who) in (None, connection):
+        if code == LEAVING and who is not None:
+            self.owner.on_leaving(who)
+        elif code != DUPLICATE:
+            self._note_refusal(connection, wire.reason_in(body), excluded=code == EXCLUDED)
+        is_current = who is not None and self.connections.get(who) in (None, connection)
+        if is_current and who is not None and (self._is_ending or code == EXCLUDED):
             self._ended.add(who)
         connection.abort()
 
+    def _note_refusal(self, connection: Connection, reason: str, *, excluded: bool) -> None:
+        self.refusal = f"refused by {connection.address}: {reason}"
+        self.owner.on_refused(connection.peer, reason, excluded=excluded)
+
     def ban(self, peer: int) -> None:
-        """Neither read from nor write to this member again: the failure detector will evict it."""
+        """Neither read from nor write to this member again: it will be excluded."""
         self._banned.add(peer)
         self.link(peer).forget()
         self._backlog.pop(peer, None)
@@ -611,14 +744,14 @@ class Links:
             connection.abort()
 
     def on_lost(self, connection: Connection, error: Exception | None) -> None:
-        """A connection has ended: have another one made."""
+        """Replace a connection that has ended."""
         self._unidentified.pop(connection, None)
         if isinstance(error, ssl.SSLError) and connection.link is None:
-            self.owner.on_refused(connection.target, str(security.why(error)), evicted=False)
+            self._note_refusal(connection, str(security.why(error)), excluded=False)
         link, connection.link = connection.link, None
         if link is None or self.connections.get(link.peer) is not connection:
             return
-        link.heard_s = connection.heard_s
+        link.received_s = connection.received_s
         del self.connections[link.peer]
         self._backlog.pop(link.peer, None)  # its frames are kept, and sent over the next one
         if error is None and self._is_ending and not connection.is_damaged:
@@ -635,19 +768,19 @@ class Links:
         if connection is not None:
             connection.link = None
             self._unidentified[connection] = None
-            connection.refuse("you are out of the view: the others go on", code=EVICTED)
+            connection.refuse("you are not in the view: the others continue", code=EXCLUDED)
         if task := self._dialling.get(peer):
             task.cancel()
         self.links.pop(peer, None)
 
     @property
     def _is_ending(self) -> bool:
-        """Whether others may end before they have acknowledged everything."""
+        """Return whether others may end before they have acknowledged everything."""
         return self.owner.is_over or self.owner.is_finished
 
     @property
     def is_flushed(self) -> bool:
-        """Whether everything has arrived, except what was sent to members that have ended."""
+        """Return whether everything has arrived, except frames for members that have ended."""
         return all(map(self._has_arrived, self.links))
 
     def _has_arrived(self, peer: int) -> bool:
@@ -663,19 +796,18 @@ class Links:
         for sock in self._listeners:
             self.loop.remove_reader(sock)
             sock.close()
+        self._listeners = []
 
     def close(self) -> None:
         """End all connections, after what was written to them has been sent."""
-        self._is_closed = True
+        self.is_closed = True
         for task in self._dialling.values():
             task.cancel()
-        self._closing = [*self.connections.values(), *self._unidentified]
-        for connection in self._closing:
+        for connection in list(self.open):
             connection.close()
 
     async def wait_closed(self) -> None:
         """Wait until all connections are closed and all tasks are done."""
-        if self._closing:
-            closed = [connection.closed for connection in self._closing]
-            await asyncio.wait(closed, timeout=2 * CLOSE_S)
         await asyncio.gather(*self._dialling.values(), *self._tasks, return_exceptions=True)
+        if closed := [connection.closed for connection in self.open]:
+            await asyncio.wait(closed, timeout=2 * CLOSE_S)

@@ -1,7 +1,7 @@
-"""Mutual TLS, with a member's number bound to its certificate.
+"""Mutual TLS, with a member's name bound to its certificate.
 
 All members trust one authority. A certificate is valid for one member of one group: its
-alternative names hold ``precedes:GROUP/MEMBER``, and the handshake of the other side must agree.
+alternative names hold ``precedes:GROUP/NAME``, and the handshake of the other side must agree.
 """
 
 from __future__ import annotations
@@ -13,12 +13,13 @@ import os
 import re
 import ssl
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, NamedTuple, Self
 
 from precedes.errors import PeerError, UserError
+from precedes.live.net import wire
 from precedes.model import printable
 
 log = logging.getLogger("precedes.live")
@@ -26,12 +27,12 @@ log = logging.getLogger("precedes.live")
 DAYS: Final = 30
 DAYS_MAX: Final = 36_500
 AUTHORITY: Final = "authority"
-# Needs no escapes in a URI, and leaves room for a member's number in a common name.
+# Needs no escapes in a URI, and leaves room for a short name in a common name.
 GROUP_NAME_MAX: Final = 48
 GROUP_NAME: Final = re.compile(rf"[A-Za-z0-9._-]{{1,{GROUP_NAME_MAX}}}")
 
 COMMON_NAME_MAX: Final = 64  # by the standard
-# Clocks of machines differ a little: certificates are valid from this time before now.
+# Clocks of machines differ slightly: certificates are valid from this time before now.
 EARLY: Final = datetime.timedelta(minutes=5)
 
 # Files are checked for changes before each handshake, and at this interval without one.
@@ -50,7 +51,7 @@ class Security:
     key: str
 
     @classmethod
-    def in_directory(cls, directory: Path, *, member: int) -> Self:
+    def in_directory(cls, directory: Path, *, member: int | str) -> Self:
         """The files of a member where ``make_keys`` has put them."""
         return cls(
             authority=str(directory / f"{AUTHORITY}.pem"),
@@ -66,8 +67,8 @@ class Contexts(NamedTuple):
     client: ssl.SSLContext | None
 
 
-def _member_name(group: str, member: int) -> str:
-    """The name that a member's certificate must carry."""
+def _uri(group: str, member: str) -> str:
+    """The alternative name that a member's certificate must carry."""
     return f"precedes:{group}/{member}"
 
 
@@ -98,7 +99,7 @@ class Credentials:
 
     def _read(self, files: Security) -> None:
         seen = _stamps(files)
-        found = contexts(files)
+        tls = contexts(files)
         try:
             text = Path(files.certificate).read_text(encoding="ascii", errors="replace")
             first = text.index(ssl.PEM_HEADER)
@@ -106,10 +107,10 @@ class Credentials:
             begin_s, end_s = _times_in(ssl.PEM_cert_to_DER_cert(text[first:last]))
         except (OSError, ValueError, IndexError):
             raise UserError(f"cannot read the dates of {files.certificate}") from None
-        authorities = [] if found.server is None else found.server.get_ca_certs()
+        authorities = [] if tls.server is None else tls.server.get_ca_certs()
         ends_s = [ssl.cert_time_to_seconds(str(one["notAfter"])) for one in authorities]
         self._begin_s, self._end_s = begin_s, min(end_s, max(ends_s, default=end_s))
-        self._contexts, self._seen, self._failure = found, seen, ""
+        self._contexts, self._seen, self._failure = tls, seen, ""
 
     def contexts(self) -> Contexts:
         """TLS for the next handshake."""
@@ -119,7 +120,7 @@ class Credentials:
                 log.info("the certificate %s was read again", self._files.certificate)
             except UserError as error:
                 if str(error) != self._failure:
-                    log.warning("%s; what was read before stays in use", error)
+                    log.warning("%s; the previous files stay in use", error)
                 self._failure = str(error)
         return self._contexts
 
@@ -130,7 +131,7 @@ class Credentials:
 
     @property
     def is_late(self) -> bool:
-        """Whether the certificate should have been replaced."""
+        """Return whether the certificate should have been replaced."""
         left_s = self.left_s
         return left_s is not None and left_s < LATE_SHARE * (self._end_s - self._begin_s)
 
@@ -144,25 +145,25 @@ class Credentials:
         if self.is_late and now_s - self._warned_s >= WARN_EVERY_S:
             self._warned_s = now_s
             end = datetime.datetime.fromtimestamp(self._end_s, datetime.UTC)
-            log.warning("%s is good until %s: replace it", self._files.certificate, end)
+            log.warning("%s is valid until %s: replace it", self._files.certificate, end)
 
 
 def _stamps(files: Security) -> list[tuple[int, ...]]:
     """Values that change with the files."""
-    found: list[tuple[int, ...]] = []
+    stamps: list[tuple[int, ...]] = []
     for name in (files.authority, files.certificate, files.key):
         try:
             about = os.stat(name)
-            found.append((about.st_ino, about.st_mtime_ns, about.st_size))
+            stamps.append((about.st_ino, about.st_mtime_ns, about.st_size))
         except OSError:
-            found.append(())
-    return found
+            stamps.append(())
+    return stamps
 
 
 def _times_in(der: bytes) -> tuple[float, float]:
     """The two times of a certificate (RFC 5280, section 4.1); the standard library reads others'.
 
-    In the certificate, in what is signed, come version, serial number, algorithm, issuer, times.
+    The order in the signed part is version, serial number, algorithm, issuer, times.
     """
     at = _element(der, _element(der, 0)[1])[1]
     tag, _, end = _element(der, at)
@@ -170,13 +171,13 @@ def _times_in(der: bytes) -> tuple[float, float]:
     for _ in range(3):
         at = _element(der, at)[2]
     _, at, end = _element(der, at)
-    found = []
+    times = []
     while at < end:
         tag, begin, at = _element(der, at)
         form = "%y%m%d%H%M%SZ" if tag == 0x17 else "%Y%m%d%H%M%SZ"
         when = datetime.datetime.strptime(der[begin:at].decode(), form)
-        found.append(when.replace(tzinfo=datetime.UTC).timestamp())
-    return found[0], found[1]
+        times.append(when.replace(tzinfo=datetime.UTC).timestamp())
+    return times[0], times[1]
 
 
 def _element(der: bytes, at: int) -> tuple[int, int, int]:
@@ -193,7 +194,7 @@ def _element(der: bytes, at: int) -> tuple[int, int, int]:
 def _context(files: Security, side: int) -> ssl.SSLContext:
     context = ssl.SSLContext(side)
     context.minimum_version = ssl.TLSVersion.TLSv1_3
-    context.check_hostname = False  # the member's number is checked instead, see check_name
+    context.check_hostname = False  # the member's name is checked instead, see check_name
     context.verify_mode = ssl.CERT_REQUIRED
     # A resumed session skips the certificate, so one that has expired since would be accepted.
     # TLS 1.3 resumes by tickets alone; session ids belong to TLS 1.2, which is refused above.
@@ -213,7 +214,7 @@ def _context(files: Security, side: int) -> ssl.SSLContext:
 
 
 def why(error: ssl.SSLError) -> PeerError:
-    """Why a handshake failed, in words; never anything of a key."""
+    """The reason for a failed handshake, in words; never part of a key."""
     if isinstance(error, ssl.SSLCertVerificationError):
         return PeerError("its certificate is not accepted", error.verify_message)
     return PeerError("no agreement on TLS", (error.reason or "").lower().replace("_", " "))
@@ -221,33 +222,45 @@ def why(error: ssl.SSLError) -> PeerError:
 
 def names_in(certificate: Mapping[str, Any] | None) -> list[str]:
     """The alternative names of a checked certificate."""
-    found = (certificate or {}).get("subjectAltName", ())
-    return [value for kind, value in found if kind == "URI"]
+    names = (certificate or {}).get("subjectAltName", ())
+    return [value for kind, value in names if kind == "URI"]
 
 
-def check_name(names: list[str], group: str, member: int) -> None:
+def check_name(names: list[str], group: str, member: str) -> None:
     """PeerError unless the certificate is that of the member."""
-    if _member_name(group, member) not in names:
+    if _uri(group, member) not in names:
         shown = printable(", ".join(names)) or "nobody"
         raise PeerError(
             "its certificate is of another member",
-            f"it says to be member {member}, but its certificate is of {shown}",
+            f"it claims to be member {member}, but its certificate is of {shown}",
         )
 
 
-def key_files(directory: Path, members: int) -> list[Path]:
+def _names(members: int | Sequence[str]) -> list[str]:
+    """The names of members: given, or numbers from 0."""
+    names = list(map(str, range(members) if isinstance(members, int) else members))
+    wire.check_names(names)
+    return names
+
+
+def key_files(directory: Path, members: int | Sequence[str]) -> list[Path]:
     """The files that ``make_keys`` writes."""
-    names = [f"member-{member}.{kind}" for member in range(members) for kind in ("pem", "key")]
+    names = [f"member-{name}.{kind}" for name in _names(members) for kind in ("pem", "key")]
     return [directory / name for name in (f"{AUTHORITY}.pem", *names)]
 
 
 def make_keys(
-    directory: str | os.PathLike[str], *, group: str, members: int, days: float = DAYS
+    directory: str | os.PathLike[str],
+    *,
+    group: str,
+    members: int | Sequence[str],
+    days: float = DAYS,
 ) -> None:
     """A test authority, and a key and a certificate for each member, as PEM files.
 
-    ``authority.pem``, ``member-N.pem`` and ``member-N.key``; keys are readable by their owner
-    alone. The authority's own key is not kept: to add members, make all keys again.
+    ``members`` are names, or a count: of members 0, 1, .... The files are ``authority.pem``,
+    ``member-NAME.pem`` and ``member-NAME.key``; keys are readable by their owner alone. The
+    authority's own key is not kept: to add members, make all keys again.
     """
     try:
         from cryptography.hazmat.primitives.asymmetric import ec
@@ -259,14 +272,18 @@ def make_keys(
             f"unlike {group!r:.80}"
         )
     if not abs(days) <= DAYS_MAX:
-        raise UserError(f"a certificate is good for at most {DAYS_MAX} days, not {days}")
-    target, issuer = Path(directory), ec.generate_private_key(ec.SECP256R1())
+        raise UserError(f"a certificate is valid for at most {DAYS_MAX} days, not {days}")
+    names, target, issuer = (
+        _names(members),
+        Path(directory),
+        ec.generate_private_key(ec.SECP256R1()),
+    )
     sign = functools.partial(_sign, f"precedes {group}", issuer, days=days)
     try:
         target.mkdir(parents=True, exist_ok=True)
         (target / f"{AUTHORITY}.pem").write_bytes(sign(f"precedes {group}", issuer))
-        for member in range(members):
-            key, uri = ec.generate_private_key(ec.SECP256R1()), _member_name(group, member)
+        for member in names:
+            key, uri = ec.generate_private_key(ec.SECP256R1()), _uri(group, member)
             certificate = sign(f"{group} member {member}", key, uri=uri)
             (target / f"member-{member}.pem").write_bytes(certificate)
             path = target / f"member-{member}.key"

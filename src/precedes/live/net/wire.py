@@ -13,24 +13,27 @@ After that, frames:
 
     length   4  bytes that follow, at most the group's ``frame_max_bytes``; a sender ends a frame
                 before the record that would bring it beyond ``effects.FRAME_BYTES``, far below that
-    kind     1  DATA, ACK, PING or REFUSED
-    number   8  DATA: 1, 2, ... on this link, going on after a reconnection; else 0
-    received 8  how many DATA frames of the other side have arrived
+    kind     1  DATA, ACK, PING, REFUSED or CONTROL
+    number   8  DATA and CONTROL: 1, 2, ... on this link, continuing after a reconnection; else 0
+    received 8  number of DATA and CONTROL frames of the other side that have arrived
     checksum 4  CRC-32 of the body
+    epoch    4  DATA and CONTROL alone: of the view that the records belong to; CONTROL has 0
     check    4  CRC-32 of all before it: a wrong length is found out before its bytes are awaited
-    body        DATA: records; REFUSED: the reason as text
+    body        DATA: records; CONTROL: a record of the membership; REFUSED: the reason as text
 
 A decoder never trusts a length or a number: malformed input is refused, its connection closed, and
-the group goes on. Corrupted bytes are nobody's mistake: another connection is made, and what is
-missing is sent again.
+the group continues. Corrupted bytes are not a violation: another connection is made, and
+missing frames are sent again.
 """
 
 from __future__ import annotations
 
+import re
 import struct
-from typing import Any, Final, NamedTuple
+from collections.abc import Sequence
+from typing import Final, NamedTuple
 
-from precedes.errors import PeerError, PrecedesError
+from precedes.errors import PeerError, PrecedesError, UserError
 from precedes.model import printable
 
 try:  # the same sums in a tenth of the time
@@ -42,7 +45,7 @@ MAGIC: Final = b"prcd"
 # The versions that this build speaks.
 LOWEST: Final = 3
 HIGHEST: Final = 3
-# Up to this version a HELLO had no range; frames were the same, so the refusal is understood.
+# Up to this version a HELLO had no range; a REFUSED frame was the same, so it is understood.
 LAST_WITHOUT_RANGE: Final = 2
 
 # Kinds of frames.
@@ -50,27 +53,38 @@ DATA: Final = 1
 ACK: Final = 2
 PING: Final = 3
 REFUSED: Final = 4
+CONTROL: Final = 5
+NUMBERED: Final = (DATA, CONTROL)
 
 _CHECKED: Final = struct.Struct("<IBQQI")
 HEADER: Final = struct.Struct("<IBQQII")
+_DATA_CHECKED: Final = struct.Struct("<IBQQII")
+DATA_HEADER: Final = struct.Struct("<IBQQIII")
 LENGTH_BYTES: Final = 4
 CHECK_BYTES: Final = 4
-# What the length counts beside the body.
+# Bytes that the length counts in addition to the body.
 OVERHEAD_BYTES: Final = HEADER.size - LENGTH_BYTES
+DATA_OVERHEAD_BYTES: Final = DATA_HEADER.size - LENGTH_BYTES
 
 _OPENING: Final = struct.Struct("<4sHHH")
 _FIELD: Final = struct.Struct("<BH")
 VERSIONS_END: Final = 8  # where the versions of a HELLO end
-FIELDS_BYTES_MAX: Final = 1 << 12
-# Tags of the fields of a HELLO, in the order of ``Hello``, and the layouts of their values.
-LAYOUTS: Final = ("<H", "<H", "16s", "16s", "16s", "<Q")
+FIELDS_BYTES_MAX: Final = 60_000
+NAME: Final = re.compile(r"[A-Za-z0-9._-]{1,64}")  # of a member
+ADDRESS_BYTES_MAX: Final = 255
+MEMBERS_BYTES_MAX: Final = 1 << 15
+# The fewest and the most bytes of the fields of a HELLO; tags are their places in ``Hello``.
+SIZES: Final = (
+    (1, 64), (0, 64), (16, 16), (16, 16), (16, 16), (8, 8), (1, ADDRESS_BYTES_MAX),
+    (0, MEMBERS_BYTES_MAX),
+)  # fmt: skip
 
 REASON_BYTES_MAX: Final = 200
 
 # Initial size of a connection's receive buffer.
 BUFFER_BYTES: Final = 1 << 16
 
-# Why a frame was refused; the reasons for records come before.
+# Reasons to refuse a frame; the reasons for records come before.
 REASONS: Final = {
     8: "a frame is longer than allowed",
     9: "a frame is out of sequence",
@@ -86,24 +100,47 @@ class Damaged(PrecedesError):
 class Hello(NamedTuple):
     """The handshake: the first bytes of each side of a connection."""
 
-    member: int
-    target: int  # the member it means to speak to
-    group: bytes  # 16 bytes: a digest of the configuration that all must have in common
+    member: str  # its name
+    target: str  # name of the member it means to speak to; empty: whoever answers, to be asked
+    group: bytes  # 16 bytes: a digest of the configuration that all must share
     life: bytes  # 16 bytes: drawn when the member started; a restarted one has another
     known: bytes  # 16 bytes: the life of the other side that it has met, or zeros
     received: int  # DATA frames of the other side that have arrived in that life
+    address: str  # where others dial it
+    members: Sequence[tuple[str, str]] = ()  # an answer: names and addresses of other members
 
     def encode(self, *, lowest: int = LOWEST, highest: int = HIGHEST, more: bytes = b"") -> bytes:
-        """The bytes to send; ``more`` are fields of a later version."""
+        """The bytes to send, with as many ``members`` as fit; ``more`` are later fields."""
+        values = [
+            self.member.encode(), self.target.encode(), self.group, self.life, self.known,
+            self.received.to_bytes(8, "little"), self.address.encode(), b"",
+        ]  # fmt: skip
+        for pair in self.members:
+            texts = [text.encode() for text in pair]
+            entry = b"".join(bytes([len(text)]) + text for text in texts)
+            if len(values[-1]) + len(entry) > MEMBERS_BYTES_MAX:
+                break
+            values[-1] += entry
         fields = more
-        for tag, (layout, value) in enumerate(zip(LAYOUTS, self, strict=True)):
-            fields += _FIELD.pack(tag, struct.calcsize(layout)) + struct.pack(layout, value)
+        for tag, value in enumerate(values):
+            fields += _FIELD.pack(tag, len(value)) + value
         data = _OPENING.pack(MAGIC, lowest, highest, len(fields)) + fields
         return data + crc32(data).to_bytes(CHECK_BYTES, "little")
 
 
+def check_names(names: Sequence[object]) -> None:
+    """UserError unless these are names of members, all different."""
+    for number, name in enumerate(names):
+        if not isinstance(name, str) or not NAME.fullmatch(name):
+            raise UserError(
+                f"the name of a member has 1 to 64 letters, digits or ._-, not {name!r:.80}"
+            )
+        if name in names[:number]:
+            raise UserError(f"two members have the name {name}")
+
+
 def hello_bytes(data: bytes | memoryview) -> int | None:
-    """The size of the HELLO that begins here, None if too little of it is there to know.
+    """The size of the HELLO that begins here, None if too few bytes are there.
 
     PeerError if this side does not speak its versions, or if it is too long.
     """
@@ -124,7 +161,7 @@ def hello_bytes(data: bytes | memoryview) -> int | None:
 
 
 def decode_hello(data: bytes) -> Hello:
-    """Read a whole HELLO; PeerError if these bytes are not one, Damaged if they were changed."""
+    """Read a whole HELLO; PeerError if these bytes are not one, Damaged if they are corrupted."""
     if data[: len(MAGIC)] != MAGIC:
         raise PeerError("it does not speak this protocol")
     if len(data) != hello_bytes(data):
@@ -139,22 +176,60 @@ def decode_hello(data: bytes) -> Hello:
         at += size
     if at != end:
         raise PeerError("its handshake is malformed", "a field is cut short")
-    found: list[Any] = []
-    for tag, layout in enumerate(LAYOUTS):
-        value = values.get(tag, b"")
-        if len(value) != struct.calcsize(layout):
+    fields = [values.get(tag, b"") for tag in range(len(SIZES))]
+    for tag, (value, (least, most)) in enumerate(zip(fields, SIZES, strict=True)):
+        if not least <= len(value) <= most:
             raise PeerError("its handshake is malformed", f"field {tag} has {len(value)} bytes")
-        found += struct.unpack(layout, value)
-    return Hello(*found)
+    member, target, group, life, known, received, address, members = fields
+    return Hello(
+        member=_text(member),
+        target=_text(target),
+        group=group,
+        life=life,
+        known=known,
+        received=int.from_bytes(received, "little"),
+        address=_text(address),
+        members=_pairs(members),
+    )
+
+
+def _text(value: bytes) -> str:
+    """A text of a HELLO; PeerError unless it is safe to be logged."""
+    text = value.decode(errors="replace")
+    if not text.isprintable() or text.encode() != value:
+        raise PeerError("its handshake is malformed", f"{value!r:.80} is not a text")
+    return text
+
+
+def _pairs(data: bytes) -> tuple[tuple[str, str], ...]:
+    """Names and addresses, each after a byte with its length."""
+    texts, at = list[str](), 0
+    while at < len(data):
+        end = at + 1 + data[at]
+        texts.append(_text(data[at + 1 : end]))
+        at = end
+    if at != len(data) or len(texts) % 2:
+        raise PeerError("its handshake is malformed", "a member is cut short")
+    return tuple(zip(texts[::2], texts[1::2], strict=True))
 
 
 def frame(
-    kind: int, number: int, received: int, body: bytes = b"", checksum: int | None = None
+    kind: int,
+    number: int,
+    received: int,
+    body: bytes = b"",
+    checksum: int | None = None,
+    *,
+    epoch: int = 0,
 ) -> bytes:
     """A frame; ``checksum`` is that of the body if it is known."""
     if checksum is None:
         checksum = crc32(body)
-    head = _CHECKED.pack(OVERHEAD_BYTES + len(body), kind, number, received, checksum)
+    if kind in NUMBERED:
+        length = DATA_OVERHEAD_BYTES + len(body)
+        head = _DATA_CHECKED.pack(length, kind, number, received, checksum, epoch)
+    else:
+        head = _CHECKED.pack(OVERHEAD_BYTES + len(body), kind, number, received, checksum)
     return head + crc32(head).to_bytes(CHECK_BYTES, "little") + body
 
 
@@ -168,23 +243,24 @@ def reason_in(body: bytes) -> str:
     return printable(body[:REASON_BYTES_MAX].decode(errors="replace"))
 
 
-Frame = tuple[int, int, int, memoryview]
+# Kind, number, received, epoch (0 if the kind has none), body.
+Frame = tuple[int, int, int, int, memoryview]
 
 
 class Frames:
     """Cuts a byte stream into frames, in the buffer that the operating system has filled.
 
-    The buffer grows while an unfinished frame fills it, so that memory is spent on what has come,
-    not on what a length claims; it is given back when that frame has been taken.
+    The buffer grows while an unfinished frame fills it, so that memory is spent on received bytes,
+    not on a claimed length; it shrinks again when that frame has been taken.
     """
 
     def __init__(self, *, frame_max_bytes: int) -> None:
         self._max_bytes = frame_max_bytes
         self._view = memoryview(bytearray(BUFFER_BYTES))
-        self._begin = self._end = 0  # of what has come and is in no frame yet
+        self._begin = self._end = 0  # of received bytes that are in no frame yet
 
     def room(self) -> memoryview:
-        """Where the next bytes go; frames that ``advance`` returned are no longer there."""
+        """The buffer for the next bytes; frames that ``advance`` returned are invalidated."""
         view, begin, end = self._view, self._begin, self._end
         if begin == end or 4 * (len(view) - end) < len(view):
             kept = view[begin:end]
@@ -197,36 +273,46 @@ class Frames:
         return self._view[self._end :]
 
     def advance(self, count: int) -> list[Frame]:
-        """So many bytes have come: the frames that they complete.
+        """Process received bytes: return the frames that they complete.
 
-        Each is (kind, number, received, body); PeerError for a length that is not allowed,
-        Damaged for a checksum mismatch. No frame is returned then: all are sent again.
+        PeerError for a length that is not allowed, Damaged for a checksum mismatch. No frame is
+        returned then: all are sent again.
         """
         self._end += count
-        found = []
+        frames = []
         view, at, end = self._view, self._begin, self._end
         while end - at >= HEADER.size:
-            length, kind, number, received, checksum, check = HEADER.unpack_from(view, at)
-            if crc32(view[at : at + _CHECKED.size]) != check:
+            epoch = 0
+            if view[at + LENGTH_BYTES] in NUMBERED:
+                size = DATA_HEADER.size
+                if end - at < size:
+                    break
+                length, kind, number, received, checksum, epoch, check = DATA_HEADER.unpack_from(
+                    view, at
+                )
+            else:
+                size = HEADER.size
+                length, kind, number, received, checksum, check = HEADER.unpack_from(view, at)
+            if crc32(view[at : at + size - CHECK_BYTES]) != check:
                 raise Damaged
-            if not OVERHEAD_BYTES <= length <= self._max_bytes:
+            if not size - LENGTH_BYTES <= length <= self._max_bytes:
                 raise PeerError(REASONS[8])
             after = at + LENGTH_BYTES + length
             if after > end:
                 break
-            body = view[at + HEADER.size : after]
+            body = view[at + size : after]
             if crc32(body) != checksum:
                 raise Damaged
-            found.append((kind, number, received, body))
+            frames.append((kind, number, received, epoch, body))
             at = after
         self._begin = at
-        return found
+        return frames
 
     def unframed(self, count: int) -> memoryview:
-        """So many bytes have come before there are frames: all that were not skipped."""
+        """Return the bytes received before there are frames: all that were not skipped."""
         self._end += count
         return self._view[self._begin : self._end]
 
     def skip(self, count: int) -> None:
-        """Frames begin behind so many bytes."""
+        """Skip bytes before the first frame."""
         self._begin += count

@@ -1,0 +1,1 @@
+"""Agreement on who is in a live group: a state machine without sockets, clock or files."""

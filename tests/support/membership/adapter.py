@@ -1,0 +1,242 @@
+"""The product's state machine in the place of a process of the adversary."""
+
+import marshal
+
+from precedes.live.membership import records
+from precedes.live.membership.agreement import Report, Timing
+from precedes.live.membership.machine import Data, Membership, Reason, Role
+from tests.support.membership.host import NODE_RECORDS, Host
+from tests.support.membership.reference import INSTALL_TICKS, LINGER_TICKS
+from tests.support.membership.values import Entry, View
+
+GROUP = b"group of a test."
+IDS_MAX = 1 << 12
+ROLES = {Role.FOUNDING: "founder", Role.MEMBER: "member", Role.LEFT: "left"}
+
+
+def life_bytes(life):
+    """The life of a number."""
+    return life.to_bytes(16, "big")
+
+
+def life_number(life):
+    """The number of a life."""
+    return int.from_bytes(life, "big")
+
+
+def seen(view):
+    """A view of the product as the checker knows it."""
+    entries = [Entry(e.uid, e.name, life_number(e.life)) for e in view.entries]
+    return View(
+        epoch=view.epoch, entries=entries, voters=view.voters, next_uid=view.next_uid,
+        ballot=tuple(view.ballot), cut=view.cut, flush=view.flush, left=view.left,
+        bases=dict(view.bases), ended=dict(view.ended), successors=dict(view.successors),
+    )  # fmt: skip
+
+
+def timing_of(world):
+    """The times of the reference, in ticks."""
+    return Timing(
+        gather_s=0, retry_s=world.patience, retry_max_s=world.patience, patience_s=0,
+        install_s=INSTALL_TICKS, linger_s=LINGER_TICKS, lost_s=float("inf"),
+    )  # fmt: skip
+
+
+class Product(Host):
+    """A ``Membership`` with a host, whose effects become records of the world."""
+
+    def __init__(self, world, name, founders):
+        super().__init__(world, name)
+        self.life = world.next_life()
+        self.role, self.view, self.epoch, self.uid, self.frozen = "founder", None, 0, None, False
+        self.left_view, self.reason = None, None
+        self.machine = Membership(
+            records.Entry(0, name, life_bytes(self.life)), tuple(founders),
+            group=GROUP, timing=timing_of(world),
+        )  # fmt: skip
+
+    # What the world reads -------------------------------------------------------------------------
+
+    @property
+    def agreement(self):
+        """That of the current epoch."""
+        return self.machine.agreement
+
+    @property
+    def suspects(self):
+        """Members that are suspected here."""
+        return self.agreement.suspects if self.agreement else set()
+
+    @property
+    def ballot(self):
+        """A ballot of this member."""
+        return self.agreement and self.agreement.attempt
+
+    @property
+    def decided(self):
+        """The next view, while something of the flush is missing."""
+        return self.agreement and self.agreement.decided
+
+    @property
+    def accepted(self):
+        """Ballot and view."""
+        if self.agreement is None or self.agreement.accepted is None:
+            return None
+        ballot, view = self.agreement.accepted
+        return tuple(ballot), seen(view)
+
+    @property
+    def pending(self):
+        """Ballot and view that wait for bodies."""
+        if self.agreement is None or self.agreement.pending is None:
+            return None
+        return tuple(self.agreement.pending.ballot), seen(self.agreement.pending.view)
+
+    @property
+    def installed_by(self):
+        """Members that have installed the view."""
+        return self.machine.installed_by
+
+    @property
+    def leaving(self):
+        """Return whether it leaves with the next view."""
+        return self.machine.leaving
+
+    # Inputs ---------------------------------------------------------------------------------------
+
+    def send(self, life, *record):
+        """A record of the host's own."""
+        self.world.send(self.life, life, record)
+
+    def handle(self, src, record):
+        """A record has arrived."""
+        kind = record[0]
+        if kind in NODE_RECORDS:
+            record = Data(record[1], record)
+        else:
+            record = self.decoded(record[1])
+            if kind == "BODIES":
+                self.world.covered["bodies"] += len(record.bodies)
+        self.machine.receive(life_bytes(src), record)
+        self.carry_out()
+
+    def decoded(self, record):
+        """Read a record that was sent as bytes."""
+        if isinstance(record, bytes):
+            record = records.decode(record, ids_max=IDS_MAX)
+            if isinstance(record, records.Bodies):
+                bodies = {name: marshal.loads(body) for name, body in record.bodies.items()}
+                record = record._replace(bodies=bodies)
+        return record
+
+    def encoded(self, record):
+        """The record as bytes, in worlds that send them."""
+        if not self.world.with_bytes:
+            return record
+        if isinstance(record, records.Bodies):
+            bodies = {name: marshal.dumps(body) for name, body in record.bodies.items()}
+            record = record._replace(bodies=bodies)
+        return records.encode(record)
+
+    def tick(self):
+        """Time passes."""
+        self.ticks += 1
+        vars(self.machine.timing).update(vars(timing_of(self.world)))
+        self.machine.tick(self.ticks)
+        self.carry_out()
+
+    def meet(self, other):
+        """There is a link with another process."""
+        self.machine.link_up(life_bytes(other.life), other.name)
+        self.carry_out()
+
+    def suspect(self, uid):
+        """The failure detector."""
+        self.machine.suspect(uid)
+        self.carry_out()
+
+    def trust(self, uid):
+        """The failure detector, again."""
+        self.machine.trust(uid)
+        self.carry_out()
+
+    def leave_group(self):
+        """Leave with the next view."""
+        self.machine.leave()
+
+    def request_change(self):
+        """Ask for another view of the same members."""
+        self.machine.request_change()
+
+    def start_ballot(self):
+        """Start a ballot at once, as written schedules have it."""
+        self.agreement.start_ballot()
+        self.machine.bodies({})
+        self.carry_out()
+
+    def body_arrived(self, name, message):
+        """A body in DATA, after the promise."""
+        self.machine.bodies({name: message})
+
+    # Effects --------------------------------------------------------------------------------------
+
+    def carry_out(self):
+        """Do what the machine asks for, in its order."""
+        while effects := self.machine.drain():
+            for effect in effects:
+                getattr(self, "do_" + type(effect).__name__.lower())(*effect)
+        self.frozen = self.machine.is_frozen
+
+    def do_send(self, life, record):
+        if isinstance(record, records.Decided):
+            self.world.checker.decide(seen(record.view))
+        kind = type(record).__name__.upper()
+        self.world.send(self.life, life_number(life), (kind, self.encoded(record)))
+
+    def do_freeze(self):
+        self.frozen = True
+        self.report()
+
+    def report(self):
+        """The state of the node that stands still."""
+        self.machine.report(
+            Report(tuple(self.delivered), tuple(self.stable), tuple(self.unstable), self.bodies)
+        )
+
+    def do_receive(self, life, body):
+        self.on_node_record(life_number(life), body)
+
+    def do_deliver(self, messages):
+        for name, message in messages:
+            self.deliver(name, message)
+
+    def do_install(self, view, uid):
+        view = seen(view)
+        self.world.checker.install(self, view)
+        self.role, self.view, self.epoch, self.uid = "member", view, view.epoch, uid
+        self.began, self.frozen = self.ticks, False
+        self.start_epoch()
+
+    def do_leave(self, view, is_complete):
+        self.left_view, self.role = seen(view), "left"
+        if is_complete:
+            self.world.checker.leave(self, self.left_view)
+        self.world.covered["left"] += 1
+
+    def do_drop(self, life, error):
+        raise error
+
+    def do_notify(self, uid, is_suspected):
+        self.world.covered["notified"] += 1
+
+    def do_stop(self, reason):
+        self.reason = reason
+        if reason is Reason.DIVERGED:
+            self.world.checker.fail(f"{self.name} has delivered beyond the cut")
+        if reason is Reason.EXCLUDED:
+            self.world.checker.excluded(self)
+            self.world.covered["excluded"] += 1
+        self.world.covered["last_left"] += reason is Reason.LEFT and self.role == "member"
+        self.alive, self.has_left = False, reason is Reason.LEFT
+        self.role = "left" if self.has_left else "excluded"
+        self.world.disown(self)

@@ -1,0 +1,260 @@
+"""Written schedules for mistakes that a random search meets rarely or never.
+
+Each holds; the mutants that each convicts are in ``mutants``. Members are in order of seniority.
+"""
+
+SCHEDULES = {}  # name -> function
+
+
+def schedule(name):
+    """Keep a schedule under its name in the specification of the membership."""
+
+    def keep(function):
+        SCHEDULES[name] = function
+        return function
+
+    return keep
+
+
+@schedule("D1")
+def lowest(stage):
+    """Two views accepted under different ballots: the one of the higher ballot wins."""
+    w = stage("abc")
+    w.prepare("a")
+    w.promise("a", "bc")
+    w.lose("a", "bc")  # a alone has accepted its view
+    w.suspect("b", "a")
+    w.prepare("b")
+    w.lose("b", "a")
+    w.promise("b", "c")
+    w.accept("b", "c")  # b decides without a; its links are slow from here on
+    w.suspect("c", "b")
+    w.prepare("c")
+    w.flow("ba", "bc", "ab", "cb")
+
+
+@schedule("D2")
+def old_ballot(stage):
+    """ACCEPT of a's ballot reaches c after c accepted b's view under a higher one."""
+    w = stage("abc")
+    w.suspect("a", "b")
+    w.prepare("a")
+    w.promise("a", "c")
+    w.lose("a", "b")
+    w.suspect("b", "a")
+    w.prepare("b")
+    w.lose("b", "a")
+    w.promise("b", "c")
+    w.accept("b", "c")  # b decides b c; DECIDED to c is late
+    w.pass_("a", "c", "ACCEPT")  # a c would be decided, too
+    w.pass_("c", "a")
+
+
+@schedule("D3")
+def old_ack(stage):
+    """Acknowledgements of epoch 1 reach e in epoch 2: its message would be stable too early."""
+    w = stage("abcde")
+    w.broadcast("e")
+    w.broadcast("e")
+    w.flow()
+    w.acknowledge("bcd")
+    late = ("be", "ce", "de")
+    w.change("a")
+    w.flow(*late, "bc", "bd", "cb", "cd", "db", "dc")
+    assert all(w[x].epoch == 2 for x in "abcde")
+    w.broadcast("e")
+    w.pass_("e", "a")
+    w.lose("e", "bcd")
+    w.acknowledge("ae")
+    w.lose("e", "bcd")
+    w.pass_("a", "e")
+    for x in "bcd":
+        w.pass_(x, "e")
+    w.kill("ae")
+
+
+@schedule("D3b")
+def old_data(stage):
+    """a's message of epoch 1 reaches c in epoch 2, which began with it."""
+    w = stage("abc")
+    w.broadcast("a")
+    w.pass_("a", "b")
+    w.prepare("b")
+    w.promise("b", "c")
+    w.pass_("b", "a", "PREPARE")
+    w.pass_("a", "b", "PROMISE")
+    w.flow("ac", "ca")
+    assert w["c"].epoch == 2
+    w.pass_("a", "c")
+
+
+@schedule("D4")
+def early(stage):
+    """b is in epoch 2 and broadcasts; its message reaches c before the decision does."""
+    w = stage("abc")
+    w.prepare("a")
+    w.promise("a", "bc")
+    w.accept("a", "b")
+    w.pass_("a", "b", "DECIDED")
+    w.broadcast("b")
+    w.pass_("b", "c")
+
+
+@schedule("D5")
+def bodies(stage):
+    """c has the only copy of its message, and dies when it has accepted."""
+    w = stage("abc")
+    w.broadcast("c")
+    w.lose("c", "ab")
+    w.prepare("a")
+    w.promise("a", "bc")
+    w.accept("a", "c")
+    w.kill("c")
+
+
+@schedule("D8")
+def stable(stage):
+    """a suspects c and calls its message stable; c is trusted again and continues without it."""
+    w = stage("abc")
+    w.suspect("a", "c")
+    w.broadcast("a")
+    w.pass_("a", "b")
+    w.acknowledge("ba")
+    w.pass_("b", "a")
+    w.change("c")
+    w.pass_("c", "a")
+    w.prepare("b")
+    w.flow("ac", "ca")
+
+
+@schedule("D9")
+def pending(stage):
+    """c lacks a body for a's view, promises b, and then the body arrives."""
+    w = stage("abcde")
+    w.broadcast("d")
+    for x in "abe":
+        w.pass_("d", x)
+    w.suspect("a", "bd")
+    w.prepare("a")
+    w.promise("a", "ce")
+    w.accept("a", "e")
+    w.pass_("a", "c", "ACCEPT")
+    assert w["c"].pending
+    w.suspect("b", "ae")
+    w.prepare("b")
+    w.promise("b", "cd")
+    w.pass_("d", "c", "DATA")
+    w.pass_("c", "a")  # would be the third to accept a's view
+    w.accept("b", "cd")
+
+
+@schedule("D10")
+def previous(stage):
+    """c lacks a body when the epoch is decided; a and b have installed the next view."""
+    w = stage("abc")
+    w.broadcast("a")
+    w.pass_("a", "b")
+    w.lose("a", "c")
+    w.change("a")
+    w.flow("ac", "bc")
+    w.pass_("a", "c", "PREPARE")
+    w.flow("ac", "bc")
+    assert w["a"].epoch == w["b"].epoch == 2
+    assert w["c"].epoch == 1
+
+
+@schedule("D11")
+def leaver_lacks(stage):
+    """b leaves and lacks a body when all who continue have installed."""
+    w = stage("abc")
+    w.broadcast("c")
+    w.pass_("c", "a")
+    w.lose("c", "b")
+    w.leave("b")
+    w.prepare("a")
+    w.promise("a", "bc")
+    w.accept("a", "c")
+    w.pass_("a", "c")
+    w.pass_("c", "a")
+    assert w["a"].installed_by == w["c"].installed_by == {1, 3}
+    assert w["b"].epoch == 1
+    w.converge(70)
+    w.flow()
+    w.is_over = True
+    return "" if w["b"].state == {3: 1} else "b leaves without what it was to deliver"
+
+
+@schedule("J1")
+def joint(stage):
+    """a is excluded by a view that it accepts, and would be the last with a body of its flush."""
+    w = stage("abcde")
+    w.broadcast("e")
+    w.pass_("e", "d")
+    w.lose("e", "bc")
+    w.suspect("b", "a")
+    w.suspect("c", "a")
+    w.prepare("d")
+    for x in "abce":
+        w.pass_("d", x, "PREPARE")
+    for x in "abce":
+        w.pass_(x, "d", "PROMISE")
+    w.pass_("e", "a")  # after its promise
+    w.accept("d", "ae")  # a, d, e: a quorum of a b c d e, but only two of b c d e
+    if w["d"].epoch == 2:  # without the joint rule: decided
+        w.pass_("d", "a", "DECIDED")
+    w.kill("de")
+    w.is_over = True
+    return "" if w.converge(70) else "a, b and c are a quorum of five and cannot go on"
+
+
+@schedule("J2")
+def leaver(stage):
+    """The senior of two leaves: it alone has the decision until the other has installed."""
+    w = stage("ab")
+    w.leave("a")
+    w.prepare("a")
+    w.promise("a", "b")
+    w.accept("a", "b")
+    assert w["a"].role == "left"
+    assert w["b"].epoch == 1
+    w.lose("a", "b")  # the decision
+    w.tick("a")
+    if not w["a"].alive:  # nothing keeps it any longer
+        w.due = True
+        w.flow()
+        return "" if w.converge(70) else "b cannot go on: only a had the decision"
+    return ""
+
+
+@schedule("D12")
+def broken_link(stage):
+    """The link between b and c is broken: the younger is excluded, once."""
+    w = stage("abc")
+    w.cut, w.is_over = {("b", "c"), ("c", "b")}, True
+    epochs = []
+    for w.calm_round in range(80):
+        w.exchange()
+        w.detect()
+        w.tick([p.name for p in w.processes()])
+        epochs.append(w["a"].epoch)
+    if [p.name for p in w.processes()] != ["a", "b"]:
+        return "b and c stay in one view"
+    if not epochs[20] == epochs[-1] == 2:
+        return f"{epochs[-1] - epochs[20]} views in 60 calm rounds"
+    return ""
+
+
+@schedule("D13")
+def lonely(stage):
+    """The only voter leaves: it ends, and decides no views before."""
+    w = stage("ab")
+    w.leave("b")
+    w.change("a")
+    w.flow()
+    w.tick("b")
+    w.leave("a")
+    w.tick("a", 8)
+    w.is_over = True
+    if w["a"].epoch > 2:
+        return f"{w['a'].epoch - 2} views without a reason"
+    return "" if w["a"].has_left and w["b"].has_left else "a never leaves"
