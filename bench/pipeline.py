@@ -1,24 +1,29 @@
-"""What Spark costs: `python bench/pipeline.py [--quick] [--json]`.
+"""The cost of Spark: `python bench/pipeline.py [--quick] [--json]`.
 
-CPU seconds of all processes together (Java, Python workers, this one), which a loaded machine
-changes less than wall time:
+CPU seconds of all processes together (Java, Python workers, this one), which vary
+less on a loaded machine than wall time:
 
 - 16 runs with a million deliveries each, traced, audited and measured: as Spark tasks, and the
   same calls in one process without Spark;
 - the audit of their 16 traces as Spark tasks, and in one process;
 - 1,000 tiny runs as Spark tasks, and in one process;
 - one run with 20 million deliveries by ranges of its nodes, and in one process;
-- the same rows with names, in 16 files and no order, as Spark tasks, and in one process.
+- the same rows with names, in 16 files and no order, as Spark tasks, and in one process;
+- DataFrames with names in no order: 10,000 runs of 100 rows and 64 runs with 20 million rows in
+  ``causal_audit``, the one large run in ``audit_giant``; with peak memory, in one process, and by
+  another commit if PRECEDES_BENCH_PEER names the Python of its environment;
+- the 10,000 runs as a stream of four micro-batches: per key and batch, per row, and state per key.
 
-And the memory of a sweep's driver, which is not that of Java: for each traced run, and for as many
-as a sweep may have.
+And the memory of a sweep's driver, without Java: for each traced run, and for the maximum
+number of runs of a sweep.
 
 Starting the session is stated on its own: Java, a first job, and the Python workers of Spark, paid
-once however much work follows. Processes that do the work are fresh each time, so that all rows
+once for any amount of work. Processes that do the work are fresh each time, so that all rows
 include importing the package and loading compiled code.
 """
 
 import json
+import os
 import pickle
 import subprocess
 import sys
@@ -40,7 +45,7 @@ LIMITS = {
     "tables_ratio": 2.5,
 }
 
-# Runs in a process of its own: what a Spark task does, without Spark.
+# Runs in a process of its own: the work of a Spark task, without Spark.
 ALONE = """
 import json, sys
 from pathlib import Path
@@ -59,6 +64,7 @@ elif what == "tables":
 else:
     from precedes.audit import audit
     audit(sorted(directory.glob("*.parquet")))
+print(int(Path("/proc/self/status").read_text().partition("VmHWM:")[2].split()[0]) / 1024)
 """
 
 
@@ -79,13 +85,14 @@ def runs(count, *, nodes, messages, trace):
 
 
 def alone(what, directory, orders=()):
-    """CPU seconds of one process that does it all."""
+    """CPU seconds and peak memory of one process that does it all."""
     directory.mkdir(parents=True, exist_ok=True)
     file = directory.with_suffix(".orders")
     file.write_text(json.dumps(list(orders)))
     before_s = cpu_s_of_tree()
-    subprocess.run([sys.executable, "-c", ALONE, what, str(directory), str(file)], check=True)
-    return cpu_s_of_tree() - before_s
+    line = [sys.executable, "-c", ALONE, what, str(directory), str(file)]
+    done = subprocess.run(line, check=True, stdout=subprocess.PIPE, text=True)
+    return {"cpu_s": cpu_s_of_tree() - before_s, "mib": float(done.stdout.split()[-1])}
 
 
 def on_spark(work):
@@ -106,7 +113,7 @@ def on_spark(work):
 
 
 def first_job(spark):
-    """What the first job of a session pays for all that follow."""
+    """The start-up cost in the first job of a session."""
     from precedes.pipeline.spark import jobs
 
     tasks = [[str(number)] for number in range(2 * jobs.parallelism(spark))]
@@ -162,15 +169,17 @@ def measure(*, quick):
             "alone": alone("simulate", place / "tiny_alone", orders(tiny)),
         }
         report |= measure_large(place, quick=quick)
+        report["frames"] = measure_frames(place, quick=quick)
         report["driver"] = driver_memory(place, quick=quick)
     report["limits"] = LIMITS
     report["measured"] = {
         "audit_cpu_s": report["audit"]["spark"]["cpu_s"],
-        "simulate_ratio": report["simulate"]["spark"]["cpu_s"] / report["simulate"]["alone"],
-        "tiny_ratio": report["tiny"]["spark"]["cpu_s"] / report["tiny"]["alone"],
+        "simulate_ratio": report["simulate"]["spark"]["cpu_s"]
+        / report["simulate"]["alone"]["cpu_s"],
+        "tiny_ratio": report["tiny"]["spark"]["cpu_s"] / report["tiny"]["alone"]["cpu_s"],
         "driver_gb": report["driver"]["most_gb"],
-        "large_ratio": report["large"]["spark"]["cpu_s"] / report["large"]["alone"],
-        "tables_ratio": report["tables"]["spark"]["cpu_s"] / report["tables"]["alone"],
+        "large_ratio": report["large"]["spark"]["cpu_s"] / report["large"]["alone"]["cpu_s"],
+        "tables_ratio": report["tables"]["spark"]["cpu_s"] / report["tables"]["alone"]["cpu_s"],
     }
     return report
 
@@ -222,19 +231,127 @@ def scatter(path, directory, files=16):
         pq.write_table(pa.table(columns), directory / f"part-{number:02d}.parquet")
 
 
-# The driver of a sweep whose runs are all finished, in a process of its own: what it takes at most.
+# Audits a DataFrame in a session of its own, with this package or with that of another commit.
+FRAME = """
+import json, sys
+sys.path.insert(0, sys.argv[1])
+from processes import cpu_s_of_tree, peak_mib_of_tree
+from precedes.pipeline import open_session
+try:
+    from precedes.spark import audit_giant, causal_audit
+except ImportError:  # a commit before these
+    from precedes.pipeline import audit_events
+    causal_audit = None
+what, directory = sys.argv[2:]
+with open_session(master="local[2]") as spark:
+    spark.range(4, numPartitions=2).mapInArrow(lambda batches: batches, "id long").count()
+    before_s = cpu_s_of_tree()
+    events = spark.read.parquet(directory)
+    found = {}
+    if what == "giant" or causal_audit is None:
+        rows = audit_giant(events) if causal_audit else audit_events(events).runs.collect()
+        verdicts = [row.verdict for row in rows]
+        found["verdicts"] = {verdict: verdicts.count(verdict) for verdict in verdicts}
+    elif what == "stream":
+        from precedes.spark import causal_audit_stream
+        stream = spark.readStream.schema(events.schema).option("maxFilesPerTrigger", 1)
+        rows = stream.parquet(directory).transform(causal_audit_stream()).writeStream
+        place = directory + "-checkpoint"
+        query = rows.option("checkpointLocation", place).format("noop").trigger(availableNow=True)
+        query = query.start()
+        query.awaitTermination()
+        found["cpu_s"] = cpu_s_of_tree() - before_s
+        found["batches"] = len(query.recentProgress)
+        state = spark.read.format("statestore").option("stateVarName", "run").load(place)
+        sizes = state.selectExpr("count(*) AS keys", "avg(length(value.content)) AS bytes")
+        found |= sizes.collect()[0].asDict()
+    else:
+        counts = events.transform(causal_audit()).groupBy("verdict").count().collect()
+        found["verdicts"] = {row["verdict"]: row["count"] for row in counts}
+    taken = {"cpu_s": cpu_s_of_tree() - before_s, "mib": peak_mib_of_tree()}
+    print(json.dumps({**taken, "session_cpu_s": before_s, **found}))
+"""
+
+
+def write_runs(directory, *, runs, nodes, messages, files):
+    """The rows of many runs with names, in no order; each seventh run has one violation."""
+    import numpy as np
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    directory.mkdir()
+    sent = np.arange(messages)
+    node = np.tile(np.arange(nodes), messages)
+    message = np.repeat(sent, nodes)
+    position = np.repeat(sent, nodes)  # each node has each message, in the same order
+    is_own = node == message % nodes
+    size = node.size
+    # Two deliveries in a row of the first node, neither of which it broadcast.
+    swapped = [at for at in np.flatnonzero((node == 0) & ~is_own).tolist()[:2]]
+    rng = np.random.default_rng(1)
+    for number in range(files):
+        chosen = np.arange(number, runs, files)
+        run = np.repeat(chosen, size)
+        places = np.tile(position, chosen.size)
+        for at in np.flatnonzero(chosen % 7 == 0).tolist():
+            first, second = (at * size + row for row in swapped)
+            places[[first, second]] = places[[second, first]]
+        columns = {
+            "run_id": pa.array([f"run-{run_id}" for run_id in chosen]).take(
+                pa.array(np.repeat(np.arange(chosen.size), size))
+            ),
+            "node": pa.array([f"host-{at}" for at in range(nodes)]).take(
+                pa.array(np.tile(node, chosen.size))
+            ),
+            "local_seq": pa.array(places),
+            "kind": pa.array(["deliver", "broadcast"]).take(
+                pa.array(np.tile(is_own.astype(np.int8), chosen.size))
+            ),
+            "message": pa.array([f"message-{at}" for at in sent.tolist()]).take(
+                pa.array(np.tile(message, chosen.size))
+            ),
+        }
+        mixed = pa.array(rng.permutation(run.size))
+        pq.write_table(pa.table(columns).take(mixed), directory / f"part-{number:02d}.parquet")
+
+
+def frame(what, directory, python=sys.executable):
+    """The cost of a DataFrame's audit in a separate process."""
+    line = [python, "-c", FRAME, str(Path(__file__).parent), what, str(directory)]
+    done = subprocess.run(line, check=True, stdout=subprocess.PIPE, text=True)
+    return json.loads(done.stdout)
+
+
+def measure_frames(place, *, quick):
+    """Many small runs, some of a million rows, and one large run, as DataFrames."""
+    part = 100 if quick else 1
+    few = place / "few"
+    write_runs(place / "many", runs=10_000 // part, nodes=4, messages=25, files=4)
+    write_runs(few, runs=64, nodes=25, messages=12_500 // part, files=4)
+    found = {}
+    peer = os.environ.get("PRECEDES_BENCH_PEER")
+    for name, folder in (("many", place / "many"), ("few", few), ("giant", place / "tables")):
+        found[name] = {"spark": frame(name, folder), "alone": alone("tables", folder)}
+        if peer:
+            found[name]["peer"] = frame(name, folder, peer)
+    found["stream"] = frame("stream", place / "many")
+    found["stream"]["rows"] = 100 * (10_000 // part)
+    return found
+
+
+# The driver of a sweep whose runs are all finished, in a process of its own: its peak memory.
 DRIVER = """
-import pickle, resource, sys
+import pickle, sys
 from pathlib import Path
 from precedes.pipeline.sweep import run_sweep
 done = run_sweep(pickle.loads(Path(sys.argv[2]).read_bytes()), Path(sys.argv[1]))
 assert not done.failures, done.failures[:3]
-print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
+print(Path("/proc/self/status").read_text().partition("VmHWM:")[2].split()[0])
 """
 
 
 def driver_kb(directory, sample, count):
-    """Kilobytes that a driver takes for so many runs with records like the sample's."""
+    """Kilobytes of a driver for this many runs with records like the sample's."""
     from precedes.pipeline.directory import hold, write_record
     from precedes.pipeline.plan import expand
     from precedes.sim import Scenario
@@ -257,7 +374,7 @@ def driver_kb(directory, sample, count):
 
 
 def driver_memory(place, *, quick):
-    """What a driver takes for few runs and for many, and for as many as there may be."""
+    """Memory of a driver for few runs and for many, and for the maximum number."""
     from precedes.pipeline.plan import RUNS_MAX
 
     sample = min((place / "spark" / "records").glob("*.json"))
@@ -269,7 +386,7 @@ def driver_memory(place, *, quick):
 
 
 def orders(planned):
-    """What a task is told about runs."""
+    """Orders of a task for runs."""
     return [run.order() for run in planned]
 
 
@@ -285,11 +402,12 @@ def show(report):
         "tables": "its rows in no order",
     }
     for key, name in names.items():
-        spark, peer = report[key]["spark"], report[key]["alone"]
+        spark, peer = report[key]["spark"], report[key]["alone"]["cpu_s"]
         print(
             f"{name:<28}{spark['cpu_s']:>10.1f}{peer:>14.1f}{spark['cpu_s'] / peer:>8.2f}"
             f"{spark['session_cpu_s']:>12.1f}"
         )
+    show_frames(report["frames"])
     driver = report["driver"]
     print(
         f"\ndriver: {driver['run_kb']:.1f} kB a traced run, {driver['most_gb']:.1f} GB for "
@@ -301,10 +419,27 @@ def show(report):
         print(f"{name:<28}{value:>10.2f}   {'within' if value < limit else 'BEYOND'} {limit:g}")
 
 
+def show_frames(frames):
+    """DataFrames and streams."""
+    print(f"\n{'DataFrames':<28}{'CPU-s':>10}{'MiB':>10}   (Spark beyond its session)")
+    names = {"many": "10,000 runs", "few": "64 runs, 20 M rows", "giant": "one run, 20 M rows"}
+    for key, name in names.items():
+        for way, taken in frames[key].items():
+            label = f"{name}: {way}"
+            print(f"{label:<28}{taken['cpu_s']:>10.1f}{taken['mib']:>10,.0f}")
+    stream = frames["stream"]
+    turns = stream["keys"] * stream["batches"]
+    print(
+        f"stream: {1e3 * stream['cpu_s'] / turns:.1f} ms per key and batch, "
+        f"{1e6 * stream['cpu_s'] / stream['rows']:.0f} us per row, "
+        f"{stream['bytes']:,.0f} bytes of state per key, {stream['mib']:,.0f} MiB"
+    )
+
+
 def ratios(report):
-    """CPU time on Spark by that of one process."""
+    """CPU time on Spark as a multiple of that of one process."""
     keys = ("simulate", "audit", "tiny", "large", "tables")
-    return {key: report[key]["spark"]["cpu_s"] / report[key]["alone"] for key in keys}
+    return {key: report[key]["spark"]["cpu_s"] / report[key]["alone"]["cpu_s"] for key in keys}
 
 
 if __name__ == "__main__":

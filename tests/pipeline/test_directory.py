@@ -1,4 +1,4 @@
-"""What a directory of a sweep survives, and what a run may do to its neighbours. No Spark."""
+"""Failures that a directory of a sweep survives, and isolation of runs. No Spark."""
 
 import contextlib
 import dataclasses
@@ -7,8 +7,6 @@ import os
 import resource
 import shutil
 import signal
-import subprocess
-import sys
 import textwrap
 import time
 import tracemalloc
@@ -21,9 +19,14 @@ from precedes.compiled import cache, sources_digest
 from precedes.errors import UserError
 from precedes.pipeline.directory import (
     ATTEMPTS_MAX,
+    begin,
+    begun_names,
     forget_starts,
     hold,
     read_records,
+    record_path,
+    start_path,
+    trace_path,
 )
 from precedes.pipeline.execute import FAILED, FINISHED, is_compiling, run_orders
 from precedes.pipeline.plan import expand
@@ -34,7 +37,8 @@ from precedes.sim.experiment import Experiment
 from precedes.sim.switch import code_of
 from precedes.stores import Address
 from precedes.trace import read_metadata
-from tests.support.runs import record_of, trace_of
+from tests.support.processes import python
+from tests.support.runs import record_of
 
 BASE = Scenario(protocol="unordered", nodes=5, messages=30, rate=1000.0)
 
@@ -167,42 +171,46 @@ def test_that_engines_are_compiled_is_shown_while_it_lasts(tmp_path, monkeypatch
         assert shown[1:] == ["ended"]
 
 
-def damage_record(directory, run):
-    record_of(directory, run.name).write_bytes(b'{"version": 1, "dig')
+@pytest.fixture(params=["disk", "s3"])
+def place(request, tmp_path):
+    """A directory, which is not there, on this machine and in a store."""
+    if request.param == "disk":
+        return Address.of(tmp_path / "sweep")
+    return Address.of(f"{request.getfixturevalue('bucket')}/a/sweep")
 
 
-def empty_record(directory, run):
-    record_of(directory, run.name).write_bytes(b"[]")
-
-
-def lose_trace(directory, run):
-    trace_of(directory, run.name).unlink()
-
-
-def cut_trace(directory, run):
-    path = trace_of(directory, run.name)
-    path.write_bytes(path.read_bytes()[:-1])
-
-
-def flip_trace(directory, run):
-    path = trace_of(directory, run.name)
-    content = bytearray(path.read_bytes())
+def flipped(trace):
+    content = bytearray(trace.read_bytes())
     content[len(content) // 2] ^= 1
-    path.write_bytes(content)
+    return bytes(content)
+
+
+DAMAGE = {
+    "a torn record": lambda trace, record: record.put(b'{"version": 1, "dig'),
+    "an empty record": lambda trace, record: record.put(b"[]"),
+    "no record": lambda trace, record: record.remove(),
+    "no trace": lambda trace, record: trace.remove(),
+    "a cut trace": lambda trace, record: trace.put(trace.read_bytes()[:-1]),
+    "a changed trace": lambda trace, record: trace.put(flipped(trace)),
+}
 
 
 @pytest.mark.usefixtures("engine")
-@pytest.mark.parametrize("damage", [damage_record, empty_record, lose_trace, cut_trace, flip_trace])
-def test_a_damaged_run_counts_as_not_done(tmp_path, damage):
+@pytest.mark.parametrize("damage", DAMAGE)
+def test_a_damaged_run_counts_as_not_done(place, damage):
     runs = plan(BASE, BASE.replace(seed=2))
-    carry_out(tmp_path, runs)
-    whole = trace_of(tmp_path, runs[0].name).read_bytes()
-    damage(tmp_path, runs[0])
-    assert set(read_records(Address.of(tmp_path), runs)) == {runs[1].run_id}
-    record_of(tmp_path, runs[0].name).unlink()
-    carry_out(tmp_path, runs)
-    assert set(read_records(Address.of(tmp_path), runs)) == {run.run_id for run in runs}
-    assert trace_of(tmp_path, runs[0].name).read_bytes() == whole
+    carry_out(place, runs)
+    (record, other), trace = (
+        (record_path(place, r.name) for r in runs),
+        trace_path(place, runs[0].name),
+    )
+    whole, untouched = trace.read_bytes(), other.version()
+    DAMAGE[damage](trace, record)
+    assert set(read_records(place, runs)) == {runs[1].run_id}
+    record.remove()  # as a sweep does with what it does again
+    carry_out(place, runs)
+    assert set(read_records(place, runs)) == {run.run_id for run in runs}
+    assert (trace.read_bytes(), other.version()) == (whole, untouched)
 
 
 @pytest.mark.usefixtures("engine")
@@ -224,7 +232,7 @@ def test_one_at_a_time(tmp_path):
         (tmp_path / "records" / ".run-1.json.tmp-here-1").write_text("half")
         (tmp_path / "started" / "run-1-0").touch()
         with (
-            pytest.raises(UserError, match="another process is at work"),
+            pytest.raises(UserError, match="another process uses"),
             held_at(tmp_path),
         ):
             pass
@@ -270,18 +278,22 @@ def test_tasks_at_once_share_the_memory_of_the_machine(tmp_path, monkeypatch):
 
 
 @pytest.mark.usefixtures("engine")
-def test_a_run_that_kills_its_process_is_given_up(tmp_path):
-    """As often as Spark would try a task again; the run beside it is done once."""
+def test_a_run_that_kills_its_process_is_given_up(place):
+    """As often as Spark would try a task again; the other run is done once."""
     deadly, fine = plan(BASE, BASE.replace(seed=2))
-    with held_at(tmp_path):
+    with held_at(place):
         for attempt in range(ATTEMPTS_MAX):
-            (tmp_path / "started" / f"{deadly.name}-{attempt}").touch()
-            outcomes = execute(tmp_path, [deadly, fine])
+            assert begin(start_path(place, deadly.name, attempt))
+            assert not begin(start_path(place, deadly.name, attempt))
+            assert begun_names(place) == {deadly.name}
+            outcomes = execute(place, [deadly, fine])
             if attempt < ATTEMPTS_MAX - 1:
                 assert [outcome.status for outcome in outcomes] == [FINISHED] * 2
-                record_of(tmp_path, deadly.name).unlink()
-    assert [outcome.status for outcome in outcomes] == [FAILED, FINISHED]
-    assert f"died {ATTEMPTS_MAX} times" in outcomes[0].error
+                record_path(place, deadly.name).remove()
+        assert [outcome.status for outcome in outcomes] == [FAILED, FINISHED]
+        assert f"died {ATTEMPTS_MAX} times" in outcomes[0].error
+        forget_starts(place, deadly.name)
+        assert begun_names(place) == set()
 
 
 CARRY_OUT = """
@@ -310,7 +322,7 @@ def make_host(host, *arguments):
 
 
 def misbehaving(folder, body, *, before="", run_seconds_max=60.0):
-    """Runs of a protocol of one's own, of which the second calls ``body``, and has a limit."""
+    """Runs of a protocol of its own, of which the second calls ``body``, and has a limit."""
     path = folder / "own.py"
     function = f"def misbehave():\n{textwrap.indent(body, '    ')}\n"
     path.write_text(f"{MISBEHAVING}\n{before}\n\n{function}")
@@ -375,8 +387,7 @@ def test_a_compiled_handler_that_does_not_return(tmp_path):
     call = "spin(numpy.zeros(1, numpy.int64))"
     runs = misbehaving(tmp_path, call, before=ENDLESS, run_seconds_max=1.0)
     orders = [json.dumps(run.order()) for run in runs]
-    line = [sys.executable, "-c", CARRY_OUT, str(tmp_path / "out"), *orders]
-    done = subprocess.run(line, capture_output=True, text=True, timeout=300)
+    done = python("-c", CARRY_OUT, tmp_path / "out", *orders)
     assert (done.returncode, done.stderr) == (1, "")
     (note,) = (tmp_path / "out" / "started").iterdir()
     assert note.name == f"{runs[1].name}-0"
@@ -416,8 +427,7 @@ def test_a_full_disk_fails_runs_and_keeps_the_finished(tmp_path):
         resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, 20_000))
 
     orders = [json.dumps(run.order()) for run in runs]
-    line = [sys.executable, "-c", CARRY_OUT, str(tmp_path), *orders]
-    done = subprocess.run(line, capture_output=True, text=True, timeout=300, preexec_fn=limit)
+    done = python("-c", CARRY_OUT, tmp_path, *orders, preexec_fn=limit)
     outcomes = [json.loads(row) for row in done.stdout.splitlines()]
     assert [status for _, status, _ in outcomes] == [FINISHED, FAILED, FINISHED], done.stderr
     assert "cannot write the trace" in outcomes[1][2]

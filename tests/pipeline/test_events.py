@@ -1,7 +1,6 @@
 """Tables of events on Spark: what is judged, and what is refused."""
 
 import json
-import uuid
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -13,14 +12,16 @@ from precedes.cli.main import main
 from precedes.errors import UserError
 from precedes.pipeline import unordered
 from precedes.pipeline.audit import audit_files, audit_tables, audit_tables_here
-from precedes.pipeline.events import audit_events, read_events, register_source
+from precedes.pipeline.events import read_events
 from precedes.pipeline.runner import SparkRunner
 from precedes.pipeline.spark import jobs
 from precedes.sim import Scenario, simulate
+from precedes.spark import causal_audit, causal_violations, register
 from precedes.trace import Dialect, from_arrow, load
 from precedes.trace.formats.tables import table_files
 from precedes.trace.schema import EVENTS
-from tests.support.chat import CHAT, changed, table
+from tests.support.chat import CHAT, table
+from tests.support.processes import printed
 
 
 def test_a_mobile_trace_is_judged_as_the_trace_is(spark, tmp_path):
@@ -57,10 +58,11 @@ def test_every_format_is_one_frame(spark, tmp_path):
     tabled = read_events(spark, str(tmp_path / "table.parquet"), "parquet", dialect=dialect)
     expected = audit(*load(trace))
     assert expected.violations
-    register_source(spark)
+    register(spark)
     lined = spark.read.format("precedes").load(str(tmp_path / "log.jsonl"))
     for frame in (events, tabled.repartition(3), lined):
-        runs, violations = audit_events(frame)
+        runs = frame.transform(causal_audit())
+        violations = runs.transform(causal_violations())
         (run,) = runs.toArrow().to_pylist()
         names = ("verdict", "nodes", "messages", "deliveries", "violations", "violating_messages")
         assert {n: run[n] for n in names} == {n: getattr(expected, n) for n in names}
@@ -69,56 +71,6 @@ def test_every_format_is_one_frame(spark, tmp_path):
         assert sentences[: len(witnesses)] == witnesses
     with pytest.raises(UserError, match="there is no log"):
         read_events(spark, tmp_path / "none")
-
-
-def test_runs_may_have_names(spark):
-    names = [str(uuid.UUID(int=number)) for number in (3, 1, 2)]
-    parts = [table(CHAT, run_id=[name] * len(CHAT)) for name in names]
-    parts[1] = parts[1].slice(0, 3)
-    events = spark.createDataFrame(pa.concat_tables(parts)).repartition(3, "message")
-    found = audit_events(events)
-    runs = found.runs.toArrow().to_pylist()
-    assert [run["run_id"] for run in runs] == sorted(names)
-    assert [run["verdict"] for run in runs] == ["held", "violated", "violated"]
-    first, second = found.violations.toArrow().to_pylist()
-    assert (first["run_id"], second["run_id"]) == (names[2], names[0])
-    assert (first["node"], first["message"], first["earlier"]) == ("eve", "answer", "question")
-    assert "node eve delivered answer before question" in first["sentence"]
-    assert [(step["node"], step["message"]) for step in first["steps"]] == [
-        ("ann", "question"),
-        ("bob", "question"),
-        ("bob", "answer"),
-    ]
-
-
-@pytest.mark.parametrize(
-    ("events", "wrong"),
-    [
-        (table(changed(3, kind=None)), "node eve, local_seq 0: no kind"),
-        (table(CHAT, run_id=pa.array([0.5] * 5)), "the column run_id holds double"),
-        (table(CHAT).drop("local_seq"), "the table of events lacks local_seq"),
-        (
-            table(CHAT, local_seq=pa.array([0, 0, 1, 0, 0])),
-            "events of node eve share the local_seq 0",
-        ),
-        (
-            table(CHAT, source=pa.array([0, None, 1, 1, 0]), seq=[1, 1, 1, 1, 1]).drop("message"),
-            "the column message has empty cells",
-        ),
-    ],
-)
-def test_mistakes_are_refused_on_spark(spark, events, wrong):
-    with pytest.raises(UserError, match=wrong):
-        audit_events(spark.createDataFrame(events))
-
-
-def test_receivers_and_two_columns_of_one_name_are_refused(spark):
-    whole = table(CHAT, to=pa.array(["bob", None, None, None, None]))
-    with pytest.raises(UserError, match="the DataFrame of events has a column 'to'"):
-        audit_events(spark.createDataFrame(whole))
-    twice = spark.createDataFrame(whole.drop("to")).selectExpr("*", "message as message")
-    with pytest.raises(UserError, match="the DataFrame of events has two columns 'message'"):
-        audit_events(twice)
 
 
 RAW = {"names": ("node", "kind", "message"), "numbered": ("node", "kind", "message", "local_seq")}
@@ -171,7 +123,7 @@ def test_folders_are_columns(spark, tmp_path, capsys):
         write_rows(events / f"run_id={run_id}" / f"part.{ending}", swapped, RAW["numbered"])
         expected[run_id] = "violated"
     assert judged(read_events(spark, events)) == expected
-    register_source(spark)
+    register(spark)
     assert judged(spark.read.format("precedes").load(str(events))) == expected
 
 
@@ -213,23 +165,15 @@ def test_files_of_several_writers_are_judged_alike(spark, tmp_path):
     assert judged(read_events(spark, tmp_path)) == dict.fromkeys("0123", "violated")
 
 
-def test_times_are_positions_in_a_frame(spark):
-    """An instant, which Spark has as a type of its own."""
-    for seconds, verdict in (([5, 5, 6, 5, 6], "violated"), ([5, 5, 6, 6, 5], "held")):
-        at = pa.array(seconds).cast(pa.timestamp("s", "UTC"))
-        runs, _ = audit_events(spark.createDataFrame(table(CHAT, local_seq=at)))
-        assert [run["verdict"] for run in runs.toArrow().to_pylist()] == [verdict]
-
-
 def test_only_parquet_is_handed_to_spark(tmp_path, capsys):
     path = tmp_path / "log.jsonl"
     path.write_text(json.dumps({"node": "a", "kind": "crash"}))
     assert main(["audit", str(path), "--format", "events"]) == 2
     error = capsys.readouterr().err
-    assert error.startswith(f"precedes: {path} is no Parquet file")
+    assert error.startswith(f"precedes: {path} is not a Parquet file")
     assert len(error.splitlines()) == 1
     pq.write_table(table(CHAT), tmp_path / "chat.parquet")
-    with pytest.raises(UserError, match="is no Parquet file, as tables of events are"):
+    with pytest.raises(UserError, match="is not a Parquet file, as tables of events are"):
         table_files([tmp_path])
     path.rename(tmp_path / "_log.jsonl")
     table_files([tmp_path])
@@ -244,7 +188,7 @@ def test_spark_reads_no_pipes(spark):
 
 
 def test_small_tables_share_blocks(spark, tmp_path):
-    """What a task packs goes into common blocks: files of a table may be thousands."""
+    """A task packs many files into common blocks: a table may have thousands of files."""
     tables = tmp_path / "tables"
     tables.mkdir()
     for run in range(12):
@@ -256,3 +200,31 @@ def test_small_tables_share_blocks(spark, tmp_path):
     assert len(packed.blocks) <= 2 * jobs.parallelism(spark) < len(files)
     reports = audit_tables(spark, [tables])
     assert [(report.run_id, report.violations) for report in reports] == [(r, 1) for r in range(12)]
+
+
+# Audits tables with few file handles; prints violations and peak memory in MiB.
+MANY_RUNS = """
+import resource, sys
+from pathlib import Path
+from precedes.pipeline.audit import audit_tables_here
+
+resource.setrlimit(resource.RLIMIT_NOFILE, (100, 100))
+reports = audit_tables_here([sys.argv[1]])
+print(len(reports), sum(report.violations for report in reports))
+print(int(Path("/proc/self/status").read_text().partition("VmHWM:")[2].split()[0]) >> 10)
+"""
+
+
+def test_many_runs_share_handles_and_memory(tmp_path):
+    """A run has no file and no copy of the names of its own; every third has a violation."""
+    used_mib = []
+    for count in (30, 3_000):
+        runs = [(run, CHAT if run % 3 == 0 else CHAT[:3]) for run in range(count)]
+        rows = [row for _, chat in runs for row in chat]
+        events = table(rows, run_id=[f"run {run}" for run, chat in runs for _ in chat])
+        path = tmp_path / f"{count}.parquet"
+        pq.write_table(events, path)
+        totals, mib = printed("-c", MANY_RUNS, path).splitlines()
+        assert totals == f"{count} {count // 3}"
+        used_mib.append(int(mib))
+    assert used_mib[1] < used_mib[0] + 100

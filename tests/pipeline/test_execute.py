@@ -67,7 +67,7 @@ def test_short_runs_wait_for_no_compiler(protocol, planned, tmp_path, fresh, mon
 def test_many_runs_are_worth_a_compiler(protocol, planned, tmp_path, fresh, monkeypatch, capsys):
     """They wait for it, each of them; one that fails leaves them interpreted."""
     monkeypatch.setitem(compiler.RECIPES, "simulator", "tests.support.small_loop:failing")
-    monkeypatch.setattr(waiting, "_told", set())
+    monkeypatch.setattr(waiting, "_printed", set())
     (tmp_path / "runs").mkdir()
     carry_out(tmp_path / "runs", planned, ahead_s=switch.COMPILATION_CPU_S + 1)
     waits, fails = capsys.readouterr().err.splitlines()
@@ -75,7 +75,7 @@ def test_many_runs_are_worth_a_compiler(protocol, planned, tmp_path, fresh, monk
     assert fails.startswith("precedes: unordered stays interpreted, which is slow: ")
     code = switch.code_of(load(protocol), name=protocol)
     assert len(compilers.started(compiled.cache_root())) == 1, "for two runs"
-    assert code.failure == "it cannot be compiled"
+    assert code.failure == "it does not compile"
 
 
 def test_what_the_plan_says_is_ahead_is_what_orders_tell(protocol, planned):

@@ -54,7 +54,7 @@ def test_an_interrupt_within_a_call_of_java_is_not_logged(spark, caplog, monkeyp
 
 
 def is_at_work(process):
-    """Whether a process runs; one that has ended may still have an entry."""
+    """Return whether a process runs; one that has ended may still have an entry."""
     try:
         return Path(f"/proc/{process}/stat").read_text().rpartition(") ")[2][0] not in "ZX"
     except OSError:
@@ -70,7 +70,7 @@ def test_an_interrupt_ends_the_tasks_in_a_session_of_ones_own(spark, tmp_path):
         for note in (tmp_path / "started").iterdir():
             if text := note.read_text():
                 begun.append(int(text))
-                with pytest.raises(UserError, match="is at work"), hold(Address.of(tmp_path)):
+                with pytest.raises(UserError, match="uses "), hold(Address.of(tmp_path)):
                     pass
                 raise KeyboardInterrupt
 

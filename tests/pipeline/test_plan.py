@@ -9,10 +9,11 @@ from hypothesis import strategies as st
 
 from precedes.errors import UserError
 from precedes.pipeline import plan
-from precedes.pipeline.plan import TASK_S, ahead_s, cost_s, expand, pack, scenario_of
+from precedes.pipeline.plan import TASK_S, ahead_s, cost_s, expand, pack
 from precedes.pipeline.sweep import params_of, to_toml
 from precedes.sim import Fault, Scenario, from_toml
 from precedes.sim.experiment import Experiment, from_file
+from precedes.sim.scenario import from_echo
 from tests.support import runs
 
 BASE = Scenario(protocol="vector", nodes=5, messages=20)
@@ -66,7 +67,7 @@ def test_how_a_number_is_written_changes_no_id():
         assert first.run_id == second.run_id, name
 
 
-def test_ids_that_meet_are_told_apart(monkeypatch):
+def test_ids_that_meet_are_distinguished(monkeypatch):
     seen = {}
 
     def digest(scenario, **_):
@@ -148,7 +149,7 @@ def test_costs_follow_finished_runs():
 )
 def test_scenarios_survive_their_journeys(scenario, tmp_path):
     (run,) = expand([Experiment("one", (scenario,))])
-    assert scenario_of(run.order()["scenario"]) == scenario
+    assert from_echo(run.order()["scenario"]) == scenario
     path = tmp_path / "again.toml"
     path.write_text(to_toml(scenario))
     assert from_toml(path) == scenario
@@ -185,7 +186,7 @@ def test_an_experiment_file(tmp_path):
         ("[sweep]\nloss = 0.5", ":4: loss takes a list"),
         ("[sweep]\nloss = []", ":4: loss takes a list"),
         ("[sweep]\nloss = [2.0]", "probability"),
-        ("[sweep]\nseed = [1]", ":4: seed is not varied so: use seeds"),
+        ("[sweep]\nseed = [1]", ":4: seed is not varied in this way: use seeds"),
         ("[sweep]\nfaults = [1]", "a file for each set"),
         ("[sweep]\nentries = [5]", ":4: entries is neither"),
         ('[sweep]\nprotocols = ["nobody"]', "no protocol 'nobody'"),
@@ -214,7 +215,7 @@ def test_runs_of_one_cell_differ_in_the_seed_alone():
         "faults=crash(node=1,after_sends=3,detection_ms=1.5/2.0)",
         "faults=crash(node=1,after_sends=3,detection_ms=1.5/2.0)",
     ]
-    assert both[3].startswith("faults=2-"), "a long list is told apart by a digest"
+    assert both[3].startswith("faults=2-"), "a long list is represented by a digest"
     assert texts(crash, crash.replace(seed=2)) == ["", ""]
 
 

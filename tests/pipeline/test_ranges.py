@@ -5,8 +5,6 @@ import os
 import random
 import shutil
 import signal
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -17,13 +15,15 @@ import pytest
 from precedes.audit import audit, to_json
 from precedes.audit.work import PartStore
 from precedes.pipeline.audit import audit_files, audit_tables
-from precedes.pipeline.events import read_events, reports_on
+from precedes.pipeline.events import read_events
 from precedes.pipeline.ranges import audit_run
 from precedes.pipeline.runner import SparkRunner
+from precedes.spark import audit_giant
 from precedes.stores import Address
 from precedes.trace import History
 from precedes.trace.opening import open_rows
 from tests.support import executions, logs
+from tests.support.processes import python
 
 NODES = 8
 
@@ -69,7 +69,7 @@ def test_plans_do_not_matter(spark, trace, tmp_path):
         assert len(os.listdir(tmp_path / str(count) / "b")) == count
 
 
-def test_contradictions_are_told_as_by_the_loop(spark, tmp_path):
+def test_contradictions_are_reported_as_by_the_loop(spark, tmp_path):
     """Cycles, phantoms in the order, joins: what is asked for twice, and what is cut."""
     found = executions.scramble(11, nodes=6, messages=12, rows=90)
     rows = executions.with_members(found, random.Random(11)).history()
@@ -88,7 +88,7 @@ def test_tables_in_no_order(spark, trace, tmp_path, everything_is_large):
         pq.write_table(table.take(pa.array(rows)), tmp_path / f"{part}.parquet", row_group_size=500)
     by_files = audit_tables(spark, [tmp_path])
     frame = spark.read.parquet(str(tmp_path))
-    assert [r.witnesses for r in reports_on(frame)] == [r.witnesses for r in by_files]
+    assert [r.witnesses for r in audit_giant(frame)] == [r.witnesses for r in by_files]
     (found,) = by_files
     assert found.undelivered_at_end == expected.lost
     for name in ("nodes", "messages", "deliveries", "violations", "duplicates", "phantom"):
@@ -182,9 +182,8 @@ with open_session(master="local[2]") as spark:
 @pytest.mark.swarm
 @pytest.mark.parametrize("stage", ["order", "a", "prune", "table", "b"])
 def test_the_driver_is_killed(spark, trace, tmp_path, everything_is_large, stage):
-    line = [sys.executable, "-c", KILLED, stage, str(trace), str(tmp_path / "work")]
-    done = subprocess.run(line, capture_output=True, timeout=300, check=False)
-    assert done.returncode == -signal.SIGKILL, done.stderr.decode()
+    done = python("-c", KILLED, stage, trace, tmp_path / "work")
+    assert done.returncode == -signal.SIGKILL, done.stderr
     kept = sorted(p for p in (tmp_path / "work").rglob("*-*") if p.is_file())
     times = [part.stat().st_mtime_ns for part in kept if part.parent.name in ("a", "prune", "b")]
     assert said(audit_files(spark, [trace], work=tmp_path / "work")) == said(audit([trace]))

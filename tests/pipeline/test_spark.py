@@ -38,10 +38,10 @@ def rows(directory, name):
 def test_results_are_those_of_single_runs(swept):
     directory, done = swept
     assert done.failures == []
-    assert len(done.found) == runs.RUNS
+    assert len(done.records) == runs.RUNS
     for run in done.runs[::5]:
         expected = simulate(run.scenario).as_dict()
-        found = done.found[run.run_id]["result"]
+        found = done.records[run.run_id]["result"]
         assert {k: v for k, v in found.items() if k not in TIMES} == json.loads(
             json.dumps({k: v for k, v in expected.items() if k not in TIMES})
         )
@@ -53,7 +53,7 @@ def test_results_are_those_of_single_runs(swept):
 def test_summary_by_hand(swept):
     directory, done = swept
     values = [
-        done.found[run.run_id]["result"]["violations"]["deliveries"]
+        done.records[run.run_id]["result"]["violations"]["deliveries"]
         for run in done.runs
         if run.scenario.parameters.get("entries") == 40
     ]
@@ -72,7 +72,7 @@ def test_audits_agree_with_the_oracle(swept):
     directory, done = swept
     verdicts = {row["run_id"]: row for row in rows(directory, "audit_runs")}
     for run in done.runs:
-        found, row = done.found[run.run_id]["result"], verdicts[run.run_id]
+        found, row = done.records[run.run_id]["result"], verdicts[run.run_id]
         assert row["deliveries"] == found["deliveries"]
         assert row["violations"] == found["violations"]["deliveries"]
         assert row["verdict"] == ("violated" if row["violations"] else "held")
@@ -195,11 +195,11 @@ def test_spark_reads_the_traces(swept, spark):
         assert found.column(name).combine_chunks() == column.combine_chunks(), name
     counts = read_traces(spark, str(directory / "traces")).groupBy("run_id", "kind").count()
     delivered = {row.run_id: row["count"] for row in counts.collect() if row.kind == "deliver"}
-    assert delivered == {k: v["result"]["deliveries"] for k, v in done.found.items()}
+    assert delivered == {k: v["result"]["deliveries"] for k, v in done.records.items()}
 
 
 def moved(event_log, titles):
-    """What the jobs of these titles moved: records and bytes shuffled, bytes of results."""
+    """Data moved by the jobs of these titles: records and bytes shuffled, bytes of results."""
     (log,) = [path for path in event_log.rglob("*") if path.is_file()]
     events = [json.loads(line) for line in log.read_text().splitlines()]
     stages = set()
@@ -302,11 +302,11 @@ def test_run_experiments(spark, tmp_path):
     third = Experiment("third", (base.replace(seed=3),))
     with pytest.raises(UserError) as caught:
         run_experiments([first, worse, third], tmp_path, session=spark)
-    told = str(caught.value)
-    assert "1 of 4 runs failed" in told
-    assert "vector, seed 7): cannot read the latencies" in told
+    reported = str(caught.value)
+    assert "1 of 4 runs failed" in reported
+    assert "vector, seed 7): cannot read the latencies" in reported
     (again,) = (tmp_path / "failed").iterdir()
-    assert f"precedes simulate --scenario {again}" in told
+    assert f"precedes simulate --scenario {again}" in reported
     assert main(["simulate", "--scenario", str(again)]) == 2
     after = runs.records(tmp_path)
     assert len(after) == 4
@@ -370,7 +370,7 @@ def test_audit_of_a_table_of_events(swept, spark, tmp_path, capsys):
     assert main(["audit", scattered, "--format", "events", "--json", "--master", master]) == 1
     assert capsys.readouterr().out == here
     said = json.loads(here)
-    expected = [done.found[run.run_id]["audit"] for run in chosen]
+    expected = [done.records[run.run_id]["audit"] for run in chosen]
     assert {row["verdict"] for row in expected} == {"violated", "held"}
     for name in ("deliveries", "violations", "violating_messages", "lost", "duplicates"):
         assert said[name] == sum(row[name] for row in expected), name
@@ -408,7 +408,7 @@ def test_errors_of_spark_in_a_line(spark, capfd, job, said):
     with open_session(session=spark), pytest.raises(jobs.SparkError, match=said) as caught:
         jobs.wait_for(spark, lambda: job(spark), title="fail")
     text = str(caught.value)
-    assert text.startswith("Spark gave up: ")
+    assert text.startswith("Spark failed: ")
     assert text.endswith("(more in the log of your Spark session)")
     assert "Exception" not in text
     assert len(text) < 500
@@ -437,7 +437,7 @@ def test_every_column_is_explained(swept):
 
 @pytest.mark.usefixtures("spark")
 def test_the_sweep_of_the_page(tmp_path, capsys):
-    page = Path("docs/pipeline.md").read_text()
+    page = Path("docs/sweeps.md").read_text()
     line = "precedes sweep experiments/sweep.toml --out build/sweep"
     shown = page.partition(f"{line}\n```\n\n```text\n")[2].partition("```")[0]
     out = str(tmp_path / "out")
@@ -455,14 +455,16 @@ def test_a_session_of_another_master_is_not_replaced(spark):
     assert spark.range(3).count() == 3
 
 
-def test_a_call_that_java_died_in_is_told_as_that():
+def test_a_call_that_java_died_in_is_reported_as_that():
     from py4j.protocol import Py4JError, Py4JNetworkError
 
     ended = "its Java process has ended, or was killed"
     assert jobs.cause_of(Py4JNetworkError("Answer from Java side is empty")) == ended
     assert jobs.cause_of(Py4JError("An error occurred while calling o7.collect")) == ended
-    told = Py4JError("An error occurred while calling o7.x. Trace:\njava.lang.Exception: no x\n")
-    assert jobs.cause_of(told) != ended
+    reported = Py4JError(
+        "An error occurred while calling o7.x. Trace:\njava.lang.Exception: no x\n"
+    )
+    assert jobs.cause_of(reported) != ended
 
 
 def test_an_executor_without_a_module_names_its_python():

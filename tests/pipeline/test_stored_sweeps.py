@@ -2,8 +2,6 @@
 
 import shlex
 import signal
-import subprocess
-import sys
 
 import pytest
 
@@ -18,6 +16,7 @@ from precedes.stores import Address
 from precedes.trace import load
 from precedes_papers.registry import check
 from tests.support import commands, runs
+from tests.support.processes import python
 from tests.support.small_paper import paper_module
 
 SMALL = """protocol = "unordered"
@@ -80,7 +79,7 @@ def test_a_sweep_in_a_store_is_that_on_disk(spark, disk, bucket, tmp_path):
     experiment = runs.experiment(tmp_path, SMALL)
     place = f"{bucket}/sweeps/one"
     done = run_sweep(experiment, place, session=spark)
-    assert (len(done.found), done.kept, done.failures) == (4, 0, [])
+    assert (len(done.records), done.kept, done.failures) == (4, 0, [])
     tables = runs.tables(disk)
     assert runs.tables(place) == tables
     names = {entry.name for entry in Address.of(place).entries() if entry.kind == "file"}
@@ -173,12 +172,11 @@ def test_a_report_in_a_store(spark, bucket, tmp_path, monkeypatch, capsys):
 @pytest.mark.parametrize("when", ["before", "after"])
 @pytest.mark.parametrize("kind", ["runs.parquet", "audit_runs.csv"])
 def test_a_driver_killed_at_each_kind_of_part(disk, bucket, tmp_path, kind, when):
-    """What tasks upload: test_stored_runs.py."""
+    """Uploads of tasks are tested in test_stored_runs.py."""
     experiment = runs.write(tmp_path, SMALL)
     place = f"{bucket}/out"
     line = ["sweep", str(experiment), "--out", place, "--master", "local[2]"]
-    code = [sys.executable, "-c", KILLED, place, kind, when, *line]
-    killed = subprocess.run(code, capture_output=True, text=True, timeout=300, check=False)
+    killed = python("-c", KILLED, place, kind, when, *line)
     assert killed.returncode == -signal.SIGKILL, killed.stderr
     done = commands.run(*line)
     assert done.returncode == 0, done.stderr

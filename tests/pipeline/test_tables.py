@@ -1,4 +1,4 @@
-"""What a scenario asks of a run, as typed columns of the table of runs."""
+"""Fields of a scenario as typed columns of the table of runs."""
 
 import pytest
 

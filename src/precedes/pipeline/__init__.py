@@ -1,11 +1,11 @@
 """Batch work in processes of a machine or on Spark: sweeps over scenarios, audits of many logs.
 
-``plan`` makes runs of experiments, ``directory`` knows which of them are finished, ``sweep`` hands
+``plan`` makes runs of experiments, ``directory`` lists which of them are finished, ``sweep`` hands
 the others to a ``runner``, whose processes ``execute`` them and take ``measures``; ``tables`` are
-what their records say, ``metrics`` what follows from it, ``output`` makes files of them, and
-``views`` reads those as DataFrames. ``audit`` judges logs that are there already: small ones whole,
-large ones by ``ranges``, those in no order after ``unordered`` has sorted them; ``events`` are
-DataFrames of them. Spark itself: ``spark``.
+made of their records, ``metrics`` computed from these, ``output`` writes them to files, and
+``views`` reads those as DataFrames. ``audit`` judges existing logs: small ones whole, large ones by
+``ranges``, those in no order after ``unordered`` has sorted them; ``events`` are DataFrames of
+them. Spark itself: ``spark``.
 
 Importing this package imports neither Spark nor Numba; using it does.
 """
@@ -16,9 +16,8 @@ from precedes.lazy import exports
 
 if TYPE_CHECKING:
     from precedes.pipeline.audit import audit_files, audit_tables
-    from precedes.pipeline.events import audit_events, read_events, register_source
+    from precedes.pipeline.events import read_events
     from precedes.pipeline.spark.session import open_session
-    from precedes.pipeline.stream import follow_stream, open_stream
     from precedes.pipeline.sweep import Sweep, run_experiments, run_sweep
     from precedes.pipeline.views import open_tables, read_traces
     from precedes.sim.experiment import Experiment, from_file
@@ -26,17 +25,13 @@ if TYPE_CHECKING:
 _HOMES = {
     "Experiment": "precedes.sim.experiment",
     "Sweep": ".sweep",
-    "audit_events": ".events",
     "audit_files": ".audit",
     "audit_tables": ".audit",
-    "follow_stream": ".stream",
     "from_file": "precedes.sim.experiment",
     "open_session": ".spark.session",
-    "open_stream": ".stream",
     "open_tables": ".views",
     "read_events": ".events",
     "read_traces": ".views",
-    "register_source": ".events",
     "run_experiments": ".sweep",
     "run_sweep": ".sweep",
 }
@@ -44,17 +39,13 @@ _HOMES = {
 __all__ = [
     "Experiment",
     "Sweep",
-    "audit_events",
     "audit_files",
     "audit_tables",
-    "follow_stream",
     "from_file",
     "open_session",
-    "open_stream",
     "open_tables",
     "read_events",
     "read_traces",
-    "register_source",
     "run_experiments",
     "run_sweep",
 ]

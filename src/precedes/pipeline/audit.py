@@ -20,7 +20,7 @@ from precedes.audit.report import WITNESSES
 from precedes.audit.work import PartStore
 from precedes.errors import UserError
 from precedes.files import make_directory, own_directory
-from precedes.model import Progress
+from precedes.model import Progress, part_of
 from precedes.pipeline import reading, unordered
 from precedes.pipeline.ranges import audit_runs, report_of
 from precedes.pipeline.runner import WORTH_SPARK_S, Order, Runner
@@ -44,22 +44,22 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
-def _costs_s(found: Sequence[Entry | None]) -> list[float]:
-    """A guess of the CPU seconds that auditing each file takes; a folder counts as an empty one."""
+def _costs_s(entries: Sequence[Entry | None]) -> list[float]:
+    """Estimated CPU seconds of the audit of each file; a folder counts as an empty one."""
     return [
         FILE_S
         if entry is None or entry.kind != "file"
         else FILE_S + BYTE_S * entry.size_bytes * (10 if entry.name.endswith(".gz") else 1)
-        for entry in found
+        for entry in entries
     ]
 
 
 def shared_work_s(paths: Sequence[Address]) -> float:
-    """CPU seconds of auditing several files, if that is worth several processes; else 0.0."""
-    found = look(paths) if len(paths) > 1 else []
+    """Estimated CPU seconds for several files, if they are worth several processes; else 0.0."""
+    entries = look(paths) if len(paths) > 1 else []
     # Only this process can read a pipe.
-    is_readable = all(entry is not None and entry.kind in READABLE for entry in found)
-    work_s = sum(_costs_s(found))
+    is_readable = all(entry is not None and entry.kind in READABLE for entry in entries)
+    work_s = sum(_costs_s(entries))
     return work_s if is_readable and work_s > WORTH_SPARK_S else 0.0
 
 
@@ -77,28 +77,28 @@ def audit_files(
     """A report for every run in the files, in their order; the first unreadable file is raised.
 
     Without a session, processes of this machine share the work. ``work`` is a folder that all
-    machines see, for what is done so far of large logs: the same call, or the same one without
-    Spark, goes on from there; ``fresh`` starts over. Without one, a machine that is alone has a
+    machines see, for partial results of large logs: the same call, or the same one without
+    Spark, resumes from it; ``fresh`` starts over. Without one, a single machine has a
     temporary one.
     """
     reading.check_format(format)
     files = [Address.of(path) for path in paths]
-    found = look(files)
-    for path, entry in zip(files, found, strict=True):
+    entries = look(files)
+    for path, entry in zip(files, entries, strict=True):
         if path == STANDARD_INPUT or entry is None or entry.kind not in READABLE:
             raise UserError(f"there is no file {path}, and Spark tasks read nothing else")
     runner = Runner.of(spark)
     is_large = [row_count(path, format) >= LARGE_ROWS for path in files]
     small = [number for number, large in enumerate(is_large) if not large]
     plan = _Plan(format, dialect, witnesses)
-    costs_s = _costs_s(found)
+    costs_s = _costs_s(entries)
     share = sum(costs_s[n] for n in small) / sum(costs_s, 1e-9)
     whole = runner.map(
         plan,
         [{"path": str(files[n].absolute()), "shown": str(files[n])} for n in small],
         [costs_s[n] for n in small],
         title="audit files",
-        progress=_part(progress, 0, share),
+        progress=part_of(progress, 0, share),
         addresses=[files[n] for n in small],
     )
     reports = {n: [*map(report_of, rows)] for n, rows in zip(small, whole, strict=True)}
@@ -110,14 +110,14 @@ def audit_files(
         for number, path in enumerate(files):
             if is_large[number]:
                 before = sum(len(reports[earlier]) for earlier in range(number))
-                told = _part(progress, share + (1 - share) * number / len(files), 1.0)
-                reports[number] = _audit_large(runner, plan, path, space, before, told)
+                part = part_of(progress, share + (1 - share) * number / len(files), 1.0)
+                reports[number] = _audit_large(runner, plan, path, space, before, part)
     _end(progress)
     return [report for number in range(len(files)) for report in reports[number]]
 
 
 class _Plan:
-    """What holds for all logs, and how a task audits one whole."""
+    """Settings of all logs, and the work of a task that audits one whole."""
 
     def __init__(self, format: str, dialect: Dialect | None, witnesses: int) -> None:
         self.format = format
@@ -145,7 +145,7 @@ def _audit_large(
     before: int,
     progress: Progress | None,
 ) -> list[Report]:
-    """The reports on a large log, of which ``before`` others come first."""
+    """The reports on a large log, which ``before`` others precede."""
     complete = plan.dialect is not None and plan.dialect.complete
     if plan.format in ("auto", "precedes") and is_trace(path):
         complete = complete or read_metadata(path)["complete"]
@@ -164,9 +164,9 @@ def _audit_large(
             runner, path, directory, format=plan.format, dialect=plan.dialect, progress=progress
         )
         unordered.sort_blocks(runner, packed, directory)
-    found = unordered.runs_in(directory, complete=complete, origin=str(path))
-    names = [f"run-{before + number}-sorted" for number in range(len(found))]
-    return audit_runs(runner, found, space.run, names=names, witnesses=plan.witnesses)
+    sorted_runs = unordered.runs_in(directory, complete=complete, origin=str(path))
+    names = [f"run-{before + number}-sorted" for number in range(len(sorted_runs))]
+    return audit_runs(runner, sorted_runs, space.run, names=names, witnesses=plan.witnesses)
 
 
 def audit_tables_here(paths: Sequence[Place], *, witnesses: int = WITNESSES) -> list[Report]:
@@ -188,7 +188,7 @@ def audit_tables(
 
     The tables are Parquet files, or directories of them, with the columns of a trace; ``node`` and
     ``run_id`` may hold names, and instead of ``source`` and ``seq`` there may be ``message``, a
-    name. Whether the log goes on is not known, so nothing counts as lost. ``work`` and ``fresh``
+    name. The log has no end marker, so nothing counts as lost. ``work`` and ``fresh``
     are as for ``audit_files``.
     """
     runner = Runner.of(spark)
@@ -197,27 +197,22 @@ def audit_tables(
     with open_workspace(runner, work, logs=files, options=options, fresh=fresh) as space:
         directory = space.directory("sorted")
         if not unordered.is_sorted(directory):
-            told = _part(progress, 0.0, 0.5)
-            packed = unordered.pack_tables(runner, files, directory, progress=told)
-            told = _part(progress, 0.5, 0.6)
-            unordered.sort_blocks(runner, packed, directory, progress=told)
+            part = part_of(progress, 0.0, 0.5)
+            packed = unordered.pack_tables(runner, files, directory, progress=part)
+            part = part_of(progress, 0.5, 0.6)
+            unordered.sort_blocks(runner, packed, directory, progress=part)
         runs = unordered.runs_in(directory)
         names = [f"run-{number}-sorted" for number in range(len(runs))]
-        told = _part(progress, 0.6, 1.0)
+        part = part_of(progress, 0.6, 1.0)
         reports = audit_runs(
-            runner, runs, space.run, names=names, witnesses=witnesses, progress=told
+            runner, runs, space.run, names=names, witnesses=witnesses, progress=part
         )
     _end(progress)
     return reports
 
 
-def _part(progress: Progress | None, low: float, high: float) -> Progress | None:
-    """The progress of a part of the work."""
-    return None if progress is None else lambda share: progress(low + (high - low) * share)
-
-
 def _end(progress: Progress | None) -> None:
-    """Nothing is left to do."""
+    """Report that all work is done."""
     if progress is not None:
         progress(1.0)
 
@@ -230,14 +225,14 @@ class _Workspace:
         self._base = base
 
     def run(self, name: str) -> PartStore:
-        """Where the parts of a run are."""
+        """The parts of a run."""
         return self._parts(name)
 
     def directory(self, name: str) -> Path:
-        """A directory of this machine's, or that all machines see, for what is sorted."""
+        """A directory of this machine, or one that all machines see, for sorted data."""
         if self._base is None:
             raise UserError(
-                "what is in no order is sorted in a directory that all machines see: name one with "
+                "unordered logs are sorted in a directory that all machines see: name one with "
                 "`work`, not a place in a store"
             )
         make_directory(self._base / name)
@@ -253,7 +248,7 @@ def open_workspace(
     options: Mapping[str, object] | None = None,
     fresh: bool = False,
 ) -> Iterator[_Workspace]:
-    """A work folder for the audit of these logs; without a name, one that is gone afterwards.
+    """A work folder for the audit of these logs; without a name, a temporary one.
 
     The machines of a cluster need one that all of them see. Blocks, which take 9 to 20 bytes a
     row, do not go to stores: there they stay on this machine if it is alone.

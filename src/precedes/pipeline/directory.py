@@ -1,8 +1,8 @@
-"""The directory of a sweep: where things are, who works in it, and which runs are finished.
+"""The directory of a sweep: its files, its lease, and its finished runs.
 
-A run is finished when its record is there: ``records/run-<id>.json``, put whole after the run's
-trace was. A record says which run of which code it is of, so that whatever does not match counts
-as not there. The directory is on a disk that all machines share, or in a store.
+A run is finished when its record exists: ``records/run-<id>.json``, written after the run's
+trace. A record names its run and code, so that one that does not match counts
+as missing. The directory is on a disk that all machines share, or in a store.
 """
 
 from __future__ import annotations
@@ -32,41 +32,41 @@ RECORD_VERSION: Final = 1
 READERS: Final = 16
 Record = dict[str, Any]
 
-# A run that has killed this many processes is given up, so that the others can go on.
+# A run that has killed this many processes is given up, so that the others can continue.
 ATTEMPTS_MAX: Final = 3
-# What faulthandler writes into the note of a start before it ends the process.
+# The text that faulthandler writes into the note of a start before it ends the process.
 TIMED_OUT: Final = b"Timeout"
 
 
 def record_path(directory: Address, name: str) -> Address:
-    """Where the record of a run is."""
+    """The path of a run's record."""
     return directory / RECORDS / f"{name}.json"
 
 
 def trace_path(directory: Address, name: str) -> Address:
-    """Where the trace of a run is."""
+    """The path of a run's trace."""
     return directory / TRACES / f"{name}.parquet"
 
 
 def start_path(directory: Address, name: str, attempt: int) -> Address:
-    """Where it is noted that a run has begun."""
+    """The path of the note that a run has begun."""
     return directory / STARTED / f"{name}-{attempt}"
 
 
 def logs_in(directory: Address) -> Address:
-    """Where the logs of a directory are: of a sweep's, in its traces."""
+    """The logs of a directory: for a sweep, its traces."""
     return directory / TRACES if (directory / OWNER).is_file() else directory
 
 
 def make_folder(folder: Address) -> None:
-    """Make a folder, with those above it, unless it is there."""
+    """Make a folder, with its parents, unless it exists."""
     if folder.is_local:
         files.make_directory(folder.local)
 
 
 @contextlib.contextmanager
 def aside(path: Address) -> Iterator[Path]:
-    """Where to write a file that appears whole after the block, or not at all."""
+    """Context manager for a file that is written atomically after the block."""
     try:
         with path.aside() as temporary:
             yield temporary
@@ -76,23 +76,23 @@ def aside(path: Address) -> Iterator[Path]:
 
 
 def write_aside(path: Address, content: bytes) -> None:
-    """Write a file that appears whole, or not at all."""
+    """Write a file atomically."""
     with aside(path) as temporary:
         temporary.write_bytes(content)
 
 
 def _hint(error: OSError) -> str:
     if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
-        return "free some space, then the same command goes on"
+        return "free some space, then the same command resumes"
     return "choose a directory you may write to"
 
 
 @contextlib.contextmanager
 def hold(directory: Address) -> Iterator[Lease]:
-    """Make the directory, and be its only user: one sweep at a time, of one version of code.
+    """Make the directory, and hold its lease: one sweep at a time, of one version of code.
 
-    The lease goes with the process, however it ends. Tasks may outlive both for some seconds: what
-    they still put there is the same trace, and the record of the same run.
+    The lease ends with the process. Tasks may outlive both for some seconds: files that
+    they still write are the same trace, and the record of the same run.
     """
     with contextlib.ExitStack() as stack:
         try:
@@ -111,9 +111,9 @@ def _check_owner(directory: Address) -> None:
     path = directory / OWNER
     code = sources_digest()
     try:
-        found = json.loads(path.read_bytes())
-        owner = str(found["code_version"])
-        version = int(found["version"])
+        record = json.loads(path.read_bytes())
+        owner = str(record["code_version"])
+        version = int(record["version"])
     except FileNotFoundError:
         content = {"version": RECORD_VERSION, "code_version": code}
         write_aside(path, json.dumps(content).encode())
@@ -128,7 +128,7 @@ def _check_owner(directory: Address) -> None:
 
 
 def _clean(directory: Address) -> None:
-    """Remove what killed processes have left: half-written files and notes of starts."""
+    """Remove unfinished files and notes of starts of killed processes."""
     for name in (directory / STARTED).names():
         (directory / STARTED / name).remove()
     if directory.is_local:
@@ -144,13 +144,13 @@ def write_record(directory: Address, name: str, record: Record) -> None:
 
 
 class Records(Mapping[int, Record]):
-    """The records of finished runs by id, each read from its file whenever it is asked for.
+    """The records of finished runs by id, each read from its file on access.
 
     A record of a traced run takes a hundred kilobytes in memory, and a sweep may have 100,000.
     """
 
     def __init__(self, directory: Address, costs_s: Mapping[int, float]) -> None:
-        self.costs_s = dict(costs_s)  # CPU seconds that each run took
+        self.costs_s = dict(costs_s)  # CPU seconds of each run
         self._directory = directory
 
     def __getitem__(self, run_id: int) -> Record:
@@ -169,14 +169,14 @@ class Records(Mapping[int, Record]):
         return len(self.costs_s)
 
     def with_more(self, more: Records) -> Records:
-        """These and others."""
+        """These and more records."""
         return Records(self._directory, self.costs_s | more.costs_s)
 
 
 def read_records(directory: Address, runs: Iterable[PlannedRun]) -> Records:
     """The records of those of the runs that are finished.
 
-    A record that is damaged, or whose trace is missing or not the one it was written with, is
+    A record that is damaged, or whose trace is missing or another one, is
     left out: the run will be done again. One of other code is refused.
     """
     wanted = {run.run_id: run for run in runs}
@@ -192,7 +192,7 @@ def read_records(directory: Address, runs: Iterable[PlannedRun]) -> Records:
 
 
 def _check_record(directory: Address, run: PlannedRun) -> float | None:
-    """What the run took, or None if it has to be done again."""
+    """The cost of the run, or None if it has to be repeated."""
     try:
         record = json.loads(record_path(directory, run.name).read_bytes())
         same = record["version"] == RECORD_VERSION and record["digest"] == run.digest
@@ -213,9 +213,9 @@ def _check_record(directory: Address, run: PlannedRun) -> float | None:
 
 
 def _is_trace(path: Address, about: Mapping[str, Any]) -> bool:
-    """Whether a trace is the one that a record was written with.
+    """Return whether a trace is the one of a record.
 
-    In a store its tag says so, since reading all of them would take as long as the sweep.
+    In a store this compares its tag, since reading all of them would take as long as the sweep.
     """
     if path.is_local:
         return bool(path.digest() == about["sha256"])
@@ -223,7 +223,7 @@ def _is_trace(path: Address, about: Mapping[str, Any]) -> bool:
 
 
 def finished_names(directory: Address) -> set[str]:
-    """The names of runs that have a record, without looking into it."""
+    """The names of runs that have a record, without reading it."""
     names = (directory / RECORDS).names()
     return {name.removesuffix(".json") for name in names if not name.startswith(".")}
 
@@ -234,7 +234,7 @@ def begun_names(directory: Address) -> set[str]:
 
 
 def forget_starts(directory: Address, name: str) -> None:
-    """Forget the processes that a run has killed, except by running out of time."""
+    """Delete the notes of processes that a run has killed, except by running out of time."""
     for attempt in range(ATTEMPTS_MAX):
         note = start_path(directory, name, attempt)
         if not has_timed_out(note):
@@ -242,7 +242,7 @@ def forget_starts(directory: Address, name: str) -> None:
 
 
 def begin(note: Address) -> bool:
-    """Note that a run has begun; False: somebody has begun it."""
+    """Note that a run has begun; return False if another process has noted it before."""
     if not note.is_local:
         if note.kind() is not None:
             return False
@@ -256,9 +256,9 @@ def begin(note: Address) -> bool:
 
 
 def has_timed_out(note: Address) -> bool:
-    """Whether the process that began a run was ended because the run took too long.
+    """Return whether the process that began a run was ended because the run took too long.
 
-    In a store nobody knows: what a process says as it ends stays on its machine.
+    In a store this is unknown: the note of a process that ends stays on its machine.
     """
     with contextlib.suppress(OSError):
         return note.is_local and TIMED_OUT in note.read_bytes()

@@ -1,7 +1,7 @@
-"""One run of a sweep, in whatever process it lands: simulate, audit, measure, note it down.
+"""One run of a sweep, in any process: simulate, audit, measure, write its record.
 
-No Spark here: tasks call this, and so may anybody else. A run that fails gives a row that says
-so; only a failure of the process itself is left to Spark, and at most ``ATTEMPTS_MAX`` times.
+No Spark here: tasks call this, and so may any other caller. A run that fails gives a row with its
+error; only a failure of the process itself is left to Spark, and at most ``ATTEMPTS_MAX`` times.
 """
 
 from __future__ import annotations
@@ -34,9 +34,10 @@ from precedes.pipeline.directory import (
     trace_path,
     write_record,
 )
-from precedes.pipeline.plan import name_of, scenario_of
+from precedes.pipeline.plan import name_of
 from precedes.sim import Scenario
 from precedes.sim.runs import simulate
+from precedes.sim.scenario import from_echo
 from precedes.sim.switch import code_of
 from precedes.stores import Address
 from precedes.stores.address import scratch
@@ -47,7 +48,7 @@ from precedes.trace import SCHEMA_VERSION, History, read_metadata, read_trace
 GRACE_S: Final = 10.0
 # A compiler's time does not count as a run's, up to this; it takes far less on a busy machine too.
 COMPILE_S: Final = 600.0
-# Between two looks at whether it has ended.
+# Interval of checks whether it has ended.
 LOOK_S: Final = 1.0
 
 FINISHED: Final = "finished"
@@ -63,7 +64,7 @@ class Outcome(NamedTuple):
 
 
 class TimeLimitError(BaseException):
-    """A run has used up its time. No Exception: a protocol must not be able to go on after it."""
+    """A run has used up its time. Not an Exception: a protocol must not be able to catch it."""
 
 
 def run_orders(
@@ -71,9 +72,9 @@ def run_orders(
 ) -> Iterator[Outcome]:
     """Carry out orders (``PlannedRun.order``), one after the other, in the main thread.
 
-    ``here`` is the directory that relative paths in scenarios start from, ``sharers`` how many
-    processes share this machine's memory. A run whose time is over and that cannot be stopped,
-    such as a compiled handler that does not return, takes the process with it; carried out again
+    ``here`` is the directory that relative paths in scenarios start from, ``sharers`` the number of
+    processes that share this machine's memory. A run whose time is over and that cannot be stopped,
+    such as a compiled handler that does not return, ends the process; carried out again
     it fails at once.
     """
     unseen = _unseen(directory)
@@ -88,7 +89,7 @@ def run_orders(
 
 
 def _unseen(directory: Address) -> str | None:
-    """Why this machine cannot work in a directory, if it cannot."""
+    """The reason why this machine cannot use a directory, if any."""
     machine = os.uname().nodename
     try:
         if (directory / OWNER).is_file():
@@ -100,11 +101,11 @@ def _unseen(directory: Address) -> str | None:
 
 
 def _outcome(order: dict[str, Any], directory: Address, sharers: int) -> Outcome:
-    """Do one run and write its record; its own defect must not stop the runs after it."""
+    """Carry out one run and write its record; its own defect must not stop the runs after it."""
     error: str | None = None
     try:
         name = name_of(order["run_id"])
-        if not _is_recorded(directory, name, order):  # a task may be tried again
+        if not _is_recorded(directory, name, order):  # a task may be retried
             with _noted(directory, name, order) as note:
                 _carry_out(order, directory, name, note, sharers)
     except (UserError, InternalError) as caught:
@@ -130,14 +131,14 @@ def _too_long(order: dict[str, Any]) -> str:
 def _carry_out(
     order: dict[str, Any], directory: Address, name: str, note: TextIO, sharers: int
 ) -> None:
-    scenario = scenario_of(order["scenario"])
+    scenario = from_echo(order["scenario"])
     seconds_max = order["run_seconds_max"]
     grace_s = min(seconds_max, GRACE_S)
     with limited(seconds_max, note, grace_s=grace_s):
         protocol = registry.load(scenario.protocol)
         code = _code_version(protocol.state, protocol.sources)
     if tiers.resolve("auto") == "compiled" and protocol.network == "links":
-        with limited(COMPILE_S, note):  # here and now, unless it is compiled
+        with limited(COMPILE_S, note):  # synchronously, unless it is compiled
             simulate(Scenario(protocol=scenario.protocol, nodes=2, messages=0))
     if code != order["code_version"]:
         raise UserError(
@@ -177,7 +178,7 @@ def _carry_out(
 
 @contextlib.contextmanager
 def _written_here(trace: Address | None) -> Iterator[Path | None]:
-    """Where on this machine a trace is written and examined; then it is where it belongs."""
+    """Context manager for a local path of a trace, which is moved to its place afterwards."""
     if trace is None or trace.is_local:
         yield None if trace is None else trace.local
         return
@@ -189,17 +190,17 @@ def _written_here(trace: Address | None) -> Iterator[Path | None]:
 def _is_recorded(directory: Address, name: str, order: dict[str, Any]) -> bool:
     try:
         record = json.loads(record_path(directory, name).read_bytes())
-        found = (record["digest"], record["code_version"])
+        identity = (record["digest"], record["code_version"])
     except (OSError, ValueError, KeyError, TypeError):
         return False
-    return found == (order["digest"], order["code_version"])
+    return identity == (order["digest"], order["code_version"])
 
 
 @contextlib.contextmanager
 def _noted(directory: Address, name: str, order: dict[str, Any]) -> Iterator[TextIO]:
-    """Note that a run has begun; give up on one that process after process has died of.
+    """Note that a run has begun; give up on one that repeatedly killed its process.
 
-    The block gets the note, for what is to be said when the process dies of a lack of time: once
+    The block gets the note, for the text to write when the process is ended for lack of time: once
     is enough then.
     """
     for attempt in range(ATTEMPTS_MAX):
@@ -234,10 +235,10 @@ def limited(
 ) -> Iterator[None]:
     """Raise TimeLimitError when the time is over, or end the process soon after.
 
-    If a compiler runs then, its end is waited for, at most ``COMPILE_S``, and the time begins
-    again. A signal stops Python code, and compiled code when it next returns to Python. Whatever
-    ignores it is left to a thread of faulthandler's, which needs nothing from the interpreter
-    and says so in the note.
+    If a compiler runs then, its end is awaited, at most ``COMPILE_S``, and the time begins
+    again. A signal stops Python code, and compiled code when it next returns to Python. Code that
+    ignores it is left to a thread of faulthandler, which needs nothing from the interpreter
+    and writes the reason into the note.
     """
     compile_left_s = COMPILE_S
     is_waiting = False
@@ -270,12 +271,12 @@ def limited(
 
 @functools.cache
 def _code_version(_state: type, sources: tuple[Path, ...]) -> str:
-    """The digest of the code; ``_state`` tells apart two versions of a user's file."""
+    """The digest of the code; ``_state`` distinguishes two versions of a user's file."""
     return compiled.sources_digest(sources)
 
 
 def is_compiling(protocols: Iterable[str]) -> bool:
-    """Whether a process that shares this one's cache compiles one of these engines."""
+    """Return whether a process that shares this one's cache compiles one of these engines."""
     loaded = ((name, registry.load(name)) for name in protocols)
     return any(
         code_of(protocol, name=name).is_being_made()
@@ -305,7 +306,7 @@ def examine(path: Path) -> dict[str, Any]:
 
 
 def counts_and_findings(report: Report, history: History) -> dict[str, Any]:
-    """A report as the tables hold it: counts, and a row for each of its few witnesses."""
+    """A report as stored in the tables: counts, and a row for each of its few witnesses."""
     names = (
         "verdict",
         "nodes",

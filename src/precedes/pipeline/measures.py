@@ -1,4 +1,4 @@
-"""What the events of one run say about latency and buffers: kernels without Spark.
+"""Latency and buffer occupancy from the events of one run: kernels without Spark.
 
 Latency is the time from a message's broadcast to a delivery at another node, in whole
 microseconds, of every ``deliver`` row (duplicates included, as in a result).
@@ -35,7 +35,7 @@ Int64s = NDArray[np.int64]
 
 
 class Held(NamedTuple):
-    """When messages were held: from ``start_us`` up to ``end_us``, a pair a row."""
+    """Times for which messages were held: from ``start_us`` up to ``end_us``, a pair a row."""
 
     start_us: Int64s
     end_us: Int64s
@@ -55,7 +55,7 @@ def measure(history: History, path: Path) -> dict[str, Any]:
 
 
 def row_count(path: Path) -> int:
-    """How many events a trace holds."""
+    """Number of events in a trace."""
     return int(pq.read_metadata(path).num_rows)
 
 
@@ -88,7 +88,7 @@ def percentiles_us(latency_us: Int64s) -> dict[str, float | int | None]:
 
 
 def bin_low_us(bins: Int64s) -> Int64s:
-    """Where bins begin; bin b ends where b + 1 begins."""
+    """Lower bounds of bins; bin b ends where b + 1 begins."""
     octave = np.maximum((bins >> SUB_BITS) - 1, 0)
     inside = np.where(bins < 2 << SUB_BITS, bins, (bins & 7) + (1 << SUB_BITS))
     return inside << octave
@@ -101,13 +101,13 @@ def histogram(latency_us: Int64s) -> list[list[int]]:
     bits = np.frexp(value.astype(np.float64))[1].astype(np.int64)
     octave = np.maximum(bits - SUB_BITS - 1, 0)
     number = np.where(octave > 0, ((octave + 1) << SUB_BITS) + (value >> octave) - 8, value)
-    found, count = np.unique(number, return_counts=True)
-    rows = zip(bin_low_us(found), bin_low_us(found + 1), count, strict=True)
+    bins, count = np.unique(number, return_counts=True)
+    rows = zip(bin_low_us(bins), bin_low_us(bins + 1), count, strict=True)
     return [[int(cell) for cell in row] for row in rows]
 
 
 def read_held(path: Path, end_us: int) -> tuple[Held, int]:
-    """What was held in a run, and when its last event happened."""
+    """The held messages of a run, and the time of its last event."""
     keys, times, kinds = [], [], []
     with pq.ParquetFile(path) as file:
         for group in range(file.num_row_groups):

@@ -1,7 +1,7 @@
-"""Metrics of runs and of protocols, tables from tables: the numbers people compare.
+"""Metrics of runs and of protocols, tables computed from tables.
 
-A mean is of the runs of a cell in their order, added one after the other, so that it is the same to
-the last bit wherever they ran.
+A mean is over the runs of a cell in their order, added one after the other, so that it is the same
+to the last bit on any machine.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ RATIOS: Final = {
 def run_metrics(runs: pa.Table, measures: pa.Table) -> pa.Table:
     """One row a finished run: its costs per message and packet, its errors, its latency.
 
-    What needs a trace is null for a run without one.
+    Metrics that need a trace are null for a run without one.
     """
     finished = runs.filter(pc.equal(runs["status"], "finished"))
     measured = measures.take(pc.index_in(finished["run_id"], measures["run_id"]))
@@ -61,7 +61,7 @@ class Cells:
         self._run_id = runs["run_id"]
 
     def places(self, data: pa.Table) -> NDArray[np.int64]:
-        """Of each row of a table, which run it is of."""
+        """For each row of a table, the run it belongs to."""
         return np.asarray(pc.index_in(data["run_id"], self._run_id), np.int64)
 
 
@@ -98,13 +98,13 @@ def latency_by_protocol(runs: pa.Table, histogram: pa.Table) -> pa.Table:
             **{name: histogram[name] for name in ("low_us", "high_us", "deliveries")},
         }
     )
-    found = cell.group_by(["cell", "low_us", "high_us"]).aggregate(
+    sums = cell.group_by(["cell", "low_us", "high_us"]).aggregate(
         [("deliveries", "sum"), ("number", "min")]
     )
-    found = found.sort_by([("number_min", "ascending"), ("low_us", "ascending")])
+    sums = sums.sort_by([("number_min", "ascending"), ("low_us", "ascending")])
     rows = [
         {**cells.names[row["cell"]], **row, "deliveries": row["deliveries_sum"]}
-        for row in found.to_pylist()
+        for row in sums.to_pylist()
     ]
     return tables.table(rows, tables.LATENCY_BY_PROTOCOL)
 

@@ -1,4 +1,4 @@
-"""The tables of a sweep as files: each as Parquet and as CSV, there whole or not at all."""
+"""The tables of a sweep as files: each as Parquet and as CSV, written atomically."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from precedes.pipeline.plan import PlannedRun
 from precedes.pipeline.spark.jobs import Summary
 from precedes.stores import Address
 
-# Every table, with the columns that give its rows their order.
+# Every table, with the columns that its rows are ordered by.
 ORDER: Final = {
     "runs": ("number",),
     "run_metrics": ("number",),
@@ -34,7 +34,7 @@ ORDER: Final = {
     "timings_spark": ("job",),
 }
 
-# What is made of the records besides whole tables, and what of longer ones that takes.
+# Parts of the records besides whole tables, and the columns used of longer ones.
 KEPT: Final = {
     "results": None,
     "measures": None,
@@ -61,7 +61,7 @@ class _Sink:
         data = data.sort_by(self._order) if self._order else data
         data = data.combine_chunks()
         if self._writers is None:
-            # Opened here, so that errors say what is wrong with the disk.
+            # Opened here, so that errors of the disk are reported.
             self._files = [path.open("wb") for path in self._paths]
             parquet = pq.ParquetWriter(self._files[0], data.schema, compression="zstd")
             self._writers = parquet, pa.csv.CSVWriter(self._files[1], data.schema)
@@ -69,14 +69,14 @@ class _Sink:
             writer.write_table(data)
 
     def close(self) -> None:
-        """Write what is left; the files can be read now."""
+        """Write the rest; the files can be read now."""
         for writer in self._writers or ():
             writer.close()
         for file in self._files:
             file.close()
 
     def abandon(self) -> None:
-        """Forget what was not written: after an error, writing it would fail again."""
+        """Discard unwritten rows: after an error, writing them would fail again."""
         if self._writers is not None:
             self._writers[0].is_open = False
         for file in self._files:
@@ -86,7 +86,7 @@ class _Sink:
 
 @contextlib.contextmanager
 def _sinks(directory: Address) -> Iterator[dict[str, _Sink]]:
-    """A sink for every table; after the block all are in place."""
+    """A sink for every table; after the block all files are in place."""
     with contextlib.ExitStack() as stack:
 
         def place(name: str) -> Path:
@@ -107,7 +107,7 @@ def _sinks(directory: Address) -> Iterator[dict[str, _Sink]]:
 def write_tables(
     directory: Address,
     runs: Sequence[PlannedRun],
-    found: Records,
+    finished: Records,
     errors: Mapping[int, str],
     *,
     params: Mapping[tuple[str, int], str],
@@ -115,21 +115,21 @@ def write_tables(
 ) -> None:
     """Compute the tables and write them into the directory.
 
-    ``found`` are the records of runs that finished, ``errors`` are of the others, by run id;
-    ``took`` is what Spark's jobs have taken. A portion of the records is in memory at a time.
+    ``finished`` are the records of runs that finished, ``errors`` are of the others, by run id;
+    ``took`` is the cost of Spark's jobs. A portion of the records is in memory at a time.
     """
     kept: dict[str, list[pa.Table]] = {name: [] for name in KEPT}
-    run_ids = sorted(found)
+    run_ids = sorted(finished)
     with _sinks(directory) as sinks, ThreadPoolExecutor(READERS) as pool:
         for first in range(0, max(len(run_ids), 1), RUNS_AT_ONCE):
             portion = run_ids[first : first + RUNS_AT_ONCE]
-            records = dict(zip(portion, pool.map(found.__getitem__, portion), strict=True))
+            records = dict(zip(portion, pool.map(finished.__getitem__, portion), strict=True))
             for name, data in tables.plain_tables(records).items():
                 if name in sinks:
                     sinks[name].write(data)
                 if name in KEPT:
                     kept[name].append(data.select(KEPT[name] or data.column_names))
-        # Runs of another protocol have other counters: a column that is not there is null.
+        # Runs of another protocol have other counters: a missing column is null.
         whole = {n: pa.concat_tables(k, promote_options="default") for n, k in kept.items()}
         all_runs = tables.runs_table(runs, whole["results"], errors, params)
         run_metrics = metrics.run_metrics(all_runs, whole["measures"])

@@ -1,4 +1,4 @@
-"""Experiments as a list of runs: their ids, what each will cost, and which go into one task."""
+"""Experiments as a list of runs: their ids, estimated costs, and grouping into tasks."""
 
 from __future__ import annotations
 
@@ -17,7 +17,6 @@ from precedes.compiled import sources_digest
 from precedes.errors import UserError
 from precedes.sim import Scenario
 from precedes.sim.experiment import Experiment
-from precedes.sim.scenario import Fault
 from precedes.sim.switch import INTERPRETED_TIMES
 from precedes.sim.workloads import broadcasts
 
@@ -29,8 +28,8 @@ RUNS_MAX: Final = 100_000
 TASK_S: Final = 2.0
 TASKS_MAX: Final = 10_000
 
-# CPU seconds, measured on one core: setting up a run; a delivery, by protocol; and what it takes
-# besides to write it, read it again, judge and measure it. Used for balance and progress alone,
+# CPU seconds, measured on one core: setting up a run; a delivery, by protocol; and the additional
+# cost to write it, read it again, judge and measure it. Used for balance and progress alone,
 # until runs of the same protocol have finished.
 SETUP_S: Final = 0.006
 DELIVERY_S: Final = {
@@ -49,7 +48,7 @@ ID_BITS: Final = 31  # run_id is an int32 in traces
 
 
 def name_of(run_id: int) -> str:
-    """What the files of a run are called."""
+    """The base name of the files of a run."""
     return f"run-{run_id:010d}"
 
 
@@ -63,23 +62,23 @@ class PlannedRun:
     scenario: Scenario
     trace: bool
     packets: bool
-    digest: str  # of everything that determines what the run yields, but for the code
+    digest: str  # of everything that determines the result, except for the code
     code_version: str
     cost_s: float
     run_seconds_max: float
 
     @property
     def name(self) -> str:
-        """What its files are called."""
+        """The base name of its files."""
         return name_of(self.run_id)
 
     @property
     def kind(self) -> tuple[str, bool]:
-        """What runs of like costs have in common."""
+        """The key of runs with similar costs."""
         return self.scenario.protocol, self.trace
 
     def order(self, *, ahead_s: float = 0.0) -> dict[str, Any]:
-        """What a task must know, as plain values."""
+        """The order for a task, as plain values."""
         return {
             "run_id": self.run_id,
             "scenario": self.scenario.echo(),
@@ -95,8 +94,8 @@ class PlannedRun:
 def expand(experiments: Sequence[Experiment]) -> list[PlannedRun]:
     """The runs of experiments, in order. A scenario has the same id in any list of them.
 
-    Ids are digests of scenarios; of two that meet, the later in the list takes the next number
-    that is free. Refuses more than ``RUNS_MAX`` runs.
+    Ids are digests of scenarios; of two that collide, the later in the list takes the next free
+    number. Raises UserError for more than ``RUNS_MAX`` runs.
     """
     count = sum(len(experiment.scenarios) for experiment in experiments)
     if count > RUNS_MAX:
@@ -104,7 +103,7 @@ def expand(experiments: Sequence[Experiment]) -> list[PlannedRun]:
     names = [experiment.name for experiment in experiments]
     if len(set(names)) < len(names):
         raise UserError("two experiments have the same name: give each its own")
-    taken: dict[int, str] = {}
+    digests: dict[int, str] = {}
     codes: dict[str, str] = {}
     runs = []
     for experiment in experiments:
@@ -113,7 +112,7 @@ def expand(experiments: Sequence[Experiment]) -> list[PlannedRun]:
                 codes[scenario.protocol] = sources_digest(registry.load(scenario.protocol).sources)
             digest = digest_of(scenario, trace=experiment.trace, packets=experiment.packets)
             run_id = int(digest[:8], 16) >> (32 - ID_BITS)
-            while taken.setdefault(run_id, digest) != digest:
+            while digests.setdefault(run_id, digest) != digest:
                 run_id = (run_id + 1) % (1 << ID_BITS)
             runs.append(
                 PlannedRun(
@@ -138,17 +137,8 @@ def digest_of(scenario: Scenario, *, trace: bool, packets: bool) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-def scenario_of(values: Mapping[str, Any]) -> Scenario:
-    """The scenario that ``Scenario.echo`` gave, also after a way through JSON."""
-    faults = []
-    for fault in values["faults"]:
-        lists: dict[str, Any] = {k: tuple(v) for k, v in fault.items() if isinstance(v, list)}
-        faults.append(Fault(**{**fault, **lists}))
-    return Scenario(**{**values, "faults": tuple(faults)})
-
-
 def cost_s(scenario: Scenario, *, trace: bool) -> float:
-    """A guess of the CPU seconds of a run, for packing and for the time left."""
+    """Estimated CPU seconds of a run, for packing and for the remaining time."""
     on_radio = registry.load(scenario.protocol).network == "radio"
     usual_s = INTERPRETED_S if on_radio else COMPILED_S
     delivery_s = DELIVERY_S.get(scenario.protocol, usual_s) + TRACED_S * trace
@@ -156,27 +146,27 @@ def cost_s(scenario: Scenario, *, trace: bool) -> float:
 
 
 def ahead_s(runs: Iterable[PlannedRun]) -> dict[str, float]:
-    """What all runs of a protocol would take if they were interpreted, in CPU seconds."""
-    found: dict[str, float] = defaultdict(float)
+    """The time of all runs of a protocol if interpreted, in CPU seconds."""
+    times_s: dict[str, float] = defaultdict(float)
     for run in runs:
         compiled_s = cost_s(run.scenario, trace=False) - SETUP_S
-        found[run.scenario.protocol] += INTERPRETED_TIMES * compiled_s
-    return found
+        times_s[run.scenario.protocol] += INTERPRETED_TIMES * compiled_s
+    return times_s
 
 
 def learned(runs: Sequence[PlannedRun], costs_s: Mapping[int, float]) -> list[PlannedRun]:
-    """The runs with costs that follow those of finished ones, by id, as far as there are any.
+    """The runs with costs calibrated by finished ones, by id, as far as there are any.
 
-    What runs of a protocol, traced or not, have cost is divided by what was guessed for them.
+    The cost of runs of a protocol, traced or not, is divided by their estimates.
     """
     guessed_s: dict[tuple[str, bool], float] = defaultdict(float)
-    taken_s: dict[tuple[str, bool], float] = defaultdict(float)
+    elapsed_s: dict[tuple[str, bool], float] = defaultdict(float)
     for run in runs:
         if run.run_id in costs_s:
             guessed_s[run.kind] += run.cost_s
-            taken_s[run.kind] += costs_s[run.run_id]
-    ratios = {kind: taken_s[kind] / guess_s for kind, guess_s in guessed_s.items()}
-    # A clock that stands still between two looks would make runs cost nothing.
+            elapsed_s[run.kind] += costs_s[run.run_id]
+    ratios = {kind: elapsed_s[kind] / guess_s for kind, guess_s in guessed_s.items()}
+    # A clock that does not advance between two readings would make runs cost nothing.
     return [
         dataclasses.replace(run, cost_s=run.cost_s * max(ratios.get(run.kind, 1.0), 1e-6))
         for run in runs

@@ -1,8 +1,8 @@
 """The audit of one large run as Spark jobs: tasks make the parts of ranges of nodes.
 
-Parts go to a work folder that all machines see, and back to the driver goes the name of each; so
-nothing is shuffled, and what is there whole is not made again. What all ranges share (the order,
-prefixes, the table) lies in the same folder, and is mapped into memory there.
+Parts go to a work folder that all machines see, and only their names go back to the driver; so
+nothing is shuffled, and existing parts are not made again. Data that all ranges share (the order,
+prefixes, the table) are in the same folder, and mapped into memory there.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from precedes.audit import Step, Witness, audit, stages
+from precedes.audit import Step, Verdict, Witness, audit, stages
 from precedes.audit.judge import Facts, Judged, judge
 from precedes.audit.logs import RANGE_ROWS
 from precedes.audit.order import Order, find_order
@@ -24,7 +24,7 @@ from precedes.audit.stages import Span, carry_out, cut_evenly
 from precedes.audit.table import Places, Pruned, Table, prune
 from precedes.audit.work import Part, PartStore, name_of
 from precedes.errors import UserError
-from precedes.model import Progress
+from precedes.model import Progress, part_of
 from precedes.pipeline.runner import Runner
 from precedes.stores import Address
 from precedes.trace.opening import LARGE_ROWS
@@ -34,12 +34,12 @@ from precedes.trace.rows import Rows
 ROW_S: Final = 0.05e-6
 MESSAGE_S: Final = 0.5e-6
 
-# Which share of the work is done when a stage is.
+# The completed share of the work at the end of each stage.
 STAGES: Final = {"order": (0.0, 0.03), "a": (0.03, 0.5), "prune": (0.5, 0.53), "b": (0.53, 1.0)}
 
 
 class Bound(NamedTuple):
-    """The highest seq of each source that means something."""
+    """The highest valid seq of each source."""
 
     bound: NDArray[np.int64]
 
@@ -93,18 +93,19 @@ class _AuditRun:
 
 
 def _addresses(rows: Rows) -> list[Address]:
-    """Where the rows are read."""
+    """The addresses that the rows are read from."""
     address = getattr(rows, "address", None)
     return [] if address is None else [Address.of(address)]
 
 
 def report_of(row: Mapping[str, Any]) -> Report:
-    """The report that ``dataclasses.asdict`` made, also after a way through JSON."""
+    """The report from the result of ``dataclasses.asdict``, also after a JSON round trip."""
     witnesses = tuple(
         Witness(**{**one, "steps": tuple(Step(**step) for step in one["steps"])})
         for one in row["witnesses"]
     )
-    return Report(**{**row, "notes": tuple(row["notes"]), "witnesses": witnesses})
+    values = {"verdict": Verdict(row["verdict"]), "notes": tuple(row["notes"])}
+    return Report(**{**row, **values, "witnesses": witnesses})
 
 
 def audit_run(
@@ -137,12 +138,12 @@ class SharedStages(stages.Runner):
         self._store = store
         self._progress = progress
         self._passes = 0
-        self._found_pasts: dict[Span, str] = {}
+        self._pasts: dict[Span, str] = {}
 
     def order(self, rows: Rows) -> Order:
         """See ``stages.Runner``."""
-        (found,) = self._made(Order, ["order"], [ROW_S], _FindOrder(rows, self._folder))
-        return found
+        (order,) = self._made(Order, ["order"], [ROW_S], _FindOrder(rows, self._folder))
+        return order
 
     def find_pasts(
         self, rows: Rows, spans: Sequence[Span], order: Order, bound: NDArray[np.int64]
@@ -154,7 +155,7 @@ class SharedStages(stages.Runner):
             self._store.save("order-again", order)
         self._store.save(f"{stage}-bound", Bound(bound))
         names = [f"{stage}/{name_of(span)}" for span in spans]
-        self._found_pasts |= dict(zip(spans, names, strict=True))
+        self._pasts |= dict(zip(spans, names, strict=True))
         return self._made(Pasts, names, _costs(rows, spans), _FindPasts(rows, self._folder))
 
     def prune(
@@ -166,7 +167,7 @@ class SharedStages(stages.Runner):
         spans = [_span(part) for part in pasts]
         names = [f"prune/{name_of(span)}" for span in spans]
         costs_s = [MESSAGE_S * part.prefix.size for part in pasts]
-        sources = {name: self._found_pasts[span] for name, span in zip(names, spans, strict=True)}
+        sources = {name: self._pasts[span] for name, span in zip(names, spans, strict=True)}
         return self._made(Pruned, names, costs_s, _Prune(sources, self._folder))
 
     def table(self, make: Callable[[], Table]) -> Table:
@@ -192,29 +193,30 @@ class SharedStages(stages.Runner):
     def _made(
         self, kind: type[Part], names: Sequence[str], costs_s: Sequence[float], work: _Work
     ) -> list[Part]:
-        """The parts of these names; tasks make those that are not there, the longest first."""
-        found = {name: self._store.load(name, kind) for name in names}
-        missing = [number for number, name in enumerate(names) if found[name] is None]
+        """The parts of these names; tasks make the missing ones, the longest first."""
+        parts = {name: self._store.load(name, kind) for name in names}
+        missing = [number for number, name in enumerate(names) if parts[name] is None]
         if missing:
             stage = names[0].partition("/")[0]
+            low, high = STAGES.get(stage.removesuffix("-again"), (0.5, 0.5))
             self._runner.map(
                 work,
                 [{"part": names[number]} for number in missing],
                 [costs_s[number] for number in missing],
                 title=f"audit, {stage}",
-                progress=_share(self._progress, stage),
+                progress=part_of(self._progress, low, high),
                 addresses=[self._folder, *work.addresses()],
                 one_each=True,
             )
         for number in missing:
-            found[names[number]] = self._store.load(names[number], kind)
-        lost = [name for name, part in found.items() if part is None]
+            parts[names[number]] = self._store.load(names[number], kind)
+        lost = [name for name, part in parts.items() if part is None]
         if lost:
             raise UserError(
                 f"{self._folder / lost[0]} was made by a task, but is not there: name a folder "
                 "with `work` that all machines see"
             )
-        return [part for part in found.values() if part is not None]
+        return [part for part in parts.values() if part is not None]
 
 
 def _span(part: Pasts) -> Span:
@@ -226,19 +228,14 @@ def _costs(rows: Rows, spans: Sequence[Span]) -> list[float]:
     return [ROW_S * int(rows.counts[first:last].sum()) for first, last in spans]
 
 
-def _share(progress: Progress | None, stage: str) -> Progress | None:
-    low, high = STAGES.get(stage.removesuffix("-again"), (0.5, 0.5))
-    return None if progress is None else lambda share: progress(low + (high - low) * share)
-
-
 class _Work:
-    """What a task does: makes a part, and keeps it in the folder."""
+    """The work of a task: make a part, and store it in the folder."""
 
     def __init__(self, folder: Address) -> None:
         self._folder = folder
 
     def addresses(self) -> list[Address]:
-        """What it reads beside the folder."""
+        """The addresses that it reads besides the folder."""
         return []
 
     def __call__(self, order: dict[str, Any]) -> None:
@@ -252,14 +249,14 @@ class _Work:
         raise NotImplementedError
 
     def shared(self, store: PartStore, name: str, kind: type[Part]) -> Part:
-        """What the driver has put there for all."""
-        found = store.load(name, kind, check=False)
-        if found is None:
+        """Data that the driver has stored for all."""
+        part = store.load(name, kind, check=False)
+        if part is None:
             raise UserError(
                 f"this machine does not see {self._folder / name}: name a folder with `work` that "
                 "all machines see"
             )
-        return found
+        return part
 
 
 class _OnRows(_Work):
@@ -270,7 +267,7 @@ class _OnRows(_Work):
         self._rows = rows
 
     def addresses(self) -> list[Address]:
-        """What it reads beside the folder."""
+        """The addresses that it reads besides the folder."""
         return _addresses(self._rows)
 
 

@@ -1,7 +1,7 @@
 """One function for many orders: in processes of this machine, or as tasks of Spark.
 
-Both backends take and give JSON: what is large goes from files to files. An order whose process
-dies is given to another one; a process that dies of it again and again raises ``TaskError``.
+Both backends pass and return JSON: large data go from files to files. An order whose process
+dies is given to another one; an order that kills processes repeatedly raises ``TaskError``.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ Order = dict[str, Any]
 Row = dict[str, Any]  # an answer as JSON, and the number of its order
 ANSWERS: Final = "number int, answer string"
 
-# Spark takes some seconds to start: with less work than this, processes of this machine are faster.
+# Spark takes some seconds to start: for less work than this, processes of this machine are faster.
 WORTH_SPARK_S: Final = 20.0
 
 POLL_S: Final = 0.2
@@ -49,17 +49,17 @@ LAST_WORDS_CHARS_MAX: Final = 300
 
 
 class Runner:
-    """Where work is done."""
+    """A backend that carries out work."""
 
-    parallelism: int  # orders at work at once
-    sharers: int  # as many of them share a machine's memory; 0: as many as the machine has cores
+    parallelism: int  # concurrent orders
+    sharers: int  # orders that share a machine's memory; 0: one for each core
 
     @staticmethod
-    def of(given: SparkSession | Runner | None) -> Runner:
+    def of(backend: SparkSession | Runner | None) -> Runner:
         """A Spark session as a runner; None: processes of this machine."""
-        if isinstance(given, Runner):
-            return given
-        return PoolRunner() if given is None else SparkRunner(given)
+        if isinstance(backend, Runner):
+            return backend
+        return PoolRunner() if backend is None else SparkRunner(backend)
 
     def map(
         self,
@@ -73,12 +73,12 @@ class Runner:
         addresses: Sequence[Address] = (),
         one_each: bool = False,
     ) -> list[Any]:
-        """The answers to all orders, in their order; of those that are UserErrors the first raises.
+        """The answers to all orders, in their order; the first UserError among them is raised.
 
         ``work`` is a function of a module, or an object, that other processes can import; an order
-        gets its ``number``. ``progress`` is called with the share, by cost, of what has finished,
-        ``watch`` several times a second. ``addresses`` is where the work opens files. Spark packs
-        orders into tasks by what each may cost; or each is a task, ``one_each``.
+        gets its ``number``. ``progress`` is called with the completed share, by cost,
+        ``watch`` several times a second. ``addresses`` are those that the work opens. Spark packs
+        orders into tasks by their estimated costs; or each is a task, ``one_each``.
         """
         most = 0.0
 
@@ -102,7 +102,7 @@ class Runner:
         look: Callable[[float], None],
         **how: Any,
     ) -> list[Row]:
-        """Answers with their numbers; ``look`` is told the share done several times a second."""
+        """Answers with their numbers; ``look`` gets the completed share several times a second."""
         raise NotImplementedError
 
 
@@ -115,10 +115,12 @@ def open_runner(
     settings: Mapping[str, str] | None = None,
     log: Path | None = None,
 ) -> Iterator[Runner]:
-    """Spark, if it is named, or if this many CPU seconds are worth it; else processes here."""
+    """Spark, if a master is given or the CPU seconds are worth it; else processes here."""
     is_worth_it = work_s > WORTH_SPARK_S and importlib.util.find_spec("pyspark") is not None
     if is_worth_it or master or session is not None or settings or os.environ.get(REMOTE):
-        with open_session(master=master, session=session, settings=settings, log=log) as spark:
+        with open_session(
+            master=master, session=session, settings=settings, log=log, for_tasks=True
+        ) as spark:
             yield SparkRunner(spark)
     else:
         yield PoolRunner()
@@ -148,8 +150,8 @@ class SparkRunner(Runner):
         stage = handed(_Task(work), *how["addresses"])
 
         def job() -> list[Row]:
-            found = jobs.packed(self._spark, tasks).mapInArrow(stage, ANSWERS)
-            rows: list[Row] = found.toArrow().to_pylist()
+            frame = jobs.packed(self._spark, tasks).mapInArrow(stage, ANSWERS)
+            rows: list[Row] = frame.toArrow().to_pylist()
             return rows
 
         def watch(group: jobs.Group) -> None:
@@ -162,7 +164,7 @@ class SparkRunner(Runner):
 
 
 class _Task:
-    """What a task of Spark does with its orders, one after the other."""
+    """The work of a Spark task: its orders, one after the other."""
 
     def __init__(self, work: Callable[[Order], Any]) -> None:
         self._work = work
@@ -180,7 +182,7 @@ class _Task:
 
 
 def answer_to(work: Callable[[Any], Any], order: Any) -> str:
-    """The answer to an order; a mistake of the user's is an answer too."""
+    """The answer to an order; a UserError is an answer too."""
     try:
         return json.dumps({"done": work(order)})
     except UserError as error:
@@ -190,25 +192,25 @@ def answer_to(work: Callable[[Any], Any], order: Any) -> str:
 
 
 def answer_batch(number: int, text: str) -> pa.RecordBatch:
-    """An answer as Spark takes it."""
+    """An answer in the form for Spark."""
     columns = [pa.array([number], pa.int32()), pa.array([text], pa.string())]
     return pa.RecordBatch.from_arrays(columns, names=["number", "answer"])
 
 
 def answers(rows: Sequence[Row]) -> list[Any]:
     """The answers in the order of their numbers; the first error is raised."""
-    found = []
+    results = []
     for row in sorted(rows, key=lambda row: int(row["number"])):
         answer = json.loads(row["answer"])
         if "error" in answer:
             raise UserError(answer["error"])
         if "no_order" in answer:
             raise NoOrder(answer["no_order"])
-        found.append(answer["done"])
-    return found
+        results.append(answer["done"])
+    return results
 
 
-# A process has the modules of this one, wherever those were found.
+# A process imports from the same paths as this one.
 _START: Final = """
 import json, sys
 sys.path[:] = json.loads(sys.argv[1])
@@ -284,7 +286,7 @@ class _Worker:
         self._send(base64.b64encode(pickle.dumps(work)).decode())
 
     def give(self, order: Order) -> None:
-        """Have it do an order; what it answers can be read, and nothing if it has died."""
+        """Send it an order; its answer can be read later, or nothing if it has died."""
         self.order = order
         self._send(json.dumps(order))
 
@@ -295,14 +297,14 @@ class _Worker:
             self._process.stdin.flush()
 
     def last_words(self) -> str:
-        """What it said before it died."""
+        """The end of its output before it died."""
         self._process.wait()
         self._said.seek(0)
         lines = self._said.read().decode(errors="replace").strip().splitlines()
         return lines[-1][:LAST_WORDS_CHARS_MAX] if lines else f"status {self._process.returncode}"
 
     def end(self) -> None:
-        """Kill it, whatever it does."""
+        """Kill it in any state."""
         self._process.kill()
         self._process.wait()
         for pipe in (self._process.stdin, self.answers, self._said):
@@ -312,10 +314,10 @@ class _Worker:
 
 
 def serve() -> None:
-    """Be a process of a pool: its input is pickled work, then an order a line, until it ends."""
+    """Run as a process of a pool: input is pickled work, then an order a line, until it ends."""
     # Ctrl-C is for the owner: an interrupt here comes from the work itself.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    told, sys.stdout = sys.stdout, sys.stderr  # what work prints is no answer
+    output, sys.stdout = sys.stdout, sys.stderr  # output of the work is not an answer
     work: Callable[[Order], Any] = pickle.loads(base64.b64decode(sys.stdin.readline()))
     for line in sys.stdin:
-        print(answer_to(work, json.loads(line)), file=told, flush=True)
+        print(answer_to(work, json.loads(line)), file=output, flush=True)

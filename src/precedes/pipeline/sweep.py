@@ -1,4 +1,4 @@
-"""Experiments from beginning to end, resumable: plan, run what is not finished, tabulate."""
+"""Experiments from beginning to end, resumable: plan, run what is missing, tabulate."""
 
 from __future__ import annotations
 
@@ -50,22 +50,22 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import SparkSession
 
-# A look at the directory may take one part in so many of the time until the next.
+# Reading the directory may take this fraction of the time until the next reading.
 LOOK_EVERY: Final = 50
 
 # Failed runs that are named one by one; the table of runs has them all.
-FAILURES_TOLD: Final = 20
+FAILURES_SHOWN: Final = 20
 
 
 class RunsFailed(UserError):
-    """Runs failed, in what was asked of them or in the protocol; the others are kept."""
+    """Runs failed, because of their scenario or their protocol; the others are kept."""
 
     exit_status = Exit.UNKNOWN
 
 
 @dataclass(frozen=True)
 class Failure:
-    """A run that gave no result, and the command that repeats it."""
+    """A run without a result, and the command that repeats it."""
 
     run_id: int
     experiment: str
@@ -77,11 +77,11 @@ class Failure:
 
 @dataclass(frozen=True)
 class Sweep:
-    """What is known of experiments after a sweep; its tables are read when they are asked for."""
+    """The results of experiments after a sweep; its tables are read on access."""
 
     directory: Address
     runs: list[PlannedRun]
-    found: Mapping[int, Record]  # by run id, read from the directory when asked for
+    records: Mapping[int, Record]  # by run id, read from the directory on access
     kept: int  # runs that were finished before
     failures: list[Failure]
     errors: dict[int, str]
@@ -94,7 +94,7 @@ class Sweep:
             return pq.read_table(file)
 
     def to_pandas(self, table: str = "runs") -> pd.DataFrame:
-        """The same as a frame of pandas."""
+        """The same as a DataFrame of pandas."""
         return frames.pandas_of(self.to_arrow(table))
 
     def _known(self, table: str) -> str:
@@ -133,8 +133,8 @@ def run_experiments(
 
     ``trace`` in them is the address of the run's trace and ``audit`` what its audit counts, or None
     if the experiment keeps none.
-    What is finished is kept in ``directory``, which belongs to one version of the code: called
-    again, also after a kill, it goes on where it was. If runs fail, RunsFailed names them when
+    Finished runs are kept in ``directory``, which belongs to one version of the code: called
+    again, also after a kill, it resumes. If runs fail, RunsFailed names them when
     all others are finished. ``master`` and ``settings`` are those of the session that is made,
     unless there is one.
     """
@@ -152,9 +152,9 @@ def run_experiments(
     results: dict[str, list[dict[str, Any]]] = {experiment.name: [] for experiment in experiments}
     for run in done.runs:
         trace = str(trace_path(directory, run.name)) if run.trace else None
-        record = done.found[run.run_id]
-        found = {**record["result"], "trace": trace, "audit": record["audit"]}
-        results[run.experiment].append(found)
+        record = done.records[run.run_id]
+        result = {**record["result"], "trace": trace, "audit": record["audit"]}
+        results[run.experiment].append(result)
     return results
 
 
@@ -169,8 +169,8 @@ def run_sweep(
 ) -> Sweep:
     """Run an experiment and write its tables into the directory (docs/results.md).
 
-    Runs that failed are in the tables as such, and in what is returned, which also reads the tables
-    as frames.
+    Runs that failed are in the tables as such, and in the returned ``Sweep``, which also reads the
+    tables as DataFrames.
     """
     directory = Address.of(directory)
     params = params_of(experiment)
@@ -185,15 +185,15 @@ def run_sweep(
             settings=settings,
         )
         held.check()
-        write_tables(directory, done.runs, done.found, done.errors, params=params, took=took)
+        write_tables(directory, done.runs, done.records, done.errors, params=params, took=took)
         return _sweep(done, directory)
 
 
 class Carried(NamedTuple):
-    """Runs of experiments with what is known of each."""
+    """Runs of experiments with the results of each."""
 
     runs: list[PlannedRun]
-    found: Records
+    records: Records
     kept: int  # runs that were finished before
     errors: dict[int, str]  # by run id, of those that failed
 
@@ -206,9 +206,9 @@ def carry_out(
     progress: Progress | None = None,
     **spark: Any,
 ) -> Carried:
-    """Do the runs that are not finished; called again, also after a kill, it goes on.
+    """Carry out the unfinished runs; called again, also after a kill, it resumes.
 
-    ``spark`` is what ``open_session`` takes. If none of it is named, Spark has what is much work,
+    ``spark`` is passed to ``open_session``. Without any of it, Spark gets large amounts of work,
     but not ``in_pool``. A run that fails stops no other.
     """
     directory = held.folder
@@ -216,12 +216,12 @@ def carry_out(
     before = read_records(directory, runs)
     missing = {run.run_id: run for run in learned(runs, before.costs_s) if run.run_id not in before}
     errors: dict[int, str] = {}
-    found = before
+    records = before
     for run in missing.values():
-        # What is left of a damaged run must not be taken for finished by the task that redoes it.
+        # Remains of a damaged run must not count as finished for the task that repeats it.
         record_path(directory, run.name).remove()
     if missing:
-        # By what was planned: what finished ones took may have been a compiler's time.
+        # By the estimates: finished runs may include a compiler's time.
         work_s = sum({run.run_id: run.cost_s for run in runs if run.run_id in missing}.values())
         with (
             _log_in(directory) as log,
@@ -229,15 +229,15 @@ def carry_out(
         ):
             outcomes = simulate_runs(runner, [*missing.values()], held=held, progress=progress)
         errors = {outcome.run_id: outcome.error for outcome in outcomes if outcome.error}
-        found = before.with_more(read_records(directory, missing.values()))
+        records = before.with_more(read_records(directory, missing.values()))
         for run in missing.values():
-            if run.run_id in found:
+            if run.run_id in records:
                 _scenario_path(run, directory).remove()  # it has failed before
             else:
                 errors.setdefault(run.run_id, "its record is not where it was written")
     if progress is not None:
         progress(1.0)
-    return Carried(runs, found, len(before), errors)
+    return Carried(runs, records, len(before), errors)
 
 
 def simulate_runs(
@@ -247,14 +247,14 @@ def simulate_runs(
     held: Lease,
     progress: Progress | None = None,
 ) -> list[Outcome]:
-    """Carry out different runs and return how each of them ended.
+    """Carry out different runs and return the outcome of each.
 
-    A run that its process dies of is given up after ``ATTEMPTS_MAX`` of them. If a backend gives up
-    before that, as Spark's own ``local[2]`` does at the first failure, the runs that were at work
-    are done again one after the other: one of them was to blame, and the others were ended too.
+    A run that kills its process is given up after ``ATTEMPTS_MAX`` of them. If a backend gives up
+    before that, as Spark's own ``local[2]`` does at the first failure, the runs in progress
+    are repeated one after the other: one of them was the cause, and the others were ended too.
     """
     directory = held.folder
-    if runner.sharers:  # its processes have this machine's cache
+    if runner.sharers:  # its processes share this machine's cache
         wait_for_code(ahead_s(runs))
     work = _Run(directory.absolute(), Path.cwd(), runner.sharers)
     watch = RunWatch(held, runs, progress)
@@ -289,7 +289,7 @@ def simulate_runs(
                 batches[:0] = [*([run] for run in suspects), others]
     except jobs.SparkError as error:
         raise UserError(
-            f"{error}; finished runs are kept in {directory}, and the same command goes on"
+            f"{error}; finished runs are kept in {directory}, and the same command resumes"
         ) from None
     finally:
         watch.close()
@@ -297,7 +297,7 @@ def simulate_runs(
 
 
 class _Run:
-    """Carries out an order, in whatever process it lands."""
+    """Carries out an order, in any process."""
 
     def __init__(self, directory: Address, here: Path, sharers: int) -> None:
         self._directory = directory
@@ -313,10 +313,10 @@ class _Run:
 
 
 class RunWatch:
-    """Reports the share of runs, by cost, whose records are there, and that protocols are compiled.
+    """Reports the share of runs, by cost, with records, and waits for compilers.
 
-    Looking takes longer the more there are, so it is done the less often. A store that does not
-    answer is looked at again later; a lease that is lost raises.
+    Reading takes longer the more records there are, so it is done less often. A store that does not
+    answer is read again later; a lost lease raises.
     """
 
     def __init__(self, held: Lease, runs: Sequence[PlannedRun], progress: Progress | None) -> None:
@@ -346,7 +346,7 @@ class RunWatch:
         self._next_s = begin_s + (1 + LOOK_EVERY) * (time.monotonic() - begin_s)
 
     def close(self) -> None:
-        """Show no more that anything is waited for."""
+        """End the display of waits."""
         if self._shown is not None:
             self._shown.__exit__(None, None, None)
             self._shown = None
@@ -354,7 +354,7 @@ class RunWatch:
 
 @contextlib.contextmanager
 def _log_in(directory: Address) -> Iterator[Path]:
-    """Where on this machine Spark writes its log, which ends up in the directory."""
+    """A local path for Spark's log, which is copied to the directory."""
     if directory.is_local:
         yield (directory / LOG).local
         return
@@ -363,14 +363,14 @@ def _log_in(directory: Address) -> Iterator[Path]:
             yield folder / LOG
         finally:
             if (folder / LOG).is_file():
-                with contextlib.suppress(StoreError):  # it may be what Spark's log is about
+                with contextlib.suppress(StoreError):  # it may be the cause of Spark's log
                     (directory / LOG).put_file(folder / LOG)
 
 
 def _sweep(done: Carried, directory: Address) -> Sweep:
-    """What is known after a sweep, with a command for each run that failed."""
+    """The results of a sweep, with a command for each run that failed."""
     failures = []
-    for run in {run.run_id: run for run in done.runs if run.run_id not in done.found}.values():
+    for run in {run.run_id: run for run in done.runs if run.run_id not in done.records}.values():
         command = f"precedes simulate (see {directory / 'runs.csv'})"
         with contextlib.suppress(UserError):  # on a full disk the command cannot be kept either
             command = _command_for(run, directory)
@@ -387,7 +387,7 @@ def _sweep(done: Carried, directory: Address) -> Sweep:
     return Sweep(
         directory=directory,
         runs=done.runs,
-        found=done.found,
+        records=done.records,
         kept=done.kept,
         failures=failures,
         errors=done.errors,
@@ -395,7 +395,7 @@ def _sweep(done: Carried, directory: Address) -> Sweep:
 
 
 def _scenario_path(run: PlannedRun, directory: Address) -> Address:
-    """Where the scenario of a run that failed is kept."""
+    """The path of the scenario of a run that failed."""
     return directory / FAILED / f"{run.name}.toml"
 
 
@@ -410,48 +410,48 @@ def _command_for(run: PlannedRun, directory: Address) -> str:
 
 
 def raise_failures(done: Sweep) -> None:
-    """Name the runs that failed, if there are any."""
+    """Raise with the runs that failed, if any."""
     if not done.failures:
         return
-    told = [
+    shown = [
         f"run {failure.run_id} of {failure.experiment} ({failure.protocol}, seed {failure.seed}): "
         f"{failure.error}; repeat it with '{failure.command}'"
-        for failure in done.failures[:FAILURES_TOLD]
+        for failure in done.failures[:FAILURES_SHOWN]
     ]
-    more = len(done.failures) - len(told)
+    more = len(done.failures) - len(shown)
     rest = f" | and {more} more" if more else ""
     total = len({run.run_id for run in done.runs})
     raise RunsFailed(
         f"{len(done.failures)} of {total} runs failed, the others are kept: "
-        f"{' | '.join(told)}{rest}"
+        f"{' | '.join(shown)}{rest}"
     )
 
 
 def params_of(experiment: Experiment) -> dict[tuple[str, int], str]:
-    """What tells the runs of an experiment apart, besides protocol and seed, as text.
+    """The differences between the runs of an experiment, besides protocol and seed, as text.
 
     Runs that differ in the seed alone share their text, and means are taken over them. Two runs
-    that differ in nothing are refused: one would count twice.
+    that are equal are refused: one would count twice.
     """
     scenarios = experiment.scenarios
     others = ("protocol", "seed", "parameters", "faults")
     names = [item.name for item in fields(Scenario) if item.name not in others]
     varied = [name for name in names if len({getattr(one, name) for one in scenarios}) > 1]
     faulty = len({one.faults for one in scenarios}) > 1
-    found = {}
+    texts = {}
     seen: dict[tuple[str, str, int], int] = {}
     for number, one in enumerate(scenarios):
         words = [f"{name}={getattr(one, name)}" for name in varied]
         words += [f"faults={faults_word(one.faults)}"] if faulty else []
         words += [f"{name}={value}" for name, value in sorted(one.parameters.items())]
-        found[experiment.name, number] = text = " ".join(words)
+        texts[experiment.name, number] = text = " ".join(words)
         first = seen.setdefault((one.protocol, text, one.seed), number)
         if first != number:
             raise UserError(
                 f"scenarios {first} and {number} of {experiment.name} are the same run "
                 f"({one.protocol}, seed {one.seed}): leave one out"
             )
-    return found
+    return texts
 
 
 def to_toml(scenario: Scenario) -> str:
@@ -488,6 +488,6 @@ def _value(value: Any) -> str:
     if isinstance(value, (list, tuple)):
         return f"[{', '.join(_value(one) for one in value)}]"
     if isinstance(value, str):
-        # TOML's basic strings are JSON's, but for the characters that JSON need not escape.
+        # TOML's basic strings are JSON's, except for the characters that JSON need not escape.
         return json.dumps(value).replace("\x7f", "\\u007f")
     return repr(value)

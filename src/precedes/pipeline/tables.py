@@ -1,6 +1,6 @@
-"""The tables of a sweep: every schema, and the rows that records of runs give.
+"""The tables of a sweep: every schema, and the rows from records of runs.
 
-What was asked of runs is in typed columns of ``runs``: a field of the scenario is a column of its
+The settings of runs are in typed columns of ``runs``: a field of the scenario is a column of its
 own name, a parameter is ``param_<name>``: of its value where a run's protocol has it, and null
 elsewhere.
 """
@@ -45,9 +45,9 @@ def _all_but_first(schema: pa.Schema) -> dict[str, pa.DataType]:
     return dict(zip(schema.names[1:], schema.types[1:], strict=True))
 
 
-# What the columns of scenarios and parameters hold.
+# The types of the columns of scenarios and parameters.
 PLAIN: Final = {int: LONG, float: DOUBLE, str: TEXT, bool: FLAG}
-# Counters of a result's own, in columns of their names behind this; and parameters of protocols.
+# A result's own counters have columns with this prefix; so have parameters of protocols.
 COUNTER: Final = "extra_"
 PARAMETER: Final = "param_"
 
@@ -128,24 +128,24 @@ OCCUPANCY_BY_PROTOCOL: Final = _schema(
     {**CELL, **_of(INT, "bin runs")}, {"held_mean": DOUBLE, "held_max": LONG}
 )
 
-# Faults with a longer description are told apart by a digest.
+# Faults with a longer description are represented by a digest.
 FAULTS_CHARACTERS_MAX: Final = 100
 
-# Columns that tables of runs have anyway, and the values that are no plain ones.
+# Columns that tables of runs have anyway, and values that are not scalars.
 ELSEWHERE: Final = ("protocol", "nodes", "seed", "parameters", "faults")
 
 Row = dict[str, Any]
 
 
 def table(rows: Sequence[Row], schema: pa.Schema) -> pa.Table:
-    """Rows with the types of a schema; what a row lacks is null."""
+    """Rows with the types of a schema; missing values are null."""
     columns = [pa.array([row.get(field.name) for row in rows], field.type) for field in schema]
     return pa.Table.from_arrays(columns, schema=schema)
 
 
-def plain_tables(found: Mapping[int, Record]) -> dict[str, pa.Table]:
-    """What the records of runs say, without any computing."""
-    records = sorted(found.items())
+def plain_tables(by_run: Mapping[int, Record]) -> dict[str, pa.Table]:
+    """The tables that follow from records of runs without computation."""
+    records = sorted(by_run.items())
     bins = ("low_us", "high_us", "deliveries")
     stretches = ("start_us", "end_us", "held_mean", "held_max")
     rows: dict[str, tuple[pa.Schema, list[Row]]] = {
@@ -238,12 +238,12 @@ def runs_table(
     errors: Mapping[int, str],
     params: Mapping[tuple[str, int], str],
 ) -> pa.Table:
-    """A row for every planned run: what it is, its ``results_table`` row, and what was asked."""
-    found = {row["run_id"]: row for row in results.to_pylist()}
+    """A row for every planned run: its identity, its ``results_table`` row, and its settings."""
+    finished_rows = {row["run_id"]: row for row in results.to_pylist()}
     types = scenario_types() | parameter_types(run.scenario.protocol for run in runs)
     rows = [
         {
-            **found.get(run.run_id, {}),
+            **finished_rows.get(run.run_id, {}),
             **cells(run.scenario, types),
             "run_id": run.run_id,
             "experiment": run.experiment,
@@ -252,8 +252,8 @@ def runs_table(
             "params": params.get((run.experiment, run.number), ""),
             "nodes": run.scenario.nodes,
             "seed": run.scenario.seed,
-            "status": FINISHED if run.run_id in found else FAILED,
-            "error": None if run.run_id in found else errors.get(run.run_id, "not run"),
+            "status": FINISHED if run.run_id in finished_rows else FAILED,
+            "error": None if run.run_id in finished_rows else errors.get(run.run_id, "not run"),
         }
         for run in runs
     ]
@@ -264,12 +264,12 @@ def runs_table(
 
 
 def job_rows(took: Sequence[Summary]) -> list[Row]:
-    """What Spark's jobs took, in the order in which they ended."""
+    """The costs of Spark's jobs, in the order in which they ended."""
     return [{"job": number, **summary._asdict()} for number, summary in enumerate(took)]
 
 
 def scenario_types() -> dict[str, type]:
-    """The scenario's columns and what they hold."""
+    """The scenario's columns and their types."""
     plain = {"int": int, "float": float, "str": str, "bool": bool}
     types = {
         field.name: plain[str(field.type).removesuffix(" | None")]
@@ -280,17 +280,17 @@ def scenario_types() -> dict[str, type]:
 
 
 def parameter_types(protocols: Iterable[str]) -> dict[str, type]:
-    """The columns of these protocols' parameters and what they hold, by name.
+    """The columns of these protocols' parameters and their types, by name.
 
     Where two protocols have a parameter of one name and different types, numbers become float and
     everything else text.
     """
-    found: dict[str, set[type]] = {}
+    kinds: dict[str, set[type]] = {}
     for protocol in sorted(set(protocols)):
         for name, value in vars(registry.load(protocol).make_parameters({})).items():
             kind = next((kind for kind in (bool, int, float) if isinstance(value, kind)), str)
-            found.setdefault(PARAMETER + name, set()).add(kind)
-    return {name: _common(types) for name, types in sorted(found.items())}
+            kinds.setdefault(PARAMETER + name, set()).add(kind)
+    return {name: _common(types) for name, types in sorted(kinds.items())}
 
 
 def _common(types: set[type]) -> type:
@@ -315,13 +315,13 @@ def cells(scenario: Scenario, types: Mapping[str, type]) -> dict[str, Any]:
 
 
 def faults_word(faults: Sequence[Fault]) -> str:
-    """Faults as one word: what is said of each, or a digest if that is long."""
-    told = []
+    """Faults as one word: their descriptions, or a digest if that is long."""
+    words = []
     for fault in faults:
         said = {k: v for k, v in asdict(fault).items() if v != getattr(Fault, k, None)}
         kind = said.pop("kind")
-        told.append(f"{kind}({','.join(f'{k}={_plain(v)}' for k, v in said.items())})")
-    text = "+".join(told) or "none"
+        words.append(f"{kind}({','.join(f'{k}={_plain(v)}' for k, v in said.items())})")
+    text = "+".join(words) or "none"
     if len(text) <= FAULTS_CHARACTERS_MAX:
         return text
     return f"{len(faults)}-{hashlib.sha256(text.encode()).hexdigest()[:12]}"

@@ -1,8 +1,8 @@
 """Events in no order, sorted on Spark by way of blocks.
 
-Stages: tasks ``pack`` what they read of logs, or the rows of a frame, into blocks in a directory;
-the driver numbers what has a name; tasks translate the blocks; tasks merge them. Through Spark go
-the names of files alone, but for the rows of a frame, which only Spark can read.
+Stages: tasks ``pack`` rows of logs, or of a DataFrame, into blocks in a directory; the driver
+numbers all names; tasks translate the blocks; tasks merge them. Only names of files pass through
+Spark, except for the rows of a DataFrame, which only Spark can read.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from precedes.pipeline.runner import ANSWERS, Order, Runner, answer_batch, answe
 from precedes.pipeline.spark import jobs
 from precedes.stores import Address
 from precedes.trace import Dialect
-from precedes.trace.dialect import Found
+from precedes.trace.dialect import Notes
 from precedes.trace.formats.tables import table_batches
 from precedes.trace.sort.merge import (
     NAMES,
@@ -54,10 +54,10 @@ MERGE_S: Final = 0.1e-6
 
 
 class Packed(NamedTuple):
-    """Blocks in a directory, and what was told beside the rows."""
+    """Blocks in a directory, and the notes of their readers."""
 
     blocks: list[str]
-    found: Found
+    notes: Notes
 
 
 def pack_tables(
@@ -88,7 +88,7 @@ def pack_log(
 
 def _pack(
     runner: Runner,
-    read: Callable[[Order, Found], Iterator[pa.RecordBatch]],
+    read: Callable[[Order, Notes], Iterator[pa.RecordBatch]],
     directory: Path,
     orders: Sequence[reading.Priced],
     logs: Sequence[Address],
@@ -106,50 +106,56 @@ def _pack(
         addresses=logs,
         one_each=True,
     )
-    found = Found()
+    log_notes = Notes()
     for answer in done:
-        found.skipped.update(answer["skipped"])
+        log_notes.skipped.update(answer["skipped"])
         for run_id, notes in answer["notes"].items():
             for note in notes:
-                found.note(run_id, note)
-    return Packed([name for answer in done for name in answer["blocks"]], found)
+                log_notes.note(run_id, note)
+    return Packed([name for answer in done for name in answer["blocks"]], log_notes)
 
 
 def _pack_order(
-    read: Callable[[Order, Found], Iterator[pa.RecordBatch]], directory: str, order: Order
+    read: Callable[[Order, Notes], Iterator[pa.RecordBatch]], directory: str, order: Order
 ) -> dict[str, Any]:
-    """Pack what the parts of an order name; names of blocks follow from its number."""
-    found = Found()
+    """Pack the parts that an order names; names of blocks follow from its number."""
+    log_notes = Notes()
     prefix = f"block-{order['number']:06d}"
-    batches = (batch for part in order["parts"] for batch in read(part, found))
+    batches = (batch for part in order["parts"] for batch in read(part, log_notes))
     blocks = pack_batches(batches, Path(directory), prefix=prefix)
-    return {"blocks": blocks, "skipped": found.skipped, "notes": found.notes}
+    return {"blocks": blocks, "skipped": log_notes.skipped, "notes": log_notes.doubts}
 
 
-def _read_table(order: Order, _found: Found) -> Iterator[pa.RecordBatch]:
+def _read_table(order: Order, _notes: Notes) -> Iterator[pa.RecordBatch]:
     return table_batches(Address.of(order["path"]), range(order["first"], order["last"]))
 
 
 def _read_log(
-    format: str, dialect: Dialect, order: Order, found: Found
+    format: str, dialect: Dialect, order: Order, notes: Notes
 ) -> Iterator[pa.RecordBatch]:
-    return reading.read_order(order, format, dialect, found)
+    return reading.read_order(order, format, dialect, notes)
 
 
-def pack_frame(spark: SparkSession, events: DataFrame, directory: Path) -> Packed:
-    """The rows of a frame as blocks; its partitions are read as they are."""
-    packed = events.mapInArrow(_PackFrame(directory), ANSWERS)
+Prepare = Callable[[pa.RecordBatch], pa.RecordBatch]
+
+
+def pack_frame(
+    spark: SparkSession, events: DataFrame, directory: Path, *, prepare: Prepare
+) -> Packed:
+    """The rows of a DataFrame as blocks; its partitions are read as they are."""
+    packed = events.mapInArrow(_PackFrame(directory, prepare), ANSWERS)
     rows = jobs.wait_for(
         spark, lambda: packed.toArrow().to_pylist(), title="pack events into blocks"
     )
-    return Packed([name for names in answers(rows) for name in names], Found())
+    return Packed([name for names in answers(rows) for name in names], Notes())
 
 
 class _PackFrame:
     """Packs a partition; a second attempt at it writes files of its own."""
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, prepare: Prepare) -> None:
         self._directory = str(directory)
+        self._prepare = prepare
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         from pyspark import TaskContext
@@ -161,7 +167,7 @@ class _PackFrame:
         yield answer_batch(part, answer_to(work, batches))
 
     def _pack(self, batches: Iterator[pa.RecordBatch], *, prefix: str) -> list[str]:
-        return pack_batches(batches, Path(self._directory), prefix=prefix)
+        return pack_batches(map(self._prepare, batches), Path(self._directory), prefix=prefix)
 
 
 def sort_blocks(
@@ -192,8 +198,8 @@ def sort_blocks(
     )
     done = {
         "stretches": stretches,
-        "skipped": packed.found.skipped,
-        "notes": packed.found.notes,
+        "skipped": packed.notes.skipped,
+        "notes": packed.notes.doubts,
     }
     write_aside(directory / DONE, json.dumps(done).encode())
     for name in blocks:
@@ -202,7 +208,7 @@ def sort_blocks(
 
 
 def is_sorted(directory: Path) -> bool:
-    """Whether ``sort_blocks`` came to its end in a directory."""
+    """Return whether ``sort_blocks`` was completed in a directory."""
     return (directory / DONE).is_file()
 
 
@@ -211,15 +217,15 @@ def runs_in(
 ) -> list[SortedRows]:
     """The runs that ``sort_blocks`` left in a directory."""
     done = json.loads((directory / DONE).read_bytes())
-    found = Found()
-    found.skipped.update(done["skipped"])
-    found.notes.update(done["notes"])
+    log_notes = Notes()
+    log_notes.skipped.update(done["skipped"])
+    log_notes.doubts.update(done["notes"])
     stretches = [Stretch(*one) for one in done["stretches"]]
-    return sorted_runs(directory, stretches, complete=complete, origin=origin, found=found)
+    return sorted_runs(directory, stretches, complete=complete, origin=origin, notes=log_notes)
 
 
 def _spans(rows: NDArray[np.int64], ranges: int) -> list[tuple[int, int]]:
-    """So many ranges of nodes with about as many rows each, or fewer."""
+    """About this many ranges of nodes with similar numbers of rows."""
     ends = np.cumsum(rows)
     total = int(ends[-1]) if ends.size else 0
     wanted = [total * number // ranges for number in range(1, ranges)]

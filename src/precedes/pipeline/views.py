@@ -34,17 +34,17 @@ def open_tables(spark: SparkSession, directory: Place) -> dict[str, DataFrame]:
         raise UserError(f"{folder} holds no tables: name the directory of a finished sweep")
     traces = _tables_in(folder / TRACES)
     if folder.is_local:
-        found = {path.stem: spark.read.parquet(_escaped(path)) for path in paths}
+        frames = {path.stem: spark.read.parquet(_escaped(path)) for path in paths}
         if traces:
-            found[EVENTS] = read_traces(spark, _escaped(folder / TRACES))
+            frames[EVENTS] = read_traces(spark, _escaped(folder / TRACES))
     else:
         # Spark itself would need Hadoop's libraries for a store, and their settings.
-        found = {path.stem: _stored_frame(spark, [path]) for path in paths}
+        frames = {path.stem: _stored_frame(spark, [path]) for path in paths}
         if traces:
-            found[EVENTS] = _stored_frame(spark, traces)
-    for name, frame in found.items():
+            frames[EVENTS] = _stored_frame(spark, traces)
+    for name, frame in frames.items():
         frame.createOrReplaceTempView(name)
-    return found
+    return frames
 
 
 def _tables_in(folder: Address) -> list[Address]:
@@ -58,7 +58,7 @@ def _escaped(path: str | os.PathLike[str]) -> str:
 
 
 def _stored_frame(spark: SparkSession, paths: Sequence[Address]) -> DataFrame:
-    """Parquet files of one schema, wherever they are: tasks read whole files."""
+    """Parquet files of one schema, at any address: tasks read whole files."""
     from pyspark.sql.pandas.types import from_arrow_schema
 
     with paths[0].open() as opened:
@@ -70,13 +70,13 @@ def _stored_frame(spark: SparkSession, paths: Sequence[Address]) -> DataFrame:
 
 
 def _plain(schema: pa.Schema) -> pa.Schema:
-    """A schema without dictionaries, metadata and nullability, as Spark has it of files."""
+    """A schema without dictionaries, metadata and nullability, as Spark reads it from files."""
     kinds = [t.value_type if pa.types.is_dictionary(t) else t for t in schema.types]
     return pa.schema(list(zip(schema.names, kinds, strict=True)))
 
 
 class _ReadFiles:
-    """What a task does with addresses of files."""
+    """The work of a task on addresses of files."""
 
     def __init__(self, schema: pa.Schema) -> None:
         self._schema = schema
@@ -86,12 +86,12 @@ class _ReadFiles:
             for path in batch.column("order").to_pylist():
                 with Address.of(path).open() as opened, pq.ParquetFile(opened) as file:
                     for group in range(file.num_row_groups):
-                        found = file.read_row_group(group).cast(self._schema)
-                        yield from found.to_batches()
+                        table = file.read_row_group(group).cast(self._schema)
+                        yield from table.to_batches()
 
 
 def read_traces(spark: SparkSession, *paths: str) -> DataFrame:
-    """The columns of traces as they are in the files, as one frame."""
+    """The columns of traces as they are in the files, as one DataFrame."""
     from pyspark.sql.pandas.types import from_arrow_schema
 
     return spark.read.schema(from_arrow_schema(_plain(SCHEMA))).parquet(*paths)

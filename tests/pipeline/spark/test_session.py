@@ -1,10 +1,7 @@
-"""What a session is made with, and what its executors are sent."""
+"""Settings of a session, and the archive for its executors."""
 
 import importlib.util
 import json
-import os
-import subprocess
-import sys
 import urllib.request
 import zipfile
 
@@ -20,6 +17,7 @@ from precedes.pipeline.spark.session import (
     open_session,
     write_archive,
 )
+from tests.support.processes import printed
 
 
 def test_the_drivers_memory_is_a_share_of_the_machines():
@@ -32,7 +30,7 @@ def test_the_drivers_memory_is_a_share_of_the_machines():
     ("given", "said"),
     [
         ("spark.executor.memory", "--conf takes NAME=VALUE, not 'spark.executor.memory'"),
-        ("executor.memory=2g", "'executor.memory' is no setting of Spark's: their names begin"),
+        ("executor.memory=2g", "'executor.memory' is not a setting of Spark: their names begin"),
         ("spark.master=local", "spark.master is what --master is for"),
     ],
 )
@@ -63,7 +61,7 @@ def test_what_masters_are():
     assert [name for name in there if master.is_here(name)] == []
     assert [name for name in (*here, *there) if master.is_one_process(name)] == here[:2]
     assert [master.own_address(name) for name in (*here, "yarn")] == ["127.0.0.1"] * 4 + [None]
-    with pytest.raises(UserError, match="is no Spark master"):
+    with pytest.raises(UserError, match="is not a Spark master"):
         master.check_reachable("http://host")
 
 
@@ -98,6 +96,26 @@ def test_the_page_and_what_jobs_took(spark):
     assert (second.title, second.tasks) == ("nothing", 0)
 
 
+COMPILERS = """
+from precedes.pipeline import open_session
+from precedes.pipeline.runner import open_runner
+from precedes.pipeline.spark.session import QUICK_COMPILER
+
+for is_quick in (False, True):
+    with open_runner(master="local[1]") if is_quick else open_session(master="local[1]"):
+        from pyspark.sql import SparkSession
+
+        options = SparkSession.active().conf.get("spark.driver.extraJavaOptions")
+        assert (QUICK_COMPILER in options) == is_quick, options
+"""
+
+
+@pytest.mark.gate
+def test_only_tasks_of_python_have_the_quick_compiler():
+    """Sweeps and audits of files; queries over DataFrames run in Java for longer."""
+    printed("-c", COMPILERS)
+
+
 def test_the_archive_is_the_package(tmp_path):
     """The same bytes each time; unpacked as a folder of its name it is the package itself."""
     for name in ("one.zip", "two.zip"):
@@ -110,11 +128,8 @@ def test_the_archive_is_the_package(tmp_path):
     assert names == {path.relative_to(sources.PACKAGE) for path in sources.files()}
     assert (place / "precedes" / "py.typed").is_file()
     ask = "from precedes import sources; print(sources.PACKAGE, sources.digest_of_runs())"
-    told = subprocess.run(
-        [sys.executable, "-c", ask], capture_output=True, text=True, check=True,
-        env={**os.environ, "PYTHONPATH": str(place)},
-    )  # fmt: skip
-    assert told.stdout.split() == [str(place / "precedes"), sources.digest_of_runs()]
+    reported = printed("-c", ask, env={"PYTHONPATH": str(place)})
+    assert reported.split() == [str(place / "precedes"), sources.digest_of_runs()]
     assert importlib.util.find_spec("precedes").origin == str(sources.PACKAGE / "__init__.py")
 
 

@@ -32,10 +32,10 @@ CLASSES: Final = {
 def become(
     daemon: str, *, host: str, master: str | None, announce: Announce, **options: object
 ) -> NoReturn:
-    """Be a master or a worker from here on: signals, process number and exit status are its own.
+    """Become a master or a worker: signals, process number and exit status are its own.
 
-    ``options`` are Spark's own, those that are None left out; ``master`` is the worker's.
-    ``announce`` is called when nothing is left to do but that.
+    ``options`` are Spark's own, without those that are None; ``master`` is the worker's.
+    ``announce`` is called as the last step before that.
     """
     words = [CLASSES[daemon]]
     for name, value in {"host": host, **options}.items():
@@ -47,7 +47,7 @@ def become(
 def become_server(
     *, host: str, port: int, master: str, settings: Mapping[str, str], announce: Announce
 ) -> NoReturn:
-    """Be a Spark Connect server from here on, whose tasks run on this master."""
+    """Become a Spark Connect server, whose tasks run on this master."""
     check_settings(settings)
     wanted = {
         "spark.connect.grpc.binding.address": host,
@@ -61,7 +61,7 @@ def become_server(
     words = ["--master", with_retries(master), "--class", CLASSES["connect"]]
     for name, value in wanted.items():
         words += ["--conf", f"{name}={value}"]
-    # Spark's name for a program that is among its own classes.
+    # Spark's name for a program that is one of its own classes.
     _become("spark-submit", [*words, "spark-internal"], host=host, announce=announce)
 
 

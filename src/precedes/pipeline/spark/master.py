@@ -1,4 +1,4 @@
-"""What the address of a Spark master means, and whether anybody is there."""
+"""Addresses of Spark masters: their kinds, and whether they are reachable."""
 
 from __future__ import annotations
 
@@ -26,35 +26,35 @@ CONNECT_S: Final = 5.0
 
 
 def with_retries(master: str) -> str:
-    """A local master that tries a task again; by itself it would give up at the first failure."""
+    """A local master that retries a task; by itself it would give up at the first failure."""
     match = LOCAL.fullmatch(master)
     return master if match is None else f"local[{match[1] or 1},{FAILURES_MAX}]"
 
 
 def is_connect(master: str) -> bool:
-    """Whether it is a server of Spark Connect, which has all of Spark but its context."""
+    """Return whether it is a server of Spark Connect, which has all of Spark but its context."""
     return master.startswith(CONNECT)
 
 
 def is_one_process(master: str) -> bool:
-    """Whether tasks are processes of this machine that run what this process runs."""
+    """Return whether tasks are processes of this machine that run what this process runs."""
     return re.match(r"local(\[|$)", master) is not None
 
 
 def is_here(master: str) -> bool:
-    """Whether nothing has to be reached from another machine."""
+    """Return whether no other machine has to reach this one."""
     return master.startswith("local") or urlsplit(master).hostname in (LOOPBACK, "localhost", "::1")
 
 
 def own_address(master: str) -> str | None:
-    """The address of this machine at which others reach it; None if that is left to Spark."""
+    """The address at which others reach this machine; None if that is left to Spark."""
     if is_here(master):
         return LOOPBACK
     if not master.startswith(STANDALONE):
         return None
     parts = urlsplit(f"//{master.removeprefix(STANDALONE).partition(',')[0]}")
     try:
-        # Nothing is sent: this asks the system which way it would go.
+        # Nothing is sent: this asks the system for its route.
         with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as way:
             way.connect((parts.hostname, parts.port or PORTS[STANDALONE]))
             return str(way.getsockname()[0])
@@ -63,16 +63,16 @@ def own_address(master: str) -> str | None:
 
 
 def check_reachable(master: str) -> None:
-    """Refuse at once what is no master, and an address that nobody listens at."""
+    """Raise at once for an invalid master, and for an address without a listener."""
     if not KNOWN.match(master):
         raise UserError(
-            f"{master!r:.80} is no Spark master: use local[*], local[N], spark://HOST:PORT or "
+            f"{master!r:.80} is not a Spark master: use local[*], local[N], spark://HOST:PORT or "
             "sc://HOST:PORT"
         )
     scheme = next((known for known in PORTS if master.startswith(known)), None)
     if scheme is None:
         return
-    # What follows a semicolon are parameters of a connection to Spark Connect.
+    # Parameters of a connection to Spark Connect follow a semicolon.
     addresses = master.removeprefix(scheme).partition("/")[0].split(",")
     failures = []
     for address in addresses:
@@ -82,7 +82,7 @@ def check_reachable(master: str) -> None:
             socket.create_connection(where, timeout=CONNECT_S).close()
             return
         except ValueError:
-            failures.append(f"{address} is no HOST:PORT")
+            failures.append(f"{address} is not HOST:PORT")
         except OSError as error:
             failures.append(f"{address}: {error.strerror or error}")
     kind = "Spark Connect server" if scheme == CONNECT else "Spark master"

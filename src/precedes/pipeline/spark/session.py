@@ -1,4 +1,4 @@
-"""The Spark session: one factory, which also takes a session that somebody else has made."""
+"""The Spark session: one factory, which also accepts an existing session."""
 
 from __future__ import annotations
 
@@ -40,12 +40,13 @@ from precedes.pipeline.spark.master import (
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-# Starting a JVM and registering an application; a cluster that takes longer is not there.
+# Starting a JVM and registering an application; a slower cluster counts as unreachable.
 START_S: Final = 180.0
 
-# Java runs for seconds and plans small queries: its optimising compiler and parallel collector
-# would double the CPU time of a session.
-JAVA_OPTIONS: Final = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+JAVA_OPTIONS: Final = "-XX:+UseSerialGC"
+# Where tasks of Python do the work, as in sweeps, Java runs for seconds and plans small queries:
+# its optimising compiler would take more CPU time than it saves.
+QUICK_COMPILER: Final = "-XX:TieredStopAtLevel=1"
 
 # The driver plans, and holds tables with a row a run.
 DRIVER_PART: Final = 8
@@ -59,10 +60,10 @@ LOCAL_IP: Final = "SPARK_LOCAL_IP"
 CONNECT_MODE: Final = "SPARK_CONNECT_MODE_ENABLED"
 
 PY4J_LOGGERS: Final = ("py4j.java_gateway", "py4j.clientserver")
-# They print the error of a query with all of Java's stack, besides raising it.
+# They print the error of a query with all of Java's stack, in addition to raising it.
 QUERY_LOGGERS: Final = ("DataFrameQueryContextLogger", "SQLQueryContextLogger")
 
-# Nothing of when or by whom it was made: the same sources are the same archive.
+# Without times and owners: the same sources give the same archive.
 DATE: Final = (1980, 1, 1, 0, 0, 0)
 MODE: Final = 0o644 << 16
 
@@ -85,6 +86,9 @@ SETTINGS: Final = {
     "spark.sql.adaptive.enabled": "false",
     "spark.sql.execution.arrow.pyspark.enabled": "true",
     "spark.sql.session.timeZone": "UTC",
+    "spark.sql.streaming.stateStore.providerClass": (
+        "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
+    ),
     "spark.task.maxFailures": str(FAILURES_MAX),
     "spark.python.worker.reuse": "true",
 }
@@ -97,13 +101,15 @@ def open_session(
     session: SparkSession | None = None,
     log: Path | None = None,
     settings: Mapping[str, str] | None = None,
+    for_tasks: bool = False,
 ) -> Iterator[SparkSession]:
     """A session for a block: the one given, the active one, or a new one that ends with it.
 
     A new one runs on ``master`` (default: ``SPARK_REMOTE``, or all cores of this machine), listens
-    on 127.0.0.1 only unless the master is elsewhere, and writes what Java says to ``log``, a file
-    that stays, or else to one that goes with the session. ``settings`` are Spark's, and win over
-    those chosen here; with ``spark.ui.enabled`` the address of its page is printed.
+    on 127.0.0.1 only unless the master is elsewhere, and writes Java's output to ``log``, a
+    permanent file, or else to a temporary one. ``settings`` are Spark's, and override those chosen
+    here; with ``spark.ui.enabled`` the address of its page is printed. ``for_tasks`` chooses Java's
+    quick compiler, for work that is done in Python.
 
     Executors on other machines, or with another Python, import this package from an archive of it.
     """
@@ -113,22 +119,24 @@ def open_session(
 
     check_settings(settings or {})
     asked = None if master is None else with_retries(master)
-    found = session
-    if found is None:
+    spark = session
+    if spark is None:
         with contextlib.suppress(PySparkRuntimeError):  # there is none
-            found = SparkSession.active()
-    if found is not None:
-        _check_found(found, asked, settings)
+            spark = SparkSession.active()
+    if spark is not None:
+        _check_existing(spark, asked, settings)
         with _unlogged():
-            _send_to(found)
-            yield found
+            _send_to(spark)
+            yield spark
         return
     scratch = _scratch()
     try:
         where = asked or with_retries(os.environ.get(REMOTE) or DEFAULT)
-        # That this process is a client of Connect, which Spark notes there, is taken back.
+        # Undo Spark's note that this process is a client of Connect.
         with _unlogged(), _variables({CONNECT_MODE: os.environ.get(CONNECT_MODE)}):
-            made = _start(where, scratch, log or scratch / "spark.log", settings or {})
+            java_options = f"{JAVA_OPTIONS} {QUICK_COMPILER}" if for_tasks else JAVA_OPTIONS
+            log_path = log or scratch / "spark.log"
+            made = _start(where, scratch, log_path, settings or {}, java_options)
             if log is not None and not is_connect(where):
                 _logs[made] = log
             try:
@@ -144,10 +152,10 @@ _served: Final[weakref.WeakSet[SparkSession]] = weakref.WeakSet()
 
 
 def _send_to(session: SparkSession) -> None:
-    """Send the package to the executors of somebody else's session, once, if they are elsewhere."""
+    """Send the package to the executors of a foreign session, once, if they are elsewhere."""
     if session in _served or not _is_elsewhere(session):
         return
-    folder = _scratch()  # Spark reads it for as long as the session lives
+    folder = _scratch()  # Spark reads it for the lifetime of the session
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     _send(session, folder)
     _served.add(session)
@@ -159,34 +167,34 @@ def context_of(session: SparkSession) -> Any:
 
 
 def _is_elsewhere(session: SparkSession) -> bool:
-    """Whether tasks of a session may run other code: those of Connect are its server's."""
+    """Return whether tasks of a session may run other code: those of Connect are its server's."""
     context = context_of(session)
     if context is None or not is_one_process(str(context.master)):
         return True
     return bool(context.pythonExec != sys.executable)
 
 
-# Where the messages of sessions made here go and stay.
+# Log files of the sessions made here, if they are permanent.
 _logs: Final[weakref.WeakKeyDictionary[SparkSession, Path]] = weakref.WeakKeyDictionary()
 
 
 def log_of(session: SparkSession) -> Path | None:
-    """The log of a session, if it was made here and its log stays."""
+    """The log of a session, if it was made here and is permanent."""
     return _logs.get(session)
 
 
 def require_pyspark() -> None:
-    """Say what to install if Spark is not there."""
+    """Raise UserError with the package to install if Spark is missing."""
     try:
         import pyspark  # noqa: F401
     except ImportError:
         raise UserError(f"this needs Spark, which is not installed: {java.HELP}") from None
 
 
-def _check_found(
+def _check_existing(
     session: SparkSession, master: str | None, settings: Mapping[str, str] | None
 ) -> None:
-    """Refuse what a session that runs already cannot be given."""
+    """Raise for arguments that an existing session cannot honour."""
     if settings:
         raise UserError(
             f"{next(iter(settings))} cannot be set in a Spark session that runs already: set it "
@@ -207,7 +215,9 @@ def _check_found(
         )
 
 
-def _start(master: str, scratch: Path, log: Path, settings: Mapping[str, str]) -> SparkSession:
+def _start(
+    master: str, scratch: Path, log: Path, settings: Mapping[str, str], java_options: str
+) -> SparkSession:
     if is_connect(master):
         from pyspark.errors import PySparkImportError
 
@@ -217,11 +227,11 @@ def _start(master: str, scratch: Path, log: Path, settings: Mapping[str, str]) -
             check_dependencies()
         except (ImportError, PySparkImportError):
             raise UserError(
-                "Spark Connect needs what is not installed: pip install 'precedes[connect]'"
+                "Spark Connect is not installed: pip install 'precedes[connect]'"
             ) from None
     check_reachable(master)
     log = log.absolute()
-    # What executors call, and nothing else listens at; None: Spark chooses, or the user has.
+    # The address for executors, and only for them; None: Spark chooses, or the user has.
     is_chosen = bool(os.environ.get(LOCAL_IP)) and not is_here(master)
     own = None if is_chosen else own_address(master)
     with waiting.shown("starting Spark"):
@@ -230,7 +240,8 @@ def _start(master: str, scratch: Path, log: Path, settings: Mapping[str, str]) -
                 made = _bounded(_connect_builder(master, settings), master, log)
         else:
             with _variables(_start_variables(log, settings, own)):
-                made = _bounded(_builder(master, scratch, log, settings, own), master, log)
+                builder = _builder(master, scratch, log, settings, own, java_options)
+                made = _bounded(builder, master, log)
         try:
             if not is_connect(master):
                 made.sparkContext.setLogLevel("ERROR")
@@ -242,7 +253,7 @@ def _start(master: str, scratch: Path, log: Path, settings: Mapping[str, str]) -
             raise
     if _has_page(settings):
         url = made.sparkContext.uiWebUrl
-        # Spark names the address that executors call, not the one where the page listens.
+        # Spark names the address for executors, not the one where the page listens.
         here = url if own is None else f"http://{LOOPBACK}:{urlsplit(url).port}"
         say(f"Spark's page: {here}")
     return made
@@ -253,16 +264,23 @@ def _has_page(settings: Mapping[str, str]) -> bool:
 
 
 def check_settings(settings: Mapping[str, str]) -> None:
-    """Refuse settings that Spark would pass over without a word."""
+    """Raise UserError for settings that Spark would ignore silently."""
     for name in settings:
         if not name.startswith("spark."):
-            raise UserError(f"{name!r:.80} is no setting of Spark's: their names begin with spark.")
+            raise UserError(
+                f"{name!r:.80} is not a setting of Spark: their names begin with spark."
+            )
         if name in ("spark.master", "spark.remote"):
             raise UserError(f"{name} is what `master` is for: name it there")
 
 
 def _builder(
-    master: str, scratch: Path, log: Path, settings: Mapping[str, str], own: str | None
+    master: str,
+    scratch: Path,
+    log: Path,
+    settings: Mapping[str, str],
+    own: str | None,
+    java_options: str,
 ) -> Any:
     from pyspark.sql import SparkSession
 
@@ -273,16 +291,16 @@ def _builder(
         "spark.driver.memory": f"{driver_memory_mb(machine_bytes())}m",
         "spark.local.dir": str(scratch),
         "spark.sql.warehouse.dir": str(scratch / "warehouse"),
-        # All that precedes reads of this process's variables.
+        # All variables of this process that precedes reads.
         **{f"spark.executorEnv.{k}": v for k, v in os.environ.items() if k.startswith("PRECEDES_")},
     }
     if own is not None:
         wanted |= {"spark.driver.host": own, "spark.driver.bindAddress": own}
     wanted |= settings
-    # Of two options that contradict each other Java heeds the last.
+    # Of two contradictory options Java uses the last.
     options = {
-        "spark.executor.extraJavaOptions": JAVA_OPTIONS,
-        "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile=file:{log4j} {JAVA_OPTIONS}",
+        "spark.executor.extraJavaOptions": java_options,
+        "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile=file:{log4j} {java_options}",
     }
     wanted |= {name: f"{ours} {settings.get(name, '')}".strip() for name, ours in options.items()}
     builder = SparkSession.builder.master(master).appName("precedes")
@@ -294,15 +312,15 @@ def _builder(
 def _start_variables(
     log: Path, settings: Mapping[str, str], own: str | None
 ) -> dict[str, str | None]:
-    """Environment variables with which Java is started."""
+    """Environment variables for starting Java."""
     python = settings.get("spark.pyspark.python") or os.environ.get(PYTHON) or sys.executable
     return {
         "JAVA_HOME": str(java.java_home()),
         java.LOG_VARIABLE: str(log),
         PYTHON: python,
         "PYSPARK_DRIVER_PYTHON": os.environ.get("PYSPARK_DRIVER_PYTHON") or sys.executable,
-        REMOTE: None,  # Spark would go there whatever master is asked for
-        # Where Spark's page listens; what executors call are settings.
+        REMOTE: None,  # it would override any master
+        # The address of Spark's page; the one for executors is a setting.
         **({} if own is None else {LOCAL_IP: LOOPBACK}),
     }
 
@@ -313,11 +331,11 @@ def driver_memory_mb(machine_bytes: int) -> int:
 
 
 def _connect_builder(master: str, settings: Mapping[str, str]) -> Any:
-    """Of a session on a server, which has its own memory, Python and log."""
+    """The builder for a session on a server, which has its own memory, Python and log."""
     from pyspark.sql import SparkSession
 
     if _has_page(settings):
-        raise UserError("the page of Spark Connect is its server's: do not ask for another")
+        raise UserError("Spark Connect's page belongs to its server: leave it out")
     builder = SparkSession.builder.remote(master)
     ours = {name: value for name, value in SETTINGS.items() if name.startswith("spark.sql.")}
     for name, value in {**ours, **settings}.items():
@@ -326,7 +344,7 @@ def _connect_builder(master: str, settings: Mapping[str, str]) -> Any:
 
 
 def _bounded(builder: Any, master: str, log: Path) -> SparkSession:
-    """Make the session, or say within ``START_S`` why there is none."""
+    """Make the session, or report within ``START_S`` why there is none."""
     made: list[SparkSession] = []
     errors: list[BaseException] = []
 
@@ -344,14 +362,14 @@ def _bounded(builder: Any, master: str, log: Path) -> SparkSession:
     lines = ["no answer"]
     if errors:
         lines = [(str(errors[0]) or type(errors[0]).__name__).splitlines()[0]]
-        with contextlib.suppress(OSError):  # what Java said tells more
+        with contextlib.suppress(OSError):  # Java's own output is more informative
             said = log.read_text(encoding="utf-8", errors="replace").splitlines()
             lines += [line for line in said if re.search(r"\bERROR\b|Exception|Error:", line)]
     raise UserError(f"Spark did not start on {master}: {lines[-1].strip()[:300]}")
 
 
 def _stop(session: SparkSession) -> None:
-    """End the session and its Java, so that the next one of this process starts afresh."""
+    """End the session and its Java, so that the next one of this process starts cleanly."""
     from pyspark import SparkContext
 
     with contextlib.suppress(Exception):  # a session whose Java is dead already
@@ -384,14 +402,14 @@ def _variables(wanted: Mapping[str, str | None]) -> Iterator[None]:
 
 
 def scratch_base() -> Path:
-    """A directory on a real disk, for what does not fit into memory."""
+    """A directory on a disk, for data that do not fit into memory."""
     places = [os.environ.get("SPARK_LOCAL_DIRS", "").split(",")[0], "/var/tmp"]
     usable = [place for place in places if place and os.access(place, os.W_OK)]
     return Path(usable[0] if usable else tempfile.gettempdir())
 
 
 def _scratch() -> Path:
-    """A directory for what Spark spills; those of dead processes are removed."""
+    """A directory for Spark's spills; those of dead processes are removed."""
     base = scratch_base()
     try:
         return own_directory(base, "precedes-spark-")
@@ -402,7 +420,7 @@ def _scratch() -> Path:
 
 
 def write_archive(path: Path) -> None:
-    """Write what is in the package, compiled modules and pages aside, as a zip."""
+    """Write the contents of the package, without compiled modules and pages, as a zip."""
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
         for file in sorted(sources.PACKAGE.rglob("*")):
             is_shown = file.is_relative_to(sources.SHARE)
@@ -414,14 +432,14 @@ def write_archive(path: Path) -> None:
 
 
 def _send(session: SparkSession, folder: Path) -> None:
-    """Have the executors of a session import this package, from an archive made in this folder.
+    """Make the executors of a session import this package, from an archive made in this folder.
 
     Spark unpacks an archive into a folder of the name given, and puts the folder that holds it
     first on the path of modules. An archive of the package's inside, unpacked as ``precedes``, is
     therefore what executors import, whatever else is installed there: as files, which digests of
     sources and the cache of compiled code need, and a ``--py-files`` archive would not be.
 
-    The file is read for as long as the session lives.
+    The file is read for the lifetime of the session.
     """
     path = folder / f"{sources.PACKAGE.name}-{sources.digest_of_runs()[:12]}.zip"
     write_archive(path)
@@ -435,7 +453,7 @@ def _send(session: SparkSession, folder: Path) -> None:
 
 @contextlib.contextmanager
 def _unlogged() -> Iterator[None]:
-    """Have Spark's Python side not log calls and queries that fail, which it raises as well.
+    """Silence Spark's Python logs of calls and queries that fail, which it raises as well.
 
     py4j would print a traceback for every call that Ctrl-C interrupts or that Java dies in, partly
     with the root logger.
