@@ -8,10 +8,12 @@ these values is marked, and every claim that a marked run takes part in names it
 from __future__ import annotations
 
 import dataclasses
+import functools
 import math
 import statistics
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import InitVar, dataclass
+from operator import getitem
 from typing import Any, Final, NamedTuple, TypeVar
 
 from precedes.errors import InternalError
@@ -19,6 +21,8 @@ from precedes.intervals import student_t
 
 Run = Mapping[str, Any]  # one ``Result.as_dict()``, with its marks
 Results = Mapping[str, Sequence[Run]]  # by experiment, in the order of its scenarios
+Reader = Callable[[Run], float]
+Pair = Callable[[Run, Run], float]
 Read = TypeVar("Read", bound=Callable[..., float])
 
 MARKS: Final = "fitted"  # the key of a run's marks
@@ -29,7 +33,7 @@ _SEAL: Final = object()
 
 
 class Origin(NamedTuple):
-    """The run that a value was read from: by it every number of a report leads back to records."""
+    """The run that a value was read from; it links every number of a report to its records."""
 
     experiment: str
     run: str  # as its files are called, "" if it has none
@@ -37,7 +41,7 @@ class Origin(NamedTuple):
 
 
 def ranged(low: float, high: float = math.inf) -> Callable[[Read], Read]:
-    """A reader of what cannot lie outside of these bounds, such as a share or a count."""
+    """Decorate a reader of a quantity with bounds, such as a share or a count."""
 
     def decorate(read: Read) -> Read:
         read.range = (low, high)  # type: ignore[attr-defined]
@@ -46,13 +50,22 @@ def ranged(low: float, high: float = math.inf) -> Callable[[Read], Read]:
     return decorate
 
 
+def value(*path: str, factor: float = 1.0, low: float = -math.inf) -> Reader:
+    """Reader of the number at these keys of a run; ``low`` is its lower bound."""
+    return ranged(low)(lambda run: float(functools.reduce(getitem, path, run)) * factor)
+
+
+def less(read: Reader) -> Pair:
+    """Difference of the first run from the second."""
+    return lambda run, other: read(run) - read(other)
+
+
 @dataclass(frozen=True)
 class Measured:
     """Values of one quantity, one for each replication. Only ``measure`` and ``pooled`` make one.
 
-    So a published value cannot stand where a measured one belongs: it is a plain number. ``fitted``
-    names what was chosen by a look at print, of all that the values depend on; ``origins`` names
-    the runs.
+    So a published value, a plain number, cannot be used as a measured one. ``fitted`` names the
+    parameters that the values depend on and that were fitted; ``origins`` names the runs.
     """
 
     values: tuple[float, ...]
@@ -81,13 +94,13 @@ class Measured:
         return statistics.stdev(self.values) if len(self.values) > 1 else 0.0
 
     def around(self, runs: int) -> tuple[float, float] | None:
-        """The interval that the mean of so many more replications lies in with 95 %."""
+        """The 95 % prediction interval of the mean of this number of further replications."""
         return self._around(1 / runs + 1 / len(self.values))
 
     def _around(self, variance: float) -> tuple[float, float] | None:
         """An interval around the mean; the variance is in units of that of one replication.
 
-        No part of it lies where the quantity cannot be, which costs no confidence.
+        It is cut to the bounds of the quantity, which costs no confidence.
         """
         count = len(self.values)
         if count < 2:
@@ -100,12 +113,18 @@ class Measured:
 def measure(read: Callable[..., float], *runs: Sequence[Run]) -> Measured:
     """One value for each replication: ``read`` of a run.
 
-    Of several lists ``read`` gets the runs that stand at the same place, such as one seed with
-    and without an option.
+    With several lists, ``read`` gets the runs at the same index, such as one seed with and without
+    an option.
     """
     if not runs or not runs[0] or len({len(one) for one in runs}) > 1:
         raise InternalError(f"measure() needs lists of equally many runs, not {_lengths(runs)}")
     return _checked(read, [read(*row) for row in zip(*runs, strict=True)], runs)
+
+
+def paired(read: Callable[..., float], *runs: Sequence[Run]) -> Measured:
+    """Measure runs of the same seeds; those that only one of the lists has are left out."""
+    count = min(map(len, runs))
+    return measure(read, *(one[:count] for one in runs))
 
 
 def pooled(read: Callable[..., float], *runs: Sequence[Run]) -> Measured:
@@ -119,12 +138,12 @@ def select(runs: Sequence[Run], **wanted: Any) -> list[Run]:
     """The runs whose scenario has these values, in their order: ``rate=100.0, entries=50``.
 
     A name is a field of the scenario, or else a parameter of the protocol. It is an error if no
-    run fits: a figure without runs would be one nobody notices.
+    run matches, because an empty figure is easily overlooked.
     """
-    found = [run for run in runs if all(field(run, k) == v for k, v in wanted.items())]
-    if not found:
+    matches = [run for run in runs if all(field(run, k) == v for k, v in wanted.items())]
+    if not matches:
         raise InternalError(f"no run of {len(runs)} has {wanted}")
-    return found
+    return matches
 
 
 def field(run: Run, name: str) -> Any:
@@ -159,9 +178,9 @@ def _checked(
 
 
 class Fitted(NamedTuple):
-    """A field of a scenario or parameter of a protocol that was chosen, and what it was chosen by.
+    """A fitted field of a scenario or parameter of a protocol, and the item that it was fitted to.
 
-    What is not a field, such as the law of the faults of a run, belongs to ``experiments`` instead.
+    A choice that is not a field, such as the law of the faults, names its ``experiments`` instead.
     """
 
     field: str
@@ -170,12 +189,13 @@ class Fitted(NamedTuple):
     experiments: tuple[str, ...] = ()
     # The items that it was fitted to, or their statements that begin so; ``chosen_by`` if empty.
     items: tuple[str | tuple[str, str], ...] = ()
+    only_if: tuple[tuple[str, Any], ...] = ()  # other fields without which it changes nothing
 
     def __str__(self) -> str:
         return f"{self.field} {self.value}, by {self.chosen_by}"
 
     def is_fitted_to(self, item: str, statement: str) -> bool:
-        """Whether it was chosen to match this statement."""
+        """Return whether it was fitted to this statement."""
         places = (one if isinstance(one, tuple) else (one, "") for one in self._places)
         return any(item == name and statement.startswith(start) for name, start in places)
 
@@ -184,14 +204,15 @@ class Fitted(NamedTuple):
         return self.items or (self.chosen_by,)
 
     def takes_part(self, experiment: str, run: Run) -> bool:
-        """Whether a run of an experiment depends on it."""
+        """Return whether a run of an experiment depends on it."""
         if self.experiments:
             return experiment in self.experiments
-        return bool(field(run, self.field) == self.value)
+        wanted = ((self.field, self.value), *self.only_if)
+        return all(field(run, name) == value for name, value in wanted)
 
 
 def marked(results: Results, chosen: Sequence[Fitted]) -> dict[str, list[Run]]:
-    """The runs, each with where it comes from and what was fitted of all that it depends on."""
+    """The runs, each with its origin and the fitted parameters that it depends on."""
     return {
         name: [
             {
@@ -211,7 +232,7 @@ def regardless(measured: Measured) -> Measured:
 
 
 def fitted_reader(mark: Fitted) -> Callable[[Read], Read]:
-    """A reader that counts with a number that was chosen by a look at print."""
+    """A reader that uses a fitted number."""
 
     def decorate(read: Read) -> Read:
         setattr(read, MARKS, (mark,))

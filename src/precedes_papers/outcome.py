@@ -23,7 +23,7 @@ Runner = Callable[..., dict[str, list[dict[str, Any]]]]
 
 
 class Timing(NamedTuple):
-    """What an experiment took, also if its runs were finished long ago."""
+    """Duration of an experiment, including runs that finished in an earlier call."""
 
     experiment: str
     runs: int
@@ -32,7 +32,7 @@ class Timing(NamedTuple):
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a report says of one paper."""
+    """Content of a report about one paper."""
 
     paper: str  # its number
     reference: Reference
@@ -46,7 +46,7 @@ class Outcome:
 
     @property
     def runs(self) -> int:
-        """How many runs it was made from."""
+        """Number of runs that it was made from."""
         return sum(timing.runs for timing in self.timings)
 
 
@@ -71,7 +71,7 @@ def reproduce(
     chosen = {paper.number: paper for paper in map(load, wanted or papers())}
     run = runner or run_experiments
     experiments = {number: paper.experiments(scale) for number, paper in chosen.items()}
-    named = [_named(number, one) for number, found in experiments.items() for one in found]
+    named = [_named(number, one) for number, group in experiments.items() for one in group]
     results = run(
         named,
         Address.of(directory) / "runs" / sources_digest()[:12],
@@ -103,7 +103,7 @@ def judge(paper: Paper, results: Results, *, scale: str) -> Outcome:
     shown = list(paper.shown(results, claims))
     twice = [name for name, count in Counter(one.name for one in shown).items() if count > 1]
     if twice:
-        raise InternalError(f"{paper.number}: tables and figures: {twice[0]} is there twice")
+        raise InternalError(f"{paper.number}: tables and figures: {twice[0]} occurs twice")
     figures = tuple(one for one in shown if isinstance(one, Figure))
     return Outcome(
         paper=paper.number,
@@ -122,17 +122,17 @@ def judge(paper: Paper, results: Results, *, scale: str) -> Outcome:
 
 
 def counts(outcomes: Iterable[Outcome]) -> dict[str, int]:
-    """How many claims have which verdict, in the order of the verdicts."""
-    found = Counter(claim.verdict for outcome in outcomes for claim in outcome.claims)
-    return {verdict: found[verdict] for verdict in VERDICTS}
+    """Number of claims by verdict, in the order of the verdicts."""
+    numbers = Counter(claim.verdict for outcome in outcomes for claim in outcome.claims)
+    return {verdict: numbers[verdict] for verdict in VERDICTS}
 
 
 def statement_counts(outcomes: Iterable[Outcome]) -> dict[str, int]:
-    """How many published statements have which outcome, in the order of the outcomes."""
-    found = Counter(
+    """Number of published statements by outcome, in the order of the outcomes."""
+    numbers = Counter(
         outcome_of(readings) for outcome in outcomes for readings in statements(outcome.claims)
     )
-    return {name: found[name] for name in OUTCOMES}
+    return {name: numbers[name] for name in OUTCOMES}
 
 
 def _named(number: str, experiment: Experiment) -> Experiment:

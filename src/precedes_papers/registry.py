@@ -47,9 +47,9 @@ _NAME: Final = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
 
 @dataclass(frozen=True)
 class Reference:
-    """A paper: who wrote it, where it appeared, and which protocols here come from it.
+    """A paper: its authors, venue, and the protocols here that come from it.
 
-    What the text that is followed here does not tell is empty, and None for the year.
+    Fields that its text does not give are empty; the year is None.
     """
 
     authors: tuple[str, ...]  # "de Araujo, João Paulo"
@@ -104,13 +104,13 @@ class Paper:
 @functools.cache
 def papers() -> tuple[str, ...]:
     """The numbers of all papers of the package, in order."""
-    found = (module.name for module in pkgutil.iter_modules([str(Path(__file__).parent)]))
-    return tuple(sorted(name[1:] for name in found if re.fullmatch("p[0-9]{3}", name)))
+    names = (module.name for module in pkgutil.iter_modules([str(Path(__file__).parent)]))
+    return tuple(sorted(name[1:] for name in names if re.fullmatch("p[0-9]{3}", name)))
 
 
 @functools.cache
 def references() -> dict[str, Reference]:
-    """Which paper is which: number -> reference; runs nothing and loads no experiment."""
+    """References of the papers by number; runs nothing and loads no experiment."""
     return {
         number: importlib.import_module(f"precedes_papers.p{number}").REFERENCE
         for number in papers()
@@ -140,27 +140,27 @@ def load(name: str) -> Paper:
 
 
 def check(exports: SimpleNamespace, *, number: str) -> Paper:
-    """The paper that exports make, or a PaperError that says what is missing."""
-    for what in _faults(exports, number):
-        raise PaperError(f"paper {number!r} (precedes_papers.p{number}): {what}")
+    """The paper with these exports, or a PaperError that names what is missing."""
+    for fault in _faults(exports, number):
+        raise PaperError(f"paper {number!r} (precedes_papers.p{number}): {fault}")
     fields = {name.lower(): getattr(exports, name) for name in EXPORTS}
     return Paper(number=number, **fields)
 
 
 def _faults(exports: SimpleNamespace, number: str) -> Iterable[str]:
-    """What is not as the contract has it; a fault is reported before what depends on it is read."""
+    """Violations of the contract; a fault is reported before what depends on it is read."""
     for export, file in EXPORTS.items():
         if not hasattr(exports, export):
             yield f"{export} is missing in {file}.py; see 'precedes docs papers'"
     if not isinstance(exports.REFERENCE, Reference) or not exports.REFERENCE.title.strip():
         yield "REFERENCE must be a Reference with a title"
     if not isinstance(exports.PUBLISHED, dict) or not exports.PUBLISHED:
-        yield "PUBLISHED must be a dict of the printed values, by table and figure"
+        yield "PUBLISHED must be a dict of the published values, by table and figure"
     for path, leaf in leaves(exports.PUBLISHED):
         if isinstance(leaf, bool) or not isinstance(leaf, (int, float, str)):
             yield f"PUBLISHED holds numbers and text in dicts and lists, not {leaf!r} {path}"
     if not all(isinstance(one, Fitted) for one in exports.FITTED):
-        yield "FITTED must hold a Fitted for each parameter chosen by a look at print"
+        yield "FITTED must hold a Fitted for each fitted parameter"
     if not isinstance(exports.HEADLINES, Headlines) or not exports.HEADLINES.statements:
         yield "HEADLINES must be Headlines with a statement"
     for name, parameters in _PARAMETERS.items():
@@ -171,19 +171,19 @@ def _faults(exports: SimpleNamespace, number: str) -> Iterable[str]:
         yield from _experiment_faults(exports.experiments(scale), f"experiments({scale!r})")
 
 
-def _experiment_faults(found: Any, where: str) -> Iterable[str]:
+def _experiment_faults(experiments: Any, where: str) -> Iterable[str]:
     from precedes.sim.experiment import Experiment
 
-    if not isinstance(found, list) or not found:
+    if not isinstance(experiments, list) or not experiments:
         yield f"{where} must return a list of Experiment, and not an empty one"
-    for experiment in found:
+    for experiment in experiments:
         if not isinstance(experiment, Experiment):
             yield f"{where} must return Experiment, not {type(experiment).__name__}"
         if not _NAME.fullmatch(experiment.name):
             yield f"{where}: a name is lower case, like 'table-1', not {experiment.name!r}"
         if not experiment.scenarios:
             yield f"{where}: {experiment.name} has no scenarios"
-    names = [experiment.name for experiment in found]
+    names = [experiment.name for experiment in experiments]
     if len(set(names)) < len(names):
         yield f"{where} names two experiments alike: {', '.join(names)}"
 
@@ -196,4 +196,4 @@ def leaves(data: Any, path: tuple[Any, ...] = ()) -> list[tuple[tuple[Any, ...],
         items = list(enumerate(data))
     else:
         return [(path, data)]
-    return [found for key, inner in items for found in leaves(inner, (*path, key))]
+    return [leaf for key, inner in items for leaf in leaves(inner, (*path, key))]

@@ -18,7 +18,7 @@ from precedes.errors import InternalError
 from precedes.pages.numbers import number
 from precedes_papers.measured import Fitted, Measured, Run, measure, ranged, regardless
 
-# An interval whose half is wider than this share of print says little: noise would be agreement.
+# An interval with a half-width above this share of the published value would let noise agree.
 WIDEST: Final = 0.10
 # Sizes that differ by more than this factor are no longer of about the same size.
 SIZE_MAX: Final = 2.0
@@ -80,10 +80,10 @@ MARKS: Final = {
 }
 
 NO_INTERVAL: Final = "one replication, so there is no interval"
-PRINTED_INTERVAL: Final = "print gives an interval with its value, which counts too"
-ONE_RUN: Final = "printed of one run: the interval is that of one more"
-MEAN_OF_RUNS: Final = "printed as the mean of {} runs: the interval is that of another such mean"
-TOO_WIDE: Final = "print lies in the interval, but half of that is more than a tenth of print"
+PUBLISHED_INTERVAL: Final = "the paper gives an interval with its value, which counts too"
+ONE_RUN: Final = "published for one run: the interval is that of one more"
+MEAN_OF_RUNS: Final = "published as the mean of {} runs: the interval is that of another such mean"
+TOO_WIDE: Final = "in the interval, but half of that is more than a tenth of the published value"
 OVER_THE_BOUND: Final = "the interval reaches over the bound"
 BOTH_SIDES: Final = "the interval lies on both sides of zero"
 OVERLAP: Final = "the intervals of neighbours overlap"
@@ -154,12 +154,12 @@ class Claim:
     @property
     def experiments(self) -> str:
         """The experiments whose runs it was read from."""
-        found = (origin.experiment for one in self.evidence for origin in one.origins)
-        return " ".join(dict.fromkeys(found))
+        names = (origin.experiment for one in self.evidence for origin in one.origins)
+        return " ".join(dict.fromkeys(names))
 
     @property
     def agrees(self) -> bool:
-        """Whether the published value was met."""
+        """Return whether the published value was met."""
         return self.verdict in AGREEING
 
     @property
@@ -176,7 +176,7 @@ class Claim:
 
     @property
     def is_close(self) -> bool:
-        """Whether it differs by little."""
+        """Return whether the difference is small."""
         return self.effect is not None and abs(self.effect) <= CLOSE
 
     @property
@@ -212,14 +212,14 @@ def within(
     no interval; it holds only if it is the published value up to ``rounding``. The reason is for
     one that differs.
     """
-    found = _checked(measured)
-    bounds = found.interval if runs is None else found.around(runs)
-    low, high = bounds or (found.mean, found.mean)
-    low = found.mean - math.hypot(found.mean - low, half)
-    high = found.mean + math.hypot(high - found.mean, half)
+    value = _checked(measured)
+    bounds = value.interval if runs is None else value.around(runs)
+    low, high = bounds or (value.mean, value.mean)
+    low = value.mean - math.hypot(value.mean - low, half)
+    high = value.mean + math.hypot(high - value.mean, half)
     slack = rounding + SLACK * abs(published)
     widest = WIDEST * abs(published if span is None else span) + slack
-    reasons = [PRINTED_INTERVAL] if half else []
+    reasons = [PUBLISHED_INTERVAL] if half else []
     if runs is not None:
         reasons.append(ONE_RUN if runs == 1 else MEAN_OF_RUNS.format(runs))
     verdict, by = HOLDS, None
@@ -228,12 +228,12 @@ def within(
         reasons.append(reason)
     elif (high - low) / 2 > widest - rounding:
         # With any number of seeds, one more run varies as single runs do.
-        verdict = COMPATIBLE if runs == 1 and NORMAL * found.deviation > widest else INCONCLUSIVE
+        verdict = COMPATIBLE if runs == 1 and NORMAL * value.deviation > widest else INCONCLUSIVE
         reasons.append(TOO_WIDE)
     if bounds is None:
         reasons.append(NO_INTERVAL)
     rule = "one_run" if runs == 1 else "within"
-    return _claim(rule, about, published, [found], verdict, reasons, by, bounds=bounds)
+    return _claim(rule, about, published, [value], verdict, reasons, by, bounds=bounds)
 
 
 def at_most(about: About, published: float, measured: Measured, *, reason: str = "") -> Claim:
@@ -341,11 +341,11 @@ def same_sign(
         verdict, by = DIFFERS, published
     if measured.interval is None:
         reasons.append(NO_INTERVAL)
-    printed: float | str = published
+    listed: float | str = published
     if not is_size and published:
-        printed = ABOVE if published > 0 else BELOW
+        listed = ABOVE if published > 0 else BELOW
     reasons.append(reason)
-    return _claim("same_sign", about, printed, [measured], verdict, reasons, by, size=size)
+    return _claim("same_sign", about, listed, [measured], verdict, reasons, by, size=size)
 
 
 def same_order(
@@ -359,14 +359,14 @@ def same_order(
     """
     if len(published) != len(measured) or len(published) < 2:
         raise InternalError(f"{about}: an order needs two values or more, published and measured")
-    found = [_step(*pair) for pair in pairwise(map(_checked, measured))]
+    steps = [_step(*pair) for pair in pairwise(map(_checked, measured))]
     wanted = _steps(published)
     verdict, reasons, by = SAME_TREND, [], None
-    if any(step and step == -other for step, other in zip(found, wanted, strict=True)):
+    if any(step and step == -other for step, other in zip(steps, wanted, strict=True)):
         verdict, by = DIFFERS, math.nan
-    elif found != wanted or 0 in found:
+    elif steps != wanted or 0 in steps:
         verdict = INCONCLUSIVE
-    if 0 in found:
+    if 0 in steps:
         alone = any(one.interval is None for one in measured)
         reasons.append(NO_INTERVAL if alone else OVERLAP)
     reasons.append(reason)
@@ -442,11 +442,11 @@ def _claim(
 
 def statements(claims: Iterable[Claim]) -> list[list[Claim]]:
     """The published statements, each with its claims by reading; findings publish nothing."""
-    found: dict[tuple[str, str], list[Claim]] = {}
+    groups: dict[tuple[str, str], list[Claim]] = {}
     for claim in claims:
         if claim.verdict != FINDING:
-            found.setdefault((claim.item, claim.statement), []).append(claim)
-    return list(found.values())
+            groups.setdefault((claim.item, claim.statement), []).append(claim)
+    return list(groups.values())
 
 
 def outcome_of(readings: Sequence[Claim]) -> str:
@@ -466,18 +466,18 @@ def settled(claims: Iterable[Claim]) -> list[Claim]:
     Where all readings of a statement agree with it, or all differ, a parameter that only some of
     them have has decided nothing.
     """
-    found = list(claims)
+    all_claims = list(claims)
     common: dict[tuple[str, str], set[Fitted]] = {}
-    for readings in statements(found):
+    for readings in statements(all_claims):
         is_same = outcome_of(readings) == MET or {one.verdict for one in readings} == {DIFFERS}
         if is_same and len(readings) > 1:
             shared = set.intersection(*(set(claim.marks) for claim in readings))
             common[readings[0].item, readings[0].statement] = shared
-    for place, claim in enumerate(found):
+    for place, claim in enumerate(all_claims):
         if (kept_marks := common.get((claim.item, claim.statement))) is not None:
             marks = tuple(one for one in claim.marks if one in kept_marks)
-            found[place] = dataclasses.replace(claim, marks=marks, seal=_SEAL)
-    return found
+            all_claims[place] = dataclasses.replace(claim, marks=marks, seal=_SEAL)
+    return all_claims
 
 
 def expected_false(claims: Iterable[Claim]) -> tuple[int, float]:

@@ -1,7 +1,7 @@
-"""What a report shows of a paper: tables, figures, and headlines, its main statements.
+"""Content of a paper in a report: tables, figures, and headlines, its main statements.
 
-A headline names the claims that judge it and has no numbers of its own: what is published and what
-was measured are read from the claims.
+A headline names the claims that judge it and has no numbers of its own: published and measured
+values are read from the claims.
 """
 
 from __future__ import annotations
@@ -21,12 +21,11 @@ __all__ = [
     "Figure",
     "Headlines",
     "Point",
-    "Printed",
+    "Published",
     "Series",
     "Statement",
     "Story",
     "Table",
-    "Told",
     "evidence_of",
     "measured_series",
     "model_series",
@@ -37,14 +36,14 @@ __all__ = [
 
 
 @dataclass(frozen=True)
-class Printed:
+class Published:
     """A published value in a table."""
 
     value: float
 
 
 # Text and plain numbers name the row or come from a model; None: nothing to show.
-Cell = str | float | Printed | Measured | None
+Cell = str | float | Published | Measured | None
 
 
 @dataclass(frozen=True)
@@ -65,13 +64,13 @@ class Table:
 
 def measured_series(label: str, points: Sequence[tuple[float, Measured]]) -> Series:
     """Means over replications, with their intervals."""
-    found = []
+    means = []
     for x, measured in points:
         if not isinstance(measured, Measured):
             raise InternalError(f"{label}: a measured point needs a Measured, not {measured!r}")
         low, high = measured.interval or (None, None)
-        found.append(Point(x, measured.mean, low, high, seeds_of(measured), evidence_of(measured)))
-    return Series(label, "measured", _some(label, found))
+        means.append(Point(x, measured.mean, low, high, seeds_of(measured), evidence_of(measured)))
+    return Series(label, "measured", _some(label, means))
 
 
 def seeds_of(measured: Measured) -> str:
@@ -87,17 +86,17 @@ def seeds_of(measured: Measured) -> str:
 
 
 def evidence_of(measured: Measured) -> Hashable:
-    """What tells it from all else that was measured: values, and the runs they come from."""
+    """Identity of a measured quantity: its values, and the runs that they come from."""
     return measured.values, measured.origins
 
 
 def published_series(label: str, points: Sequence[tuple[float, float]]) -> Series:
-    """What the paper prints; drawn dashed."""
+    """Series of published values; drawn dashed."""
     return Series(label, "published", _some(label, [Point(x, y) for x, y in points]))
 
 
 def model_series(label: str, points: Sequence[tuple[float, float]]) -> Series:
-    """What a formula predicts; drawn dotted."""
+    """Series of values of a formula; drawn dotted."""
     return Series(label, "model", _some(label, [Point(x, y) for x, y in points]))
 
 
@@ -111,21 +110,21 @@ class Claims:
     """The claims of a paper by item and key, of which tables, figures and headlines are made."""
 
     def __init__(self, claims: Iterable[Claim]) -> None:
-        self._found: dict[tuple[str, str], Claim] = {}
+        self._claims: dict[tuple[str, str], Claim] = {}
         for claim in claims:
-            if (claim.item, claim.key) in self._found:
-                raise InternalError(f"the claim {claim.item}, {claim.key} is there twice")
-            self._found[claim.item, claim.key] = claim
+            if (claim.item, claim.key) in self._claims:
+                raise InternalError(f"the claim {claim.item}, {claim.key} occurs twice")
+            self._claims[claim.item, claim.key] = claim
 
     def __iter__(self) -> Iterator[Claim]:
-        return iter(self._found.values())
+        return iter(self._claims.values())
 
     def of(self, item: str, statement: str, reading: str = "") -> Claim:
         """The claim of this item and statement under a reading."""
         key = f"{statement}, {reading}" if reading else statement
-        if (item, key) not in self._found:
+        if (item, key) not in self._claims:
             raise InternalError(f"there is no claim {item}, {key}")
-        return self._found[item, key]
+        return self._claims[item, key]
 
     def measured(self, item: str, statement: str, reading: str = "") -> Measured:
         """The value that it judges."""
@@ -133,16 +132,16 @@ class Claims:
         return one
 
     def cells(self, item: str, statement: str, readings: Iterable[str] = ("",)) -> list[Cell]:
-        """What is published of a statement, and what was measured under each reading."""
+        """The published value of a statement, and the measured ones under each reading."""
         claims = [self.of(item, statement, reading) for reading in readings]
         published = claims[0].published
-        printed = Printed(published) if isinstance(published, (int, float)) else None
-        return [printed, *(claim.evidence[0] for claim in claims)]
+        listed = Published(published) if isinstance(published, (int, float)) else None
+        return [listed, *(claim.evidence[0] for claim in claims)]
 
     def line(self, label: str, item: str, points: Mapping[float, str], reading: str = "") -> Series:
         """The measured values of statements as a line, by their place on the x axis."""
-        found = [(x, self.measured(item, one, reading)) for x, one in points.items()]
-        return measured_series(label, found)
+        values = [(x, self.measured(item, one, reading)) for x, one in points.items()]
+        return measured_series(label, values)
 
 
 @dataclass(frozen=True)
@@ -159,14 +158,14 @@ class Statement:
 
 @dataclass(frozen=True)
 class Headlines:
-    """The statements, the most important first, and the names of the two most telling figures."""
+    """The statements, most important first, and the names of the two most instructive figures."""
 
     statements: tuple[Statement, ...] = ()
     figures: tuple[str, ...] = ()
     readings: str = ""  # what the readings are, or what else holds for all tables
 
 
-class Told(NamedTuple):
+class _JudgedStatement(NamedTuple):
     """A statement with the claims that judge it, by reading."""
 
     statement: Statement
@@ -177,15 +176,15 @@ class Told(NamedTuple):
 class Story:
     """The headlines of a paper with their claims."""
 
-    told: tuple[Told, ...] = ()
+    statements: tuple[_JudgedStatement, ...] = ()
     figures: tuple[str, ...] = ()
     readings: str = ""
 
 
 def story(headlines: Headlines, claims: Claims, figures: Iterable[str]) -> Story:
     """Find the claims and figures that are named; one that is not there is an error."""
-    told = [
-        Told(
+    statements = [
+        _JudgedStatement(
             one,
             {
                 name: claims.of(one.item, one.statement, reading)
@@ -197,4 +196,4 @@ def story(headlines: Headlines, claims: Claims, figures: Iterable[str]) -> Story
     missing = set(headlines.figures) - set(figures)
     if missing:
         raise InternalError(f"headlines name no figure: {', '.join(sorted(missing))}")
-    return Story(tuple(told), headlines.figures, headlines.readings)
+    return Story(tuple(statements), headlines.figures, headlines.readings)

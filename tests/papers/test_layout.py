@@ -21,7 +21,7 @@ SEES = {file: FILES[:place] for place, file in enumerate(FILES)}
 
 
 def faults(folder: Path) -> list[str]:
-    """What is not as in every other package of a paper."""
+    """Differences from the layout of other packages of papers."""
     found = [f"{file}.py is missing" for file in FILES if not (folder / f"{file}.py").is_file()]
     for path in sorted(folder.glob("*.py")):
         if path.stem not in FILES:
@@ -144,23 +144,6 @@ def test_the_bibliography_has_every_paper():
     for number, reference in references().items():
         assert f"`precedes_papers.p{number}`" in page
         assert reference.citation in page
-
-
-def unnamed(page: str) -> list[str]:
-    """What a page does not say of the papers: authors, title, year, venue."""
-    found = []
-    for reference in references().values():
-        names = [" ".join(reversed(name.split(", "))) for name in reference.authors]
-        asked = [*names, reference.title, str(reference.year or ""), reference.venue.split(",")[0]]
-        found += [text for text in asked if text not in page]
-    return found
-
-
-def test_readme_leads_to_authors_titles_years_and_venues():
-    assert "(docs/bibliography.md)" in (ROOT / "README.md").read_text(encoding="utf-8")
-    page = " ".join((ROOT / "docs/bibliography.md").read_text(encoding="utf-8").split())
-    assert unnamed(page) == []
-    assert unnamed(page.replace("LADC 2018", "")) == ["LADC 2018"]
 
 
 NUMBERED = re.compile(r"\bpapers?\s+00[0-4]\b", re.IGNORECASE)

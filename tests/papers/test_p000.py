@@ -12,7 +12,7 @@ from precedes.model import EventKind
 from precedes.sim import simulate
 from precedes_papers.measured import measure
 from precedes_papers.p000 import PUBLISHED, metrics
-from precedes_papers.p000.experiments import FIXED, READINGS, experiments, named, scenario
+from precedes_papers.p000.experiments import READINGS, experiments, named, scenario
 from precedes_papers.p000.items import claims
 from precedes_papers.p000.metrics import ITEMS, Runs
 from precedes_papers.rules import COMPATIBLE, DIFFERS, EQUAL, HOLDS, IN_BOUNDS, SAME_TREND
@@ -64,7 +64,7 @@ def test_the_comparison_can_fail():
 
 
 def of_model_c(reading, seeds):
-    """What ``MODEL_C`` has, under a reading."""
+    """The values of ``MODEL_C`` under a reading."""
     together = runs_of(256, reading, seeds)
     alone = runs_of(256, reading, seeds, aggregation=False)
     sizes = [item.read for item in ITEMS["Table 3, with"].values()]
@@ -225,22 +225,6 @@ def test_packets_larger_than_any_without_aggregation(traced):
     assert metrics.larger_than_any(alone, alone) == 0
 
 
-@pytest.mark.usefixtures("engine")
-def test_where_nothing_varies_aggregation_delays_no_delivery(tmp_path):
-    def run(name, **changes):
-        path = tmp_path / f"{name}.parquet"
-        result = simulate(scenario(64, READINGS["A"], 5, **changes), trace=path)
-        return {**result.as_dict(), "trace": str(path)}
-
-    fixed, alone = run("with", **FIXED), run("alone", aggregation=False, **FIXED)
-    assert metrics.aggregations(fixed) > 50
-    assert metrics.reception(fixed) > metrics.reception(alone)
-    assert metrics.added_delay(fixed, alone) == 0
-    # The twin: with delays drawn for every packet a delivery comes later.
-    vary = {**FIXED, "per": "use"}
-    assert metrics.added_delay(run("w", **vary), run("a", aggregation=False, **vary)) > 1
-
-
 def test_growth_takes_all_small_groups():
     small = [{"value": value} for value in (1.0, 3.0, 2.0, 6.0)]
     large = [{"value": value, "seed": seed} for seed, value in ((1, 8.0), (2, 12.0))]
@@ -339,7 +323,7 @@ def test_any_aggregation_among_eight_is_more_than_none(made_up):
 
 
 def test_one_run_is_judged_by_the_spread_of_runs(made_up):
-    """The mean of 30 runs would not have to be close to what print has of one."""
+    """The mean of 30 runs would not have to be close to a published value of one run."""
     key = "% of packets over 1400 bytes, reading C"
     runs = Runs(made_up, "C").of("with")
     for run, over in zip(runs, itertools.cycle((3, 4)), strict=False):

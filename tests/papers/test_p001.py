@@ -13,7 +13,7 @@ pytestmark = pytest.mark.usefixtures("engine")
 
 SIZES = experiments.SIZES[:6]
 
-# Cells of Tables 3 and 4, fault-free, that are not as printed: (case, processes) -> measured.
+# Cells of Tables 3 and 4, fault-free, that are not as published: (case, processes) -> measured.
 LATENCY_OTHERWISE = {
     ("NO-AGGR", 32): 11.3,
     ("BIG2", 256): 50.6,
@@ -27,7 +27,7 @@ MESSAGES_OTHERWISE = {
     ("BIG2", 512): 156672,
     ("BIG2", 1024): 586752,
 }
-# Of the 80 cells with one crash up to 256 processes those that are not as printed.
+# Of the 80 cells with one crash up to 256 processes those that differ.
 ONE_CRASH_OTHERWISE = {
     "Table 3, FY": {
         ("NO-AGGR", 8): 12.9,
@@ -53,7 +53,7 @@ TREES_OTHERWISE = {
 
 
 def cell(run):
-    """Latency and messages of a run, which must have come to rest with all delivered."""
+    """Latency and messages of a run, which must have quiesced with all delivered."""
     result = simulate(run).as_dict()
     assert result["complete"]
     assert result["lost"] == 0
@@ -64,7 +64,7 @@ def cell(run):
 
 
 def check_fault_free(case, nodes):
-    """A cell of Tables 3 and 4 is as printed, or as we know it to be."""
+    """A cell of Tables 3 and 4 is as published, or a known difference."""
     printed_ms, printed = (PUBLISHED[f"Table {n}, FF"][case][nodes] for n in (3, 4))
     latency_ms, messages = cell(experiments.scenario(case, nodes))
     assert latency_ms == LATENCY_OTHERWISE.get((case, nodes), printed_ms)
@@ -157,7 +157,7 @@ def test_the_profile_counts_all_that_p0_sends(case):
 
 
 def profile(items, packets):
-    """A run whose p0 sent packets of so many items in each slice of time."""
+    """A run whose p0 sent packets of this number of items in each slice of time."""
     empty = experiments.PROFILE["profile_slices"] - len(items)
     columns = {"items": [*items, *[0] * empty], "packets": [*packets, *[0] * empty]}
     return {

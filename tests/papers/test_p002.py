@@ -148,7 +148,7 @@ def test_clocks_that_do_not_follow_differ():
 
 
 def shifted(*, before, after, moved, end):
-    """Runs of Figure 10 with so many errors in 10 s."""
+    """Runs of Figure 10 with these numbers of errors in 10 s."""
     series = [before] * 5 + [after] * 2 + [moved] * 2 + [end] * 4
     runs = copy.deepcopy([dict(run) for run in drawn()["balanced"]])  # looks at 70 and 90 s
     for n, run in enumerate(runs):
@@ -172,7 +172,7 @@ def test_rounds_take_three_messages_for_each_process():
     for run in runs:
         for kind in metrics.ROUNDS:
             run["extra"] |= {f"{kind}_rounds": 2, f"{kind}_packets": 6 * (run["nodes"] - 1)}
-    item = "Rounds", "messages of a remove round for each other of 500 processes"
+    item = "Rounds", "messages of a remove round for each other process, 500 processes"
     assert judged(rounds=runs)[item].verdict == EQUAL
     for run in runs:
         run["extra"]["remove_packets"] += 1
@@ -191,7 +191,7 @@ def test_a_message_that_is_lost_breaks_the_promise():
 
 @pytest.mark.usefixtures("engine")
 def test_a_small_group_under_two_bells():
-    """What is read from a run: the load is that of the workload, the clock follows it."""
+    """Readers of a run: the load is that of the workload, and the clock follows it."""
     load = experiments.over_time("two-bells", 1).replace(nodes=12)
     dcs = simulate(load).as_dict()
     assert sum(dcs["series"]["broadcasts"]) == dcs["broadcasts"]
@@ -219,7 +219,7 @@ def test_a_larger_clock_that_errs_less_often_differs(wrong, verdict):
 
 
 def test_few_seeds_decide_nothing_about_counts_of_one_run():
-    """Print has one run of each load: two runs that differ by a half say little about it."""
+    """The paper has one run of each load: two runs that differ by a half say little about it."""
     runs = over_time(
         "bell", load=RATES[:20], entries=SIZES_THEN[:20], violations=[1] * 20, wrong=50
     )

@@ -1,5 +1,6 @@
 """Wilhelm et al. 2020 against another implementation of the radio, and what its claims judge."""
 
+import random
 import statistics
 
 import pytest
@@ -8,12 +9,14 @@ from precedes.audit import audit
 from precedes.pipeline.execute import counts_and_findings
 from precedes.sim import simulate
 from precedes.trace import read_trace
-from precedes_papers.measured import select
+from precedes_papers.measured import marked, select
 from precedes_papers.p004 import items
 from precedes_papers.p004.experiments import (
+    FITTED,
     HIGH,
     LOW,
     RADIOS,
+    REPEATS,
     TCPS,
     WALKING,
     experiments,
@@ -86,7 +89,7 @@ def test_faults_fill_the_station_and_pass():
 
 
 def test_tcp_on_a_busy_radio_is_slow_and_at_the_high_load_fails():
-    """The headline: an independent implementation has 1.3 s beside 0.22 s, and a collapse."""
+    """The headline: an independent implementation has 1.3 s instead of 0.22 s, and a collapse."""
 
     def runs(protocol, rate):
         base = scenario(protocol, rate, 20.0, drain_s=30.0, **SENSE)
@@ -270,12 +273,27 @@ def test_figures_6_to_8_and_both_loads_are_shown(results):
     figures = found[3:]
     assert [figure.name for figure in figures] == [
         "Figure 6a", "Figure 6b", "Figure 6c", "Figure 6d", "Figure 7a", "Figure 7b", "Figure 8",
-        "Bandwidth",
+        "Bandwidth", "Spacing, delay in s", "Spacing, share lost",
     ]  # fmt: skip
-    for figure in figures:
+    for figure in figures[:-2]:
         for radio in RADIOS:
             access = radio.partition(" at ")[0]
             assert any(access in series.label for series in figure.series), (figure.name, radio)
+
+
+def test_retries_are_chosen_only_where_the_radio_has_them(results):
+    for run in marked(results, FITTED)["static"]:
+        parameters = run["scenario"]["parameters"]
+        is_chosen = parameters["mac"] == "csma" and parameters["mac_retries"] == 0
+        assert ("mac_retries" in {mark.field for mark in run["fitted"]}) == is_chosen
+
+
+def test_readings_of_the_repetition_share_no_run(results):
+    for run in results["repeats"]:
+        step_ms = run["scenario"]["parameters"]["repeat_step_ms"]
+        run["extra"]["delay_ms"] = 1000.0 if step_ms == 200.0 else 50.0
+    found = [claim_of(results, "Section V-A, 5.6", "delay", f"by {one}") for one in REPEATS]
+    assert [claim.measured for claim in found] == [1.0, 0.05]
 
 
 @pytest.mark.parametrize(("slope", "verdicts"), [(5.0, ("same trend", "differs")), (0.0, None)])
@@ -285,3 +303,25 @@ def test_a_permanent_failure_fills_the_station_for_ever_or_for_t_seconds(results
     words = "growth of SBuffer after a permanent failure"
     found = tuple(claim_of(results, "Section IV-E", words, T).verdict for T in ("no T", "T of 5"))
     assert found == (verdicts or ("inconclusive", "holds"))
+
+
+@pytest.mark.parametrize(
+    ("words", "name", "seconds"),
+    [
+        ("225 s more than before", "stored_at_fault", range(204, 225)),
+        ("165 to 180 s", "stored_elsewhere", range(165, 180)),
+        ("225 to 250 s", "stored_elsewhere", range(225, 250)),
+    ],
+)
+@pytest.mark.parametrize(("more", "verdict"), [(50.0, "same trend"), (0.0, "inconclusive")])
+def test_the_special_cases_of_figure_8(words, name, seconds, more, verdict):
+    """Noise around the same level says nothing, and a run that is too short has neither case."""
+    faults = next(one for one in experiments("full") if one.name == "faults")
+    found = made_up(experiments("quick"), seed=5) | made_up([faults], seed=5)
+    draw = random.Random(8)
+    for run in found["faults"]:
+        run["series"][name] = [draw.gauss(100, 5) + more * (s in seconds) for s in range(300)]
+    assert claim_of(found, "Section V-C", words, "ALOHA").verdict == verdict
+    for run in found["faults"]:
+        run["scenario"]["duration_s"] = 90.0
+    assert not [one for one in claims(found) if "Fig. 8b" in one.key]

@@ -85,10 +85,12 @@ def test_a_small_share_is_judged_by_the_range_it_is_printed_in():
     assert rules.within(ABOUT, published=0.66, measured=measured).verdict == "inconclusive"
     of_table = rules.within(ABOUT, published=0.66, measured=measured, span=84.59 - 0.66)
     assert of_table.verdict == rules.HOLDS
+    wide = rules.within(ABOUT, published=0.66, measured=of(0.0, 9.0), span=84.59 - 0.66)
+    assert wide.verdict == rules.INCONCLUSIVE
 
 
 def test_what_print_took_from_one_run_is_compared_with_one_run():
-    """Beside five runs, one more varies as sqrt(1 + 1/5) and their mean as sqrt(1/5)."""
+    """Compared with five runs, one more varies as sqrt(1 + 1/5) and their mean as sqrt(1/5)."""
     measured = of(100.0, 104.0, 100.0, 104.0, 102.0)
     mean = rules.within(ABOUT, published=105.0, measured=measured)
     single = rules.within(ABOUT, published=105.0, measured=measured, runs=1)
@@ -239,7 +241,7 @@ def test_equal(published, measured, places, verdict):
         (15.0, (-3.0, 3.1), rules.INCONCLUSIVE),  # the interval holds 0: no sign to speak of
         (15.0, (-3.0,), rules.DIFFERS),
         (15.0, (0.0,), rules.DIFFERS),
-        (0.0, (-3.0, 3.1), rules.INCONCLUSIVE),  # noise around 0 is no sign
+        (0.0, (-3.0, 3.1), rules.INCONCLUSIVE),  # noise around 0 has no sign
         (15.0, (0.0, 0.0), rules.INCONCLUSIVE),  # nothing happened in any run
         (0.0, (3.0, 3.1), rules.DIFFERS),
         (15.0, (3.0,), rules.SAME_TREND),

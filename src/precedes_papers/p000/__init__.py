@@ -2,10 +2,10 @@
 
 Tables 1 to 3, Figures 1 and 6 to 11, what the text says with them, and the guarantees. The times of
 the broadcasts, "a Poisson distribution with interval rate 1000", leave hardly anything to aggregate
-if they are taken by the letter, and no law that was tried gives all that is printed. Three readings
-are judged on every table and figure: A, starts uniform on (0, 500) and the printed standard
+if taken literally, and no law that was tried gives all published values. Three readings
+are judged on every table and figure: A, starts uniform on (0, 500) and the published standard
 deviation of the delay, 25; B, uniform on (0, 600) and a standard deviation of 50; C, bell-shaped as
-a Poisson law is, a triangle on (0, 600), and the printed 25. A and B were chosen by Table 1, C by
+a Poisson law is, a triangle on (0, 600), and the published 25. A and B were fitted to Table 1, C to
 Table 3 and Figure 6.
 """
 
@@ -48,7 +48,7 @@ PUBLISHED: Final[dict[str, Any]] = {
     # Section 5.1: messages in the largest packet, how many packets have as many, and % of the
     # aggregated packets with two or three; 256 nodes.
     "section 5.1": {"largest packet": 15, "packets of 15": 4, "two or three": 79},
-    # Bytes of a packet: % of packets as printed under "No Aggr." and "Aggr.", 256 nodes.
+    # Bytes of a packet: % of packets as published under "No Aggr." and "Aggr.", 256 nodes.
     "Table 3": {
         "up to 100": [52.66, 63.67],
         "101 to 200": [31.28, 30.30],
@@ -59,7 +59,7 @@ PUBLISHED: Final[dict[str, Any]] = {
     # Of the run in Table 3: % of packets with aggregation larger than any without, % of more than
     # 1,400 bytes, packets sent for want of room; bytes in all: fewer with aggregation.
     "section 5.2": {"larger": 8.45, "over 1400": 0.29, "cut": 117, "bytes": -1},
-    # % of messages with so many causal dependencies, 256 nodes; the largest number of them; % by
+    # % of messages by the number of their causal dependencies, 256 nodes; the largest number; % by
     # which these vary without aggregation.
     "Figure 6": {
         "0": 27.0,
@@ -84,14 +84,16 @@ PUBLISHED: Final[dict[str, Any]] = {
         "reception, up to 512": 1,  # it adds something
         "delivery, 1024": -12.2,
         "delivery, up to 512": [-3.2, 3.2],  # "varies up to 3.2 %"
-        "held, 16": -5.0,  # % that aggregation adds to the time messages are held
-        "held, 1024": -53.4,
-        "held, between": [-53.4, -5.0],
-        "queue, 1024": 53.4,  # % longer that packets wait to be sent without aggregation
+        # % longer without aggregation: the time messages are held, which 5.3 calls queuing time,
+        # and that packets wait to be sent, for which 53.4 is published a second time.
+        "held, 16": 5.0,
+        "held, 1024": 53.4,
+        "held, between": [5.0, 53.4],
+        "queue, 1024": 53.4,
         "wait, 1024": 50,  # "around 50 u.t.", as the difference in reception
     },
-    # % that aggregation adds, over messages in packets of two; that delivery is the same is taken
-    # for what print calls no difference in Figure 7.
+    # % that aggregation adds, over messages in packets of two; equal delivery is taken to
+    # be what the paper calls no difference in Figure 7.
     "Figure 8": {
         "aggregated, 8": 0,
         "reception": 13.6,

@@ -32,8 +32,8 @@ FITTED: Final = (
         items=("Table 3", "Figure 6"),
     ),
 )
-# Further ones, which nobody fitted, at the printed standard deviation of 25. The first is print by
-# the letter: this triangle is as wide as a Poisson law of mean 1000, and when it begins is nothing.
+# Further ones, not fitted, at the published standard deviation of 25. The first takes the paper
+# literally: this triangle is as wide as a Poisson law of mean 1000; its start has no effect.
 OTHERS: Final = {
     "a Poisson number of mean 1000": {"workload": "triangle:155", "delay": "normal:100:25"},
     "uniform on (0, 1000)": {"workload": "window:1000", "delay": "normal:100:25"},
@@ -48,7 +48,7 @@ PACKETS_SIZES: Final = SIZES[1:-1]
 # By scale, and by the number of nodes.
 SEEDS: Final[dict[str, dict[int, int]]] = {
     "quick": {8: 30, 16: 20, 32: 12, 64: 8, 128: 6, 256: 6, 512: 3, 1024: 2},
-    "full": {8: 60, 16: 150, 32: 60, 64: 40, 128: 30, 256: 30, 512: 20, 1024: 20},
+    "full": {8: 60, 16: 150, 32: 60, 64: 40, 128: 30, 256: 30, 512: 15, 1024: 12},
 }
 # Of what varies little from run to run, or is there for a few claims alone.
 SEEDS_FEW: Final[dict[str, dict[int, int]]] = {
@@ -93,7 +93,7 @@ def named(kind: str, reading: str) -> str:
 def experiments(scale: str) -> list[Experiment]:
     """Each reading with and without aggregation, and what single figures ask for."""
     many, few = SEEDS[scale], SEEDS_FEW[scale]
-    found = []
+    plan = []
     for name, reading in READINGS.items():
         alone = {"aggregation": False}
         smallest = {SMALLEST: SEEDS_SMALLEST[scale]}
@@ -113,14 +113,14 @@ def experiments(scale: str) -> list[Experiment]:
         ]
         for kind, seeds, changes, kept in kinds:
             runs = _scenarios([reading], seeds, changes)
-            found.append(
+            plan.append(
                 Experiment(named(kind, name), runs, trace=kept != "", packets=kept == "packets")
             )
     seeds = {nodes: few.get(nodes, many[nodes]) for nodes in OTHER_SIZES}
     laws = [{**READINGS["A"], "per": per} for per in PER]
     delays = _scenarios(laws, {MIDDLE: many[MIDDLE]}, {})
     starts = _scenarios([*OTHERS.values()], seeds, {})
-    return [*found, Experiment("starts", starts), Experiment("delays", delays)]
+    return [*plan, Experiment("starts", starts), Experiment("delays", delays)]
 
 
 def _scenarios(

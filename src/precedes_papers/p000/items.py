@@ -1,4 +1,4 @@
-"""What de Araujo et al. 2018 publish and what was measured, under each reading of the times."""
+"""Published and measured values of de Araujo et al. 2018, under each reading of the times."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from functools import partial
 from typing import Final
 
 from precedes_papers import rules
-from precedes_papers.measured import Results, measure, regardless, select
+from precedes_papers.measured import Reader, Results, less, measure, regardless, select
 from precedes_papers.p000 import PUBLISHED, metrics
 from precedes_papers.p000.experiments import (
     HOW,
@@ -23,13 +23,14 @@ from precedes_papers.p000.experiments import (
     SMALLEST,
     named,
 )
-from precedes_papers.p000.metrics import FIGURE_6_STEPS, FIGURE_9_STEPS, ITEMS, Read, Runs
+from precedes_papers.p000.metrics import FIGURE_6_STEPS, FIGURE_9_STEPS, ITEMS, Runs
 from precedes_papers.rules import Claim
 from precedes_papers.shown import (
     Cell,
     Claims,
     Figure,
     Headlines,
+    Published,
     Series,
     Statement,
     Table,
@@ -38,14 +39,20 @@ from precedes_papers.shown import (
 )
 
 START: Final = (
-    "neither the law of the start times nor how long a delay that was drawn holds can be told from "
-    "print, and none of the readings meets all of Tables 1 to 3 and Figure 6"
+    "the paper gives neither the law of the start times nor how long a drawn delay applies, and "
+    "none of the readings meets all of Tables 1 to 3 and Figure 6"
 )
-DIRECTION: Final = "print gives the direction alone"
+DIRECTION: Final = "only the direction is published"
 SWAPPED: Final = (
     "printed under 'No Aggr.', but the text gives the larger packets to the runs with "
     "aggregation: the columns are swapped"
 )
+TWICE: Final = (
+    "53.4 % is published both for the time that messages are held and for the time that packets "
+    "wait to be sent; 5.3 defines queuing time as the time held"
+)
+HELD_LONGER: Final = "% longer that messages are held without aggregation"
+QUEUED_LONGER: Final = "% longer that packets wait to be sent without aggregation"
 OVERTAKEN: Final = "in a group of 8 a message overtakes another now and then, too"
 SPREAD: Final = "no reading gives the spread between nodes that the paper shows"
 NAMES: Final = {name: f"reading {name}" for name in READINGS}
@@ -78,7 +85,7 @@ HEADLINES: Final = Headlines(
         ),
     ),
     figures=("Packets saved", "Figure 6"),
-    readings="Three readings of the start times, which print leaves open, and of the delay. A: "
+    readings="Three readings of the start times, which the paper leaves open, and of the delay. A: "
     "starts uniform on (0, 500), delays N(100, 25). B: uniform on (0, 600), N(100, 50). C: a "
     "triangle on (0, 600), N(100, 25).",
 )  # fmt: skip
@@ -95,14 +102,14 @@ def claims(results: Results) -> Iterator[Claim]:
     for name, law in OTHERS.items():
         for nodes in OTHER_SIZES:
             runs = select(results["starts"], nodes=nodes, **law)
-            for what, read in (
+            for phrase, read in (
                 (FEWER, metrics.fewer_packets),
                 ("% of messages with 0 dependencies", metrics.needing("0")),
             ):
-                about = "Start times", f"{what}, {nodes} nodes, {name}"
+                about = "Start times", f"{phrase}, {nodes} nodes, {name}"
                 yield rules.finding(about, measure(read, runs), reason="how much the law matters")
-    for per, what in PER.items():
-        about = "Delays", f"{FEWER}, {MIDDLE} nodes, drawn for each {what}"
+    for per, phrase in PER.items():
+        about = "Delays", _drawn(phrase)
         fewer = measure(metrics.fewer_packets, select(results["delays"], per=per))
         yield rules.finding(about, fewer, reason="reading A, how much the draws matter")
     yield rules.irreproducible(
@@ -116,6 +123,10 @@ def claims(results: Results) -> Iterator[Claim]:
             yield from part(Runs(results, reading))
 
 
+def _drawn(quantity: str) -> str:
+    return f"{FEWER}, {MIDDLE} nodes, drawn for each {quantity}"
+
+
 def _tables(runs: Runs) -> Iterator[Claim]:
     """Table 1: means over 30 runs, but 256 nodes, which is one run like all else here."""
     table = PUBLISHED["Table 1"]
@@ -124,24 +135,24 @@ def _tables(runs: Runs) -> Iterator[Claim]:
         # Of the packets it is those saved that an interval has to be narrow for. Shares are
         # published of rounded counts, such as 8 of 240 packets saved and 7 of 232 aggregated.
         saved, many = (0.005 + 50 / packets for packets in (alone, together))
-        for what, published, read, rounding, span in (
+        for share, published, read, rounding, span in (
             (WITH, together, metrics.packets, 0.5, alone - together),
             (FEWER, fewer, metrics.fewer_packets, saved, None),
             (AGGREGATED, aggregated, metrics.aggregated, many, None),
         ):
-            about = runs.about("Table 1", f"{what}, {nodes} nodes")
+            about = runs.about("Table 1", f"{share}, {nodes} nodes")
             measured = runs.measure(read, "with", nodes=nodes)
             yield rules.within(
                 about, published, measured, runs=one_or_all, rounding=rounding, span=span,
                 reason=START,
             )  # fmt: skip
-    for what, place, read in (
+    for share, place, read in (
         (FEWER, 2, metrics.fewer_packets),
         (AGGREGATED, 3, metrics.aggregated),
     ):
         published = [row[place] for row in table.values()]
         over_nodes = [runs.measure(read, "with", nodes=nodes) for nodes in SIZES]
-        yield rules.same_order(runs.about("Table 1", f"{what} over nodes"), published, over_nodes)
+        yield rules.same_order(runs.about("Table 1", f"{share} over nodes"), published, over_nodes)
     for name, items in ITEMS.items():
         for key, one in items.items():
             yield rules.within(
@@ -164,73 +175,77 @@ def _tables(runs: Runs) -> Iterator[Claim]:
 
 def _figure_7(runs: Runs) -> Iterator[Claim]:
     """Reception, delivery, the queue that packets wait in, and the time that messages are held."""
-    item, printed = "Figure 7", PUBLISHED["Figure 7"]
+    item, listed = "Figure 7", PUBLISHED["Figure 7"]
     for kind, how in HOW.items():
         small, large = (runs.of(kind, nodes) for nodes in (SMALLEST, LARGEST))
-        for name, read, what, reading in (
+        for name, read, text, reading in (
             ("mean", metrics.reception, "mean", ""),
-            ("slowest, increase", metrics.slowest, "slowest", "print as an increase"),
-            ("slowest, times", metrics.slowest, "slowest", "print as a ratio"),
+            ("slowest, increase", metrics.slowest, "slowest", "published as an increase"),
+            ("slowest, times", metrics.slowest, "slowest", "published as a ratio"),
         ):
-            key = f"times the {what} reception, {LARGEST} nodes over {SMALLEST}, {how} aggregation"
-            times, published = metrics.growth(read, small, large), printed[f"{name}, {how}"]
+            key = f"times the {text} reception, {LARGEST} nodes over {SMALLEST}, {how} aggregation"
+            times, published = metrics.growth(read, small, large), listed[f"{name}, {how}"]
             about = runs.about(item, key, reading)
             yield rules.within(about, published, times, runs=RUNS, rounding=0.05, reason=START)
     # Reception is later, delivery the same, and messages are held longer without aggregation
     # whatever the size: from 5 % at 16 nodes up to 53.4 %. Some sizes have a published value.
-    for name, what, read in (
-        ("reception", "reception", metrics.reception),
-        ("delivery", "delivery", metrics.delivery),
-        ("held", "the time held", metrics.held),
+    both = tuple(HOW)
+    for name, text, read, kinds in (
+        ("reception", "% that aggregation adds to reception", metrics.reception, both),
+        ("delivery", "% that aggregation adds to delivery", metrics.delivery, both),
+        ("held", HELD_LONGER, metrics.held, both[::-1]),
     ):
         for nodes in SIZES:
-            about = runs.about(item, f"% that aggregation adds to {what}, {nodes} nodes")
-            measured = runs.measure(metrics.change(read), "with", "alone", nodes=nodes)
-            if (size := printed.get(f"{name}, {nodes}")) is not None:
-                yield rules.same_sign(about, size, measured, reason=START)
+            about = runs.about(item, f"{text}, {nodes} nodes")
+            measured = runs.measure(metrics.change(read), *kinds, nodes=nodes)
+            if (size := listed.get(f"{name}, {nodes}")) is not None:
+                reason = f"{TWICE}; {START}" if (name, nodes) == ("held", LARGEST) else START
+                yield rules.same_sign(about, size, measured, reason=reason)
             elif name == "reception":
-                later = printed["reception, up to 512"]
+                later = listed["reception, up to 512"]
                 yield rules.same_sign(about, later, measured, is_size=False, reason=DIRECTION)
             elif name == "delivery":
-                yield rules.in_range(about, printed["delivery, up to 512"], measured)
+                yield rules.in_range(about, listed["delivery, up to 512"], measured)
             else:
-                yield rules.in_range(about, printed["held, between"], measured, reason=START)
-    longer, later_by = metrics.change(metrics.queue_wait), metrics.difference(metrics.reception)
-    for key, name, pair, rounding, kinds, reading in (
-        ("% longer that packets wait to be sent without aggregation", "queue, 1024", longer, 0.05,
-         ("alone", "with"), ""),
+                yield rules.in_range(about, listed["held, between"], measured, reason=START)
+    longer, later_by = metrics.change(metrics.queue_wait), less(metrics.reception)
+    for key, name, read_pair, rounding, of_kinds, reading, reason in (
+        (QUEUED_LONGER, "queue, 1024", longer, 0.05, ("alone", "with"), "in the sending queue",
+         f"{TWICE}; {START}"),
+        (QUEUED_LONGER, "queue, 1024", metrics.change(metrics.held), 0.05, ("alone", "with"),
+         "queuing time of 5.3, the time held", f"{TWICE}; {START}"),
         ("time that packets wait without aggregation", "wait, 1024", metrics.queue_wait, 5,
-         ("alone",), "in the queue"),
+         ("alone",), "in the queue", START),
         ("time that packets wait without aggregation", "wait, 1024", later_by, 5,
-         ("alone", "with"), "as later reception"),
+         ("alone", "with"), "as later reception", START),
     ):  # fmt: skip
         about = runs.about(item, f"{key}, {LARGEST} nodes", reading)
-        measured = runs.measure(pair, *kinds, nodes=LARGEST)
+        measured = runs.measure(read_pair, *of_kinds, nodes=LARGEST)
         yield rules.within(
-            about, printed[name], measured, runs=RUNS, rounding=rounding, reason=START
+            about, listed[name], measured, runs=RUNS, rounding=rounding, reason=reason
         )
 
 
 def _figures_8_to_10(runs: Runs) -> Iterator[Claim]:
     """Messages in packets of two, and the same ones where each travels alone; 1024 nodes."""
-    printed = PUBLISHED["Figure 8"]
+    published = PUBLISHED["Figure 8"]
     yield rules.within(
         runs.about("Figure 8", "% of packets aggregated, 8 nodes"),
-        printed["aggregated, 8"],
+        published["aggregated, 8"],
         runs.measure(metrics.aggregated, "smallest", nodes=SMALLEST),
         runs=RUNS,
         reason=OVERTAKEN,
     )
     for nodes in PACKETS_SIZES:
-        for what in (metrics.RECEPTION, metrics.HELD, metrics.DELIVERY):
-            about = runs.about("Figure 8", f"% that a packet of two adds to {what}, {nodes} nodes")
-            read = metrics.pair_change(what)
+        for time in (metrics.RECEPTION, metrics.HELD, metrics.DELIVERY):
+            about = runs.about("Figure 8", f"% that a packet of two adds to {time}, {nodes} nodes")
+            read = metrics.pair_change(time)
             adds = runs.measure(read, "packets", "packets-alone", nodes=nodes)
-            if what == metrics.RECEPTION:
-                yield rules.at_most(about, printed["reception"], adds)
-            elif what == metrics.DELIVERY:
-                yield rules.in_range(about, printed["delivery"], adds)
-            elif (size := printed.get(f"held, {nodes}")) is not None:
+            if time == metrics.RECEPTION:
+                yield rules.at_most(about, published["reception"], adds)
+            elif time == metrics.DELIVERY:
+                yield rules.in_range(about, published["delivery"], adds)
+            elif (size := published.get(f"held, {nodes}")) is not None:
                 yield rules.within(about, size, adds, runs=RUNS, rounding=0.5, reason=START)
     for kind, how in HOW.items():
         for name, key in (("up to 50", "up_to_50"), ("over 250", "over_250")):
@@ -240,38 +255,38 @@ def _figures_8_to_10(runs: Runs) -> Iterator[Claim]:
             about = runs.about("Figure 9", f"nodes that buffered {name} messages, {how}")
             many = runs.measure(metrics.extra(f"nodes_waiting_{key}"), kind, nodes=LARGEST)
             yield rule(about, PUBLISHED["Figure 9"][f"{name}, {how}"], many, reason=SPREAD)
-    item, printed = "Figure 10", PUBLISHED["Figure 10"]
+    item, published = "Figure 10", PUBLISHED["Figure 10"]
     for key, low, high, kind in (
         ("50 bytes, 7 to 11", 7, 11, "with"),
         ("5 bytes, 8 to 12", 8, 12, "small"),
     ):
         about = runs.about(item, f"% of nodes by messages in the largest packet: {key}")
         share = runs.measure(metrics.largest_between(low, high), kind, nodes=LARGEST)
-        yield rules.within(about, printed[key], share, runs=1, rounding=0.05, reason=START)
+        yield rules.within(about, published[key], share, runs=1, rounding=0.05, reason=START)
     about = runs.about(item, "messages in the largest packet: 50 bytes")
     largest = runs.measure(metrics.largest, "with", nodes=LARGEST)
-    yield rules.at_most(about, printed["50 bytes, largest"], largest, reason=START)
+    yield rules.at_most(about, published["50 bytes, largest"], largest, reason=START)
     about = runs.about(item, "nodes that aggregate nothing: 50 bytes")
     apart = runs.measure(metrics.nodes_apart, "with", nodes=LARGEST)
-    yield rules.equal(about, printed["nodes apart"], apart)
+    yield rules.equal(about, published["nodes apart"], apart)
     about = runs.about(item, "messages that a node's largest packet has more: 5 bytes than 50")
-    more = metrics.difference(metrics.largest_mean)
+    more = less(metrics.largest_mean)
     larger = runs.measure(more, "small", "with", nodes=LARGEST)
     yield rules.same_sign(
-        about, printed["5 bytes over 50"], larger, is_size=False, reason=DIRECTION
+        about, published["5 bytes over 50"], larger, is_size=False, reason=DIRECTION
     )
 
 
 def _figures_11_and_1(runs: Runs) -> Iterator[Claim]:
     """One tree for all against a tree for each source, and the bottleneck of Figure 1."""
-    for what, read in (
+    for quantity, read in (
         ("aggregations", metrics.aggregations),
         ("delayed messages", metrics.extra("delayed")),
     ):
         for nodes in SHARED_SIZES:
-            about = runs.about("Figure 11", f"% fewer {what} with one tree, {nodes} nodes")
+            about = runs.about("Figure 11", f"% fewer {quantity} with one tree, {nodes} nodes")
             less = runs.measure(metrics.fewer(read), "shared", "with", nodes=nodes)
-            yield rules.at_least(about, PUBLISHED["Figure 11"][what], less, reason=START)
+            yield rules.at_least(about, PUBLISHED["Figure 11"][quantity], less, reason=START)
     first, last = (metrics.reception_of_part(part) for part in (0, metrics.PARTS - 1))
     below, above = (runs.of("shared", nodes) for nodes in SHARED_SIZES[-2:])
     for item, key, name, measured in (
@@ -340,9 +355,9 @@ def _shown_tables(claims: Claims) -> Iterator[Table]:
         one = ITEMS[table][name]
         return claims.cells(one.item, one.key, NAMES.values())
 
-    def sized(what: str, nodes: int, readings: bool = True) -> list[Cell]:
+    def sized(quantity: str, nodes: int, readings: bool = True) -> list[Cell]:
         names = NAMES.values() if readings else [""]
-        return claims.cells("Table 1", f"{what}, {nodes} nodes", names)
+        return claims.cells("Table 1", f"{quantity}, {nodes} nodes", names)
 
     yield Table(
         "Table 1",
@@ -355,6 +370,20 @@ def _shown_tables(claims: Claims) -> Iterator[Table]:
         ("nodes", *header("% fewer", "% aggregated")),
         tuple((nodes, *sized(FEWER, nodes), *sized(AGGREGATED, nodes)) for nodes in SIZES),
         "Packets saved, and packets with more than one message.",
+    )
+    saved = PUBLISHED["Table 1"][MIDDLE][2]
+    yield Table(
+        "Delays",
+        ("a delay is drawn for each", "% fewer packets, published", "reading A"),
+        tuple(
+            (
+                unit,
+                Published(saved),
+                claims.measured("Delays", _drawn(unit)),
+            )
+            for unit in PER.values()
+        ),
+        "Packets saved of 256 nodes.",
     )
     for name, first, groups, tables, note in (
         ("Table 2", "messages", ("% of all", "% of aggregated"),
@@ -372,11 +401,11 @@ def _shown_tables(claims: Claims) -> Iterator[Table]:
 
 
 def _over(
-    runs: Runs, label: str, kind: str, points: dict[float, Read], nodes: int = MIDDLE
+    runs: Runs, label: str, kind: str, points: dict[float, Reader], nodes: int = MIDDLE
 ) -> Series:
     """A line of these runs: places on the x axis, and what is read there."""
-    found = [(x, runs.measure(read, kind, nodes=nodes)) for x, read in points.items()]
-    return measured_series(label, found)
+    values = [(x, runs.measure(read, kind, nodes=nodes)) for x, read in points.items()]
+    return measured_series(label, values)
 
 
 def _by_nodes(
@@ -389,13 +418,13 @@ def _by_nodes(
 def _saved(claims: Claims) -> Figure:
     keys = {float(nodes): f"{FEWER}, {nodes} nodes" for nodes in SIZES}
     fewer = [claims.line(name, "Table 1", keys, name) for name in NAMES.values()]
-    printed = [(nodes, row[2]) for nodes, row in PUBLISHED["Table 1"].items()]
+    published = [(nodes, row[2]) for nodes, row in PUBLISHED["Table 1"].items()]
     return Figure(
         name="Packets saved",
         title="Packets saved by aggregation (Table 1)",
         x_label="nodes",
         y_label="% fewer packets",
-        series=(*fewer, published_series("published", printed)),
+        series=(*fewer, published_series("published", published)),
         alt="The share of packets that aggregation saves rises with the number of nodes under all "
         "readings, as in the paper.",
         log_x=True,
@@ -423,18 +452,18 @@ def _figure_1(every: list[Runs]) -> Figure:
 
 
 def _figure_6(every: list[Runs]) -> Figure:
-    points: dict[float, Read] = {
+    points: dict[float, Reader] = {
         low: metrics.depending_on(low, high) for low, high in FIGURE_6_STEPS
     }
     low = {"0": 0, "1 to 4": 1, "5 to 9": 5}
-    printed = [(low[name], PUBLISHED["Figure 6"][name]) for name in low]
+    published = [(low[name], PUBLISHED["Figure 6"][name]) for name in low]
     series = [_over(runs, NAMES[runs.reading], "with", points) for runs in every]
     return Figure(
         name="Figure 6",
         title="Causal dependencies of a message, 256 nodes",
         x_label="dependencies, from",
         y_label="% of messages",
-        series=(*series, published_series("published", printed)),
+        series=(*series, published_series("published", published)),
         alt="Steps of five dependencies, the first for none, the second for one to four: about a "
         "quarter of the messages has none, and shares fall from the second step on, most steeply "
         "under reading C, as in the paper.",
@@ -448,8 +477,8 @@ def _latency(runs: Runs) -> Figure:
         x_label="nodes",
         y_label="units of time",
         series=tuple(
-            _by_nodes(runs, f"{what}, {how} aggregation", read, (SMALLEST, *SIZES), kind)
-            for what, read in (("reception", metrics.reception), ("delivery", metrics.delivery))
+            _by_nodes(runs, f"{time}, {how} aggregation", read, (SMALLEST, *SIZES), kind)
+            for time, read in (("reception", metrics.reception), ("delivery", metrics.delivery))
             for kind, how in HOW.items()
         ),
         alt="Reception and delivery latency rise with the logarithm of the nodes, with and "
@@ -468,12 +497,12 @@ def _latency_of_two(runs: Runs) -> Figure:
         series=tuple(
             _by_nodes(
                 runs,
-                f"{what}, {how} aggregation",
-                metrics.pair_mean(what, n),
+                f"{time}, {how} aggregation",
+                metrics.pair_mean(time, n),
                 PACKETS_SIZES,
                 *kinds,
             )
-            for what in (metrics.RECEPTION, metrics.DELIVERY)
+            for time in (metrics.RECEPTION, metrics.DELIVERY)
             for n, how in enumerate(HOW.values())
         ),
         alt="Of messages that travel two to a packet: with aggregation reception is later than "
@@ -483,10 +512,10 @@ def _latency_of_two(runs: Runs) -> Figure:
 
 
 def _figure_9(every: list[Runs]) -> Figure:
-    points: dict[float, Read] = {
+    points: dict[float, Reader] = {
         low: metrics.extra(f"nodes_waiting_{key}") for low, key in FIGURE_9_STEPS.items()
     }
-    printed = PUBLISHED["Figure 9"]
+    published = PUBLISHED["Figure 9"]
     ends = {"up to 50": min(FIGURE_9_STEPS), "over 250": max(FIGURE_9_STEPS)}
     return Figure(
         name="Figure 9",
@@ -502,7 +531,7 @@ def _figure_9(every: list[Runs]) -> Figure:
             *(
                 published_series(
                     f"published, {how}",
-                    [(x, printed[f"{name}, {how}"]) for name, x in ends.items()],
+                    [(x, published[f"{name}, {how}"]) for name, x in ends.items()],
                 )
                 for how in HOW.values()
             ),
@@ -513,15 +542,15 @@ def _figure_9(every: list[Runs]) -> Figure:
 
 
 def _figure_10(every: list[Runs]) -> Figure:
-    points: dict[float, Read] = {n: metrics.largest_between(n, n) for n in range(2, 25)}
+    points: dict[float, Reader] = {n: metrics.largest_between(n, n) for n in range(2, 25)}
     return Figure(
         name="Figure 10",
         title="Messages in a node's largest packet, 1,024 nodes",
         x_label="messages",
         y_label="% of nodes",
         series=tuple(
-            _over(runs, f"{what}, {runs.reading}", kind, points, LARGEST)
-            for kind, what in (("with", "50 bytes"), ("small", "5 bytes"))
+            _over(runs, f"{payload}, {runs.reading}", kind, points, LARGEST)
+            for kind, payload in (("with", "50 bytes"), ("small", "5 bytes"))
             for runs in every
         ),
         alt="Most nodes have a largest packet of about the same number of messages; with those of "
@@ -536,8 +565,8 @@ def _trees(runs: Runs) -> Figure:
         x_label="nodes",
         y_label="packets or messages",
         series=tuple(
-            _by_nodes(runs, f"{what}, {trees}", read, SHARED_SIZES, kind)
-            for what, read in (
+            _by_nodes(runs, f"{quantity}, {trees}", read, SHARED_SIZES, kind)
+            for quantity, read in (
                 ("aggregated packets", metrics.aggregations),
                 ("delayed messages", metrics.extra("delayed")),
             )

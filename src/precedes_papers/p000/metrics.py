@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from precedes.stores import Address
 from precedes.trace.schema import KIND_NAMES
-from precedes_papers.measured import Measured, Results, Run, measure, ranged, select
+from precedes_papers.measured import Measured, Results, Run, measure, paired, ranged, select, value
 from precedes_papers.p000 import PUBLISHED
 from precedes_papers.p000.experiments import MIDDLE, named
 from precedes_papers.rules import About
@@ -60,22 +60,20 @@ class Runs(NamedTuple):
     reading: str
 
     def about(self, item: str, statement: str, reading: str = "") -> About:
-        """What a claim under this reading is about, and under one more of the published value."""
+        """Subject of a claim under this reading, and under one more of the published value."""
         return item, statement, ", ".join(filter(None, (reading, f"reading {self.reading}")))
 
     def of(self, kind: str, nodes: int = MIDDLE) -> list[Run]:
-        """The runs of a kind with so many nodes."""
+        """The runs of a kind with this number of nodes."""
         return select(self.results[named(kind, self.reading)], nodes=nodes)
 
     def measure(self, read: Callable[..., float], *kinds: str, nodes: int = MIDDLE) -> Measured:
-        """One quantity of these runs; of two kinds seed by seed, as many as both have."""
-        lists = [self.of(kind, nodes) for kind in kinds]
-        count = min(map(len, lists))
-        return measure(read, *(runs[:count] for runs in lists))
+        """One quantity of these runs; of two kinds seed by seed, for seeds that both have."""
+        return paired(read, *(self.of(kind, nodes) for kind in kinds))
 
 
 def growth(read: Read, small: Sequence[Run], large: Sequence[Run]) -> Measured:
-    """How many times as much the large groups have: of each its share of all the small ones."""
+    """Ratio of the value of each large group to the mean of its share of the small ones."""
     parts = np.array_split([read(run) for run in small], len(large))
     below = {run["seed"]: float(part.mean()) for run, part in zip(large, parts, strict=True)}
     return measure(lambda run: read(run) / below[run["seed"]], large)
@@ -91,18 +89,14 @@ def fewer(read: Read) -> Callable[[Run, Run], float]:
     return ranged(-math.inf, 100)(lambda run, other: -change(read)(run, other))
 
 
-def difference(read: Read) -> Callable[[Run, Run], float]:
-    """How much the first run has more than the second."""
-    return lambda run, other: read(run) - read(other)
-
-
 # --- Of results ---
 
-
-@ranged(0)
-def packets(run: Run) -> float:
-    """Packets sent."""
-    return float(run["packets"])
+packets: Final = value("packets", low=0)
+bytes_sent: Final = value("bytes_sent")
+# Mean times from a broadcast to a reception and to a delivery.
+reception: Final = value("latency", "reception_mean")
+delivery: Final = value("latency", "delivery_mean")
+queue_wait: Final = value("extra", "queue_wait_ms", low=0)  # of a packet, a mean
 
 
 def fewer_packets(run: Run) -> float:
@@ -123,28 +117,23 @@ def aggregations(run: Run) -> float:
 
 
 def with_messages(low: int, high: int) -> Read:
-    """% of packets with so many messages."""
+    """% of packets with this number of messages."""
     return ranged(0, 100)(lambda run: _share(run["packets_by_messages"], low, high + 1))
 
 
 def _of_aggregated(low: int, high: int) -> Read:
-    """% of the packets with two messages or more that have so many."""
+    """% of the packets with two messages or more that have this number."""
     return ranged(0, 100)(lambda run: _share(run["packets_by_messages"][2:], low - 2, high - 1))
 
 
 def packets_of(count: int) -> Read:
-    """Packets with exactly so many messages."""
+    """Packets with exactly this number of messages."""
     return ranged(0)(lambda run: float(sum(run["packets_by_messages"][count : count + 1])))
 
 
 def with_bytes(first: int, last: int) -> Read:
     """% of packets whose size is in these steps of 100 bytes."""
     return ranged(0, 100)(lambda run: _share(run["packets_by_bytes"], first, last))
-
-
-def bytes_sent(run: Run) -> float:
-    """Bytes of all packets."""
-    return float(run["bytes_sent"])
 
 
 def needing(name: str) -> Read:
@@ -162,17 +151,7 @@ def needing_over_12(run: Run) -> float:
 
 def extra(name: str) -> Read:
     """A counter of the protocol's own."""
-    return ranged(0)(lambda run: float(run["extra"][name]))
-
-
-def reception(run: Run) -> float:
-    """Mean time from a broadcast to a reception."""
-    return float(run["latency"]["reception_mean"])
-
-
-def delivery(run: Run) -> float:
-    """Mean time from a broadcast to a delivery."""
-    return float(run["latency"]["delivery_mean"])
+    return value("extra", name, low=0)
 
 
 def held(run: Run) -> float:
@@ -180,14 +159,8 @@ def held(run: Run) -> float:
     return delivery(run) - reception(run)
 
 
-@ranged(0)
-def queue_wait(run: Run) -> float:
-    """Mean time that a packet waits to be sent."""
-    return float(run["extra"]["queue_wait_ms"])
-
-
 def largest_between(low: int, high: int) -> Read:
-    """% of nodes whose largest packet has so many messages."""
+    """% of nodes whose largest packet has this number of messages."""
     return ranged(0, 100)(lambda run: _share(run["nodes_by_largest_packet"], low, high + 1))
 
 
@@ -227,29 +200,29 @@ class Rows(NamedTuple):
     kind: Int64s
 
     def of(self, kind: str) -> Rows:
-        """Those of one kind."""
+        """The rows of one kind."""
         chosen = self.kind == KIND_NAMES.index(kind)
         return Rows(*(column[chosen] for column in self))
 
     def times_us(self, kind: str, nodes: int) -> Int64s:
-        """When messages were received or delivered, by node and source."""
-        found = np.zeros((nodes, nodes), np.int64)
+        """Times at which messages were received or delivered, by node and source."""
+        times = np.zeros((nodes, nodes), np.int64)
         these = self.of(kind)
-        found[these.node, these.source] = these.time_us
-        return found
+        times[these.node, these.source] = these.time_us
+        return times
 
     @property
     def nodes(self) -> int:
-        """How many nodes the run has."""
+        """Number of nodes of the run."""
         return int(self.node.max()) + 1
 
     @property
     def born_us(self) -> Int64s:
-        """When each message was broadcast."""
+        """Time of each broadcast."""
         return self.times_us("broadcast", self.nodes).diagonal()
 
     def received_us(self) -> Int64s:
-        """When messages were received; one that did not wait may have its delivery alone."""
+        """Times of receptions; a message that did not wait may have its delivery alone."""
         received = self.times_us("receive", self.nodes)
         return np.where(received > 0, received, self.times_us("deliver", self.nodes))
 
@@ -306,7 +279,7 @@ def added_delay(run: Run, other: Run) -> float:
 
 
 def depending_on(low: int, high: int) -> Read:
-    """% of messages whose sources had delivered so many others."""
+    """% of messages whose sources had delivered this number of others."""
 
     def read(run: Run) -> float:
         counts = _dependencies(run["trace"])
@@ -327,7 +300,7 @@ def _dependencies(path: str) -> tuple[int, ...]:
 
 
 def _dependencies_of(rows: Rows) -> Int64s:
-    """How many messages the source of each had delivered before it."""
+    """Number of messages that the source of each had delivered before it."""
     delivered = np.cumsum(rows.kind == KIND_NAMES.index("deliver"))
     broadcast = np.flatnonzero(rows.kind == KIND_NAMES.index("broadcast"))
     first = np.searchsorted(rows.node, rows.node[broadcast])
@@ -351,11 +324,11 @@ def packets_in(run: Run) -> Packets:
     # A packet's messages are rows one after the other, and so are the packets of a step.
     first = np.flatnonzero(np.diff(sent.packet, prepend=-1))
     place = np.flatnonzero(rows.kind == KIND_NAMES.index("send"))
-    number, some = np.unique(arrived.packet, return_index=True)
+    number, index = np.unique(arrived.packet, return_index=True)
     message_bytes = scenario["payload_bytes"] + ENTRY_BYTES * entries[sent.source]
     return Packets(
         size_bytes=scenario["packet_bytes"] + np.add.reduceat(message_bytes, first),
-        receiver=arrived.node[some][np.searchsorted(number, sent.packet[first])],
+        receiver=arrived.node[index][np.searchsorted(number, sent.packet[first])],
         follows=np.diff(place, prepend=-2)[first] == 1,
     )
 
@@ -370,9 +343,9 @@ def larger_than_any(run: Run, other: Run) -> float:
 @ranged(0)
 def cut_at_mtu(run: Run) -> float:
     """Packets sent for want of room: in the same step another one goes to the same node."""
-    found = packets_in(run)
-    again = np.diff(found.receiver, prepend=-1) == 0
-    return float((again & found.follows).sum())
+    all_packets = packets_in(run)
+    again = np.diff(all_packets.receiver, prepend=-1) == 0
+    return float((again & all_packets.follows).sum())
 
 
 def pair_change(quantity: str) -> Callable[[Run, Run], float]:

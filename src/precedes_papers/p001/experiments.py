@@ -60,7 +60,7 @@ def scenario(case: str, nodes: int, **parameters: Any) -> Scenario:
 
 
 def shared_trees(trees: int) -> str:
-    """Table 2: as many broadcasts as there are processes, from the roots of so many trees."""
+    """Table 2: one broadcast for each process, from the roots of this number of trees."""
     return f"burst:{trees}:{SHARED_NODES // trees}"
 
 
@@ -75,14 +75,14 @@ def crashing(case: str, nodes: int, seed: int) -> Scenario:
 
 
 def crash_seeds(scale: str, nodes: int) -> range:
-    """How often the crashes of Table 5 are drawn: ten times as in print, small groups more often.
+    """Seeds of the crashes of Table 5: ten times the published number, more for small groups.
 
-    In these, detection is most of the latency, and the latency varies. The largest takes a quarter
-    of the time of the quick scale, which has it less often.
+    In these, detection is most of the latency, and the latency varies. At the quick scale the large
+    groups, which take the time, have four drawings.
     """
-    if scale == "full" or nodes <= SMALL:
+    if nodes <= SMALL:
         return range(1, 31)
-    return range(1, 7 if nodes == SIZES[-1] else 11)
+    return range(1, 11 if scale == "full" else 5)
 
 
 def experiments(scale: str) -> list[Experiment]:

@@ -1,4 +1,4 @@
-"""What Rodrigues et al. 2018 publish and what was measured: claims, tables and figures."""
+"""Published and measured values of Rodrigues et al. 2018: claims, tables and figures."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from precedes_papers import rules
-from precedes_papers.measured import Results, Run, measure, pooled, regardless, select
+from precedes_papers.measured import Results, Run, less, measure, pooled, regardless, select
 from precedes_papers.p001 import CASES, PUBLISHED, experiments, metrics
 from precedes_papers.p001.experiments import PROFILE, PROFILED, SIZES
 from precedes_papers.p001.metrics import COLUMNS, latency_ms, messages, runs_of
@@ -26,26 +26,26 @@ FY_REASON: Final = (
     "the paper gives neither the order of a round of tests nor of simultaneous events"
 )
 TREES_REASON: Final = (
-    "with 16 trees this is the experiment of Table 3, which prints 8.7; four hops out and back "
+    "with 16 trees this is the experiment of Table 3, which reports 8.7; four hops out and back "
     "alone take 8.7, so no number of trees can be faster"
 )
 CRASH_REASON: Final = (
     "the paper does not say when processes crash: here at uniform times within 10 units; no span "
     "fits groups of up to 16 and of 32 and more together"
 )
-SPREAD_REASON: Final = "the spread follows from when processes crash, which is not printed"
+SPREAD_REASON: Final = "the spread follows from when processes crash, which is not published"
 BIG2_REASON: Final = (
     "the same crashes delay SMALL2 and BIG2 alike, and the means printed for both are within 0.1 "
     "up to 128 processes; but the interval printed for BIG2 and 256 processes is a hundred times "
     "as wide as that of SMALL2. Measured: that of 256 processes"
 )
 OWN_TREES_REASON: Final = (
-    "14.7 beside the 8.7 that Table 3 prints for 16 trees is 69 % more; the 6.1 of Table 2 is less "
+    "14.7 compared with the 8.7 of Table 3 for 16 trees is 69 % more; the 6.1 of Table 2 is less "
     "than four hops out and back can take"
 )
 PACKETS_REASON: Final = (
-    "Table 4 prints the same packets as are measured, and they are less than that from 32 "
-    "processes on: who learns of the crash in time does not even send the message"
+    "the packets of Table 4 equal the measured ones, and are fewer than that from 32 processes on: "
+    "a process that learns of the crash in time does not even send the message"
 )
 FALSE_REASON: Final = (
     "nobody crashes; a process suspected wrongly is fenced, and what it was to forward or to "
@@ -114,46 +114,41 @@ def _cells(results: Results) -> Iterator[Claim]:
         for case in CASES:
             for row in column.rows:
                 about = item, f"{case}, {row} {column.axis}"
-                printed, cell = PUBLISHED[item][case][row], column.cell(results, case, row)
+                published, cell = PUBLISHED[item][case][row], column.cell(results, case, row)
                 if (case, column.read) == ("NO-AGGR", messages):
                     cell = regardless(cell)  # a packet out and back for each other process
                 if item == "Table 5":
-                    # The intervals printed for BIG2 cannot be: its number of drawings counts.
+                    # The published intervals of BIG2 are impossible: its number of drawings counts.
                     half = 0.0 if case == "BIG2" else halves[case][row]
                     drawings = metrics.DRAWINGS if case == "BIG2" else None
                     yield rules.within(
-                        about, printed, cell, runs=drawings, rounding=0.05, half=half,
+                        about, published, cell, runs=drawings, rounding=0.05, half=half,
                         reason=CRASH_REASON,
                     )  # fmt: skip
                 elif (item, case) == ("Table 2, latency", "NO-AGGR") and row >= 8:
-                    yield rules.irreproducible(about, printed, cell, reason=TREES_REASON)
+                    yield rules.irreproducible(about, published, cell, reason=TREES_REASON)
                 else:
                     why = REASONS[column.experiment]
-                    yield rules.equal(about, printed, cell, places=column.places, reason=why)
+                    yield rules.equal(about, published, cell, places=column.places, reason=why)
     for case in CASES:
         runs = [runs_of(results, "crashes", case, nodes=nodes) for nodes in VARIED]
         sizes = ", ".join(map(str, VARIED))
         about = "Table 5", f"half of the interval, {case}, {sizes} processes"
-        printed = [halves[case][nodes] for nodes in VARIED]
+        published = [halves[case][nodes] for nodes in VARIED]
         if case == "BIG2":
-            text = " ".join(map(str, printed))
+            text = " ".join(map(str, published))
             widest = metrics.half_widths(runs[-1])
             yield rules.irreproducible(about, text, widest, reason=BIG2_REASON)
         else:
             widths = [metrics.half_widths(same) for same in runs]
-            yield rules.same_order(about, printed, widths, reason=SPREAD_REASON)
+            yield rules.same_order(about, published, widths, reason=SPREAD_REASON)
 
 
 def _text(results: Results) -> Iterator[Claim]:
     """Sections 3.1, 6.2 and 6.3."""
 
-    def more(read: metrics.Reader, percent: bool = False) -> metrics.Pair:
-        return lambda run, other: (
-            100.0 * (read(run) / read(other) - 1) if percent else read(run) - read(other)
-        )
-
-    for experiment, what in (("one-crash", "one crash"), ("crashes", "log2(n) - 1 crashes")):
-        about = "Section 3.1", f"power of log2(n) of rounds until all know, {what}"
+    for experiment, crashes in (("one-crash", "one crash"), ("crashes", "log2(n) - 1 crashes")):
+        about = "Section 3.1", f"power of log2(n) of rounds until all know, {crashes}"
         runs = runs_of(results, experiment, "SMALL2")
         most = pooled(lambda runs: max(map(metrics.power_of_rounds, runs)), runs)
         yield rules.at_most(about, PUBLISHED["Rounds"]["power"], most)
@@ -162,7 +157,7 @@ def _text(results: Results) -> Iterator[Claim]:
         for trees in (experiments.TREES[0], experiments.TREES[-1])
     )
     about = "Section 6.2", "% that one tree takes longer than 16, NO-AGGR"
-    longer, least = measure(more(latency_ms, percent=True), one, own), PUBLISHED["Own trees"]
+    longer, least = measure(_percent_longer, one, own), PUBLISHED["Own trees"]
     yield rules.at_least(about, least["reduction at least"], longer, reason=OWN_TREES_REASON)
     item = "Section 6.3"
     of = {case: runs_of(results, "fault-free", case, nodes=LARGEST) for case in CASES}
@@ -179,7 +174,7 @@ def _text(results: Results) -> Iterator[Claim]:
         yield rules.equal((item, faster, case), PUBLISHED["Crossover"], least_of)
     about = item, f"packets of BIG10 beyond those of SMALL10, {LARGEST} processes"
     tenfold = [PUBLISHED["Table 4, FF"][case][LARGEST] for case in ("BIG10", "SMALL10")]
-    measured = measure(more(messages), of["BIG10"], of["SMALL10"])
+    measured = measure(less(messages), of["BIG10"], of["SMALL10"])
     yield rules.same_sign(about, tenfold[0] - tenfold[1], measured)
     for case in PROFILED:
         about = "Figure 4", f"more items in a packet early than late, {case}"
@@ -187,19 +182,23 @@ def _text(results: Results) -> Iterator[Claim]:
         yield rules.same_sign(about, EARLY[case], early, is_size=False)
 
 
+def _percent_longer(run: Run, other: Run) -> float:
+    return 100.0 * (latency_ms(run) / latency_ms(other) - 1)
+
+
 def _one_crash(results: Results) -> Iterator[Claim]:
     """Section 6.4, and what is promised with crashes."""
-    item, printed = "Section 6.4", PUBLISHED["One crash"]
+    item, published = "Section 6.4", PUBLISHED["One crash"]
     runs = runs_of(results, "one-crash", "NO-AGGR")
     yield rules.equal(
         (item, "packets less for a broadcast without bundling, all sizes"),
-        printed["packets less"],
+        published["packets less"],
         measure(metrics.packets_less, runs),
         reason=PACKETS_REASON,
     )
     about = item, f"processes that find the crash by a test, {SIZES[0]} processes"
     testers = measure(metrics.suspicions, select(runs, nodes=SIZES[0]))
-    yield rules.equal(about, printed["testers"], testers)
+    yield rules.equal(about, published["testers"], testers)
 
     def costs_more(with_crash: Run, without: Run, other_with: Run, other_without: Run) -> float:
         added = latency_ms(with_crash) - latency_ms(without)
@@ -243,9 +242,9 @@ def shown(results: Results, claims: Claims) -> Iterator[Table | Figure]:
         yield Table(item, (column.axis, *header), tuple(map(tuple, rows)))
     yield _figure_3(results, "latency", "Table 3, FF", "latency", is_shared=False)
     yield _figure_3(results, "messages", "Table 4, FF", "messages per process", is_shared=True)
-    for what, label in (("items", "items in a packet"), ("bytes", "bytes of a packet")):
+    for unit, label in (("items", "items in a packet"), ("bytes", "bytes of a packet")):
         yield Figure(
-            name=f"Figure 4, {what}",
+            name=f"Figure 4, {unit}",
             title=f"What p0 sends over time, {LARGEST} processes",
             x_label="time",
             y_label=label,
@@ -254,7 +253,7 @@ def shown(results: Results, claims: Claims) -> Iterator[Table | Figure]:
                     case,
                     [
                         (place * PROFILE["profile_ms"], measure(read, runs))
-                        for place, read in metrics.profile_of(what, runs)
+                        for place, read in metrics.profile_of(unit, runs)
                     ],
                 )
                 for case in PROFILED
@@ -275,8 +274,8 @@ def _figure_3(results: Results, name: str, item: str, label: str, *, is_shared: 
     for case in CASES:
         runs = {n: runs_of(results, "fault-free", case, nodes=n) for n in SIZES}
         measured.append(measured_series(case, [(float(n), measure(share, runs[n])) for n in SIZES]))
-        printed = PUBLISHED[item][case]
-        points = [(float(n), printed[n] / (n if is_shared else 1)) for n in SIZES]
+        listed = PUBLISHED[item][case]
+        points = [(float(n), listed[n] / (n if is_shared else 1)) for n in SIZES]
         published.append(published_series(case, points))
     return Figure(
         name=f"Figure 3, {name}",

@@ -6,7 +6,7 @@ import itertools
 import math
 import statistics
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, Final, NamedTuple
 
 import pyarrow as pa
@@ -17,6 +17,7 @@ from precedes.stores import Address
 from precedes_papers.measured import (
     Fitted,
     Measured,
+    Reader,
     Results,
     Run,
     fitted_reader,
@@ -24,6 +25,7 @@ from precedes_papers.measured import (
     pooled,
     ranged,
     select,
+    value,
 )
 from precedes_papers.p001.experiments import (
     PROFILE,
@@ -35,15 +37,12 @@ from precedes_papers.p001.experiments import (
     shared_trees,
 )
 
-Reader = Callable[[Run], float]
-Pair = Callable[[Run, Run], float]
-
 REACTION_MS: Final = 0.1  # a source that is done reacts no more: its last 0.1 does not count
 REACTION: Final = Fitted("reaction, ms", REACTION_MS, "Table 3", items=TABLE_3)
 TICK_MS: Final = 0.1
 HEADER_BYTES: Final = 40
 MEBIBYTE: Final = 1 << 20
-DRAWINGS: Final = 10  # of crashes, in print
+DRAWINGS: Final = 10  # of crashes, as published
 
 
 @fitted_reader(REACTION)
@@ -53,9 +52,8 @@ def latency_ms(run: Run) -> float:
     return ticks * TICK_MS - REACTION_MS
 
 
-def messages(run: Run) -> float:
-    """Packets of the broadcast, without those of the tests."""
-    return float(run["extra"]["bundles"])
+messages: Final = value("extra", "bundles")  # packets, without those of the tests
+suspicions: Final = value("extra", "suspicions_by_test")  # processes that a test found crashed
 
 
 def header_mib(run: Run) -> float:
@@ -69,13 +67,8 @@ def items_per_packet(run: Run) -> float:
     return float((extra["trees"] + extra["acks"]) / extra["bundles"])
 
 
-def suspicions(run: Run) -> float:
-    """Processes that a test found crashed."""
-    return float(run["extra"]["suspicions_by_test"])
-
-
 def packets_of_a_broadcast(run: Run) -> float:
-    """Of a correct process; one that has crashed at the start broadcasts nothing."""
+    """Packets for each broadcast; processes that crashed at the start broadcast nothing."""
     return messages(run) / (run["nodes"] - len(run["scenario"]["faults"]))
 
 
@@ -109,18 +102,18 @@ def early_items(run: Run) -> float:
     )
 
 
-def _profile(run: Run, what: str) -> list[float]:
-    return [run["extra"][f"profile_{what}_{place}"] for place in range(PROFILE["profile_slices"])]
+def _profile(run: Run, kind: str) -> list[float]:
+    return [run["extra"][f"profile_{kind}_{place}"] for place in range(PROFILE["profile_slices"])]
 
 
-def profile_of(what: str, runs: Sequence[Run]) -> Iterator[tuple[int, Reader]]:
+def profile_of(kind: str, runs: Sequence[Run]) -> Iterator[tuple[int, Reader]]:
     """Readers of the mean items or bytes of a packet of p0, by slice of time with packets."""
     for place in range(PROFILE["profile_slices"]):
         if all(run["extra"][f"profile_packets_{place}"] for run in runs):
 
             def read(run: Run, place: int = place) -> float:
                 extra = run["extra"]
-                return float(extra[f"profile_{what}_{place}"] / extra[f"profile_packets_{place}"])
+                return float(extra[f"profile_{kind}_{place}"] / extra[f"profile_packets_{place}"])
 
             yield place, read
 
@@ -172,7 +165,7 @@ def not_once(run: Run) -> float:
 
 
 class Column(NamedTuple):
-    """Where the cells of a published table come from."""
+    """Source of the cells of a published table."""
 
     experiment: str
     read: Reader
@@ -181,7 +174,7 @@ class Column(NamedTuple):
 
     @property
     def axis(self) -> str:
-        """What the rows are."""
+        """Unit of the rows."""
         return "trees" if self.experiment == "trees" else "processes"
 
     def cell(self, results: Results, case: str, row: int) -> Measured:

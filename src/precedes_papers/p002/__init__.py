@@ -1,8 +1,8 @@
 """Wilhelm et al. 2023: a probabilistic Dynamic Clock Set to capture message causality.
 
-The least clock for a load (Fig. 5), clocks that follow bells and a random load beside fixed ones of
-the same mean size (Figs 6 to 9), rebalancing of components (Fig. 10), what rounds cost and whether
-everything is delivered; beside them the bytes of messages with the hash detector on top.
+The least clock for a load (Fig. 5), clocks that follow bells and a random load compared with fixed
+ones of the same mean size (Figs 6 to 9), rebalancing of components (Fig. 10), the cost of
+rounds, and whether everything is delivered; in addition message sizes with the hash detector.
 """
 
 from typing import Any, Final

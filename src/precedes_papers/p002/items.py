@@ -1,4 +1,4 @@
-"""What Wilhelm et al. 2023 publish and what was measured: claims, tables and figures."""
+"""Published and measured values of Wilhelm et al. 2023: claims, tables and figures."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 
 from precedes.parts.sizing import size
 from precedes_papers import rules
-from precedes_papers.measured import Results, Run, field, measure, regardless, select
+from precedes_papers.measured import Reader, Results, Run, field, measure, regardless, select
 from precedes_papers.p002 import PUBLISHED, metrics
 from precedes_papers.p002.experiments import (
     INCREMENTS_TRIED,
@@ -35,7 +35,7 @@ from precedes_papers.shown import (
     Claims,
     Figure,
     Headlines,
-    Printed,
+    Published,
     Statement,
     Table,
     measured_series,
@@ -45,9 +45,9 @@ from precedes_papers.shown import (
 
 
 class Shown(NamedTuple):
-    """Where the paper has a load, and what it is called in claims."""
+    """Place of a load in the paper, and its name in claims."""
 
-    printed: str  # the key of PUBLISHED
+    place: str  # the key of PUBLISHED
     sizes: str
     text: str
     label: str
@@ -66,6 +66,7 @@ SHIFTED_AS: Final = {  # readings of Figure 10
     "balanced-periodic": "looks at 70 and 90 s, near-periodic senders",
     "unbalanced": "without rebalancing",
 }
+PHASES: Final = ("before the shift", "to the first look", "to the second look", "after it")
 OTHER_TARGET: Final = "random load, target of the bells"
 BELLS: Final = {label: f"messages, {label}" for label in ("one bell", "two bells")}
 LABELS: Final = {  # of series of the results
@@ -133,7 +134,7 @@ HEADLINES: Final = Headlines(
 
 
 def claims(results: Results) -> Iterator[Claim]:
-    """What is published and what is measured, and findings."""
+    """Published and measured values, and findings."""
     yield from _figure_5(results)
     for name in LOADS_OVER_TIME:
         yield from _over_time_of(results, name)
@@ -141,7 +142,7 @@ def claims(results: Results) -> Iterator[Claim]:
         yield from _own_components(results, name)
     for count in COUNTS:
         yield rules.same_sign(
-            ("Section VII", f"{count}, a larger fixed clock less dcs, one bell"),
+            ("Section VII", "a larger fixed clock less dcs, one bell", count),
             PUBLISHED["Section VII"]["errors of a larger fixed clock less those of dcs"],
             measure(metrics.fewer(count), results["bell"], results[LARGER]),
             is_size=False,
@@ -159,7 +160,7 @@ def claims(results: Results) -> Iterator[Claim]:
 
 def _figure_5(results: Results) -> Iterator[Claim]:
     """The least clocks, and the formula of section II, which section V-A explains them by."""
-    item, printed = "Figure 5", PUBLISHED["Figure 5"]
+    item, published = "Figure 5", PUBLISHED["Figure 5"]
     runs = {load: metrics.by_size(results["figure-5"], load) for load in LOADS}
     least = {
         (target, load): measure(metrics.least_entries(target), *runs[load])
@@ -174,21 +175,21 @@ def _figure_5(results: Results) -> Iterator[Claim]:
         for low, high in pairwise(LOADS):
             growing = item, f"growth of the least clock at {target:g}", f"to {high:g}/s"
             growth = measure(metrics.growth_of_least(target), *runs[low], *runs[high])
-            least_growth = printed["entries as the load doubles, more than"]
+            least_growth = published["entries as the load doubles, more than"]
             yield rules.at_least(growing, least_growth, growth, reason="the load doubles")
     for load in LOADS:
         yield rules.same_order(
             (item, f"least entries by accuracy at {load:g}/s"),
-            [-target for target in printed["probability"]],
+            [-target for target in published["probability"]],
             [least[target, load] for target in TARGETS],
             reason="a plot: only the order is published",
         )
     for load in LOADS:
         entries = SIZES[load][2]
-        hit = 1 - (1 - 1 / entries) ** (load * printed["delay in s"] * printed["increments"])
+        hit = 1 - (1 - 1 / entries) ** (load * published["delay in s"] * published["increments"])
         yield rules.within(
-            ("Section II", f"share out of order, {entries} entries at {load:g}/s"),
-            hit ** printed["increments"],
+            ("Section II", "share out of order", f"{entries} entries at {load:g}/s"),
+            hit ** published["increments"],
             measure(metrics.share, select(results["figure-5"], rate=load, entries=entries)),
             reason=FORMULA_REASON,
         )
@@ -202,8 +203,8 @@ def _least(target: float, load: float) -> str:
 
 def _over_time_of(results: Results, name: str) -> Iterator[Claim]:
     """Figures 7 and 9, the clock over time; the counts of errors in the text, and their peaks."""
-    printed, item, text, label = SHOWN[name]
-    published, over_time = PUBLISHED[printed], PUBLISHED["Over time"]
+    place, item, text, label = SHOWN[name]
+    published, over_time = PUBLISHED[place], PUBLISHED["Over time"]
     entries, with_load = published["entries"], over_time["size with the load"]
     fixed, ours = results[f"{name}-fixed"], {label: results[name]}
     about = item, "entries, mean over time", label
@@ -255,12 +256,12 @@ def _own_components(results: Results, name: str) -> Iterator[Claim]:
     """The same with the components of this project, which are not the paper's."""
     runs = results[f"{name}-own"]
     fixed = results[f"{name}-fixed"][: len(runs)]
-    found = {"entries, mean over time": measure(metrics.entries, runs)}
+    values = {"entries, mean over time": measure(metrics.entries, runs)}
     for count in COUNTS:
-        found[f"{count} out of order"] = measure(metrics.out_of_order(count), runs)
+        values[f"{count} out of order"] = measure(metrics.out_of_order(count), runs)
         ratio = measure(metrics.times_fewer(count), runs, fixed)
-        found[f"times fewer {count} out of order"] = ratio
-    for key, measured in found.items():
+        values[f"times fewer {count} out of order"] = ratio
+    for key, measured in values.items():
         about = SHOWN[name].text, f"{key}, own components, {SHOWN[name].label}"
         yield rules.finding(about, measured, reason=OWN_REASON)
 
@@ -268,7 +269,7 @@ def _own_components(results: Results, name: str) -> Iterator[Claim]:
 def _figure_10(results: Results) -> Iterator[Claim]:
     """The changes from one phase to the next."""
 
-    def change(before: metrics.Reader, after: metrics.Reader) -> metrics.Reader:
+    def change(before: Reader, after: Reader) -> Reader:
         return lambda run: after(run) - before(run)
 
     item = "Figure 10"
@@ -284,16 +285,16 @@ def _figure_10(results: Results) -> Iterator[Claim]:
 
 
 def _rounds(results: Results) -> Iterator[Claim]:
-    """What the rounds cost; section IV-F: all is delivered while components come and go."""
+    """Cost of the rounds; section IV-F: all is delivered while components come and go."""
     item, three = "Rounds", PUBLISHED["Rounds"]["messages for a process"]
     by_nodes = {nodes: select(results["rounds"], nodes=nodes) for nodes in ROUND_NODES}
     for nodes, runs in by_nodes.items():
         for kind in metrics.ROUNDS:
-            about = item, f"messages of a {kind} round for each other of {nodes} processes"
+            about = item, f"messages of a {kind} round for each other process", f"{nodes} processes"
             packets = regardless(measure(metrics.round_packets(kind), runs))
             yield rules.equal(about, three, packets, reason="O(N) messages a round")
-        about = item, f"rounds while a load came and went, {nodes} processes"
-        yield rules.finding(about, measure(lambda run: run["extra"]["rounds"], runs))
+        came_and_went = item, f"rounds while a load came and went, {nodes} processes"
+        yield rules.finding(came_and_went, measure(lambda run: run["extra"]["rounds"], runs))
     for entries in (PAPERS["component_entries"], OWN["component_entries"]):
         once = "Theorem 3", "everything is delivered once", f"components of {entries}"
         runs = select(results["guarantees"], component_entries=entries)
@@ -333,6 +334,7 @@ def _theorems(results: Results) -> Iterator[Claim]:
 # Load, clock, experiment and key in PUBLISHED; what is published of the clock, if anything.
 ROWS: Final = (
     ("one bell", "dcs, paper's components", "bell", "bell", "dcs"),
+    ("one bell", "dcs, paper's components, checkExpand redraws", "redrawn", "bell", "dcs"),
     ("one bell", "dcs, own components", "bell-own", "bell", "dcs"),
     ("one bell", "fixed", "bell-fixed", "bell", "fixed"),
     ("one bell", "fixed, larger", LARGER, "bell", ""),
@@ -353,12 +355,12 @@ def shown(results: Results, claims: Claims) -> Iterator[Table | Figure]:
     """Least clocks and what they were read from, errors, bytes; Figures 5 to 10."""
 
     def row(load: str, clock: str, experiment: str, where: str, kind: str) -> tuple[Cell, ...]:
-        printed, runs = PUBLISHED[where], results[experiment]
+        published, runs = PUBLISHED[where], results[experiment]
         wrong = [measure(metrics.out_of_order(count), runs) for count in COUNTS]
         entries: list[Cell] = [None, runs[0]["scenario"]["parameters"].get("entries")]
         if kind == "dcs":
-            entries = [Printed(printed["entries"]), measure(metrics.entries, runs)]
-        return (load, clock, Printed(printed[kind]) if kind else None, *wrong, *entries)
+            entries = [Published(published["entries"]), measure(metrics.entries, runs)]
+        return (load, clock, Published(published[kind]) if kind else None, *wrong, *entries)
 
     yield Table(
         "Figure 5, least clocks",
@@ -392,6 +394,19 @@ def shown(results: Results, claims: Claims) -> Iterator[Table | Figure]:
         ("load", "clock", "published", *COUNTS, "entries published", "entries"),
         tuple(row(*one) for one in ROWS),
         "What was out of order in a run of 1,000 processes.",
+    )
+    yield Table(
+        "Figure 10, phases",
+        ("reading", *PHASES),
+        tuple(
+            (
+                SHIFTED_AS[name],
+                *(measure(read, results[name]) for read in metrics.phases(shift).values()),
+            )
+            for name, shift in SHIFTS.items()
+        ),
+        "Deliveries out of order per second, in the phases between the shift and the looks at the "
+        "balance: 50, 70 and 90 s, or 50, 60 and 80 s.",
     )
     yield Table(
         "Bytes of a message",
@@ -446,14 +461,14 @@ def _least_clocks(claims: Claims) -> Figure:
         y_label="entries",
         series=(*measured, *formula),
         alt="Entries of the least clock over the load for five shares of errors: more with the "
-        "load, faster than linearly, and more for fewer errors; beside them the formula's.",
+        "load, faster than linearly, and more for fewer errors; next to them the formula's.",
         log_y=True,
     )
 
 
 def _over_time(name: str, title: str, series: str, lines: dict[str, Sequence[Run]]) -> Figure:
     """A series of the results over time, in intervals of 10 s, and its published mean."""
-    step, found = metrics.STEP_S, []
+    step, curves = metrics.STEP_S, []
     read = metrics.over_intervals if series == "entries" else metrics.per_second
     for label, runs in lines.items():
         end_s = int(runs[0]["scenario"]["duration_s"]) // step * step
@@ -461,17 +476,17 @@ def _over_time(name: str, title: str, series: str, lines: dict[str, Sequence[Run
             (start_s + step / 2, measure(read(series, start_s, start_s + step), runs))
             for start_s in range(0, end_s, step)
         ]
-        found.append(measured_series(label, points))
+        curves.append(measured_series(label, points))
     if name in MEANS:
         load = MEANS[name]
         level = float(PUBLISHED[load]["entries"])
         ends = [(0.0, level), (LOADS_OVER_TIME[load].duration_s, level)]
-        found.append(published_series("mean size, published", ends))
+        curves.append(published_series("mean size, published", ends))
     return Figure(
         name=name,
         title=title,
         x_label="seconds",
         y_label=LABELS[series],
-        series=tuple(found),
+        series=tuple(curves),
         alt=f"{LABELS[series]} over time, for {' and '.join(lines)}.",
     )

@@ -6,10 +6,8 @@ import statistics
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from precedes_papers.measured import Results, Run, ranged, select
+from precedes_papers.measured import Pair, Reader, Results, Run, less, ranged, select, value
 from precedes_papers.p002.experiments import BYTE_LOADS, SHIFT_END_S, SHIFT_S, Shift
-
-Reader = Callable[[Run], float]
 
 COUNTS: Final = ("messages", "deliveries")
 ROUNDS: Final = ("deactivate", "remove")
@@ -23,19 +21,19 @@ INCREMENTS: Final = 2
 
 def out_of_order(count: str) -> Reader:
     """A reader of what was out of causal order: distinct messages, or deliveries."""
-    return ranged(0)(lambda run: float(run["violations"][count]))
+    return value("violations", count, low=0)
 
 
-def fewer(count: str) -> Callable[[Run, Run], float]:
+def fewer(count: str) -> Pair:
     """A reader of how many errors fewer a run has than another."""
-    errors = out_of_order(count)
-    return lambda few, many: errors(many) - errors(few)
+    more = less(out_of_order(count))
+    return lambda few, many: more(many, few)
 
 
-def times_fewer(count: str) -> Callable[[Run, Run], float]:
+def times_fewer(count: str) -> Pair:
     """A reader of how many times fewer errors a run has than another.
 
-    One more of each is counted, so that none is no division by zero.
+    One more of each is counted, so that a count of zero does not divide by zero.
     """
     errors = out_of_order(count)
     return ranged(0)(lambda few, many: (errors(many) + 1) / (errors(few) + 1))
@@ -47,17 +45,14 @@ def share(run: Run) -> float:
     return float(run["violations"]["deliveries"]) / run["deliveries"]
 
 
-@ranged(0)
-def entries(run: Run) -> float:
-    """Entries of a clock, a mean over processes and time."""
-    return float(run["extra"]["entries_mean"])
+entries: Final = value("extra", "entries_mean", low=0)  # of a clock, over processes and time
 
 
 def least_entries(target: float) -> Callable[..., float]:
     """A reader of the least clock with which a share of deliveries is out of causal order.
 
     It takes runs of one load with clocks of several sizes, those within a factor of 8 of what all
-    of them give. Between sizes the printed formula of section II interpolates, which is the chance
+    of them give. The published formula of section II interpolates between sizes. It is the chance
     that what is missing goes unnoticed; how often something is missing is counted. A pair of
     messages that goes wrong does so at many receivers, so a few sizes together say more than the
     two around the target. Without any error it is the least of the sizes.
@@ -73,7 +68,7 @@ def least_entries(target: float) -> Callable[..., float]:
 
 
 def _crossing(runs: Sequence[Run], target: float) -> float:
-    """Where the formula meets a target, times what the runs together have of it."""
+    """Size at which the formula, scaled to the errors of these runs, meets a target."""
     errors = sum(run["violations"]["deliveries"] for run in runs)
     if not errors:
         return float(min(map(_entries_given, runs)))
@@ -107,7 +102,7 @@ def growth_of_least(target: float) -> Callable[..., float]:
 
 
 def errors_from(entries: float, runs: Sequence[Sequence[Run]]) -> int:
-    """How many deliveries were out of order with clocks of so many entries or more."""
+    """Number of deliveries out of order with clocks of at least this size."""
     return sum(
         int(run["violations"]["deliveries"])
         for same in runs
@@ -117,7 +112,7 @@ def errors_from(entries: float, runs: Sequence[Sequence[Run]]) -> int:
 
 
 def by_size(runs: Sequence[Run], load: float) -> list[list[Run]]:
-    """Of a load, the runs of each size of a clock, seed after seed."""
+    """Runs of a load for each size of a clock, seed after seed."""
     chosen = select(runs, rate=load)
     sizes = dict.fromkeys(map(_entries_given, chosen))
     return [select(chosen, entries=size) for size in sizes]
@@ -125,7 +120,7 @@ def by_size(runs: Sequence[Run], load: float) -> list[list[Run]]:
 
 @ranged(0)
 def best_increments(*runs: Run) -> float:
-    """Of runs of one seed, the entries of a process with which fewest deliveries were wrong."""
+    """Entries of a process with the fewest wrong deliveries, among runs of one seed."""
     best = min(runs, key=lambda run: run["violations"]["deliveries"])
     return float(best["scenario"]["parameters"]["per_process"])
 
@@ -210,7 +205,7 @@ def _at_peaks(counts: Sequence[float], load: Sequence[float]) -> float:
 
 
 def phases(shift: Shift) -> dict[str, Reader]:
-    """Of Figure 10: readers of errors per second, before the shift and between looks."""
+    """Readers of errors per second for Figure 10, before the shift and between looks."""
     first_s, second_s = shift.first_s, shift.second_s
     return {
         f"before {SHIFT_S} s": per_second("violations", 0, SHIFT_S),

@@ -1,9 +1,9 @@
 """Causal broadcast with probabilistic clocks and a hash error detector ("Improving accuracy").
 
 Table 1 with and without the detectors, the rate of requests over the load (Fig. 1) and over the
-group (Table 2), by either search, and what is said of the detectors and of causal broadcast in the
-text; beside them errors over load against a formula, and what becomes of the protocol as printed
-when the load rises or hashes are few.
+group (Table 2), by either search, and the statements of the text about the detectors and causal
+broadcast; in addition errors over load against a formula, and the behaviour of the published
+protocol when the load rises or hashes are few.
 """
 
 from typing import Any, Final
@@ -22,8 +22,8 @@ REFERENCE: Final = Reference(
 )
 
 # Table 1: 200 processes, a clock of 50 entries, 100 broadcasts per second, 100,000 of them:
-# messages delivered out of causal order, by error detector; the text on it: of those without one,
-# so many are detected. Table 2: requests, in 1e-4 of deliveries, at 110 broadcasts per second, by
+# messages delivered out of causal order, by error detector; the text on it: the number detected
+# of those without one. Table 2: requests, in 1e-4 of deliveries, at 110 broadcasts per second, by
 # processes. Figure 1 is a plot that the text does not reproduce; it says which way the rate goes:
 # down as entries are added, up with the load. Of statements in prose, 1 and -1 are directions.
 PUBLISHED: Final[dict[str, Any]] = {

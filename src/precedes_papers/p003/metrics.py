@@ -8,7 +8,7 @@ from itertools import pairwise
 from typing import Final, NamedTuple
 
 from precedes.parts.sizing import error_rate
-from precedes_papers.measured import Measured, Results, Run, measure, ranged, select
+from precedes_papers.measured import Measured, Reader, Results, Run, measure, ranged, select, value
 from precedes_papers.p003.experiments import (
     BROADCASTS,
     CLOCK_NODES,
@@ -45,19 +45,19 @@ def detected(results: Results, reading: str, counted: str) -> Measured:
 
 
 def found_by_hash_alone(results: Results, reading: str, counted: str) -> Measured:
-    """What Mostefaoui's detector misses less what the hash misses, for 100,000 broadcasts."""
+    """Errors missed by Mostefaoui's detector less those missed by the hash, by 100,000 messages."""
     wrong, missed = scaled(counted), _missed(counted)
     hashing = select(results["table-1-hash"], workload=reading)
     tagging = select(results["table-1"], workload=reading)[: len(hashing)]
     return measure(lambda one, other: missed(one) - wrong(other), tagging, hashing)
 
 
-def scaled(counted: str) -> Callable[[Run], float]:
+def scaled(counted: str) -> Reader:
     """A reader of what is out of order, for 100,000 broadcasts."""
     return ranged(0)(lambda run: run["violations"][counted] * BROADCASTS / run["broadcasts"])
 
 
-def _missed(counted: str) -> Callable[[Run], float]:
+def _missed(counted: str) -> Reader:
     name = UNTAGGED[counted]
     return ranged(0)(lambda run: run["extra"][name] * BROADCASTS / run["broadcasts"])
 
@@ -69,11 +69,11 @@ def tagged(run: Run) -> float:
 
 
 @ranged(0, 1)
-def tagged_as_printed(run: Run) -> float:
-    """The share that it would tag by the printed condition, which is the opposite of the right one.
+def tagged_literally(run: Run) -> float:
+    """The share that it would tag by the published condition, the opposite of the right one.
 
-    A message is tested when each entry of its sender has reached the stamp less one. That one of
-    them has not gone beyond is what print tags, and what the detector takes for in order.
+    A message is tested when each entry of its sender has reached the stamp less one. If one of
+    them has not gone beyond, the paper tags the message; the detector takes it to be in order.
     """
     return 1 - tagged(run)
 
@@ -84,22 +84,13 @@ def tagged_in_order(run: Run) -> float:
     return float(run["extra"]["tagged"] - caught) / run["deliveries"]
 
 
-@ranged(0)
-def hashes(run: Run) -> float:
-    """Hashes compared for a delivery."""
-    return float(run["extra"]["hashes"]) / run["deliveries"]
+def _per_delivery(name: str) -> Reader:
+    return ranged(0)(lambda run: float(run["extra"][name]) / run["deliveries"])
 
 
-@ranged(0)
-def requests(run: Run) -> float:
-    """Requests for a delivery."""
-    return float(run["extra"]["requests"]) / run["deliveries"]
-
-
-@ranged(0)
-def false_requests(run: Run) -> float:
-    """Requests for a delivery that lacked nothing."""
-    return float(run["extra"]["requests_false"]) / run["deliveries"]
+hashes: Final = _per_delivery("hashes")
+requests: Final = _per_delivery("requests")
+false_requests: Final = _per_delivery("requests_false")  # the delivery lacked nothing
 
 
 def request_rate(results: Results, name: str, unit: float, **wanted: float) -> Measured:
@@ -135,7 +126,7 @@ def _by_nodes(results: Results, name: str) -> list[list[Run]]:
 
 @ranged(-1, 1)
 def more_requests(*runs: Run) -> float:
-    """How many more the second half of the runs asks for than the first, at the same points.
+    """Relative increase of requests from the first half of the runs to the second, by point.
 
     The mean over points of the difference over the sum: between -1 and 1, so that points at which
     the protocol tips over do not outweigh all others.
@@ -147,7 +138,7 @@ def more_requests(*runs: Run) -> float:
 
 
 def more_shown(*runs: Run) -> float:
-    """How much larger a share of concurrent messages the clock shows in the second half."""
+    """Increase of the share of concurrent messages that the clock shows, in the second half."""
     return statistics.fmean(shown(last) - shown(first) for first, last in _paired(runs))
 
 
@@ -159,7 +150,7 @@ def _paired(runs: Sequence[Run]) -> list[tuple[Run, Run]]:
 def change_with_entries(
     results: Results, search: str, read: Callable[..., float]
 ) -> list[tuple[int, int, Measured]]:
-    """Figure 1: what one size of the clock makes of all loads, beside the size before."""
+    """Figure 1: values at all loads for one size of the clock compared with the size before."""
 
     def at(entries: int) -> list[list[Run]]:
         runs = results[f"figure-1-{search}"]
@@ -171,7 +162,7 @@ def change_with_entries(
 
 
 def change_with_load(results: Results, search: str, entries: int) -> Measured:
-    """Figure 1: requests at the highest load beside those at the lowest."""
+    """Figure 1: requests at the highest load compared with those at the lowest."""
     runs = select(results[f"figure-1-{search}"], entries=entries)
     low, high = REQUEST_LOADS[search][0], REQUEST_LOADS[search][-1]
     return measure(more_requests, select(runs, rate=low), select(runs, rate=high))
@@ -179,7 +170,7 @@ def change_with_load(results: Results, search: str, entries: int) -> Measured:
 
 @ranged(0, 1)
 def shown(run: Run) -> float:
-    """Of concurrent messages, the share that the clock shows to be so."""
+    """Share of concurrent messages that the clock shows to be concurrent."""
     every = run["extra"]["concurrent"]
     return max(1 - run["extra"]["concurrent_unshown"] / every, 0.0) if every else 0.0
 
@@ -201,9 +192,8 @@ def requests_with_unshown(results: Results) -> Measured:
 
 
 def audited(results: Results, name: str, count: str, **wanted: str) -> Measured:
-    """What the audit of traced runs counts."""
-    read = ranged(0)(lambda run: float(run["audit"][count]))
-    return measure(read, select(results[name], **wanted))
+    """Counts of the audits of traced runs."""
+    return measure(value("audit", count, low=0), select(results[name], **wanted))
 
 
 def longer_messages(results: Results) -> Measured:
@@ -235,9 +225,9 @@ def errors(results: Results) -> list[Errors]:
 
     points = [("load", 200, rate, entries) for rate in LOADS for entries in ENTRIES]
     points += [("sized", 2_000, rate, entries) for rate, entries in SIZED]
-    found = []
+    shares = []
     for name, nodes, rate, entries in points:
         measured = measure(share, select(results[name], rate=rate, entries=entries))
         expected = error_rate(rate=rate, entries=entries, per_process=PER_PROCESS, nodes=nodes)
-        found.append(Errors(nodes, entries, rate, measured, expected))
-    return found
+        shares.append(Errors(nodes, entries, rate, measured, expected))
+    return shares

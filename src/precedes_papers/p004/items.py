@@ -1,6 +1,6 @@
-"""What Wilhelm et al. 2020 publish in section V, figures and statements, and what is measured.
+"""Published and measured values of Wilhelm et al. 2020, section V: figures and statements.
 
-Its plots have no readable values: where the text gives one, it is drawn with what was measured.
+Its plots have no readable values: where the text gives one, it is drawn with the measured ones.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from functools import partial
 from typing import Any, Final
 
 from precedes_papers import rules
-from precedes_papers.measured import Results, Run, measure, pooled, select
+from precedes_papers.measured import Reader, Results, Run, less, measure, paired, pooled, select
 from precedes_papers.p004 import HIGH_ITEM, LOW_ITEM, PUBLISHED, metrics
 from precedes_papers.p004.experiments import (
     BANDWIDTHS,
@@ -28,14 +28,14 @@ from precedes_papers.p004.experiments import (
     WALKING,
     WINDOWS,
 )
-from precedes_papers.p004.metrics import Reader, at_second, delay_s, extra, less, on_radio, paired
+from precedes_papers.p004.metrics import at_second, delay_s, extra, on_radio
 from precedes_papers.rules import Claim
 from precedes_papers.shown import (
     Cell,
     Claims,
     Figure,
     Headlines,
-    Printed,
+    Published,
     Series,
     Statement,
     Table,
@@ -60,14 +60,15 @@ OVERLOAD: Final = (
     "a station that repeats 150 messages five times a second fills most of 1 Mb/s, and loses by "
     "that what it would deliver"
 )
-SELDOM: Final = (
+RARE: Final = (
     "a message of a host is out of order at its station only while one before it is sent again; "
-    "at 25 broadcasts a second of 70 hosts the next of a host seldom comes in that time"
+    "at 25 broadcasts a second of 70 hosts the next message of a host rarely comes in that time"
 )
 MEMORY: Final = (
-    "a station must remember every host that it ever heard of (32 bytes), or an old join or init "
+    "a station must remember every host that ever contacted it (32 bytes), or an old join or init "
     "makes a second record; the paper's algorithm does not, and fails"
 )
+ONE_RUN: Final = "a plot of one run, described in words"
 COMPROMISE: Final = "190 m is a compromise between the figures of two loads"
 FACTOR: Final = "the paper's factor is 10 at an unknown bandwidth"
 PROTOCOLS: Final = ("mobile", "flooding")
@@ -109,7 +110,7 @@ HEADLINES: Final = Headlines(
 
 
 def claims(results: Results) -> Iterator[Claim]:
-    """All of section V on both radios, and what is measured besides."""
+    """All of section V on all radios, and what is measured besides."""
     for radio in RADIOS:
         yield from _low(results, radio, "mobile", radio)
         for name, tcp in TCPS.items():
@@ -138,17 +139,17 @@ def claims(results: Results) -> Iterator[Claim]:
             ("flooding", f"{name}, {radio}"): {"protocol": "flooding", **tcp}
             for name, tcp in TCPS.items()
         }
-        for (who, reading), wanted in traced.items():
+        for (label, reading), wanted in traced.items():
             of_reading = on_radio(results, "traced", radio, **wanted)
-            for what, against in (
+            for phrase, against in (
                 ("deliveries out of causal order", rules.CAUSAL_ORDER),
                 ("deliveries missing, repeated or of nothing", rules.EXACTLY_ONCE),
             ):
-                yield rules.kept(("Guarantees", f"{what}, {who}", reading), of_reading, against)
+                yield rules.kept(("Guarantees", f"{phrase}, {label}", reading), of_reading, against)
 
 
 def _overloaded(radio: str) -> str:
-    """Why what the stations of a radio do at high loads may differ."""
+    """The reason why the behaviour of stations of a radio may differ at high loads."""
     return OVERLOAD if RADIOS[radio]["mac"] == "csma" else UNKNOWN_RADIO
 
 
@@ -157,23 +158,23 @@ def _low(
 ) -> Iterator[Claim]:
     """V-A, the low load."""
     runs = on_radio(results, "static", radio, protocol=protocol, **tcp)
-    item, printed, is_tcp = LOW_ITEM, PUBLISHED[LOW_ITEM][protocol], protocol == "flooding"
-    for what, name, read, rounding, reason in (
+    item, listed, is_tcp = LOW_ITEM, PUBLISHED[LOW_ITEM][protocol], protocol == "flooding"
+    for quantity, name, read, rounding, reason in (
         ("delay in s", "delay_s", delay_s, 0.5 if is_tcp else 0.005, UNKNOWN_RADIO),
         ("messages sent per delivery", "messages_per_delivery", extra("messages_per_delivery"),
          0.005 if is_tcp else 0.05, NAGLE if is_tcp else UNKNOWN_RADIO),
         ("share lost in collisions", "collisions", extra("collisions_intended"), 0.005, SHARED),
     ):  # fmt: skip
-        about, measured = (item, f"{what}, {protocol}", reading), measure(read, runs)
-        yield rules.within(about, printed[name], measured, rounding=rounding, reason=reason)
+        about, measured = (item, f"{quantity}, {protocol}", reading), measure(read, runs)
+        yield rules.within(about, listed[name], measured, rounding=rounding, reason=reason)
     about = item, f"messages out of order at a host (RBuffer), {protocol}", reading
-    yield rules.at_most(about, printed["early_below"], measure(extra("early_mean"), runs))
+    yield rules.at_most(about, listed["early_below"], measure(extra("early_mean"), runs))
     about = item, f"acknowledgements of a host per s, {protocol}", reading
     acks = measure(extra("acks_per_host_per_s"), runs)
     if is_tcp:
         yield rules.finding(about, acks, reason=ON_DEMAND)
     else:
-        yield rules.at_most(about, printed["acks_per_s"], acks)
+        yield rules.at_most(about, listed["acks_per_s"], acks)
         about = item, f"lost at any antenna in reach, {protocol}", reading
         yield rules.finding(about, measure(extra("collisions_all"), runs))
 
@@ -182,8 +183,8 @@ def _against_flooding(results: Results, radio: str, reading: str, **tcp: float) 
     """V-A, the low load: where no name is given, only the direction is published."""
     runs = on_radio(results, "static", radio, protocol="flooding", **tcp)
     others = on_radio(results, "static", radio, protocol="mobile")
-    printed = PUBLISHED[LOW_ITEM]
-    for what, name, read, reason in (
+    listed = PUBLISHED[LOW_ITEM]
+    for quantity, name, read, reason in (
         ("delay in s", "delay_s", delay_s, ""),
         ("messages sent per delivery (Fig. 6d)", "messages_per_delivery",
          extra("messages_per_delivery"), ""),
@@ -195,108 +196,108 @@ def _against_flooding(results: Results, radio: str, reading: str, **tcp: float) 
         ("acknowledgements of a host per s", "", extra("acks_per_host_per_s"), ""),
         ("variation of SBuffer over time", "", metrics.variation, UNKNOWN_RADIO),
     ):  # fmt: skip
-        about = LOW_ITEM, f"flooding less mobile: {what}", reading
-        gap = printed["flooding"][name] - printed["mobile"][name] if name else printed["more"]
+        about = LOW_ITEM, f"flooding less mobile: {quantity}", reading
+        gap = listed["flooding"][name] - listed["mobile"][name] if name else listed["more"]
         measured = paired(less(read), runs, others)
         yield rules.same_sign(about, gap, measured, is_size=bool(name), reason=reason)
     about = LOW_ITEM, "times as many messages stored as with mobile", reading
     times = paired(metrics.times(extra("stored_mean")), runs, others)
-    yield rules.at_least(about, printed["copies_stored"], times, reason=UNKNOWN_RADIO)
+    yield rules.at_least(about, listed["copies_stored"], times, reason=UNKNOWN_RADIO)
 
 
 def _high_of_mobile(results: Results, radio: str) -> Iterator[Claim]:
     """V-A, the high load."""
-    item, printed, reason = HIGH_ITEM, PUBLISHED[HIGH_ITEM], _overloaded(radio)
+    item, listed, reason = HIGH_ITEM, PUBLISHED[HIGH_ITEM], _overloaded(radio)
     runs = on_radio(results, "load", radio, protocol="mobile")
-    for what, name, read, rounding in (
+    for quantity, name, read, rounding in (
         ("delay in s", "delay_s", delay_s, 0.005),
         ("messages stored at a station", "stored", extra("stored_mean"), 0.5),
         ("messages out of order at a host", "early", extra("early_mean"), 0.5),
         ("messages sent per s", "sent_per_s", extra("sent_per_s"), 50.0),
     ):
-        about, measured = (item, f"{what}, mobile", radio), measure(read, runs)
-        yield rules.within(about, printed[name], measured, rounding=rounding, reason=reason)
+        about, measured = (item, f"{quantity}, mobile", radio), measure(read, runs)
+        yield rules.within(about, listed[name], measured, rounding=rounding, reason=reason)
     about = item, "growth of SBuffer while the load lasts, mobile", radio
-    growth, span = measure(metrics.growth("stored"), runs), printed["stored"]
-    yield rules.within(about, printed["growth"], growth, span=span, reason=reason)
+    growth, span = measure(metrics.growth("stored"), runs), listed["stored"]
+    yield rules.within(about, listed["growth"], growth, span=span, reason=reason)
     about, sent = (item, "bytes sent per s, mobile", radio), measure(extra("bytes_per_s"), runs)
-    yield rules.irreproducible(about, printed["bytes_per_s"], sent, reason=BYTES)
+    yield rules.irreproducible(about, listed["bytes_per_s"], sent, reason=BYTES)
     about = item, "bytes of the protocol in a datagram, mobile", radio
     yield rules.finding(about, measure(extra("control_bytes_per_datagram"), runs))
 
 
 def _high_of_flooding(results: Results, radio: str, reading: str, **tcp: float) -> Iterator[Claim]:
     """ "Buffers, and delivery delays, which grow indefinitely"; connections that fail."""
-    printed = PUBLISHED[HIGH_ITEM]
+    listed = PUBLISHED[HIGH_ITEM]
     runs = on_radio(results, "load", radio, protocol="flooding", **tcp)
     low = on_radio(results, "static", radio, protocol="flooding", **tcp)
     mobile = on_radio(results, "load", radio, protocol="mobile")
     connect = less(extra("connect_ms_max", 0.001))
-    for what, measured in (
+    for quantity, measured in (
         ("growth of SBuffer while the load lasts", measure(metrics.growth("stored"), runs)),
         ("growth of the delay while the load lasts, in s", measure(metrics.delay_growth_s, runs)),
         ("delay above that at 5.6 per s, in s", paired(less(delay_s), runs, low)),
         ("delay above that of mobile, in s", paired(less(delay_s), runs, mobile)),
         ("longest connect above that at 5.6 per s, in s", paired(connect, runs, low)),
     ):
-        about = HIGH_ITEM, f"{what}, flooding", reading
-        yield rules.same_sign(about, printed["more"], measured, is_size=False)
+        about = HIGH_ITEM, f"{quantity}, flooding", reading
+        yield rules.same_sign(about, listed["more"], measured, is_size=False)
 
     def longest_s(every: Sequence[Run]) -> float:
         return max(float(run["extra"]["connect_ms_max"]) / 1000 for run in every)
 
     about = HIGH_ITEM, "s until the last host has its connection, flooding", reading
     longest = pooled(longest_s, runs)
-    yield rules.at_least(about, printed["connect_s"], longest)
+    yield rules.at_least(about, listed["connect_s"], longest)
 
 
 def _walking(results: Results, radio: str) -> Iterator[Claim]:
     """V-B."""
-    printed, reason = PUBLISHED["Section V-B"], _overloaded(radio)
+    listed, reason = PUBLISHED["Section V-B"], _overloaded(radio)
     standing = on_radio(results, "walking", radio, mobility="static")
     walking = on_radio(results, "walking", radio, mobility="waypoint")
 
-    def about(what: str) -> rules.About:
-        return "Section V-B", what, radio
+    def about(statement: str) -> rules.About:
+        return "Section V-B", statement, radio
 
     delay = measure(delay_s, walking)
-    yield rules.within(about("delay in s"), printed["delay_s"], delay, rounding=0.05, reason=reason)
+    yield rules.within(about("delay in s"), listed["delay_s"], delay, rounding=0.05, reason=reason)
     added = paired(less(delay_s), walking, standing)
-    yield rules.same_sign(about("delay that walking adds, in s"), printed["penalty_s"], added)
-    growth, span = measure(metrics.delay_growth_s, walking), printed["delay_s"]
+    yield rules.same_sign(about("delay that walking adds, in s"), listed["penalty_s"], added)
+    growth, span = measure(metrics.delay_growth_s, walking), listed["delay_s"]
     whose = about("growth of the delay while hosts walk, in s")
-    yield rules.within(whose, printed["growth"], growth, span=span, reason=reason)
-    lost, bounds = extra("collisions_intended"), printed["collisions"]
+    yield rules.within(whose, listed["growth"], growth, span=span, reason=reason)
+    lost, bounds = extra("collisions_intended"), listed["collisions"]
     share, whose = measure(lost, walking), about("share lost in collisions")
     yield rules.in_range(whose, bounds, share, reason=SHARED)
     added, whose = paired(less(lost), walking, standing), about("collisions that walking adds")
-    yield rules.same_sign(whose, printed["more"], added, is_size=False)
-    for what, name, read in (
+    yield rules.same_sign(whose, listed["more"], added, is_size=False)
+    for statement, name, read in (
         ("s within which half of the deliveries are made", "first_repeat_s", metrics.median_s),
         ("dozens of messages stored at a station (Fig. 7a)", "stored_dozens", metrics.dozens),
     ):
-        yield rules.at_most(about(what), printed[name], measure(read, walking), reason=reason)
-    for what, name in (
+        yield rules.at_most(about(statement), listed[name], measure(read, walking), reason=reason)
+    for statement, name in (
         ("own messages not acknowledged at a host (SBuffer)", "unacknowledged_mean"),
         ("messages of a host out of order at its station (RBuffer)", "station_early_mean"),
     ):
         measured = measure(extra(name), walking)
-        yield rules.in_range(about(what), printed["buffers"], measured, reason=SELDOM)
-    for what, name in (
+        yield rules.in_range(about(statement), listed["buffers"], measured, reason=RARE)
+    for statement, name in (
         ("messages sent (Fig. 7b)", "sent_per_s"),
         ("messages stored at a station", "stored_mean"),
         ("messages out of order at a host", "early_mean"),
     ):
         times = paired(metrics.times(extra(name)), walking, standing)
-        whose = about(f"{what}, times those of standing hosts")
-        yield rules.within(whose, printed["as_standing"], times, rounding=0.1, reason=reason)
+        whose = about(f"{statement}, times those of standing hosts")
+        yield rules.within(whose, listed["as_standing"], times, rounding=0.1, reason=reason)
     discarded = "messages of a handoff that the new station had discarded"
     most, mean = pooled(metrics.most_discarded, walking), pooled(metrics.discarded, walking)
-    yield rules.at_most(about(f"{discarded}, most"), printed["list_up_to"], most, reason=reason)
+    yield rules.at_most(about(f"{discarded}, most"), listed["list_up_to"], most, reason=reason)
     yield rules.finding(about(f"{discarded}, mean"), mean)
     beyond = measure(metrics.beyond_the_buffer, walking)
     longest = about("longest list of a handoff less the fullest SBuffer")
-    yield rules.at_most(longest, printed["list_beyond_buffer"], beyond)
+    yield rules.at_most(longest, listed["list_beyond_buffer"], beyond)
     yield rules.at_least(
         about("share of copies that one host of the cell or none has already (V-D)"),
         PUBLISHED["Section V-D"]["usually"],
@@ -306,34 +307,54 @@ def _walking(results: Results, radio: str) -> Iterator[Claim]:
 
 def _faults(results: Results, radio: str) -> Iterator[Claim]:
     """V-C; "beyond it, messages will not be delivered fast enough": growth after a long fault."""
-    item, printed = "Section V-C", PUBLISHED["Section V-C"]
+    item, listed = "Section V-C", PUBLISHED["Section V-C"]
     runs = on_radio(results, "faults", radio)
     why = f"; {OVERLOAD}" if RADIOS[radio]["mac"] == "csma" else ""
     why = f"published are the lengths in s; the rest is in a figure{why}"
-    lengths = printed["lengths_s"]
-    for what, read in (
+    lengths = listed["lengths_s"]
+    for effect, read in (
         ("the more its station stores: peaks", metrics.peak),
         ("the longer until it is as before: s", metrics.recovery_s),
     ):
         by_fault = [measure(partial(read, number=n), runs) for n in range(len(lengths))]
-        about = item, f"the longer a fault, {what}", radio
+        about = item, f"the longer a fault, {effect}", radio
         yield rules.same_order(about, lengths, by_fault, reason=why)
     about = item, "stored at the station of a fault above other stations", radio
     above = measure(metrics.above_others, runs)
-    yield rules.same_sign(about, printed["more"], above, is_size=False)
+    yield rules.same_sign(about, listed["more"], above, is_size=False)
+    yield from _special_cases(item, radio, runs)
     for window in WINDOWS:
         runs = on_radio(results, "limit", radio, window=window)
         reading = f"at most {window} sent at once, {radio}"
         many = measure(metrics.outstanding, runs)
         about = item, "outstanding after a fault of 18 s", reading
-        yield rules.at_least(about, printed["outstanding_max"], many)
+        yield rules.at_least(about, listed["outstanding_max"], many)
         yield rules.same_sign(
             (item, "growth of these in the 8 s after it", reading),
-            printed["more"],
+            listed["more"],
             measure(metrics.grown_since, runs),
             is_size=False,
             reason="the limit is a matter of the bandwidth",
         )
+
+
+def _special_cases(item: str, radio: str, runs: Sequence[Run]) -> Iterator[Claim]:
+    """The two of Figure 8b, of runs that are long enough for them."""
+    listed = PUBLISHED[item]
+    fault_s, next_s = map(int, listed["not recovered"])
+    cases = [
+        (f"stored at {next_s} s more than before the fault of {fault_s} s", next_s,
+         metrics.left_behind(fault_s, next_s)),
+    ]  # fmt: skip
+    for begin_s, end_s in (map(int, span) for span in listed["elsewhere"]):
+        quantity = f"stored at the fullest other station, {begin_s} to {end_s} s more than before"
+        cases.append((quantity, end_s, metrics.more_elsewhere(begin_s, end_s)))
+    for quantity, end_s, read in cases:
+        if end_s <= runs[0]["scenario"]["duration_s"]:
+            about = item, f"{quantity} (Fig. 8b)", radio
+            yield rules.same_sign(
+                about, listed["more"], measure(read, runs), is_size=False, reason=ONE_RUN
+            )
 
 
 def _lives(results: Results) -> Iterator[Claim]:
@@ -351,42 +372,41 @@ def _lives(results: Results) -> Iterator[Claim]:
     about = "Section V-B", "messages stored as hosts leave the cells, less those as they do not"
     stored = paired(less(extra("stored_mean")), outside, inside)
     yield rules.same_sign(about, more, stored, is_size=False)
-    for who, wanted in LIVES.items():
+    for hosts, wanted in LIVES.items():
         runs = select(results["lives"], **wanted)
-        for what, against in (
+        for phrase, against in (
             ("deliveries out of causal order", rules.CAUSAL_ORDER),
             ("deliveries missing, repeated or of nothing", rules.EXACTLY_ONCE),
         ):
-            yield rules.kept(("Guarantees", f"{what}, mobile, {who}"), runs, against)
+            yield rules.kept(("Guarantees", f"{phrase}, mobile, {hosts}"), runs, against)
 
 
 def _choices(results: Results) -> Iterator[Claim]:
-    """What hangs on the spacing of stations, and on the reading of the repetition."""
+    """Values that depend on the spacing of stations and on the reading of the repetition."""
     for rate in (LOW, WALKING):
         for spacing_m in SPACINGS:
             runs = select(results["spacing"], rate=rate, spacing_m=spacing_m)
             where = f"stations {spacing_m:g} m apart, {rate:g} per s"
-            for what, read in (
+            for quantity, read in (
                 ("delay in s", delay_s),
                 ("share lost", extra("collisions_intended")),
             ):
-                yield rules.finding(
-                    ("Spacing", what, where), measure(read, runs), reason=COMPROMISE
-                )
-    printed = PUBLISHED[LOW_ITEM]["mobile"]
+                about = "Spacing", quantity, where
+                yield rules.finding(about, measure(read, runs), reason=COMPROMISE)
+    listed = PUBLISHED[LOW_ITEM]["mobile"]
     for reading, repeat in REPEATS.items():
         runs = select(results["repeats"], **repeat)
         about = LOW_ITEM, "delay in s, mobile", f"repeated by {reading}"
-        yield rules.within(about, printed["delay_s"], measure(delay_s, runs), rounding=0.005,
+        yield rules.within(about, listed["delay_s"], measure(delay_s, runs), rounding=0.005,
                            reason=UNKNOWN_RADIO)  # fmt: skip
         about = LOW_ITEM, "share lost in collisions, mobile", f"repeated by {reading}"
         lost = measure(extra("collisions_intended"), runs)
-        yield rules.within(about, printed["collisions"], lost, rounding=0.005, reason=SHARED)
+        yield rules.within(about, listed["collisions"], lost, rounding=0.005, reason=SHARED)
 
 
 def _memory(results: Results) -> Iterator[Claim]:
     """V-D."""
-    item, printed = "Section V-D", PUBLISHED["Section V-D"]
+    item, listed = "Section V-D", PUBLISHED["Section V-D"]
     control = extra("station_control_bytes_max")
     cells, groups = (
         [select(results["size"], nodes=hosts, stations=stations) for hosts, stations in sizes]
@@ -399,12 +419,12 @@ def _memory(results: Results) -> Iterator[Claim]:
     def of_other_hosts(few: Run, many: Run) -> float:
         return (control(many) - control(few)) / (GROUPS[1][0] - GROUPS[0][0])
 
-    first, second = printed["steps"]
+    first, second = listed["steps"]
     about = item, "bytes for 20 more hosts of a cell, times those for 10 more"
     yield rules.within(about, second / first, measure(ratio, *cells), rounding=0.05)
     about = item, "bytes of a station for a host of other cells"
     others = measure(of_other_hosts, *groups)
-    yield rules.equal(about, printed["bytes_of_others"], others, reason=MEMORY)
+    yield rules.equal(about, listed["bytes_of_others"], others, reason=MEMORY)
     about = item, "bytes of the largest host, 280 hosts"
     yield rules.finding(about, measure(extra("host_bytes_max"), groups[-1]))
 
@@ -460,11 +480,31 @@ def shown(results: Results, claims: Claims) -> Iterator[Table | Figure]:
         y_label="delay, s",
         series=(*lines, *_levels("delay_s", BANDWIDTHS)),
         alt="The mean delay of mobile and of TCP-Flooding over four bandwidths, with ALOHA and "
-        "with carrier sense, and the two values that the paper prints for a bandwidth it does not "
+        "with carrier sense, and the two values that the paper reports for a bandwidth it does not "
         "give.",
         log_x=True,
         log_y=True,
     )
+    for subject, label in (("delay in s", "delay, s"), ("share lost", "share lost")):
+        places = {spacing_m: f"stations {spacing_m:g} m apart" for spacing_m in SPACINGS}
+        yield Figure(
+            name=f"Spacing, {subject}",
+            title=f"Distance of stations: {subject}, ALOHA at 6 Mb/s",
+            x_label="m between neighbouring stations",
+            y_label=label,
+            series=tuple(
+                measured_series(
+                    f"{rate:g} per s",
+                    [
+                        (x, claims.measured("Spacing", subject, f"{where}, {rate:g} per s"))
+                        for x, where in places.items()
+                    ],
+                )
+                for rate in (LOW, WALKING)
+            ),
+            alt=f"The {subject} of mobile over the distance of stations, 150 to 200 m, under two "
+            "loads: less where cells overlap less.",
+        )
 
 
 def _loads(results: Results, experiment: str, name: str, published: Any) -> Table:
@@ -480,22 +520,22 @@ def _loads(results: Results, experiment: str, name: str, published: Any) -> Tabl
     for label, key, read in ROWS:
         row: list[Cell] = [label]
         for protocol, of_protocol in zip(PROTOCOLS, (runs, over_tcp), strict=True):
-            printed = published[protocol].get(key)
-            row += [None if printed is None else Printed(printed)]
-            row += [measure(read, found) for found in of_protocol.values()]
+            listed = published[protocol].get(key)
+            row += [None if listed is None else Published(listed)]
+            row += [measure(read, replications) for replications in of_protocol.values()]
         rows.append(tuple(row))
     header = ("", "mobile, published", *runs, "flooding, published", *over_tcp)
     return Table(name, header, tuple(rows), by_row=True)
 
 
 def _levels(name: str, places: Sequence[float]) -> list[Series]:
-    """What the text gives at the low load, as level lines."""
-    printed = {protocol: PUBLISHED[LOW_ITEM][protocol][name] for protocol in PROTOCOLS}
+    """Values that the text gives at the low load, as level lines."""
+    listed = {protocol: PUBLISHED[LOW_ITEM][protocol][name] for protocol in PROTOCOLS}
     return [
         published_series(
             f"{protocol}, published", [(float(x), value) for x in (places[0], places[-1])]
         )
-        for protocol, value in printed.items()
+        for protocol, value in listed.items()
     ]
 
 
@@ -507,7 +547,7 @@ def _over_time(label: str, runs: Sequence[Run], read: str | Callable[[int], Read
 
 
 def _figure_6(results: Results) -> Iterator[Figure]:
-    said = "over time, of mobile and of TCP-Flooding (INET's TCP) on both radios"
+    said = "over time, of mobile and of TCP-Flooding (INET's TCP) on all radios"
     end_s = float(results["static"][0]["scenario"]["duration_s"])
     for letter, title, label, read, is_log, seen in (
         ("a", "Messages stored at a station", "messages", "stored", True,
@@ -553,11 +593,11 @@ def _figures_7_and_8(results: Results) -> Iterator[Figure]:
         faults.append(_over_time(f"all stations, mean, {radio}", one, "stored"))
     for name, title, label, lines, is_log, alt in (
         ("7a", "Buffers while hosts walk, 25 messages per second", "messages", buffers, False,
-         "Messages stored at a station and out of order at a host over time, on both radios: a few "
+         "Messages stored at a station and out of order at a host over time, on all radios: a few "
          "dozen at the station with ALOHA at 6 Mb/s, more with carrier sense at 1 Mb/s."),
         ("7b", "Datagrams sent while hosts walk or stand, 25 messages per second",
          "datagrams per s", sent, False,
-         "Datagrams sent in every second, walking and standing, on both radios: the lines of one "
+         "Datagrams sent in every second, walking and standing, on all radios: the lines of one "
          "radio lie together, those of carrier sense at 1 Mb/s above."),
         ("8", f"Messages stored while hosts of station {FAULT_STATION} fail, one run",
          "messages stored", faults, True,

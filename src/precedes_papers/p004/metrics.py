@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Final
 
-from precedes_papers.measured import Measured, Results, Run, measure, ranged, select
+from precedes_papers.measured import Pair, Reader, Results, Run, ranged, select, value
 from precedes_papers.p004.experiments import RADIOS, TCPS
-
-Reader = Callable[[Run], float]
 
 
 def extra(name: str, factor: float = 1.0) -> Reader:
     """Reads a counter of the radio."""
-    return ranged(0)(lambda run: float(run["extra"][name]) * factor)
+    return value("extra", name, factor=factor, low=0)
 
 
 delay_s: Final = extra("delay_ms", 0.001)
@@ -28,22 +26,9 @@ def on_radio(results: Results, experiment: str, radio: str, **wanted: object) ->
     return select(results[experiment], **access, **wanted)
 
 
-def less(read: Reader) -> Callable[[Run, Run], float]:
-    """By how much a run is above another."""
-    return lambda run, other: read(run) - read(other)
-
-
-def times(read: Reader) -> Callable[[Run, Run], float]:
-    """How many times another run's value a run has."""
+def times(read: Reader) -> Pair:
+    """Ratio of a run's value to another run's."""
     return ranged(0)(lambda run, other: read(run) / read(other))
-
-
-def paired(
-    read: Callable[[Run, Run], float], runs: Sequence[Run], others: Sequence[Run]
-) -> Measured:
-    """What is read of runs of the same seeds; those that only one of the lists has are left out."""
-    count = min(len(runs), len(others))
-    return measure(read, runs[:count], others[:count])
 
 
 @ranged(0)
@@ -86,7 +71,7 @@ delay_growth_s: Final = growth("delay_ms", 0.001)
 
 @ranged(0)
 def variation(run: Run) -> float:
-    """Of the messages stored at a station over time: the deviation by the mean."""
+    """Deviation divided by the mean of the messages stored at a station over time."""
     begin_s = int(run["scenario"]["parameters"]["warm_up_s"])
     values = run["series"]["stored"][begin_s : int(run["scenario"]["duration_s"])]
     return statistics.pstdev(values) / statistics.fmean(values)
@@ -105,7 +90,7 @@ def dozens(run: Run) -> float:
 
 
 def beyond_the_buffer(run: Run) -> float:
-    """How much longer the longest list of a handoff was than the fullest buffer."""
+    """Length of the longest list of a handoff less that of the fullest buffer."""
     return float(run["extra"]["undelivered_max"] - run["extra"]["stored_max"])
 
 
@@ -127,15 +112,15 @@ def one_id_or_none(run: Run) -> float:
 
 
 def above_others(run: Run) -> float:
-    """How much more the station of the faults stored than another one, while hosts were down."""
+    """Excess stored at the station of the faults over another one, while hosts were down."""
     series, stations = run["series"], run["scenario"]["parameters"]["stations"]
-    found = []
+    excesses = []
     for number in range(3):
         begin_s, end_s = _span(run, number)
         for second in range(begin_s, end_s):
             mean, own = series["stored"][second], series["stored_at_fault"][second]
-            found.append(own - (mean * stations - own) / (stations - 1))
-    return statistics.fmean(found)
+            excesses.append(own - (mean * stations - own) / (stations - 1))
+    return statistics.fmean(excesses)
 
 
 def peak(run: Run, number: int) -> float:
@@ -155,15 +140,35 @@ def recovery_s(run: Run, number: int) -> float:
     return float(last_s - end_s)
 
 
+def left_behind(fault_s: int, next_s: int) -> Reader:
+    """Reads by how much more its station stores before the next fault than before this one."""
+    return lambda run: (
+        _mean(run, "stored_at_fault", next_s - 5, next_s)
+        - _mean(run, "stored_at_fault", fault_s - 5, fault_s)
+    )
+
+
+def more_elsewhere(begin_s: int, end_s: int) -> Reader:
+    """Reads by how much more another station stores in a span of time than in the 15 s before."""
+    return lambda run: (
+        _mean(run, "stored_elsewhere", begin_s, end_s)
+        - _mean(run, "stored_elsewhere", begin_s - 15, begin_s)
+    )
+
+
+def _mean(run: Run, name: str, begin_s: int, end_s: int) -> float:
+    return statistics.fmean(run["series"][name][begin_s:end_s])
+
+
 @ranged(0)
 def outstanding(run: Run) -> float:
-    """What the station stored when the first fault was over."""
+    """Messages stored at the station at the end of the first fault."""
     _, end_s = _span(run, 0)
     return _stored(run, end_s)
 
 
 def grown_since(run: Run) -> float:
-    """How much more it stored at the end of the load."""
+    """Increase of stored messages by the end of the load."""
     return _stored(run, int(run["scenario"]["duration_s"])) - outstanding(run)
 
 

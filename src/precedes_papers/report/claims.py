@@ -18,7 +18,7 @@ from precedes_papers.outcome import Outcome
 from precedes_papers.rules import Claim
 from precedes_papers.shown import evidence_of
 
-# Beside its colour, every verdict has a mark.
+# Every verdict has a mark in addition to its colour.
 MARKS: Final = {
     rules.HOLDS: "\N{CHECK MARK}",
     rules.EQUAL: "=",
@@ -58,7 +58,7 @@ def file_of(outcome: Outcome, name: str) -> str:
 
 
 def command_of(outcome: Outcome) -> str:
-    """What runs the paper again."""
+    """Command that runs the paper again."""
     return f"precedes reproduce {outcome.reference.protocols[0]} --{outcome.scale} --out DIR"
 
 
@@ -82,20 +82,20 @@ class Index:
 
     @cached_property
     def _by_evidence(self) -> dict[Hashable, list[Claim]]:
-        found: dict[Hashable, list[Claim]] = {}
+        claims: dict[Hashable, list[Claim]] = {}
         for claim in self.outcome.claims:
             if len(claim.evidence) == 1 and claim.evidence[0].origins:
-                found.setdefault(evidence_of(claim.evidence[0]), []).append(claim)
-        return found
+                claims.setdefault(evidence_of(claim.evidence[0]), []).append(claim)
+        return claims
 
     def claim_of(self, item: str, source: Hashable) -> Claim | None:
-        """The claim that judges what was measured so, and shown in a table or figure.
+        """The claim that judges this evidence of a table or figure.
 
-        Of several, that about the same item; one that is about print's own mistake comes last.
+        If there are several, one about the same item; one about a mistake in the paper comes last.
         """
-        found = self._by_evidence.get(source, [])
+        claims = self._by_evidence.get(source, [])
         return min(
-            found,
+            claims,
             key=lambda claim: (
                 not item.startswith(claim.item),
                 claim.verdict == rules.IRREPRODUCIBLE,
@@ -109,14 +109,14 @@ class Index:
 
     @cached_property
     def letters(self) -> dict[str, str]:
-        """Letters of the reasons that stand under several claims: each is told once."""
-        counted = Counter(text for claim in self.outcome.claims for text in _told(claim))
+        """Letters of the reasons that several claims share; the page gives each reason once."""
+        counted = Counter(text for claim in self.outcome.claims for text in _texts(claim))
         several = [text for text, count in counted.items() if count > 1]
         return {text: _letter(number) for number, text in enumerate(several)}
 
 
-def _told(claim: Claim) -> tuple[str, ...]:
-    """The reasons of a claim and what was fitted, as texts of their own."""
+def _texts(claim: Claim) -> tuple[str, ...]:
+    """The reasons of a claim and its fitted parameters, a text each."""
     return (*claim.reasons, *(f"fitted: {mark}" for mark in claim.marks))
 
 
@@ -142,9 +142,9 @@ class Row:
         self.claim = claim
         numbers = [claim.published, claim.measured]
         numbers += [claim.low, claim.high] if claim.low != claim.high else []
-        found = [one for one in numbers if isinstance(one, (int, float))]
+        values = [one for one in numbers if isinstance(one, (int, float))]
         places = places_of(claim.published) if isinstance(claim.published, (int, float)) else 0
-        self._write = notation(found, places=places)
+        self._write = notation(values, places=places)
 
     def _text(self, of: float | str | None) -> str:
         return self._write(of) if isinstance(of, (int, float)) else value(of)
@@ -152,10 +152,10 @@ class Row:
     @property
     def published(self) -> str:
         """The published value, with its own digits."""
-        printed = self.claim.published
-        if isinstance(printed, (int, float)) and (places_of(printed) or printed == round(printed)):
-            return value(printed)
-        return self._text(printed)
+        listed = self.claim.published
+        if isinstance(listed, (int, float)) and (places_of(listed) or listed == round(listed)):
+            return value(listed)
+        return self._text(listed)
 
     @property
     def measured(self) -> str:
@@ -179,8 +179,8 @@ def by_item(claims: Iterable[Claim]) -> list[tuple[str, list[Claim]]]:
 def why(index: Index, claim: Claim) -> tuple[str, list[str]]:
     """The difference and the reasons of this claim alone, and letters for what others share."""
     texts = [_difference(claim)] if claim.difference else []
-    texts += [text for text in _told(claim) if text not in index.letters]
-    return "; ".join(texts), [index.letters[text] for text in _told(claim) if text in index.letters]
+    texts += [text for text in _texts(claim) if text not in index.letters]
+    return "; ".join(texts), [index.letters[one] for one in _texts(claim) if one in index.letters]
 
 
 def _difference(claim: Claim) -> str:

@@ -21,7 +21,7 @@ MIDDLE: Final = (LEFT + RIGHT) / 2
 NO_RATIO: Final = 875.0  # the middle of what has no number to be divided by
 FARTHEST: Final = 32.0  # times; what is farther stands at the end
 PITCH: Final = 4.8  # from dot to dot
-STACK_MAX: Final = 14  # dots above each other; more stand beside them
+STACK_MAX: Final = 14  # dots above each other; more are placed next to them
 
 
 class Dot(NamedTuple):
@@ -75,21 +75,21 @@ class Picture(NamedTuple):
     @property
     def said(self) -> str:
         """The picture in words."""
-        found = "; ".join(f"{len(dots)} {outcome}" for outcome, dots, _ in self.rows)
+        counts = "; ".join(f"{len(dots)} {outcome}" for outcome, dots, _ in self.rows)
         return (
             "A dot for each published statement, in the row of its outcome, at measured over "
-            f"published on a logarithmic axis: {found}. Each leads to its row in the lists below."
+            f"published on a logarithmic axis: {counts}. Each leads to its row in the lists below."
         )
 
 
 def picture(indices: Sequence[Index]) -> Picture:
     """The picture; findings have nothing to be compared with and are left out."""
-    found: dict[str, list[tuple[Index, list[Claim]]]] = {name: [] for name in OUTCOMES}
+    groups: dict[str, list[tuple[Index, list[Claim]]]] = {name: [] for name in OUTCOMES}
     for index in indices:
         for readings in statements(index.outcome.claims):
-            found[outcome_of(readings)].append((index, readings))
+            groups[outcome_of(readings)].append((index, readings))
     rows, y = [], 34.0
-    for outcome, every in found.items():
+    for outcome, every in groups.items():
         if every:
             dots = _stacked(every)
             y += 14 + PITCH * max(3, max(dot.height for dot in dots) + 1)
@@ -120,9 +120,9 @@ def _place(claim: Claim) -> float:
 
 
 def _stacked(every: Sequence[tuple[Index, list[Claim]]]) -> list[Dot]:
-    """Dots of a row, those at one place above each other, and beside it if there are too many."""
+    """Dots of a row: stacked at the same place, and next to the stack if there are too many."""
     heights: dict[int, int] = {}
-    found = []
+    dots = []
     closest = [
         (index, readings, min(readings, key=lambda claim: abs(_place(claim) - MIDDLE)))
         for index, readings in every
@@ -139,5 +139,5 @@ def _stacked(every: Sequence[tuple[Index, list[Claim]]]) -> list[Dot]:
         )
         height = heights.get(column, 0)
         heights[column] = height + 1
-        found.append(Dot(index, readings, claim, column, height))
-    return found
+        dots.append(Dot(index, readings, claim, column, height))
+    return dots

@@ -17,7 +17,7 @@ from precedes_papers.outcome import Outcome, counts, statement_counts
 from precedes_papers.report.claims import slug
 from precedes_papers.report.page import Environment, page
 from precedes_papers.rules import Claim, outcome_of, statements
-from precedes_papers.shown import Figure, Printed, Table
+from precedes_papers.shown import Figure, Published, Table
 
 CLAIM_FIELDS: Final = (
     "item", "key", "published", "measured", "low", "high", "verdict", "size", "fitted",
@@ -103,7 +103,7 @@ def runs_csv(outcomes: Sequence[Outcome]) -> str:
 
 
 def timings_csv(outcomes: Sequence[Outcome]) -> str:
-    """What the simulations of each experiment took, in seconds of CPU time."""
+    """CPU time of the simulations of each experiment, in seconds."""
     rows = [
         [outcome.paper, timing.experiment, timing.runs, round(timing.cpu_s, 1)]
         for outcome in outcomes
@@ -130,8 +130,8 @@ def summary(outcomes: Sequence[Outcome]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _counted(found: dict[str, int]) -> str:
-    return ", ".join(f"{count} {name}" for name, count in found.items() if count) or "none"
+def _counted(counts: dict[str, int]) -> str:
+    return ", ".join(f"{count} {name}" for name, count in counts.items() if count) or "none"
 
 
 def _values(claim: Claim) -> str:
@@ -152,16 +152,16 @@ def _number(value: float | str) -> str:
 
 def _tables(outcomes: Sequence[Outcome]) -> list[tuple[str, str]]:
     """Name and text of every file of a table, and of the points of every figure."""
-    found = []
+    files = []
     for outcome in outcomes:
         texts = [(table.name, _table_csv(table)) for table in outcome.tables]
         texts += [(figure.name, _points_csv(figure)) for figure in outcome.figures]
-        found += [(f"{outcome.paper}-{slug(name)}", text) for name, text in texts]
-    names = [name for name, _ in found]
+        files += [(f"{outcome.paper}-{slug(name)}", text) for name, text in texts]
+    names = [name for name, _ in files]
     for name in names:
         if names.count(name) > 1:
             raise InternalError(f"two tables would be written to {name}.csv")
-    return found
+    return files
 
 
 def _table_csv(table: Table) -> str:
@@ -195,7 +195,7 @@ def _points_csv(figure: Figure) -> str:
 def _plain(cell: Any) -> Any:
     if isinstance(cell, Measured):
         return cell.mean
-    return cell.value if isinstance(cell, Printed) else cell
+    return cell.value if isinstance(cell, Published) else cell
 
 
 def _csv(header: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:

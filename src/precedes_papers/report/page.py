@@ -46,7 +46,7 @@ def _machine() -> str:
 
 @dataclass(frozen=True)
 class Environment:
-    """What made the runs of a report. The date is the caller's: none is read from a clock here."""
+    """Environment of the runs of a report. The caller gives the date: no clock is read here."""
 
     command: str = ""
     date: str = ""
@@ -55,8 +55,8 @@ class Environment:
 
     def facts(self, outcomes: Sequence[Outcome]) -> list[tuple[str, str]]:
         """Names and texts of the block that says what made the page."""
-        found = dict(self.versions)
-        version, digest = found.pop("precedes", ""), found.pop("sources", "")
+        software = dict(self.versions)
+        version, digest = software.pop("precedes", ""), software.pop("sources", "")
         here = versions()
         rows = [
             ("version", f"precedes {version or 'unknown'}"),
@@ -68,7 +68,7 @@ class Environment:
         rows += [
             ("date", self.date),
             ("machine", self.machine),
-            ("with", ", ".join(f"{name} {text}" for name, text in found.items() if text)),
+            ("with", ", ".join(f"{name} {text}" for name, text in software.items() if text)),
             ("seeds", f"{seeds}; of each experiment below" if seeds else ""),
             ("command", self.command),
         ]
@@ -156,11 +156,11 @@ def everything(outcome: Outcome) -> list[Table | Figure]:
 
 def _order(name: str) -> tuple[int, int]:
     """Tables before figures, each by its published number, then what is not in the paper."""
-    found = re.match(r"(Table|Figure|Section) ([0-9]+|[IVX]+)", name)
-    if not found:
+    match = re.match(r"(Table|Figure|Section) ([0-9]+|[IVX]+)", name)
+    if not match:
         return 3, 0
-    number = int(found[2]) if found[2].isdigit() else 0
-    return ("Table", "Figure", "Section").index(found[1]), number
+    number = int(match[2]) if match[2].isdigit() else 0
+    return ("Table", "Figure", "Section").index(match[1]), number
 
 
 def entry(reference: Reference) -> list[tuple[str, str]]:

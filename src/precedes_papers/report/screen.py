@@ -54,20 +54,20 @@ def _headlines(outcome: Outcome) -> list[str]:
     """The paper's name above the columns, and a line for each reading of a statement."""
     rows = [
         (
-            f"  {told.statement.short}{f' ({reading})' if reading else ''}",
-            _value(claim.published, told.statement.unit),
-            _value(claim.measured, told.statement.unit),
+            f"  {entry.statement.short}{f' ({reading})' if reading else ''}",
+            _value(claim.published, entry.statement.unit),
+            _value(claim.measured, entry.statement.unit),
             claim.verdict,
         )
-        for told in outcome.story.told
-        for reading, claim in told.claims.items()
+        for entry in outcome.story.statements
+        for reading, claim in entry.claims.items()
     ][:HEADLINES_MAX]
-    head = (outcome.reference.citation, "printed", "measured", "")
-    found = []
-    for first, printed, measured, verdict in [head, *rows]:
-        values = "".join(f" {_cut(value, 13):>13}" for value in (printed, measured))
-        found.append(f"{_cut(first, ROOM):<{ROOM}}{values}  {verdict}".rstrip())
-    return found
+    head = (outcome.reference.citation, "published", "measured", "")
+    lines = []
+    for first, published, measured, verdict in [head, *rows]:
+        values = "".join(f" {_cut(value, 13):>13}" for value in (published, measured))
+        lines.append(f"{_cut(first, ROOM):<{ROOM}}{values}  {verdict}".rstrip())
+    return lines
 
 
 def _value(value: float | str | None, unit: str) -> str:

@@ -10,7 +10,7 @@ from precedes.pages.numbers import grouped, notation, places_of
 from precedes_papers.measured import Measured
 from precedes_papers.report.claims import Index, slug
 from precedes_papers.rules import Claim
-from precedes_papers.shown import Cell, Printed, Table
+from precedes_papers.shown import Cell, Published, Table
 
 Write = Callable[[float], str]
 
@@ -61,21 +61,21 @@ def body(index: Index, table: Table) -> list[list[Shown]]:
 
 
 def _notations(table: Table) -> list[list[Write]]:
-    """How each number is written: alike in a column, or in a row of one quantity."""
+    """Notation of each number: the same within a column, or within a row of one quantity."""
     if table.by_row:
-        return [[_notation(row, _printed_places(row))] * len(row) for row in table.rows]
+        return [[_notation(row, _published_places(row))] * len(row) for row in table.rows]
     groups = [name.partition(", ")[0] for name in table.header]
     columns = []
     for place, group in enumerate(groups):
         same = [other for other, name in enumerate(groups) if name == group]
         alike = [row[other] for row in table.rows for other in same]
-        columns.append(_notation([row[place] for row in table.rows], _printed_places(alike)))
+        columns.append(_notation([row[place] for row in table.rows], _published_places(alike)))
     return [columns] * len(table.rows)
 
 
-def _printed_places(cells: Sequence[Cell]) -> int:
+def _published_places(cells: Sequence[Cell]) -> int:
     """The published decimals, which the measured values next to them have as well."""
-    return max((places_of(cell.value) for cell in cells if isinstance(cell, Printed)), default=0)
+    return max((places_of(cell.value) for cell in cells if isinstance(cell, Published)), default=0)
 
 
 def _notation(cells: Sequence[Cell], places: int) -> Write:
@@ -83,7 +83,7 @@ def _notation(cells: Sequence[Cell], places: int) -> Write:
     for cell in cells:
         if isinstance(cell, Measured):
             numbers.append(cell.mean)
-        elif isinstance(cell, Printed):
+        elif isinstance(cell, Published):
             numbers.append(cell.value)
         elif isinstance(cell, (int, float)):
             numbers.append(cell)
@@ -91,7 +91,7 @@ def _notation(cells: Sequence[Cell], places: int) -> Write:
 
 
 def _cell(index: Index, table: Table, cell: Cell, write: Write) -> Shown:
-    if isinstance(cell, Printed):
+    if isinstance(cell, Published):
         return Shown("number printed", grouped(cell.value) if table.by_row else write(cell.value))
     if cell is None:
         return Shown("none", "")

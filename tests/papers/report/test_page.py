@@ -5,6 +5,7 @@ import re
 
 import pytest
 from selenium.webdriver.common.keys import Keys
+from selenium.webdriver.support.wait import WebDriverWait
 
 from precedes_papers.measured import measure, ranged
 from precedes_papers.outcome import judge
@@ -13,6 +14,7 @@ from precedes_papers.report import Environment, write_report
 from precedes_papers.rules import finding, outcome_of, same_sign, statements, within
 from tests.support.browser import (
     SCHEMES,
+    WAIT_S,
     WIDTHS,
     complaints,
     is_dark,
@@ -29,6 +31,16 @@ SHOWN = """
 const rows = [...document.querySelectorAll(arguments[0])];
 return rows.filter((row) => row.checkVisibility()).map((row) => row.id);
 """
+
+
+def shown_claims(browser, count):
+    """The claims on the screen, once there are ``count``: a fragment applies after the page."""
+
+    def shown(_):
+        names = browser.execute_script(SHOWN, ".claim")
+        return names if len(names) == count else None
+
+    return WebDriverWait(browser, WAIT_S, poll_frequency=0.02).until(shown)
 
 
 def judged(paper):
@@ -102,7 +114,8 @@ def test_the_picture_comes_first_and_every_dot_leads_to_its_claim(page, browser,
         assert all(claim.said in text and claim.reading in text for claim in readings)
     address = dots[-1][0]
     browser.execute_script("location.hash = arguments[0]", address)
-    assert address[1:] in browser.execute_script(SHOWN, ".claim")
+    waits = WebDriverWait(browser, WAIT_S, poll_frequency=0.02)
+    assert waits.until(lambda _: address[1:] in browser.execute_script(SHOWN, ".claim"))
 
 
 def verdict_counts(outcome):
@@ -120,18 +133,18 @@ def test_a_number_of_the_matrix_shows_those_claims_alone(page, browser, outcomes
     for verdict, count in verdict_counts(outcome).items():
         kind = verdict.replace(" ", "-")
         show(browser, f"{page}#only-003-{kind}")
-        shown = browser.execute_script(SHOWN, ".claim")
-        assert len(shown) == count
-        assert all(name.startswith("c003-") for name in shown)
+        assert all(name.startswith("c003-") for name in shown_claims(browser, count))
     show(browser, f"{page}#only-003-all")
     judged = sum(claim.verdict != "finding" for claim in outcome.claims)
-    assert len(browser.execute_script(SHOWN, ".claim")) == judged  # findings stay folded
+    assert shown_claims(browser, judged)  # findings stay folded
     search = browser.execute_script("return document.querySelector('#claims-003 label').hidden")
     assert search == (not scripts)
 
 
 def test_search_and_arrow_keys(page, browser):
     show(browser, f"{page}#only-003-all")
+    waits = WebDriverWait(browser, WAIT_S, poll_frequency=0.02)
+    waits.until(lambda _: browser.execute_script(SHOWN, "#claims-003 .claim"))
     field = browser.find_element("css selector", "#claims-003 input")
     field.send_keys("POISSON")
     shown = browser.execute_script(SHOWN, "#claims-003 .claim")
@@ -145,8 +158,10 @@ def test_search_and_arrow_keys(page, browser):
     chart = browser.find_element("css selector", ".pair svg")
     browser.execute_script("arguments[0].focus()", chart)
     chart.send_keys(Keys.ARROW_RIGHT)
-    told = browser.find_element("css selector", ".pair .readout").text
-    assert re.search(r"processes 8: .*seeds? 1.* of fault-free; .*precedes reproduce bundled", told)
+    reported = browser.find_element("css selector", ".pair .readout").text
+    assert re.search(
+        r"processes 8: .*seeds? 1.* of fault-free; .*precedes reproduce bundled", reported
+    )
 
 
 def test_a_cell_shows_the_interval_that_it_was_judged_by(page, outcomes):
@@ -167,11 +182,11 @@ def test_every_dot_can_be_walked_to(page, browser):
     chart = browser.find_element("css selector", ".dots")
     browser.execute_script("arguments[0].focus()", chart)
     chart.send_keys(Keys.ARROW_LEFT)  # from the first to the last
-    told = browser.find_element("css selector", ".question .readout").text
+    reported = browser.find_element("css selector", ".question .readout").text
     last = browser.execute_script(
         "return [...document.querySelectorAll('.dots a title')].at(-1).textContent"
     )
-    assert told == last
+    assert reported == last
     chart.send_keys(Keys.ENTER)
     assert (
         browser.execute_script("return document.querySelector(':target').className.slice(0, 5)")
@@ -189,7 +204,7 @@ def count(run):
 
 
 def test_reasons_once_points_no_interval_and_directions(small, tmp_path):
-    reason = "print does not say how long the runs are"
+    reason = "the paper does not give the length of runs"
     claims = (
         *(
             within(("Table 1", f"cell {n}"), published=9, measured=of(count, 1, 2),
@@ -213,7 +228,7 @@ def test_reasons_once_points_no_interval_and_directions(small, tmp_path):
     assert "1 findings" in text
 
 
-def test_what_made_it_is_told(page, outcomes):
+def test_what_made_it_is_reported(page, outcomes):
     text = page.read_text(encoding="utf-8")
     for wanted in ("2001-02-03", "precedes reproduce --out out", "digest of the sources"):
         assert wanted in text

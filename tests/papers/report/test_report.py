@@ -26,7 +26,7 @@ from precedes_papers.rules import (
 )
 from precedes_papers.shown import (
     Figure,
-    Printed,
+    Published,
     Table,
     measured_series,
     model_series,
@@ -67,7 +67,7 @@ def outcomes():
             same_order(about[2], published=[1, 2], measured=[of(1, 1), of(3, 3)]),
             finding(about[3], measured=of(1e-7, 2e-7)),
         ),
-        tables=(Table("T", (NASTY, "b"), ((NASTY, None), (1.5, Printed(2)), ("x", of(1, 2)))),),
+        tables=(Table("T", (NASTY, "b"), ((NASTY, None), (1.5, Published(2)), ("x", of(1, 2)))),),
         figures=tuple(figures),
     )
     made_up = results(paper.experiments("quick"), seed=1)

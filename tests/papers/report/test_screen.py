@@ -1,4 +1,4 @@
-"""What ``precedes reproduce`` prints at its end: one screen, whatever was run."""
+"""The final output of ``precedes reproduce``: one screen, whatever was run."""
 
 import dataclasses
 
@@ -35,9 +35,9 @@ def test_counts_and_headlines_are_those_of_the_claims(outcome):
     assert [int(word) for word in lines[1].removeprefix('"Improving accuracy"').split()] == wanted
     claim = next(one for one in outcome.claims if one.key.startswith("out of order, detector none"))
     assert claim.published == 507
-    told = [line for line in lines if line.startswith("  out of order, clock alone")]
-    assert len(told) == 2
-    assert all(" 507 " in line for line in told)
+    reported = [line for line in lines if line.startswith("  out of order, clock alone")]
+    assert len(reported) == 2
+    assert all(" 507 " in line for line in reported)
 
 
 def test_large_numbers_have_commas_and_short_times_seconds():
