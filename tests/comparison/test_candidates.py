@@ -1,4 +1,4 @@
-"""Who is run under a load, with what, and why others are not."""
+"""Candidates of a load with their parameters, and the reasons against others."""
 
 import pytest
 
@@ -109,8 +109,8 @@ def test_parameters_of_a_file(tmp_path):
 @pytest.mark.parametrize(
     ("values", "text"),
     [
-        ({"nodes": None}, "`nodes` is missing"),
-        ({"rate": None}, "`rate` is missing"),
+        ({"nodes": None}, "the load has no `nodes`"),
+        ({"rate": None}, "the load has no `rate`"),
         ({"nodes": 1}, "at least 2 nodes"),
         ({"nodes": 20_000}, "up to 10,000 nodes"),
         ({"rate": 0}, "rate must be above 0"),

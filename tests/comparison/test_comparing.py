@@ -155,13 +155,10 @@ def test_a_narrow_terminal_has_fewer_columns(kept, width):
 @pytest.mark.parametrize(
     ("words", "text"),
     [
-        (["--rate", "50"], "--nodes is missing"),
-        (["--nodes", "10", "--rate", "5", "--loss", "0.1"], "lose nothing"),
         (["--nodes", "10", "--rate", "5", "--json", "--format", "latex"], "choose one"),
         (["--nodes", "10", "--rate", "5", "--format", "pdf"], "there is no 'pdf'"),
         (["no-such-file.toml"], "cannot read no-such-file.toml"),
         (["--nodes", "10", "--rate", "5", "--out", "/dev/null/x"], "cannot"),
-        (["--nodes", "10", "--rate", "5", "--protocols", "mobile"], "needs a radio"),
     ],
 )
 def test_mistakes_of_the_command(words, text, capsys):
@@ -169,7 +166,7 @@ def test_mistakes_of_the_command(words, text, capsys):
 
 
 def repeated(number, capsys):
-    """What the page on comparisons shows of a command, and what that prints."""
+    """The output of a command on the page on comparisons, and its real output."""
     page = (ROOT / "docs/compare.md").read_text(encoding="utf-8")
     found = re.findall(r"```sh\n(.*?)\n```\n\n```text\n(.*?)```", page, re.DOTALL)
     line, shown = found[number]

@@ -1,4 +1,4 @@
-"""The page of a comparison and the files beside it, in a browser."""
+"""The page of a comparison and the files next to it, in a browser."""
 
 import csv
 import json
@@ -108,7 +108,7 @@ def test_nobody_serves_the_load(tmp_path, browser):
     assert too_wide(browser) == []
 
 
-def test_no_more_lines_than_can_be_told_apart():
+def test_no_more_lines_than_can_be_distinguished():
     rows = [row(f"p{number:02}", size=100.0 + number) for number in range(12)]
     text = page(made_up(*rows), links={})
     assert text.count('<tr class="fit"') == 11

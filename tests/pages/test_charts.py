@@ -1,4 +1,4 @@
-"""Charts: every point has a place and its words, labels keep apart, print is told from measured."""
+"""Charts: points with places and words, labels apart, published differs from measured."""
 
 import re
 from xml.etree import ElementTree

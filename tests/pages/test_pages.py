@@ -1,9 +1,5 @@
 """The frame of every page, in a browser; and that the checks of pages find what is wrong."""
 
-import os
-import subprocess
-import sys
-
 import pytest
 
 from precedes.pages import document
@@ -17,7 +13,7 @@ from tests.support.browser import (
     too_wide,
     without_words,
 )
-from tests.support.places import ROOT
+from tests.support.processes import python
 
 WIDE = "<table><tr>" + "<td>wide</td>" * 60 + "</tr></table>"
 LABELS = (
@@ -77,15 +73,11 @@ def test_of_a_page(browser):
 """
 
 
-@pytest.mark.parametrize(("gate", "status", "told"), [("", 0, "1 skipped"), ("true", 1, "1 error")])
-def test_without_a_browser(tmp_path, gate, status, told):
+@pytest.mark.parametrize(("gate", "status", "said"), [("", 0, "1 skipped"), ("true", 1, "1 error")])
+def test_without_a_browser(tmp_path, gate, status, said):
     """Python alone is enough for the tests, but not for the gate."""
     (tmp_path / "test_outside.py").write_text(OUTSIDE, encoding="utf-8")
     line = ["-q", "-p", "tests.conftest", "-p", "no:cacheprovider", "--rootdir", tmp_path, tmp_path]
-    done = subprocess.run(
-        [sys.executable, "-m", "pytest", *map(str, line)],
-        capture_output=True, text=True, timeout=300, check=False, cwd=ROOT,
-        env={**os.environ, "PATH": str(tmp_path), "CI": gate},
-    )  # fmt: skip
-    assert (done.returncode, f"{told} in " in done.stdout) == (status, True), done.stdout
+    done = python("-m", "pytest", *line, env={"PATH": str(tmp_path), "CI": gate})
+    assert (done.returncode, f"{said} in " in done.stdout) == (status, True), done.stdout
     assert NO_BROWSER in done.stdout

@@ -2,7 +2,10 @@
 
 import io
 import json
+import os
 import shutil
+import subprocess
+import sys
 
 import pyarrow.parquet as pq
 import pytest
@@ -27,13 +30,28 @@ def names(folder):
     return sorted(path.name for path in folder.iterdir())
 
 
-def test_a_page_beside_nothing(here, capsys):
-    first, second = output(capsys, "view", CHAT).splitlines()
+def test_a_page_is_a_single_file(here, capsys):
+    first, second, url = output(capsys, "view", CHAT).splitlines()
+    assert url == (here / "chat.view.html").as_uri()
     assert first.startswith("chat.view.html: 6 events, ")
     assert second.startswith("opens on violation 1: node eve delivered answer before question")
     assert names(here) == ["chat.view.html"]
     assert "the message" in output(capsys, "view", CHAT, "--out", "x.html", "--around", "answer")
     assert names(here) == ["chat.view.html", "x.html"]
+
+
+def test_a_page_is_opened_in_the_browser(here):
+    """In the one that BROWSER names, which gets the URL that is printed."""
+    program = here / "browser"
+    program.write_text('#!/bin/sh\nprintf %s "$1" > opened\n')
+    program.chmod(0o755)
+    command = [sys.executable, "-m", "precedes.cli", "view", str(CHAT), "--open"]
+    shown = subprocess.run(
+        command, env={**os.environ, "BROWSER": f"{program} %s"}, capture_output=True, text=True
+    )
+    assert shown.returncode == 0, shown.stderr
+    assert (here / "opened").read_text() == (here / "chat.view.html").as_uri()
+    assert shown.stdout.splitlines()[-1] == (here / "opened").read_text()
 
 
 @pytest.mark.parametrize(
@@ -130,6 +148,8 @@ BAD = [
     ([str(CHAT), "--out", "folder"], "folder is a directory: name a file in it"),
     (["ours.parquet", "--svg", "x.svg"], "has no violation to draw"),
     ([str(CHAT), "--run", "3"], "has no run '3': there are 0"),
+    ([str(CHAT), "--open", "--svg", "x.svg"], "--open opens a page: name one with --out"),
+    ([str(CHAT), "--open", "--out", "s3://b/x.html"], "--open takes a page on this machine"),
 ]
 
 

@@ -20,9 +20,9 @@ def test_it_is_shown_in_a_frame_that_reaches_nothing_outside(tmp_path, browser):
     browser.switch_to.frame(browser.find_element("css selector", "iframe"))
     text = browser.execute_async_script(
         """
-        const [told] = arguments, words = "node eve delivered answer before question";
+        const [done] = arguments, words = "node eve delivered answer before question";
         const look = () => document.body.innerText.includes(words)
-          ? told(document.body.innerText) : setTimeout(look, 50);
+          ? done(document.body.innerText) : setTimeout(look, 50);
         look();
         """
     )

@@ -18,7 +18,7 @@ from tests.support.view_screen import (
 )
 
 
-def test_click_selects_and_a_click_beside_does_not(browser, ordered):
+def test_click_selects_and_a_click_off_an_event_does_not(browser, ordered):
     path, made = ordered
     opened(browser, path)
     before = pixels(browser, 1)

@@ -70,7 +70,7 @@ def test_a_wait():
     assert "m2 waits 35 ms" in words
     assert drawn.count('class="wait"') == 1
     assert any("for m1, which precedes it" in word for word in words)
-    # Without a word, it is the message that waited longest.
+    # By default, it shows the message that waited longest.
     assert picture(WAITS) == drawn
 
 

@@ -2,9 +2,6 @@
 
 import json
 
-import pytest
-
-from precedes.errors import UserError
 from precedes.viewer import html, write_view
 from tests.support.places import ROOT
 from tests.support.unpacked import head_of, traces_of
@@ -54,12 +51,3 @@ def test_a_name_cannot_end_its_element(tmp_path):
     assert "alert(1)</script>" not in page
     (trace,) = traces_of(page)
     assert trace.lane(evil) == [("deliver", evil)]
-
-
-def test_nothing_is_left_of_a_page_that_cannot_be_made(tmp_path):
-    out = tmp_path / "page.html"
-    out.write_text("older")
-    with pytest.raises(UserError, match="did you mean 'answer'"):
-        write_view(ROOT / "examples" / "chat.jsonl", out, around="answr")
-    assert [path.name for path in tmp_path.iterdir()] == ["page.html"]
-    assert out.read_text() == "older"

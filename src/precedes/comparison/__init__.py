@@ -1,4 +1,4 @@
-"""Which protocol for a load: run all that can serve it, audit, rank, recommend in a sentence.
+"""Protocol comparison under a load: run all that can serve it, audit, rank, recommend.
 
 A load (``load``) becomes candidates with parameters of its own (``candidates``), whose runs are
 carried out by Spark or by processes of this machine (``carry``, ``worker``); records become rows

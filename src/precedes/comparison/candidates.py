@@ -1,4 +1,4 @@
-"""Which protocols can serve a load, with which parameters, and why the others cannot."""
+"""Selects the protocols that can serve a load, with parameters; the others with reasons."""
 
 from __future__ import annotations
 
@@ -16,16 +16,17 @@ from precedes.sim import Scenario
 from precedes.sim.memory import limit_bytes, world_bytes
 from precedes.sim.runs import outside
 
-# What clocks are sized for. Without an error of the user's, one that makes errors aims at the
-# first; one that finds them by a hash looks into the second share of deliveries (docs/sizing.md).
+# Error rates that clocks are sized for. Without one from the user, protocols that make errors use
+# the first; those that detect errors by a hash search the second share of deliveries
+# (docs/sizing.md).
 ERROR: Final = 1e-4
 CHECKED_ERROR: Final = 1e-3
 
-# Components of a dynamic clock: so many make the clock that the load asks for.
+# Number of components that make up the clock of a dynamic clock set.
 COMPONENTS: Final = 4
 COMPONENT_MIN: Final = 4
 
-# Answers are kept for so long at the load's rate, and at least as many as by default.
+# Answers are kept for this time at the load's rate, and at least the default number of them.
 LOG_S: Final = 10.0
 LOG_MIN: Final = 1024
 LOG_MAX: Final = 1 << 20
@@ -44,13 +45,13 @@ BROKEN: Final = {
 
 @dataclass(frozen=True)
 class Candidate:
-    """A protocol with the parameters that a load asks for."""
+    """A protocol with parameters for a load."""
 
     label: str
     protocol: str
     parameters: Mapping[str, Any]
-    guarantee: str  # causal, probable or none: what is promised of order
-    given: Mapping[str, Any]  # those of the parameters that the load does not change
+    guarantee: str  # causal, probable or none: the promised order
+    fixed: Mapping[str, Any]  # the parameters that the load does not change
 
     def scenario(self, load: Scenario) -> Scenario:
         """The load with this protocol."""
@@ -59,106 +60,106 @@ class Candidate:
 
 @dataclass(frozen=True)
 class Excluded:
-    """A protocol that is not run, or whose runs failed, and why."""
+    """A protocol that is not run, or whose runs failed, with the reason."""
 
     label: str
     why: str
 
 
 def candidates_of(load: Load) -> tuple[list[Candidate], list[Excluded]]:
-    """What is run, and what is not: of all protocols, or of those that were asked for.
+    """The candidates and the excluded ones, of all protocols or of those requested.
 
-    A protocol that was named is run even if the load breaks what it assumes, or if another would be
-    smaller: somebody wants to see it.
+    A protocol that was named is run even if the load breaks its assumptions, or if another would be
+    smaller: the user wants to see it.
     """
-    found: list[Candidate] = []
+    candidates: list[Candidate] = []
     excluded: list[Excluded] = []
     for name in load.asked or _known():
-        for given in load.given.get(name) or ({},):
-            for candidate in _variants(name, given, load):
+        for parameters in load.fixed.get(name) or ({},):
+            for candidate in _variants(name, parameters, load):
                 why = _why_not(candidate, load, named=load.asked is not None)
                 if why is None:
-                    found.append(candidate)
+                    candidates.append(candidate)
                 else:
                     excluded.append(Excluded(candidate.label, why))
-    return _told_apart(found), excluded
+    return _with_unique_labels(candidates), excluded
 
 
 def _known() -> list[str]:
-    found = []
+    names = []
     for name in catalogue.names():
-        # What another package brings and does not work, 'precedes protocols' tells.
+        # Broken protocols of other packages are reported by 'precedes protocols'.
         with contextlib.suppress(registry.ContractError):
-            found.append(registry.load(name).name)
-    return found
+            names.append(registry.load(name).name)
+    return names
 
 
-def _variants(name: str, given: Mapping[str, Any], load: Load) -> list[Candidate]:
-    """A protocol with the parameters of the load; what was given comes first."""
+def _variants(name: str, fixed: Mapping[str, Any], load: Load) -> list[Candidate]:
+    """A protocol with the parameters for the load; given ones have priority."""
     protocol = registry.load(name)
-    if name == "dcs" and "detector" not in given:
+    if name == "dcs" and "detector" not in fixed:
         kinds = [("dcs", {"detector": "none"}), ("dcs+hash", {"detector": "hash"})]
     else:
         kinds = [(protocol.name, {})]
-    found = []
+    variants = []
     for label, own in kinds:
-        fixed = {**own, **given}
-        sized = parameters_for(name, load.scenario, error=load.error, given=fixed)
+        merged = {**own, **fixed}
+        sized = parameters_for(name, load.scenario, error=load.error, fixed=merged)
         protocol.make_parameters(dict(sized))
         exact = name == "dcs" and sized.get("detector") == "hash"
         guarantee = "causal" if exact else protocol.guarantee
-        found.append(Candidate(label, name, sized, guarantee, fixed))
-    return found
+        variants.append(Candidate(label, name, sized, guarantee, merged))
+    return variants
 
 
 def parameters_for(
-    name: str, scenario: Scenario, *, error: float | None, given: Mapping[str, Any]
+    name: str, scenario: Scenario, *, error: float | None, fixed: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """What a load asks of a protocol's parameters, with what was given."""
-    aim = _aim(name, given, error)
-    found: dict[str, Any] = {}
+    """Parameters of a protocol for a load, including the given ones."""
+    aim = _aim(name, fixed, error)
+    parameters: dict[str, Any] = {}
     if name in CLOCKS:
         entries, delay = _clock_for(scenario, aim)
         if name == "dcs":
-            found |= {
+            parameters |= {
                 "error": aim,
                 "delay": delay,
                 "component_entries": max(math.ceil(entries / COMPONENTS), COMPONENT_MIN),
             }
         else:
-            found |= {"entries": entries, "per_process": sizing.PER_PROCESS}
-        if _checks(name, given):
+            parameters |= {"entries": entries, "per_process": sizing.PER_PROCESS}
+        if _checks(name, fixed):
             mean_ms = sizing.delay_ms(delay)[0]
             needed = LOG_S * scenario.rate
             log = max(LOG_MIN, min(1 << math.ceil(math.log2(max(needed, 1))), LOG_MAX))
-            found |= {"grace_ms": max(round(mean_ms), 1), "log": log}
-    return {**found, **given}
+            parameters |= {"grace_ms": max(round(mean_ms), 1), "log": log}
+    return {**parameters, **fixed}
 
 
-def _checks(name: str, given: Mapping[str, Any]) -> bool:
-    """Whether a clock's errors are found by a hash."""
-    return name == "hashed" or (name == "dcs" and given.get("detector") == "hash")
+def _checks(name: str, fixed: Mapping[str, Any]) -> bool:
+    """Return whether a clock's errors are detected by a hash."""
+    return name == "hashed" or (name == "dcs" and fixed.get("detector") == "hash")
 
 
-def _aim(name: str, given: Mapping[str, Any], error: float | None) -> float:
-    return CHECKED_ERROR if _checks(name, given) else error or ERROR
+def _aim(name: str, fixed: Mapping[str, Any], error: float | None) -> float:
+    return CHECKED_ERROR if _checks(name, fixed) else error or ERROR
 
 
 def _clock_for(scenario: Scenario, error: float) -> tuple[int, str]:
     """The entries of a clock by ``precedes size`` for a load, and the normal delays of that load.
 
-    If no clock of any size will do, it has as many entries as there are nodes.
+    If no clock of any size is enough, it has as many entries as there are nodes.
     """
     delay = stand_in(scenario.delay)
     try:
-        found = sizing.size(rate=scenario.rate, nodes=scenario.nodes, error=error, delay=delay)
+        clock = sizing.size(rate=scenario.rate, nodes=scenario.nodes, error=error, delay=delay)
     except UserError:
         return max(scenario.nodes, sizing.PER_PROCESS), delay
-    return found.entries, delay
+    return clock.entries, delay
 
 
 def stand_in(delay: str) -> str:
-    """Normal delays with the mean and deviation of others, as far as the formula takes them.
+    """Normal delays with the mean and deviation of others, within the range of the formula.
 
     Its deviations are up to half of the mean; a table of round trips counts as the default.
     """
@@ -199,7 +200,7 @@ def _moments_ms(law: delays.Delay) -> tuple[float, float]:
 
 
 def _why_not(candidate: Candidate, load: Load, *, named: bool) -> str | None:
-    """Why a candidate is not run, if it is not."""
+    """The reason why a candidate is not run, if any."""
     protocol = registry.load(candidate.protocol)
     if protocol.network == "radio":
         return "it needs a radio, with hosts that move between stations; this load is on links"
@@ -215,16 +216,16 @@ def _why_not(candidate: Candidate, load: Load, *, named: bool) -> str | None:
     if broken:
         return "; ".join(BROKEN[name] for name in broken)
     if not protocol.survives_crashes and has_crash(load.scenario):
-        return "it does not survive crashes: who is asked for what is missing may be gone"
+        return "it does not survive crashes: a crashed sender does not answer requests"
     return _too_wide(candidate, load)
 
 
 def _too_wide(candidate: Candidate, load: Load) -> str | None:
-    """Whether a clock for this load would be no smaller than one that makes no errors."""
-    chosen = {"entries", "error", "component_entries"} & set(candidate.given)
+    """Return whether a clock for this load would be at least as large as one without errors."""
+    chosen = {"entries", "error", "component_entries"} & set(candidate.fixed)
     if candidate.protocol not in CLOCKS or chosen:
         return None
-    aim = _aim(candidate.protocol, candidate.given, load.error)
+    aim = _aim(candidate.protocol, candidate.fixed, load.error)
     entries, nodes = _clock_for(load.scenario, aim)[0], load.scenario.nodes
     if entries < nodes:
         return None
@@ -235,14 +236,14 @@ def _too_wide(candidate: Candidate, load: Load) -> str | None:
     )
 
 
-def _told_apart(candidates: list[Candidate]) -> list[Candidate]:
-    """Labels of their own: several candidates of one protocol are named by what differs."""
-    found: dict[str, Candidate] = {}
+def _with_unique_labels(candidates: list[Candidate]) -> list[Candidate]:
+    """Unique labels: several candidates of one protocol are named by their differences."""
+    labelled: dict[str, Candidate] = {}
     for one in candidates:
         same = [other.parameters for other in candidates if other.label == one.label]
         names = sorted({name for parameters in same for name in parameters})
         varied = [name for name in names if len({str(each.get(name)) for each in same}) > 1]
         words = ",".join(f"{name}={one.parameters.get(name)}" for name in varied)
         label = f"{one.label}[{words}]" if len(same) > 1 else one.label
-        found.setdefault(label, replace(one, label=label))
-    return list(found.values())
+        labelled.setdefault(label, replace(one, label=label))
+    return list(labelled.values())

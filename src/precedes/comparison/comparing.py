@@ -1,4 +1,4 @@
-"""A comparison from beginning to end: plan, run what is not finished, judge, rank."""
+"""A comparison from beginning to end: plan, run what is missing, audit, rank."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import contextlib
 import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import Any, Final, Unpack
 
 from precedes.comparison.candidates import Candidate, Excluded, candidates_of, parameters_for
 from precedes.comparison.load import NODES_MAX, Load, has_crash, load_of, with_crashes, with_nodes
@@ -22,6 +22,7 @@ from precedes.pipeline.sweep import Carried, carry_out
 from precedes.provenance import made_by
 from precedes.sim import Scenario
 from precedes.sim.experiment import Experiment
+from precedes.sim.scenario import LoadFields
 from precedes.sim.workloads import replayed, workload_of
 from precedes.stores import Address, Place
 
@@ -33,7 +34,7 @@ DOUBLED_MAX: Final = 500
 
 @dataclass(frozen=True)
 class Plan:
-    """What a comparison runs."""
+    """The runs of a comparison."""
 
     load: Load
     candidates: tuple[Candidate, ...]
@@ -47,52 +48,65 @@ class Plan:
 
     @property
     def about_s(self) -> float:
-        """How long it takes here, about, once protocols are compiled."""
+        """Estimated duration here, once protocols are compiled."""
         costs_s = {run.run_id: run.cost_s for run in self.runs}
         return sum(costs_s.values()) / PoolRunner().parallelism
 
 
-def compare(file: Place | None = None, **load: Any) -> Comparison:
-    """Which protocol for a load? Every protocol that can serve it, run, audited and ranked.
+def compare(
+    file: Place | None = None,
+    *,
+    nodes: int | None = None,
+    protocols: Sequence[str] | None = None,
+    error: float | None = None,
+    seeds: int | None = None,
+    crashes: int = 0,
+    out: Place | None = None,
+    master: str | None = None,
+    settings: Mapping[str, str] | None = None,
+    progress: Progress | None = None,
+    **fields: Unpack[LoadFields],
+) -> Comparison:
+    """Compare protocols under a load: every one that can serve it is run, audited and ranked.
 
     The load is a scenario or experiment file, fields of a scenario (``nodes=100, rate=50,
     delay="lognormal:40:0.5"``), or both; besides ``protocols`` (names; default: all), ``error``
     (the share of deliveries that may be out of order; default: none), ``seeds`` (a count, 5) and
     ``crashes`` (how many nodes crash). ``out`` is a directory that keeps the runs, so that the same
-    call goes on after an interrupt; ``master`` and ``settings`` are those of Spark, which has the
-    runs then; ``progress`` is called with the share done.
+    call resumes after an interrupt; ``master`` and ``settings`` are those of Spark, which then
+    carries out the runs; ``progress`` is called with the completed share.
     """
-    given = {
-        name: load.pop(name) for name in ("out", "master", "settings", "progress") if name in load
-    }
-    return carry_out_plan(plan(file, **load), **given)
+    size = {} if nodes is None else {"nodes": nodes}
+    judged: dict[str, Any] = {"error": error, "seeds": seeds, "crashes": crashes}
+    planned = plan(file, protocols=protocols, **judged, **size, **fields)
+    return carry_out_plan(planned, out=out, master=master, settings=settings, progress=progress)
 
 
 def plan(file: Place | None = None, **load: Any) -> Plan:
-    """What a comparison would run; mistakes in the load are found here."""
-    found = load_of(file, **load)
-    candidates, excluded = candidates_of(found)
+    """The runs that a comparison would carry out; errors in the load are raised here."""
+    checked_load = load_of(file, **load)
+    candidates, excluded = candidates_of(checked_load)
     if not candidates:
-        raise UserError(_nobody(found, excluded))
+        raise UserError(_nobody(checked_load, excluded))
     return Plan(
-        load=found,
+        load=checked_load,
         candidates=tuple(candidates),
         excluded=tuple(excluded),
-        experiments=tuple(_experiments(found, candidates)),
+        experiments=tuple(_experiments(checked_load, candidates)),
     )
 
 
 def _nobody(load: Load, excluded: Sequence[Excluded]) -> str:
-    """That nothing is left to run, and what to do."""
+    """The error that nothing is left to run, with advice."""
     reasons = {one.why: one.label for one in reversed(excluded)}
-    told = "; ".join(f"{label}: {why}" for why, label in reversed(reasons.items()))
+    listed = "; ".join(f"{label}: {why}" for why, label in reversed(reasons.items()))
     hint = ""
     if load.scenario.loss:
         hint = (
             ". The links of live groups repeat what is lost: leave loss out, or name protocols to "
-            "see what becomes of them"
+            "see their results"
         )
-    return f"no protocol can serve this load ({told}){hint}"
+    return f"no protocol can serve this load ({listed}){hint}"
 
 
 def _experiments(load: Load, candidates: Sequence[Candidate]) -> list[Experiment]:
@@ -100,11 +114,11 @@ def _experiments(load: Load, candidates: Sequence[Candidate]) -> list[Experiment
     loaded = [
         one.scenario(load.scenario).replace(seed=seed) for one in candidates for seed in load.seeds
     ]
-    found = [Experiment(LOADED, tuple(loaded), trace=True)]
+    experiments = [Experiment(LOADED, tuple(loaded), trace=True)]
     first = load.seeds[0]
     if not has_crash(load.scenario) and load.scenario.nodes > 2:
         crashed = with_crashes(load.scenario, 1).replace(seed=first)
-        found.append(
+        experiments.append(
             Experiment(CRASHED, tuple(one.scenario(crashed) for one in candidates), trace=True)
         )
     sized = [
@@ -113,30 +127,30 @@ def _experiments(load: Load, candidates: Sequence[Candidate]) -> list[Experiment
         for one in candidates
     ]
     if sized:
-        found.append(Experiment(SIZED, tuple(sized)))
-    return found
+        experiments.append(Experiment(SIZED, tuple(sized)))
+    return experiments
 
 
 def _other_sizes(scenario: Scenario) -> list[int]:
-    """Two other sizes of the group at which the load makes sense: half and twice, or below."""
+    """Two other sizes of the group that fit the load: half and twice, or below."""
     nodes = scenario.nodes
     if replayed(scenario.workload) is not None:
         return []
     wanted = (nodes // 2, nodes * 2) if nodes <= DOUBLED_MAX else (nodes // 4, nodes // 2)
-    found = []
+    sizes = []
     for size in wanted:
         if 2 <= size <= NODES_MAX:
             with contextlib.suppress(UserError):  # as many senders as a burst has, for instance
                 workload_of(scenario.replace(nodes=size, faults=()))
-                found.append(size)
-    return found
+                sizes.append(size)
+    return sizes
 
 
 def _sized(candidate: Candidate, load: Load, nodes: int) -> Scenario:
-    """A candidate in a group of another size, with the parameters for that one."""
+    """A candidate in a group of another size, with the parameters for it."""
     scenario = with_nodes(load, nodes)
     parameters = parameters_for(
-        candidate.protocol, scenario, error=load.error, given=candidate.given
+        candidate.protocol, scenario, error=load.error, fixed=candidate.fixed
     )
     return replace(candidate, parameters=parameters).scenario(scenario)
 
@@ -149,7 +163,7 @@ def carry_out_plan(
     settings: Mapping[str, str] | None = None,
     progress: Progress | None = None,
 ) -> Comparison:
-    """Do what a plan says, and rank what comes of it; without ``out`` nothing is kept."""
+    """Carry out a plan, and rank the results; without ``out`` nothing is kept."""
     with contextlib.ExitStack() as stack:
         if out is None:
             folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="precedes-compare-"))
@@ -178,7 +192,7 @@ def carry_out_plan(
 def _rows(
     planned: Plan, carried: Carried, directory: Address, *, kept: bool
 ) -> tuple[list[Row], list[Excluded]]:
-    """A row for each candidate whose runs under the load all finished, and who is left out."""
+    """A row for each candidate whose runs under the load all finished, and the excluded ones."""
     seeds = len(planned.load.seeds)
     by_experiment: dict[str, list[PlannedRun]] = {}
     for run in carried.runs:
@@ -190,17 +204,17 @@ def _rows(
         if errors:
             failed.append(Excluded(candidate.label, f"its runs failed: {errors[0]}"))
             continue
-        records = [carried.found[run.run_id] for run in runs]
+        records = [carried.records[run.run_id] for run in runs]
         crashed = by_experiment.get(CRASHED)
         own = crashed[number] if crashed else runs[0]
         sized = by_experiment.get(SIZED, [])[number :: len(planned.candidates)]
-        others = {run.scenario.nodes: carried.found.get(run.run_id) for run in sized}
+        others = {run.scenario.nodes: carried.records.get(run.run_id) for run in sized}
         is_crashed = bool(crashed) or has_crash(planned.load.scenario)
         rows.append(
             row_of(
                 candidate,
                 records,
-                crash=carried.found.get(own.run_id) if is_crashed else None,
+                crash=carried.records.get(own.run_id) if is_crashed else None,
                 others={size: record for size, record in others.items() if record is not None},
                 trace=str(trace_path(directory, runs[0].name)) if kept else None,
             )

@@ -7,41 +7,47 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any, Final
 
-from precedes.errors import UserError
+from precedes.errors import UserError, meant
 from precedes.sim import Scenario, from_toml
 from precedes.sim.experiment import from_file
-from precedes.sim.scenario import Fault, reading
+from precedes.sim.scenario import Fault, LoadFields, reading
 from precedes.sim.workloads import KINDS, Length, broadcasts, workload_of
 from precedes.stores import Address, Place
 
-ANY: Final = "unordered"  # the protocol of a load's scenario, which nobody looks at
+ANY: Final = "unordered"  # the protocol in a load's scenario, which is ignored
+FIELDS: Final = ("nodes", *LoadFields.__annotations__)
+INSTEAD: Final = {
+    "protocol": "`protocols` is a list of names",
+    "seed": "`seeds` is the number of seeds of each protocol",
+    "parameters": "name an experiment file, whose [sweep] table may set parameters",
+}
 SEEDS: Final = 5
 SEEDS_MAX: Final = 1000
-NODES_MAX: Final = 10_000  # what a comparison of all protocols takes grows with the square
+NODES_MAX: Final = 10_000  # the cost of a comparison of all protocols grows with the square
 
-# How many broadcasts a run has if nobody says: enough deliveries for rare errors to be seen, some
-# seconds for what follows the load, and no more than takes a second or two.
+# Default number of broadcasts of a run: enough deliveries to see rare errors, some
+# seconds for protocols that adapt to the load, and at most a second or two of CPU time.
 DELIVERIES: Final = 200_000
 DELIVERIES_MAX: Final = 2_000_000
 MESSAGES_MIN: Final = 1000
 SECONDS_MIN: Final = 10.0
-# Deliveries in all that show an error to be rarer than E, if none is seen: some times 4 / E.
+# Deliveries in all that bound an error rate by E, if none is seen: some times 4 / E.
 SHOWN_BY: Final = 16.0
 
-# A crash is noticed after about as long as a missed heartbeat takes.
+# A crash is detected after about the time of a missed heartbeat.
 DETECTION_MS: Final = (100.0, 300.0)
 
 
 @dataclass(frozen=True)
 class Load:
-    """What is compared under, and which protocols with which parameters, if that was said."""
+    """The load of a comparison, with the requested protocols and parameters, if any."""
 
     scenario: Scenario
     seeds: tuple[int, ...]
     error: float | None  # the share of deliveries that may be out of order; None: none may
-    asked: tuple[str, ...] | None  # protocols, in the order of asking; None: all
-    # Parameters that were given, by protocol; of one with several, each is compared.
-    given: Mapping[str, tuple[Mapping[str, Any], ...]]
+    asked: tuple[str, ...] | None  # requested protocols, in this order; None: all
+    # Given parameters by protocol; of several for one, each is compared.
+    fixed: Mapping[str, tuple[Mapping[str, Any], ...]]
 
     def as_dict(self) -> dict[str, Any]:
         """The load in plain values, as results carry it."""
@@ -86,22 +92,26 @@ def load_of(
     Of an experiment file the protocols, their parameters and the seeds are those of its ``[sweep]``
     table; of a scenario's the parameters belong to its own protocol.
     """
-    found = _Found() if file is None else _from_file(file)
-    if found.base is None:
+    for name in values:
+        if name not in FIELDS:
+            hint = INSTEAD.get(name) or f"a load has {', '.join(FIELDS)}{meant(name, FIELDS)}"
+            raise UserError(f"a comparison has no argument {name!r}: {hint}")
+    contents = _Contents() if file is None else _from_file(file)
+    if contents.base is None:
         for name in ("nodes", "rate"):
             if values.get(name) is None:
-                raise UserError(f"say what the load is: `{name}` is missing, or name a file")
+                raise UserError(f"the load has no `{name}`: give it, or name a file")
         scenario = Scenario(protocol=ANY, **values)
     else:
-        scenario = found.base.replace(**values)
+        scenario = contents.base.replace(**values)
     _check(scenario, error=error, seeds=seeds, crashes=crashes)
-    asked = found.asked if protocols is None else _each_once(protocols)
-    chosen = tuple(range(1, seeds + 1)) if seeds else found.seeds or tuple(range(1, SEEDS + 1))
+    asked = contents.asked if protocols is None else _each_once(protocols)
+    chosen = tuple(range(1, seeds + 1)) if seeds else contents.seeds or tuple(range(1, SEEDS + 1))
     scenario = _with_length(scenario, error=error, seeds=len(chosen))
     workload_of(scenario)
     if crashes:
         scenario = with_crashes(scenario, crashes)
-    return Load(scenario=scenario, seeds=chosen, error=error, asked=asked, given=found.given)
+    return Load(scenario=scenario, seeds=chosen, error=error, asked=asked, fixed=contents.fixed)
 
 
 def _each_once(names: Sequence[str]) -> tuple[str, ...]:
@@ -127,16 +137,16 @@ def _check(scenario: Scenario, *, error: float | None, seeds: int | None, crashe
 
 
 @dataclass(frozen=True)
-class _Found:
-    """What a file says."""
+class _Contents:
+    """The contents of a file."""
 
     base: Scenario | None = None
     seeds: tuple[int, ...] = ()
     asked: tuple[str, ...] | None = None
-    given: Mapping[str, tuple[Mapping[str, Any], ...]] = field(default_factory=dict)
+    fixed: Mapping[str, tuple[Mapping[str, Any], ...]] = field(default_factory=dict)
 
 
-def _from_file(file: Place) -> _Found:
+def _from_file(file: Place) -> _Contents:
     path = Address.of(file)
     with reading(path) as table:
         is_experiment = "sweep" in table
@@ -152,22 +162,22 @@ def _from_file(file: Place) -> _Found:
             f"{path}: a comparison takes one load, and {', '.join(varied)} varies: give it one "
             "value, or use 'precedes sweep'"
         )
-    given: dict[str, list[Mapping[str, Any]]] = {}
+    parameters: dict[str, list[Mapping[str, Any]]] = {}
     for one in scenarios:
-        own = given.setdefault(one.protocol, [])
+        own = parameters.setdefault(one.protocol, [])
         if one.parameters and one.parameters not in own:
             own.append(one.parameters)
-    return _Found(
+    return _Contents(
         base=bases[0],
         seeds=tuple(dict.fromkeys(one.seed for one in scenarios)) if is_experiment else (),
-        # A scenario's protocol is one of those that are compared, an experiment's are the ones.
-        asked=tuple(given) if is_experiment else None,
-        given={name: tuple(own) for name, own in given.items() if own},
+        # A scenario's protocol is added to the comparison, an experiment's are all of it.
+        asked=tuple(parameters) if is_experiment else None,
+        fixed={name: tuple(own) for name, own in parameters.items() if own},
     )
 
 
 def _with_length(scenario: Scenario, *, error: float | None, seeds: int) -> Scenario:
-    """The scenario with a number of messages, if nothing says how long it goes on."""
+    """The scenario with a number of messages, if nothing else bounds its length."""
     if scenario.messages is not None or scenario.duration_s:
         return scenario
     if KINDS.law_of(scenario.workload).LENGTH is not Length.OPEN:
@@ -180,10 +190,10 @@ def _with_length(scenario: Scenario, *, error: float | None, seeds: int) -> Scen
 
 
 def with_crashes(scenario: Scenario, count: int) -> Scenario:
-    """The load with so many crashes, each in the middle of sending a message to all others.
+    """The load with this number of crashes, each in the middle of sending a message to all others.
 
-    That is the worst moment: some have the message and build on it, others never get it. A node
-    that sends directly to everybody is half through a broadcast around the middle of the run.
+    That is the worst moment: some have the message and depend on it, others never get it. A node
+    that sends directly to all is half through a broadcast around the middle of the run.
     """
     others = scenario.nodes - 1
     each = broadcasts(scenario) / scenario.nodes
@@ -202,7 +212,7 @@ def with_crashes(scenario: Scenario, count: int) -> Scenario:
 
 
 def has_crash(scenario: Scenario) -> bool:
-    """Whether a node crashes in it."""
+    """Return whether a node crashes in it."""
     return any(fault.kind == "crash" for fault in scenario.faults)
 
 

@@ -1,6 +1,7 @@
 """The page of a comparison: the answer first, then the table, reasons, pictures and the rule.
 
-The template page.html has the HTML, table.html that of the table; here is what they are made of.
+The template page.html has the HTML, table.html that of the table; this module computes their
+values.
 """
 
 from __future__ import annotations
@@ -16,11 +17,11 @@ from precedes.pages.figures import SERIES_MAX, Figure, Point, Series
 if TYPE_CHECKING:
     from precedes.comparison.result import Comparison
 
-# What stands in the directory of the page.
+# Files in the directory of the page.
 FILES: Final = (
     *("comparison.json", "table.md", "table.tex", "table.csv", "sizes.csv", "latency.csv"),
 )
-# What of a distribution is worth looking at.
+# The shown part of a distribution.
 SHARE_MIN: Final = 0.001
 SHARE_MAX: Final = 0.9999
 COST_LABELS: Final = {
@@ -62,26 +63,26 @@ def table(comparison: Comparison) -> str:
 
 
 def _figures(comparison: Comparison) -> list[Figure]:
-    """All plots that the rows give; of more rows than can be told apart, those that rank first."""
+    """All plots of the rows; if there are too many to distinguish, those that rank first."""
     rows = [row for row in comparison.rows if row.bytes_per_delivery is not None][:SERIES_MAX]
     if not rows:
         return []
     front = [place.label for place in comparison.standings if place.front]
-    found = [_tradeoff(rows, front), _distributions(rows)]
+    figures = [_tradeoff(rows, front), _distributions(rows)]
     grown = [row for row in rows if len(row.points) > 1]
     if grown:
-        found += [_growth(grown, name) for name in COSTS]
-    return found
+        figures += [_growth(grown, name) for name in COSTS]
+    return figures
 
 
 def _tradeoff(rows: Sequence[Row], front: Sequence[str]) -> Figure:
-    """Bytes against latency, with the line of those that nobody beats in both."""
+    """Bytes against latency, with the Pareto front."""
     series = [Series(row.label, "measured", (Point(*_spot(row)),)) for row in rows]
     best = _both(row for row in rows if row.label in front)
     if len(best) > 1:
         line = tuple(Point(*_spot(row)) for row in best)
         series.insert(0, Series("Pareto front", "model", line))  # below the marks
-    told = "; ".join(
+    values = "; ".join(
         f"{row.label} {row.bytes_per_delivery:,.0f} bytes, {row.latency_p99_ms:,.1f} ms"
         for row in rows
     )
@@ -92,7 +93,7 @@ def _tradeoff(rows: Sequence[Row], front: Sequence[str]) -> Figure:
         x_label="bytes per delivery",
         y_label="p99 latency, ms",
         series=tuple(series),
-        alt=f"Bytes per delivery against p99 latency: {told}. On the front: {names}.",
+        alt=f"Bytes per delivery against p99 latency: {values}. On the front: {names}.",
         log_x=True,
         log_y=True,
     )
@@ -105,17 +106,17 @@ def _spot(row: Row) -> tuple[float, float]:
 
 
 def _both(rows: Iterable[Row]) -> list[Row]:
-    """Those that no other beats in both bytes and latency, by bytes."""
-    found: list[Row] = []
+    """The rows on the Pareto front of bytes and latency, by bytes."""
+    front: list[Row] = []
     for row in sorted(rows, key=_spot):
-        if not found or _spot(row)[1] < _spot(found[-1])[1]:
-            found.append(row)
-    return found
+        if not front or _spot(row)[1] < _spot(front[-1])[1]:
+            front.append(row)
+    return front
 
 
 def _distributions(rows: Sequence[Row]) -> Figure:
-    """The share of deliveries that came within a time."""
-    told = "; ".join(
+    """The share of deliveries that arrived within a time."""
+    values = "; ".join(
         f"{row.label} half within {row.latency_p50_ms:,.1f} ms, 99 % within "
         f"{row.latency_p99_ms:,.1f} ms"
         for row in rows
@@ -126,7 +127,7 @@ def _distributions(rows: Sequence[Row]) -> Figure:
         x_label="ms from broadcast to delivery",
         y_label="share of deliveries",
         series=tuple(Series(row.label, "measured", _cumulative(row)) for row in rows),
-        alt=f"Distribution of delivery latency: {told}.",
+        alt=f"Distribution of delivery latency: {values}.",
         log_x=True,
     )
 
@@ -146,7 +147,7 @@ def _cumulative(row: Row) -> tuple[Point, ...]:
 def _growth(rows: Sequence[Row], name: str) -> Figure:
     """A cost against the size of the group, with the fitted power of each."""
     title, label = COST_LABELS[name]
-    told = "; ".join(f"{row.label} as N^{power(row.exponents[name])}" for row in rows)
+    values = "; ".join(f"{row.label} as N^{power(row.exponents[name])}" for row in rows)
     series = tuple(
         Series(
             f"{row.label}, N^{power(row.exponents[name])}",
@@ -161,7 +162,7 @@ def _growth(rows: Sequence[Row], name: str) -> Figure:
         x_label="nodes",
         y_label=label,
         series=series,
-        alt=f"{title} per delivery against the number of nodes N, same load: {told}.",
+        alt=f"{title} per delivery against the number of nodes N, same load: {values}.",
         log_x=True,
         log_y=True,
     )

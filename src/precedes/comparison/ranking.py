@@ -1,13 +1,13 @@
-"""The rule that ranks protocols under a load, and the sentences that say how it came out.
+"""The rule that ranks protocols under a load, and the sentences that explain the result.
 
 1. A protocol serves the load if it delivers everything and keeps order. Order: it promises causal
    order and the audit finds no violation; or, if the user allows a share of errors, it promises
    order with high probability and the upper end of the interval of its errors is within that share.
-2. What serves comes before what does not. Among the former the cheaper comes first. The cost of a
-   delivery is the product of its bytes, its packets and the 99th percentile of its latency: who is
-   as good in two and half as expensive in the third costs half. So the order of two protocols
-   depends on these two alone, and nobody is first who is beaten in one and better in nothing.
-   Numbers count in their first three digits: the others are the chance of a run.
+2. Protocols that serve come before those that do not. Among the former lower cost ranks higher. The
+   cost of a delivery is the product of its bytes, its packets and the 99th percentile of its
+   latency: equal in two and half in the third is half the cost. So the order of two protocols
+   depends on these two alone, and a protocol that is worse in one and better in none is never
+   first. Numbers count in their first three digits: the others vary from run to run.
 3. Costs that are equal are a tie: exact order goes before probable
    order, then fewer bytes, lower latency, fewer packets, the name.
 """
@@ -28,27 +28,27 @@ WORDS: Final = {
     "latency_p99_ms": "the p99 latency",
 }
 DIGITS: Final = 3
-# A ratio within this of 1 is not worth a word.
+# A ratio within this of 1 is not mentioned.
 ALIKE: Final = 0.05
 # An exponent up to which a cost does not grow with the group.
 FLAT: Final = 0.1
-ALTERNATIVES_TOLD: Final = 2
+ALTERNATIVES_SHOWN: Final = 2
 
 
 @dataclass(frozen=True)
 class Standing:
-    """Where a row stands, and why."""
+    """The standing of a row, with the reason."""
 
     label: str
     rank: int | None  # None: it does not serve the load
     cost: float | None  # of a delivery, over that of the first
-    front: bool  # none that serves is as good in all three costs and better in one
+    front: bool  # no other that serves is as good in all three costs and better in one
     why: str
 
 
 @dataclass(frozen=True)
 class Alternative:
-    """Who is better for another need."""
+    """A better protocol for another need."""
 
     label: str
     need: str
@@ -57,7 +57,7 @@ class Alternative:
 
 @dataclass(frozen=True)
 class Recommendation:
-    """What the results come to; None: nobody serves the load."""
+    """The recommendation from the results; None: no protocol serves the load."""
 
     label: str | None
     sentence: str
@@ -69,26 +69,26 @@ def ranked(rows: Sequence[Row], *, error: float | None) -> list[tuple[Row, Stand
     reasons = {row.label: _why_not(row, error) for row in rows}
     serving = sorted((row for row in rows if reasons[row.label] is None), key=_place)
     failing = sorted((row for row in rows if reasons[row.label] is not None), key=_low_place)
-    found = []
+    pairs = []
     for number, row in enumerate(serving, start=1):
         first = serving[0]
         why = "the first by the rule" if row is first else _against(row, first)
         front = not any(_dominates(other, row) for other in serving)
         standing = Standing(row.label, number, _cost(row) / _cost(first), front, why)
-        found.append((row, standing))
+        pairs.append((row, standing))
     for row in failing:
-        found.append((row, Standing(row.label, None, None, False, reasons[row.label] or "")))
-    return found
+        pairs.append((row, Standing(row.label, None, None, False, reasons[row.label] or "")))
+    return pairs
 
 
 def _why_not(row: Row, error: float | None) -> str | None:
-    """Why a row does not serve the load; None: it does."""
+    """The reason why a row does not serve the load; None: it does."""
     seen = row.errors
     costs = [getattr(row, name) for name in COSTS]
     if row.deliveries == 0 or seen.share is None or None in costs:
         return "nothing was delivered, so there is nothing to judge"
     if row.lost:
-        return f"{percent(row.lost / (row.lost + row.deliveries))} of deliveries never come"
+        return f"{percent(row.lost / (row.lost + row.deliveries))} of deliveries are missing"
     verb = "is" if seen.violations == 1 else "are"
     wrong = f"{seen.violations:,} of {seen.deliveries:,} deliveries {verb} out of order"
     if row.guarantee == "none":
@@ -107,17 +107,17 @@ def _why_not(row: Row, error: float | None) -> str | None:
 
 def _cost(row: Row) -> float:
     """The cost of a delivery, the product of its three parts, in its first digits."""
-    return _told(math.prod(getattr(row, name) or 1.0 for name in COSTS))
+    return _rounded(math.prod(getattr(row, name) or 1.0 for name in COSTS))
 
 
-def _told(value: float) -> float:
-    """A number in the digits that two runs of one protocol agree in, about."""
+def _rounded(value: float) -> float:
+    """A number in about the digits that two runs of one protocol agree in."""
     return float(f"{value:.{DIGITS}g}")
 
 
 def _dominates(one: Row, other: Row) -> bool:
-    """Whether one row is as good in all three costs and better in one, in the first digits."""
-    pairs = [(_told(getattr(one, name)), _told(getattr(other, name))) for name in COSTS]
+    """Return whether one row is as good in all three costs and better in one, in first digits."""
+    pairs = [(_rounded(getattr(one, name)), _rounded(getattr(other, name))) for name in COSTS]
     return all(a <= b for a, b in pairs) and any(a < b for a, b in pairs)
 
 
@@ -138,13 +138,13 @@ def _low_place(row: Row) -> tuple[Any, ...]:
 
 
 def _ratios(row: Row, other: Row) -> list[str]:
-    """What is different, as ``1.9x the bytes``, the dearest first."""
-    found = []
+    """The differences, as ``1.9x the bytes``, the largest first."""
+    ratios = []
     for name in COSTS:
         ratio = getattr(row, name) / getattr(other, name)
         if abs(ratio - 1) > ALIKE:
-            found.append((-ratio, f"{ratio:.3g}x {WORDS[name]}"))
-    return [text for _, text in sorted(found)]
+            ratios.append((-ratio, f"{ratio:.3g}x {WORDS[name]}"))
+    return [text for _, text in sorted(ratios)]
 
 
 def _against(row: Row, other: Row) -> str:
@@ -159,7 +159,7 @@ def _listed(words: Sequence[str]) -> str:
 
 
 def recommend(standing: Sequence[tuple[Row, Standing]]) -> Recommendation:
-    """One sentence about rows that are ranked, with numbers that stand in them."""
+    """One sentence about ranked rows, with numbers from them."""
     serving = [row for row, place in standing if place.rank is not None]
     if not serving:
         reasons = [f"{row.label} ({place.why})" for row, place in standing[:2]]
@@ -171,10 +171,10 @@ def recommend(standing: Sequence[tuple[Row, Standing]]) -> Recommendation:
         words.append(f", {_against(first, serving[1])}")
     elif len(standing) > 1:
         words.append(", the only one of those run that serves the load")
-    found = _alternatives(first, serving)
-    for one in found[:ALTERNATIVES_TOLD]:
+    alternatives = _alternatives(first, serving)
+    for one in alternatives[:ALTERNATIVES_SHOWN]:
         words.append(f"; {one.label} if {one.need} ({one.how})")
-    return Recommendation(first.label, "".join(words), tuple(found))
+    return Recommendation(first.label, "".join(words), tuple(alternatives))
 
 
 def _order_of(row: Row) -> str:
@@ -194,20 +194,20 @@ def _cost_of(row: Row) -> str:
 
 
 def _alternatives(first: Row, serving: Sequence[Row]) -> list[Alternative]:
-    """For each other need the one that meets it best, if that is clearly better than the first."""
-    found = []
+    """For each other need the best protocol, if it is clearly better than the first."""
+    others = []
     if first.crash is not None and first.crash.lost:
         safe = [row for row in serving if row.crash is not None and row.crash.is_harmless]
         if safe:
             how = f"none of the survivors' deliveries lost, {first.crash.lost:,} of {first.label}"
-            found.append(Alternative(safe[0].label, "nodes crash", how))
+            others.append(Alternative(safe[0].label, "nodes crash", how))
     growth = first.exponents.get("bytes_per_delivery")
     if growth is not None and growth > FLAT:
         flat = [row for row in serving if row.exponents.get("bytes_per_delivery", growth) <= FLAT]
         if flat:
             own = flat[0].exponents["bytes_per_delivery"]
             how = f"bytes as N^{own:.2f}, not N^{growth:.2f}"
-            found.append(Alternative(flat[0].label, "a message must not grow with the group", how))
+            others.append(Alternative(flat[0].label, "a message must not grow with the group", how))
     needs = {
         "latency_p99_ms": ("latency counts most", "{:,.1f} ms at p99"),
         "packets_per_delivery": ("packets count most", "{:.2f} a delivery"),
@@ -216,5 +216,5 @@ def _alternatives(first: Row, serving: Sequence[Row]) -> list[Alternative]:
     for name, (need, form) in needs.items():
         best = min(serving, key=lambda row: getattr(row, name))
         if getattr(best, name) < (1 - ALIKE) * getattr(first, name):
-            found.append(Alternative(best.label, need, form.format(getattr(best, name))))
-    return found
+            others.append(Alternative(best.label, need, form.format(getattr(best, name))))
+    return others

@@ -1,4 +1,4 @@
-"""A comparison: rows in their order, who was left out, what is recommended, in every form."""
+"""The result of a comparison: ranked and excluded protocols, the recommendation, its outputs."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 FORMAT: Final = 1
 INDEX: Final = "index.html"
 VIEWS: Final = "views"
-# A diagram shows what is worth seeing first; the whole trace is in ``runs``.
+# A diagram shows the most relevant part; the whole trace is in ``runs``.
 VIEW_EVENTS: Final = 10_000
 
 
@@ -44,7 +44,7 @@ class Comparison:
     made_by: Mapping[str, str]
 
     def as_dict(self) -> dict[str, Any]:
-        """What ``precedes compare --json`` prints."""
+        """The object that ``precedes compare --json`` prints."""
         places = zip(self.rows, self.standings, strict=True)
         return {
             "precedes": dict(self.made_by),
@@ -67,9 +67,9 @@ class Comparison:
         return tables.to_latex(self)
 
     def write(self, out: Place, *, command: str = "") -> Address:
-        """Write a page, tables and diagrams into a directory; where the page is.
+        """Write a page, tables and diagrams into a directory; return the path of the page.
 
-        Each file is written whole or not at all.
+        Each file is written atomically.
         """
         folder = Address.of(out)
         make_folder(folder)
@@ -89,14 +89,14 @@ class Comparison:
             "table.csv": _csv(tables.flat(self)),
             "sizes.csv": _csv(sizes),
             "latency.csv": _csv(latency),
-            INDEX: page(self, links=links, command=command),  # last: what it links to is there
+            INDEX: page(self, links=links, command=command),  # last: its links must exist
         }
         for name, text in texts.items():
             write_aside(folder / name, text.encode())
         return folder / INDEX
 
     def _write_views(self, folder: Address, command: str) -> dict[str, str]:
-        """Write a diagram of one run of each row; where they are, by label."""
+        """Write a diagram of one run of each row; return their paths by label."""
         from precedes.viewer import write_view
 
         make_folder(folder / VIEWS)
@@ -116,7 +116,7 @@ class Comparison:
         return pa.Table.from_pylist(tables.flat(self))
 
     def to_pandas(self) -> pandas.DataFrame:
-        """The same as a frame of pandas."""
+        """The same as a DataFrame of pandas."""
         return frames.pandas_of(self.to_arrow())
 
     def _repr_html_(self) -> str:

@@ -1,4 +1,4 @@
-"""What runs of a protocol under a load come to: one row of a comparison."""
+"""The measurements of a protocol under a load: one row of a comparison."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from precedes.pipeline.directory import Record
 
 PACKET_STEP_BYTES: Final = 100  # of ``Result.packets_by_bytes``
 PACKET_STEPS: Final = 15
-# What a delivery costs, by the names in ``Row`` and ``Point``.
+# The costs of a delivery, by the names in ``Row`` and ``Point``.
 COSTS: Final = ("bytes_per_delivery", "packets_per_delivery", "latency_p99_ms")
 
 
@@ -32,20 +32,20 @@ class Errors:
 
 @dataclass(frozen=True)
 class Crash:
-    """What a crash in the middle of a broadcast does to the others."""
+    """The effect of a crash in the middle of a broadcast on the others."""
 
-    lost: int  # deliveries of survivors' messages at survivors that never came
+    lost: int  # deliveries of survivors' messages at survivors that are missing
     due: int
     violations: int  # of order, by the audit
 
     @property
     def share_lost(self) -> float:
-        """The share of the deliveries that were due."""
+        """The share of the expected deliveries."""
         return self.lost / max(self.due, 1)
 
     @property
     def is_harmless(self) -> bool:
-        """Whether survivors miss nothing, and have it in order."""
+        """Return whether survivors miss nothing, and deliver it in order."""
         return self.lost == 0 and self.violations == 0
 
     def __str__(self) -> str:
@@ -57,7 +57,7 @@ class Crash:
 
 @dataclass(frozen=True)
 class Point:
-    """What a delivery costs in a group of some size."""
+    """The cost of a delivery in a group of some size."""
 
     nodes: int
     bytes_per_delivery: float
@@ -67,7 +67,7 @@ class Point:
 
 @dataclass(frozen=True)
 class Row:
-    """A protocol under the load; None where nothing was delivered, or nothing is known."""
+    """A protocol under the load; None where nothing was delivered, or the value is unknown."""
 
     label: str
     protocol: str
@@ -85,7 +85,7 @@ class Row:
     packets_per_delivery: float | None
     largest_packet_bytes: int | None  # rounded up to 100; None: more than 1,500
     pending_messages: int  # at a node at most
-    pending_bytes: float | None  # what those take, at the mean size of a message
+    pending_bytes: float | None  # of these messages, at their mean size
     # The least of the runs, in the simulator; None if one of them was not compiled throughout.
     cpu_us_per_delivery: float | None
     crash: Crash | None
@@ -100,15 +100,15 @@ class Row:
         return " ".join(f"{name}={value}" for name, value in sorted(self.parameters.items()))
 
     def as_dict(self) -> dict[str, Any]:
-        """Plain values; where traces are is not part of a result."""
-        found = asdict(self)
-        del found["trace"], found["histogram"]
-        found["crash"] = None if self.crash is None else {**found["crash"], "text": str(self.crash)}
-        return found
+        """Plain values, without the places of traces."""
+        row = asdict(self)
+        del row["trace"], row["histogram"]
+        row["crash"] = None if self.crash is None else {**row["crash"], "text": str(self.crash)}
+        return row
 
 
 def percent(share: float, *, digits: int = 2) -> str:
-    """A share with so many digits that count, never as a power of ten."""
+    """A share with significant digits, never as a power of ten."""
     value = 100 * share
     decimals = max(digits - 1 - math.floor(math.log10(value)), 0) if value > 0 else 0
     return f"{value:.{decimals}f} %" if value else "0"
@@ -120,10 +120,10 @@ def power(exponent: float) -> str:
 
 
 def _errors_of(records: Sequence[Record]) -> Errors:
-    """What the audits of runs say together.
+    """The errors of all audits of runs together.
 
-    Errors come in clusters: a message that slips through is out of order at many nodes at once.
-    The interval is that of so many fewer deliveries, by the mean size of a cluster.
+    Errors come in clusters: one early delivery is out of order at many nodes at once.
+    The interval is that of correspondingly fewer deliveries, by the mean size of a cluster.
     """
     audits = [record["audit"] for record in records]
     violations = sum(audit["violations"] for audit in audits)
@@ -222,7 +222,7 @@ def _largest_packet(results: Sequence[Mapping[str, Any]]) -> int | None:
 
 
 def _crash_of(record: Record) -> Crash:
-    """What a run with a crash, or with several, left undone among the survivors."""
+    """The losses among the survivors in runs with crashes."""
     result, scenario = record["result"], record["result"]["scenario"]
     gone = {fault["node"] for fault in scenario["faults"] if fault["kind"] == "crash"}
     alive = result["nodes"] - len(gone)

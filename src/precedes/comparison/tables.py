@@ -15,12 +15,12 @@ if TYPE_CHECKING:
 
 WIDTH: Final = 100
 WIDTH_MIN: Final = 50
-# What a narrow terminal does without, the first first.
+# Columns that a narrow terminal omits, in this order.
 DROPPED: Final = ("packet bytes", "pending msgs", "bytes ~N^", "wait ms", "p50 ms", "packets each")
 UNKNOWN: Final = "-"
 CPU: Final = "CPU, simulated"
 CPU_NOTE: Final = (
-    "CPU is the time of handlers in the simulator: it tells protocols apart, and is no cost of a "
+    "CPU is the time of handlers in the simulator: it compares protocols, and is not a cost of a "
     "live group."
 )
 
@@ -30,7 +30,7 @@ class Column:
     """A column: its name in CSV files and DataFrames, its title and unit in tables.
 
     Without a name, a title or a ``short`` title it is not in files, in tables or on a terminal.
-    Its values are those attributes of rows that its name, or the path ``of``, names.
+    Its values are the attributes of rows with its name, or with the path ``of``.
     """
 
     name: str
@@ -39,22 +39,22 @@ class Column:
     text: str | Callable[[Any], str] = "{}"
     short: str = ""
     left: bool = False
-    kind: str = ""  # of its cells on a page, if they are no plain numbers or words
+    kind: str = ""  # of its cells on a page, if they are not plain numbers or words
     unknown: str = UNKNOWN  # the text of None
     of: str = ""
 
     def value(self, row: Row, place: Standing) -> Any:
         """Its value as a number or a text, None if that is not known."""
         first, *others = (self.of or self.name).split(".")
-        found: Any = place if first == "place" else getattr(row, first)
+        value: Any = place if first == "place" else getattr(row, first)
         for name in others:
-            if found is not None:
-                is_table = isinstance(found, Mapping)
-                found = found.get(name) if is_table else getattr(found, name)
-        return found
+            if value is not None:
+                is_table = isinstance(value, Mapping)
+                value = value.get(name) if is_table else getattr(value, name)
+        return value
 
     def cell(self, row: Row, place: Standing) -> str:
-        """Its value as it is shown."""
+        """Its value as displayed."""
         value = self.value(row, place)
         if value is None:
             return self.unknown
@@ -169,16 +169,16 @@ def to_text(comparison: Comparison, *, width: int = WIDTH) -> str:
     labels = [one.label for one in comparison.rows] + [one.label for one in comparison.excluded]
     margin = max(map(len, labels), default=0)
     for title, lines in reasons(comparison).items():
-        told = [
+        entries = [
             _wrapped(why, width, first=f"  {label:{margin}}  ", then=" " * (margin + 4))
             for label, why in lines
         ]
-        parts.append("\n".join([f"{title.lower()}:", *told]))
+        parts.append("\n".join([f"{title.lower()}:", *entries]))
     return "\n\n".join(parts)
 
 
 def reasons(comparison: Comparison) -> dict[str, list[tuple[str, str]]]:
-    """Why protocols are not recommended, by label, under the titles of two lists."""
+    """The reasons against protocols, by label, under the titles of two lists."""
     recommended = comparison.recommendation.label
     lists = {
         "Why not the others": [
@@ -190,7 +190,7 @@ def reasons(comparison: Comparison) -> dict[str, list[tuple[str, str]]]:
 
 
 def _aligned(ranked: Sequence[tuple[Row, Standing]], width: int) -> list[str]:
-    """Rows below a head of two lines: what it is, and its unit."""
+    """Rows below a head of two lines: title and unit."""
     columns = list(BRIEF)
     for dropped in (None, *DROPPED):
         columns = [one for one in columns if one.short != dropped]
@@ -227,8 +227,8 @@ def to_markdown(comparison: Comparison) -> str:
     words = [f"**{_markdown(comparison.recommendation.sentence)}**", f"Load: {comparison.load}."]
     words += ["\n".join(lines), CPU_NOTE]
     if comparison.excluded:
-        told = [f"- {_markdown(one.label)}: {_markdown(one.why)}" for one in comparison.excluded]
-        words.append("\n".join(["Not run:", "", *told]))
+        lines = [f"- {_markdown(one.label)}: {_markdown(one.why)}" for one in comparison.excluded]
+        words.append("\n".join(["Not run:", "", *lines]))
     return "\n\n".join(words) + "\n"
 
 

@@ -1,4 +1,4 @@
-"""The look that all pages share, and the frame of a page: one file, without outside resources."""
+"""The style that all pages share, and the frame of a page: one file, without outside resources."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["colours", "document", "read", "template"]
 
 
 def document(*, title: str, body: str, style: str = "", head: str = "") -> str:
-    """A whole page around ``body``; ``style`` comes after what all pages share."""
+    """A whole page around ``body``; ``style`` follows the shared style."""
     return "\n".join(
         [
             "<!DOCTYPE html>",
@@ -36,18 +36,18 @@ def document(*, title: str, body: str, style: str = "", head: str = "") -> str:
 
 
 def colours() -> str:
-    """The names of the colours alone, light and dark, for pictures that stand outside of a page."""
+    """The names of the colours alone, light and dark, for pictures outside of a page."""
     text = _base()
     return text[: text.index("* {")]
 
 
 def read(package: str, name: str) -> str:
-    """A file of text that stands beside the modules of a package: a style, a script."""
+    """A text file next to the modules of a package: a style, a script."""
     return resources.files(package).joinpath(name).read_text(encoding="utf-8")
 
 
 def template(package: str, name: str, **values: Any) -> jinja2.Template:
-    """A template beside the modules of a package, and what it may call; texts are escaped."""
+    """A template next to the modules of a package, and its functions; texts are escaped."""
     import jinja2
 
     environment = jinja2.Environment(

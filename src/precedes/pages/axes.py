@@ -1,4 +1,4 @@
-"""Axes of charts: where a value stands, which ticks are drawn, and how they are labelled."""
+"""Axes of charts: positions of values, and the places and labels of ticks."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from typing import Final
 from precedes.pages.numbers import MINUS, grouped, ten_to
 
 FONT: Final = 13.0
-# A bound on the width of a character, as a share of the size of the font; labels keep apart by it.
+# A bound on the width of a character, as a share of the size of the font, to keep labels apart.
 CHARACTER: Final = 0.6
-# As many places on an axis can be ticks of their own.
+# Maximum number of places on an axis that are ticks of their own.
 TICKS_OF_DATA_MAX: Final = 10
-# An interval may lengthen a logarithmic axis by this factor; beyond, its bar goes on out of sight.
+# Maximum factor by which an interval may lengthen a logarithmic axis; longer bars are cut.
 STRETCH_MAX: Final = 4.0
 
 
@@ -25,9 +25,9 @@ def width_of(text: str, size: float = FONT) -> float:
 
 @dataclass(frozen=True)
 class Axis:
-    """Values from ``low`` to ``high`` on the way from ``start`` to ``end``.
+    """A mapping of values from ``low`` to ``high`` to positions from ``start`` to ``end``.
 
-    On a logarithmic axis what is not above 0 stands at ``zero``, apart from the rest.
+    On a logarithmic axis values that are not above 0 are at ``zero``, apart from the rest.
     """
 
     low: float
@@ -39,7 +39,7 @@ class Axis:
     zero: float | None = None
 
     def at(self, value: float) -> float:
-        """Where a value stands; what lies beyond an end stands a little behind it."""
+        """The position of a value; values beyond an end are a little behind it."""
         if self.is_log:
             if value <= 0:
                 return self.start if self.zero is None else self.zero
@@ -51,8 +51,8 @@ class Axis:
 
     def labels(self) -> list[tuple[float, str]]:
         """Places and texts of the ticks, in one notation."""
-        found = [(self.at(tick), text) for tick, text in _labelled(self.ticks)]
-        return found if self.zero is None else [(self.zero, "0"), *found]
+        labels = [(self.at(tick), text) for tick, text in _labelled(self.ticks)]
+        return labels if self.zero is None else [(self.zero, "0"), *labels]
 
 
 def linear(values: Sequence[float], start: float, end: float, *, from_zero: bool) -> Axis:
@@ -93,7 +93,7 @@ def logarithmic(
 
 
 def at_data(axis: Axis, values: Sequence[float]) -> Axis:
-    """The same axis with ticks where the data are, if these are few; else with its own."""
+    """The same axis with ticks at the data, if these are few; else with its own."""
     places = tuple(sorted({value for value in values if value > 0 or not axis.is_log}))
     if len(places) > TICKS_OF_DATA_MAX:
         return axis
@@ -101,7 +101,7 @@ def at_data(axis: Axis, values: Sequence[float]) -> Axis:
 
 
 def thinned(labels: Sequence[tuple[float, str]], *, room: float = 8.0) -> list[tuple[float, str]]:
-    """Those of labels side by side that do not touch: the last always, others from it on down."""
+    """The labels that do not overlap: the last always, others from it on down."""
     kept: list[tuple[float, str]] = []
     for place, text in sorted(labels, reverse=True):
         half = width_of(text) / 2
@@ -122,13 +122,13 @@ def _log_ticks(low: float, high: float) -> tuple[float, ...]:
         steps = (1, 1.5, 2, 3, 4, 5, 6, 8)
     first, last = math.floor(math.log10(low)), math.ceil(math.log10(high))
     every = max(1, math.ceil((last - first) / 7))
-    found = [
+    ticks = [
         10.0**exponent * step
         for exponent in range(first, last + 1)
         if exponent % every == 0
         for step in steps
     ]
-    return tuple(tick for tick in found if low <= tick * 1.0001 and tick <= high * 1.0001)
+    return tuple(tick for tick in ticks if low <= tick * 1.0001 and tick <= high * 1.0001)
 
 
 def _labelled(ticks: Sequence[float]) -> list[tuple[float, str]]:

@@ -26,7 +26,7 @@ SAMPLE: Final = 26.0  # of a line, in the legend
 MARKED_MAX: Final = 40
 MARKS_OF_LONG: Final = 12
 DASHES: Final = {"measured": "", "published": "6 3", "model": "1.5 3"}
-# Marks around 0, 0; those of print are hollow.
+# Marks around 0, 0; those of published values are hollow.
 SHAPES: Final = (
     "m-3.6 0a3.6 3.6 0 1 0 7.2 0a3.6 3.6 0 1 0-7.2 0z",
     "m-3.3-3.3h6.6v6.6h-6.6z",
@@ -40,7 +40,7 @@ SHAPES: Final = (
 
 
 class Link(NamedTuple):
-    """Where a mark leads, and what is said of it there."""
+    """The target of a mark, and its text."""
 
     address: str
     words: str
@@ -65,11 +65,11 @@ def svg(
     command: str = "",
     links: Mapping[tuple[int, int], Link] | None = None,
 ) -> str:
-    """A figure as an SVG element to stand in a page; ``name`` begins all its ids.
+    """A figure as an SVG element of a page; ``name`` begins all its ids.
 
-    ``command`` repeats what is shown, ``links`` says where marks lead, by the places of series and
-    point. The same figure gives the same text. What is not above 0 has a place of its own below a
-    logarithmic axis, and an interval that reaches there ends at it.
+    ``command`` repeats what is shown, ``links`` has the targets of marks, by the places of series
+    and point. The same figure gives the same text. Values that are not above 0 have a place of
+    their own below a logarithmic axis, and an interval that reaches there ends at it.
     """
     plot = _laid_out(figure, command, links or {})
     parts = [*_axes(plot)]
@@ -86,7 +86,7 @@ def svg(
 
 
 def picture(figure: Figure) -> str:
-    """A figure as a file of its own, which has its colours along."""
+    """A figure as a file of its own, with its colours."""
     ink = "svg { color: var(--ink); background: var(--paper); font-family: sans-serif; }"
     body = svg(figure, name="picture")
     head = f'<svg xmlns="http://www.w3.org/2000/svg" {body.removeprefix("<svg ")}'
@@ -118,7 +118,7 @@ def _bottom(plot: _Plot) -> float:
 
 
 def _axes(plot: _Plot) -> Iterable[str]:
-    """Grid, ticks and names; 0 of a logarithmic axis stands behind a gap."""
+    """Grid, ticks and names; 0 of a logarithmic axis is behind a gap."""
     left = min(plot.x.start, plot.x.start if plot.x.zero is None else plot.x.zero - 10)
     bottom = _bottom(plot)
     grid = "".join(f"M{left:.1f} {place:.1f}H{RIGHT:g}" for place, _ in plot.y.labels())
@@ -155,7 +155,7 @@ def _gap(x: float, y: float, *, is_upright: bool) -> str:
 
 
 def colour_of(figure: Figure, series: Series) -> str:
-    """The n-th measured line and the n-th of print share a colour, if there are as many of both."""
+    """The n-th measured and the n-th published line share a colour, if there are equally many."""
     alike = [one for one in figure.series if one.kind == series.kind]
     measured = sum(one.kind == "measured" for one in figure.series)
     if series.kind != "measured" and measured and len(alike) != measured:
@@ -186,7 +186,7 @@ def _number(figure: Figure, series: Series) -> int:
 
 
 def _dash(figure: Figure, series: Series) -> str:
-    """Several lines of print in one colour differ in their dashes."""
+    """The dashes that distinguish several published lines of one colour."""
     dashes = DASHES[series.kind]
     if dashes and colour_of(figure, series) == "currentColor" and _number(figure, series):
         dashes = f"{6 + 6 * _number(figure, series)} 3 2 3"
@@ -194,7 +194,7 @@ def _dash(figure: Figure, series: Series) -> str:
 
 
 def _on_axes(plot: _Plot, series: Series) -> Iterable[Point]:
-    """The points that a line goes through: those at 0 stand apart from a logarithmic axis."""
+    """The points that a line connects: those at 0 are apart from a logarithmic axis."""
     figure = plot.figure
     return (
         point
@@ -208,15 +208,15 @@ def _path(places: Iterable[tuple[float, float]]) -> str:
 
 
 def _bars(plot: _Plot, series: Series) -> str:
-    """Intervals; one that is a point is no bar."""
-    found = []
+    """Error bars of intervals that are not points."""
+    bars = []
     for point in series.points:
         if point.low is None or point.high is None or point.low == point.high:
             continue
         x = plot.x.at(point.x)
         low, high = plot.y.at(point.low), plot.y.at(point.high)
-        found.append(f"M{x - 3:.1f} {low:.1f}h6m-3 0V{high:.1f}m-3 0h6")
-    return "".join(found)
+        bars.append(f"M{x - 3:.1f} {low:.1f}h6m-3 0V{high:.1f}m-3 0h6")
+    return "".join(bars)
 
 
 def _band(plot: _Plot, series: Series) -> str:
@@ -246,7 +246,7 @@ def _mark(plot: _Plot, which: tuple[int, int], series: Series, point: Point, sha
 
 
 def said(figure: Figure, series: Series, point: Point) -> str:
-    """A point in words: what it is, its value and interval, and where they come from."""
+    """A point in words: its name, value, interval and source."""
     text = f"{legend_of(series)}, {figure.x_label} {grouped(point.x)}: {grouped(point.y)}"
     if point.low is not None and point.high is not None and point.low != point.high:
         text += f" ({grouped(point.low)} to {grouped(point.high)})"
@@ -254,14 +254,14 @@ def said(figure: Figure, series: Series, point: Point) -> str:
 
 
 def legend_of(series: Series) -> str:
-    """What a line is called; that of print says so once."""
+    """The name of a line; published ones are marked once."""
     if series.kind == "published" and "published" not in series.label:
         return f"{series.label}, published"
     return series.label
 
 
 def _entries(figure: Figure) -> Iterable[tuple[Series, str, str]]:
-    """Lines of the legend: one for all those that differ from the measured ones in kind alone."""
+    """Lines of the legend: one for all that differ from the measured ones in kind alone."""
     seen = set()
     for series in figure.series:
         colour = colour_of(figure, series)
@@ -274,7 +274,7 @@ def _entries(figure: Figure) -> Iterable[tuple[Series, str, str]]:
 
 
 def _legend(figure: Figure, top: float) -> tuple[list[str], float]:
-    """Lines and their names, in rows, and where they end."""
+    """Draw the lines and their names, in rows; return where they end."""
     parts = []
     x, y = 0.0, top + 14
     for series, text, colour in _entries(figure):

@@ -1,4 +1,4 @@
-"""What a plot shows: lines of points, and the words for those who do not see it."""
+"""Data of a plot: lines of points, and the words for those who cannot see it."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from typing import Final, Literal
 
 from precedes.errors import InternalError
 
-SERIES_MAX: Final = 8  # more lines than that cannot be told apart
+SERIES_MAX: Final = 8  # more lines cannot be distinguished
 
 
 @dataclass(frozen=True)
 class Point:
-    """A point of a series; low and high bound what is measured more than once.
+    """A point of a series; low and high bound repeated measurements.
 
-    ``note`` follows the values where the point is looked at, such as its seeds. Points with one
-    ``source`` show the same thing; a page may link them by it.
+    ``note`` follows the values in the text of the point, such as its seeds. Points with one
+    ``source`` show the same run; a page may link them by it.
     """
 
     x: float
@@ -45,7 +45,7 @@ class Figure:
     x_label: str
     y_label: str
     series: tuple[Series, ...]
-    alt: str  # what the plot shows, for those who do not see it
+    alt: str  # description of the plot, for those who cannot see it
     log_x: bool = False
     log_y: bool = False
 

@@ -11,7 +11,7 @@ TIMES: Final = "\N{MULTIPLICATION SIGN}"
 _RAISED_DIGITS: Final = "\u2070\xb9\xb2\xb3\u2074\u2075\u2076\u2077\u2078\u2079\u207b"
 RAISED: Final = str.maketrans("0123456789-", _RAISED_DIGITS)
 COMMAS_FROM: Final = 10_000
-PLACES_MAX: Final = 6  # with more, a number is read sooner as a power of ten
+PLACES_MAX: Final = 6  # with more, a number is easier to read as a power of ten
 
 
 def number(value: float) -> str:
@@ -49,17 +49,17 @@ def ten_to(exponent: int) -> str:
 
 
 def places_of(value: float) -> int:
-    """The decimals that a printed number has; 0 for one that was computed and has no end."""
+    """The decimals of a published number; 0 for one that was computed and has no end."""
     places = len(f"{value:.10f}".rstrip("0").partition(".")[2])
     return places if places <= PLACES_MAX else 0
 
 
 def notation(values: Iterable[float], *, places: int = 0) -> Callable[[float], str]:
-    """How the numbers of a column are written: all whole, all with as many places, or all powers.
+    """The notation of a column: all whole, all with as many places, or all powers.
 
     The smallest keeps two digits as long as the largest has no more than six; where one of them
-    would be lost, all are powers of ten. ``places`` are those of print: numbers from 10 on have
-    just as many, smaller ones at least.
+    would be lost, all are powers of ten. ``places`` are those of published values: numbers from 10
+    on have just as many, smaller ones at least.
     """
     sizes = [abs(value) for value in values if value]
     largest = max(sizes, default=0.0)

@@ -1,4 +1,4 @@
-"""The space-time diagram of a log, as one page that opens from disk.
+"""The space-time diagram of a log, as a standalone HTML page.
 
 >>> from precedes.viewer import write_view
 >>> view = write_view("examples/chat.jsonl", "chat.html")  # doctest: +SKIP

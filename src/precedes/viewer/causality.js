@@ -15,8 +15,9 @@ const CANDIDATES_MAX = 256;
  * @param {import("./model.js").Trace} trace @returns {Float64Array}
  */
 export function depths(trace) {
-  const { events, lanes, kind, message, broadcastOf, laneStart, laneEvents } = trace;
-  const depth = new Float64Array(events);
+  const { lanes, laneStart, laneEvents } = trace;
+  const events = laneEvents.length;
+  const depth = new Float64Array(trace.events);
   const next = laneStart.slice(0, lanes.length);
   const last = new Float64Array(lanes.length);
   /** @type {Map<number, number[]>} lanes that wait for a broadcast */
@@ -27,15 +28,16 @@ export function depths(trace) {
     let forced = isForced;
     while (next[lane] < laneStart[lane + 1]) {
       const event = laneEvents[next[lane]];
-      const cause = isDelivery(kind[event]) ? broadcastOf[message[event]] : -1;
-      if (cause >= 0 && !depth[cause] && !forced) {
+      const causes = trace.causesOf(event);
+      const cause = causes.find((one) => !depth[one]) ?? -1;
+      if (cause >= 0 && !forced) {
         if (!blocked.has(cause)) blocked.set(cause, []);
         blocked.get(cause).push(lane);
         return;
       }
       forced = false;
-      last[lane] = Math.max(last[lane], cause >= 0 ? depth[cause] : 0) + 1;
-      depth[event] = last[lane];
+      last[lane] = Math.max(last[lane], ...causes.map((one) => depth[one])) + 1;
+      for (const one of [event, ...(trace.edgesOf.get(event) ?? [])]) depth[one] = last[lane];
       next[lane] += 1;
       done += 1;
       const freed = blocked.get(event);
@@ -106,8 +108,7 @@ function* growPast(trace, past, wanted, tally, most, depthMin = 0) {
       }
       tally.visited += 1;
       if (tally.visited % SLICE_EVENTS === 0) yield;
-      const cause = isDelivery(trace.kind[event]) ? trace.broadcastOf[trace.message[event]] : -1;
-      if (cause >= 0) want(trace.lane[cause], trace.place[cause] + 1);
+      for (const cause of trace.causesOf(event)) want(trace.lane[cause], trace.place[cause] + 1);
     }
   }
 }
@@ -142,7 +143,7 @@ function* growFuture(trace, cone, begins, most) {
   }
 }
 
-/** How many events a cone holds, before and after the broadcast itself. */
+/** Number of events in a cone, before and after the broadcast itself. */
 export function coneSizes(trace, cone) {
   let past = 0;
   let future = 0;
@@ -163,7 +164,7 @@ export function directPredecessors(trace, message) {
   const start = trace.broadcastOf[message];
   if (start < 0) return { messages: [], isCut: false };
   const lane = trace.lane[start];
-  const found = [];
+  const found = (trace.edgesOf.get(start) ?? []).map((edge) => trace.message[edge]);
   let place = trace.place[start] - 1;
   for (; place >= 0 && found.length < CANDIDATES_MAX; place -= 1) {
     const event = trace.eventAt(lane, place);

@@ -9,17 +9,19 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections import defaultdict
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import cached_property
 from typing import Any, Final, NamedTuple
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from precedes.errors import UserError, meant
 from precedes.model import EventKind
 from precedes.stores import Address
-from precedes.trace import Dialect, event_batches
+from precedes.trace import Dialect, event_batches, schema
 from precedes.trace.arrays import to_numpy
 from precedes.trace.reader import check_columns, damaged, integers, kind_numbers, opened_parquet
 from precedes.trace.rows import KINDS, in_order
@@ -27,12 +29,17 @@ from precedes.trace.schema import decode_metadata
 from precedes.trace.source import open_log
 
 BROADCAST, _, RECEIVE, DELIVER, CRASH, DISCARD, _, _, JOIN, LEAVE = [*map(int, EventKind)][:10]
-SHOWN: Final = (BROADCAST, DELIVER, DISCARD)  # what is an event of a picture; receptions may be
+# A broadcast with what it follows directly, in logs that say so instead of what was delivered: rows
+# of this kind stand before it, with its time. It is part of that event, not one of its own.
+EDGE: Final = 100
+COUNTED: Final = (BROADCAST, DELIVER, DISCARD)  # what is an event of a picture; receptions may be
+SHOWN: Final = (*COUNTED, EDGE)
+KIND_NUMBERS: Final = {**KINDS, schema.EDGE: EDGE}
 
 UNTIMED: Final = np.iinfo(np.int64).min
 NO_MESSAGE: Final = -1
 KEPT_ROWS: Final = 4_000_000  # 29 bytes each
-VIEWS: Final = ("evicted", "left")  # how somebody came to be out of a node's view
+VIEWS: Final = ("excluded", "left")  # reasons why a member is not in a node's view
 BATCH_ROWS: Final = 1 << 17
 SEQ_BITS: Final = 32
 COLUMNS: Final = ["run_id", "node", "local_seq", "time_us", "kind", "source", "seq"]
@@ -63,7 +70,7 @@ def joined(chunks: list[Chunk]) -> Chunk:
 
 
 class Mark(NamedTuple):
-    """Something that happened to a node."""
+    """A change of a node's state."""
 
     time_us: int
     node: int
@@ -110,6 +117,17 @@ class Events(ABC):
     def _read(self) -> Iterator[Chunk]:
         """The rows, from the log."""
 
+    def texts_of(self, rows: Chunk) -> list[str | None]:
+        """The text of each of these rows; empty if the log has none."""
+        return []
+
+    def events_after(self, deliveries: set[tuple[int, int]]) -> dict[tuple[int, int], int]:
+        """In logs with edges: the event whose clock says first that a node delivered a message.
+
+        ``deliveries`` are nodes and keys of messages; an event is the key of its message.
+        """
+        return {}
+
     @abstractmethod
     def key_of(self, name: str) -> int | None:
         """The key of a message, if it can be one of this run."""
@@ -120,11 +138,11 @@ class Events(ABC):
 
     @abstractmethod
     def origin_of(self, key: int) -> tuple[int, int]:
-        """Who broadcast a message, -1 if nobody did, and as the how manyth, from 1."""
+        """Source of a message (-1 if unknown) and its 1-based sequence number."""
 
     @abstractmethod
     def names_like(self, name: str) -> str:
-        """What follows the name of a message that is not there: what is."""
+        """Hint for the name of an unknown message: the existing ones."""
 
     def node_of(self, name: str) -> int | None:
         """The number of a node."""
@@ -211,16 +229,16 @@ class TraceEvents(Events):
         return f": node {source} broadcast {f'{source}:1 to {source}:{sent}' if sent else 'none'}"
 
 
-def _marks(told: object, nodes: int) -> list[Mark]:
-    """Those of a trace's metadata; what has another form is passed over."""
-    found = []
-    for one in told if isinstance(told, list) else []:
+def _marks(recorded: object, nodes: int) -> list[Mark]:
+    """Marks in the metadata of a trace; malformed ones are skipped."""
+    marks = []
+    for one in recorded if isinstance(recorded, list) else []:
         match one:
             case [int(time_us), int(node), str(kind), (int() | None) as other]:
-                is_told = other is not None or kind not in VIEWS
-                if 0 <= node < nodes and is_told:
-                    found.append(Mark(time_us, node, kind, other))
-    return found
+                is_complete = other is not None or kind not in VIEWS
+                if 0 <= node < nodes and is_complete:
+                    marks.append(Mark(time_us, node, kind, other))
+    return marks
 
 
 class NamedEvents(Events):
@@ -263,7 +281,48 @@ class NamedEvents(Events):
 
     def _read(self) -> Iterator[Chunk]:
         rank: NDArray[np.int32] | None = getattr(self, "_rank", None)
-        for batch in event_batches(self._address, self._format, dialect=self._dialect):
+        for table in self._tables():
+            chunk = self._chunk(table)
+            yield chunk if rank is None else chunk._replace(node=rank[chunk.node])
+
+    def texts_of(self, rows: Chunk) -> list[str | None]:
+        """See ``Events``: the log is read again, so that no texts are held that are not shown."""
+        wanted = {
+            (self.nodes[node], local_seq): at
+            for at, (node, local_seq, kind) in enumerate(
+                zip(rows.node.tolist(), rows.local_seq.tolist(), rows.kind.tolist(), strict=True)
+            )
+            if kind != EDGE
+        }
+        texts: list[str | None] = [None] * rows.node.size
+        for table in self._tables():
+            if "text" not in table.column_names:
+                continue
+            table = table.filter(pc.is_valid(table.column("text")))
+            columns = (table.column(name).to_pylist() for name in ("node", "local_seq", "text"))
+            for node, local_seq, text in zip(*columns, strict=True):
+                if (at := wanted.get((node, local_seq))) is not None:
+                    texts[at] = text
+        return texts if any(texts) else []
+
+    def events_after(self, deliveries: set[tuple[int, int]]) -> dict[tuple[int, int], int]:
+        """See ``Events``: what a clock says is in the rows that an audit reads."""
+        owners: dict[tuple[int, int], int] = {}
+        waiting: defaultdict[int, list[int]] = defaultdict(list)
+        for table in self._tables(drawn=False):
+            columns = (table.column(name).to_pylist() for name in ("node", "kind", "message"))
+            for name, kind, message in zip(*columns, strict=True):
+                node, key = self._numbers.get(name, -1), self._messages.get(message, NO_MESSAGE)
+                if kind == "deliver" and (node, key) in deliveries:
+                    waiting[node].append(key)
+                elif kind == "broadcast" and node in waiting:
+                    owners |= {(node, one): key for one in waiting.pop(node)}
+        return owners
+
+    def _tables(self, *, drawn: bool = True) -> Iterator[pa.Table]:
+        """The rows of this run."""
+        dialect = replace(self._dialect, drawn=drawn)
+        for batch in event_batches(self._address, self._format, dialect=dialect):
             table = pa.table(batch)
             run = table.column("run_id").combine_chunks().dictionary_encode()
             ids = run.dictionary.to_pylist()
@@ -272,8 +331,7 @@ class NamedEvents(Events):
             if len(ids) > 1:
                 code = to_numpy(run.indices)
                 table = table.filter(pa.array(code == ids.index(str(self.run_id))))
-            chunk = self._chunk(table)
-            yield chunk if rank is None else chunk._replace(node=rank[chunk.node])
+            yield table
 
     def _chunk(self, table: pa.Table) -> Chunk:
         times = table.column("time_us")
@@ -281,7 +339,7 @@ class NamedEvents(Events):
             node=_codes(table.column("node"), self._codes).astype(np.int32),
             local_seq=to_numpy(table.column("local_seq")).astype(np.int64),
             time_us=to_numpy(times.fill_null(UNTIMED)).astype(np.int64),
-            kind=kind_numbers(table.column("kind"), KINDS),
+            kind=kind_numbers(table.column("kind"), KIND_NUMBERS),
             message=_codes(table.column("message"), self._messages),
         )
 
@@ -314,18 +372,18 @@ def _codes(column: pa.ChunkedArray, known: dict[str, int]) -> NDArray[np.int64]:
 
 def node_numbers(events: Events, names: list[str]) -> list[int]:
     """The nodes of these names, in the order of the log; a UserError if one is not there."""
-    found = set()
+    numbers = set()
     for name in names:
         node = events.node_of(name)
         if node is None:
             hint = meant(name, events.nodes)
             raise UserError(f"{events.title} has no node {name!r}{hint}")
-        found.add(node)
-    return sorted(found)
+        numbers.add(node)
+    return sorted(numbers)
 
 
 def give_depths(events: Events) -> None:
-    """Have every row's time be its depth in happened-before, in steps of ``STEP_US``.
+    """Replace the time of every row by its depth in happened-before, in steps of ``STEP_US``.
 
     It takes all rows at once: a UserError if there are more than ``ROWS_MAX``. Where a log
     contradicts itself, a delivery comes before its broadcast. The log is not ``timed`` then.
@@ -343,6 +401,8 @@ def give_depths(events: Events) -> None:
     whole = joined(chunks)
     whole = whole.at(np.lexsort((whole.local_seq, whole.node)))
     depth = _depths(whole.node, whole.kind, whole.message, len(events.nodes))
+    for row in np.flatnonzero(whole.kind == EDGE)[::-1].tolist():  # that of its event
+        depth[row] = depth[min(row + 1, depth.size - 1)]
     events.keep(whole._replace(time_us=depth * STEP_US))
     events.timed = False
 
@@ -362,22 +422,22 @@ def _depths(
     ready = [*range(nodes)][::-1]
     while ready or waiting:
         if not ready:  # a cycle: go on with the first who waits, as if it had been sent
-            stuck = min((min(who), m) for m, who in waiting.items())[1]
+            stuck = min((min(lanes), m) for m, lanes in waiting.items())[1]
             to_come.discard(stuck)
             ready = sorted(waiting.pop(stuck), reverse=True)
         lane = ready.pop()
         while at[lane] < ends[lane]:
             row = at[lane]
-            what = messages[row]
-            if kinds[row] == DELIVER and what in to_come:
-                waiting[what].append(lane)
+            key = messages[row]
+            if kinds[row] in (DELIVER, EDGE) and key in to_come:
+                waiting[key].append(lane)
                 break
             is_event = kinds[row] in (BROADCAST, DELIVER)
-            before = sent.get(what, 0) if kinds[row] == DELIVER else 0
+            before = sent.get(key, 0) if kinds[row] in (DELIVER, EDGE) else 0
             depth[row] = reached[lane] = max(reached[lane], before) + is_event
             at[lane] += 1
             if kinds[row] == BROADCAST:
-                sent[what] = reached[lane]
-                to_come.discard(what)
-                ready += waiting.pop(what, [])[::-1]
+                sent[key] = reached[lane]
+                to_come.discard(key)
+                ready += waiting.pop(key, [])[::-1]
     return depth

@@ -4,7 +4,7 @@ import { stepSize } from "./model.js";
 import { AXIS_HEIGHT } from "./layout.js";
 import { FONT, SMALL_FONT, laneColour } from "./surface.js";
 
-/** Ticks and their labels, as many as have room. */
+/** Ticks and their labels, up to the available room. */
 export function drawTicks({ surface, layout, theme, isTime, stage }) {
   const { step, values } = layout.ticks();
   const size = stepSize(stage.trace, isTime);
@@ -21,21 +21,24 @@ export function drawTicks({ surface, layout, theme, isTime, stage }) {
   }
 }
 
-/** How many events of the lane are left and right of the window. */
+/** Number of events of the lane left and right of the window. @returns {import("./scene.js").Box[]} */
 export function drawEdges({ surface, layout, theme, trace, ranges }, lane, middle) {
   const [low, high] = ranges.get(lane);
   const before = low - trace.laneStart[lane];
   const after = trace.laneStart[lane + 1] - high;
   // Below the line where there is room, so that no event is hidden.
   const y = layout.rowHeight >= 48 ? middle + layout.rowHeight / 2 - 10 : middle;
+  const boxes = [];
   const plate = (text, x, align) => {
     const width = surface.measure(text, SMALL_FONT) + 6;
     const left = align === "left" ? x : x - width;
     surface.drawRect(left, y - 8, width, 16, theme.paper);
     surface.drawText(text, left + 3, y + 0.5, { colour: theme.quiet, font: SMALL_FONT });
+    boxes.push({ left, top: y - 8, width, height: 16 });
   };
   if (before) plate(`‹ ${count(before)}`, layout.gutter, "left");
   if (after) plate(`${count(after)} ›`, layout.width - (layout.scrollMax ? 5 : 0), "right");
+  return boxes;
 }
 
 /** Names of lanes, each with the colour of what it broadcasts. */

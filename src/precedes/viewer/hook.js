@@ -36,11 +36,15 @@ function stateOf(viewer) {
   };
 }
 
-function stageState({ trace, layout, selected, detail, runs, beyond, seenEvents }) {
-  const { fixed, scroll, scrollMax, gutter } = layout;
+function stageState({ trace, layout, selected, detail, runs, beyond, seenEvents, above, below, parts }) {
+  const arrows = [...above.arrows, ...below.arrows].map(({ x1, y1, x2, y2 }) => ({ x1, y1, x2, y2 }));
+  const labels = [...above.labels, ...below.labels];
+  const { fixed, scroll, scrollMax, gutter, rowHeight } = layout;
   const rows = layout.rows.map((lane) => trace.lanes[lane]);
   const chosen = selected && selectedState(selected);
-  return { detail, runs, beyond, seenEvents, rows, fixed, scroll, scrollMax, gutter, selected: chosen };
+  const marks = [...parts].map(([, { singles }]) => singles.map((i) => layout.x(trace.lanePosition[i])));
+  const drawn = { detail, runs, beyond, seenEvents, arrows, labels, marks };
+  return { ...drawn, rows, fixed, scroll, scrollMax, gutter, rowHeight, selected: chosen };
 }
 
 function selectedState({ message, event, direct, cone }) {

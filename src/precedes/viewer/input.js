@@ -24,7 +24,7 @@ export const KEYS = [
   [["f"], "f", "fit everything", (v) => v.fit()],
   [["+", "=", "-"], "+ −", "zoom; also the wheel, or two fingers", (v, key) => v.zoom(1.5 ** -sign(key, "-"))],
   [["a", "d", "w", "s"], "a d w s", "pan left, right, up, down; also by dragging", (v, key) => v.pan(...PANS[key])],
-  [["/"], "/", "find a message or a node; Enter jumps there", () => document.getElementById("search").select()],
+  [["/"], "/", "find an event, a message or a node; Enter jumps there", () => document.getElementById("search").select()],
   [["h"], "h", "hide the lane; the list of nodes shows it again", (v) => changeLane(v, "hide")],
   [["k"], "k", "pin the lane to the top", (v) => changeLane(v, "pin")],
   [["u", "j"], "u j", "move the lane up, down; also by dragging its name", (v, key) => changeLane(v, sign(key, "u"))],
@@ -137,7 +137,7 @@ export function eventNear(stage, { x, y }, near) {
   const lane = layout.laneAt(y);
   if (lane < 0 || x < layout.gutter) return -1;
   const isBeside = Math.abs(layout.laneY(lane) - y) > near + 8;
-  if (stage.detail === "marks" && isBeside) return -1;
+  if (isBeside) return -1;
   const low = trace.firstFrom(lane, layout.value(x - near));
   const high = trace.firstFrom(lane, layout.value(x + near));
   let [best, distance] = [-1, Infinity];

@@ -31,7 +31,7 @@ export function moveLane(settings, name, step) {
 
 /**
  * @param {HTMLElement} place @param {import("./layout.js").LaneSetting[]} settings @param {LaneTools} tools
- * @returns {() => void} shows the list anew
+ * @returns {() => void} updates the list
  */
 export function fillLanes(place, settings, tools) {
   const filter = element("input", { type: "text", placeholder: "Filter nodes", "aria-label": "Filter nodes" });

@@ -2,7 +2,7 @@
 
 export const AXIS_HEIGHT = 26;
 const ROW_MIN = 20;
-const ROW_MAX = 76;
+const ROW_MAX = 110;
 const TICK_SPACE = 96;
 const NARROW = 560;
 

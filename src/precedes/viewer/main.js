@@ -1,8 +1,9 @@
 // The page: reads its data, builds stages, wires buttons, and opens where the head says.
 import { counted } from "./words.js";
-import { Trace, readHead, unpack } from "./model.js";
+import { Trace, isDelivery, readHead, readTexts, unpack } from "./model.js";
 import { Layout } from "./layout.js";
 import { BOLD_FONT, Surface } from "./surface.js";
+import { ROOMY_ROW } from "./scene.js";
 import { witnessEvents } from "./overlay.js";
 import { element, fillLegend, showState } from "./panel.js";
 import { fillLanes } from "./lanes.js";
@@ -11,12 +12,15 @@ import { Viewer } from "./viewer.js";
 import { giveHook } from "./hook.js";
 import { KEYS, listenToKeys, listenToPointers } from "./input.js";
 
+const EVENT_ROOM = 30; // pixels of a lane for each of its events, about, when a page opens
+
 const byId = (id) => document.getElementById(id);
 
 async function open() {
   const head = readHead();
   const packed = head.traces.map((_, k) => unpack(byId(`precedes-events-${k}`).textContent));
-  const traces = (await Promise.all(packed)).map((bytes, k) => new Trace(head.traces[k], bytes));
+  const texts = await Promise.all(head.traces.map((_, k) => readTexts(k)));
+  const traces = (await Promise.all(packed)).map((bytes, k) => new Trace(head.traces[k], bytes, texts[k]));
   nameApart(traces);
   showTitles(head, traces);
   if (!traces.some((trace) => trace.events)) {
@@ -59,7 +63,8 @@ function makeStage(trace, isNamed) {
   const place = element("div", { class: "stage" }, ...canvases, title);
   const [scene, overlay] = canvases.map((canvas) => new Surface(canvas));
   const titleWidth = isNamed ? scene.measure(trace.name, BOLD_FONT) + 16 : 0;
-  const drawn = { detail: "marks", runs: 0, markBoxes: [], beyond: null, titleWidth };
+  const shown = { arrows: [], labels: [] };
+  const drawn = { detail: "marks", runs: 0, markBoxes: [], beyond: null, titleWidth, above: shown, below: shown };
   return { trace, layout: new Layout(trace), scene, overlay, element: place, selected: null, shown: -1, ...drawn };
 }
 
@@ -82,19 +87,20 @@ function showTitles(head, traces) {
   );
   const notes = traces.flatMap(({ head: one, origin }) => [
     one.left_out?.sentence,
-    one.has_time ? null : "This log has no times: the axis is logical, by the length of the chain of events.",
+    one.time_note,
     one.adjusted ? `${counted(one.adjusted, "event")} moved: a node's clock went back.` : null,
     origin ? "Times are since the first event on this page." : null,
   ]);
   const text = [...new Set(notes.filter(Boolean))].join(" ");
   byId("notes").textContent = text;
   byId("notes").hidden = !text;
-  const sizeOf = (one) => `${counted(one.lanes.length, "node")} and ${counted(one.events, "event")}`;
+  const sizeOf = (one) =>
+    `${counted(one.lanes.length, "node")} and ${counted(one.events - (one.edges ?? 0), "event")}`;
   const sizes = head.traces.map(sizeOf);
   const summaries = head.traces.map(summaryOf).join(" ");
   byId("stages").setAttribute("aria-label", `Space-time diagram of ${sizes.join("; and of ")}. ${summaries}`);
   const made = head.made_by ?? {};
-  if (!traces.some((trace) => trace.head.has_time)) byId("axis-time").textContent = "Order";
+  byId("axis-time").parentElement.hidden = !traces.some((trace) => trace.head.has_time); // its axis is by depth
   byId("made").replaceChildren(
     element("p", {}, `precedes ${made.version ?? ""} ${String(made.sources ?? "").slice(0, 12)}`),
     ...(head.command ? [element("p", {}, element("code", {}, head.command))] : []),
@@ -118,6 +124,40 @@ function goToOpening(viewer, { opening }) {
     if (known !== undefined) viewer.select(opening.trace, known);
   }
   viewer.setWindow(from - margin, to + margin); // at once, without a way to it
+  if (opening.why === "busiest window") showAnEdge(viewer);
+}
+
+/** Fewer events where lanes are short, and at least one message between nodes, with its arrow. */
+function showAnEdge(viewer) {
+  const [stage] = viewer.stages;
+  const { trace, layout } = stage;
+  const [from, to] = viewer.window;
+  let best = null;
+  for (let effect = 0; effect < trace.events; effect += 1) {
+    const cause = isDelivery(trace.kind[effect]) ? trace.broadcastOf[trace.message[effect]] : -1;
+    if (cause < 0 || trace.lane[cause] === trace.lane[effect]) continue;
+    const [low, high] = [cause, effect].map((event) => trace.position[event]).sort((a, b) => a - b);
+    if (low < from || high > to) continue;
+    const away = Math.abs((low + high - from - to) / 2) + (high - low);
+    if (!best || away < best.away) best = { low, high, away, cause, effect };
+  }
+  if (!best) return;
+  // Labels next to their events need more room.
+  const room = Math.max(4, layout.plotWidth / (layout.rowHeight < ROOMY_ROW ? 2 * EVENT_ROOM : EVENT_ROOM));
+  const middle = (best.low + best.high) / 2;
+  const most = (half) =>
+    Math.max(...layout.rows.map((lane) => trace.firstFrom(lane, middle + half) - trace.firstFrom(lane, middle - half)));
+  let half = (to - from) / 2;
+  while (most(half) > room && half > (best.high - best.low) * 0.8) half *= 0.85;
+  if (half < (to - from) / 2) viewer.setWindow(middle - half, middle + half);
+  layout.reveal([trace.lane[best.cause], trace.lane[best.effect]]);
+  viewer.draw();
+  if (stage.below.arrows.length) return;
+  viewer.select(0, best.cause, { isRevealed: false });
+  const places = [...trace.eventsOf(trace.message[best.cause])].map((event) => trace.position[event]);
+  const [low, high] = [Math.min(...places), Math.max(...places)];
+  const margin = (high - low) * 0.05;
+  if (low < viewer.window[0] || high > viewer.window[1]) viewer.setWindow(low - margin, high + margin);
 }
 
 function wire(viewer) {
@@ -135,8 +175,7 @@ function wire(viewer) {
   listenToKeys(viewer);
   viewer.stages.forEach((stage, k) => listenToPointers(viewer, stage, k));
   setUpSearch(viewer.traces, (match) => goToMatch(viewer, match));
-  const hasTime = viewer.traces.every((trace) => trace.head.has_time);
-  const legend = () => fillLegend(byId("legend").querySelector("ul"), viewer.theme, hasTime);
+  const legend = () => fillLegend(byId("legend").querySelector("ul"), viewer.theme, viewer.traces);
   legend();
   byId("legend").open = matchMedia("(min-width: 801px)").matches && !viewer.violation;
   const names = viewer.lanes.map((one) => one.name);
@@ -173,7 +212,7 @@ function goToMatch(viewer, match) {
     if (first >= trace.laneStart[match.number]) viewer.select(match.trace, trace.laneEvents[first]);
     return;
   }
-  const start = stage.trace.broadcastOf[match.number];
+  const start = match.kind === "event" ? match.number : stage.trace.broadcastOf[match.number];
   const event = start >= 0 ? start : stage.trace.eventsOf(match.number)[0];
   viewer.unhide([stage.trace.lanes[stage.trace.lane[event]]]);
   viewer.select(match.trace, event);

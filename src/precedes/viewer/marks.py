@@ -1,4 +1,4 @@
-"""What happened to nodes: crashes, joins, leaves, returns, moves, views, as marks on lanes."""
+"""Marks on lanes: crashes, joins, leaves, returns, moves and views of nodes."""
 
 from __future__ import annotations
 
@@ -32,48 +32,48 @@ def marks_of(
     One without a time stands where the row of ``rows`` before it does.
     """
     chosen = [c.at(np.isin(c.kind, KINDS) & shown[c.node]) for c in events.chunks()]
-    found = joined(chosen)
-    found = found.at(np.lexsort((found.local_seq, found.node)))
+    changes = joined(chosen)
+    changes = changes.at(np.lexsort((changes.local_seq, changes.node)))
     marks: list[dict[str, Any]] = []
     gone = False
-    for at in range(found.node.size):
-        node, kind = int(found.node[at]), int(found.kind[at])
-        first = at == 0 or int(found.node[at - 1]) != node
+    for at in range(changes.node.size):
+        node, kind = int(changes.node[at]), int(changes.kind[at])
+        first = at == 0 or int(changes.node[at - 1]) != node
         gone = gone and not first
-        if kind == JOIN and not first and _goes_on(found, at):
+        if kind == JOIN and not first and _goes_on(changes, at):
             if marks:
-                marks[-1]["with"] += _named(events, found, at)
+                marks[-1]["with"] += _named(events, changes, at)
             continue
-        time_us = _time(found, at, rows)
+        time_us = _time(changes, at, rows)
         back = gone and kind == JOIN
         gone = kind != JOIN
         mark = {"node": node, "time_us": time_us, "kind": _kind(kind, back=back)}
-        marks.append({**mark, "with": _named(events, found, at)})
-    told = [m for m in events.marks if shown[m.node] and m.kind in _WORDS]
-    # Nothing is told after an end: of the same time, rows come last.
-    marks = [*({**mark._asdict(), "with": []} for mark in told), *marks]
+        marks.append({**mark, "with": _named(events, changes, at)})
+    recorded = [m for m in events.marks if shown[m.node] and m.kind in _WORDS]
+    # Sorting is stable: at equal times, the end of a node follows its recorded marks.
+    marks = [*({**mark._asdict(), "with": []} for mark in recorded), *marks]
     inside = [m for m in marks if m["time_us"] is not None and from_us <= m["time_us"] <= to_us]
     inside.sort(key=lambda mark: (mark["time_us"], mark["node"]))
-    return [_told(mark) for mark in inside[:MARKS_MAX]]
+    return [_described(mark) for mark in inside[:MARKS_MAX]]
 
 
-def _goes_on(found: Chunk, at: int) -> bool:
-    """Whether a join tells more of what its node begins with than the row before."""
-    before = int(found.kind[at - 1]) == JOIN
-    return before and int(found.time_us[at - 1]) == int(found.time_us[at])
+def _goes_on(changes: Chunk, at: int) -> bool:
+    """Return whether a join continues the list of initial messages that the row before began."""
+    before = int(changes.kind[at - 1]) == JOIN
+    return before and int(changes.time_us[at - 1]) == int(changes.time_us[at])
 
 
-def _named(events: Events, found: Chunk, at: int) -> list[str]:
-    key = int(found.message[at])
-    if int(found.kind[at]) != JOIN or key == NO_MESSAGE:
+def _named(events: Events, changes: Chunk, at: int) -> list[str]:
+    key = int(changes.message[at])
+    if int(changes.kind[at]) != JOIN or key == NO_MESSAGE:
         return []
     return [events.name_of(key)]
 
 
-def _time(found: Chunk, at: int, rows: Chunk) -> int | None:
-    if int(found.time_us[at]) != UNTIMED:
-        return int(found.time_us[at])
-    before = (rows.node == found.node[at]) & (rows.local_seq < found.local_seq[at])
+def _time(changes: Chunk, at: int, rows: Chunk) -> int | None:
+    if int(changes.time_us[at]) != UNTIMED:
+        return int(changes.time_us[at])
+    before = (rows.node == changes.node[at]) & (rows.local_seq < changes.local_seq[at])
     return int(rows.time_us[before].max()) if before.any() else None
 
 
@@ -93,7 +93,7 @@ _WORDS: Final = {
 }
 
 
-def _told(mark: dict[str, Any]) -> dict[str, Any]:
+def _described(mark: dict[str, Any]) -> dict[str, Any]:
     other = mark.pop("other", None)
     text = _WORDS[mark["kind"]].format(other=other)
     if mark["kind"] == "handoff" and other is None:

@@ -1,17 +1,20 @@
 // A trace as packed arrays, and the indexes that drawing and asking need.
+import { brief } from "./words.js";
 
 export const BROADCAST = 0;
 export const DELIVERY = 1;
 export const STRANDED = 2; // received and never delivered
 export const VIOLATION = 3; // a delivery that breaks the order
 export const DROPPED = 4;
+export const EDGE = 5; // the next event of the lane follows this message directly: part of that event
 export const WAIT_UNKNOWN = 0xffffffff;
 export const LANE_UNKNOWN = 0xffff;
-// What bands tell of an event, beside its place in the lane.
+// What strips show of an event.
 export const IS_SENT = 1;
 export const HAS_WAITED = 2;
-export const IS_VIOLATION = 4;
 const STEP_US = 1000;
+// What a text of a log often begins with, and what no label has room for: addresses, times, levels.
+const LEADING = /^(?:\[[^\]]*\d[^\]]*\]\s+|(?:TRACE|DEBUG|INFO)\s+|[[(]?[\d./:,\-+TZ]*\d[\d./:,\-+TZ]*[\])]?\s+|[AP]M\s+)+(?=\S)/;
 const EPOCH_US = 1e14; // later than this is a date: drawn from the first event on
 
 /**
@@ -36,9 +39,11 @@ const EPOCH_US = 1e14; // later than this is a date: drawn from the first event 
  * @property {string | null} protocol
  * @property {string[]} lanes
  * @property {boolean} has_time
+ * @property {string | null} [time_note]
  * @property {number} begin_us
  * @property {number} end_us
- * @property {number} events
+ * @property {number} events rows of the arrays, edges included
+ * @property {number} [edges]
  * @property {number} messages
  * @property {string[] | null} message_names
  * @property {{sentence: string} | null} left_out
@@ -50,18 +55,24 @@ const EPOCH_US = 1e14; // later than this is a date: drawn from the first event 
  * @property {Mark[]} marks
  */
 
-/** How long a step is on the axis, by depth or of a log without times; 0 if the axis is time. */
+/** Length of a step on the axis, by depth or of a log without times; 0 if the axis is time. */
 export function stepSize(trace, isTime) {
   if (!isTime) return 1;
   return trace.head.has_time ? 0 : STEP_US;
 }
 
-/** Whether events of this kind carry the past of their message into the lane. */
-export const isDelivery = (kind) => kind === DELIVERY || kind === VIOLATION;
+/** Returns whether events of this kind carry the past of their message into the lane. */
+export const isDelivery = (kind) => kind === DELIVERY || kind === VIOLATION || kind === EDGE;
 
 /** @returns {any} what the page says of its traces */
 export function readHead() {
   return JSON.parse(document.getElementById("precedes-head").textContent);
+}
+
+/** @returns {Promise<(string | null)[] | null>} the text of each event, if the log has any */
+export async function readTexts(k) {
+  const packed = document.getElementById(`precedes-texts-${k}`);
+  return packed && JSON.parse(new TextDecoder().decode(await unpack(packed.textContent)));
 }
 
 /** @param {string} text base64 of gzip @returns {Promise<Uint8Array>} */
@@ -81,14 +92,18 @@ function fromBase64(text) {
 }
 
 export class Trace {
-  /** @param {TraceHead} head @param {Uint8Array} bytes */
-  constructor(head, bytes) {
+  /** @param {TraceHead} head @param {Uint8Array} bytes @param {(string | null)[] | null} texts */
+  constructor(head, bytes, texts = null) {
     this.head = head;
     this.events = head.events;
+    this.texts = texts;
+    this.hasEdges = head.edges > 0;
     this.messages = head.messages;
     this.lanes = head.lanes;
     this.name = head.protocol || head.title;
     this._read(bytes);
+    /** Without edges; one that breaks the order is drawn as an event. */
+    this.eventCount = this.kind.reduce((total, kind) => total + (kind === EDGE ? 0 : 1), 0);
     this.origin = head.has_time && head.begin_us > EPOCH_US ? head.begin_us : 0;
     if (this.origin) for (let e = 0; e < this.events; e += 1) this.time[e] -= this.origin;
     this.begin = head.begin_us - this.origin;
@@ -130,22 +145,33 @@ export class Trace {
   _indexLanes() {
     const lanes = this.lanes.length;
     this.laneStart = new Uint32Array(lanes + 1);
-    for (let e = 0; e < this.events; e += 1) this.laneStart[this.lane[e] + 1] += 1;
+    const isOwn = (e) => this.kind[e] !== EDGE;
+    for (let e = 0; e < this.events; e += 1) if (isOwn(e)) this.laneStart[this.lane[e] + 1] += 1;
     for (let l = 0; l < lanes; l += 1) this.laneStart[l + 1] += this.laneStart[l];
     const next = this.laneStart.slice(0, lanes);
-    this.laneEvents = new Uint32Array(this.events);
+    this.laneEvents = new Uint32Array(this.eventCount);
     this.place = new Uint32Array(this.events);
     this.laneWaitMax = new Float64Array(lanes);
-    this.laneTraits = new Uint8Array(this.events);
+    this.laneTraits = new Uint8Array(this.eventCount);
+    /** @type {Map<number, number[]>} the edges of an event */
+    this.edgesOf = new Map();
+    let edges = [];
+    this.hasWaits = false;
     for (let e = 0; e < this.events; e += 1) {
       const lane = this.lane[e];
       this.place[e] = next[lane] - this.laneStart[lane];
+      if (!isOwn(e)) {
+        edges.push(e);
+        continue;
+      }
+      if (edges.length) this.edgesOf.set(e, edges);
+      edges = [];
+      this.hasWaits ||= this.wait[e] !== WAIT_UNKNOWN;
       const wait = this.wait[e] === WAIT_UNKNOWN ? 0 : this.wait[e];
       if (wait > this.laneWaitMax[lane]) this.laneWaitMax[lane] = wait;
       const kind = this.kind[e];
       this.laneEvents[next[lane]] = e;
-      this.laneTraits[next[lane]] =
-        (kind === BROADCAST ? IS_SENT : 0) | (wait ? HAS_WAITED : 0) | (kind === VIOLATION ? IS_VIOLATION : 0);
+      this.laneTraits[next[lane]] = (kind === BROADCAST ? IS_SENT : 0) | (wait ? HAS_WAITED : 0);
       next[lane] += 1;
     }
   }
@@ -167,8 +193,8 @@ export class Trace {
   /** Positions along the axis by event, and row by row for searching. @param {Float64Array} positions */
   setAxis(positions) {
     this.position = positions;
-    this.lanePosition = new Float64Array(this.events);
-    for (let i = 0; i < this.events; i += 1) this.lanePosition[i] = positions[this.laneEvents[i]];
+    this.lanePosition = new Float64Array(this.eventCount);
+    for (let i = 0; i < this.eventCount; i += 1) this.lanePosition[i] = positions[this.laneEvents[i]];
   }
 
   /** @param {number} lane @returns {number} */
@@ -179,6 +205,30 @@ export class Trace {
   /** @param {number} lane @param {number} place @returns {number} the event */
   eventAt(lane, place) {
     return this.laneEvents[this.laneStart[lane] + place];
+  }
+
+  /** The event itself, or of an edge that which it is part of. */
+  ownerOf(event) {
+    return this.kind[event] === EDGE ? this.eventAt(this.lane[event], this.place[event]) : event;
+  }
+
+  /** The broadcasts that an event follows directly, other than the event before it in its lane. */
+  causesOf(event) {
+    const into = isDelivery(this.kind[event]) ? [event] : (this.edgesOf.get(event) ?? []);
+    return into.map((one) => this.broadcastOf[this.message[one]]).filter((cause) => cause >= 0);
+  }
+
+  /** Text of an event in the log, if any. @returns {string | null} */
+  textOf(event) {
+    return this.texts?.[this.ownerOf(event)] ?? null;
+  }
+
+  /** Name of an event in the diagram: its text, and the message of a broadcast. */
+  labelOf(event) {
+    const text = this.textOf(event)?.replace(LEADING, "") ?? null;
+    if (this.kind[event] !== BROADCAST || (text && this.hasEdges)) return text;
+    const name = brief(this.messageName(this.message[event]));
+    return text ? `${name} · ${text}` : name;
   }
 
   /** The first index of `laneEvents` in this lane's row whose position is at least `value`. */

@@ -1,18 +1,20 @@
-"""Opens a log of any format for a picture: its runs for the audit, its events for the eye.
+"""Opens a log of any format for a picture: its runs for the audit, its events for the page.
 
-What the audit says of a run is there to be drawn: which deliveries, and along which path.
+The findings of the audit are drawn: the deliveries out of order, and the path to each.
 """
 
 from __future__ import annotations
 
 import contextlib
-import os
 import shutil
 import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
+
+import pyarrow as pa
+import pyarrow.parquet as pq
 
 from precedes.audit.logs import RANGE_ROWS
 from precedes.audit.report import VIOLATED, Report, explainer, report_on, to_text
@@ -22,9 +24,9 @@ from precedes.errors import UserError
 from precedes.stores import Address
 from precedes.trace import Dialect
 from precedes.trace.members import holds_member_logs, join
-from precedes.trace.opening import gathered, is_trace, open_rows
+from precedes.trace.opening import Readable, gathered, is_stored, is_trace, load, open_rows
 from precedes.trace.rows import History, NoOrder, Rows
-from precedes.trace.source import STANDARD_INPUT, Log, open_log, title_of
+from precedes.trace.source import STANDARD_INPUT, Log, Recorded, open_log, title_of
 from precedes.viewer.events import Events, NamedEvents, TraceEvents
 
 MARKED_MAX: Final = 300_000  # deliveries that are known to be out of order
@@ -41,16 +43,20 @@ class Opened(NamedTuple):
 
 @contextlib.contextmanager
 def opened(
-    log: Log, format: str = "auto", *, dialect: Dialect | None = None, run: str | None = None
+    log: Readable, format: str = "auto", *, dialect: Dialect | None = None, run: str | None = None
 ) -> Iterator[Opened]:
-    """The run of a log that is to be shown, judged.
+    """The run of a log to be shown, with its audit.
 
-    What can be read only once is copied to a temporary file, and the logs of a live group's
-    members are joined into one trace there; both are gone after the block.
+    What can be read only once is copied to a temporary file, objects in memory are written to one,
+    and the logs of a live group's members are joined into one trace there; all are gone after the
+    block.
     """
     title = title_of(log)
     with tempfile.TemporaryDirectory(prefix="precedes-view-") as folder:
-        address, format = _again(log, format, Path(folder))
+        if is_stored(log):
+            address, format = _again(log, format, Path(folder))
+        else:
+            address, format, dialect = _written(log, dialect, Path(folder))
         runs = open_rows(address, format, dialect=dialect)
         judged = choose_run(runs, run, title=title)
         if format in ("auto", "precedes") and is_trace(address):
@@ -67,9 +73,25 @@ def opened(
         yield Opened(events, judged)
 
 
+def _written(
+    log: Any, dialect: Dialect | None, folder: Path
+) -> tuple[Address, str, Dialect | None]:
+    """Address, format and dialect of the events of an object."""
+    if isinstance(log, Recorded):
+        path = log.trace
+        if path is None:
+            path = str(folder / "run.parquet")
+            log.write_trace(path)
+        return Address.of(path), "precedes", None
+    runs = load(log, dialect=dialect)
+    path = str(folder / "events.parquet")
+    pq.write_table(pa.concat_tables([run.to_arrow() for run in runs]), path)
+    return Address.of(path), "parquet", Dialect(complete=all(run.complete for run in runs))
+
+
 def _again(log: Log, format: str, folder: Path) -> tuple[Address, str]:
-    """Where the log can be read as often as one likes, and in which format."""
-    address = Address.of(log) if isinstance(log, str | os.PathLike) else None
+    """Address at which the log can be read repeatedly, and its format."""
+    address = None if hasattr(log, "read") else Address.of(log)
     if address is not None and address != STANDARD_INPUT:
         if format == "members" or (
             format == "auto" and address.is_folder() and holds_member_logs(address)
@@ -93,12 +115,12 @@ def _again(log: Log, format: str, folder: Path) -> tuple[Address, str]:
 
 @dataclass(frozen=True, eq=False)
 class Judged:
-    """A run and what was found in it; ``found`` is in the order in which an audit tells it."""
+    """A run and its findings; ``violations`` is in the order in which an audit reports them."""
 
     rows: Rows
     report: Report
-    found: list[tuple[int, int, int]]  # node, source, seq of deliveries out of order
-    others: list[Witness]  # what is wrong beside
+    violations: list[tuple[int, int, int]]  # node, source, seq of deliveries out of order
+    others: list[Witness]  # of violations of other kinds
     explain: Explainer
 
     @property
@@ -110,23 +132,23 @@ class Judged:
 
     @property
     def findings(self) -> int:
-        """How many there are to look at."""
-        return len(self.found) + len(self.others)
+        """Number of findings to show."""
+        return len(self.violations) + len(self.others)
 
     @property
     def is_held(self) -> bool:
-        """Whether the run is in memory: what is not takes long to explain."""
+        """Return whether the run is in memory; others take long to explain."""
         return isinstance(self.rows, History)
 
     def witness(self, number: int) -> Witness:
         """The finding of this number, from 0: deliveries out of order, then others."""
-        if number < len(self.found):
-            return self.explain.violation(*self.found[number])
-        return self.others[number - len(self.found)]
+        if number < len(self.violations):
+            return self.explain.violation(*self.violations[number])
+        return self.others[number - len(self.violations)]
 
     def names(self, number: int) -> tuple[str, str]:
         """The node and the message of a delivery out of order, without its explanation."""
-        node, source, seq = self.found[number]
+        node, source, seq = self.violations[number]
         return self.rows.node_label(node), self.rows.pair_label(source, seq)
 
 
@@ -143,7 +165,7 @@ def judge(rows: Rows) -> Judged:
     return Judged(
         rows=rows,
         report=report_on(rows, outcome, witnesses=0),
-        found=outcome.violations,
+        violations=outcome.violations,
         others=[*others],
         explain=explainer(rows, outcome),
     )
@@ -155,7 +177,7 @@ def _outcome(rows: Rows) -> Outcome:
 
 
 def choose_run(runs: list[Rows], run: str | None, *, title: str) -> Judged:
-    """The run that was asked for; without a word, the first that is violated, else the first."""
+    """The requested run; by default the first with a violation, or else the first."""
     ids = [str(rows.run_id) for rows in runs]
     if run is not None:
         if run not in ids:

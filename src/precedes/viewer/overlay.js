@@ -2,9 +2,11 @@
 import { brief, count, counted, duration } from "./words.js";
 import { BROADCAST, VIOLATION, WAIT_UNKNOWN, isDelivery, stepSize } from "./model.js";
 import { coneSizes } from "./causality.js";
+import { shortened, spanAt } from "./scene.js";
 import { AXIS_HEIGHT } from "./layout.js";
 import { BOLD_FONT, SHAPE_OF, SMALL_FONT, laneColour } from "./surface.js";
 
+const FAN_EVENTS = 16; // with more deliveries, arrows of a message are thin
 const FAR = 4; // as many times the length of a path
 
 /**
@@ -23,9 +25,9 @@ const FAR = 4; // as many times the length of a path
 export function drawOverlay(stage, theme, view) {
   const { overlay: surface, layout, trace } = stage;
   surface.clear();
-  /** @type {{left: number, top: number, width: number, height: number}[]} */
-  const labels = [];
-  const pen = { stage, surface, layout, trace, theme, view, labels, named: new Set() };
+  stage.above = { arrows: [], labels: [] };
+  stage.named = new Set();
+  const pen = { stage, surface, layout, trace, theme, view, ...stage.above, named: stage.named };
   surface.clip(layout.gutter, AXIS_HEIGHT, layout.plotWidth, layout.height - AXIS_HEIGHT);
   if (stage.selected && view.isFull) drawCone(pen);
   if (stage.selected && !view.isFull) drawDirect(pen);
@@ -46,7 +48,7 @@ function isOnScreen({ layout, trace }, event) {
   return at >= layout.from && at <= layout.to && layout.side(trace.lane[event]) === 0;
 }
 
-/** What is neither before nor after the message lies under a veil; the borders are lines. */
+/** Events neither before nor after the message are dimmed; the borders are lines. */
 function drawCone(pen) {
   const { surface, layout, trace, theme, stage } = pen;
   const { cone } = stage.selected;
@@ -71,7 +73,7 @@ function drawCone(pen) {
   tellCone(pen);
 }
 
-/** What the tints mean, how much is in the cone, and where it was given up. */
+/** Legend of the tints, size of the cone, and the place where its search stopped. */
 function tellCone({ surface, layout, trace, theme, stage }) {
   const { cone } = stage.selected;
   const { past, future } = coneSizes(trace, cone);
@@ -114,10 +116,9 @@ function drawFlight(pen, cause, effect, style) {
   const wait = trace.wait[effect];
   const came = view.isTime && wait !== WAIT_UNKNOWN ? layout.x(trace.arrival(effect)) : x2;
   if (trace.lane[cause] !== trace.lane[effect]) {
-    // Short of the mark, so that its head is seen.
-    const length = Math.hypot(came - x1, y2 - y1) || 1;
-    const gap = x2 - came > 5 ? 0 : 5;
-    surface.drawArrow(x1, y1, came - ((came - x1) / length) * gap, y2 - ((y2 - y1) / length) * gap, style);
+    const arrow = shortened(x1, y1, came, y2, x2 - came > 5 ? 0 : 5);
+    surface.drawArrow(arrow, style);
+    pen.arrows.push(arrow);
   }
   const isSeen = layout.side(trace.lane[effect]) === 0;
   if (x2 - came > 1 && isSeen) surface.drawRect(came, y2 - 2, x2 - came, 4, style.colour, 0.85);
@@ -131,9 +132,10 @@ function drawAlong(pen, first, second, { colour, size }) {
   surface.drawLine([x1, y + 0.5, x2, y + 0.5], { colour, size });
 }
 
-/** A mark anew, above the lines that end in it. */
-function drawEvent(pen, event) {
+/** Redraw a mark above the lines that end in it. */
+function drawEvent(pen, one) {
   const { surface, trace, theme } = pen;
+  const event = trace.ownerOf(one);
   if (!isOnScreen(pen, event)) return;
   const [x, y] = point(pen, event);
   const kind = trace.kind[event];
@@ -146,9 +148,12 @@ function drawMessage(pen, message, size) {
   const cause = trace.broadcastOf[message];
   const colour = laneColour(theme, trace.source[message]);
   const events = trace.eventsOf(message);
-  if (cause >= 0)
+  const isFan = events.length > FAN_EVENTS;
+  const style = isFan ? { colour, size: 1, alpha: 0.7 } : { colour, size };
+  // Of a violation, the path is drawn; all arrows of a message in a large group would hide it.
+  if (cause >= 0 && !(isFan && stage.shown >= 0))
     for (const event of events)
-      if (event !== cause && isDelivery(trace.kind[event])) drawFlight(pen, cause, event, { colour, size });
+      if (event !== cause && isDelivery(trace.kind[event])) drawFlight(pen, cause, event, style);
   for (const event of events) {
     if (!isOnScreen(pen, event)) continue;
     drawEvent(pen, event);
@@ -166,7 +171,7 @@ export function lateDelivery(trace, { lacked, lane, event }) {
   return trace.eventsOf(lacked).find(isIt) ?? -1;
 }
 
-/** What a frame around a violation should hold: the path, and the late delivery unless it is far off. */
+/** Content of a frame around a violation: the path, and the late delivery unless it is far off. */
 export function witnessEvents(trace, violation) {
   const { path, event, message } = violation;
   if (path.length < 2) return [event, ...trace.eventsOf(message)];
@@ -201,8 +206,8 @@ function drawWitness(pen, violation) {
   for (const event of [...path, effect, ...(isLate ? [late] : [])]) drawEvent(pen, event);
   const name = (event) => brief(trace.messageName(trace.message[event]));
   const fault = isEarly ? "delivered too early" : violation.kind;
-  putLabel(pen, `! ${name(effect)} ${fault}`, effect, theme.bad, BOLD_FONT);
-  for (const event of path) if (trace.kind[event] === BROADCAST) putLabel(pen, name(event), event, theme.bad);
+  putLabel(pen, `! ${name(effect)} ${fault}`, effect, theme.bad, BOLD_FONT, true);
+  for (const event of path) if (trace.kind[event] === BROADCAST) putLabel(pen, trace.labelOf(event), event, theme.bad);
   if (isLate) putLabel(pen, `${name(late)} only here`, late, theme.odd);
 }
 
@@ -216,19 +221,22 @@ function drawWitnessFrame(pen, events) {
   surface.drawFrame(left, top, right - left, bottom - top, { colour: theme.bad, dash: [6, 4] });
 }
 
-/** A label near an event, above or below, where it meets no other one. */
-function putLabel(pen, text, event, colour, font = SMALL_FONT) {
-  const { surface, layout, theme, labels } = pen;
+/** A label near an event, above or below, where it meets no other one and no arrow. */
+function putLabel(pen, whole, event, colour, font = SMALL_FONT, isOwed = false) {
+  const { surface, layout, theme, labels, arrows } = pen;
+  const text = surface.shortened(whole, Math.min(260, layout.plotWidth * 0.6), font);
   if (!isOnScreen(pen, event) || pen.named.has(event)) return;
   const [x, y] = point(pen, event);
   const width = Math.ceil(surface.measure(text, font)) + 10;
-  const tries = [-21, 21, -40, 40].flatMap((dy) => [[-8, dy], [8 - width, dy]]);
-  for (const [dx, dy] of tries) {
+  const tries = [-21, 21, -40, 40, -59, 59].flatMap((dy) => [-8, 8 - width, 14, -14 - width].map((dx) => [dx, dy]));
+  const clear = (box) => !arrows.some((arrow) => crosses(arrow, box));
+  const rounds = isOwed ? [clear, () => true] : [clear];
+  for (const [isFree, [dx, dy]] of rounds.flatMap((round) => tries.map((one) => [round, one]))) {
     const left = Math.max(layout.gutter + 2, Math.min(layout.width - width - 2, x + dx));
     const box = { left, top: y + dy - 9, width, height: 18 };
     if (box.top < AXIS_HEIGHT || box.top + 18 > layout.height) continue;
-    if (labels.some((other) => meets(box, other))) continue;
-    labels.push(surface.drawLabel(text, left, y + dy, { colour, back: theme.paper, font }));
+    if (labels.some((other) => meets(box, other)) || !isFree(box)) continue;
+    labels.push({ ...surface.drawLabel(text, left, y + dy, { colour, back: theme.paper, font }), text, event });
     pen.named.add(event);
     return;
   }
@@ -239,11 +247,21 @@ function meets(a, b) {
   return isAcross && a.top < b.top + b.height + 2 && b.top < a.top + a.height + 2;
 }
 
+function crosses(arrow, { left, top, width, height }) {
+  const span = spanAt(arrow, top - 2, top + height + 2);
+  return span !== null && span[0] < left + width + 2 && span[1] > left - 2;
+}
+
 function drawNames(pen) {
   const { layout, trace, theme, stage, view } = pen;
   const { message, direct } = stage.selected;
   const start = trace.broadcastOf[message];
-  if (start >= 0) putLabel(pen, brief(trace.messageName(message)), start, theme.ink, BOLD_FONT);
+  if (start >= 0) putLabel(pen, trace.labelOf(start), start, theme.ink, BOLD_FONT);
+  if (trace.texts)
+    for (const event of [...trace.eventsOf(message)].slice(0, 40)) {
+      const owner = trace.ownerOf(event);
+      if (trace.textOf(owner)) putLabel(pen, trace.labelOf(owner), owner, theme.ink);
+    }
   const longest = [...trace.eventsOf(message)]
     .filter((e) => isDelivery(trace.kind[e]) && trace.wait[e] && trace.wait[e] !== WAIT_UNKNOWN)
     .sort((a, b) => trace.wait[b] - trace.wait[a])
@@ -252,11 +270,11 @@ function drawNames(pen) {
   if (view.isFull) return;
   for (const other of direct.messages.slice(0, 8)) {
     const cause = trace.broadcastOf[other];
-    if (cause >= 0) putLabel(pen, brief(trace.messageName(other)), cause, theme.quiet);
+    if (cause >= 0) putLabel(pen, trace.labelOf(cause), cause, theme.quiet);
   }
 }
 
-/** How many events of the selected message are beyond each edge. */
+/** Number of events of the selected message beyond each edge. */
 function drawElsewhere(pen) {
   const { surface, layout, trace, theme, stage } = pen;
   const beyond = { left: 0, right: 0, above: 0, below: 0 };
@@ -274,7 +292,7 @@ function drawElsewhere(pen) {
   const middle = (layout.scrollTop + layout.height) / 2;
   const words = (n) => `${name}: ${count(n)}`;
   const [left, right] = [layout.gutter + 4, layout.width - 4];
-  const bottom = layout.height - (pen.view.isFull ? 52 : 10); // above what is told of the cone
+  const bottom = layout.height - (pen.view.isFull ? 52 : 10); // above the text about the cone
   if (beyond.left) surface.drawLabel(`‹ ${words(beyond.left)}`, left, middle, style);
   if (beyond.right) surface.drawLabel(`${words(beyond.right)} ›`, right, middle, { ...style, align: "right" });
   if (beyond.above) surface.drawLabel(`▴ ${words(beyond.above)}`, left, layout.scrollTop + 10, style);

@@ -1,6 +1,6 @@
-"""The page: skeleton, head, events and scripts in one file that opens from disk.
+"""The page: skeleton, head, events and scripts in one standalone file.
 
-What is shown of a run is packed: arrays back to back, and what is said of them as plain values.
+The events of a run are packed: arrays back to back, and their description as plain values.
 
 An inline module cannot import another one without a URL for it. So the modules are files that
 import each other by name, for readers and editors, and the page gets them in one scope, one after
@@ -11,7 +11,8 @@ refused.
 ``lockstep.js`` compares two traces. ``layout.js`` says where things are; ``frame.js``, ``scene.js``
 and ``overlay.js`` draw them, through ``surface.js`` alone. ``viewer.js`` holds what is seen and
 selected, ``walks.js`` goes from event to event, ``input.js`` has keys and pointers, ``panel.js``,
-``lanes.js`` and ``search.js`` what stands around the diagram; ``hook.js`` is for tests.
+``lanes.js`` and ``search.js`` what stands around the diagram; ``hook.js`` is for tests. The live
+page of a cluster is ``watch.js``.
 """
 
 from __future__ import annotations
@@ -39,15 +40,22 @@ DELIVERY: Final = 1
 PENDING: Final = 2  # received and never delivered
 VIOLATION: Final = 3  # a delivery
 DROPPED: Final = 4
+EDGE: Final = 5  # the next event of the lane follows this message directly
 NO_LANE: Final = 0xFFFF
 LANES_MAX: Final = NO_LANE
+WATCH_STYLE: Final = """
+#lanes { display: block; width: 100%; }
+.held { color: var(--good); }
+.violated, .bad { color: var(--bad); }
+.quiet { color: var(--quiet); }
+"""
 LEVEL: Final = 4  # on these arrays smaller than 6 and 9, and 4 to 30 times as fast
 
 
 def page(shown: Sequence[Shown], *, command: str) -> str:
     """The whole page as text; the same traces and options give the same bytes.
 
-    It opens on what the first trace opens on.
+    Its opening window is that of the first trace.
     """
     about = {
         "format": FORMAT,
@@ -63,12 +71,23 @@ def page(shown: Sequence[Shown], *, command: str) -> str:
         f'<script type="application/json" id="precedes-head">{_inert(head)}</script>',
         *(
             f'<script type="application/octet-stream;base64" id="precedes-events-{number}">'
-            f"{one.packed.text()}</script>"
+            f"{_packed(one.packed.bytes())}</script>"
             for number, one in enumerate(shown)
+        ),
+        *(
+            f'<script type="application/json+gzip;base64" id="precedes-texts-{number}">'
+            f"{_packed(json.dumps(one.packed.texts, ensure_ascii=False).encode())}</script>"
+            for number, one in enumerate(shown)
+            if one.packed.texts
         ),
         f'<script type="module">\n{script()}</script>',
     ]
     return pages.document(title=f"{title}: precedes", body="\n".join(parts), style=style())
+
+
+def _packed(data: bytes) -> str:
+    """Bytes in gzip and base64, without a date."""
+    return base64.b64encode(gzip.compress(data, LEVEL, mtime=0)).decode()
 
 
 def _inert(text: str) -> str:
@@ -78,9 +97,10 @@ def _inert(text: str) -> str:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Packed:
-    """A run as a page holds it: ``docs/view.md`` says what the arrays are."""
+    """A run as a page holds it; ``docs/view.md`` documents the arrays."""
 
     head: dict[str, Any]
+    texts: list[str | None]  # of each event, or none
     time_us: NDArray[np.float64]
     message: NDArray[np.uint32]
     wait_us: NDArray[np.uint32]
@@ -91,12 +111,8 @@ class Packed:
 
     def bytes(self) -> bytes:
         """The arrays, little-endian, back to back: 19 bytes an event and 6 a message."""
-        arrays = [getattr(self, item.name) for item in fields(self) if item.name != "head"]
+        arrays = [getattr(self, item.name) for item in fields(self)[2:]]
         return b"".join(array.astype(array.dtype.newbyteorder("<")).tobytes() for array in arrays)
-
-    def text(self) -> str:
-        """The same in gzip and base64, without a date."""
-        return base64.b64encode(gzip.compress(self.bytes(), LEVEL, mtime=0)).decode()
 
 
 # In the order in which they are evaluated: a module comes after those that it imports.
@@ -116,14 +132,27 @@ def skeleton() -> str:
 
 
 def style() -> str:
-    """What the viewer adds to the style of all pages."""
+    """Styles of the viewer in addition to those of all pages."""
     return pages.read(__package__, "page.css")
 
 
 def script() -> str:
     """The text of one ``<script type="module">``, to stand after the data."""
-    texts = {name: pages.read(__package__, name) for name in MODULES}
-    return joined(texts) + "//# sourceURL=precedes/viewer.js\n"
+    return _script(MODULES, "viewer.js")
+
+
+def watch_page() -> str:
+    """The page of ``precedes cluster --watch``, which asks its server for ``state``."""
+    body = pages.read(__package__, "watch.html")
+    script = _script(("words.js", "surface.js", "watch.js"), "watch.js")
+    body += f'<script type="module">\n{script}</script>'
+    icon = '<link rel="icon" href="data:,">'  # none: a browser would ask the server for one
+    return pages.document(title="Live group: precedes", body=body, style=WATCH_STYLE, head=icon)
+
+
+def _script(modules: Sequence[str], name: str) -> str:
+    texts = {module: pages.read(__package__, module) for module in modules}
+    return joined(texts) + f"//# sourceURL=precedes/{name}\n"
 
 
 def joined(texts: dict[str, str]) -> str:

@@ -1,12 +1,12 @@
 // The panel: what is on the screen, in words and as a table.
 import { count, counted, duration, listed } from "./words.js";
-import { BROADCAST, DROPPED, STRANDED, VIOLATION, WAIT_UNKNOWN, isDelivery, stepSize } from "./model.js";
+import { BROADCAST, DELIVERY, DROPPED, EDGE, STRANDED, VIOLATION, WAIT_UNKNOWN, isDelivery, stepSize } from "./model.js";
 import { coneSizes, waitedFor } from "./causality.js";
 import { differences } from "./lockstep.js";
-import { Surface, TINY_FONT } from "./surface.js";
+import { Surface } from "./surface.js";
 
 const ROWS_MAX = 200;
-const WAITS_TOLD = 4;
+const WAITS_LISTED = 4;
 
 /** An element with attributes and children; a child that is text stays text. */
 export function element(tag, attributes = {}, ...children) {
@@ -33,13 +33,22 @@ export function timeWords(trace, time) {
 
 /** One event in a line, for the live region and for hovering. */
 export function eventWords(trace, event) {
+  const words = kindWords(trace, event);
+  const text = trace.textOf(event);
+  return text ? `${text} · ${words}` : words;
+}
+
+function kindWords(trace, event) {
   const name = trace.messageName(trace.message[event]);
   const node = trace.lanes[trace.lane[event]];
   const wait = trace.wait[event];
   const waited = wait && wait !== WAIT_UNKNOWN ? `, after waiting ${duration(wait)}` : "";
   const when = `at ${whenWords(trace, event)}`;
   switch (trace.kind[event]) {
+    case EDGE:
+      return `event of ${node} ${when}, directly after ${name}`;
     case BROADCAST:
+      if (trace.hasEdges) return `event ${name} of ${node} ${when}`;
       return `${name} broadcast by ${node} ${when}`;
     case STRANDED:
       return `${name} received by ${node} and never delivered, ${when}`;
@@ -55,17 +64,18 @@ export function eventWords(trace, event) {
 /** The whole life of a message as a sentence. @param {import("./overlay.js").Selected} selected */
 export function messageWords(trace, selected) {
   const { message, direct, cone } = selected;
+  if (trace.hasEdges) return edgeWords(trace, message, direct);
   const start = trace.broadcastOf[message];
   const parts = [start < 0 ? "Its broadcast is not on this page" : broadcastWords(trace, start, direct)];
   const node = (event) => trace.lanes[trace.lane[event]];
   const events = [...trace.eventsOf(message)];
   const delivered = events.filter((e) => isDelivery(trace.kind[e]));
   const waits = delivered.filter((e) => trace.wait[e] && trace.wait[e] !== WAIT_UNKNOWN);
-  const told = waits.sort((a, b) => trace.wait[b] - trace.wait[a]).slice(0, WAITS_TOLD);
-  const others = delivered.filter((e) => !told.includes(e));
+  const longest = waits.sort((a, b) => trace.wait[b] - trace.wait[a]).slice(0, WAITS_LISTED);
+  const others = delivered.filter((e) => !longest.includes(e));
   if (others.length) parts.push(`delivered at ${listed(others.map(node), 16)}`);
   else if (!delivered.length) parts.push("delivered nowhere on this page");
-  for (const event of told) {
+  for (const event of longest) {
     const cause = waitedFor(trace, event, cone);
     const why = cause >= 0 ? ` for ${trace.messageName(cause)}` : "";
     parts.push(`at ${node(event)} it waited ${duration(trace.wait[event])}${why}`);
@@ -77,6 +87,24 @@ export function messageWords(trace, selected) {
   return `${parts.join("; ")}.`;
 }
 
+/** An event of a log that says what its events follow. */
+function edgeWords(trace, message, direct) {
+  const start = trace.broadcastOf[message];
+  if (start < 0) return "This event is not on this page.";
+  const named = (m) => `${trace.messageName(m)}${trace.broadcastOf[m] < 0 ? "" : textIn(trace, trace.broadcastOf[m])}`;
+  const node = trace.lanes[trace.lane[start]];
+  const before = direct.messages.length ? `directly after ${listed(direct.messages.map(named))}` : "after no other";
+  const later = [...trace.eventsOf(message)].filter((event) => trace.kind[event] === EDGE);
+  const after = later.map((event) => named(trace.message[trace.ownerOf(event)]));
+  const next = after.length ? `; directly before ${listed(after)} at other nodes` : "";
+  return `Event of ${node} at ${whenWords(trace, start)}, ${before}${next}.`;
+}
+
+function textIn(trace, event) {
+  const text = trace.labelOf(event);
+  return trace.textOf(event) ? ` (${text.length > 60 ? `${text.slice(0, 59)}…` : text})` : "";
+}
+
 function broadcastWords(trace, start, direct) {
   const own = direct.messages.filter((m) => trace.source[m] === trace.lane[start]);
   const names = direct.messages.filter((m) => !own.includes(m)).map((m) => trace.messageName(m));
@@ -86,7 +114,7 @@ function broadcastWords(trace, start, direct) {
   return `Broadcast by ${trace.lanes[trace.lane[start]]} at ${whenWords(trace, start)}${after}${before}`;
 }
 
-/** How large the cone is, and whether all of it was looked at. */
+/** Size of the cone, and whether it is complete. */
 export function coneWords(trace, cone) {
   if (!cone.isDone) return "Following causes and effects …";
   const { past, future } = coneSizes(trace, cone);
@@ -98,12 +126,13 @@ export function coneWords(trace, cone) {
 /** The events of the selection as a table: the same that the arrows show. */
 export function selectionTable(trace, selected, choose) {
   const events = [...trace.eventsOf(selected.message)];
-  const kinds = ["broadcast", "delivered", "not delivered", "too early", "dropped"];
+  const first = trace.hasEdges ? "event" : "broadcast";
+  const kinds = [first, "delivered", "not delivered", "too early", "dropped", "followed by"];
   const rows = events.slice(0, ROWS_MAX).map((event) => {
     const wait = trace.wait[event];
     const cause = waitedFor(trace, event, selected.cone);
     const node = trace.lanes[trace.lane[event]];
-    const isTold = isDelivery(trace.kind[event]);
+    const hasWait = isDelivery(trace.kind[event]);
     const onclick = () => choose(event);
     const button = element("button", { type: "button", onclick, "aria-label": `Go to ${node}` }, node);
     const place = count(trace.place[event] + 1);
@@ -112,16 +141,21 @@ export function selectionTable(trace, selected, choose) {
       "tr",
       { class: event === selected.event ? "current" : null },
       element("th", { scope: "row" }, button),
-      element("td", {}, kinds[trace.kind[event]]),
+      element("td", {}, `${kinds[trace.kind[event]]}${trace.texts ? ` ${trace.labelOf(event) ?? ""}` : ""}`),
       element("td", { class: "number" }, whenWords(trace, event)),
       element("td", { class: "number", title }, place),
-      element("td", { class: "number" }, !isTold ? "" : wait === WAIT_UNKNOWN ? "unknown" : duration(wait)),
-      element("td", {}, cause >= 0 ? trace.messageName(cause) : ""),
+      ...(trace.hasWaits
+        ? [
+            element("td", { class: "number" }, !hasWait ? "" : wait === WAIT_UNKNOWN ? "unknown" : duration(wait)),
+            element("td", {}, cause >= 0 ? trace.messageName(cause) : ""),
+          ]
+        : []),
     );
   });
   const isCut = events.length > rows.length;
   const caption = isCut ? `The first ${count(ROWS_MAX)} of ${count(events.length)} events` : "In the order of time";
-  const heads = [["node"], ["what"], ["when", "number"], ["its nth", "number"], ["waited", "number"], ["for"]];
+  const heads = [["node"], ["event"], ["when", "number"], ["position", "number"], ["waited", "number"], ["for"]];
+  if (!trace.hasWaits) heads.splice(4);
   const cells = heads.map(([text, kind]) => element("th", { scope: "col", class: kind }, text));
   return element(
     "div",
@@ -189,17 +223,12 @@ function pairWords(traces, pair) {
   return `${name}: in ${first} it ${longest[0]}, in ${second} it ${longest[1]}.`;
 }
 
-/** What the marks mean, drawn by the same code. */
-export function fillLegend(list, theme, hasTime) {
+/** Legend of the marks, drawn by the same code. */
+export function fillLegend(list, theme, traces) {
   const mark = (shape, colour = theme.series[0], x = 14) => (s) => s.drawMark(shape, colour, theme.paper, x, 9);
   const drawWait = (s) => {
     s.drawRect(2, 8, 20, 2, theme.series[0], 0.6);
     mark("delivery", theme.series[0], 23)(s);
-  };
-  const drawPlate = (s) => {
-    s.drawRect(3, 4, 22, 11, theme.quiet, 0.22);
-    s.drawFrame(3, 4, 21, 10, { colour: theme.quiet });
-    s.drawText("7", 14, 10, { colour: theme.ink, font: TINY_FONT, align: "center" });
   };
   const drawHeights = (s) => {
     s.beginColumns(2, 3, 8);
@@ -208,20 +237,23 @@ export function fillLegend(list, theme, hasTime) {
     s.drawColumns(17, [0, 3, 3, 0, 0, 3, 0, 0], theme.series[0]);
     s.endColumns();
   };
+  const has = (kind) => traces.some((trace) => trace.kind.includes(kind));
+  const hasEdges = traces.some((trace) => trace.hasEdges);
+  const hasWaits = traces.some((trace) => trace.hasWaits && trace.head.has_time);
+  const drawArrow = (s) => s.drawArrow({ x1: 3, y1: 3, x2: 25, y2: 15 }, { colour: theme.series[0], size: 1.25 });
   const items = [
-    [mark("broadcast"), "broadcast; the colour is the sender's"],
-    [mark("delivery"), "delivery"],
-    [drawWait, "the wait from arrival to delivery"],
-    [mark("violation", theme.bad), "delivery that breaks the order"],
-    [mark("stranded"), "received, never delivered"],
-    [mark("dropped"), "dropped"],
-    [drawPlate, "run of events, too close to tell apart"],
-    [drawHeights, "zoomed out: how many events, darker those that waited; below, broadcasts"],
-    [(s) => s.drawRect(12, 1, 2, 16, theme.odd), "crash, join, view and the like"],
+    [true, mark("broadcast"), hasEdges ? "event; the colour is the node's" : "broadcast; the colour is the sender's"],
+    [has(DELIVERY), mark("delivery"), "delivery"],
+    [true, drawArrow, hasEdges ? "what an event follows directly, by the log" : "from a broadcast to a delivery"],
+    [hasWaits, drawWait, "the wait from arrival to delivery"],
+    [has(VIOLATION), mark("violation", theme.bad), "delivery that breaks the order"],
+    [has(STRANDED), mark("stranded"), "received, never delivered"],
+    [has(DROPPED), mark("dropped"), "dropped"],
+    [true, drawHeights, `events too close to tell apart, by density${hasWaits ? "; darker: those that waited" : ""}`],
+    [traces.some((trace) => trace.marks.length), (s) => s.drawRect(12, 1, 2, 16, theme.odd), "crash, join, view and the like"],
   ];
-  if (!hasTime) items.splice(2, 1);
   list.replaceChildren(
-    ...items.map(([draw, text]) => {
+    ...items.filter(([isShown]) => isShown).map(([, draw, text]) => {
       const canvas = element("canvas", { "aria-hidden": "true", style: "width: 28px; height: 18px" });
       const surface = new Surface(canvas);
       surface.resize(28, 18, window.devicePixelRatio || 1);
@@ -269,8 +301,11 @@ function showSelection(viewer) {
   const k = viewer.selection.trace;
   const { trace, selected } = viewer.stages[k];
   const name = trace.messageName(selected.message);
+  const text = trace.textOf(viewer.selection.event);
+  const title = `${trace.hasEdges ? "Event" : "Message"} ${name}`;
   place.replaceChildren(
-    element("h2", {}, viewer.pairs ? `Message ${name} in ${trace.name}` : `Message ${name}`),
+    element("h2", {}, viewer.pairs ? `Message ${name} in ${trace.name}` : title),
+    ...(text ? [element("p", { id: "text" }, text)] : []),
     element("p", { id: "sentence" }, messageWords(trace, selected)),
     element("p", { class: "quiet", id: "cone-words" }, coneWords(trace, selected.cone)),
     selectionTable(trace, selected, (event) => viewer.select(k, event)),

@@ -1,4 +1,4 @@
-"""The small picture of one finding, or of one message and what it waited for: what is in it."""
+"""The contents of a small picture of one finding, or of one message and the one it waited for."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ TRIED_MAX: Final = 50  # deliveries during a wait that are asked whether it was 
 
 @dataclass(frozen=True)
 class Point:
-    """Something on a lane; ``note`` is what is said of it beside the message's name."""
+    """An event on a lane; ``note`` is the text next to the message's name."""
 
     lane: str
     kind: int  # of EventKind
@@ -40,7 +40,7 @@ class Point:
 
 @dataclass(eq=False, kw_only=True)
 class Picture:
-    """Points from left to right, and what joins them, as positions among them."""
+    """Points from left to right, and the lines between them, as positions among them."""
 
     title: str
     sentence: str
@@ -55,13 +55,13 @@ class Picture:
         """From broadcasts to where their messages arrive, or are delivered if that is at once."""
         sent = {p.message: at for at, p in enumerate(self.points) if p.kind == BROADCAST}
         arrived = self._arrived()
-        found = []
+        arrows = []
         for at, point in enumerate(self.points):
             waited = point.kind == DELIVER and (point.lane, point.message) in arrived
             origin = sent.get(point.message, at)
             if self.points[origin].lane != point.lane and not waited:
-                found.append((origin, at))
-        return found
+                arrows.append((origin, at))
+        return arrows
 
     def waits(self) -> list[tuple[int, int]]:
         """From arrivals to deliveries."""
@@ -77,9 +77,9 @@ class Picture:
 
 
 def picture_of(run: Opened, asked: Asked) -> Picture:
-    """What was asked for: a finding, a message, or without a word the first violation.
+    """Picture of the requested finding or message; by default of the first violation.
 
-    Without a violation it is the message that waited longest.
+    Without a violation it shows the message that waited longest.
     """
     events, judged = run
     shown = show(run, asked)  # refuses what is not there
@@ -105,7 +105,7 @@ def picture_of(run: Opened, asked: Asked) -> Picture:
 
 
 def _finding(events: Events, witness: Witness) -> Picture:
-    """A path from cause to effect, and what came too early or too late at the end of it."""
+    """A path from cause to effect, with the event at its end that came too early or too late."""
     steps = spots_of(events, witness)
     more = ""
     if len(steps) > PATH_MAX:
@@ -144,7 +144,7 @@ _TITLES: Final = {
 
 
 class _Message:
-    """A message at its source, where it waited, and what it waited for there."""
+    """A message at its source, where it waited, and the message that it waited for there."""
 
     def __init__(self, events: Events, judged: Judged, name: str) -> None:
         self._events = events
@@ -161,9 +161,9 @@ class _Message:
         longest = sorted(waits, key=lambda node: (-waits[node], node))[:LANES_MAX]
         spots: list[Spot] = [(source, BROADCAST, key)] if source >= 0 else []
         path: list[Spot] = []
-        who = f"broadcast by node {events.nodes[source]}" if source >= 0 else "broadcast by nobody"
+        sent = f"broadcast by node {events.nodes[source]}" if source >= 0 else "broadcast by nobody"
         drawn = f", {len(longest)} of which are drawn" if len(longest) < len(waits) else ""
-        sentence = f"{self._name} was {who} and delivered at {len(waits):,} nodes{drawn}."
+        sentence = f"{self._name} was {sent} and delivered at {len(waits):,} nodes{drawn}."
         if longest and waits[longest[0]] > 0:
             node = longest[0]
             sentence, path = self._wait(node, waits[node])
@@ -183,7 +183,7 @@ class _Message:
         )
 
     def _waits(self) -> dict[int, int]:
-        """How long it waited at each node that delivered it; 0 where that is not known."""
+        """Waiting time at each node that delivered it; 0 where unknown."""
         came: dict[int, int] = {}
         done: dict[int, int] = {}
         for chunk in self._events.chunks():
@@ -202,10 +202,10 @@ class _Message:
         }
 
     def _wait(self, node: int, wait_us: int) -> tuple[str, list[Spot]]:
-        """What the message waited for at a node, in words and as a path to it."""
+        """Cause of the wait of the message at a node, as text and as a path to it."""
         events = self._events
-        who, name = events.nodes[node], self._name
-        waited = f"{name} waited {milliseconds(wait_us)} at node {who}"
+        node_name, name = events.nodes[node], self._name
+        waited = f"{name} waited {milliseconds(wait_us)} at node {node_name}"
         message = events.origin_of(self._key)
         for earlier in self._delivered_meanwhile(node):
             origin = events.origin_of(earlier)
@@ -217,11 +217,11 @@ class _Message:
         return f"{waited}.", []
 
     def _delivered_meanwhile(self, node: int) -> list[int]:
-        """What a node delivered while the message was there and waited, latest first."""
+        """Deliveries of a node while the message waited there, latest first."""
         key = self._key
-        found = window.find(self._events, [(node, RECEIVE, key), (node, DELIVER, key)])
-        first = int(found[node, RECEIVE, key].local_seq[0])
-        last = int(found[node, DELIVER, key].local_seq[0])
+        ends = window.find(self._events, [(node, RECEIVE, key), (node, DELIVER, key)])
+        first = int(ends[node, RECEIVE, key].local_seq[0])
+        last = int(ends[node, DELIVER, key].local_seq[0])
         between: list[tuple[int, int]] = []
         for chunk in self._events.chunks():
             inside = (chunk.local_seq > first) & (chunk.local_seq < last) & (chunk.node == node)
@@ -244,12 +244,12 @@ def milliseconds(time_us: int) -> str:
 
 
 def _sources(events: Events, points: list[Point]) -> dict[str, str]:
-    found = {}
+    sources = {}
     for point in points:
         key = events.key_of(point.message)
         source = events.origin_of(key)[0] if key is not None else -1
-        found[point.message] = events.nodes[source] if source >= 0 else ""
-    return found
+        sources[point.message] = events.nodes[source] if source >= 0 else ""
+    return sources
 
 
 def _points(
@@ -257,13 +257,13 @@ def _points(
 ) -> tuple[list[Point], dict[Spot, int]]:
     """The events of these spots that are in the log, with arrivals, from left to right."""
     arrivals = [(n, RECEIVE, m) for n, kind, m in spots if kind == DELIVER and events.timed]
-    found = window.find(events, [*spots, *arrivals])
+    rows = window.find(events, [*spots, *arrivals])
     points = []
     for spot in dict.fromkeys([*spots, *arrivals]):
-        if spot in found:
-            row = found[spot]
+        if spot in rows:
+            row = rows[spot]
             node, kind, message = spot
-            delivered = found.get((node, DELIVER, message))
+            delivered = rows.get((node, DELIVER, message))
             at_once = delivered is not None and delivered.time_us[0] <= row.time_us[0]
             if kind == RECEIVE and (at_once or row.time_us[0] == UNTIMED):
                 continue
@@ -285,7 +285,7 @@ def _points(
 
 
 def _in_order(points: list[Point]) -> list[int]:
-    """By time as far as causes stay before effects; what contradicts itself comes as it can."""
+    """Points by time, causes before effects; those of a contradictory log in any order."""
     after: defaultdict[int, list[int]] = defaultdict(list)
     before = [0] * len(points)
     lanes: defaultdict[str, list[int]] = defaultdict(list)

@@ -1,32 +1,40 @@
 // The lower canvas: axis, lanes, and all events in the window. What is selected is on the upper one.
-import { brief, count } from "./words.js";
+//
+// Events that would hide each other are a run, drawn as a strip of their density. Arrows are placed
+// before labels, and a label stands only where it meets neither an arrow nor another label.
+import { count } from "./words.js";
 import { BROADCAST, VIOLATION, WAIT_UNKNOWN } from "./model.js";
-import { HAS_WAITED, IS_SENT, IS_VIOLATION, isDelivery } from "./model.js";
+import { HAS_WAITED, IS_SENT, isDelivery } from "./model.js";
 import { AXIS_HEIGHT } from "./layout.js";
 import { SHAPE_OF, SMALL_FONT, TINY_FONT, laneColour } from "./surface.js";
 import { drawBeyond, drawEdges, drawGutter, drawTicks } from "./frame.js";
 
-const MARKS_MAX = 2600; // more events than this are drawn as bands
-const EVENT_SPACE = 3; // pixels a lane needs for each of its events, or it is a band
-const ARROWS_EVENTS_MAX = 120; // with more of them, or with a selection, only that has arrows
-const ARROWS_MAX = 1500;
-const COLUMNS = [3, 4, 6, 9, 12]; // widths of columns of a band, in pixels
-const COLUMN_EVENTS = 4; // wanted in one
+const ARROWS_MAX = 160; // more of them say nothing: only those of a selection are drawn
+const RUN_SPACE = 8; // events closer than this are a run
+const COLUMN_WIDTH = 4; // of a strip
+const STRIP_HEIGHT = 18;
+const STRIP_WIDTH_MIN = 28; // a shorter run is a plate with its number of events
 const VIOLATION_SPACE = 13;
-const RUN_SPACE = 3; // events closer than this are a run
-const RUN_EVENTS_MIN = 3;
-const RUN_WIDTH_MIN = 14; // of its plate, which hides what is under it
-const RUN_WIDTH_MAX = 44;
+const LABEL_WIDTH = 210;
+const LABEL_WIDTH_MIN = 72; // a shorter label says little, but is all that a narrow screen has room for
+const LABEL_SHARE_MIN = 0.15; // of a narrow screen
+export const ROOMY_ROW = 44; // rows as high as this have labels above and below the line
 
 /**
+ * @typedef {{x1: number, y1: number, x2: number, y2: number}} Arrow
+ * @typedef {{left: number, top: number, width: number, height: number, text?: string, event?: number}} Box
+ *
  * @typedef {object} Stage a trace and where it is drawn
  * @property {import("./model.js").Trace} trace
  * @property {import("./layout.js").Layout} layout
  * @property {import("./surface.js").Surface} scene
  * @property {import("./surface.js").Surface} overlay
- * @property {string} detail what was drawn last: marks or bands
- * @property {number} runs how many runs were collapsed
+ * @property {string} detail what was drawn last: marks, or bands if most events are in strips
+ * @property {number} runs how many runs were drawn as strips
+ * @property {Map<number, {singles: number[], runs: [number, number][]}>} parts what of each lane is drawn how
  * @property {{mark: import("./model.js").Mark, x: number, y: number, width: number}[]} markBoxes
+ * @property {{arrows: Arrow[], labels: Box[]}} below what this canvas shows
+ * @property {{arrows: Arrow[], labels: Box[]}} above what the upper one shows
  */
 
 /** @param {Stage} stage @param {ReturnType<import("./surface.js").readTheme>} theme @param {boolean} isTime */
@@ -35,36 +43,41 @@ export function drawScene(stage, theme, isTime) {
   surface.clear();
   surface.drawRect(0, 0, surface.width, surface.height, theme.paper);
   const ranges = new Map();
-  let seen = 0;
-  let densest = 0;
-  for (const lane of layout.seenLanes) {
-    const range = [trace.firstFrom(lane, layout.from), trace.firstFrom(lane, layout.to)];
-    ranges.set(lane, range);
-    seen += range[1] - range[0];
-    densest = Math.max(densest, range[1] - range[0]);
-  }
-  const room = (layout.plotWidth / EVENT_SPACE) * Math.max(1, ranges.size);
-  stage.detail = seen > MARKS_MAX || seen > room || densest > layout.plotWidth ? "bands" : "marks";
-  stage.seenEvents = seen;
-  stage.runs = 0;
+  for (const lane of layout.seenLanes)
+    ranges.set(lane, [trace.firstFrom(lane, layout.from), trace.firstFrom(lane, layout.to)]);
+  const pen = { stage, surface, layout, trace, theme, isTime, ranges, boxes: [] };
+  const parts = new Map([...ranges].map(([lane, range]) => [lane, partsOf(pen, range)]));
+  const total = (sizeOf) => [...parts.values()].reduce((sum, part) => sum + sizeOf(part), 0);
+  const alone = total(({ singles }) => singles.length);
+  stage.seenEvents = alone + total(({ runs }) => runs.reduce((sum, [first, last]) => sum + last - first, 0));
+  stage.runs = total(({ runs }) => runs.length);
+  stage.detail = alone * 2 < stage.seenEvents ? "bands" : "marks";
   stage.markBoxes = [];
-  stage.labelled = labelledAbove(stage);
-  const pen = { stage, surface, layout, trace, theme, isTime, ranges };
+  stage.below = { arrows: stage.selected ? [] : arrowsOf(pen), labels: [] };
+  pen.arrows = [...stage.above.arrows, ...stage.below.arrows];
+  pen.parts = stage.parts = parts;
   drawTicks(pen);
   inRows(pen, () => {
-    if (stage.detail === "marks" && seen <= ARROWS_EVENTS_MAX && !stage.selected) drawFaintArrows(pen);
+    for (const { colour, ...arrow } of stage.below.arrows) surface.drawArrow(arrow, { colour, size: 1.25, alpha: 0.6 });
   });
-  if (stage.detail === "bands") pen.bands = bandsOf(pen);
+  pen.strips = stripsOf(pen);
   inRows(pen, (rows) => drawRows(pen, rows));
   drawGutter(pen);
   drawBeyond(pen);
 }
 
-/** Broadcasts that have a label on the upper canvas, so they need none here. */
-function labelledAbove({ trace, selected, shown }) {
-  const path = shown >= 0 ? trace.head.violations[shown].path : [];
-  const messages = selected ? [selected.message, ...selected.direct.messages] : [];
-  return new Set([...path, ...messages.map((message) => trace.broadcastOf[message])]);
+/** Parts of a range of events drawn as marks, and parts drawn as strips: pairs of places in `laneEvents`. */
+function partsOf({ layout, trace }, [low, high]) {
+  const [singles, runs] = [[], []];
+  const x = (i) => layout.x(trace.lanePosition[i]);
+  for (let i = low; i < high; ) {
+    let last = i + 1;
+    for (let before = x(i); last < high && x(last) - before < RUN_SPACE; last += 1) before = x(last);
+    if (last - i > 1) runs.push([i, last]);
+    else singles.push(i);
+    i = last;
+  }
+  return { singles, runs };
 }
 
 /** Once for pinned rows and once for those that scroll, each inside of its own box. */
@@ -83,44 +96,26 @@ function inRows({ surface, layout }, draw) {
 }
 
 function drawRows(pen, rows) {
-  const { surface, layout, bands } = pen;
-  if (bands) surface.beginColumns(surface.snap(layout.x(bands.first * bands.span)), bands.width, bands.columns);
-  rows.forEach((row) => drawLane(pen, row));
-  if (bands) {
-    surface.endColumns();
-    for (const [positions, middle] of bands.violations.splice(0)) drawViolations(pen, positions, middle);
+  const { surface, layout, strips } = pen;
+  const places = rows.map((row) => [layout.rows[row], surface.snap(layout.rowY(row))]);
+  for (const [lane, middle] of places) drawLane(pen, lane, middle);
+  surface.beginColumns(surface.snap(layout.x(strips.begin)), COLUMN_WIDTH, strips.columns);
+  for (const [lane, middle] of places) drawStrips(pen, lane, middle);
+  surface.endColumns();
+  for (const [lane, middle] of places) {
+    drawEvents(pen, lane, middle);
+    drawMarks(pen, lane, middle);
+    pen.boxes.push(...drawEdges(pen, lane, middle));
   }
-  for (const row of rows) {
-    const middle = surface.snap(layout.rowY(row));
-    drawMarks(pen, layout.rows[row], middle);
-    drawEdges(pen, layout.rows[row], middle);
-  }
+  for (const [lane, middle] of places) drawLabels(pen, lane, middle);
 }
 
-function drawLane(pen, row) {
-  const { surface, layout, theme, stage } = pen;
-  const lane = layout.rows[row];
-  const middle = surface.snap(layout.rowY(row));
+function drawLane(pen, lane, middle) {
+  const { surface, layout, theme } = pen;
   const bottom = surface.snap(middle + layout.rowHeight / 2) - 0.5;
   surface.drawLine([layout.gutter, bottom, layout.width, bottom], { colour: theme.line, alpha: 0.55 });
-  const range = pen.ranges.get(lane);
-  if (stage.detail === "bands") drawBand(pen, lane, middle, range);
-  else {
-    drawLifeline(pen, lane, middle);
-    if (pen.isTime) drawWaits(pen, lane, middle, range);
-    drawEvents(pen, lane, middle, range);
-  }
-}
-
-/** Columns as wide as usually hold a few events: that depends on how far one is zoomed, not on where. */
-function bandsOf({ layout, trace, stage }) {
-  const scale = (layout.to - layout.from) / layout.plotWidth;
-  const rate = (trace.events / Math.max(1, trace.lanes.length) / stage.extent) * scale; // a pixel
-  const width = COLUMNS.find((one) => one * rate >= COLUMN_EVENTS) ?? COLUMNS.at(-1);
-  const span = scale * width;
-  const columns = Math.ceil(layout.plotWidth / width) + 2;
-  const usual = Math.max(rate * width * 2.5, 4); // as high as the row
-  return { width, span, first: Math.floor(layout.from / span), columns, usual, violations: [] };
+  drawLifeline(pen, lane, middle);
+  if (pen.isTime) drawWaits(pen, lane, middle, pen.ranges.get(lane));
 }
 
 /** The line of a lane, broken where the node was away: from a crash or a leave to when it is back. */
@@ -142,35 +137,54 @@ function drawLifeline({ surface, layout, theme, stage, isTime }, lane, middle) {
 }
 
 /**
- * How much happened, column by column: all events, in a darker tone those that had waited, and below
- * them in the lane's colour where it broadcast. Columns keep their place on the axis while it moves.
+ * How much happens in the runs of each lane, column by column. Columns keep their place on the axis
+ * while it moves; the highest is that of the densest on the screen.
  */
-function drawBand({ surface, layout, trace, theme, bands }, lane, middle, [low, high]) {
-  const { span, first, columns, usual } = bands;
-  const all = new Uint32Array(columns);
-  const waited = new Uint32Array(columns);
-  const sent = new Uint8Array(columns);
-  const violations = [];
-  const { lanePosition, laneTraits } = trace;
-  const begin = first * span;
-  const scale = 1 / span;
-  for (let i = low; i < high; i += 1) {
-    const column = ((lanePosition[i] - begin) * scale) | 0;
-    const traits = laneTraits[i];
-    all[column] += 1;
-    if (!traits) continue;
-    if (traits & IS_SENT) sent[column] = 3;
-    if (traits & HAS_WAITED) waited[column] += 1;
-    if (traits & IS_VIOLATION) violations.push(lanePosition[i]);
+function stripsOf({ layout, trace, parts }) {
+  const span = ((layout.to - layout.from) / layout.plotWidth) * COLUMN_WIDTH;
+  const begin = Math.floor(layout.from / span) * span;
+  const columns = Math.ceil(layout.plotWidth / COLUMN_WIDTH) + 2;
+  const ofLane = new Map();
+  let most = 1;
+  for (const [lane, { runs }] of parts) {
+    const long = runs.filter(([first, last]) => isStrip([first, last - 1].map((i) => layout.x(trace.lanePosition[i]))));
+    if (!long.length) continue;
+    const strip = { all: new Uint32Array(columns), waited: new Uint32Array(columns), sent: new Uint8Array(columns) };
+    for (const [first, last] of long)
+      for (let i = first; i < last; i += 1) {
+        const column = ((trace.lanePosition[i] - begin) / span) | 0;
+        const traits = trace.laneTraits[i];
+        strip.all[column] += 1;
+        if (traits & IS_SENT) strip.sent[column] = 3;
+        if (traits & HAS_WAITED) strip.waited[column] += 1;
+        if (strip.all[column] > most) most = strip.all[column];
+      }
+    ofLane.set(lane, strip);
   }
-  const most = layout.rowHeight - 7;
-  const height = (value) => (value ? Math.max(1, Math.round(most * Math.min(1, Math.sqrt(value / usual)))) : 0);
-  const bottom = surface.snap(middle + layout.rowHeight / 2) - 4;
-  surface.drawColumns(bottom, all.map(height), theme.quiet, 0.4);
-  surface.drawColumns(bottom, waited.map(height), theme.quiet, 0.8);
-  surface.drawColumns(bottom + 3, sent, laneColour(theme, lane));
-  bands.violations.push([violations, middle]);
+  return { begin, columns, most: 2 ** Math.ceil(Math.log2(most)), ofLane };
 }
+
+/** All events of its runs, in a darker tone those that had waited, and a line below where it broadcast. */
+function drawStrips({ surface, layout, theme, parts, strips }, lane, middle) {
+  const strip = strips.ofLane.get(lane);
+  if (!strip) return;
+  const most = Math.min(STRIP_HEIGHT, layout.rowHeight - 8);
+  const height = (value) => (value ? Math.max(2, Math.round(most * Math.sqrt(value / strips.most))) : 0);
+  const bottom = surface.snap(middle + most / 2);
+  for (const [from, to] of runPlaces({ layout, lane, parts }).filter(isStrip))
+    surface.drawRect(from, bottom - most, to - from, most + 3, theme.quiet, 0.14);
+  surface.drawColumns(bottom, strip.all.map(height), theme.quiet, 0.45);
+  surface.drawColumns(bottom, strip.waited.map(height), theme.quiet, 0.85);
+  surface.drawColumns(bottom + 3, strip.sent, laneColour(theme, lane));
+}
+
+/** From where to where each run of a lane is on the axis, and how many events it has. */
+function runPlaces({ layout, lane, parts }) {
+  const x = (i) => layout.x(layout.trace.lanePosition[i]);
+  return parts.get(lane).runs.map(([first, last]) => [x(first), x(last - 1), last - first]);
+}
+
+const isStrip = ([from, to]) => to - from >= STRIP_WIDTH_MIN;
 
 /** Bars below the line, from arrival to delivery; each event keeps its level. */
 function drawWaits({ surface, layout, trace, theme }, lane, middle, [low, high]) {
@@ -189,33 +203,39 @@ function drawWaits({ surface, layout, trace, theme }, lane, middle, [low, high])
   }
 }
 
-function drawEvents(pen, lane, middle, [low, high]) {
-  const { surface, layout, trace, theme, stage } = pen;
+function drawEvents(pen, lane, middle) {
+  const { surface, layout, trace, theme, parts } = pen;
+  const { singles, runs } = parts.get(lane);
   const special = [];
-  let nameEnd = -Infinity;
-  for (let i = low; i < high; ) {
-    const last = endOfRun(pen, i, high);
-    if (last - i >= RUN_EVENTS_MIN) {
-      drawRun(pen, middle, i, last);
-      stage.runs += 1;
-    } else
-      for (let k = i; k < last; k += 1) {
-        const event = trace.laneEvents[k];
-        const kind = trace.kind[event];
-        const colour = laneColour(theme, trace.source[trace.message[event]]);
-        if (kind === VIOLATION) special.push(event);
-        else surface.drawMark(SHAPE_OF[kind], colour, theme.paper, layout.x(trace.lanePosition[k]), middle);
-        if (kind === BROADCAST) nameEnd = drawName(pen, event, middle, k, nameEnd, high);
-      }
-    for (let k = i; k < last && last - i >= RUN_EVENTS_MIN; k += 1)
-      if (trace.kind[trace.laneEvents[k]] === VIOLATION) special.push(trace.laneEvents[k]);
-    i = last;
+  for (const i of singles) {
+    const event = trace.laneEvents[i];
+    const colour = laneColour(theme, trace.source[trace.message[event]]);
+    if (trace.kind[event] === VIOLATION) special.push(trace.lanePosition[i]);
+    else surface.drawMark(SHAPE_OF[trace.kind[event]], colour, theme.paper, layout.x(trace.lanePosition[i]), middle);
   }
-  drawViolations(pen, special.map((event) => trace.position[event]), middle);
+  for (const [first, last] of runs)
+    for (let i = first; i < last; i += 1)
+      if (trace.kind[trace.laneEvents[i]] === VIOLATION) special.push(trace.lanePosition[i]);
+  for (const [from, to, size] of runPlaces({ layout, lane, parts })) {
+    const text = count(size);
+    const half = surface.measure(text, TINY_FONT) / 2 + 3;
+    const at = (Math.max(from, layout.gutter) + Math.min(to, layout.width)) / 2;
+    if (isStrip([from, to])) surface.drawRect(at - half, middle - 6, 2 * half, 12, theme.paper, 0.8);
+    else drawPlate(pen, at, middle, Math.max(half, (to - from) / 2 + 4));
+    surface.drawText(text, at, middle + 0.5, { colour: theme.ink, font: TINY_FONT, align: "center" });
+  }
+  drawViolations(pen, special.sort((a, b) => a - b), middle);
+}
+
+function drawPlate({ surface, theme }, at, middle, half) {
+  const [from, to] = [surface.snap(at - half), surface.snap(at + half)];
+  surface.drawRect(from, middle - 6, to - from, 12, theme.paper);
+  surface.drawRect(from, middle - 6, to - from, 12, theme.quiet, 0.22);
+  surface.drawFrame(from, middle - 6, to - from - 1, 11, { colour: theme.quiet });
 }
 
 /** One mark for those that would hide each other, with their number. */
-function drawViolations({ surface, layout, theme }, positions, middle) {
+function drawViolations({ surface, layout, theme, boxes }, positions, middle) {
   for (let first = 0; first < positions.length; ) {
     const x = layout.x(positions[first]);
     let last = first + 1;
@@ -229,77 +249,102 @@ function drawViolations({ surface, layout, theme }, positions, middle) {
     if (text) {
       surface.drawRect(x + 5, middle - 15, space - VIOLATION_SPACE, 11, theme.paper, 0.85);
       surface.drawText(text, x + 6, middle - 9, { colour: theme.bad, font: TINY_FONT });
+      boxes.push({ left: x + 5, top: middle - 15, width: space, height: 11 });
     }
     first = last;
   }
 }
 
-/** Where the events end that are too close to each other to be told apart. */
-function endOfRun({ layout, trace }, first, high) {
-  const begin = layout.x(trace.lanePosition[first]);
-  let last = first + 1;
-  let before = begin;
-  for (; last < high; last += 1) {
-    const x = layout.x(trace.lanePosition[last]);
-    const isUnder = last - first >= RUN_EVENTS_MIN && x - begin < RUN_WIDTH_MIN;
-    if ((x - before >= RUN_SPACE && !isUnder) || x - begin > RUN_WIDTH_MAX) break;
-    before = x;
-  }
-  return last - first >= RUN_EVENTS_MIN ? last : first + 1;
-}
-
-function drawRun({ surface, layout, trace, theme }, middle, first, last) {
-  const text = count(last - first);
-  const begin = layout.x(trace.lanePosition[first]);
-  const end = layout.x(trace.lanePosition[last - 1]);
-  const half = Math.max((end - begin) / 2 + 4, surface.measure(text, TINY_FONT) / 2 + 3);
-  const from = surface.snap((begin + end) / 2 - half);
-  const to = surface.snap((begin + end) / 2 + half);
-  surface.drawRect(from, middle - 5, to - from, 11, theme.paper);
-  surface.drawRect(from, middle - 5, to - from, 11, theme.quiet, 0.22);
-  surface.drawFrame(from, middle - 5, to - from - 1, 10, { colour: theme.quiet });
-  surface.drawText(text, (from + to) / 2, middle + 1, { colour: theme.ink, font: TINY_FONT, align: "center" });
-}
-
-/** The name of a broadcast, where it meets no other; where the last one ends. */
-function drawName({ surface, layout, trace, theme, ranges, stage }, event, middle, index, nameEnd, high) {
-  if (layout.rowHeight < 36 || stage.seenEvents > 40 * ranges.size || stage.labelled.has(event)) return nameEnd;
-  const text = brief(trace.messageName(trace.message[event]));
-  const x = layout.x(trace.position[event]) - 4;
-  const width = surface.measure(text, SMALL_FONT);
-  if (x < nameEnd || x < layout.gutter || x + width > layout.width) return nameEnd;
-  surface.drawText(text, x, middle - 11, { colour: theme.quiet, font: SMALL_FONT });
-  return x + width + 6;
-}
-
-function drawFaintArrows({ surface, layout, trace, theme, ranges, isTime }) {
-  const byColour = new Map();
-  let total = 0;
+/** Arrows to the events in the window and from them; none if there are too many to follow. */
+function arrowsOf({ layout, trace, theme, ranges, isTime }) {
+  const arrows = [];
   const add = (event) => {
     const cause = trace.broadcastOf[trace.message[event]];
-    if (cause < 0 || !isDelivery(trace.kind[event]) || total >= ARROWS_MAX) return;
-    const y1 = layout.laneY(trace.lane[cause]);
-    const y2 = layout.laneY(trace.lane[event]);
-    if (y1 === null || y2 === null || trace.lane[cause] === trace.lane[event]) return;
+    if (cause < 0 || !isDelivery(trace.kind[event]) || trace.lane[cause] === trace.lane[event]) return;
+    const [y1, y2] = [layout.laneY(trace.lane[cause]), layout.laneY(trace.lane[event])];
+    if (y1 === null || y2 === null) return;
     const colour = laneColour(theme, trace.source[trace.message[event]]);
-    if (!byColour.has(colour)) byColour.set(colour, []);
     const came = isTime ? trace.arrival(event) : trace.position[event];
-    byColour.get(colour).push(layout.x(trace.position[cause]), y1, layout.x(came), y2);
-    total += 1;
+    arrows.push({ colour, ...shortened(layout.x(trace.position[cause]), y1, layout.x(came), y2) });
   };
   for (const [low, high] of ranges.values())
-    for (let i = low; i < high; i += 1) {
+    for (let i = low; i < high && arrows.length <= ARROWS_MAX; i += 1) {
       const event = trace.laneEvents[i];
+      (trace.edgesOf.get(event) ?? []).forEach(add);
       if (trace.kind[event] !== BROADCAST) add(event);
       else
         for (const effect of trace.eventsOf(trace.message[event]))
           if (trace.position[effect] >= layout.to) add(effect);
     }
-  for (const [colour, segments] of byColour) surface.drawLines(segments, { colour, alpha: 0.32 });
+  return arrows.length > ARROWS_MAX ? [] : arrows;
+}
+
+/** An arrow that ends short of a mark, so that its head is seen. @returns {Arrow} */
+export function shortened(x1, y1, x2, y2, gap = 5) {
+  const length = Math.hypot(x2 - x1, y2 - y1) || 1;
+  return { x1, y1, x2: x2 - ((x2 - x1) / length) * gap, y2: y2 - ((y2 - y1) / length) * gap };
+}
+
+/** The texts of events, or the names of broadcasts, where there is room. */
+function drawLabels(pen, lane, middle) {
+  const { surface, layout, trace, theme, stage, parts, arrows, boxes } = pen;
+  const { singles, runs } = parts.get(lane);
+  const isRoomy = layout.rowHeight >= ROOMY_ROW;
+  const hasBars = pen.isTime && trace.laneWaitMax[lane] > 0;
+  const least = Math.min(LABEL_WIDTH_MIN, layout.plotWidth * LABEL_SHARE_MIN);
+  const tops = isRoomy ? (hasBars ? [-24] : [-24, 9]) : [-8];
+  const taken = [...boxes, ...stage.above.labels];
+  const places = runPlaces({ layout, lane, parts });
+  const ends = [...singles.map((i) => layout.x(trace.lanePosition[i])), ...places.map(([from]) => from)];
+  ends.sort((a, b) => a - b);
+  if (!singles.length && !runs.length) return;
+  for (const i of singles) {
+    const event = trace.laneEvents[i];
+    const text = trace.labelOf(event);
+    if (!text || stage.named.has(event)) continue;
+    const x = layout.x(trace.lanePosition[i]);
+    const left = isRoomy ? x - 4 : x + 7;
+    const whole = Math.min(LABEL_WIDTH, Math.ceil(surface.measure(text, SMALL_FONT)));
+    const next = isRoomy ? Infinity : (ends.find((end) => end > x) ?? Infinity) - 9;
+    const right = Math.min(next, layout.width - 4);
+    for (const top of tops) {
+      const box = { left, top: middle + top, width: 0, height: 15, text, event };
+      box.width = roomFor(box, Math.min(whole, right - left), taken, arrows);
+      if (left < layout.gutter || box.width < Math.min(whole, least)) continue;
+      const words = surface.shortened(text, box.width, SMALL_FONT);
+      surface.drawText(words, left, box.top + 8, { colour: theme.ink, font: SMALL_FONT });
+      taken.push(box);
+      stage.below.labels.push(box);
+      break;
+    }
+  }
+}
+
+/** Maximum width of a box that begins here: up to the first obstacle. */
+function roomFor(box, width, taken, arrows) {
+  let room = width;
+  for (const other of taken) {
+    const isBeside = box.top < other.top + other.height + 1 && other.top < box.top + box.height + 1;
+    if (isBeside && other.left + other.width > box.left - 3) room = Math.min(room, other.left - 6 - box.left);
+  }
+  for (const arrow of arrows) {
+    const span = spanAt(arrow, box.top - 1, box.top + box.height + 1);
+    if (span && span[1] > box.left - 3) room = Math.min(room, span[0] - 3 - box.left);
+  }
+  return room;
+}
+
+/** From where to where on the axis an arrow is between two heights; null if it is nowhere there. */
+export function spanAt({ x1, y1, x2, y2 }, top, bottom) {
+  if (Math.max(y1, y2) < top || Math.min(y1, y2) > bottom) return null;
+  const at = (y) => (y1 === y2 ? x1 : x1 + ((x2 - x1) * (y - y1)) / (y2 - y1));
+  const held = (y) => Math.max(Math.min(y1, y2), Math.min(Math.max(y1, y2), y));
+  const xs = y1 === y2 ? [x1, x2] : [at(held(top)), at(held(bottom))];
+  return [Math.min(...xs), Math.max(...xs)];
 }
 
 /** Crashes, joins and the like: a line across the row and a word, where there is room for it. */
-function drawMarks({ surface, layout, theme, stage, isTime }, lane, middle) {
+function drawMarks({ surface, layout, theme, stage, isTime, boxes }, lane, middle) {
   const top = middle - layout.rowHeight / 2;
   const seen = (stage.marksOf.get(lane) ?? [])
     .map((mark) => ({ mark, x: surface.snap(layout.x(isTime ? mark.time : mark.position)) }))
@@ -315,5 +360,6 @@ function drawMarks({ surface, layout, theme, stage, isTime }, lane, middle) {
       end = x + width + 2;
     }
     stage.markBoxes.push({ mark, x: x - 4, y: top, width: isRoomy ? width + 4 : 8 });
+    boxes.push({ left: x - 1, top, width: isRoomy ? width + 4 : 4, height: layout.rowHeight });
   }
 }

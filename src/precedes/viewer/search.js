@@ -1,4 +1,4 @@
-// Finding a message or a node by its name.
+// Finding a message or a node by its name, and an event by its text.
 import { count, counted } from "./words.js";
 import { element } from "./panel.js";
 
@@ -7,7 +7,7 @@ const SHOWN_MAX = 20;
 /**
  * Matches of a text: equal names first, then names that begin with it, then those that contain it.
  * @param {import("./model.js").Trace[]} traces @param {string} text
- * @returns {{found: {kind: "node" | "message", trace: number, number: number, name: string}[], more: number}}
+ * @returns {{found: {kind: "node" | "message" | "event", trace: number, number: number, name: string}[], more: number}}
  */
 export function findNames(traces, text) {
   const asked = text.trim().toLowerCase();
@@ -24,6 +24,7 @@ export function findNames(traces, text) {
   traces.forEach((trace, k) => {
     trace.lanes.forEach((name, lane) => offer("node", k, lane, name));
     for (let m = 0; m < trace.messages; m += 1) offer("message", k, m, trace.messageName(m));
+    trace.texts?.forEach((text, event) => text && offer("event", k, event, text));
   });
   const all = ranks.flat();
   return { found: all.slice(0, SHOWN_MAX), more: Math.max(0, all.length - SHOWN_MAX) };
@@ -55,8 +56,12 @@ export function setUpSearch(traces, go) {
     found = answer.found;
     at = 0;
     const items = found.map((match, k) => {
-      const isNode = match.kind === "node";
-      const words = isNode ? "node" : counted(traces[match.trace].eventsOf(match.number).length, "event");
+      const trace = traces[match.trace];
+      const words = {
+        node: () => "node",
+        message: () => counted(trace.eventsOf(match.number).length, "event"),
+        event: () => trace.lanes[trace.lane[match.number]],
+      }[match.kind]();
       const onpointerdown = (press) => (press.preventDefault(), choose(k));
       return element("li", { role: "option", id: `match-${k}`, onpointerdown }, `${match.name} · ${words}`);
     });

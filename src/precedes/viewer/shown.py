@@ -1,4 +1,4 @@
-"""What is shown of a run: events chosen, put in order and judged, and what it opens on."""
+"""Content of the page of a run: chosen, ordered and audited events, and the opening window."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from precedes.viewer.events import (
     BROADCAST,
     DELIVER,
     DISCARD,
+    EDGE,
     NO_MESSAGE,
     RECEIVE,
     STEP_US,
@@ -33,7 +34,7 @@ MARGIN: Final = 0.08  # of a frame, on either side
 
 
 class Opening(NamedTuple):
-    """What a page opens on."""
+    """Opening window of a page."""
 
     from_us: float
     to_us: float
@@ -43,14 +44,14 @@ class Opening(NamedTuple):
 
 
 class Shown(NamedTuple):
-    """A run as a page has it, and what it opens on."""
+    """A run as a page has it, and the window that it opens on."""
 
     packed: page.Packed
     opening: Opening
 
 
 class _Aim(NamedTuple):
-    """What the picture is about: events that must be in it, and where it is."""
+    """Subject of the picture: events that it must contain, and their place."""
 
     why: str
     rows: list[Chunk]
@@ -59,14 +60,14 @@ class _Aim(NamedTuple):
     message: int = NO_MESSAGE
 
 
-def show(run: Opened, asked: Asked, *, beside: Shown | None = None) -> Shown:
-    """Choose what is shown of a run; a UserError if what was asked for is not there.
+def show(run: Opened, asked: Asked, *, reference: Shown | None = None) -> Shown:
+    """Choose the events of a run to show; a UserError if it lacks what was requested.
 
-    ``beside`` is the run that this one is shown with: of two, the window of the first holds.
+    ``reference`` is the first of two runs on a page: its window applies to both.
     """
     events, judged = run
-    if beside is not None:
-        asked = _as(beside, asked)
+    if reference is not None:
+        asked = _as(reference, asked)
     lanes = node_numbers(events, list(asked.nodes)) if asked.nodes else [*range(len(events.nodes))]
     if len(lanes) > page.LANES_MAX:
         raise UserError(f"{events.title} has {len(lanes):,} nodes: name some of them")
@@ -74,19 +75,27 @@ def show(run: Opened, asked: Asked, *, beside: Shown | None = None) -> Shown:
     chosen[lanes] = True
     extent = window.extent_of(events, chosen)
     _check(events, extent, asked)
+    time_note = None
     if extent.untimed:
+        time_note = "This log has no times"
+    elif extent.ties > extent.events / 2:
+        time_note = "The times of this log are too coarse to tell its events apart"
+    if time_note is not None:
+        time_note += ": the axis is logical, by the length of the chain of events."
         give_depths(events)
         extent = window.extent_of(events, chosen)
     aim = _aim(events, judged, asked, chosen)
     rows = _rows(events, chosen, extent, asked, aim)
+    implied = _implied(events, judged, aim) if np.any(rows.kind == EDGE) else []
+    aim.rows.extend(implied)
     rows = window.merged(rows, [r for r in aim.rows if chosen[r.node[0]]])
-    drawn = _Drawn(events, judged, rows, lanes, extent)
+    drawn = _Drawn(events, judged, rows, lanes, extent, time_note)
     return drawn.shown(aim, asked, chosen)
 
 
-def _as(beside: Shown, asked: Asked) -> Asked:
-    """The same window of the same nodes, however long things take here."""
-    head = beside.packed.head
+def _as(reference: Shown, asked: Asked) -> Asked:
+    """The same window of the same nodes, whatever the duration of this run."""
+    head = reference.packed.head
     window_us: tuple[int | None, int | None] = (None, None)
     if head["left_out"] is not None and head["has_time"]:
         window_us = (int(head["begin_us"]), int(head["end_us"]))
@@ -106,7 +115,7 @@ def _check(events: Events, extent: Extent, asked: Asked) -> None:
 
 
 def _aim(events: Events, judged: Judged, asked: Asked, chosen: NDArray[np.bool_]) -> _Aim:
-    """What to look at, found in the log."""
+    """Find the subject of the picture in the log."""
     if asked.around is not None:
         return _around(events, asked.around)
     if asked.violation is not None:
@@ -143,13 +152,30 @@ def _around(events: Events, name: str) -> _Aim:
 
 def _finding(events: Events, judged: Judged, number: int, why: str) -> _Aim:
     witness = judged.witness(number)
-    found = window.find(events, spots_of(events, witness, more=True))
-    rows = [*found.values()]
+    chunks = window.find(events, spots_of(events, witness, more=True))
+    rows = [*chunks.values()]
     centre = int(rows[-1].time_us[0]) if rows else None
     if rows:
         times = [int(row.time_us[0]) for row in rows]
         centre = (min(times) + max(times)) // 2
     return _Aim(why, rows, centre, number=number)
+
+
+def _implied(events: Events, judged: Judged, aim: _Aim) -> list[Chunk]:
+    """Edges for deliveries of the findings that a log with edges only implies."""
+    spots = spots_of(events, judged.witness(aim.number)) if aim.number is not None else []
+    for number in range(min(len(judged.violations), LISTED_MAX)):
+        name, message = judged.names(number)
+        spots.append((_or(events.node_of(name)), DELIVER, _or(events.key_of(message))))
+    wanted = {(node, key) for node, kind, key in spots if kind == DELIVER}
+    wanted -= {(node, key) for node, _, key in window.find(events, spots)}
+    owners = events.events_after(wanted)
+    there = window.find(events, {(node, BROADCAST, key) for (node, _), key in owners.items()})
+    edges = []
+    for (node, key), owner in owners.items():
+        row = there[node, BROADCAST, owner]
+        edges.append(row._replace(kind=row.kind * 0 + EDGE, message=row.message * 0 + key))
+    return edges
 
 
 def spots_of(events: Events, witness: Witness, *, more: bool = False) -> list[Spot]:
@@ -160,14 +186,14 @@ def spots_of(events: Events, witness: Witness, *, more: bool = False) -> list[Sp
         return (-1 if at is None else at, kind, NO_MESSAGE if key is None else key)
 
     kinds = {"broadcast": BROADCAST, "deliver": DELIVER}
-    found = [spot(s.node_name, kinds[s.kind], s.message_name) for s in witness.steps]
+    spots = [spot(s.node_name, kinds[s.kind], s.message_name) for s in witness.steps]
     if witness.kind in ("violation", "duplicate", "phantom"):
-        found.append(spot(witness.node_name, DELIVER, witness.message_name))
+        spots.append(spot(witness.node_name, DELIVER, witness.message_name))
     if witness.kind == "lost":
-        found.append(spot(_source_name(events, witness), BROADCAST, witness.message_name))
+        spots.append(spot(_source_name(events, witness), BROADCAST, witness.message_name))
     if more and witness.earlier_name is not None:
-        found.append(spot(witness.node_name, DELIVER, witness.earlier_name))
-    return found
+        spots.append(spot(witness.node_name, DELIVER, witness.earlier_name))
+    return spots
 
 
 def _source_name(events: Events, witness: Witness) -> str:
@@ -197,7 +223,7 @@ def _rows(
 
 
 class _Drawn:
-    """The rows of a picture, in order of time, with what is said of them."""
+    """The rows of a picture, in order of time, with their description."""
 
     def __init__(
         self,
@@ -206,7 +232,9 @@ class _Drawn:
         rows: Chunk,
         lanes: list[int],
         extent: Extent,
+        time_note: str | None,
     ) -> None:
+        self._time_note = time_note
         self._events = events
         self._judged = judged
         self._lanes = lanes
@@ -218,7 +246,7 @@ class _Drawn:
     def shown(self, aim: _Aim, asked: Asked, chosen: NDArray[np.bool_]) -> Shown:
         events, extent = self._events, self._extent
         first, last = int(self.rows.time_us.min()), int(self.rows.time_us.max())
-        counted = self.rows.node.size
+        counted = int(np.count_nonzero(self.rows.kind != EDGE))
         if extent.receptions:
             room = max(0, asked.events - counted)
             more = pending(events, chosen, from_us=first, to_us=last, limit=room)
@@ -226,7 +254,7 @@ class _Drawn:
         waits = waits_of(events, self.rows, receptions=extent.receptions)
         if not events.timed:
             waits[:] = 2**32 - 1
-        # After the last event of a run there may be marks still: who is silent is evicted later.
+        # After the last event of a run there may be marks still: who is silent is excluded later.
         is_end = events.timed and asked.to_us is None and last == extent.end_us
         until = window.TIME_US_MAX if is_end else last
         marks = marks_of(events, chosen, self.rows, from_us=first, to_us=until)
@@ -243,10 +271,12 @@ class _Drawn:
             "protocol": events.protocol,
             "lanes": [events.nodes[node] for node in self._lanes],
             "has_time": events.timed,
+            "time_note": self._time_note,
             "adjusted": adjusted,
             "begin_us": float(self.time_us[0]),
             "end_us": float(max([self.time_us[-1], *(mark["time_us"] for mark in marks)])),
             "events": int(self.time_us.size),
+            "edges": int(np.count_nonzero(self.rows.kind == EDGE)),
             "messages": len(self._keys),
             "message_names": self._names(),
             "left_out": left_out(events, extent, self._lanes, self.time_us, counted),
@@ -259,13 +289,14 @@ class _Drawn:
         return Shown(self._packed(head, waits), self._opening(aim, listed, asked))
 
     def _index(self) -> None:
-        """Number the messages, and note where each event stands."""
+        """Number the messages, and note the place of each event."""
         rows = self.rows
         keys = np.unique(rows.message).tolist()
         self._keys: list[int] = keys
         self._numbers = {key: number for number, key in enumerate(keys)}
         self._places: dict[Spot, int] = {}
-        columns = (rows.node.tolist(), rows.kind.tolist(), rows.message.tolist())
+        kinds = np.where(rows.kind == EDGE, DELIVER, rows.kind)
+        columns = (rows.node.tolist(), kinds.tolist(), rows.message.tolist())
         for at, spot in enumerate(zip(*columns, strict=True)):
             self._places.setdefault(spot, at)
 
@@ -282,21 +313,21 @@ class _Drawn:
         events, judged = self._events, self._judged
         self._wrong: list[int] = []
         inside = []
-        for number in range(len(judged.found)):
+        for number in range(len(judged.violations)):
             node, message = judged.names(number)
             at = self._places.get((_or(events.node_of(node)), DELIVER, _or(events.key_of(message))))
             if at is not None:
                 self._wrong.append(at)
                 inside.append(number)
-        inside += range(len(judged.found), judged.findings)
+        inside += range(len(judged.violations), judged.findings)
         kept = inside[: LISTED_MAX if judged.is_held else LISTED_FROM_DISK_MAX]
         if aim.number is not None and aim.number in inside and aim.number not in kept:
             kept[-1] = aim.number
-        listed = [told for n in kept if (told := self._told(n)) is not None]
+        listed = [entry for n in kept if (entry := self._entry(n)) is not None]
         total = judged.report.violations + len(judged.others)
         return listed, total - len(listed)
 
-    def _told(self, number: int) -> dict[str, Any] | None:
+    def _entry(self, number: int) -> dict[str, Any] | None:
         events = self._events
         witness = self._judged.witness(number)
         path = [self._places.get(spot) for spot in spots_of(events, witness)]
@@ -330,6 +361,7 @@ class _Drawn:
             DELIVER: page.DELIVERY,
             RECEIVE: page.PENDING,
             DISCARD: page.DROPPED,
+            EDGE: page.EDGE,
         }
         table = np.zeros(128, np.uint8)
         table[[*kinds]] = [*kinds.values()]
@@ -338,6 +370,7 @@ class _Drawn:
         origins = [self._events.origin_of(key) for key in self._keys]
         return page.Packed(
             head=head,
+            texts=self._events.texts_of(rows),
             time_us=self.time_us.astype(np.float64),
             message=np.searchsorted(np.unique(rows.message), rows.message).astype(np.uint32),
             wait_us=waits,
@@ -348,24 +381,25 @@ class _Drawn:
         )
 
     def _opening(self, aim: _Aim, listed: list[dict[str, Any]], asked: Asked) -> Opening:
-        numbers = [told["number"] - 1 for told in listed]
+        numbers = [entry["number"] - 1 for entry in listed]
         if aim.number is not None and aim.number in numbers:
             at = numbers.index(aim.number)
             return _framed(self._times(aim), aim.why, violation=at)
         if aim.message != NO_MESSAGE:
             return _framed(self._times(aim), aim.why, message=self._numbers[aim.message])
-        first, last = window.busiest(self.time_us)
+        first, last = window.busiest(self.rows._replace(time_us=self.time_us), len(self._lanes))
         if asked.from_us is not None or asked.to_us is not None:
             first, last = float(self.time_us[0]), float(self.time_us[-1])
         return _framed([first, last], aim.why)
 
     def _times(self, aim: _Aim) -> list[float]:
-        found = []
+        times = []
         for row in aim.rows:
-            at = self._places.get((int(row.node[0]), int(row.kind[0]), int(row.message[0])))
+            kind = DELIVER if row.kind[0] == EDGE else int(row.kind[0])
+            at = self._places.get((int(row.node[0]), kind, int(row.message[0])))
             if at is not None:
-                found.append(float(self.time_us[at]))
-        return found
+                times.append(float(self.time_us[at]))
+        return times
 
 
 def _framed(times: list[float], why: str, **more: int) -> Opening:
@@ -374,12 +408,12 @@ def _framed(times: list[float], why: str, **more: int) -> Opening:
     return Opening(first - margin, last + margin, why, **more)
 
 
-def _or(found: int | None) -> int:
-    return -1 if found is None else found
+def _or(violations: int | None) -> int:
+    return -1 if violations is None else violations
 
 
 def _monotone(rows: Chunk) -> tuple[NDArray[np.int64], int]:
-    """Times that never go back at a node, of rows in each one's own order, and how many differ."""
+    """Times that never decrease at a node, of rows in its order, and the number that differ."""
     time_us = rows.time_us.copy()
     ends = np.flatnonzero(np.diff(rows.node)) + 1
     for part in np.split(np.arange(rows.node.size), ends):
@@ -390,7 +424,7 @@ def _monotone(rows: Chunk) -> tuple[NDArray[np.int64], int]:
 def left_out(
     events: Events, extent: Extent, lanes: list[int], time_us: NDArray[np.int64], shown: int
 ) -> dict[str, Any] | None:
-    """None if nothing is; ``before_us`` and ``after_us`` are how much time is missing there."""
+    """None if nothing is left out; ``before_us`` and ``after_us`` are the time missing there."""
     missing = extent.events - shown
     kept = set(lanes)
     absent = [name for node, name in enumerate(events.nodes) if node not in kept]

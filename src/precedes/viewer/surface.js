@@ -68,7 +68,7 @@ const SHAPES = {
   },
 };
 
-/** A text of which so many letters are left, at both ends. */
+/** A text shortened to a number of letters, taken from both ends. */
 function without(text, letters) {
   return `${text.slice(0, Math.ceil(letters / 2))}…${text.slice(text.length - Math.floor(letters / 2))}`;
 }
@@ -96,7 +96,7 @@ export class Surface {
     this.marks.clear();
   }
 
-  /** Colours have changed: what was drawn once is drawn anew. */
+  /** Colours have changed: discard the cached marks, so that they are redrawn. */
   forget() {
     this.marks.clear();
   }
@@ -159,21 +159,6 @@ export class Surface {
     context.globalAlpha = 1;
   }
 
-  /** Many segments of one kind: x1, y1, x2, y2 in turns. */
-  drawLines(segments, { colour, size = 1, alpha = 1 }) {
-    const { context } = this;
-    context.globalAlpha = alpha;
-    context.strokeStyle = colour;
-    context.lineWidth = size;
-    context.beginPath();
-    for (let k = 0; k < segments.length; k += 4) {
-      context.moveTo(segments[k], segments[k + 1]);
-      context.lineTo(segments[k + 2], segments[k + 3]);
-    }
-    context.stroke();
-    context.globalAlpha = 1;
-  }
-
   /**
    * Columns of equal width: all that are drawn until `endColumns` go to the screen as one picture, a
    * tenth of the time that as many boxes take.
@@ -217,7 +202,7 @@ export class Surface {
   }
 
   /** A line with a head at its end. */
-  drawArrow(x1, y1, x2, y2, { colour, size = 1.5, alpha = 1, dash = [] }) {
+  drawArrow({ x1, y1, x2, y2 }, { colour, size = 1.5, alpha = 1, dash = [] }) {
     this.drawLine([x1, y1, x2, y2], { colour, size, alpha, dash });
     const { context } = this;
     const angle = Math.atan2(y2 - y1, x2 - x1);

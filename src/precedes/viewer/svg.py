@@ -43,7 +43,7 @@ def svg(picture: Picture) -> str:
 class _Drawing:
     def __init__(self, picture: Picture) -> None:
         self._picture = picture
-        # Pictures may stand beside each other in one page.
+        # One page may contain several pictures.
         words = f"{picture.title} {picture.sentence} {picture.points}"
         self._id = "p" + hashlib.sha256(words.encode()).hexdigest()[:10]
         self._y = {lane: TOP + at * LANE_HEIGHT for at, lane in enumerate(picture.lanes)}
@@ -60,7 +60,7 @@ class _Drawing:
         return _short(point.message) + note
 
     def _columns(self) -> list[float]:
-        """Where each point stands: right of the one before it, by half of what both say."""
+        """Positions of the points, apart by half the widths of both labels."""
         waits = {
             arrival: _width(self._wait_words(arrival, delivery))
             for arrival, delivery in self._picture.waits()
@@ -146,7 +146,7 @@ class _Drawing:
     def _arrows(self) -> list[tuple[str, str, _Place, _Place]]:
         picture = self._picture
         steps = {*itertools.pairwise(picture.path)}
-        found = []
+        arrows = []
         for one, other in picture.arrows():
             a, b = self._place(one), self._place(other)
             kind = "way" if (one, other) in steps else "arrow"
@@ -154,8 +154,8 @@ class _Drawing:
             length = ((b.x - a.x) ** 2 + (b.y - a.y) ** 2) ** 0.5 or 1.0
             end = _Place(b.x - (b.x - a.x) * gap / length, b.y - (b.y - a.y) * gap / length)
             colour = "var(--bad)" if other == picture.wrong else self._colour(one)
-            found.append((kind, colour, a, end))
-        return found
+            arrows.append((kind, colour, a, end))
+        return arrows
 
     def _wait(self, arrival: int, delivery: int) -> tuple[str, _Place, _Place, float, str]:
         a, b = self._place(arrival), self._place(delivery)
@@ -178,35 +178,35 @@ class _Drawing:
         return kind, x, y + 24 if self._is_below(at) else y - 14, self._labels[at]
 
     def _is_below(self, at: int) -> bool:
-        """On which side the words of a point stand: where fewer arrows pass through them."""
+        """The side of a point on which fewer arrows pass through its label."""
         first = self._is_from_above(at)
         if at == self._picture.wrong or self._has_bar(at):
             return first
         return min((first, not first), key=lambda below: self._passing(at, below=below))
 
     def _has_bar(self, at: int) -> bool:
-        """Whether words about a wait may stand near by."""
+        """Return whether the label of a wait may be placed nearby."""
         lane = self._picture.points[at].lane
         return any(
             self._picture.points[arrival].lane == lane for arrival, _ in self._picture.waits()
         )
 
     def _passing(self, at: int, *, below: bool) -> int:
-        """How many arrows pass through the words of a point."""
+        """Number of arrows that cross the label of a point."""
         x, y = self._place(at)
         half = _width(self._labels[at]) / 2 + 2
         middle = y + 20 if below else y - 18
-        found = 0
+        count = 0
         for one, other in self._picture.arrows():
             a, b = self._place(one), self._place(other)
             if min(a.y, b.y) > middle + 8 or max(a.y, b.y) < middle - 8 or a.y == b.y:
                 continue
             share = (middle - a.y) / (b.y - a.y)
-            found += 0 <= share <= 1 and abs(a.x + share * (b.x - a.x) - x) < half
-        return found
+            count += 0 <= share <= 1 and abs(a.x + share * (b.x - a.x) - x) < half
+        return count
 
     def _is_from_above(self, at: int) -> bool:
-        """Whether words stand below: the arrows of a point come from above, or go up."""
+        """Return whether a label is placed below: its arrows come from above, or go up."""
         picture = self._picture
         y = self._place(at).y
         if picture.points[at].kind == BROADCAST:
@@ -216,7 +216,7 @@ class _Drawing:
         return self._y.get(source, y - 1) < y
 
     def _absent(self) -> tuple[float, float, str] | None:
-        """Words at the end of the lane that never gets what it lacks."""
+        """Text at the end of a lane that never delivers the missing message."""
         picture = self._picture
         if picture.absent is None or picture.wrong is None:
             return None
@@ -227,7 +227,7 @@ class _Drawing:
 
 
 def _colours(text: str) -> str:
-    """The colours that a text names, of those that pages share."""
+    """The shared colours that a text names."""
     used = set(re.findall(r"var\((--[\w-]+)\)", text))
     kept = re.sub(
         r"\s*(--[\w-]+):[^;]*;", lambda one: one[0] if one[1] in used else "", pages.colours()
@@ -244,6 +244,6 @@ def _width(text: str) -> float:
 
 
 def _short(name: str) -> str:
-    """A name that has room, without what could steer a reader's eye or break the file."""
+    """A name cut to fit, without control characters that could mislead or break the file."""
     name = printable(name)
     return name if len(name) <= NAME_MAX else f"{name[: NAME_MAX - 1]}…"

@@ -1,4 +1,4 @@
-"""From logs to a page: read, judge, choose, write."""
+"""Makes a page from logs: read, audit, select, write."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import numpy as np
 from precedes.errors import UserError
 from precedes.stores import Address, Place
 from precedes.trace import Dialect
-from precedes.trace.source import Log
+from precedes.trace.opening import Readable
 from precedes.viewer.events import BROADCAST, Events
 from precedes.viewer.opened import opened
 from precedes.viewer.page import page
@@ -28,7 +28,7 @@ DRAWN: Final = ("seed", "workload", "rate", "messages", "duration_s", "skew")  #
 
 
 class View(NamedTuple):
-    """A page: its text, what it opens on, and what it says of each trace."""
+    """A page: its text, its opening window, and the head of each trace."""
 
     text: str
     opening: Opening
@@ -36,7 +36,7 @@ class View(NamedTuple):
 
 
 def view(
-    sources: Log | Sequence[Log],
+    sources: Readable | Sequence[Readable],
     asked: Asked | None = None,
     *,
     format: str = "auto",
@@ -59,43 +59,43 @@ def view(
         if len(runs) == TRACES_MAX:
             check_match(runs[0].events, runs[1].events)
         first = show(runs[0], asked)
-        shown = [first, *(show(run, asked, beside=first) for run in runs[1:])]
+        shown = [first, *(show(run, asked, reference=first) for run in runs[1:])]
     text = page(shown, command=command)
     return View(text, first.opening, [one.packed.head for one in shown])
 
 
 def picture(
-    source: Log,
+    source: Readable,
     asked: Asked | None = None,
     *,
     format: str = "auto",
     dialect: Dialect | None = None,
 ) -> str:
-    """The small picture of one finding, or of a message and what it waited for, as SVG."""
+    """The small picture of one finding, or of a message and the one it waited for, as SVG."""
     asked = asked or Asked()
     with opened(source, format, dialect=dialect, run=asked.run) as run:
         return svg(picture_of(run, asked))
 
 
-def html(sources: Log | Sequence[Log], **options: Any) -> str:
+def html(sources: Readable | Sequence[Readable], **options: Any) -> str:
     """The page as text, for a notebook; options are those of ``Asked`` and of ``view``."""
     return _of_options(sources, options).text
 
 
-def write_view(sources: Log | Sequence[Log], out: Place, **options: Any) -> View:
+def write_view(sources: Readable | Sequence[Readable], out: Place, **options: Any) -> View:
     """Write the page, whole or not at all; options are those of ``Asked`` and of ``view``."""
-    found = _of_options(sources, options)
-    write(out, found.text)
-    return found
+    new_view = _of_options(sources, options)
+    write(out, new_view.text)
+    return new_view
 
 
-def _of_options(sources: Log | Sequence[Log], options: dict[str, Any]) -> View:
+def _of_options(sources: Readable | Sequence[Readable], options: dict[str, Any]) -> View:
     chosen = {name: options.pop(name) for name in [*options] if name in Asked.__annotations__}
     return view(sources, Asked(**chosen), **options)
 
 
 def write(out: Place, text: str) -> None:
-    """Put a text into its place, whole or not at all; a UserError if that cannot be."""
+    """Write a text atomically; a UserError if it cannot be written."""
     address = Address.of(out)
     try:
         if address.is_folder():
@@ -143,14 +143,14 @@ def check_match(one: Events, other: Events) -> None:
 
 
 def _sent(events: Events) -> dict[str, list[str]]:
-    """The names of what each node broadcast, in order."""
-    found: dict[str, list[tuple[int, int]]] = {}
+    """The names of the messages that each node broadcast, in order."""
+    broadcasts: dict[str, list[tuple[int, int]]] = {}
     for chunk in events.chunks():
         sent = chunk.at(np.flatnonzero(chunk.kind == BROADCAST))
         columns = (sent.node.tolist(), sent.local_seq.tolist(), sent.message.tolist())
         for node, local_seq, message in zip(*columns, strict=True):
-            found.setdefault(events.nodes[node], []).append((local_seq, message))
+            broadcasts.setdefault(events.nodes[node], []).append((local_seq, message))
     return {
         node: [events.name_of(message) for _, message in sorted(rows)]
-        for node, rows in found.items()
+        for node, rows in broadcasts.items()
     }

@@ -10,7 +10,7 @@ import { laneSettings } from "./lanes.js";
 
 const SLICE_MS = 6;
 const MOVE_MS = 180;
-const MARGIN = 0.02; // beside what is fitted, as a share of it
+const MARGIN = 0.02; // around what is fitted, as a share of it
 const TIMES_KEPT = 1000;
 const NAMES_MEASURED = 2000;
 
@@ -108,13 +108,13 @@ export class Viewer {
     requestAnimationFrame(step);
   }
 
-  /** What is seen now. @returns {[number, number]} */
+  /** The visible range. @returns {[number, number]} */
   get window() {
     const { from, to } = this.stages[0].layout;
     return [from, to];
   }
 
-  /** What will be seen when a move has come to its end: what is done next starts there. */
+  /** Visible range at the end of the current move, where the next move starts. */
   get aim() {
     return this.goal ?? this.window;
   }
@@ -198,7 +198,7 @@ export class Viewer {
 
   // Drawing
 
-  /** Sizes anew, of the window or of lanes. */
+  /** Apply a new size of the window or of lanes. */
   resize() {
     const ratio = window.devicePixelRatio || 1;
     for (const stage of this.stages) {
@@ -233,8 +233,8 @@ export class Viewer {
     const begin = performance.now();
     const { isStale } = this;
     for (const stage of this.stages) {
+      drawOverlay(stage, this.theme, this); // first: what is below leaves room for its arrows and labels
       if (isStale) drawScene(stage, this.theme, this.isTime);
-      drawOverlay(stage, this.theme, this);
     }
     this.isStale = false;
     if (!isStale) return;
@@ -371,7 +371,7 @@ export class Viewer {
 
   // Lanes
 
-  /** What is asked for is shown, even if it was hidden. @param {string[]} names */
+  /** Show the requested lanes, even hidden ones. @param {string[]} names */
   unhide(names) {
     const hidden = this.lanes.filter((one) => one.isHidden && names.includes(one.name));
     if (!hidden.length) return;

@@ -1,4 +1,4 @@
-"""How long deliveries waited since their messages arrived, and what was never delivered."""
+"""Waiting times of deliveries since their messages arrived, and undelivered messages."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ ENDS: Final = (DELIVER, DISCARD)
 
 
 def waits_of(events: Events, rows: Chunk, *, receptions: int) -> NDArray[np.uint32]:
-    """Of each row, how long its message had been there; of a log without receptions, unknown."""
+    """Waiting time of each row's message at its node; unknown for a log without receptions."""
     waits = np.full(rows.node.size, UNKNOWN_WAIT, np.uint32)
     ends = np.flatnonzero(np.isin(rows.kind, ENDS) & (rows.time_us != UNTIMED))
     if events.tells_waits:
@@ -46,7 +46,7 @@ def waits_of(events: Events, rows: Chunk, *, receptions: int) -> NDArray[np.uint
 def pending(
     events: Events, shown: NDArray[np.bool_], *, from_us: int, to_us: int, limit: int
 ) -> Chunk:
-    """The first arrivals in a window of what its node never delivers, at most so many."""
+    """The first arrivals in a window that their nodes never deliver, up to a limit."""
     kept: list[Chunk] = []
     rows = 0
     for chunk in events.chunks():
@@ -65,15 +65,15 @@ def pending(
     done = np.zeros(pairs.size, np.bool_)
     for chunk in events.chunks():
         ended = chunk.at(np.isin(chunk.kind, ENDS))
-        at, found = pairs.find(ended.node, ended.message)
-        done[at[found]] = True
+        at, is_pair = pairs.find(ended.node, ended.message)
+        done[at[is_pair]] = True
     left = came.at(~done[pairs.own])
     order = np.lexsort((left.local_seq, left.node, left.time_us))
     return left.at(order[:limit])
 
 
 def _first(rows: Chunk) -> Chunk:
-    """Of arrivals of a message at a node the earliest."""
+    """Earliest arrival of each message at a node."""
     order = np.lexsort((rows.local_seq, rows.message, rows.node))
     rows = rows.at(order)
     new = np.ones(rows.node.size, np.bool_)
